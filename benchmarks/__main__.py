@@ -26,6 +26,7 @@ ROWS = (
     "pickup",
     "mixed",
     "network",
+    "front_door",
     "prefetch",
     "batch",
     "scheduled",

@@ -18,7 +18,10 @@ from openai_api.domain import ADDRESS as OPENAI
 from openai_api.domain import refused as openai_form
 
 # Where files come in, alone or in a form.
-_FILE: Final = re.compile(r"PUT /api/v1/worker/jobs/[0-9]+/files/[^/]+|POST /api/v1/files|POST /jobs/new/")
+_FILE: Final = re.compile(
+    r"PUT /api/v1/worker/jobs/[0-9]+/files/[^/]+|POST /api/v1/files|POST /jobs/new/"
+    r"|POST /v1/audio/(transcriptions|translations)"
+)
 _OPENAI_FILE: Final = f"POST {OPENAI}files"
 _FORM_BYTES: Final = 10_000  # of its other fields
 # A body may be late by this much of what the least rate brings: 50 MB have 100 minutes, one byte has half of one.

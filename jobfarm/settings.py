@@ -23,6 +23,8 @@ BASE_DIR = CODE
 _ENV = jobfarm.environment.load()  # before anything is served, or opened with a key that is a placeholder
 JOBFARM_DATA: Path = _ENV["JOBFARM_DATA"]
 PORT: int = _ENV["PORT"]  # of the web server
+JOBFARM_URL: str = _ENV["JOBFARM_URL"].rstrip("/")  # where people find this farm; empty: nobody says
+_OWN_URL = JOBFARM_URL or f"http://127.0.0.1:{PORT}"
 
 
 def _own_secret() -> str:
@@ -191,7 +193,6 @@ else:  # which has this in place of those, and warns of them
         "timeout": _MAIL_S,
     }}}  # fmt: skip
 DEFAULT_FROM_EMAIL: str = _ENV["DEFAULT_FROM_EMAIL"]
-JOBFARM_URL: str = _ENV["JOBFARM_URL"]  # where people find this farm
 
 # The picture that guests read. Its letters are chosen in accounts.domain.
 CAPTCHA_FONT_SIZE = 36
@@ -334,7 +335,7 @@ WEBHOOKS: dict[str, Any] = {
     "RETENTION_DAYS": _ENV["WEBHOOKS_RETENTION_DAYS"],
     "SANDBOX_RETENTION_DAYS": _ENV["WEBHOOKS_SANDBOX_RETENTION_DAYS"],
     # Where this farm answers, for test deliveries.
-    "OWN_URL": _ENV["WEBHOOKS_OWN_URL"] or f"http://127.0.0.1:{PORT}",
+    "OWN_URL": _OWN_URL,
 }
 
 # The outbox: what the farm tells others. Durations in seconds unless the name says otherwise.
@@ -350,7 +351,7 @@ OUTBOX: dict[str, Any] = {
     "RETENTION_DAYS": _ENV["OUTBOX_RETENTION_DAYS"],
     "ENDPOINTS_PER_OWNER": 20,
     # ce-source: where events come from, as receivers of several farms see it.
-    "SOURCE": _ENV["WEBHOOKS_OWN_URL"] or f"http://127.0.0.1:{PORT}",
+    "SOURCE": _OWN_URL,
 }
 # OpenAI-compatible servers whose models are listed every night: addresses that /models is added to, comma between.
 # A key for all of them, if they need one, is LLM_API_KEY.

@@ -57,3 +57,18 @@ class TooManyBatches(Refusal):
 
     code = "too_many_batches"
     http_status = 429
+
+
+class UnknownPrevious(Refusal):
+    """There is no response {response!r}, or it is not yours."""
+
+    code = "previous_response_not_found"
+    http_status = 400
+
+
+class NotDeletable(Refusal):
+    """Response {response!r} is the job {job}, and jobs are records: it goes with the others that ended, after
+    {days} days. Cancel it if nobody needs its answer."""
+
+    code = "not_deletable"
+    http_status = 400

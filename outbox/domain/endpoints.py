@@ -1,4 +1,4 @@
-"""What a person may say of an endpoint."""
+"""What an endpoint may be."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -111,7 +111,10 @@ def _running(folder: Path) -> Iterator[str]:
     process = subprocess.Popen(command, cwd=ROOT, env=given, stdin=subprocess.DEVNULL)
     try:
         url = f"http://127.0.0.1:{port}"
-        farm.until(lambda: _answers(url) and Cluster.objects.count() == 2, within_s=UP_S, what="the farm")
+        clusters = Cluster.objects.filter(
+            role__in=("mutations", "actions"), last_seen_at__isnull=False, ended_at=None
+        )
+        farm.until(lambda: _answers(url) and clusters.count() == 2, within_s=UP_S, what="the farm")
         yield url
     finally:
         process.send_signal(signal.SIGTERM)

@@ -219,10 +219,12 @@ def _outbox(owner: User) -> Given:
     row, _ = outbox.create(wanted, by=owner)
     outbox.send_test(row.pk, by=owner)
     Message.objects.update(status="dead", next_attempt_at=None, ended_at=Now())
-    new = {"name": "hooks", "url": "https://hooks.example/new", "events": "job.*"}
-    return {
-        "outbox/": {"endpoint_id": row.pk, "message_id": Message.objects.get().pk, "action": "pause", **new}
-    }
+    replay = outbox.replay_matching(outbox.Filter(), by=owner)
+    assert replay is not None
+    new = {"name": "hooks", "url": "https://hooks.example/new", "events": "job.*", "action": "pause"}
+    message = Message.objects.get().pk
+    known = {"endpoint_id": row.pk, "message_id": message, "replay_id": replay.first, **new}
+    return {"outbox/": known, "api/v1/outbox/": known}
 
 
 def _batches(owner: User) -> Given:
@@ -241,7 +243,8 @@ def _alerts(root: User) -> Given:
     """A rule that is muted."""
     rule = alerts.make("jobs_wait", {**watching.VALUES, "name": "Too long"}, by=root)
     alerts.mute(rule.pk, for_s=3600, by=root)
-    return {"alerts/": {"rule_id": rule.pk}, "alerts/rules/new/": {"?": "condition=jobs_wait"}}
+    known = {"rule_id": rule.pk}
+    return {"alerts/": known, "api/v1/alerts/": known, "alerts/rules/new/": {"?": "condition=jobs_wait"}}
 
 
 def _chat(users: dict[str, User], group: Group) -> Given:

@@ -58,12 +58,16 @@ class TestOpenAIsApi:
 
     def test_answers_as_its_page_says(self, shown: tuple[str, str, str, str]) -> None:
         streamed, _, rest = shown[2].strip().partition("data: [DONE]")
-        models, (answer, _, picture) = streamed.partition("\n")[0], rest.strip().rpartition("\n")
+        chat, picture, response = rest.partition(" characters of a picture\n")
+        models, answer = streamed.partition("\n")[0], chat.strip().rpartition("\n")[0]
         assert [model["id"] for model in json.loads(models)["data"]] == ["demonstrator"]
         text, _, tokens = answer.rpartition(" ")
         assert text.startswith(NOTICE)
         assert int(tokens) == len(text.split()) + WORDS_OF_THE_QUESTION
-        assert picture.endswith("characters of a picture")
+        assert picture
+        resumed, _, more = response.strip().rpartition("\n")
+        assert resumed.startswith(NOTICE)
+        assert more == "completed 3 items before it"
 
     def test_carries_out_a_batch_as_its_page_says(self, shown: tuple[str, str, str, str]) -> None:
         lines = shown[3].strip().splitlines()
