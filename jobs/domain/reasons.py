@@ -244,7 +244,7 @@ def _workers(facts: Facts) -> list[Reason]:
         sentence = f"The live workers of the queue {queue} serve other people's jobs only."
         return [_reason(facts, "out_of_scope", sentence, others=facts.servers)]
     if not facts.workers:
-        return [_no_label(facts) if facts.lacking else _not_asked(facts)]
+        return [_no_label(facts) if facts.lacking else _asks_elsewhere(facts)]
     if facts.excluded_alive == facts.workers:
         sentence = (
             "Every live worker that could take it has failed it already; soon one of them may try again."
@@ -255,7 +255,7 @@ def _workers(facts: Facts) -> list[Reason]:
     return _later(facts) if facts.at_once or facts.head_start_in_s <= 0 else [_head_start(facts)]
 
 
-def _not_asked(facts: Facts) -> Reason:
+def _asks_elsewhere(facts: Facts) -> Reason:
     sentence = f"The live workers that may serve the queue {facts.queue} ask for other queues only."
     return _reason(facts, "not_asked", sentence, workers=facts.in_scope)
 
