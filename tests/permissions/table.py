@@ -169,10 +169,10 @@ GET  /v1/files/<file_id>/content                                     401  401  4
 POST /v1/<openaicall:path>                                           401  401  401  401  401  401  401  401  401
 GET  /v1/<openaicall:path>/<jobid:job_id>                            401  401  401  401  401  401  401  401  401
 GET  /v1/<openaicall:path>/<jobid:job_id>/events                     401  401  401  401  401  401  401  401  401
-GET  /v1/responses/<responseid:job_id>                               401  401  401  401  401  401  401  401  401
-DELETE /v1/responses/<responseid:job_id>                               401  401  401  401  401  401  401  401  401
-POST /v1/responses/<responseid:job_id>/cancel                        401  401  401  401  401  401  401  401  401
-GET  /v1/responses/<responseid:job_id>/input_items                   401  401  401  401  401  401  401  401  401
+GET  /v1/responses/<responseid:response_id>                          401  401  401  401  401  401  401  401  401
+DELETE /v1/responses/<responseid:response_id>                        401  401  401  401  401  401  401  401  401
+POST /v1/responses/<responseid:response_id>/cancel                   401  401  401  401  401  401  401  401  401
+GET  /v1/responses/<responseid:response_id>/input_items              401  401  401  401  401  401  401  401  401
 
 # Their batches.
 GET  /batches/                                                       in   403  200  200  200  in   200  200  200
