@@ -12,22 +12,21 @@ from jobs.operations.hooks import Link, links, on_behalf_of, register_links, res
 from jobs.operations.idempotency import Repeatable, forget_idempotency_keys, once, repeatable
 from jobs.operations.inputs import delete_upload, expires_at, keep_upload, read_input, upload, uploaded
 from jobs.operations.janitor import Sweep, delete_orphaned_files, expire, next_due_s, retain, sweep
+from jobs.operations.labels import forget_requirements, preferring_loaded, set_labels
 from jobs.operations.queues import create_kind, known_kind, pause, resume, set_ceiling, sync
 from jobs.operations.quotas import setting_of, used
 from jobs.operations.report import heartbeat, put_file, write_output
 from jobs.operations.rollup import measure_usage, recount_usage, roll_up
 from jobs.operations.scores import score_also, score_yesterday
+from jobs.operations.sharing import move_link, share, unshare
 from jobs.operations.submit import (
     NewJob,
     check_payload,
     check_submit,
     clone,
-    move_link,
     retry,
-    share,
     submit,
     submit_many,
-    unshare,
 )
 from jobs.operations.waiting import change_priority, run_now
 from jobs.operations.workers import (
@@ -85,6 +84,7 @@ __all__ = [
     "finish",
     "finish_and_claim",
     "forget_idempotency_keys",
+    "forget_requirements",
     "heartbeat",
     "introduce",
     "keep_upload",
@@ -99,6 +99,7 @@ __all__ = [
     "output_text",
     "pause",
     "pictures",
+    "preferring_loaded",
     "put_file",
     "read_input",
     "queue_of_model",
@@ -120,6 +121,7 @@ __all__ = [
     "seen",
     "sees_all",
     "set_ceiling",
+    "set_labels",
     "setting_of",
     "share",
     "statuses",

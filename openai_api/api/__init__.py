@@ -35,11 +35,12 @@ def show_model(request: HttpRequest, model: str) -> dict[str, Any]:
 def create(request: HttpRequest, path: str) -> HttpResponse:
     """Make a call: a job, once for each Idempotency-Key. A repeat waits for the same job."""
     user, call, key = _user(request), http.call(request, path), http.idempotency_key(request)
+    labels = http.labels(request)
     repeatable = None if key is None else jobs.repeatable(user, key, http.fingerprint(request, call))
     [job_id] = jobs.once(
         repeatable,
         count=lambda: jobs_http.count_submitted(request, user),
-        submit=lambda: [operations.submit(call, user=user, file=http.file_of(request))],
+        submit=lambda: [operations.submit(call, user=user, file=http.file_of(request), **labels)],
     )
     assert isinstance(job_id, int)  # calls have no unique key, so none is refused for a twin
     made = operations.Made(job_id=job_id, path=path, is_stream=call.is_stream)

@@ -51,8 +51,16 @@ def models(user: User) -> Mapping[str, datetime]:
     return jobs.offered_models(user)
 
 
-def submit(call: domain.Call, *, user: User, file: "File[bytes] | None" = None) -> "Job":
-    """Make a call: a job in its model's queue, with its input file if it has one. Raises UnknownModel where nobody
+def submit(
+    call: domain.Call,
+    *,
+    user: User,
+    file: "File[bytes] | None" = None,
+    requires: Mapping[str, str] | None = None,
+    prefers: Mapping[str, str] | None = None,
+) -> "Job":
+    """Make a call: a job in its model's queue, with its input file if it has one, for a worker with these labels. A
+    worker that has the model loaded gets it first, unless something else is preferred. Raises UnknownModel where nobody
     offers the model, UnknownPrevious and InvalidCall for a response that cannot be continued, and as
     `jobs.operations.submit` and `upload`. Nothing is kept of a file whose call is refused."""
     offered = jobs.offered_models(user)
@@ -64,10 +72,11 @@ def submit(call: domain.Call, *, user: User, file: "File[bytes] | None" = None) 
             call, context=_conversation(call.previous, call.body["previous_response_id"], user=user)
         )
     if file is None or call.file is None:
-        return _submit(call, user=user)
+        return _submit(call, user=user, requires=requires, prefers=prefers)
     kept = jobs.upload(call.file, file, owner=user)
     try:
-        return _submit(call, user=user, files={call.file: kept.pk})
+        files = {call.file: kept.pk}
+        return _submit(call, user=user, files=files, requires=requires, prefers=prefers)
     except Refusal:
         jobs.delete_upload(kept.pk, by=user)
         raise
@@ -122,9 +131,18 @@ def input_items(job_id: int, *, user: User) -> list[dict[str, Any]]:
     ]
 
 
-def _submit(call: domain.Call, *, user: User, files: Mapping[str, Any] | None = None) -> "Job":
-    queue = jobs.queue_of_model(call.model)
-    return jobs.submit(CALL.name, call.payload, owner=user, queue=queue, files=files)
+def _submit(
+    call: domain.Call,
+    *,
+    user: User,
+    requires: Mapping[str, str] | None,
+    prefers: Mapping[str, str] | None,
+    files: Mapping[str, Any] | None = None,
+) -> "Job":
+    return jobs.submit(
+        CALL.name, call.payload, owner=user, queue=jobs.queue_of_model(call.model), files=files, requires=requires,
+        prefers=prefers or jobs.preferring_loaded(call.model),
+    )  # fmt: skip
 
 
 def _own(job_id: int, *, path: str, user: User) -> protocol.Job:
@@ -162,8 +180,10 @@ def _response(job: protocol.Job) -> Mapping[str, Any]:
     ended = _ended(job)
     if ended is not None and ended.status == 200:
         made = Made(job_id=job.id, path=domain.RESPONSES, is_stream=False)
-        answer: Mapping[str, Any] = content(made, ended)
-        return answer
+        return {
+            **content(made, ended),
+            "created_at": int(job.created_at.timestamp()),
+        }  # not when it was claimed
     message = job.error or ""
     return domain.response(
         _body(job), job_id=job.id, status=job.status, created_at=job.created_at, message=message
