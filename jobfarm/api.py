@@ -17,6 +17,7 @@ from jobfarm import refusals
 from jobs.api import documents, router, samples
 from jobs.protocol import values
 from openai_api.api import router as openai_router
+from openai_api.api.files import router as openai_files
 from outbox.api import router as outbox_router
 
 
@@ -99,5 +100,6 @@ openai = FarmApi(
     docs_url=None, openapi_url=None, urls_namespace="openai", parser=JsonParser(), renderer=JsonRenderer()
 )
 openai.add_router("", openai_router)
+openai.add_router("", openai_files)
 
 __all__ = ["api", "openai"]

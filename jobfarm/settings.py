@@ -231,6 +231,9 @@ JOBFARM: dict[str, Any] = {
     "HEARTBEAT_S": _ENV["JOBFARM_HEARTBEAT_S"],
     "JANITOR_S": 3.0,  # the longest the janitor sleeps: of the 5 s in which a silent worker is noticed, 2 s are left
     "EXCLUSION_S": 30.0,  # how long a worker that failed a job leaves it to the others
+    "HEAD_START_S": _ENV[
+        "JOBFARM_HEAD_START_S"
+    ],  # of a live worker that has what a job prefers (docs/adr/0085)
     "WORKER_ALIVE_S": 90.0,  # a worker last seen within this counts as live: a lease and half
     "RETENTION_DAYS": _ENV["JOBFARM_RETENTION_DAYS"],
     "PAYLOAD_BYTES": 1_000_000,
@@ -268,7 +271,11 @@ JOBFARM: dict[str, Any] = {
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = JOBFARM["BODY_BYTES"]
 # Templates that other apps add to the page of one's own account: accounts knows none of them.
-ACCOUNT_CARDS = ("jobs/parts/account_card.html", "outbox/parts/account_card.html")
+ACCOUNT_CARDS = (
+    "jobs/parts/account_card.html",
+    "outbox/parts/account_card.html",
+    "openai_api/parts/account_card.html",
+)
 
 # Pages' sockets (docs/adr/0056): how many one process takes, and of them from one address; what a page may ask for
 # at once, and a second after that.
@@ -276,6 +283,13 @@ LIVE: dict[str, int] = live.configuration.limits()
 
 # The chat (examples/chat). Tokens of the language models that all answers together may take.
 CHAT = {"TOKENS_PER_MINUTE": _ENV["JOBFARM_CHAT_TOKENS_PER_MINUTE"]}
+
+# OpenAI's API (openai_api): batches of one person that may be going on, how large files are, how long they are kept.
+OPENAI = {
+    "BATCHES_PER_OWNER": _ENV["JOBFARM_BATCHES_PER_OWNER"],
+    "FILE_BYTES": _ENV["JOBFARM_OPENAI_FILE_BYTES"],
+    "FILE_DAYS": _ENV["JOBFARM_OPENAI_FILE_DAYS"],
+}
 
 # The scheduler. Durations in seconds.
 SCHEDULING: dict[str, Any] = {

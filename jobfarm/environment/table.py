@@ -83,6 +83,9 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
             "the highest priority that members may choose beside what a kind says "
             "([accounts.md](accounts.md#priorities-and-queues))"),
         Variable("JOBFARM_MEMBER_QUEUES", values.words, [], "and the queues; `*` is all"),
+        Variable("JOBFARM_HEAD_START_S", number, 2.0,
+            "how long a job waits for a live worker that has what it prefers, before any other takes it; 0: not at all "
+            "([labels.md](labels.md))", "s"),
         Variable("JOBFARM_HALF_SENT_PER_ADDRESS", whole(1), 100,
             "requests of one address that may be half sent at a time"),
         Variable("JOBFARM_SIGN_UP", flag, True, "people make accounts by themselves ([accounts.md](accounts.md))"),
@@ -111,6 +114,12 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("JOBFARM_FILES_IN_ALL", _quota, 10_000_000, "files of all jobs"),
         Variable("JOBFARM_FILE_BYTES_PER_OWNER", _quota, 20_000_000_000, "in these files", "bytes"),
         Variable("JOBFARM_FILE_BYTES_IN_ALL", _quota, 500_000_000_000, "in these files", "bytes"),
+    ),
+    "OpenAI's API": (
+        Variable("JOBFARM_BATCHES_PER_OWNER", whole(1), 50,
+            "batches of one person that have yet to end ([front-door.md](front-door.md#batches))"),
+        Variable("JOBFARM_OPENAI_FILE_BYTES", whole(1), 200_000_000, "one file of `/v1/files`", "bytes"),
+        Variable("JOBFARM_OPENAI_FILE_DAYS", positive, 30.0, "how long files and ended batches are kept", "days"),
     ),
     "Examples": (
         Variable("JOBFARM_CHAT_TOKENS_PER_MINUTE", positive, 300_000.0,

@@ -311,6 +311,8 @@ def _new_job(body: clients.NewJob, owner: User, groups: Mapping[str, Group]) -> 
         group=None if body.group is None else groups[body.group],
         files=body.files,
         callback_url=body.callback_url,
+        requires=body.requires,
+        prefers=body.prefers,
     )
 
 

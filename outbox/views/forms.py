@@ -6,7 +6,7 @@ from django import forms
 
 from outbox.domain.addresses import LONGEST_URL
 from outbox.domain.endpoints import Wanted
-from outbox.domain.events import OF_JOBS, PATTERNS, TEST, TYPES
+from outbox.domain.events import OF_PEOPLE, PATTERNS, TEST, TYPES
 from outbox.domain.filters import Filter
 from outbox.errors import OutboxError
 from outbox.models import Endpoint
@@ -16,10 +16,9 @@ _FAMILIES: Final = {"*": "all events"} | {
     f"{family}.*": f"all of {several}"
     for family, several in (
         ("job", "jobs"), ("queue", "queues"), ("cron", "crons"), ("delivery", "webhooks that came in"),
-        ("alert", "alerts"),
+        ("alert", "alerts"), ("batch", "batches of OpenAI's API"),
     )
 }  # fmt: skip
-_FOR_MEMBERS: Final = ("job.*", *sorted(OF_JOBS))
 
 
 class EndpointForm(forms.Form):
@@ -42,7 +41,7 @@ class EndpointForm(forms.Form):
 
     def __init__(self, *args: Any, is_operator: bool, is_new: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        patterns = [one for one in PATTERNS if one != TEST] if is_operator else _FOR_MEMBERS
+        patterns = [one for one in PATTERNS if one != TEST] if is_operator else OF_PEOPLE
         self.fields["events"].choices = [(one, _label(one)) for one in patterns]  # type: ignore[attr-defined]
         if not (is_operator and is_new):
             del self.fields["for_farm"]
