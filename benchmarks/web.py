@@ -62,11 +62,16 @@ class Client:
 
 def memory_mb(port: int) -> float:
     """What the server that listens at this port holds in memory. Raises LookupError."""
+    lines = Path(f"/proc/{process_of(port)}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
+
+
+def process_of(port: int) -> int:
+    """The process of the server that listens at this port. Raises LookupError."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if b"uvicorn" in (folder / "cmdline").read_bytes() and _listens(folder, port):
-                lines = (folder / "status").read_text().splitlines()
-                return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
+                return int(folder.name)
         except OSError:
             continue
     raise LookupError(port)

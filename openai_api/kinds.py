@@ -3,5 +3,8 @@
 from typing import Final
 
 from jobs import operations
+from openai_api import domain
 
-CALL: Final = operations.declare(operations.Kind(name="openai", timeout_s=3600))
+CALL: Final = operations.declare(
+    operations.Kind(name="openai", timeout_s=3600), output_text=domain.output_text
+)

@@ -1,10 +1,11 @@
 """What the page at /api/docs says. Its examples run once FARM, KEY, TOKEN, JOB and LEASE are set."""
 
-import json
-import re
 from typing import Any, Final
 
-REFUSALS: Final = frozenset({400, 401, 403, 404, 409, 410, 413, 415, 422, 429, 503})
+from core import api
+
+REFUSALS: Final = api.REFUSALS
+with_body: Final = api.with_body
 
 ANY_BYTES: Final[dict[str, Any]] = {
     "requestBody": {
@@ -146,6 +147,14 @@ its owner, and for staff who may operate the farm; of one that is drained alread
 `jobs` is.
 
     curl -sS -X POST $FARM/api/v1/workers/$WORKER/drain -H "Authorization: Bearer $TOKEN"
+"""
+LABELS: Final = """
+Sets the labels of a worker that win over those it announces: `{}` leaves it to what it announces, an empty value takes
+a label away. For staff who may operate the farm alone, since what is set here its owner cannot announce away. What the
+worker holds it keeps.
+
+    curl -sS -X PUT $FARM/api/v1/workers/$WORKER/labels -H "Authorization: Bearer $TOKEN" \\
+         -H 'Content-Type: application/json' -d '{"labels": {"region": "home"}}'
 """
 HEARTBEAT: Final = """
 Renews the lease; `progress` and `detail` are shown to people and kept until you say something else.
@@ -338,13 +347,15 @@ code and a label, and `method` and `path` where it is a call that you may make.
 | `no_worker` | no live worker's key allows its queue | |
 | `out_of_scope` | live workers do, but they serve other people's jobs only | for operators `others` |
 | `not_asked` | live workers could take it, but their claims name other queues | `workers` |
+| `no_label` | live workers could take it, but each lacks a label that it requires | `missing`, `nearest`, `workers` |
+| `head_start` | a live worker has what it prefers and gets it first | `prefers`, `seconds` |
 | `all_failed_it` | every live worker that could take it has failed it | `workers`, `until` |
 | `stealers_busy` | only workers that steal from it could take it, none is idle | `workers`; for operators `busy` |
 | `ahead` | the same workers take others first: of its queue (1000: or more), of other queues | `jobs`, `queues` |
 | `next` | none of these: the next worker that asks takes it | |
 
 Remedies: `wait`, `run_now`, `cancel`, `retry`, `resume_queue`, `raise_ceiling`, `raise_limit`, `add_worker`,
-`ask_for_queue` (of a worker whose process names other queues than its key has).
+`add_label`, `ask_for_queue` (of a worker whose process names other queues than its key has).
 """
 SCALE: Final = """
 How much there is to do, and how many workers keep up with what arrives and have what waits begun within `drain_s`
@@ -360,15 +371,3 @@ rounded up, at least 1 and at most `ceiling`, but never fewer than `running`; al
 `jobs_per_worker`. 0 when nothing waits or runs. A paused queue wants what it runs. While no run has ended in an hour,
 each waiting job counts as one.
 """
-
-
-def with_body(description: str) -> dict[str, Any]:
-    """What a call's document has besides, so that the page's "Try it out" begins with the body of its curl example.
-
-    A ValueError for a description without one.
-    """
-    match = re.search(r"-d '(.*)'$", description, re.MULTILINE)
-    if match is None:
-        raise ValueError(f"no body in {description!r}")
-    body = json.loads(match[1].replace("'$LEASE'", "1-9f86d081").replace("'$JOB'", "7"))
-    return {"requestBody": {"content": {"application/json": {"example": body}}}}

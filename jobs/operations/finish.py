@@ -13,11 +13,11 @@ from core.verdicts import CancelVerdict
 from jobs import kinds
 from jobs.domain import payloads, retries, states
 from jobs.domain.leases import Lease
-from jobs.domain.states import ENDED, AttemptOutcome, Status
+from jobs.domain.states import ENDED, LIVE, AttemptOutcome, Status
 from jobs.errors import LeaseLost
 from jobs.models import Job, Worker
 from jobs.operations import events, hooks, idempotency, queues, quotas
-from jobs.queries import keys, moves, reads
+from jobs.queries import bulks, keys, moves, reads
 from jobs.queries.moves import Settlement
 from postgres import transactions
 
@@ -133,6 +133,14 @@ def cancel(job_id: int, *, by: User | None) -> Cancellation:
     verdict = cancel_locked([job], by=by)[job.pk]
     audit.record(by, job, verdict.value.replace("_", " "))
     return Cancellation(verdict=verdict, status=Status.CANCELED)
+
+
+@transactions.retried
+def cancel_many(job_ids: Sequence[int], *, by: User | None, is_waiting: bool = False) -> int:
+    """Cancel those of these jobs that have not ended, or with `is_waiting` those that no worker has; how many that
+    were. The caller knows that `by` may do so (None: the system itself), and writes the audit line."""
+    locked = bulks.lock_jobs(job_ids, states={Status.PENDING} if is_waiting else LIVE)
+    return len(cancel_locked(locked, by=by))
 
 
 def cancel_locked(jobs: Sequence[Job], *, by: User | None) -> dict[int, CancelVerdict]:
@@ -296,9 +304,15 @@ def _hidden_from_those_who_failed(
         [(rows[job_id], excluded_workers) for job_id, excluded_workers in excluded.items()]
     )
     return [
-        replace(s, excluded_workers=excluded[s.job_id] if s.job_id in others else ()) if s.job_id in excluded else s
+        replace(s, excluded_workers=excluded[s.job_id] if s.job_id in others else _requirement(s))
+        if s.job_id in excluded else s
         for s in settlements
     ]  # fmt: skip
+
+
+def _requirement(settlement: Settlement) -> list[int]:
+    """The job's requirement stays when no worker is excluded: a negative number (docs/adr/0085)."""
+    return [number for number in settlement.excluded_workers if number < 0]
 
 
 def _failed(settlement: Settlement) -> bool:

@@ -264,7 +264,7 @@ class TestOnePieceOfOutput:
 
             def let_them_go() -> int:
                 try:
-                    farm.until(lambda: _waiting() == 3, what="that all three wait")
+                    farm.until(lambda: farm.waiting_for_locks() == 3, what="that all three wait")
                 finally:
                     other.rollback()
                 return 0
@@ -298,14 +298,3 @@ class TestOnePieceOfOutput:
 
 def _lease_of(claimed: operations.Claimed) -> datetime | None:
     return Job.objects.values_list("lease_expires_at", flat=True).get(pk=claimed.id)
-
-
-def _waiting() -> int:
-    """How many sessions of this database wait for a lock."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        )
-        waiting: int = cursor.fetchone()[0]
-    return waiting
