@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from django.db import connection
 from psycopg import sql
-from pytest_django import DjangoDbBlocker, Settings
+from pytest_django import DjangoDbBlocker
 
 from observing import fields
 from postgres import connections
@@ -34,13 +34,17 @@ _COLLECTED_EVERY = 10_000  # new objects, where Python's own 700 cost a tenth of
 
 
 def pytest_configure() -> None:
-    """A test that commits leaves an empty farm behind; static files are looked for once; and nothing of what is
-    collected is garbage (`pytest_collection_finish`)."""
-    from tests import emptying, static_files
+    """A test that commits leaves an empty farm behind; what is the same for all is found out once; passwords are hashed
+    quickly; and nothing of what is collected is garbage (`pytest_collection_finish`)."""
+    from django.conf import settings
+
+    from tests import emptying, once
 
     gc.disable()
     emptying.in_place_of_flush()
-    static_files.look_once()
+    once.in_place_of_each_time()
+    # Django's hash is slow on purpose, half a second for each password; here nobody attacks it.
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -86,12 +90,6 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 def _whole(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
-
-
-@pytest.fixture(autouse=True)
-def _quick_passwords(settings: Settings) -> None:
-    """Django's hash is slow on purpose, half a second for each password; here nobody attacks it."""
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 @pytest.fixture(autouse=True)

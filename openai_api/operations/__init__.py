@@ -180,8 +180,10 @@ def _response(job: protocol.Job) -> Mapping[str, Any]:
     ended = _ended(job)
     if ended is not None and ended.status == 200:
         made = Made(job_id=job.id, path=domain.RESPONSES, is_stream=False)
-        answer: Mapping[str, Any] = content(made, ended)
-        return answer
+        return {
+            **content(made, ended),
+            "created_at": int(job.created_at.timestamp()),
+        }  # not when it was claimed
     message = job.error or ""
     return domain.response(
         _body(job), job_id=job.id, status=job.status, created_at=job.created_at, message=message

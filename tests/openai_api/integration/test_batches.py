@@ -177,6 +177,19 @@ REFUSED: dict[str, tuple[list[Any], list[tuple[int | None, str]]]] = {
 }  # fmt: skip
 
 
+class TestResponses:
+    def test_are_made_by_a_batch_but_for_those_that_follow_another(self, ada: User) -> None:
+        worker = offering("tiny")
+        body = {"model": "tiny", "input": "Why?"}
+        lines = [line(n, url="/v1/responses", body=body) for n in range(2)]
+        batch = to_the_end(made(text(*lines), user=ada, endpoint="/v1/responses"), by=worker)
+        assert (batch.status, batch.completed) == ("completed", 2)
+        assert {job.body.payload["path"] for job in Job.objects.all()} == {"responses"}
+        following = line(0, url="/v1/responses", body={**body, "previous_response_id": "resp_1"})
+        refused = step(made(text(following), user=ada, endpoint="/v1/responses"))
+        assert (refused.status, errors(refused)) == ("failed", [(1, "invalid_request")])
+
+
 class TestABadFile:
     @pytest.mark.parametrize("name", list(REFUSED))
     def test_fails_its_batch_with_the_lines_and_leaves_no_job(self, ada: User, name: str) -> None:
