@@ -50,9 +50,7 @@ _OF_KIND = (
 _BESIDE = ("payload", "traceparent", "expires_s", "limit_wait_s", "files", "wanted")
 
 
-@dataclass(
-    slots=True, kw_only=True
-)  # frozen, it would take twice as long to make, and a bulk makes thousands
+@dataclass(slots=True, kw_only=True)  # frozen, it takes twice as long to make, and bulks make thousands
 class NewJob:
     """A job to submit. What is None comes from its kind. Times are aware; `timeout_s` is in seconds.
 
