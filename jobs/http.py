@@ -17,6 +17,7 @@ from django.core.files.uploadedfile import TemporaryUploadedFile
 from django.core.handlers.asgi import ASGIRequest
 from django.http import (
     HttpRequest,
+    HttpResponse,
     HttpResponseNotModified,
     HttpResponseRedirect,
     JsonResponse,
@@ -112,6 +113,12 @@ def repeatable(
     Raises InvalidJson, see `operations.repeatable`.
     """
     return None if key is None else operations.repeatable(user, key, [request.path, body])
+
+
+def answered(body: BaseModel) -> HttpResponse:
+    """A 200 with this body as JSON, written once. Given the model itself, django-ninja checks all of it a second time,
+    and makes Python's values of it before it writes them: of an answer with fifty jobs that is most of its time."""
+    return HttpResponse(body.model_dump_json(), content_type="application/json; charset=utf-8")
 
 
 def count_empty_claim(worker: Worker) -> None:

@@ -6,8 +6,9 @@ from jobs.domain.leases import Lease
 from jobs.domain.model_queues import queue_of_model
 from jobs.kinds import declare, declared
 from jobs.operations import bulk
-from jobs.operations.claim import Claimed, claim, finish_and_claim
+from jobs.operations.claim import claim, finish_and_claim
 from jobs.operations.finish import Cancellation, Finished, cancel, cancel_many, finish, release, withdraw
+from jobs.operations.handed_out import Claimed
 from jobs.operations.hooks import Link, links, on_behalf_of, register_links, resync
 from jobs.operations.idempotency import Repeatable, forget_idempotency_keys, once, repeatable
 from jobs.operations.inputs import delete_upload, expires_at, keep_upload, read_input, upload, uploaded

@@ -50,7 +50,7 @@ _OF_KIND = (
 _BESIDE = ("payload", "traceparent", "expires_s", "limit_wait_s", "files", "wanted")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # frozen, it takes twice as long to make, and bulks make thousands
 class NewJob:
     """A job to submit. What is None comes from its kind. Times are aware; `timeout_s` is in seconds.
 
