@@ -15,6 +15,7 @@ from core.refusal import Refusal
 from jobfarm import refusals
 from jobs.api import documents, router, samples
 from jobs.protocol import values
+from metering.api import router as metering_router
 from openai_api.api import router as openai_router
 
 
@@ -90,6 +91,7 @@ api = FarmApi(
     renderer=JsonRenderer(),
 )
 api.add_router("/v1", router)
+api.add_router("/v1", metering_router)
 
 openai = FarmApi(
     docs_url=None, openapi_url=None, urls_namespace="openai", parser=JsonParser(), renderer=JsonRenderer()

@@ -6,6 +6,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
+from accounts import http as people
 from accounts.http import TokenAuth
 from jobs import http as jobs_http
 from jobs import operations as jobs
@@ -44,7 +45,11 @@ def create(request: HttpRequest, path: str) -> HttpResponse:
     [job_id] = jobs.once(
         repeatable,
         count=lambda: jobs_http.count_submitted(request, user),
-        submit=lambda: [operations.submit(call, user=user)],
+        submit=lambda: [
+            operations.submit(
+                call, user=user, token_id=people.token_id(request), may_wait=jobs_http.may_wait(request)
+            )
+        ],
     )
     assert isinstance(job_id, int)  # calls have no unique key, so none is refused for a twin
     made = operations.Made(job_id=job_id, path=path, is_stream=call.is_stream)

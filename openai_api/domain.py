@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from metering.domain import tokens as metering
+from metering.domain.tokens import Tokens
 from openai_api.errors import InvalidCall
 
 ADDRESS: Final = "/v1/"  # where the API lies
@@ -51,6 +53,12 @@ def call(path: str, body: object) -> Call:
     if is_stream and path not in STREAMED:
         raise InvalidCall(param="stream", why=f"the answers of {path} do not come in pieces")
     return Call(path=path, model=model, is_stream=is_stream, body=body)
+
+
+def expected(payload: Any) -> Tokens:
+    """The tokens that a call is going to use, as far as its payload says; pictures and vectors are no tokens out."""
+    call = payload if isinstance(payload, Mapping) else {}
+    return metering.expected(call.get("body"), is_answer_text=call.get("path") in STREAMED)
 
 
 def error(

@@ -3,5 +3,8 @@
 from typing import Final
 
 from jobs import operations
+from metering import operations as metering
+from openai_api import domain
 
 CALL: Final = operations.declare(operations.Kind(name="openai", timeout_s=3600))
+metering.declare(CALL.name, model=("body", "model"), expected=domain.expected)

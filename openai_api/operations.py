@@ -45,14 +45,17 @@ def models(user: User) -> Mapping[str, datetime]:
     return jobs.offered_models(user)
 
 
-def submit(call: domain.Call, *, user: User) -> "Job":
+def submit(call: domain.Call, *, user: User, token_id: int | None = None, may_wait: bool = False) -> "Job":
     """Make a call: a job in its model's queue. Raises UnknownModel where nobody offers the model, and as
     `jobs.operations.submit`."""
     offered = jobs.offered_models(user)
     if call.model not in offered:
         names = ", ".join([*offered][:_LISTED]) or "none"
         raise UnknownModel(model=call.model, offered=names, param="model")
-    return jobs.submit(CALL.name, call.payload, owner=user, queue=jobs.queue_of_model(call.model))
+    return jobs.submit(
+        CALL.name, call.payload, owner=user, queue=jobs.queue_of_model(call.model), token_id=token_id,
+        may_wait=may_wait,
+    )  # fmt: skip
 
 
 def find(job_id: int, *, path: str, user: User) -> Made:
@@ -78,7 +81,7 @@ def _ended(job: protocol.Job) -> Ended | None:
     if job.status != "success":
         status, body = domain.failure(job_id=job.id, status=job.status, message=job.error or "")
         return Ended(status=status, body=body)
-    is_in_file = job.result == {"answer_file": domain.ANSWER_FILE}
+    is_in_file = isinstance(job.result, dict) and job.result.get("answer_file") == domain.ANSWER_FILE
     return Ended(
         status=200, body=job.result, file=domain.ANSWER_FILE if is_in_file else None, fence=job.fence
     )

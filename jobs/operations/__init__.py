@@ -44,6 +44,7 @@ from jobs.queries.fleet import workers_for
 from jobs.queries.pages import JobSnapshot, pictures, result_file, snapshot
 from jobs.queries.reads import is_operator as sees_all
 from jobs.queries.reads import output_text, statuses
+from jobs.queries.rollups import moments
 from jobs.queries.workers import offered_models
 
 __all__ = [
@@ -86,6 +87,7 @@ __all__ = [
     "links",
     "next_due_s",
     "measure_usage",
+    "moments",
     "move_link",
     "on_behalf_of",
     "once",

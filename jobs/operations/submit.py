@@ -21,7 +21,7 @@ from jobs.domain.states import ENDED, Status
 from jobs.domain.watermarks import MARGIN_S
 from jobs.errors import InvalidValue, NotAMember, NotEnded, NotFound, NotUnique, UnknownQueue
 from jobs.models import Job, Share
-from jobs.operations import events, hooks, inputs, queues, quotas
+from jobs.operations import events, hooks, inputs, metering, queues, quotas
 from jobs.queries import keys, moves, reads, submits
 from jobs.queries.submits import Stored, Twin
 from live import operations as live
@@ -42,13 +42,14 @@ _FRESH = dict.fromkeys(field.attname for field in Job._meta.concrete_fields) | {
     "next_seq": 0,
     "output_bytes": 0,
     "earlier_output_bytes": 0,
+    "is_metered": False,
 }
 _CHOICES = ("queue", "priority", "run_at", "expires_at", "unique_key", "max_attempts", "timeout_s")
 _OF_KIND = (
     *("queue", "priority", "expires_s", "max_attempts", "timeout_s"),
     *("retry_when_lost", "retry_on_timeout"),
 )
-_BESIDE = ("payload", "traceparent", "expires_s", "limit_wait_s", "files")
+_BESIDE = ("payload", "traceparent", "expires_s", "limit_wait_s", "files", "may_wait")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,8 @@ class NewJob:
     `limit_count` is how many tokens of its kind's limit this one takes, where the kind's own number does not fit.
     `files` are its input files: the id of an upload (`operations.upload`) by the name that its worker asks for, at
     most 16.
-    `callback_url` gets its events (docs/outbox.md), if the farm allows that host.
+    `callback_url` gets its events (docs/outbox.md), if the farm allows that host. `token_id` is the API token that it
+    comes with; `may_wait`: where a budget has no room for it now, it is due when the budget has.
     """
 
     kind: str
@@ -76,6 +78,8 @@ class NewJob:
     limit_count: float | None = None
     files: Mapping[str, str | UUID] | None = None
     callback_url: str | None = None
+    token_id: int | None = None
+    may_wait: bool = False
 
 
 def submit(
@@ -94,6 +98,8 @@ def submit(
     limit_count: float | None = None,
     files: Mapping[str, str | UUID] | None = None,
     callback_url: str | None = None,
+    token_id: int | None = None,
+    may_wait: bool = False,
     by: User | None = None,
 ) -> Job:
     """Put a job into the table, in the caller's transaction if there is one (DESIGN promise 9), and return it.
@@ -112,7 +118,7 @@ def submit(
     new = NewJob(
         kind=kind, payload=payload, owner=owner, group=group, queue=queue, priority=priority, run_at=run_at,
         expires_at=expires_at, unique_key=unique_key, max_attempts=max_attempts, timeout_s=timeout_s,
-        limit_count=limit_count, files=files, callback_url=callback_url,
+        limit_count=limit_count, files=files, callback_url=callback_url, token_id=token_id, may_wait=may_wait,
     )  # fmt: skip
     [job] = submit_many([new], by=by)
     if isinstance(job, NotUnique):
@@ -139,7 +145,9 @@ def submit_many(new_jobs: Sequence[NewJob], *, by: User | None = None) -> list[J
     with traces.span("submit", kind="producer", jobs=len(new_jobs)):
         rows = _rows(new_jobs, named)
         quotas.admit(rows)
-        is_plain = _is_one_statement(rows) and new_jobs[0].callback_url is None
+        is_plain = (
+            _is_one_statement(rows) and new_jobs[0].callback_url is None and not metering.concerns(rows)
+        )
         put = _put if is_plain else transactions.retried(_put)
         return put(new_jobs, rows, by)
 
@@ -185,7 +193,7 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
         kind=job.kind, payload=job.body.payload, retry_of=job.pk, run_at=run_at, files=own, **again
     )  # fmt: skip
     kind = queues.kind_of(job.kind)
-    whose = {"owner_id": job.owner_id, "group_id": job.group_id}
+    whose = {"owner_id": job.owner_id, "group_id": job.group_id, "token_id": job.token_id}
     count = job.limit_count if job.limit_name == kind.limit else None
     row = (
         _rows([new], {new.kind: kind})[0]
@@ -326,7 +334,7 @@ def _rows(new_jobs: Sequence[NewJob], named: Mapping[str, Kind]) -> list[dict[st
 def _usual(kind: Kind) -> dict[str, Any]:
     """The row of a job that names nothing but this kind."""
     common = {name: getattr(kind, name) for name in _OF_KIND}
-    return _FRESH | {"kind": kind.name, "limit_wait_s": None, "files": None} | common
+    return _FRESH | {"kind": kind.name, "limit_wait_s": None, "files": None, "may_wait": False} | common
 
 
 def _apply_choices(row: dict[str, Any], new: NewJob, kind: Kind) -> None:
@@ -336,7 +344,7 @@ def _apply_choices(row: dict[str, Any], new: NewJob, kind: Kind) -> None:
             row[name] = chosen
     row["owner_id"] = None if new.owner is None else new.owner.pk
     row["group_id"] = None if new.group is None else new.group.pk
-    row["retry_of_id"] = new.retry_of
+    row["retry_of_id"], row["token_id"], row["may_wait"] = new.retry_of, new.token_id, new.may_wait
     row["files"] = names.references(new.files) if new.files else None
     if kind.limit is not None:
         row |= quotas.limit_columns(kind, owner_id=row["owner_id"], count=new.limit_count)
@@ -345,10 +353,13 @@ def _apply_choices(row: dict[str, Any], new: NewJob, kind: Kind) -> None:
 def _stored(rows: Sequence[dict[str, Any]], locked: Mapping[UUID, Any]) -> list[Job | NotUnique]:
     """Store them, and return them in their order. One with a twin gives back what was reserved for it."""
     quotas.reserve(rows, rng=_RNG)
+    admission = metering.admit(rows)
     references = [row["files"] for row in rows] if locked else []
     answers = [submits.one(rows[0])] if len(rows) == 1 else submits.many(rows)
     stored = [_job(row, new) for row, new in zip(rows, answers, strict=True)]
     quotas.give_back(row for row, job in zip(rows, stored, strict=True) if isinstance(job, NotUnique))
+    if admission is not None:
+        admission.keep([job.pk if isinstance(job, Job) else None for job in stored])
     if locked:
         pairs = zip(stored, references, strict=True)
         inputs.keep(((job.pk, named) for job, named in pairs if isinstance(job, Job)), locked)
@@ -384,7 +395,10 @@ def _job(row: dict[str, Any], new: Stored | Twin) -> Job | NotUnique:
 
 def _announce(new_jobs: Sequence[NewJob], stored: Sequence[Job | NotUnique]) -> None:
     pairs = [(new, job) for new, job in zip(new_jobs, stored, strict=True) if isinstance(job, Job)]
-    due = {(job.queue, job.run_at if new.run_at or job.limit_until else None) for new, job in pairs}
+    due = {
+        (job.queue, job.run_at if new.run_at or job.limit_until or job.is_metered else None)
+        for new, job in pairs
+    }
     if pairs:
         hooks.forget_watermarks({job.queue for _, job in pairs if job.run_at < job.created_at - AT_ONCE})
         hooks.submitted(due)
