@@ -19,16 +19,16 @@ _FIXED: Final = ("token", "person", "group", "unit", "period")
 class BudgetAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
     """What API tokens, people and groups may use in a day or a month."""
 
-    list_display = ["id", "whose", "amount", "unit", "period", "used"]
+    list_display = ["id", "whose", "amount", "unit", "period"]
     list_filter = ["unit", "period"]
     list_select_related = ["token", "person", "group"]
     search_fields = ["person__username", "group__name", "token__name"]
-    fields = [("person", "group", "token"), ("amount", "unit", "period")]
+    fields = [("person", "group", "token"), ("amount", "unit", "period"), "used"]
     raw_id_fields = ["person", "group", "token"]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Budget | None = None) -> tuple[str, ...]:  # noqa: ARG002
         """What is used and reserved is in its unit and windows, so these stay."""
-        return _FIXED if obj else ()
+        return (*_FIXED, "used") if obj else ("used",)
 
     def save_model(self, request: HttpRequest, obj: Budget, form: Any, change: bool) -> None:
         """Keep it, and let this process know; the line in the log is Django's own."""
@@ -48,6 +48,8 @@ class BudgetAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
     @display(description="Used")  # type: ignore[untyped-decorator]
     def used(self, budget: Budget) -> str:
         """How much of its window of this moment."""
+        if budget.pk is None:
+            return "–"
         [standing] = operations.standing([budget], now=clock.now())
         return f"{standing.used_percent:.0f} %"
 

@@ -44,8 +44,17 @@ MAKE: Final = """
 Makes a budget of a `person`, a `group` (by name) or an API `token` (by id); for staff who may. It bounds what is
 submitted from then on. 422 `invalid` where there is one of this unit and period already.
 """
-CHANGE: Final = "Changes how much it is. What is used and reserved of it stays."
-DELETE: Final = "Deletes it. Jobs that wait for its next window stay due then."
+CHANGE: Final = """
+    curl -sS -X PATCH $FARM/api/v1/budgets/$BUDGET -H "Authorization: Bearer $TOKEN" \\
+      -H "Content-Type: application/json" -d '{"amount": 200000}'
+
+Changes how much it is. What is used and reserved of it stays.
+"""
+DELETE: Final = """
+    curl -sS -X DELETE $FARM/api/v1/budgets/$BUDGET -H "Authorization: Bearer $TOKEN"
+
+Deletes it. Jobs that wait for its next window stay due then.
+"""
 
 
 class UsageQuery(BaseModel):
@@ -196,6 +205,7 @@ def make_budget(request: HttpRequest, body: NewBudget) -> Status[BudgetOut]:
     response={200: BudgetOut, documents.REFUSALS: clients.Problem},
     summary="Change a budget",
     description=CHANGE,
+    openapi_extra=documents.with_body(CHANGE),
 )
 def change_budget(request: HttpRequest, budget_id: int, body: NewAmount) -> BudgetOut:
     """Change how much it is."""

@@ -310,7 +310,8 @@ does a submit.
 """
 RUN_NOW: Final = """
 Makes a job that is due later due now; one that is due already stays as it is. 409 `not_waiting` for one that runs or
-has ended, 409 `waits_for_limit` while the tokens of its limit have not come in.
+has ended, 409 `waits_for_limit` while the tokens of its limit have not come in, 409 `waits_for_budget` while a
+budget has no room for it.
 
     curl -sS -X POST $FARM/api/v1/jobs/$JOB/run_now -H "Authorization: Bearer $TOKEN"
 """
@@ -332,6 +333,7 @@ code and a label, and `method` and `path` where it is a call that you may make.
 | `not_waiting` | it runs, or has ended | |
 | `expired` | its `expires_at` has passed; it is about to be ended | `expires_at` |
 | `waiting_for_limit` | the tokens of its kind's limit come in later | `limit`, `until`, `seconds` |
+| `waiting_for_budget` | it waits for a budget's next window | `until`, `seconds` |
 | `not_due` | its `run_at` lies ahead | `run_at`, `seconds` |
 | `queue_paused` | nothing of its queue is claimed | `since`; for operators `by` |
 | `queue_full` | as many of its queue run as may | `ceiling`; for operators `running` |
@@ -343,8 +345,8 @@ code and a label, and `method` and `path` where it is a call that you may make.
 | `ahead` | the same workers take others first: of its queue (1000: or more), of other queues | `jobs`, `queues` |
 | `next` | none of these: the next worker that asks takes it | |
 
-Remedies: `wait`, `run_now`, `cancel`, `retry`, `resume_queue`, `raise_ceiling`, `raise_limit`, `add_worker`,
-`ask_for_queue` (of a worker whose process names other queues than its key has).
+Remedies: `wait`, `run_now`, `cancel`, `retry`, `resume_queue`, `raise_ceiling`, `raise_limit`, `raise_budget`,
+`add_worker`, `ask_for_queue` (of a worker whose process names other queues than its key has).
 """
 SCALE: Final = """
 How much there is to do, and how many workers keep up with what arrives and have what waits begun within `drain_s`

@@ -297,7 +297,7 @@ class TestAnEnd:
         farm.succeed(gpu, farm.claim_one(gpu), answer(1, 2))
         metering.roll_up()
         metering.forget()
-        assert not (Reservation.objects.exists() or Settlement.objects.exists() or Window.objects.exists())
+        assert not any(table.objects.exists() for table in (Reservation, Settlement, Window))
 
 
 class TestATwin:
