@@ -92,7 +92,12 @@ class Budget(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.amount:,.6g} {self.unit} per {self.period} of {self.subject}"
+        return f"{self.amount:,f} {self.about}"
+
+    @property
+    def about(self) -> str:
+        """What it is of, whatever its amount: "tokens per day of ada"."""
+        return f"{self.unit} per {self.period} of {self.subject}"
 
     @property
     def subject(self) -> str:

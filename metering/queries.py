@@ -26,6 +26,7 @@ BY: Final[Mapping[str, tuple[str, ...]]] = {
     "person": ("person_id", "person__username"),
     "group": ("group_id", "group__name"),
 }
+MOST_UNFOLDED: Final = 100  # settlements that a submit adds up; the roll-up folds them every minute
 NUMBERS: Final = ("attempts", "seconds", "tokens_in", "tokens_out", "cost")
 
 
@@ -69,9 +70,9 @@ def subjects() -> Subjects:
 def lock_budgets(
     *, tokens: Collection[Any], people: Collection[Any], groups: Collection[Any]
 ) -> list[Budget]:
-    """The budgets of these, locked in the order of their ids."""
+    """The budgets of these, locked in the order of their ids; each with the database's `now`."""
     theirs = Q(token_id__in=tokens) | Q(person_id__in=people) | Q(group_id__in=groups)
-    rows = Budget.objects.filter(theirs).select_related("token", "person", "group")
+    rows = Budget.objects.filter(theirs).select_related("token", "person", "group").annotate(now=Now())
     return list(rows.select_for_update(of=("self",)).order_by("pk"))
 
 
@@ -98,7 +99,7 @@ def standing(budget_ids: Sequence[int], *, since: datetime) -> list[statements.R
 
 
 def ledgers(budgets: Sequence[Budget], *, titles: Mapping[int, str], now: datetime) -> dict[int, Ledger]:
-    """These budgets with what is committed of their windows from now on."""
+    """These locked budgets with what is committed of their windows from now on; many settlements are folded."""
     rows = standing([budget.pk for budget in budgets], since=Period.MONTH.begin(now))
     made = {
         budget.pk: Ledger(
@@ -109,6 +110,8 @@ def ledgers(budgets: Sequence[Budget], *, titles: Mapping[int, str], now: dateti
     }  # fmt: skip
     for row in rows:
         made[row.budget_id].committed[row.starts_at] = row.used + row.reserved
+    if sum(row.unfolded for row in rows) > MOST_UNFOLDED:
+        fold([*made])
     return made
 
 

@@ -24,7 +24,6 @@ from metering.errors import BudgetExhausted, ExceedsBudget
 from metering.models import Budget
 from metering.operations import titles
 from metering.queries import NewReading, NewReservation, Subjects
-from postgres import clock
 
 FRESH_S: Final = 5.0  # within which a new budget counts in every process, as limits of people (docs/adr/0077)
 RECENT: Final = timedelta(days=7)  # of which the mean run of a kind is taken
@@ -105,13 +104,15 @@ class BudgetMeter:
             people={one.owner_id for one in new if one.owner_id},
             groups={one.group_id for one in new if one.group_id},
         )
-        queries.fold([budget.pk for budget in locked])
-        now = clock.now()
+        if not locked:  # they were deleted since this process read who has budgets
+            return _Admission(run_at=[None] * len(new), reserved=[[]] * len(new))
+        now: datetime = locked[0].now  # type: ignore[attr-defined]  # annotated
         names = {budget.pk: titles.of_budget(budget) for budget in locked}
         ledgers = queries.ledgers(locked, titles=names, now=now)
+        units = {budget.unit for budget in locked}
         placed = [
             _placed(one, _needs(locked, ledgers, one, expected), now=now)
-            for one, expected in zip(new, _expectations(new, now=now), strict=True)
+            for one, expected in zip(new, _expectations(new, units=units, now=now), strict=True)
         ]
         return _Admission(run_at=[at for at, _ in placed], reserved=[reserved for _, reserved in placed])
 
@@ -191,11 +192,14 @@ def _exhausted(
     )
 
 
-def _expectations(new: Sequence[Arriving], *, now: datetime) -> list[_Expected]:
-    """What each of these jobs is expected to use. Two statements, however many there are."""
-    means = queries.mean_seconds({one.kind for one in new}, since=(now - RECENT).date())
+def _expectations(new: Sequence[Arriving], *, units: Set[str], now: datetime) -> list[_Expected]:
+    """What each of these jobs is expected to use, of these units: a statement for seconds and one for money, however
+    many jobs there are."""
+    kinds = {one.kind for one in new} if Unit.SECONDS in units else ()
+    means = queries.mean_seconds(kinds, since=(now - RECENT).date()) if kinds else {}
     read = [_read(one) for one in new]
-    prices = queries.prices({model for model, _ in read if model})
+    models = {model for model, _ in read if model} if Unit.MONEY in units else ()
+    prices = queries.prices(models) if models else {}
     return [
         _Expected(tokens=tokens, seconds=_seconds(one, means), cost=_cost(tokens, prices.get(model)))
         for one, (model, tokens) in zip(new, read, strict=True)
