@@ -174,9 +174,9 @@ def _quota(_: int) -> Reading | Unknown:
 ))  # fmt: skip
 def _budget_used(_: int) -> Reading | Unknown:
     """What is used and not what is reserved: what jobs are expected to use is given back in part."""
-    standing = metering.standing(list(budgets.budgets()[:MOST_BUDGETS]), now=clock.now())
-    return Reading(is_complete=len(standing) < MOST_BUDGETS, measures=[
-        Measure(subject=one.budget.about, target=one.budget.subject, value=one.used_percent) for one in standing
+    balances = metering.balances(list(budgets.budgets()[:MOST_BUDGETS]), now=clock.now())
+    return Reading(is_complete=len(balances) < MOST_BUDGETS, measures=[
+        Measure(subject=one.budget.about, target=one.budget.subject, value=one.used_percent) for one in balances
     ])  # fmt: skip
 
 

@@ -186,7 +186,7 @@ class WaitsForLimit(JobsError):
 
 
 class WaitsForBudget(JobsError):
-    """The job is waiting for {what}: it may start when that has room."""
+    """The job is waiting for {budget}: it may start when that has room."""
 
     code = "waits_for_budget"
     http_status = 409

@@ -50,8 +50,8 @@ class BudgetAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         """How much of its window of this moment."""
         if budget.pk is None:
             return "–"
-        [standing] = operations.standing([budget], now=clock.now())
-        return f"{standing.used_percent:.0f} %"
+        [balance] = operations.balances([budget], now=clock.now())
+        return f"{balance.used_percent:.0f} %"
 
 
 @admin.register(Model)

@@ -18,7 +18,7 @@ from metering import operations as metering
 from metering import queries
 from metering.domain.budgets import MOST_AMOUNT, Period, Unit
 from metering.errors import BadBudget, NotAllowed
-from metering.operations import Standing
+from metering.operations import Balance
 from postgres import clock
 
 router = Router(tags=["Usage"])
@@ -181,7 +181,7 @@ def budgets(request: HttpRequest) -> Budgets:
     """Those that bound the caller; all for operators."""
     user = _user(request)
     rows = queries.budgets() if operations.sees_all(user) else queries.budgets_of(user)
-    return Budgets(budgets=[_budget(each) for each in metering.standing(list(rows), now=clock.now())])
+    return Budgets(budgets=[_budget(each) for each in metering.balances(list(rows), now=clock.now())])
 
 
 @router.post(
@@ -196,7 +196,7 @@ def make_budget(request: HttpRequest, body: NewBudget) -> Status[BudgetOut]:
     """Make one."""
     user = _allowed(request, "metering.add_budget")
     row = metering.make(_subject(body), unit=body.unit, period=body.period, amount=body.amount, by=user)
-    return Status(201, _standing(row))
+    return Status(201, _balance(row))
 
 
 @router.patch(
@@ -210,7 +210,7 @@ def make_budget(request: HttpRequest, body: NewBudget) -> Status[BudgetOut]:
 def change_budget(request: HttpRequest, budget_id: int, body: NewAmount) -> BudgetOut:
     """Change how much it is."""
     user = _allowed(request, "metering.change_budget")
-    return _standing(metering.change(budget_id, amount=body.amount, by=user))
+    return _balance(metering.change(budget_id, amount=body.amount, by=user))
 
 
 @router.delete(
@@ -253,20 +253,20 @@ def _subject(body: NewBudget) -> dict[str, Any]:
     return {name: subject}
 
 
-def _standing(row: Any) -> BudgetOut:
-    [standing] = metering.standing([queries.budgets().get(pk=row.pk)], now=clock.now())
-    return _budget(standing)
+def _balance(row: Any) -> BudgetOut:
+    [balance] = metering.balances([queries.budgets().get(pk=row.pk)], now=clock.now())
+    return _budget(balance)
 
 
-def _budget(standing: Standing) -> BudgetOut:
-    budget = standing.budget
+def _budget(balance: Balance) -> BudgetOut:
+    budget = balance.budget
     return BudgetOut(
         id=budget.pk,
         person=None if budget.person is None else budget.person.get_username(),
         group=None if budget.group is None else budget.group.name,
         token=budget.token_id, unit=Unit(budget.unit), period=Period(budget.period), amount=float(budget.amount),
-        used=float(standing.used), reserved=float(standing.reserved), left=float(standing.left),
-        begins_at=standing.begins_at, ends_at=standing.ends_at,
+        used=float(balance.used), reserved=float(balance.reserved), left=float(balance.left),
+        begins_at=balance.begins_at, ends_at=balance.ends_at,
     )  # fmt: skip
 
 

@@ -93,14 +93,14 @@ def forget_settlements() -> int:
     return Settlement.objects.exclude(budget_id__in=Budget.objects.values("pk")).delete()[0]
 
 
-def standing(budget_ids: Sequence[int], *, since: datetime) -> list[statements.Row]:
+def balances(budget_ids: Sequence[int], *, since: datetime) -> list[statements.Row]:
     """What is used and reserved in each window of these budgets that began then or later."""
-    return statements.load("metering", "standing").run({"budgets": list(budget_ids), "since": since})
+    return statements.load("metering", "balances").run({"budgets": list(budget_ids), "since": since})
 
 
 def ledgers(budgets: Sequence[Budget], *, titles: Mapping[int, str], now: datetime) -> dict[int, Ledger]:
     """These locked budgets with what is committed of their windows from now on; many settlements are folded."""
-    rows = standing([budget.pk for budget in budgets], since=Period.MONTH.begin(now))
+    rows = balances([budget.pk for budget in budgets], since=Period.MONTH.begin(now))
     made = {
         budget.pk: Ledger(
             budget_id=budget.pk, title=titles[budget.pk], unit=Unit(budget.unit), period=Period(budget.period),

@@ -46,7 +46,7 @@ class AttemptEnd:
 class Hold:
     """Why a job may not start before `until`: "the budget of 1,000 tokens a day of ada"."""
 
-    what: str
+    cause: str
     until: datetime
 
 

@@ -211,7 +211,9 @@ def _hold(facts: Facts) -> list[Reason]:
     """It waits for its meter, as long as it is due later."""
     if facts.hold is None:
         return []
-    sentence = f"Waiting for {facts.hold.what} until {_utc(facts.hold.until)}: in {duration(facts.due_in_s)}."
+    sentence = (
+        f"Waiting for {facts.hold.cause} until {_utc(facts.hold.until)}: in {duration(facts.due_in_s)}."
+    )
     numbers = {"until": facts.hold.until, "seconds": facts.due_in_s}
     return [_reason(facts, "waiting_for_budget", sentence, **numbers)]
 

@@ -112,8 +112,9 @@ def submit(
     rights. UnknownFile for one of `files` that is not there, or neither theirs nor of a job that they may see.
 
     A job whose kind names a limit reserves its tokens here, and is due when they have come in. Raises
-    RateLimited where the limit lets nobody so far ahead, CountExceedsLimit where it never will. How many jobs a person
-    or a token may submit is for the callers to check (`jobs.http`): code of the site itself is not counted.
+    RateLimited where the limit lets nobody so far ahead, CountExceedsLimit where it never will, and what the meter
+    refuses it with (docs/usage.md). How many jobs a person or a token may submit is for the callers to check
+    (`jobs.http`): code of the site itself is not counted.
     """
     new = NewJob(
         kind=kind, payload=payload, owner=owner, group=group, queue=queue, priority=priority, run_at=run_at,
@@ -145,9 +146,7 @@ def submit_many(new_jobs: Sequence[NewJob], *, by: User | None = None) -> list[J
     with traces.span("submit", kind="producer", jobs=len(new_jobs)):
         rows = _rows(new_jobs, named)
         quotas.admit(rows)
-        is_plain = (
-            _is_one_statement(rows) and new_jobs[0].callback_url is None and not metering.concerns(rows)
-        )
+        is_plain = _is_one_statement(rows) and new_jobs[0].callback_url is None
         put = _put if is_plain else transactions.retried(_put)
         return put(new_jobs, rows, by)
 
@@ -193,13 +192,10 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
         kind=job.kind, payload=job.body.payload, retry_of=job.pk, run_at=run_at, files=own, **again
     )  # fmt: skip
     kind = queues.kind_of(job.kind)
-    whose = {"owner_id": job.owner_id, "group_id": job.group_id, "token_id": job.token_id}
+    whose: dict[str, Any] = {"owner_id": job.owner_id, "group_id": job.group_id, "token_id": job.token_id}
     count = job.limit_count if job.limit_name == kind.limit else None
-    row = (
-        _rows([new], {new.kind: kind})[0]
-        | whose
-        | quotas.limit_columns(kind, owner_id=job.owner_id, count=count)
-    )
+    whose |= quotas.limit_columns(kind, owner_id=job.owner_id, count=count)
+    row = _rows([new], {new.kind: kind})[0] | whose
     quotas.admit([row])
     [stored] = _stored([row], inputs.lock([(None, row["files"])], by=None))
     if isinstance(stored, NotUnique):
@@ -371,7 +367,7 @@ def _stored(rows: Sequence[dict[str, Any]], locked: Mapping[UUID, Any]) -> list[
 def _is_one_statement(rows: Sequence[dict[str, Any]]) -> bool:
     """Whether storing them is a single write: that is a transaction by itself, without two more round trips."""
     [row, *others] = rows
-    return not (others or row["limit_name"] or row["files"] or context.current())
+    return not (others or row["limit_name"] or row["files"] or context.current() or metering.concerns(rows))
 
 
 def _job(row: dict[str, Any], new: Stored | Twin) -> Job | NotUnique:

@@ -26,7 +26,7 @@ def run_now(job_id: int, *, by: User | None) -> Job:
     if job.limit_until is not None and job.limit_until > now:
         raise WaitsForLimit(limit=job.limit_name)
     if job.run_at > now and (hold := registry.hold(job.pk, is_metered=job.is_metered)):
-        raise WaitsForBudget(what=hold.what)
+        raise WaitsForBudget(budget=hold.cause)
     if job.run_at > now:
         _write(job, run_at=now)
         audit.record(by, job, "run now")

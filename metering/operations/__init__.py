@@ -2,7 +2,7 @@
 
 from metering.domain.budgets import Period, Unit
 from metering.domain.tokens import Tokens, expected, used
-from metering.operations.budgets import Standing, announce, change, make, remove, standing
+from metering.operations.budgets import Balance, announce, balances, change, make, remove
 from metering.operations.meter import METER, forget_known
 from metering.operations.rollup import TOPIC, forget, roll_up, settle_left_over
 from metering.operations.titles import amount
@@ -13,7 +13,7 @@ __all__ = [
     "METER",
     "TOPIC",
     "Period",
-    "Standing",
+    "Balance",
     "Tokens",
     "Unit",
     "amount",
@@ -28,6 +28,6 @@ __all__ = [
     "remove",
     "roll_up",
     "settle_left_over",
-    "standing",
+    "balances",
     "used",
 ]

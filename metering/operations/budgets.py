@@ -22,7 +22,7 @@ from metering.operations.rollup import TOPIC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class Balance:
     """A budget in its window of this moment: what is used, what is reserved for jobs that have not ended."""
 
     budget: Budget
@@ -71,11 +71,11 @@ class Standing:
         return titles.amount(value, Unit(self.budget.unit))
 
 
-def standing(budgets: Sequence[Budget], *, now: datetime) -> list[Standing]:
+def balances(budgets: Sequence[Budget], *, now: datetime) -> list[Balance]:
     """How these budgets stand at this moment, in their order."""
-    rows = queries.standing([budget.pk for budget in budgets], since=Period.MONTH.begin(now))
+    rows = queries.balances([budget.pk for budget in budgets], since=Period.MONTH.begin(now))
     known = {(row.budget_id, row.starts_at): row for row in rows}
-    return [_standing(budget, known, now=now) for budget in budgets]
+    return [_balance(budget, known, now=now) for budget in budgets]
 
 
 def make(subject: Mapping[str, Any], *, unit: str, period: str, amount: Decimal, by: User) -> Budget:
@@ -114,10 +114,10 @@ def announce() -> None:
     live.touch(TOPIC)
 
 
-def _standing(budget: Budget, known: Mapping[tuple[int, datetime], Any], *, now: datetime) -> Standing:
+def _balance(budget: Budget, known: Mapping[tuple[int, datetime], Any], *, now: datetime) -> Balance:
     period = Period(budget.period)
     row = known.get((budget.pk, period.begin(now)))
-    return Standing(
+    return Balance(
         budget=budget, title=titles.of_budget(budget), begins_at=period.begin(now), ends_at=period.end(now),
         used=row.used if row else Decimal(0), reserved=row.reserved if row else Decimal(0),
     )  # fmt: skip

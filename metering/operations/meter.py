@@ -133,7 +133,7 @@ class BudgetMeter:
         budget = queries.held_by(job_id)
         if budget is None:
             return None
-        return Hold(what=titles.of_budget(budget), until=budget.starts_at)  # type: ignore[attr-defined]  # annotated
+        return Hold(cause=titles.of_budget(budget), until=budget.starts_at)  # type: ignore[attr-defined]  # annotated
 
 
 METER: Final = BudgetMeter()

@@ -6,7 +6,7 @@ twice counts nothing double.
 """
 
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from django.conf import settings
@@ -20,7 +20,7 @@ from scheduling.operations import action
 
 TOPIC: Final = "usage"
 _FIRST: Final = timedelta(days=31)  # a farm that was never counted: so far back
-_CHUNK: Final = timedelta(hours=1)  # of what ended, in one transaction
+_CHUNK: Final = timedelta(hours=6)  # of what ended, in one transaction
 BUDGET_S: Final = 5.0  # for chunks, in one run
 _AT_ONCE: Final = 500  # jobs that are settled afterwards, in one transaction
 
@@ -32,10 +32,11 @@ def roll_up() -> int:
     settle_left_over()
     _fold()
     until_s = time.monotonic() + BUDGET_S
+    moments = jobs.moments()  # before any transaction, see there
     changed = 0
     is_done = False
     while not is_done and time.monotonic() < until_s:
-        more, is_done = _count()
+        more, is_done = _count(now=moments.now, horizon=moments.horizon)
         changed += more
     return changed
 
@@ -62,12 +63,11 @@ def _fold() -> None:
         queries.fold(locked)
 
 
-def _count() -> tuple[int, bool]:
-    """Count an hour of what nothing can be added to, once; whether that was all of it."""
-    moments = jobs.moments()  # before the transaction, see there
+def _count(*, now: datetime, horizon: datetime) -> tuple[int, bool]:
+    """Count a part of what nothing can be added to, once; whether that was all of it."""
     with transaction.atomic():
-        watermark = queries.lock_watermark(first=moments.now - _FIRST)
-        until = min(moments.horizon, watermark.counted_until + _CHUNK)
+        watermark = queries.lock_watermark(first=now - _FIRST)
+        until = min(horizon, watermark.counted_until + _CHUNK)
         if until <= watermark.counted_until:
             return 0, True
         changed = queries.count_days(since=watermark.counted_until, until=until)
@@ -75,4 +75,4 @@ def _count() -> tuple[int, bool]:
         watermark.save(update_fields=["counted_until"])
         if changed:
             live.touch(TOPIC)
-    return changed, until == moments.horizon
+    return changed, until == horizon

@@ -77,7 +77,7 @@ def usage(request: HttpRequest) -> HttpResponse:
     """Usage by day as a chart and by one of `_BY` as a table, and how budgets stand."""
     user = people.person(request)
     shown = _shown(request, user)
-    found = queries.budgets() if shown.sees_all else queries.budgets_of(user)
+    bounding = queries.budgets() if shown.sees_all else queries.budgets_of(user)
     context = {
         "shown": shown,
         "form": shown.form,
@@ -85,7 +85,7 @@ def usage(request: HttpRequest) -> HttpResponse:
         "rows": [_entry(row, shown, request) for row in queries.summed(shown.rows, by=shown.by)],
         "total": _numbers(queries.total(shown.rows)),
         "chart": _chart(shown),
-        "budgets": operations.standing(list(found[:200]), now=clock.now()),
+        "budgets": operations.balances(list(bounding[:200]), now=clock.now()),
         "counted_until": queries.counted_until(),
         "query": request.GET.urlencode(),
     }

@@ -12,7 +12,7 @@ from jobs.models import Job, Worker
 from metering import operations as metering
 from metering import queries
 from metering.models import Budget, Model, Reservation, Settlement, Window
-from metering.operations import Standing
+from metering.operations import Balance
 from postgres import clock
 from tests import farm
 
@@ -55,16 +55,16 @@ def worker(name: str = "gpu") -> Worker:
     return farm.worker(name, "openai", "work")
 
 
-def stands(row: Budget) -> Standing:
+def stands(row: Budget) -> Balance:
     """How it stands now."""
-    [standing] = metering.standing([queries.budgets().get(pk=row.pk)], now=clock.now())
-    return standing
+    [balance] = metering.balances([queries.budgets().get(pk=row.pk)], now=clock.now())
+    return balance
 
 
 def numbers(row: Budget) -> tuple[float, float]:
     """What is used and reserved of it now."""
-    standing = stands(row)
-    return float(standing.used), float(standing.reserved)
+    balance = stands(row)
+    return float(balance.used), float(balance.reserved)
 
 
 def is_balanced() -> bool:

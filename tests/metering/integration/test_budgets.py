@@ -1,5 +1,7 @@
 """Budgets on the way of jobs: reserved at the submit, settled at the end, however that is."""
 
+import re
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -15,6 +17,7 @@ from jobs.queries import reads
 from metering import operations as metering
 from metering.errors import BadBudget, BudgetExhausted, ExceedsBudget
 from metering.models import Budget, Day, Reading, Reservation, Settlement, Window
+from metering.queries import MOST_UNFOLDED
 from postgres import clock
 from tests import farm
 from tests.metering import budgets
@@ -308,6 +311,45 @@ class TestATwin:
             call(ada, unique_key="once")
         assert numbers(budget) == (0, 100)
         assert budgets.is_balanced()
+
+
+class TestStatements:
+    def test_of_a_submit_are_three_more(self, ada: User) -> None:
+        budgets.budget("tokens", 1000, person=ada)
+        call(ada)
+        assert _of_metering(lambda: call(ada)) == ["SELECT", "metering.balances", "metering.reserve"]
+
+    def test_of_an_end_are_one_beside_the_tokens(self, ada: User) -> None:
+        budgets.budget("tokens", 1000, person=ada)
+        gpu = budgets.worker()
+        call(ada)
+        claimed = farm.claim_one(gpu)
+        made = _of_metering(lambda: farm.succeed(gpu, claimed, answer(1, 2)))
+        assert made == ["metering.keep_readings", "metering.settle"]
+
+    def test_of_a_submit_fold_many_settlements(self, ada: User) -> None:
+        budget, gpu = budgets.budget("tokens", 100_000, person=ada), budgets.worker()
+        for _ in range(MOST_UNFOLDED + 1):
+            call(ada)
+        ended = [
+            operations.Finished(job_id=one.id, lease=one.lease, outcome="success", result=answer(1, 2))
+            for _ in range(2)
+            for one in operations.claim(gpu, limit=100)
+        ]
+        operations.finish(gpu, ended)
+        assert Settlement.objects.count() == MOST_UNFOLDED + 1
+        call(ada)
+        assert not Settlement.objects.exists()
+        assert numbers(budget) == (3 * (MOST_UNFOLDED + 1), 100)
+
+
+def _of_metering(call: Callable[[], object]) -> list[str]:
+    """The statements about budgets and tokens that a call makes, in order."""
+    with CaptureQueriesContext(connection) as captured:
+        call()
+    ours = [query["sql"] for query in captured.captured_queries if "metering_" in query["sql"]]
+    named = [re.search(r"/\* (\S+) \*/", sql) for sql in ours]
+    return [match[1] if match else sql.split()[0] for match, sql in zip(named, ours, strict=True)]
 
 
 class TestWithoutBudgets:
