@@ -61,8 +61,10 @@ Errors always have this form, with the status that fits, and with the numbers th
 `output_gap`, `not_unique`, `not_ended`, `file_in_use`, `idempotency_key_in_use`; 410 `job_deleted`; 413 `too_large`,
 `quota_reached`; 415 `unsupported_media_type`; 422 `invalid`, `invalid_json`, `invalid_name`, `unknown_kind`,
 `unknown_queue`, `unknown_file`, `not_a_member`, `idempotency_key_reused`, `count_exceeds` (more at once than a limit
-ever grants); 429 `rate_limited`: nothing was stored, come back after `retry_after` seconds, which the header
-`Retry-After` says too; 429 `quota_reached`: as many jobs of yours, or in all, wait as may, and nothing was stored;
+ever grants), `exceeds_budget` (more than a budget is); 429 `rate_limited`: nothing was stored, come back after
+`retry_after` seconds, which the header
+`Retry-After` says too; 429 `budget_exhausted`: the same for a budget, but with `X-Wait: 1` the job is stored and waits;
+429 `quota_reached`: as many jobs of yours, or in all, wait as may, and nothing was stored;
 503 `unavailable`: the database is away, or others were changing the same at every try (with `Retry-After`): nothing
 was changed, make the call again.
 
