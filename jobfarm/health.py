@@ -18,6 +18,7 @@ from jobfarm.findings import Check, Finding, Level
 from jobs import operations as jobs
 from jobs.models import ALL_JOBS
 from jobs.queries import keys, reads
+from outbox import operations as outbox
 from postgres import clock, connections, statements
 from scheduling import operations as scheduling
 from webhooks import operations as webhooks
@@ -160,6 +161,30 @@ def _webhooks() -> Iterator[Finding]:
             level=Level.WARNING,
             sentence=f"Jobs that webhooks of the last day should have started but did not: {facts.unstarted}.",
             remedy="The administration says why under Job starts. Fix the cause, then start them there.",
+        )
+
+
+def _outbox() -> Iterator[Finding]:
+    facts = outbox.health()
+    if facts.is_late:
+        yield Finding(
+            level=_absence(),
+            sentence=f"A message of the outbox should have been sent {facts.oldest_due_s:.0f} s ago.",
+            remedy=f"Janitors send them ({MANAGE} janitor): the log of one that runs says what fails, and more of them "
+            "send more.",
+        )
+    if facts.paused:
+        yield Finding(
+            level=Level.WARNING,
+            sentence=f"Endpoints of the outbox that were paused because every attempt failed: {facts.paused}.",
+            remedy="Their pages say what the receivers answered. Resume them when that is fixed: events are kept.",
+        )
+    if facts.unreadable:
+        yield Finding(
+            level=Level.ERROR,
+            sentence="Endpoints of the outbox with no secret that SECRET_KEY can decrypt, so nothing is sent to them: "
+            f"{facts.unreadable}.",
+            remedy="Set the SECRET_KEY that they were stored under, or rotate their secrets.",
         )
 
 
@@ -327,7 +352,7 @@ FOUNDATIONS: Mapping[str, Check] = {
     "database": database_health.database, "writes": database_health.writes, "migrations": database_health.migrations,
 }  # fmt: skip
 CHECKS: tuple[Check, ...] = (
-    janitor, presence.web, scheduler, _webhooks, _rules, _workers, _queues, quotas,
+    janitor, presence.web, scheduler, _webhooks, _rules, _outbox, _workers, _queues, quotas,
     database_health.snapshots, database_health.dead_rows, _settings,
 )  # fmt: skip
 SURROUNDINGS: tuple[Check, ...] = (

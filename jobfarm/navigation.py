@@ -29,6 +29,7 @@ OPERATIONS = (
     ("webhooks:inbox", "Webhook inbox", "webhooks.view_delivery"),
     ("webhooks:activity", "Activity", "webhooks.view_delivery"),
     ("outbox:endpoints", "Outbox", "outbox.view_endpoint"),
+    ("openai_api:batches", "Batches", "openai_api.view_batch"),
     ("scheduling:functions", "Functions", "scheduling.view_scheduledfunction"),
     ("scheduling:crons", "Crons", "scheduling.view_scheduledfunction"),
     ("ratelimits:list", "Limits", "ratelimits.view_bucket"),

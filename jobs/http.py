@@ -3,7 +3,7 @@ of Django."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final, Protocol, runtime_checkable
@@ -28,9 +28,10 @@ from ninja.security import HttpBearer
 from pydantic import BaseModel
 
 from accounts import http as people
+from core import api
 from jobs import limits, operations
 from jobs.domain import files
-from jobs.errors import InvalidKey, InvalidValue, LinkRanOut, NoSuchRange, NotFound, PayloadTooLarge
+from jobs.errors import InvalidKey, LinkRanOut, NoSuchRange, NotFound, PayloadTooLarge
 from jobs.models import ResultFile, Worker
 from jobs.protocol.values import BIGINT
 from jobs.queries.reads import Interest
@@ -47,6 +48,7 @@ WAIT: Final = "X-Wait"
 SIGNED_FOR_S: Final = 300  # how long a signed link to a file shows it
 _SIGNED_FOR: Final = "jobs.file"  # what the signature is about: no other of the site's passes for one
 _CHUNK_BYTES: Final = 65_536
+refuse_unknown_parameters: Final = api.refuse_unknown_parameters
 
 
 class WorkerKey(HttpBearer):
@@ -89,12 +91,6 @@ class JobIdConverter:
 
 
 register_converter(JobIdConverter, "jobid")
-
-
-def refuse_unknown_parameters(request: HttpRequest, known: Iterable[str]) -> None:
-    """Raise InvalidValue if the query string holds a parameter that is not `known`."""
-    for name in request.GET.keys() - set(known):
-        raise InvalidValue(field=name, why="there is no such parameter")
 
 
 def count_submitted(request: HttpRequest, user: User, *, jobs: int = 1) -> None:

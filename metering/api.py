@@ -10,10 +10,12 @@ from ninja import Query, Router, Status
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from accounts import http as people
-from jobs import http, operations
-from jobs.api import documents
-from jobs.protocol import clients
-from jobs.protocol.values import BIGINT, Name
+from core.api import REFUSALS, Problem, caller, refuse_unknown_parameters, with_body
+from core.values import BIGINT, Body, Name
+from jobs import (
+    http,  # noqa: F401  # the converter of ids
+    operations,
+)
 from metering import operations as metering
 from metering import queries
 from metering.domain.budgets import MOST_AMOUNT, Period, Unit
@@ -89,10 +91,8 @@ class Usage(BaseModel):
     rows: list[UsageRow]
 
 
-class NewBudget(BaseModel):
+class NewBudget(Body):
     """A budget to make: of one person, group or token."""
-
-    model_config = ConfigDict(extra="forbid")
 
     person: Name | None = None
     group: Name | None = None
@@ -108,10 +108,8 @@ class NewBudget(BaseModel):
         return self
 
 
-class NewAmount(BaseModel):
+class NewAmount(Body):
     """How much a budget is to be."""
-
-    model_config = ConfigDict(extra="forbid")
 
     amount: Annotated[Decimal, Field(ge=0, le=MOST_AMOUNT, decimal_places=6)]
 
@@ -149,15 +147,15 @@ class Deleted(BaseModel):
 @router.get(
     "/usage",
     auth=READ,
-    response={200: Usage, documents.REFUSALS: clients.Problem},
+    response={200: Usage, REFUSALS: Problem},
     summary="Usage by day, kind, model, worker, token, person or group",
     description=USAGE,
     by_alias=True,
 )
 def usage(request: HttpRequest, wanted: Query[UsageQuery]) -> Usage:
     """The caller's own usage; an operator's is everybody's."""
-    http.refuse_unknown_parameters(request, ["from", "to", "by"])
-    user = _user(request)
+    refuse_unknown_parameters(request, ["from", "to", "by"])
+    user = caller(request)
     to = wanted.to or clock.now().date()
     since = wanted.since or to - timedelta(days=min(29, (to - date.min).days))
     if not 0 <= (to - since).days < MOST_DAYS:
@@ -173,13 +171,13 @@ def usage(request: HttpRequest, wanted: Query[UsageQuery]) -> Usage:
 @router.get(
     "/budgets",
     auth=READ,
-    response={200: Budgets, documents.REFUSALS: clients.Problem},
+    response={200: Budgets, REFUSALS: Problem},
     summary="Budgets",
     description=BUDGETS,
 )
 def budgets(request: HttpRequest) -> Budgets:
     """Those that bound the caller; all for operators."""
-    user = _user(request)
+    user = caller(request)
     rows = queries.budgets() if operations.sees_all(user) else queries.budgets_of(user)
     return Budgets(budgets=[_budget(each) for each in metering.balances(list(rows), now=clock.now())])
 
@@ -187,10 +185,10 @@ def budgets(request: HttpRequest) -> Budgets:
 @router.post(
     "/budgets",
     auth=OPERATE,
-    response={201: BudgetOut, documents.REFUSALS: clients.Problem},
+    response={201: BudgetOut, REFUSALS: Problem},
     summary="Make a budget",
     description=MAKE,
-    openapi_extra=documents.with_body(MAKE),
+    openapi_extra=with_body(MAKE),
 )
 def make_budget(request: HttpRequest, body: NewBudget) -> Status[BudgetOut]:
     """Make one."""
@@ -202,10 +200,10 @@ def make_budget(request: HttpRequest, body: NewBudget) -> Status[BudgetOut]:
 @router.patch(
     "/budgets/{jobid:budget_id}",
     auth=OPERATE,
-    response={200: BudgetOut, documents.REFUSALS: clients.Problem},
+    response={200: BudgetOut, REFUSALS: Problem},
     summary="Change a budget",
     description=CHANGE,
-    openapi_extra=documents.with_body(CHANGE),
+    openapi_extra=with_body(CHANGE),
 )
 def change_budget(request: HttpRequest, budget_id: int, body: NewAmount) -> BudgetOut:
     """Change how much it is."""
@@ -216,7 +214,7 @@ def change_budget(request: HttpRequest, budget_id: int, body: NewAmount) -> Budg
 @router.delete(
     "/budgets/{jobid:budget_id}",
     auth=OPERATE,
-    response={200: Deleted, documents.REFUSALS: clients.Problem},
+    response={200: Deleted, REFUSALS: Problem},
     summary="Delete a budget",
     description=DELETE,
 )
@@ -227,13 +225,8 @@ def delete_budget(request: HttpRequest, budget_id: int) -> Deleted:
     return Deleted(id=budget_id)
 
 
-def _user(request: HttpRequest) -> User:
-    user: User = request.auth  # type: ignore[attr-defined]  # set by ninja
-    return user
-
-
 def _allowed(request: HttpRequest, right: str) -> User:
-    user = _user(request)
+    user = caller(request)
     if not user.has_perm(right):
         raise NotAllowed
     return user

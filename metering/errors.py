@@ -7,7 +7,11 @@ class MeteringError(Refusal):
     """The request is not valid."""
 
 
-class BudgetExhausted(MeteringError):
+class OverBudget(MeteringError):
+    """A budget has no room for this job."""
+
+
+class BudgetExhausted(OverBudget):
     """{budget} has no room for this job: about {needed} are needed and {left} are left. There is room from {until} on;
     with X-Wait: 1 the job waits until then."""
 
@@ -15,7 +19,7 @@ class BudgetExhausted(MeteringError):
     http_status = 429
 
 
-class ExceedsBudget(MeteringError):
+class ExceedsBudget(OverBudget):
     """{budget} never has room for this job: about {needed} are needed."""
 
     code = "exceeds_budget"

@@ -60,6 +60,10 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
             "by these names the site is asked for"),
         Variable("CSRF_TRUSTED_ORIGINS", values.origins, [],
             "such as `https://farm.example.org`: where forms are sent from"),
+        Variable("JOBFARM_URL", values.address, "",
+            "such as `https://farm.example.org`: where people find this farm, for links in messages; in events the "
+            "`ce-source`; where test deliveries of webhooks go", shown="unknown; for events and deliveries "
+            "`http://127.0.0.1:PORT`"),
         Variable("SECURE_COOKIES", flag, False, "behind TLS: cookies are sent over it alone"),
         Variable("SECURE_HSTS_SECONDS", whole(0), 0, "so long browsers refuse anything but TLS", "s"),
         Variable("SECURE_HSTS_INCLUDE_SUBDOMAINS", flag, False, "for names below this one too"),
@@ -108,6 +112,12 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("JOBFARM_FILE_BYTES_PER_OWNER", _quota, 20_000_000_000, "in these files", "bytes"),
         Variable("JOBFARM_FILE_BYTES_IN_ALL", _quota, 500_000_000_000, "in these files", "bytes"),
     ),
+    "OpenAI's API": (
+        Variable("JOBFARM_BATCHES_PER_OWNER", whole(1), 50,
+            "batches of one person that have yet to end ([front-door.md](front-door.md#batches))"),
+        Variable("JOBFARM_OPENAI_FILE_BYTES", whole(1), 200_000_000, "one file of `/v1/files`", "bytes"),
+        Variable("JOBFARM_OPENAI_FILE_DAYS", positive, 30.0, "how long files and ended batches are kept", "days"),
+    ),
     "Examples": (
         Variable("JOBFARM_CHAT_TOKENS_PER_MINUTE", positive, 300_000.0,
             "tokens of language models that all answers of the chat together may take"),
@@ -140,8 +150,6 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("WEBHOOKS_RETENTION_DAYS", number, 90.0,
             "how long what came by webhooks and ended well is kept", "days"),
         Variable("WEBHOOKS_SANDBOX_RETENTION_DAYS", number, 14.0, "the same for what sandboxes print", "days"),
-        Variable("WEBHOOKS_OWN_URL", values.address, None,
-            "where this farm answers, for test deliveries; in events the `ce-source`", shown="`http://127.0.0.1:PORT`"),
         Variable("LLM_SERVERS", values.addresses, [], "OpenAI-compatible servers whose models are listed every night"),
         Variable("LLM_API_KEY", text, "", "the key for all of them", is_secret=True),
     ),
@@ -173,11 +181,9 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("EMAIL_PORT", whole(1, 65535), 25, "its port: often 587 with TLS, 465 with SSL"),
         Variable("EMAIL_HOST_USER", text, "", "who logs in there; without one nobody does"),
         Variable("EMAIL_HOST_PASSWORD", text, "", "with this password", is_secret=True),
-        Variable("EMAIL_USE_TLS", flag, False, "STARTTLS before anything else is said"),
+        Variable("EMAIL_USE_TLS", flag, False, "STARTTLS before the login and the mail"),
         Variable("EMAIL_USE_SSL", flag, False, "TLS from the first byte; not together with `EMAIL_USE_TLS`"),
         Variable("DEFAULT_FROM_EMAIL", text, "jobfarm@localhost", "who messages come from"),
-        Variable("JOBFARM_URL", values.address, "",
-            "such as `https://farm.example.org`: where people find this farm, for links in messages"),
     ),
     "Processes and connections": (
         Variable("JOBFARM_DB_POOL", whole(1), POOL_MAX, "connections of a process to the database"),

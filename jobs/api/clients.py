@@ -13,6 +13,7 @@ from ninja import Query, Router, Status
 from ninja.params import functions as parameters
 
 from accounts import http as people
+from core.api import caller as _user
 from jobs import http, operations
 from jobs.api import documents
 from jobs.domain.filters import Filters
@@ -44,11 +45,6 @@ IdempotencyKey = Annotated[
         description="Any text, new for each request: a repeat with it within 24 hours submits nothing.",
     ),
 ]  # fmt: skip
-
-
-def _user(request: HttpRequest) -> User:
-    user: User = request.auth  # type: ignore[attr-defined]  # set by ninja
-    return user
 
 
 @router.post(

@@ -1,10 +1,11 @@
 """What the page at /api/docs says. Its examples run once FARM, KEY, TOKEN, JOB and LEASE are set."""
 
-import json
-import re
 from typing import Any, Final
 
-REFUSALS: Final = frozenset({400, 401, 403, 404, 409, 410, 413, 415, 422, 429, 503})
+from core import api
+
+REFUSALS: Final = api.REFUSALS
+with_body: Final = api.with_body
 
 ANY_BYTES: Final[dict[str, Any]] = {
     "requestBody": {
@@ -364,15 +365,3 @@ rounded up, at least 1 and at most `ceiling`, but never fewer than `running`; al
 `jobs_per_worker`. 0 when nothing waits or runs. A paused queue wants what it runs. While no run has ended in an hour,
 each waiting job counts as one.
 """
-
-
-def with_body(description: str) -> dict[str, Any]:
-    """What a call's document has besides, so that the page's "Try it out" begins with the body of its curl example.
-
-    A ValueError for a description without one.
-    """
-    match = re.search(r"-d '(.*)'$", description, re.MULTILINE)
-    if match is None:
-        raise ValueError(f"no body in {description!r}")
-    body = json.loads(match[1].replace("'$LEASE'", "1-9f86d081").replace("'$JOB'", "7"))
-    return {"requestBody": {"content": {"application/json": {"example": body}}}}

@@ -1,10 +1,10 @@
 """What people call about their workers: look at them, drain them, end that."""
 
-from django.contrib.auth.models import User
 from django.http import HttpRequest
 from ninja import Router
 
 from accounts import http as people
+from core.api import caller as _user
 from jobs import http, operations
 from jobs.api import documents
 from jobs.protocol.clients import Problem
@@ -13,11 +13,6 @@ from jobs.queries import fleet, pages, reads
 
 router = Router(tags=["Fleet"])
 READ, OPERATE = map(people.callers, ("read", "operate"))
-
-
-def _user(request: HttpRequest) -> User:
-    user: User = request.auth  # type: ignore[attr-defined]  # set by ninja
-    return user
 
 
 @router.get(

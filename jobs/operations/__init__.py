@@ -7,10 +7,10 @@ from jobs.domain.model_queues import queue_of_model
 from jobs.kinds import declare, declared
 from jobs.operations import bulk
 from jobs.operations.claim import Claimed, claim, finish_and_claim
-from jobs.operations.finish import Cancellation, Finished, cancel, finish, release, withdraw
+from jobs.operations.finish import Cancellation, Finished, cancel, cancel_many, finish, release, withdraw
 from jobs.operations.hooks import Link, links, on_behalf_of, register_links, resync
 from jobs.operations.idempotency import Repeatable, forget_idempotency_keys, once, repeatable
-from jobs.operations.inputs import delete_upload, expires_at, read_input, upload, uploaded
+from jobs.operations.inputs import delete_upload, expires_at, keep_upload, read_input, upload, uploaded
 from jobs.operations.janitor import Sweep, delete_orphaned_files, expire, next_due_s, retain, sweep
 from jobs.operations.queues import create_kind, known_kind, pause, resume, set_ceiling, sync
 from jobs.operations.quotas import setting_of, used
@@ -19,6 +19,7 @@ from jobs.operations.rollup import measure_usage, recount_usage, roll_up
 from jobs.operations.scores import score_also, score_yesterday
 from jobs.operations.submit import (
     NewJob,
+    check_payload,
     check_submit,
     clone,
     move_link,
@@ -42,8 +43,8 @@ from jobs.operations.workers import (
 )
 from jobs.queries.fleet import workers_for
 from jobs.queries.pages import JobSnapshot, pictures, result_file, snapshot
+from jobs.queries.reads import count_ended, ended, output_text, statuses
 from jobs.queries.reads import is_operator as sees_all
-from jobs.queries.reads import output_text, statuses
 from jobs.queries.rollups import moments
 from jobs.queries.workers import offered_models
 
@@ -64,10 +65,13 @@ __all__ = [
     "authenticate",
     "bulk",
     "cancel",
+    "cancel_many",
     "change_priority",
+    "check_payload",
     "check_submit",
     "claim",
     "clone",
+    "count_ended",
     "create_kind",
     "create_worker",
     "declare",
@@ -75,6 +79,7 @@ __all__ = [
     "delete_orphaned_files",
     "delete_upload",
     "drain",
+    "ended",
     "ensure_worker",
     "expire",
     "expires_at",
@@ -83,6 +88,7 @@ __all__ = [
     "forget_idempotency_keys",
     "heartbeat",
     "introduce",
+    "keep_upload",
     "known_kind",
     "links",
     "next_due_s",

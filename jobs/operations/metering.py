@@ -43,11 +43,12 @@ def admit(rows: Sequence[dict[str, Any]]) -> Admission | None:
     return admission
 
 
-def succeeded(moved: Sequence[Any], *, results: Sequence[Any]) -> None:
-    """These jobs succeeded, with these results."""
+def succeeded(moved: Sequence[Any], *, results: Sequence[str | None]) -> None:
+    """These jobs succeeded, with these results in JSON."""
     _attempts_ended(
         AttemptEnd(
-            job_id=row.id, fence=row.fence, kind=row.kind, is_over=True, is_metered=row.is_metered, result=result
+            job_id=row.id, fence=row.fence, kind=row.kind, is_over=True, is_metered=row.is_metered,
+            result=_decoded(result),
         )
         for row, result in zip(moved, results, strict=True) if _is_metered(row)
     )  # fmt: skip
@@ -94,8 +95,12 @@ def _is_metered(row: Any) -> bool:
 def _end(row: Any, settlement: Settlement, was: Any) -> AttemptEnd:
     return AttemptEnd(
         job_id=row.id, fence=settlement.fence, kind=was.kind, is_over=row.status != Status.PENDING,
-        is_metered=was.is_metered, result=None if settlement.result is None else json.loads(settlement.result),
+        is_metered=was.is_metered, result=_decoded(settlement.result),
     )  # fmt: skip
+
+
+def _decoded(result: str | None) -> Any:
+    return None if result is None else json.loads(result)
 
 
 def _arriving(row: Mapping[str, Any]) -> Arriving:

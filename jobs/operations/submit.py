@@ -165,6 +165,11 @@ def check_submit(
         queues.check_submits([new], named, by=by)
 
 
+def check_payload(payload: Any) -> None:
+    """Raise InvalidJson or PayloadTooLarge for what no job can have as its payload."""
+    payloads.encoded(payload, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], subject="payload")
+
+
 def retry(job_id: int, *, by: User | None) -> Job:
     """Retry an ended job: submit it again, as a new job that points at it; history never changes.
 

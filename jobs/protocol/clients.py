@@ -6,6 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field, create_model
 
+from core import api
 from core.verdicts import CancelVerdict
 from jobs import models
 from jobs.domain.files import MOST_INPUTS
@@ -182,10 +183,4 @@ class Reasons(BaseModel):
     reasons: list[Reason]
 
 
-class Problem(BaseModel):
-    """Why a call was refused; a refusal's numbers stand beside these."""
-
-    model_config = {"extra": "allow"}
-
-    error: str = Field(description="For programs.", examples=["lease_lost"])
-    message: str = Field(description="For people.")
+Problem: Final = api.Problem

@@ -1,6 +1,6 @@
 """Reads: who sees what, and what the pages, the API and the notifier need."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -112,6 +112,19 @@ def statuses(job_ids: Iterable[int]) -> dict[int, Status]:
     """How each of these jobs stands, without those that are deleted."""
     rows = Job.objects.filter(pk__in=job_ids).values_list("pk", "status")
     return {pk: Status(status) for pk, status in rows}
+
+
+def count_ended(groups: Mapping[int, Sequence[int]]) -> dict[int, tuple[int, int]]:
+    """Of each group of jobs, by its key, how many ended in success and how many otherwise, deleted ones included."""
+    pairs = [(key, job_id) for key, job_ids in groups.items() for job_id in job_ids]
+    params = {"key": [key for key, _ in pairs], "id": [job_id for _, job_id in pairs]}
+    rows = statements.load("jobs", "count_ended").run(params)
+    return {row.key: (row.succeeded, row.failed) for row in rows}
+
+
+def ended(job_ids: Sequence[int]) -> dict[int, statements.Row]:
+    """How those of these jobs ended that have, by id: rows of `id status fence result error`, the result as JSON."""
+    return {row.id: row for row in statements.load("jobs", "ended_jobs").run({"ids": list(job_ids)})}
 
 
 def locked(job_ids: Sequence[int]) -> list[Job]:

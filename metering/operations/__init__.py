@@ -2,6 +2,7 @@
 
 from metering.domain.budgets import Period, Unit
 from metering.domain.tokens import Tokens, expected, used
+from metering.errors import OverBudget
 from metering.operations.budgets import Balance, announce, balances, change, make, remove
 from metering.operations.meter import METER, forget_known
 from metering.operations.rollup import TOPIC, forget, roll_up, settle_left_over
@@ -11,6 +12,7 @@ from metering.registry import declare
 
 __all__ = [
     "METER",
+    "OverBudget",
     "TOPIC",
     "Period",
     "Balance",

@@ -13,9 +13,9 @@ from decimal import Decimal
 from math import ceil
 from typing import Final
 
+from core import values
 from core.backoff import LONGEST_S
 from jobs.domain.meters import Arriving, AttemptEnd, Hold
-from jobs.protocol import values
 from metering import queries, registry
 from metering.domain import budgets
 from metering.domain.budgets import Ledger, Need, Unit

@@ -29,6 +29,7 @@ from jobs.domain.filters import Filters
 from jobs.models import Bulk, Job, Worker
 from metering import operations as metering
 from metering.models import Day, Window
+from openai_api.models import Batch, File, Slice
 from outbox import operations as outbox
 from outbox.models import Attempt, Endpoint, Message
 from postgres import clock
@@ -83,6 +84,7 @@ class Farm:
     endpoint: Endpoint
     message: Message
     alert_rule: int
+    batch: Batch
     game: Game
     open_game: Game
     picture: Submission
@@ -126,7 +128,7 @@ def seed(*, boss: User | None = None, paint: Paint = plain) -> Farm:
         link=accounts.one_time_link(member), jobs=made, share=share, worker=painter, bulk=bulk, functions=functions,
         cron=_cron(), delivery=deliveries[0], ignored=deliveries[1], rule=rule, endpoint=endpoint,
         message=_attempted(endpoint), game=played, open_game=opened,
-        picture=pictures[0], alert_rule=_alerts(boss),
+        picture=pictures[0], alert_rule=_alerts(boss), batch=_batch(boss, made),
     )  # fmt: skip
 
 
@@ -207,6 +209,26 @@ def _alerts(boss: User) -> int:
     alerts_sending.record_sent(notification=sent.pk)
     alerts_sending.record_failure(notification=failed.pk, error="SMTPServerDisconnected: no", attempt=7)
     return rule.pk
+
+
+def _batch(boss: User, made: dict[str, Job]) -> Batch:
+    """A batch that goes on, and its file. Its lines are jobs that are there for other pages, too."""
+    in_a_day = Now() + timedelta(days=1)
+    file = File.objects.create(
+        owner=boss, name="reviews.jsonl", purpose="batch", size=2048, sha256="0" * 64, stored_as="reviews.jsonl",
+        expires_at=in_a_day,
+    )  # fmt: skip
+    batch = Batch.objects.create(
+        owner=boss, endpoint="chat/completions", status="in_progress", completion_window="24h", input_file=file,
+        metadata={"month": "May"}, total=5, submitted=3, completed=1, failed=1, in_progress_at=Now(),
+        next_step_at=in_a_day, expires_at=in_a_day, note="Quota of one owner, jobs waiting: 3 allowed, 3 used.",
+    )  # fmt: skip
+    jobs_of_lines = [made[status].pk for status in ("success", "failed", "pending")]
+    names = [f"review-{number}" for number in range(3)]
+    Slice.objects.create(
+        batch=batch, read_from=0, job_ids=jobs_of_lines, custom_ids=names, completed=1, failed=1
+    )
+    return batch
 
 
 def _rule(name: str, *, threshold: float = 0.0) -> dict[str, Any]:

@@ -65,9 +65,10 @@ def send(client: Client, method: str, path: str, form: Any) -> Any:
     elif method == "PATCH":
         response = client.patch(path, form, content_type="application/json")
     elif method in {"PUT", "DELETE"}:
-        response = client.generic(method, path, form or b"")
+        response = client.generic(method, path, form if isinstance(form, bytes) else b"")
     elif path.startswith("/api/"):
-        response = client.post(path, form, content_type="application/json")
+        ask = client.patch if method == "PATCH" else client.post
+        response = ask(path, form, content_type="application/json")
     else:
         response = client.post(path, form)
     if response.streaming:

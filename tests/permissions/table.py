@@ -114,6 +114,31 @@ GET  /api/v1/jobs/<jobid:job_id>/why                                 401  404  4
 POST /api/v1/jobs/bulk                                               401  403  201+ 201+ 201+ 401  201+ 201+ 201+
 GET  /api/v1/openapi.json                                            200  200  200  200  200  200  200  200  200
 POST /api/v1/openapi.json                                            200  200  200  200  200  200  200  200  200
+GET  /api/v1/alerts                                                  401  403  403  403  403  401  200  200  200
+GET  /api/v1/alerts/conditions                                       401  403  403  403  403  401  200  200  200
+GET  /api/v1/alerts/rules                                            401  403  403  403  403  401  200  200  200
+POST /api/v1/alerts/rules                                            401  403  403  403  403  401  403  201+ 201+
+GET  /api/v1/alerts/rules/<jobid:rule_id>                            401  403  403  403  403  401  200  200  200
+PATCH /api/v1/alerts/rules/<jobid:rule_id>                           401  403  403  403  403  401  403  200+ 200+
+DELETE /api/v1/alerts/rules/<jobid:rule_id>                          401  403  403  403  403  401  403  200+ 200+
+POST /api/v1/alerts/rules/<jobid:rule_id>/mute                       401  403  403  403  403  401  403  200+ 200+
+POST /api/v1/alerts/rules/<jobid:rule_id>/unmute                     401  403  403  403  403  401  403  200+ 200+
+GET  /api/v1/outbox/endpoints                                        401  200  200  200  200  401  200  200  200
+POST /api/v1/outbox/endpoints                                        401  403  201+ 201+ 201+ 401  201+ 201+ 201+
+GET  /api/v1/outbox/endpoints/<int:endpoint_id>                      401  404  404  404  200  401  200  200  200
+PATCH /api/v1/outbox/endpoints/<int:endpoint_id>                     401  403  404  404  200+ 401  403  200+ 200+
+DELETE /api/v1/outbox/endpoints/<int:endpoint_id>                    401  403  404  404  200+ 401  403  200+ 200+
+POST /api/v1/outbox/endpoints/<int:endpoint_id>/disable              401  403  404  404  200+ 401  403  200+ 200+
+POST /api/v1/outbox/endpoints/<int:endpoint_id>/pause                401  403  404  404  200+ 401  403  200+ 200+
+POST /api/v1/outbox/endpoints/<int:endpoint_id>/resume               401  403  404  404  200+ 401  403  200+ 200+
+POST /api/v1/outbox/endpoints/<int:endpoint_id>/rotate               401  403  404  404  200+ 401  403  200+ 200+
+POST /api/v1/outbox/endpoints/<int:endpoint_id>/test                 401  403  404  404  200+ 401  403  200+ 200+
+GET  /api/v1/outbox/messages                                         401  200  200  200  200  401  200  200  200
+GET  /api/v1/outbox/messages/<int:message_id>                        401  404  404  404  200  401  200  200  200
+POST /api/v1/outbox/messages/<int:message_id>/replay                 401  403  404  404  200+ 401  403  200+ 200+
+POST /api/v1/outbox/replays                                          401  403  201  201  201+ 401  201  201+ 201+
+GET  /api/v1/outbox/replays/<int:replay_id>                          401  404  404  404  200  401  200  200  200
+POST /api/v1/outbox/replays/<int:replay_id>/stop                     401  403  404  404  200+ 401  403  200+ 200+
 GET  /api/v1/scale                                                   401  403  403  403  403  401  200  200  200
 GET  /api/v1/usage                                                   401  200  200  200  200  401  200  200  200
 GET  /api/v1/workers                                                 401  200  200  200  200  401  200  200  200
@@ -135,9 +160,28 @@ POST /api/v1/worker/unclaim                                          401  401  4
 GET  /v1/                                                            404  404  404  404  404  404  404  404  404
 GET  /v1/models                                                      401  401  401  401  401  401  401  401  401
 GET  /v1/models/<path:model>                                         401  401  401  401  401  401  401  401  401
+GET  /v1/batches                                                     401  401  401  401  401  401  401  401  401
+POST /v1/batches                                                     401  401  401  401  401  401  401  401  401
+GET  /v1/batches/<batch_id>                                          401  401  401  401  401  401  401  401  401
+POST /v1/batches/<batch_id>/cancel                                   401  401  401  401  401  401  401  401  401
+GET  /v1/files                                                       401  401  401  401  401  401  401  401  401
+POST /v1/files                                                       401  401  401  401  401  401  401  401  401
+GET  /v1/files/<file_id>                                             401  401  401  401  401  401  401  401  401
+DELETE /v1/files/<file_id>                                           401  401  401  401  401  401  401  401  401
+GET  /v1/files/<file_id>/content                                     401  401  401  401  401  401  401  401  401
 POST /v1/<openaicall:path>                                           401  401  401  401  401  401  401  401  401
 GET  /v1/<openaicall:path>/<jobid:job_id>                            401  401  401  401  401  401  401  401  401
 GET  /v1/<openaicall:path>/<jobid:job_id>/events                     401  401  401  401  401  401  401  401  401
+GET  /v1/responses/<responseid:job_id>                               401  401  401  401  401  401  401  401  401
+DELETE /v1/responses/<responseid:job_id>                               401  401  401  401  401  401  401  401  401
+POST /v1/responses/<responseid:job_id>/cancel                        401  401  401  401  401  401  401  401  401
+GET  /v1/responses/<responseid:job_id>/input_items                   401  401  401  401  401  401  401  401  401
+
+# Their batches.
+GET  /batches/                                                       in   403  200  200  200  in   200  200  200
+GET  /batches/<uuid:batch_id>/                                       in   403  404  404  200  in   200  200  200
+GET  /batches/<uuid:batch_id>/<slug:which>.jsonl                     in   403  404  404  200  in   200  200  200
+POST /batches/<uuid:batch_id>/cancel/                                in   403  404  404  302+ in   302  302+ 302+
 
 # The chat: for who is in the room.
 GET  /chat/                                                          in   200  200  200  200  in   200  200  200
@@ -183,7 +227,10 @@ GET  /outbox/<int:endpoint_id>/edit/                                 in   403  4
 POST /outbox/<int:endpoint_id>/edit/                                 in   403  404  404  302+ in   404  302+ 302+
 POST /outbox/<int:endpoint_id>/<slug:action>/                        in   403  404  404  302+ in   404  302+ 302+
 POST /outbox/<int:endpoint_id>/delete/                               in   403  404  404  302+ in   404  302+ 302+
+GET  /outbox/<int:endpoint_id>/replay/                               in   403  404  404  200  in   404  200  200
 POST /outbox/<int:endpoint_id>/replay/                               in   403  404  404  302+ in   404  302+ 302+
+GET  /outbox/replays/<int:replay_id>/                                in   403  404  404  200  in   200  200  200
+POST /outbox/replays/<int:replay_id>/stop/                           in   403  404  404  302+ in   404  302+ 302+
 POST /outbox/<int:endpoint_id>/rotate/                               in   403  404  404  200+ in   404  200+ 200+
 GET  /outbox/messages/<int:message_id>/                              in   403  404  404  200  in   200  200  200
 POST /outbox/messages/<int:message_id>/replay/                       in   403  404  404  302+ in   404  302+ 302+

@@ -295,7 +295,7 @@ def test_a_condition_that_cannot_be_read_or_is_gone_is_not_known(caplog: pytest.
     try:
         watching.make("broken", name="It")
         watching.watch()
-        assert Rule.objects.get().unknown == "It cannot be read: Broken. The log says more."
+        assert Rule.objects.get().unknown == "It cannot be read: Broken. The log has its traceback."
         assert "The condition broken cannot be read" in caplog.text
     finally:
         registry._registered.pop("broken")

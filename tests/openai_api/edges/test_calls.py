@@ -31,15 +31,6 @@ HELLO: Any = [{"role": "user", "content": "Say hello."}]
 CALLS = ["chat/completions", "completions", "embeddings", "images/generations"]
 
 
-@pytest.fixture
-def http(client: openai.OpenAI, key: str) -> Any:
-    """A plain client with her token."""
-    with httpx.Client(
-        base_url=str(client.base_url), headers={"Authorization": f"Bearer {key}"}, timeout=30
-    ) as plain:
-        yield plain
-
-
 class TestOtherCalls:
     def test_completions_stream_too(
         self, client: openai.OpenAI, model: ModelServer, working: Working

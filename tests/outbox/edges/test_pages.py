@@ -12,6 +12,7 @@ from pytest_django import Settings
 from outbox import operations
 from outbox.models import Endpoint, Message
 from outbox.operations import secrets
+from scheduling import operations as scheduling
 from tests import farm
 from tests.outbox.receivers import HERE, receiver
 from tests.outbox.support import drain, endpoint
@@ -162,7 +163,8 @@ def test_dead_messages_are_replayed_from_the_page(ann: User, settings: Settings)
         assert "HTTP 410" in client.get(f"/outbox/messages/{message.pk}/").content.decode()
         there.status = 200
         client.post(f"/outbox/{row.pk}/resume/")
-        client.post(f"/outbox/{row.pk}/replay/")
+        client.post(f"/outbox/{row.pk}/replay/", {"status": "dead"})
+        scheduling.run_due()
         drain()
         client.post(f"/outbox/messages/{message.pk}/replay/")
         client.post(f"/outbox/messages/{message.pk}/replay/")  # it waits: nothing more

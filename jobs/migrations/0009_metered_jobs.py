@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         ("accounts", "0001_initial"),
-        ("jobs", "0007_models_of_workers"),
+        ("jobs", "0008_kept_uploads"),
     ]
 
     operations = [
