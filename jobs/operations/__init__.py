@@ -45,6 +45,7 @@ from jobs.queries.fleet import workers_for
 from jobs.queries.pages import JobSnapshot, pictures, result_file, snapshot
 from jobs.queries.reads import count_ended, ended, output_text, statuses
 from jobs.queries.reads import is_operator as sees_all
+from jobs.queries.rollups import moments
 from jobs.queries.workers import offered_models
 
 __all__ = [
@@ -93,6 +94,7 @@ __all__ = [
     "links",
     "next_due_s",
     "measure_usage",
+    "moments",
     "move_link",
     "on_behalf_of",
     "once",

@@ -5,6 +5,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
+from accounts import http as people
 from accounts.http import TokenAuth
 from core.api import caller as _user
 from jobs import http as jobs_http
@@ -40,7 +41,16 @@ def create(request: HttpRequest, path: str) -> HttpResponse:
     [job_id] = jobs.once(
         repeatable,
         count=lambda: jobs_http.count_submitted(request, user),
-        submit=lambda: [operations.submit(call, user=user, file=http.file_of(request), **labels)],
+        submit=lambda: [
+            operations.submit(
+                call,
+                user=user,
+                file=http.file_of(request),
+                token_id=people.token_id(request),
+                may_wait=jobs_http.may_wait(request),
+                **labels,
+            )
+        ],
     )
     assert isinstance(job_id, int)  # calls have no unique key, so none is refused for a twin
     made = operations.Made(job_id=job_id, path=path, is_stream=call.is_stream)

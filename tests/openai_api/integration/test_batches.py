@@ -19,6 +19,7 @@ from openai_api.operations import batches, steps
 from outbox import operations as outbox
 from outbox.models import Event, Message
 from tests import farm
+from tests.metering import budgets
 from tests.openai_api import batching
 from tests.openai_api.batching import content, line, made, offering, step, text, to_the_end
 
@@ -28,6 +29,23 @@ pytestmark = pytest.mark.django_db
 def errors(batch: Batch) -> list[tuple[int | None, str]]:
     """The line and the code of each error."""
     return [(each["line"], each["code"]) for each in batch.errors]
+
+
+class TestABatchAndABudget:
+    def test_whose_lines_have_no_room_wait_for_its_next_windows(self, ada: User) -> None:
+        offering("tiny")
+        budgets.budget("tokens", 7, person=ada)
+        batch = step(made(text(*map(line, range(3))), user=ada))
+        assert batch.submitted == 3
+        waits = [*Job.objects.order_by("pk").values_list("run_at", flat=True)]
+        assert waits[0] < waits[1] == budgets.tomorrow() < waits[2]
+
+    def test_with_a_line_that_is_larger_than_it_says_so_and_ends_by_its_time(self, ada: User) -> None:
+        offering("tiny")
+        budgets.budget("tokens", 1, person=ada)
+        batch = step(made(text(line(0)), user=ada))
+        assert (batch.submitted, batch.status) == (0, "in_progress")
+        assert "never has room" in batch.note
 
 
 class TestABatch:
@@ -114,7 +132,8 @@ class TestABatch:
         jobs.put_file(
             worker, claimed.id, claimed.lease, name="answer.json", content=ContentFile(b'{"a":\n [1]}')
         )
-        farm.succeed(worker, claimed, {"answer_file": "answer.json"})
+        result = {"answer_file": "answer.json", "usage": {"prompt_tokens": 3, "total_tokens": 3}}
+        farm.succeed(worker, claimed, result)
         [only] = content(to_the_end(batch).output_file)
         assert only["response"]["body"] == {"a": [1]}
 
