@@ -34,7 +34,7 @@ def _static_files() -> None:
 def _certificates() -> None:
     """httpx reads the certificates of 140 authorities anew for each client, in 30 ms of a processor, also for one that
     calls a server without TLS; and `httpx.get` is a client. All who ask for the usual ones share them."""
-    read = default.create_ssl_context
+    read = default.create_ssl_context  # type: ignore[attr-defined]  # httpx names no exports there
 
     @cache
     def usual(*_: str | None) -> ssl.SSLContext:
@@ -45,4 +45,4 @@ def _certificates() -> None:
             return usual(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
         return read(verify, cert, trust_env)
 
-    default.create_ssl_context = shared
+    default.create_ssl_context = shared  # type: ignore[attr-defined]
