@@ -6,8 +6,9 @@ from jobs.domain.leases import Lease
 from jobs.domain.model_queues import queue_of_model
 from jobs.kinds import declare, declared
 from jobs.operations import bulk
-from jobs.operations.claim import Claimed, claim, finish_and_claim
+from jobs.operations.claim import claim, finish_and_claim
 from jobs.operations.finish import Cancellation, Finished, cancel, cancel_many, finish, release, withdraw
+from jobs.operations.handed_out import Claimed
 from jobs.operations.hooks import Link, links, on_behalf_of, register_links, resync
 from jobs.operations.idempotency import Repeatable, forget_idempotency_keys, once, repeatable
 from jobs.operations.inputs import delete_upload, expires_at, keep_upload, read_input, upload, uploaded
@@ -44,6 +45,7 @@ from jobs.queries.fleet import workers_for
 from jobs.queries.pages import JobSnapshot, pictures, result_file, snapshot
 from jobs.queries.reads import count_ended, ended, output_text, statuses
 from jobs.queries.reads import is_operator as sees_all
+from jobs.queries.rollups import moments
 from jobs.queries.workers import offered_models
 
 __all__ = [
@@ -92,6 +94,7 @@ __all__ = [
     "links",
     "next_due_s",
     "measure_usage",
+    "moments",
     "move_link",
     "on_behalf_of",
     "once",
