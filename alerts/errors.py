@@ -21,6 +21,13 @@ class NotFound(AlertsError, LookupError):
     http_status = 404
 
 
+class RightMissing(AlertsError):
+    """This takes the right {right}."""
+
+    code = "forbidden"
+    http_status = 403
+
+
 class CannotSend(AlertsError):
     """The message cannot be sent: {reason}"""
 

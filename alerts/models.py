@@ -11,7 +11,7 @@ from alerts.domain.rules import LONGEST_NAME, LONGEST_TARGET, Severity
 
 
 class Rule(models.Model):
-    """What a person wants to be told of. Its rules are those of `alerts.domain.rules`."""
+    """What a person wants a message about. Its rules are those of `alerts.domain.rules`."""
 
     name = models.CharField(max_length=LONGEST_NAME, unique=True)
     condition = models.CharField(max_length=50, editable=False)

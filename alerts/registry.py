@@ -52,14 +52,14 @@ def find(code: str) -> Condition | None:
 
 
 def read(code: str, *, window_s: int) -> Reading | Unknown:
-    """What its reader says now. One that fails leaves a line in the log, and nothing is known."""
+    """What its reader returns now. One that fails leaves a line in the log, and nothing is known."""
     if find(code) is None:
         return Unknown(reason="No app knows this condition.")
     try:
         return _registered[code].reader(window_s)
     except Exception as error:
         log.exception("The condition %s cannot be read", code)
-        return Unknown(reason=f"It cannot be read: {type(error).__name__}. The log says more.")
+        return Unknown(reason=f"It cannot be read: {type(error).__name__}. The log has its traceback.")
 
 
 @cache

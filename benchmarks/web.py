@@ -46,7 +46,7 @@ class Client:
         self._writer.close()
 
     async def post(self, path: str, body: Any) -> Any:
-        """Send JSON, and return the answer's. Raises RuntimeError unless it is a 200."""
+        """Send JSON, and return the answer's. Raises RuntimeError unless it is a 200 or 201."""
         content = json.dumps(body).encode()
         head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         head += f"Authorization: Bearer {self._key}\r\nContent-Length: {len(content)}\r\n\r\n"
@@ -55,18 +55,23 @@ class Client:
         lines = answer.splitlines()
         length = next(int(line[15:]) for line in lines if line.startswith(b"content-length:"))
         frame = await self._reader.readexactly(length)
-        if b" 200 " not in lines[0]:
+        if lines[0].split()[1] not in {b"200", b"201"}:
             raise RuntimeError(f"{lines[0]!r}: {frame!r}")
         return json.loads(frame)
 
 
 def memory_mb(port: int) -> float:
     """What the server that listens at this port holds in memory. Raises LookupError."""
+    lines = Path(f"/proc/{process_of(port)}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
+
+
+def process_of(port: int) -> int:
+    """The process of the server that listens at this port. Raises LookupError."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if b"uvicorn" in (folder / "cmdline").read_bytes() and _listens(folder, port):
-                lines = (folder / "status").read_text().splitlines()
-                return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
+                return int(folder.name)
         except OSError:
             continue
     raise LookupError(port)

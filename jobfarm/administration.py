@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.apps import apps
 from django.contrib.auth.models import Group, Permission
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
@@ -39,6 +39,12 @@ ACTIONS: Final = frozenset(
         "alerts.add_rule",
         "alerts.change_rule",
         "alerts.delete_rule",
+        "metering.add_budget",
+        "metering.change_budget",
+        "metering.delete_budget",
+        "metering.add_model",
+        "metering.change_model",
+        "metering.delete_model",
         "ratelimits.delete_bucket",
         "ratelimits.add_limit",
         "ratelimits.change_limit",
@@ -92,6 +98,23 @@ def grant(*, reset: bool) -> list[Granted]:
     Returns for each what there was to do. Rights that somebody took from a group, or added, stay so without `reset`.
     """
     return [_grant(name, permissions, reset=reset) for name, permissions in _rights().items()]
+
+
+def unchanged_groups() -> list[str]:
+    """The groups that have just the rights of new ones, of those rights that the database knows by now: nobody added
+    one or took one away. Asked before a migration, whose new rights `extend` gives them afterwards."""
+    if Group._meta.db_table not in connection.introspection.table_names():  # noqa: SLF001 (a new database)
+        return []
+    wanted = _rights() if Group.objects.filter(name__in=(READERS, OPERATORS)).exists() else {}
+    groups = {group.name: group for group in Group.objects.filter(name__in=wanted)}
+    return [name for name, group in groups.items() if _named(group.permissions.all()) == _named(wanted[name])]
+
+
+def extend(names: Iterable[str]) -> None:
+    """Give these groups all the rights of new ones."""
+    rights = _rights() if names else {}
+    for group in Group.objects.filter(name__in=names):
+        group.permissions.set(rights[group.name])
 
 
 def _rights() -> Mapping[str, "QuerySet[Permission]"]:
@@ -170,6 +193,7 @@ _SECTIONS: Final[list[tuple[str, bool, list[tuple[str, str]]]]] = [
     ]),
     ("Outbox", False, [("outbox.Endpoint", "outbox"), ("outbox.Message", "outgoing_mail")]),
     ("Alerts", False, [("alerts.Rule", "notifications"), ("alerts.Notification", "outgoing_mail")]),
+    ("Usage", False, [("metering.Budget", "savings"), ("metering.Model", "payments"), ("metering.Day", "data_usage")]),
     ("Limits", False, [("ratelimits.Limit", "tune"), ("ratelimits.Bucket", "speed"), ("jobs.Usage", "data_usage")]),
     ("People", False, [
         ("auth.User", "person"), ("auth.Group", "group"), ("accounts.ApiToken", "password"),

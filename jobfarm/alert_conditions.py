@@ -3,6 +3,7 @@
 import shutil
 import socket
 from datetime import timedelta
+from functools import partial
 from typing import Final, Literal
 
 from django.conf import settings
@@ -14,6 +15,8 @@ from jobs import operations as jobs
 from jobs.domain.rollups import MINUTE_S, TEN_MINUTES_S, Period
 from jobs.models import ALL_JOBS
 from jobs.queries import gauges, reads, rollups
+from metering import operations as metering
+from metering import queries as budgets
 from postgres import clock
 from ratelimits import queries as limits
 from scheduling import operations as scheduling
@@ -23,42 +26,56 @@ from webhooks import operations as webhooks
 OVERDUE_S: Final = 10.0  # as FarmHasNoJanitor of deploy/prometheus/alerts.yml
 BEHIND: Final = timedelta(minutes=2)  # the roll-up counts within seconds of what happens
 LONG_S: Final = 7200  # a longer window is added up from steps of ten minutes
-LEAST_ENDED: Final = 5  # jobs of which a share says something
+LEAST_ENDED: Final = 5  # jobs of which a share means something
 MOST_LIMITS: Final = 1000  # limits and keys, those most used first
+MOST_BUDGETS: Final = 5000
+Target = Literal["queue", "kind"]
 _STARTING: Final = Unknown(reason="The farm has just been started.")
 _BEHIND: Final = Unknown(reason="The roll-up of jobs is behind.")
 
 
-@register(Condition(
-    code="jobs_failed", title="Jobs failed or timed out for good, by queue", target="queue", unit=Unit.NUMBER,
-    is_windowed=True,
-))  # fmt: skip
-def _jobs_failed(window_s: int) -> Reading | Unknown:
-    return _failed(window_s, of="queue")
+def _failed(window_s: int, *, of: Target) -> Reading | Unknown:
+    if (ended := _ended(window_s, of=of)) is None:
+        return _BEHIND
+    return Reading(measures=[Measure(subject=one.name, value=one.failed) for one in ended])
 
 
-@register(Condition(
-    code="kind_failed", title="Jobs failed or timed out for good, by kind", target="kind", unit=Unit.NUMBER,
-    is_windowed=True,
-))  # fmt: skip
-def _kind_failed(window_s: int) -> Reading | Unknown:
-    return _failed(window_s, of="kind")
+def _share(window_s: int, *, of: Target) -> Reading | Unknown:
+    if (ended := _ended(window_s, of=of)) is None:
+        return _BEHIND
+    enough = [one for one in ended if one.judged >= LEAST_ENDED]
+    return Reading(
+        measures=[Measure(subject=one.name, value=100 * one.failed / one.judged) for one in enough]
+    )
 
 
-@register(Condition(
-    code="failure_share", title=f"Share of jobs that failed or timed out, of at least {LEAST_ENDED}, by queue",
-    target="queue", unit=Unit.PERCENT, threshold=20, is_windowed=True,
-))  # fmt: skip
-def _failure_share(window_s: int) -> Reading | Unknown:
-    return _share(window_s, of="queue")
+def _ended(window_s: int, *, of: Target) -> list[rollups.Ended] | None:
+    """What ended within the window; None where that is not counted yet."""
+    counted_at, now = rollups.last_counted_at()
+    if counted_at is None or rollups.is_behind(counted_at, until=now - BEHIND):
+        return None
+    step_s = MINUTE_S if window_s <= LONG_S else TEN_MINUTES_S
+    window = Period(code="", title="", length_s=max(window_s, step_s), step_s=step_s, tick_s=step_s)
+    return rollups.ended(window, now=now, of=of)
 
 
-@register(Condition(
-    code="kind_failure_share", title=f"Share of jobs that failed or timed out, of at least {LEAST_ENDED}, by kind",
-    target="kind", unit=Unit.PERCENT, threshold=20, is_windowed=True,
-))  # fmt: skip
-def _kind_failure_share(window_s: int) -> Reading | Unknown:
-    return _share(window_s, of="kind")
+def _one(value: float) -> Reading:
+    """Of a condition whose subject is the farm."""
+    return Reading(measures=[Measure(subject="", value=value)])
+
+
+_targets: tuple[tuple[str, Target], ...] = (("jobs_failed", "queue"), ("kind_failed", "kind"))
+for _code, _target in _targets:
+    register(Condition(
+        code=_code, title=f"Jobs failed or timed out for good, by {_target}", target=_target, unit=Unit.NUMBER,
+        is_windowed=True,
+    ))(partial(_failed, of=_target))  # fmt: skip
+_targets = (("failure_share", "queue"), ("kind_failure_share", "kind"))
+for _code, _target in _targets:
+    register(Condition(
+        code=_code, title=f"Share of jobs that failed or timed out, of at least {LEAST_ENDED}, by {_target}",
+        target=_target, unit=Unit.PERCENT, threshold=20, is_windowed=True,
+    ))(partial(_share, of=_target))  # fmt: skip
 
 
 @register(Condition(
@@ -76,7 +93,10 @@ def _no_worker(_: int) -> Reading | Unknown:
         return _STARTING
     waiting = [queue for queue in reads.waiting_queues() if not queue.paused]
     return Reading(measures=[
-        Measure(subject=queue.name, value=float(not queue.served or queue.out_of_scope)) for queue in waiting
+        Measure(
+            subject=queue.name, value=float(not queue.served or queue.out_of_scope or queue.lacking is not None)
+        )
+        for queue in waiting
     ])  # fmt: skip
 
 
@@ -84,7 +104,7 @@ def _no_worker(_: int) -> Reading | Unknown:
     code="scheduler_late", title="Scheduled functions are late", unit=Unit.SECONDS, threshold=60,
 ))  # fmt: skip
 def _scheduler_late(_: int) -> Reading | Unknown:
-    return Reading(measures=[Measure(subject="", value=scheduling.health().oldest_late_s)])
+    return _one(scheduling.health().oldest_late_s)
 
 
 @register(Condition(
@@ -111,7 +131,7 @@ def _cron_failed(_: int) -> Reading | Unknown:
     code="deliveries_dead", title="Webhook deliveries failed for good", unit=Unit.NUMBER,
 ))  # fmt: skip
 def _deliveries_dead(_: int) -> Reading | Unknown:
-    return Reading(measures=[Measure(subject="", value=webhooks.health().dead)])
+    return _one(webhooks.health().dead)
 
 
 @register(Condition(code="cluster_away", title="No cluster runs", target="role", unit=Unit.PRESENCE))
@@ -129,7 +149,7 @@ def _janitor_away(_: int) -> Reading | Unknown:
     if presence.is_starting():
         return _STARTING
     is_away = presence.counts()["janitor"] < 1 or reads.overdue_s() > OVERDUE_S
-    return Reading(measures=[Measure(subject="", value=float(is_away))])
+    return _one(float(is_away))
 
 
 @register(Condition(
@@ -165,26 +185,13 @@ def _quota(_: int) -> Reading | Unknown:
     ])  # fmt: skip
 
 
-def _failed(window_s: int, *, of: Literal["queue", "kind"]) -> Reading | Unknown:
-    if (ended := _ended(window_s, of=of)) is None:
-        return _BEHIND
-    return Reading(measures=[Measure(subject=one.name, value=one.failed) for one in ended])
-
-
-def _share(window_s: int, *, of: Literal["queue", "kind"]) -> Reading | Unknown:
-    if (ended := _ended(window_s, of=of)) is None:
-        return _BEHIND
-    enough = [one for one in ended if one.judged >= LEAST_ENDED]
-    return Reading(
-        measures=[Measure(subject=one.name, value=100 * one.failed / one.judged) for one in enough]
-    )
-
-
-def _ended(window_s: int, *, of: Literal["queue", "kind"]) -> list[rollups.Ended] | None:
-    """What ended within the window; None where that is not counted yet."""
-    counted_at, now = rollups.last_counted_at()
-    if counted_at is None or rollups.is_behind(counted_at, until=now - BEHIND):
-        return None
-    step_s = MINUTE_S if window_s <= LONG_S else TEN_MINUTES_S
-    window = Period(code="", title="", length_s=max(window_s, step_s), step_s=step_s, tick_s=step_s)
-    return rollups.ended(window, now=now, of=of)
+@register(Condition(
+    code="budget_used", title="A budget is used, in its window of this moment", target="budget", unit=Unit.PERCENT,
+    threshold=90,
+))  # fmt: skip
+def _budget_used(_: int) -> Reading | Unknown:
+    """What is used and not what is reserved: what jobs are expected to use is given back in part."""
+    balances = metering.balances(list(budgets.budgets()[:MOST_BUDGETS]), now=clock.now())
+    return Reading(is_complete=len(balances) < MOST_BUDGETS, measures=[
+        Measure(subject=one.budget.about, target=one.budget.subject, value=one.used_percent) for one in balances
+    ])  # fmt: skip

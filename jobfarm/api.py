@@ -11,11 +11,15 @@ from ninja.parser import Parser
 from ninja.renderers import JSONRenderer
 from ninja.responses import NinjaJSONEncoder
 
+from alerts.api import router as alerts_router
 from core.refusal import Refusal
 from jobfarm import refusals
 from jobs.api import documents, router, samples
 from jobs.protocol import values
+from metering.api import router as metering_router
 from openai_api.api import router as openai_router
+from openai_api.api.files import router as openai_files
+from outbox.api import router as outbox_router
 
 
 class UnsupportedMediaType(Refusal):
@@ -90,10 +94,14 @@ api = FarmApi(
     renderer=JsonRenderer(),
 )
 api.add_router("/v1", router)
+api.add_router("/v1", metering_router)
+api.add_router("/v1/outbox", outbox_router)
+api.add_router("/v1/alerts", alerts_router)
 
 openai = FarmApi(
     docs_url=None, openapi_url=None, urls_namespace="openai", parser=JsonParser(), renderer=JsonRenderer()
 )
 openai.add_router("", openai_router)
+openai.add_router("", openai_files)
 
 __all__ = ["api", "openai"]

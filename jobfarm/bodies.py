@@ -18,7 +18,12 @@ from openai_api.domain import ADDRESS as OPENAI
 from openai_api.domain import refused as openai_form
 
 # Where files come in, alone or in a form.
-_FILE: Final = re.compile(r"PUT /api/v1/worker/jobs/[0-9]+/files/[^/]+|POST /api/v1/files|POST /jobs/new/")
+_FILE: Final = re.compile(
+    r"PUT /api/v1/worker/jobs/[0-9]+/files/[^/]+|POST /api/v1/files|POST /jobs/new/"
+    r"|POST /v1/audio/(transcriptions|translations)"
+)
+_OPENAI_FILE: Final = f"POST {OPENAI}files"
+_FORM_BYTES: Final = 10_000  # of its other fields
 # A body may be late by this much of what the least rate brings: 50 MB have 100 minutes, one byte has half of one.
 _GRACE_S: Final = 30.0
 _LEAST_RATE: Final = 8 << 10  # bytes a second
@@ -77,8 +82,10 @@ class BoundedBodies:
 
 def _limit(scope: Scope) -> int:
     sizes: Mapping[str, Any] = settings.JOBFARM
-    is_file = _FILE.fullmatch(f"{scope['method']} {scope['path']}")
-    return int(sizes["FILE_BYTES"] if is_file else sizes["BODY_BYTES"])
+    request = f"{scope['method']} {scope['path']}"
+    if request == _OPENAI_FILE:
+        return int(settings.OPENAI["FILE_BYTES"]) + _FORM_BYTES
+    return int(sizes["FILE_BYTES"] if _FILE.fullmatch(request) else sizes["BODY_BYTES"])
 
 
 class _Body:

@@ -16,8 +16,10 @@ from jobfarm import database_health, presence
 from jobfarm.bounds import bounded
 from jobfarm.findings import Check, Finding, Level
 from jobs import operations as jobs
+from jobs.domain import labels
 from jobs.models import ALL_JOBS
 from jobs.queries import keys, reads
+from outbox import operations as outbox
 from postgres import clock, connections, statements
 from scheduling import operations as scheduling
 from webhooks import operations as webhooks
@@ -163,6 +165,30 @@ def _webhooks() -> Iterator[Finding]:
         )
 
 
+def _outbox() -> Iterator[Finding]:
+    facts = outbox.health()
+    if facts.is_late:
+        yield Finding(
+            level=_absence(),
+            sentence=f"A message of the outbox should have been sent {facts.oldest_due_s:.0f} s ago.",
+            remedy=f"Janitors send them ({MANAGE} janitor): the log of one that runs says what fails, and more of them "
+            "send more.",
+        )
+    if facts.paused:
+        yield Finding(
+            level=Level.WARNING,
+            sentence=f"Endpoints of the outbox that were paused because every attempt failed: {facts.paused}.",
+            remedy="Their pages say what the receivers answered. Resume them when that is fixed: events are kept.",
+        )
+    if facts.unreadable:
+        yield Finding(
+            level=Level.ERROR,
+            sentence="Endpoints of the outbox with no secret that SECRET_KEY can decrypt, so nothing is sent to them: "
+            f"{facts.unreadable}.",
+            remedy="Set the SECRET_KEY that they were stored under, or rotate their secrets.",
+        )
+
+
 def _rules() -> Iterator[Finding]:
     for name, why in webhooks.broken_rules().items():
         yield Finding(
@@ -263,6 +289,14 @@ def _queues() -> Iterator[Finding]:
                 remedy="Each of them serves only the jobs of its owner and the owner's groups. Start one that "
                 f"serves everybody: {MANAGE} create_worker NAME --queue {queue.name}.",
             )
+        elif queue.lacking is not None:
+            wanted = labels.in_words(queue.lacking)
+            yield Finding(
+                level=_absence(),
+                sentence=f"Jobs are pending in the queue {queue.name} that require {wanted}, which none of its live "
+                "workers has.",
+                remedy="Start a worker with these labels (--label), or label one in the administration.",
+            )
 
 
 def served() -> Iterator[Finding]:
@@ -270,7 +304,10 @@ def served() -> Iterator[Finding]:
     waiting = [queue for queue in reads.waiting_queues() if not queue.paused]
     for sentence, queues in (
         ("Queues with pending jobs that no live worker serves", [q for q in waiting if not q.served]),
-        ("Queues with jobs that none of their live workers may take", [q for q in waiting if q.out_of_scope]),
+        (
+            "Queues with jobs that none of their live workers may take",
+            [q for q in waiting if q.out_of_scope or q.lacking is not None],
+        ),
     ):
         if queues:
             yield Finding(level=_absence(), sentence=f"{sentence}: {len(queues)}.")
@@ -327,7 +364,7 @@ FOUNDATIONS: Mapping[str, Check] = {
     "database": database_health.database, "writes": database_health.writes, "migrations": database_health.migrations,
 }  # fmt: skip
 CHECKS: tuple[Check, ...] = (
-    janitor, presence.web, scheduler, _webhooks, _rules, _workers, _queues, quotas,
+    janitor, presence.web, scheduler, _webhooks, _rules, _outbox, _workers, _queues, quotas,
     database_health.snapshots, database_health.dead_rows, _settings,
 )  # fmt: skip
 SURROUNDINGS: tuple[Check, ...] = (

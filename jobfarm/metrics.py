@@ -21,6 +21,7 @@ from jobfarm import __version__, job_metrics, presence
 from jobs import operations as jobs
 from jobs.models import ALL_JOBS
 from jobs.queries import fleet, gauges, keys, pages, reads
+from outbox import operations as outbox
 from postgres import statements
 from postgres.errors import PostgresError
 from scheduling import operations as scheduling
@@ -71,6 +72,7 @@ class Farm(Collector):
                     *self._past.families(),
                     *_functions(),
                     *_webhooks(),
+                    *_outbox(),
                     *_database(),
                 ]
         except (DatabaseError, PostgresError, PoolTimeout):
@@ -215,6 +217,22 @@ def _webhooks() -> Iterator[Metric]:
         "Sources whose secret SECRET_KEY does not open.",
         value=len(facts.unreadable),
     )
+
+
+def _outbox() -> Iterator[Metric]:
+    facts = outbox.health()
+    messages = GaugeMetricFamily(
+        "jobfarm_outbox_messages", "Messages that stand so now, up to 10000.", labels=["status"]
+    )
+    messages.add_metric(["waiting"], facts.waiting)
+    messages.add_metric(["dead"], facts.dead)
+    yield messages
+    for name, about, value in (
+        ("oldest_due_seconds", "Since when a message is due that could have been sent.", facts.oldest_due_s),
+        ("endpoints_paused", "Endpoints that the farm paused because every attempt failed.", facts.paused),
+        ("endpoints_unreadable", "Endpoints whose secret SECRET_KEY does not open.", facts.unreadable),
+    ):  # fmt: skip
+        yield GaugeMetricFamily(f"jobfarm_outbox_{name}", about, value=value)
 
 
 def _database() -> Iterator[Metric]:

@@ -24,10 +24,12 @@ FOR_MEMBERS = ("jobs:submit",)  # guests are refused there
 # Those in the menu beside it, for whoever looks after the farm: the bar has no room for all.
 OPERATIONS = (
     ("alerts:list", "Alerts", "alerts.view_rule"),
+    ("metering:usage", "Usage", "metering.view_budget"),
     ("jobs:timeline", "Timeline", "jobs.view_job"),
     ("webhooks:inbox", "Webhook inbox", "webhooks.view_delivery"),
     ("webhooks:activity", "Activity", "webhooks.view_delivery"),
     ("outbox:endpoints", "Outbox", "outbox.view_endpoint"),
+    ("openai_api:batches", "Batches", "openai_api.view_batch"),
     ("scheduling:functions", "Functions", "scheduling.view_scheduledfunction"),
     ("scheduling:crons", "Crons", "scheduling.view_scheduledfunction"),
     ("ratelimits:list", "Limits", "ratelimits.view_bucket"),

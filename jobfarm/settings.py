@@ -23,6 +23,8 @@ BASE_DIR = CODE
 _ENV = jobfarm.environment.load()  # before anything is served, or opened with a key that is a placeholder
 JOBFARM_DATA: Path = _ENV["JOBFARM_DATA"]
 PORT: int = _ENV["PORT"]  # of the web server
+JOBFARM_URL: str = _ENV["JOBFARM_URL"].rstrip("/")  # where people find this farm; empty: nobody says
+_OWN_URL = JOBFARM_URL or f"http://127.0.0.1:{PORT}"
 
 
 def _own_secret() -> str:
@@ -71,6 +73,7 @@ INSTALLED_APPS = [
     "outbox",
     "jobs",
     "webhooks",
+    "metering",
     "alerts",
     "openai_api",
     "examples.chat",
@@ -191,7 +194,6 @@ else:  # which has this in place of those, and warns of them
         "timeout": _MAIL_S,
     }}}  # fmt: skip
 DEFAULT_FROM_EMAIL: str = _ENV["DEFAULT_FROM_EMAIL"]
-JOBFARM_URL: str = _ENV["JOBFARM_URL"]  # where people find this farm
 
 # The picture that guests read. Its letters are chosen in accounts.domain.
 CAPTCHA_FONT_SIZE = 36
@@ -230,6 +232,9 @@ JOBFARM: dict[str, Any] = {
     "HEARTBEAT_S": _ENV["JOBFARM_HEARTBEAT_S"],
     "JANITOR_S": 3.0,  # the longest the janitor sleeps: of the 5 s in which a silent worker is noticed, 2 s are left
     "EXCLUSION_S": 30.0,  # how long a worker that failed a job leaves it to the others
+    "HEAD_START_S": _ENV[
+        "JOBFARM_HEAD_START_S"
+    ],  # of a live worker that has what a job prefers (docs/adr/0085)
     "WORKER_ALIVE_S": 90.0,  # a worker last seen within this counts as live: a lease and half
     "RETENTION_DAYS": _ENV["JOBFARM_RETENTION_DAYS"],
     "PAYLOAD_BYTES": 1_000_000,
@@ -267,7 +272,11 @@ JOBFARM: dict[str, Any] = {
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = JOBFARM["BODY_BYTES"]
 # Templates that other apps add to the page of one's own account: accounts knows none of them.
-ACCOUNT_CARDS = ("jobs/parts/account_card.html", "outbox/parts/account_card.html")
+ACCOUNT_CARDS = (
+    "jobs/parts/account_card.html",
+    "outbox/parts/account_card.html",
+    "openai_api/parts/account_card.html",
+)
 
 # Pages' sockets (docs/adr/0056): how many one process takes, and of them from one address; what a page may ask for
 # at once, and a second after that.
@@ -275,6 +284,13 @@ LIVE: dict[str, int] = live.configuration.limits()
 
 # The chat (examples/chat). Tokens of the language models that all answers together may take.
 CHAT = {"TOKENS_PER_MINUTE": _ENV["JOBFARM_CHAT_TOKENS_PER_MINUTE"]}
+
+# OpenAI's API (openai_api): batches of one person that may be going on, how large files are, how long they are kept.
+OPENAI = {
+    "BATCHES_PER_OWNER": _ENV["JOBFARM_BATCHES_PER_OWNER"],
+    "FILE_BYTES": _ENV["JOBFARM_OPENAI_FILE_BYTES"],
+    "FILE_DAYS": _ENV["JOBFARM_OPENAI_FILE_DAYS"],
+}
 
 # The scheduler. Durations in seconds.
 SCHEDULING: dict[str, Any] = {
@@ -323,10 +339,15 @@ WEBHOOKS: dict[str, Any] = {
     "RETENTION_DAYS": _ENV["WEBHOOKS_RETENTION_DAYS"],
     "SANDBOX_RETENTION_DAYS": _ENV["WEBHOOKS_SANDBOX_RETENTION_DAYS"],
     # Where this farm answers, for test deliveries.
-    "OWN_URL": _ENV["WEBHOOKS_OWN_URL"] or f"http://127.0.0.1:{PORT}",
+    "OWN_URL": _OWN_URL,
 }
 
 # The outbox: what the farm tells others. Durations in seconds unless the name says otherwise.
+METERING: dict[str, Any] = {
+    "KINDS": tuple(_ENV["METERING_KINDS"]),  # whose results have OpenAI's `usage`, beside those of code
+    "CURRENCY": _ENV["METERING_CURRENCY"],
+    "RETENTION_DAYS": _ENV["METERING_RETENTION_DAYS"],
+}
 OUTBOX: dict[str, Any] = {
     # Networks that are not public and may be sent to all the same; and hosts that a submit may name for its job.
     "ALLOWED_NETWORKS": _ENV["OUTBOX_ALLOWED_NETWORKS"],
@@ -339,7 +360,7 @@ OUTBOX: dict[str, Any] = {
     "RETENTION_DAYS": _ENV["OUTBOX_RETENTION_DAYS"],
     "ENDPOINTS_PER_OWNER": 20,
     # ce-source: where events come from, as receivers of several farms see it.
-    "SOURCE": _ENV["WEBHOOKS_OWN_URL"] or f"http://127.0.0.1:{PORT}",
+    "SOURCE": _OWN_URL,
 }
 # OpenAI-compatible servers whose models are listed every night: addresses that /models is added to, comma between.
 # A key for all of them, if they need one, is LLM_API_KEY.

@@ -44,6 +44,8 @@ urlpatterns = [
     path("limits/", include("ratelimits.urls")),
     path("outbox/", include("outbox.urls")),
     path("alerts/", include("alerts.urls")),
+    path("usage/", include("metering.urls")),
+    path("batches/", include("openai_api.urls")),
     path("", include("scheduling.urls")),
     path("", include("webhooks.urls")),
     path("health/live", views.live, name="health_live"),

@@ -3,7 +3,7 @@ of Django."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final, Protocol, runtime_checkable
@@ -17,6 +17,7 @@ from django.core.files.uploadedfile import TemporaryUploadedFile
 from django.core.handlers.asgi import ASGIRequest
 from django.http import (
     HttpRequest,
+    HttpResponse,
     HttpResponseNotModified,
     HttpResponseRedirect,
     JsonResponse,
@@ -28,9 +29,10 @@ from ninja.security import HttpBearer
 from pydantic import BaseModel
 
 from accounts import http as people
+from core import api
 from jobs import limits, operations
-from jobs.domain import files
-from jobs.errors import InvalidKey, InvalidValue, LinkRanOut, NoSuchRange, NotFound, PayloadTooLarge
+from jobs.domain import files, labels
+from jobs.errors import InvalidKey, LinkRanOut, NoSuchRange, NotFound, PayloadTooLarge
 from jobs.models import ResultFile, Worker
 from jobs.protocol.values import BIGINT
 from jobs.queries.reads import Interest
@@ -42,10 +44,12 @@ from ratelimits.operations import LimitRequest
 # sends under these names is never looked at.
 WAITS_FOR: Final = "X-Jobfarm-Waits-For"
 STREAMS: Final = "X-Jobfarm-Streams"
+WAIT: Final = "X-Wait"
 
 SIGNED_FOR_S: Final = 300  # how long a signed link to a file shows it
 _SIGNED_FOR: Final = "jobs.file"  # what the signature is about: no other of the site's passes for one
 _CHUNK_BYTES: Final = 65_536
+refuse_unknown_parameters: Final = api.refuse_unknown_parameters
 
 
 class WorkerKey(HttpBearer):
@@ -90,12 +94,6 @@ class JobIdConverter:
 register_converter(JobIdConverter, "jobid")
 
 
-def refuse_unknown_parameters(request: HttpRequest, known: Iterable[str]) -> None:
-    """Raise InvalidValue if the query string holds a parameter that is not `known`."""
-    for name in request.GET.keys() - set(known):
-        raise InvalidValue(field=name, why="there is no such parameter")
-
-
 def count_submitted(request: HttpRequest, user: User, *, jobs: int = 1) -> None:
     """Take so many jobs from what this person, and the API token that came with the request, may submit.
 
@@ -108,6 +106,11 @@ def count_submitted(request: HttpRequest, user: User, *, jobs: int = 1) -> None:
     ratelimits.limit_all(asks, throws=True)
 
 
+def may_wait(request: HttpRequest) -> bool:
+    """Whether what this request submits may wait for the next window of a budget: `X-Wait: 1`."""
+    return request.headers.get(WAIT, "").lower() in {"1", "true"}
+
+
 def repeatable(
     request: HttpRequest, user: User, key: str | None, body: BaseModel | None = None
 ) -> operations.Repeatable | None:
@@ -116,6 +119,12 @@ def repeatable(
     Raises InvalidJson, see `operations.repeatable`.
     """
     return None if key is None else operations.repeatable(user, key, [request.path, body])
+
+
+def answered(body: BaseModel) -> HttpResponse:
+    """A 200 with this body as JSON, written once. Given the model itself, django-ninja checks all of it a second time,
+    and makes Python's values of it before it writes them: of an answer with fifty jobs that is most of its time."""
+    return HttpResponse(body.model_dump_json(), content_type="application/json; charset=utf-8")
 
 
 def count_empty_claim(worker: Worker) -> None:
@@ -141,15 +150,29 @@ class Waits:
 
 def waits_for(interest: Interest, *, worker_id: int) -> str:
     """The note that says what an unanswered claim of this worker waits for."""
-    return json.dumps({"queues": interest.queues, "owner": interest.owner_id, "worker": worker_id})
+    satisfies = list(interest.satisfies)
+    return json.dumps(
+        {"queues": interest.queues, "owner": interest.owner_id, "worker": worker_id, "satisfies": satisfies}
+    )
 
 
 def read_waits_for(note: str) -> Waits:
     """What `waits_for` wrote."""
     values = json.loads(note)
-    interest = Interest(queues=tuple(values["queues"]), owner_id=values["owner"])
+    interest = Interest(
+        queues=tuple(values["queues"]), owner_id=values["owner"], satisfies=tuple(values["satisfies"])
+    )
     rights = [f"worker:{values['worker']}", *([] if values["owner"] is None else [f"user:{values['owner']}"])]
     return Waits(interest=interest, rights=tuple(rights))
+
+
+def conditions(request: HttpRequest, header: str) -> dict[str, str] | None:
+    """The conditions on labels in this header, as `vram>=16, region=home`; None without it. Raises InvalidValue."""
+    text = request.headers.get(header)
+    if text is None:
+        return None
+    pairs = [pair for pair in text.split(",") if pair.strip()]
+    return labels.conditions(labels.read_pairs(pairs, field=header), field=header)
 
 
 def received(request: HttpRequest) -> TemporaryUploadedFile:

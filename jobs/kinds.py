@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from jobs.domain.hooks import Hooks, OnTransition, Prepare
 from jobs.domain.kinds import Kind
+from jobs.domain.outputs import LineReader
 from jobs.errors import InvalidValue
 from ratelimits import limits
 from ratelimits.domain import Config
@@ -15,9 +16,16 @@ from ratelimits.errors import RateLimitsError
 
 DECLARED: dict[str, Kind] = {}
 HOOKS: dict[str, Hooks] = {}  # of those that have any
+OUTPUT_TEXTS: dict[str, LineReader] = {}  # of those whose output is no text as it stands
 
 
-def declare(kind: Kind, *, prepare: Prepare | None = None, on_transition: OnTransition | None = None) -> Kind:
+def declare(
+    kind: Kind,
+    *,
+    prepare: Prepare | None = None,
+    on_transition: OnTransition | None = None,
+    output_text: LineReader | None = None,
+) -> Kind:
     """Make `kind` known to this process. The same name again must say the same, or ValueError.
 
     `prepare` is called inside the claim with the jobs of this kind that were just claimed, and answers with the
@@ -25,7 +33,8 @@ def declare(kind: Kind, *, prepare: Prepare | None = None, on_transition: OnTran
     called inside every transaction that changes the status of jobs of this kind, so that the app's own rows change
     with the job. Both may only touch the database, in the transaction they are in; both are called with many jobs at
     once, and one by one where that failed; none can keep a job from moving (docs/adr/0026). They must be declared in
-    every process.
+    every process. `output_text` is for jobs whose lines of output are for programs: what one line, without its end,
+    adds to the text that the job's page shows.
 
     Raises InvalidValue for a limit that is not declared, or that could never grant what one job takes.
     """
@@ -35,6 +44,8 @@ def declare(kind: Kind, *, prepare: Prepare | None = None, on_transition: OnTran
         raise ValueError(f"kind {kind.name!r} is declared twice with different defaults")
     if hooks and HOOKS.setdefault(kind.name, hooks) != hooks:
         raise ValueError(f"kind {kind.name!r} is declared twice with different hooks")
+    if output_text is not None:
+        OUTPUT_TEXTS[kind.name] = output_text
     return kind
 
 

@@ -51,5 +51,13 @@ SWEEP_SECONDS = Histogram(
 JANITOR_ERRORS = Counter(
     "jobfarm_janitor_errors", "Times that it lost the database and tried again.", registry=JANITOR
 )
+OUTBOX_ATTEMPTS = Counter(
+    "jobfarm_outbox_attempts",
+    "Attempts of this janitor to send a message, by what they came to.",
+    ["outcome"],
+    registry=JANITOR,
+)
+for _outcome in ("delivered", "failed", "gone"):
+    OUTBOX_ATTEMPTS.labels(_outcome)
 for _result in ("taken_back", "expired", "exclusions_cleared"):
     SWEPT.labels(_result)  # from the beginning, so that a first one is an increase

@@ -1,24 +1,32 @@
 """What HTTP adds: the path of a call, its body, and its answers."""
 
+import hashlib
 import json
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from django.core.files.storage import default_storage
+from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse
 from django.urls import register_converter
 
 from jobs import http as jobs_http
-from jobs import operations as jobs
+from jobs.domain.files import plain_name
+from jobs.errors import InvalidValue
 from jobs.protocol import values
-from openai_api import domain
+from openai_api import domain, operations
 from openai_api.errors import InvalidCall
 from openai_api.operations import Ended, Made
 
 JOB_ID: Final = "X-Job-Id"
 BACKGROUND: Final = "X-Background"
+LABELS: Final = {"requires": "X-Requires", "prefers": "X-Prefers"}
 # What the clients of OpenAI read before they repeat a call: one that the farm tried often enough is not to be repeated.
 NO_RETRY: Final = ("x-should-retry", "false")
+FORM: Final = "multipart/form-data"
+USUALLY_LISTED: Final = 20
+MOST_LISTED: Final = 100
+_NUMBER: Final = re.compile(r"[0-9]{1,15}")
 _KEY: Final = re.compile(r"[ -~]{1,255}")
 
 
@@ -39,9 +47,39 @@ class CallConverter:
 register_converter(CallConverter, "openaicall")
 
 
+class ResponseIdConverter(jobs_http.JobIdConverter):
+    """The id of a response: `resp_` and the number of its job, which views get."""
+
+    regex = "resp_[0-9]{1,19}"
+
+    def to_python(self, value: str) -> int:
+        """The job's id."""
+        return super().to_python(value.removeprefix("resp_"))
+
+    def to_url(self, value: int) -> str:
+        """The response's id."""
+        return domain.response_id(value)
+
+
+register_converter(ResponseIdConverter, "responseid")
+
+
 def call(request: HttpRequest, path: str) -> domain.Call:
     """The call of this request. Raises InvalidCall, and NotJsonError where its body is no JSON."""
-    return domain.call(path, values.loads(request.body))
+    if path not in domain.AUDIO:
+        return domain.call(path, values.loads(request.body))
+    file = file_of(request)
+    if file is None:
+        raise InvalidCall(param="file", why="a sound is needed, in a form (multipart/form-data)")
+    return domain.call(path, domain.form(dict(request.POST.lists())), file=plain_name(file.name or "sound"))
+
+
+def fingerprint(request: HttpRequest, call: domain.Call) -> list[Any]:
+    """What this request asks for: a repeat of it asks for the same."""
+    digest = hashlib.sha256()
+    for chunk in file.chunks() if (file := file_of(request)) is not None else ():
+        digest.update(chunk)
+    return [request.path, call.body, digest.hexdigest()] if file else [request.path, call.body]
 
 
 def idempotency_key(request: HttpRequest) -> str | None:
@@ -52,12 +90,24 @@ def idempotency_key(request: HttpRequest) -> str | None:
     return key
 
 
-def waits(made: Made, *, user_id: int, is_stream: bool, is_kept: bool) -> HttpResponse:
+def labels(request: HttpRequest) -> dict[str, dict[str, str] | None]:
+    """What this call requires and prefers of its worker's labels, by headers. Raises InvalidCall."""
+    try:
+        return {name: jobs_http.conditions(request, header) for name, header in LABELS.items()}
+    except InvalidValue as refusal:
+        raise InvalidCall(param=refusal.field, why=refusal.numbers["why"]) from None
+
+
+def waits(
+    made: Made, *, user_id: int, is_stream: bool, is_kept: bool, after: int | None = None
+) -> HttpResponse:
     """The answer for who waits for this call: a note to the wrapper outside of Django, which waits (`waiting`).
 
-    `is_kept`: the job goes on when the caller goes away.
+    `is_kept`: the job goes on when the caller goes away. `after`: the number of the last event that the caller has.
     """
-    note = {"job": made.job_id, "user": user_id, "path": made.path, "stream": is_stream, "kept": is_kept}
+    note = {
+        "job": made.job_id, "user": user_id, "path": made.path, "stream": is_stream, "kept": is_kept, "after": after,
+    }  # fmt: skip
     body = {"id": made.job_id, "object": "job", "status": "in_progress"}
     headers = {JOB_ID: str(made.job_id), jobs_http.STREAMS: json.dumps(note)}
     return HttpResponse(json.dumps(body), status=202, content_type="application/json", headers=headers)
@@ -65,16 +115,63 @@ def waits(made: Made, *, user_id: int, is_stream: bool, is_kept: bool) -> HttpRe
 
 def answer(made: Made, ended: Ended) -> HttpResponse:
     """The answer of a call that has ended."""
-    response = HttpResponse(_content(made, ended), status=ended.status, content_type="application/json")
+    content = operations.content(made, ended)
+    text = json.dumps(content) if ended.content_type == domain.JSON else content
+    response = HttpResponse(text, status=ended.status, content_type=ended.content_type)
     response[JOB_ID] = str(made.job_id)
+    response["X-Content-Type-Options"] = "nosniff"
     if ended.status >= 400:
         response[NO_RETRY[0]] = NO_RETRY[1]
     return response
 
 
-def _content(made: Made, ended: Ended) -> Any:
-    if ended.file is None:
-        return json.dumps(ended.body)
-    stored = jobs.result_file(made.job_id, name=ended.file, attempt=ended.fence)
-    with default_storage.open(stored.stored_as) as file:
-        return file.read()
+def response(job_id: int, body: Mapping[str, Any]) -> HttpResponse:
+    """A response, or what was asked about it."""
+    return HttpResponse(json.dumps(body), content_type=domain.JSON, headers={JOB_ID: str(job_id)})
+
+
+def file_of(request: HttpRequest) -> UploadedFile | None:  # type: ignore[type-arg]  # no type parameter at run time
+    """The file that came with a form; None where the call is none."""
+    return request.FILES.get("file") if request.content_type == FORM else None
+
+
+def starting_after(request: HttpRequest) -> int | None:
+    """The number of the last event that the caller has; None: it has none. Raises InvalidCall."""
+    number = request.GET.get("starting_after")
+    if number is None:
+        return None
+    if not _NUMBER.fullmatch(number):
+        raise InvalidCall(param="starting_after", why="the sequence_number of an event")
+    return int(number)
+
+
+def asks_for_stream(request: HttpRequest) -> bool:
+    """Whether a response is to be streamed. Raises InvalidCall, also for parameters that are not known."""
+    for name in request.GET.keys() - {"stream", "starting_after"}:
+        raise InvalidCall(param=name, why="there is no such parameter here")
+    is_stream = request.GET.get("stream", "false")
+    if is_stream not in {"true", "false"}:
+        raise InvalidCall(param="stream", why="true or false")
+    if is_stream == "false" and "starting_after" in request.GET:
+        raise InvalidCall(param="starting_after", why="only with stream=true")
+    return is_stream == "true"
+
+
+def page(request: HttpRequest, items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A page of these items as a list of OpenAI's. Raises InvalidCall."""
+    for name in request.GET.keys() - {"after", "limit", "order"}:
+        raise InvalidCall(param=name, why="there is no such parameter here")
+    order, limit, after = (request.GET.get(name) for name in ("order", "limit", "after"))
+    if order not in {None, "asc", "desc"}:
+        raise InvalidCall(param="order", why="asc or desc")
+    if limit is not None and not (limit.isdecimal() and 1 <= int(limit) <= MOST_LISTED):
+        raise InvalidCall(param="limit", why=f"1 to {MOST_LISTED}")
+    listed = [*items] if order == "asc" else [*reversed(items)]
+    if after is not None:
+        places = [place for place, item in enumerate(listed) if item["id"] == after]
+        if not places:
+            raise InvalidCall(param="after", why="the id of an item of this list")
+        listed = listed[places[0] + 1 :]
+    shown = listed[: int(limit or USUALLY_LISTED)]
+    ends = {"first_id": shown[0]["id"] if shown else None, "last_id": shown[-1]["id"] if shown else None}
+    return {"object": "list", "data": shown, **ends, "has_more": len(listed) > len(shown)}

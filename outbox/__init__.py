@@ -1,1 +1,1 @@
-"""What the farm tells others: signed events, kept and repeated until each endpoint that asked has taken them."""
+"""Events for others: signed, kept and repeated until each endpoint that asked has taken them."""

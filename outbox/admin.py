@@ -7,6 +7,7 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.html import format_html
 from unfold.decorators import action, display
 
 from core import administration, people
@@ -59,7 +60,7 @@ class EndpointAdmin(_Operated, administration.ReadOnly):
         "held_until", "failing_since", "created_at",
     ]  # fmt: skip
     inlines = [SecretInline]
-    actions = ["pause_selected", "resume_selected", "disable_selected"]
+    actions = ["pause_selected", "resume_selected", "disable_selected", "replay_dead"]
 
     def view_on_site(self, obj: Endpoint) -> str:
         """Its page outside of the administration."""
@@ -84,6 +85,23 @@ class EndpointAdmin(_Operated, administration.ReadOnly):
     def disable_selected(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> HttpResponse | None:
         """Keep nothing for them any more."""
         return self._each(request, queryset, operations.disable, EndpointStatus.DISABLED)
+
+    @admin.action(description="Replay all dead messages", permissions=["operate"])
+    def replay_dead(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> HttpResponse | None:
+        """Send what each of them did not take once more, in batches."""
+        person, rows = people.person(request), list(queryset[:AT_ONCE])
+        wanted = [operations.Filter(endpoint=row.pk, status=Status.DEAD) for row in rows]
+        counts = [operations.count_matching(one, by=person) for one in wanted]
+        lines = [f"{row.name}: {count}" for row, count in zip(rows[:20], counts, strict=False)]
+        question = administration.carry_out(
+            self, request, title=f"Replay {sum(counts)} dead messages?", lines=lines, button="Replay them",
+        )  # fmt: skip
+        if question is None:
+            for begun in filter(None, (operations.replay_matching(one, by=person) for one in wanted)):
+                address = reverse("outbox:bulk_replay", args=[begun.first])
+                line = 'Replays {} messages: <a href="{}">progress</a>.'
+                messages.success(request, format_html(line, begun.matched, address))
+        return question
 
     def _each(
         self,

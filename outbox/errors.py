@@ -31,7 +31,7 @@ class NotFound(OutboxError):
 class NotAllowed(OutboxError):
     """You may look at this endpoint, not change it."""
 
-    code = "not_allowed"
+    code = "forbidden"
     http_status = 403
 
 
@@ -39,6 +39,13 @@ class CannotReplay(OutboxError):
     """A message that waits is not sent again: it will be sent anyway."""
 
     code = "cannot_replay"
+    http_status = 409
+
+
+class CannotStop(OutboxError):
+    """Too late: a batch of this replay is under way, or it is over. Ask again in a moment."""
+
+    code = "cannot_stop"
     http_status = 409
 
 

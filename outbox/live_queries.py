@@ -46,11 +46,16 @@ def endpoint(*, endpoint_id: int) -> Mapping[str, Any] | None:
     "outbox-messages", topics=lambda endpoint_id, **_: [f"endpoint:{endpoint_id}"], audiences=(MEMBER,),
     template="outbox/live/messages.html", at_most_every_s=1.0,
 )  # fmt: skip
-def messages(*, endpoint_id: int, status: str = "", before: int = 0) -> Mapping[str, Any]:
+def messages(
+    *, endpoint_id: int, status: str = "", event_type: str = "", subject: str = "", before: int = 0
+) -> Mapping[str, Any]:
     """A page of the messages of an endpoint, newest first; `before` is an id, 0 for the newest."""
-    wanted = operations.Filter.read(endpoint=endpoint_id, status=status)
-    rows = queries.page(wanted.of(Message.objects.all()), before=before, limit=ROWS + 1)
-    active = {"status": wanted.status} if wanted.status else {}
+    wanted = operations.Filter.read(
+        endpoint=endpoint_id, status=status, event_type=event_type, subject=subject
+    )
+    matching = Message.objects.filter(**wanted.columns())
+    rows = queries.page(matching, before=before, limit=ROWS + 1)
+    active = in_address(wanted)
     return {
         "messages": rows[:ROWS],
         "endpoint_id": endpoint_id,
@@ -58,6 +63,22 @@ def messages(*, endpoint_id: int, status: str = "", before: int = 0) -> Mapping[
         "older": urlencode({**active, "before": rows[ROWS - 1].pk}) if len(rows) > ROWS else "",
         "newest": urlencode(active) if before else None,
     }
+
+
+def in_address(wanted: operations.Filter) -> dict[str, str]:
+    """The filter of an endpoint's messages as its address has it: what is empty is left out."""
+    parts = {"status": wanted.status or "", "event_type": wanted.event_type, "subject": wanted.subject}
+    return {name: value for name, value in parts.items() if value}
+
+
+@live_query(
+    "outbox-replay", topics=lambda **_: ["scheduled"], audiences=(MEMBER,), template="outbox/live/replay.html",
+    at_most_every_s=1.0,
+)  # fmt: skip
+def replay(*, replay_id: int) -> Mapping[str, Any] | None:
+    """How far a bulk replay is."""
+    row = queries.Replay.find(replay_id)
+    return None if row is None else {"replay": row}
 
 
 @live_query(
@@ -95,3 +116,11 @@ def _sees_messages(viewer: Viewer, *, endpoint_id: int, **_: Any) -> str | None:
 @message.may_see
 def _sees_message(viewer: Viewer, *, message_id: int) -> str | None:
     return MEMBER if operations.messages_visible_to(viewer.user).filter(pk=message_id).exists() else None
+
+
+@replay.may_see
+def _sees_replay(viewer: Viewer, *, replay_id: int) -> str | None:
+    row = queries.Replay.find(replay_id) if isinstance(viewer.user, User) and viewer.user.is_active else None
+    if row is None:
+        return None
+    return MEMBER if row.by == viewer.user.pk or operations.sees_all(viewer.user) else None

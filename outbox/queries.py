@@ -10,9 +10,11 @@ from django.db.models import DateTimeField, Q, QuerySet
 from django.db.models.functions import Greatest, Now
 
 from outbox.domain.events import patterns_of
-from outbox.domain.states import EndpointStatus, Outcome, Status
+from outbox.domain.filters import Filter
+from outbox.domain.states import REPLAYABLE, EndpointStatus, Outcome, Status
 from outbox.models import Attempt, Callback, Endpoint, EndpointSecret, Message
 from postgres import arrays, statements
+from scheduling.queries.chains import Chain
 
 Row = statements.Row
 COUNTED = 1000
@@ -144,9 +146,10 @@ def end_waiting(endpoint_id: int, *, note: str) -> int:
     return waiting.update(status=Status.DEAD, next_attempt_at=None, ended_at=Now(), note=note)
 
 
-def requeue(messages: QuerySet[Message]) -> int:
-    """Let these be sent once more, from a first attempt on; how many that were."""
-    return messages.update(
+def requeue(message_ids: Sequence[int]) -> int:
+    """Let those of these that have ended be sent once more, from a first attempt on; how many that were."""
+    ended = Message.objects.filter(pk__in=message_ids, status__in=REPLAYABLE)
+    return ended.update(
         status=Status.PENDING, attempts=0, next_attempt_at=Now(), lease=None, ended_at=None, note=""
     )
 
@@ -219,6 +222,18 @@ def counted(endpoints: Sequence[Endpoint]) -> list[Counted]:
     ]  # fmt: skip
 
 
+def health() -> Row:
+    """One row of `waiting dead paused oldest_due_s`."""
+    [row] = statements.load("outbox", "health").run()
+    return row
+
+
+def newest_ids(*, limit: int) -> list[int]:
+    """The endpoints that were made last, without those that are disabled."""
+    rows = Endpoint.objects.exclude(status=EndpointStatus.DISABLED).order_by("-pk")
+    return list(rows.values_list("pk", flat=True)[:limit])
+
+
 def secrets(endpoint_id: int) -> list[EndpointSecret]:
     """The secrets of an endpoint that sign now, the newest first."""
     return list(EndpointSecret.objects.filter(_LIVE, endpoint_id=endpoint_id).order_by("-id").defer("sealed"))
@@ -236,6 +251,28 @@ def message(message_id: int) -> Message | None:
     return Message.objects.select_related("event", "endpoint").filter(pk=message_id).first()
 
 
+def body_of(row: Message) -> str:
+    """The body that this message is sent with."""
+    with_result: str | None = row.event.body_with_result if row.endpoint.with_result else None
+    return with_result or str(row.event.body)
+
+
 def attempts(message_id: int) -> list[Attempt]:
     """The attempts of a message, the newest first."""
     return list(Attempt.objects.filter(message_id=message_id).order_by("-number"))
+
+
+class Replay(Chain):
+    """A replay of many messages."""
+
+    FUNCTION = "outbox.operations.replays.replay_batch"
+
+    @property
+    def wanted(self) -> Filter:
+        """Which messages."""
+        return Filter.of_json(self.arguments["wanted"])
+
+    @property
+    def by(self) -> int:
+        """The id of who asked for it."""
+        return int(self.arguments["by"])

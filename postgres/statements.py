@@ -3,6 +3,7 @@ why."""
 
 import re
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -13,7 +14,7 @@ from django.db import connections, transaction
 from postgres.backend.base import DatabaseWrapper
 from postgres.backend.prepared import Binaries, numbered
 
-__all__ = ["Binaries", "Params", "Row", "Statement", "load"]
+__all__ = ["Binaries", "Call", "Params", "Row", "Statement", "load", "together"]
 
 # A named tuple with the statement's columns: `row.id`. Which columns is known to the SQL alone, hence Any.
 Row: TypeAlias = Any
@@ -40,10 +41,7 @@ class Statement:
         ones: cast where a function wants an integer. JSON goes in as psycopg's Jsonb(value) and comes out as
         Python values; so do arrays, as lists. No rows, or a statement that returns none: []. Raises Django's
         database errors; is seen by execute_wrapper() and by assertNumQueries like any query."""
-        connection = cast("DatabaseWrapper", connections[using])
-        with connection.prepared_cursor() as cursor:
-            cursor.execute(self.sql, params or {})
-            return [] if cursor.rownumber is None else cursor.fetchall()  # description is dear to make
+        return together([(self, params or {})], using=using)[0]
 
     def post(self, params: Params, *, using: str = "default") -> None:
         """Send it on Django's connection of this thread and wait for nothing: for a hint that may get lost.
@@ -67,6 +65,27 @@ class Statement:
             plan: dict[str, Any] = cursor.fetchone()[0][0]
             cursor.execute(f"DEALLOCATE {plan_name}")
         return plan
+
+
+Call: TypeAlias = tuple[Statement, Params]
+
+
+def together(calls: Sequence[Call], *, using: str = "default") -> list[list[Row]]:
+    """`run` several statements, one after the other, in one round trip, and return the rows of each.
+
+    The BEGIN of the transaction that they are in goes with the first of them. If one fails, those after it are not run.
+    For statements that need nothing of what those before them return. Where somebody watches what is run
+    (execute_wrapper(), assertNumQueries) they are run one by one, to be seen."""
+    connection = cast("DatabaseWrapper", connections[using])
+    if connection.execute_wrappers or connection.queries_logged:
+        return [_watched(connection, statement.sql, params) for statement, params in calls]
+    return connection.together([(statement.sql, params) for statement, params in calls])
+
+
+def _watched(connection: DatabaseWrapper, sql: str, params: Params) -> list[Row]:
+    with connection.prepared_cursor() as cursor:
+        cursor.execute(sql, params)
+        return [] if cursor.rownumber is None else cursor.fetchall()  # description is dear to make
 
 
 @cache

@@ -126,7 +126,7 @@ def serve(**environment: str) -> Iterator[Server]:
         name = str(connection.settings_dict["NAME"])
         assert name.startswith("test_"), f"{name} is no test database: mark the test with django_db"
         own = {"JOBFARM_TEST_DATABASE": name, "PYTHONUNBUFFERED": "1"}
-        own["WEBHOOKS_OWN_URL"] = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        own["JOBFARM_URL"] = f"http://127.0.0.1:{listener.getsockname()[1]}"
         given = {**os.environ, **own, **environment}
         server = Server(listener=listener, environment=given, log=Path(folder) / "server.log")
         try:

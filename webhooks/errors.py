@@ -112,7 +112,7 @@ class CannotReplay(WebhooksError):
 
 
 class Undeliverable(WebhooksError):
-    """Nothing answers at {url}: {reason}. Say with --url (or WEBHOOKS_OWN_URL) where this farm is."""
+    """Nothing answers at {url}: {reason}. Say with --url (or JOBFARM_URL) where this farm is."""
 
     code = "undeliverable"
     http_status = 502

@@ -232,7 +232,7 @@ def secret(*, secret_id: int, source: str) -> Mapping[str, Any] | None:
 )
 def replay(*, first: int) -> Mapping[str, Any] | None:
     """How far a bulk replay is."""
-    row = pages.replay(first)
+    row = pages.Replay.find(first)
     return None if row is None else {"replay": row}
 
 

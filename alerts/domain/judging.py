@@ -17,7 +17,7 @@ GROUP: Final = timedelta(minutes=5)
 # Rules are judged every minute. After a longer pause nobody knows whether a condition held in between, so what is
 # counted from its first moment (`for`, `keep_firing`) is counted anew.
 PAUSE: Final = timedelta(minutes=5)
-# What is not known for so long is forgotten: the disk of a machine that is gone, say.
+# What is not known for so long is forgotten: for example the disk of a machine that is gone.
 FORGOTTEN: Final = timedelta(days=1)
 MOST: Final = 200  # alerts of one rule; of more subjects than that, those with the largest numbers
 
@@ -34,7 +34,7 @@ class State(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
     """One subject of one rule. `since`: when this state began; `below_since`: since when it is known that the condition
-    holds no longer, while it fires; `is_notified`: a message said that it fires."""
+    holds no longer, while it fires; `is_notified`: a message that it fires was sent."""
 
     subject: str
     state: State
@@ -139,7 +139,7 @@ def _next(
 
 
 def _above(policy: Policy, alert: Alert, at: datetime, *, is_resumed: bool) -> Alert:
-    if alert.state is State.RESOLVED:  # no message said that it ended, so none says that it fires again
+    if alert.state is State.RESOLVED:  # no message of its end was sent, so none of its next firing is
         return replace(alert, state=State.FIRING, since=at)
     if alert.state is State.FIRING:
         return alert

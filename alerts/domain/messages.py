@@ -7,13 +7,13 @@ from typing import Final
 from alerts.domain.conditions import Condition, Unit, written
 from alerts.domain.judging import Alert, Message
 
-LISTED: Final = 20  # alerts that a message names; of the others it says how many there are
+LISTED: Final = 20  # alerts that a message names; it counts the others
 _LONGEST: Final = 120  # characters of a subject in a message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """A message as it is sent: a line for its subject, and what it says."""
+    """A message as it is sent: a line for its subject, and its body."""
 
     title: str
     body: str

@@ -28,7 +28,7 @@ def watch() -> int:
     """Read every condition that a rule watches, and judge the rules; how many there are.
 
     An action, since a reading may look at this machine's disk, and many statements need no serializable transaction.
-    It runs in a cluster for actions, as the messages do: with one for mutations away it still can say so.
+    It runs in a cluster for actions, as the messages do: with one for mutations away it still reports that.
     """
     rules = queries.watched()
     for start in range(0, len(rules), _AT_ONCE):
@@ -128,7 +128,7 @@ def _send(rule: Rule, message: Message, condition: Condition) -> list[int]:
 
 
 def _record(rule: Rule, event: str, alerts: Sequence[Alert], *, omitted: int = 0) -> None:
-    """Tell the endpoints of the whole farm, if there are any."""
+    """Write an event for the endpoints of the whole farm, if there are any."""
     if not alerts:
         return
     about = {"rule_id": rule.pk, "rule": rule.name, "condition": rule.condition, "severity": rule.severity}

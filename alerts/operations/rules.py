@@ -18,7 +18,7 @@ from live import operations as live
 from outbox import operations as outbox
 from postgres import clock
 
-# What a person says of a rule, and `webhook_url` (None: as it is); the condition is chosen once.
+# What a person chooses of a rule, and `webhook_url` (None: as it is); the condition is chosen once.
 FIELDS: Final = (
     "name", "target", "threshold", "window_s", "hold_s", "keep_firing_s", "repeat_s", "severity", "mail_to",
     "is_enabled",
@@ -55,7 +55,7 @@ def change(pk: int, values: Mapping[str, Any], *, by: User) -> Rule:
 
 
 def remove(pk: int, *, by: User) -> None:
-    """Delete a rule and what fires of it. No message says that anything was resolved: nobody knows. Raises NotFound."""
+    """Delete a rule and what fires of it. No message of resolved alerts is sent: nobody knows. Raises NotFound."""
     with transaction.atomic():
         row = _locked(pk)
         audit.record(by, row, "Deleted the rule.")
@@ -64,7 +64,7 @@ def remove(pk: int, *, by: User) -> None:
 
 
 def mute(pk: int, *, for_s: int, by: User) -> Rule:
-    """Send nothing of a rule for so long. It is judged meanwhile, and what is still to be said is said afterwards.
+    """Send nothing of a rule for so long. It is judged meanwhile, and what is still to be sent is sent afterwards.
 
     Raises NotFound, BadRule.
     """

@@ -61,8 +61,8 @@ def record_failure(*, notification: int, error: str, attempt: int) -> None:
 
 @scheduling.mutation
 def forget() -> int:
-    """Delete messages that are older than KEPT; how many. Those that were to be sent and were not, say because their
-    actions were canceled, count as failed."""
+    """Delete messages that are older than KEPT; how many. Those that were to be sent and were not, for example because
+    their actions were canceled, count as failed."""
     queries.fail_forgotten(older_than=_FORGOTTEN, error="Nobody sent it within a day.")
     live.touch(_TOPIC)
     return queries.forget(older_than=KEPT)
@@ -71,7 +71,7 @@ def forget() -> int:
 def page_url() -> str:
     """Where people see what fires; empty where the farm does not know its own address."""
     try:
-        return f"{settings.JOBFARM_URL.rstrip('/')}{reverse('alerts:list')}" if settings.JOBFARM_URL else ""
+        return f"{settings.JOBFARM_URL}{reverse('alerts:list')}" if settings.JOBFARM_URL else ""
     except NoReverseMatch:  # this site leaves the pages out
         return ""
 

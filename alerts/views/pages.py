@@ -52,7 +52,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 def new(request: HttpRequest) -> HttpResponse:
-    """Choose a condition, then say the rest of a rule for it."""
+    """Choose a condition, then fill in the rest of a rule for it."""
     condition = registry.find(request.GET.get("condition", ""))
     if condition is None:
         return render(request, "alerts/conditions.html", {"conditions": registry.everything()})

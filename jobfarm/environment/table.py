@@ -60,6 +60,10 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
             "by these names the site is asked for"),
         Variable("CSRF_TRUSTED_ORIGINS", values.origins, [],
             "such as `https://farm.example.org`: where forms are sent from"),
+        Variable("JOBFARM_URL", values.address, "",
+            "such as `https://farm.example.org`: where people find this farm, for links in messages; in events the "
+            "`ce-source`; where test deliveries of webhooks go", shown="unknown; for events and deliveries "
+            "`http://127.0.0.1:PORT`"),
         Variable("SECURE_COOKIES", flag, False, "behind TLS: cookies are sent over it alone"),
         Variable("SECURE_HSTS_SECONDS", whole(0), 0, "so long browsers refuse anything but TLS", "s"),
         Variable("SECURE_HSTS_INCLUDE_SUBDOMAINS", flag, False, "for names below this one too"),
@@ -79,6 +83,9 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
             "the highest priority that members may choose beside what a kind says "
             "([accounts.md](accounts.md#priorities-and-queues))"),
         Variable("JOBFARM_MEMBER_QUEUES", values.words, [], "and the queues; `*` is all"),
+        Variable("JOBFARM_HEAD_START_S", number, 2.0,
+            "how long a job waits for a live worker that has what it prefers, before any other takes it; 0: not at all "
+            "([labels.md](labels.md))", "s"),
         Variable("JOBFARM_HALF_SENT_PER_ADDRESS", whole(1), 100,
             "requests of one address that may be half sent at a time"),
         Variable("JOBFARM_SIGN_UP", flag, True, "people make accounts by themselves ([accounts.md](accounts.md))"),
@@ -107,6 +114,12 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("JOBFARM_FILES_IN_ALL", _quota, 10_000_000, "files of all jobs"),
         Variable("JOBFARM_FILE_BYTES_PER_OWNER", _quota, 20_000_000_000, "in these files", "bytes"),
         Variable("JOBFARM_FILE_BYTES_IN_ALL", _quota, 500_000_000_000, "in these files", "bytes"),
+    ),
+    "OpenAI's API": (
+        Variable("JOBFARM_BATCHES_PER_OWNER", whole(1), 50,
+            "batches of one person that have yet to end ([front-door.md](front-door.md#batches))"),
+        Variable("JOBFARM_OPENAI_FILE_BYTES", whole(1), 200_000_000, "one file of `/v1/files`", "bytes"),
+        Variable("JOBFARM_OPENAI_FILE_DAYS", positive, 30.0, "how long files and ended batches are kept", "days"),
     ),
     "Examples": (
         Variable("JOBFARM_CHAT_TOKENS_PER_MINUTE", positive, 300_000.0,
@@ -140,10 +153,16 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("WEBHOOKS_RETENTION_DAYS", number, 90.0,
             "how long what came by webhooks and ended well is kept", "days"),
         Variable("WEBHOOKS_SANDBOX_RETENTION_DAYS", number, 14.0, "the same for what sandboxes print", "days"),
-        Variable("WEBHOOKS_OWN_URL", values.address, None,
-            "where this farm answers, for test deliveries; in events the `ce-source`", shown="`http://127.0.0.1:PORT`"),
         Variable("LLM_SERVERS", values.addresses, [], "OpenAI-compatible servers whose models are listed every night"),
         Variable("LLM_API_KEY", text, "", "the key for all of them", is_secret=True),
+    ),
+    "Usage and budgets": (
+        Variable("METERING_CURRENCY", text, "USD",
+            "what prices and budgets of money are in: a word, nothing is converted"),
+        Variable("METERING_KINDS", values.words, [],
+            "kinds whose results have OpenAI's `usage` object and whose payloads have `model`, beside those that code "
+            "declares ([usage.md](usage.md))"),
+        Variable("METERING_RETENTION_DAYS", whole(1), 400, "how long days of usage are kept", "days"),
     ),
     "Outbox": (
         Variable("OUTBOX_ALLOWED_NETWORKS", values.networks, (),
@@ -165,11 +184,9 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("EMAIL_PORT", whole(1, 65535), 25, "its port: often 587 with TLS, 465 with SSL"),
         Variable("EMAIL_HOST_USER", text, "", "who logs in there; without one nobody does"),
         Variable("EMAIL_HOST_PASSWORD", text, "", "with this password", is_secret=True),
-        Variable("EMAIL_USE_TLS", flag, False, "STARTTLS before anything else is said"),
+        Variable("EMAIL_USE_TLS", flag, False, "STARTTLS before the login and the mail"),
         Variable("EMAIL_USE_SSL", flag, False, "TLS from the first byte; not together with `EMAIL_USE_TLS`"),
         Variable("DEFAULT_FROM_EMAIL", text, "jobfarm@localhost", "who messages come from"),
-        Variable("JOBFARM_URL", values.address, "",
-            "such as `https://farm.example.org`: where people find this farm, for links in messages"),
     ),
     "Processes and connections": (
         Variable("JOBFARM_DB_POOL", whole(1), POOL_MAX, "connections of a process to the database"),

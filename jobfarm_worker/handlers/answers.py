@@ -10,9 +10,10 @@ from typing import Any
 from jobfarm_client.wire import dumps
 from jobfarm_worker.errors import Failed
 from jobfarm_worker.job import Job
-from jobfarm_worker.protocol import size_of_json
+from jobfarm_worker.protocol import size_of_json, storable
 
 FILE = "answer.json"
+TEXT_FILE = "answer.txt"
 LARGEST_RESULT = 500_000  # bytes; half of what a farm takes
 LONGEST_REFUSAL = 15_000  # characters, of the 20,000 that are kept of an error
 _ENDINGS = ((b"\xff\xd8", "jpg"), (b"RIFF", "webp"))  # by how the file begins; all others are PNG
@@ -28,7 +29,16 @@ def handed_in(job: Job, path: str, answer: Any) -> Any:
     if size_of_json(answer) <= LARGEST_RESULT:
         return answer
     job.file(FILE, dumps(answer).encode())
-    return {"answer_file": FILE}
+    usage = answer.get("usage") if isinstance(answer, dict) else None  # which the farm counts
+    return {"answer_file": FILE} | ({"usage": usage} if isinstance(usage, dict) else {})
+
+
+def handed_in_text(job: Job, text: str, *, content_type: str) -> dict[str, str]:
+    """The result for an answer that is no JSON, such as subtitles: itself, or the file that holds it."""
+    if size_of_json(text) <= LARGEST_RESULT:
+        return {"answer_text": storable(text), "content_type": content_type}
+    job.file(TEXT_FILE, text.encode())
+    return {"answer_file": TEXT_FILE, "content_type": content_type}
 
 
 def refused(status: int, body: dict[str, Any], *, message: str, retryable: bool) -> Failed:

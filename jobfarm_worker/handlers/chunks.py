@@ -15,7 +15,9 @@ _REPLACED = frozenset({"id", "index", "object", "role", "type"})  # said once, o
 class Whole:
     """What has come of one answer so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, shows_usage: bool = True) -> None:
+        """`shows_usage`: the chunk that only counts tokens is for the caller too."""
+        self._shows_usage = shows_usage
         self._answer: dict[str, Any] = {}
         self._choices: dict[int, dict[str, Any]] = {}
         self.has_token = False
@@ -39,19 +41,79 @@ class Whole:
             _merge(self._choices.setdefault(_index(choice), {}), copy.deepcopy(choice))
             self.has_token = self.has_token or _has_token(choice)
 
+    def lines(self, chunk: Mapping[str, Any]) -> list[str]:
+        """Take the next chunk in: what of it is for the caller, as lines of output."""
+        self.add(chunk)
+        return [line(chunk)] if self._shows_usage or not is_usage(chunk) else []
+
+    def closing(self) -> list[str]:
+        """The lines at the end of the stream: none."""
+        return []
+
     def answer(self) -> dict[str, Any]:
         """The whole answer, with `usage` if the server counted."""
         kind = str(self._answer.get("object", "")).removesuffix(".chunk")
         choices = [_whole(choice) for _, choice in sorted(self._choices.items())]
         answer = {**self._answer, "object": kind, "choices": choices}
         # A character that came in two halves is whole only now.
-        whole: dict[str, Any] = _stored(answer)
+        whole: dict[str, Any] = storable_json(answer)
         return whole
+
+
+class Transcription:
+    """What has come of a streamed transcription so far."""
+
+    model = ""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._done: Mapping[str, Any] = {}
+        self.has_token = False
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether its last event came."""
+        return bool(self._done)
+
+    def lines(self, event: Mapping[str, Any]) -> list[str]:
+        """Take the next event in: it, as a line of output."""
+        if event.get("type") == "transcript.text.done":
+            self._done = event
+        if event.get("type") == "transcript.text.delta":
+            self._text += str(event.get("delta", ""))
+        self.has_token = bool(self._text or self._done)
+        return [line(event)]
+
+    def closing(self) -> list[str]:
+        """The lines at the end of the stream: none."""
+        return []
+
+    def answer(self) -> dict[str, Any]:
+        """The text, with all else that its last event has."""
+        answer: dict[str, Any] = storable_json(
+            {"text": self._text, **{name: value for name, value in self._done.items() if name != "type"}}
+        )
+        return answer
+
+
+def storable_json(value: Any) -> Any:
+    """The value with all texts as a farm stores them: halves of a character that came apart are one now."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {storable(name): storable_json(each) for name, each in value.items()}
+    return [storable_json(each) for each in value] if isinstance(value, list) else value
 
 
 def line(chunk: Mapping[str, Any]) -> str:
     """A chunk as one line of output, which loses nothing of it: also half a character is escaped."""
     return json.dumps(chunk, separators=(",", ":")) + "\n"
+
+
+def wants_usage(body: Mapping[str, Any]) -> bool:
+    """Whether this call asks for the chunk that only counts tokens."""
+    options = body.get("stream_options")
+    return isinstance(options, dict) and bool(options.get("include_usage"))
 
 
 def is_usage(chunk: Mapping[str, Any]) -> bool:
@@ -117,11 +179,3 @@ def _merged(known: list[Any], more: list[Any]) -> list[Any]:
 
 def _is_piece(item: Any) -> bool:
     return isinstance(item, dict) and isinstance(item.get("index"), int)
-
-
-def _stored(value: Any) -> Any:
-    if isinstance(value, str):
-        return storable(value)
-    if isinstance(value, dict):
-        return {storable(name): _stored(each) for name, each in value.items()}
-    return [_stored(each) for each in value] if isinstance(value, list) else value

@@ -12,9 +12,11 @@ from typing import Any
 from jobfarm_worker.errors import Failed
 from jobfarm_worker.handlers import answers
 from jobfarm_worker.handlers.chat_demo import NOTICE, TOKEN, latest_question
-from jobfarm_worker.handlers.chunks import Whole, is_usage, line
+from jobfarm_worker.handlers.chunks import Whole, wants_usage
 from jobfarm_worker.handlers.demo_text import compose
 from jobfarm_worker.handlers.payloads import call_of, messages_of, prompt_of
+from jobfarm_worker.handlers.responses import MappedResponse
+from jobfarm_worker.handlers.responses_request import chat_request, with_context
 from jobfarm_worker.job import Job
 
 MODEL = "demonstrator"
@@ -37,23 +39,26 @@ class Demonstrator:
     async def __call__(self, job: Job) -> Any:
         """Run one call."""
         path, body = call_of(job.payload)
-        run = {"chat/completions": self._chat, "images/generations": self._picture}.get(path)
-        if run is None:
-            raise _refusal(404, f"The demonstrator has no {path}.", code="unknown_url")
+        # What a response asks for that a chat cannot is refused in words of its own.
+        chat = chat_request(with_context(job.payload, body)) if path == "responses" else body
         try:
-            return await run(job, path, body)
+            if path == "images/generations":
+                return await self._picture(job, path, body)
+            if path in ("chat/completions", "responses"):
+                return await self._chat(job, path, body, chat)
         except Failed as failed:
             raise _refusal(400, str(failed), code="invalid_value") from failed
+        raise _refusal(404, f"The demonstrator has no {path}.", code="unknown_url")
 
-    async def _chat(self, job: Job, path: str, body: dict[str, Any]) -> Any:
-        whole, options = Whole(), body.get("stream_options")
-        wants_usage = isinstance(options, dict) and bool(options.get("include_usage"))
-        for chunk in _chunks(body, job_id=job.id):
-            whole.add(chunk)
-            if body.get("stream") and (wants_usage or not is_usage(chunk)):
-                job.write(line(chunk))
+    async def _chat(self, job: Job, path: str, body: dict[str, Any], chat: dict[str, Any]) -> Any:
+        answer: Whole | MappedResponse = Whole(shows_usage=wants_usage(body))
+        if path == "responses":
+            answer = MappedResponse(body, job_id=job.id, fence=job.fence, now=_now())
+        for chunk in _chunks(chat, job_id=job.id):
+            _write(job, body, answer.lines(chunk))
             await asyncio.sleep(self._pace_s)
-        return answers.handed_in(job, path, whole.answer())
+        _write(job, body, answer.closing())
+        return answers.handed_in(job, path, answer.answer())
 
     async def _picture(self, job: Job, path: str, body: dict[str, Any]) -> Any:
         from jobfarm_worker.handlers import image_demo  # noqa: PLC0415 - needs numpy and pillow
@@ -61,6 +66,12 @@ class Demonstrator:
         picture = await asyncio.to_thread(image_demo.painted, prompt_of(body), side=self._side)
         data = [{"b64_json": base64.b64encode(picture).decode()}]
         return answers.handed_in(job, path, {"created": _now(), "data": data})
+
+
+def _write(job: Job, body: dict[str, Any], lines: list[str]) -> None:
+    """Lines are written for who asked for them as they come."""
+    if lines and body.get("stream"):
+        job.write("".join(lines))
 
 
 def _chunks(body: dict[str, Any], *, job_id: int) -> Iterator[dict[str, Any]]:

@@ -1,10 +1,11 @@
 """What the page at /api/docs says. Its examples run once FARM, KEY, TOKEN, JOB and LEASE are set."""
 
-import json
-import re
 from typing import Any, Final
 
-REFUSALS: Final = frozenset({400, 401, 403, 404, 409, 410, 413, 415, 422, 429, 503})
+from core import api
+
+REFUSALS: Final = api.REFUSALS
+with_body: Final = api.with_body
 
 ANY_BYTES: Final[dict[str, Any]] = {
     "requestBody": {
@@ -61,8 +62,10 @@ Errors always have this form, with the status that fits, and with the numbers th
 `output_gap`, `not_unique`, `not_ended`, `file_in_use`, `idempotency_key_in_use`; 410 `job_deleted`; 413 `too_large`,
 `quota_reached`; 415 `unsupported_media_type`; 422 `invalid`, `invalid_json`, `invalid_name`, `unknown_kind`,
 `unknown_queue`, `unknown_file`, `not_a_member`, `idempotency_key_reused`, `count_exceeds` (more at once than a limit
-ever grants); 429 `rate_limited`: nothing was stored, come back after `retry_after` seconds, which the header
-`Retry-After` says too; 429 `quota_reached`: as many jobs of yours, or in all, wait as may, and nothing was stored;
+ever grants), `exceeds_budget` (more than a budget is); 429 `rate_limited`: nothing was stored, come back after
+`retry_after` seconds, which the header
+`Retry-After` says too; 429 `budget_exhausted`: the same for a budget, but with `X-Wait: 1` the job is stored and waits;
+429 `quota_reached`: as many jobs of yours, or in all, wait as may, and nothing was stored;
 503 `unavailable`: the database is away, or others were changing the same at every try (with `Retry-After`): nothing
 was changed, make the call again.
 
@@ -146,6 +149,14 @@ its owner, and for staff who may operate the farm; of one that is drained alread
 `jobs` is.
 
     curl -sS -X POST $FARM/api/v1/workers/$WORKER/drain -H "Authorization: Bearer $TOKEN"
+"""
+LABELS: Final = """
+Sets the labels of a worker that win over those it announces: `{}` leaves it to what it announces, an empty value takes
+a label away. For staff who may operate the farm alone, since what is set here its owner cannot announce away. What the
+worker holds it keeps.
+
+    curl -sS -X PUT $FARM/api/v1/workers/$WORKER/labels -H "Authorization: Bearer $TOKEN" \\
+         -H 'Content-Type: application/json' -d '{"labels": {"region": "home"}}'
 """
 HEARTBEAT: Final = """
 Renews the lease; `progress` and `detail` are shown to people and kept until you say something else.
@@ -310,7 +321,8 @@ does a submit.
 """
 RUN_NOW: Final = """
 Makes a job that is due later due now; one that is due already stays as it is. 409 `not_waiting` for one that runs or
-has ended, 409 `waits_for_limit` while the tokens of its limit have not come in.
+has ended, 409 `waits_for_limit` while the tokens of its limit have not come in, 409 `waits_for_budget` while a
+budget has no room for it.
 
     curl -sS -X POST $FARM/api/v1/jobs/$JOB/run_now -H "Authorization: Bearer $TOKEN"
 """
@@ -332,19 +344,22 @@ code and a label, and `method` and `path` where it is a call that you may make.
 | `not_waiting` | it runs, or has ended | |
 | `expired` | its `expires_at` has passed; it is about to be ended | `expires_at` |
 | `waiting_for_limit` | the tokens of its kind's limit come in later | `limit`, `until`, `seconds` |
+| `waiting_for_budget` | it waits for a budget's next window | `until`, `seconds` |
 | `not_due` | its `run_at` lies ahead | `run_at`, `seconds` |
 | `queue_paused` | nothing of its queue is claimed | `since`; for operators `by` |
 | `queue_full` | as many of its queue run as may | `ceiling`; for operators `running` |
 | `no_worker` | no live worker's key allows its queue | |
 | `out_of_scope` | live workers do, but they serve other people's jobs only | for operators `others` |
 | `not_asked` | live workers could take it, but their claims name other queues | `workers` |
+| `no_label` | live workers could take it, but each lacks a label that it requires | `missing`, `nearest`, `workers` |
+| `head_start` | a live worker has what it prefers and gets it first | `prefers`, `seconds` |
 | `all_failed_it` | every live worker that could take it has failed it | `workers`, `until` |
 | `stealers_busy` | only workers that steal from it could take it, none is idle | `workers`; for operators `busy` |
 | `ahead` | the same workers take others first: of its queue (1000: or more), of other queues | `jobs`, `queues` |
 | `next` | none of these: the next worker that asks takes it | |
 
-Remedies: `wait`, `run_now`, `cancel`, `retry`, `resume_queue`, `raise_ceiling`, `raise_limit`, `add_worker`,
-`ask_for_queue` (of a worker whose process names other queues than its key has).
+Remedies: `wait`, `run_now`, `cancel`, `retry`, `resume_queue`, `raise_ceiling`, `raise_limit`, `raise_budget`,
+`add_worker`, `add_label`, `ask_for_queue` (of a worker whose process names other queues than its key has).
 """
 SCALE: Final = """
 How much there is to do, and how many workers keep up with what arrives and have what waits begun within `drain_s`
@@ -360,15 +375,3 @@ rounded up, at least 1 and at most `ceiling`, but never fewer than `running`; al
 `jobs_per_worker`. 0 when nothing waits or runs. A paused queue wants what it runs. While no run has ended in an hour,
 each waiting job counts as one.
 """
-
-
-def with_body(description: str) -> dict[str, Any]:
-    """What a call's document has besides, so that the page's "Try it out" begins with the body of its curl example.
-
-    A ValueError for a description without one.
-    """
-    match = re.search(r"-d '(.*)'$", description, re.MULTILINE)
-    if match is None:
-        raise ValueError(f"no body in {description!r}")
-    body = json.loads(match[1].replace("'$LEASE'", "1-9f86d081").replace("'$JOB'", "7"))
-    return {"requestBody": {"content": {"application/json": {"example": body}}}}

@@ -3,23 +3,18 @@
 from typing import Annotated
 from uuid import UUID
 
-from django.contrib.auth.models import User
 from django.http import HttpRequest
 from ninja import Router, Status
 from ninja.params import functions as parameters
 
 from accounts import http as people
+from core.api import caller as _user
 from jobs import http, operations
 from jobs.api import documents
 from jobs.protocol.clients import DeletedUpload, Problem, Upload
 
 router = Router(tags=["Clients"])
 SUBMIT, READ = map(people.callers, ("submit", "read"))
-
-
-def _user(request: HttpRequest) -> User:
-    user: User = request.auth  # type: ignore[attr-defined]  # set by ninja
-    return user
 
 
 @router.post(

@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from jobs.domain import labels
+from jobs.domain.labels import Conditions, Values
+from jobs.domain.meters import Hold
 from jobs.domain.states import ENDED, Status
 
 # Numbers that speak of other people's jobs and workers, or of who runs the farm. No sentence holds them.
 FOR_OPERATORS: Final = frozenset({"running", "by", "others", "busy"})
 # Reasons that time alone does not remove.
 NEED_SOMEBODY: Final = frozenset(
-    {"queue_paused", "no_worker", "all_drained", "out_of_scope", "not_asked", "all_failed_it"}
+    {"queue_paused", "no_worker", "all_drained", "out_of_scope", "not_asked", "no_label", "all_failed_it"}
 )
 
 
@@ -22,12 +25,16 @@ NEED_SOMEBODY: Final = frozenset(
 class Facts:
     """What one look at the database says about a job. `ahead` was counted up to `ahead_limit`; times in seconds.
 
+    `hold`: what its meter makes it wait for.
     `limit` is what its kind's limit is called; it waits for that for `limit_in_s` more, until `limit_until`.
     Live workers whose key allows the queue: `servers`; of those the job is in the scope of `in_scope`, of those
     `workers` ask for the queue, and of those `excluded_alive` failed it. Of the rest `home_workers` serve the queue
     first; the others steal from it when idle, `busy_stealers` hold a job, `stealers_at_home` have jobs of their own
     queues to take; `drained` more could take it if they were not drained. `ahead` jobs of the queue, and something in
     the queues `first`, are taken before it by the worker that is nearest to it.
+    Of what it `requires` of labels no worker has enough where `lacking` holds the labels of those that could take it
+    otherwise, by their names. `at_once` of the workers need not leave it to one with what it `prefers`, which they
+    do for `head_start_in_s` more.
     `is_free`: a worker that may take it holds no job. `is_unconfirmed`: it is in progress, and its worker has not named
     its lease yet.
     """
@@ -59,6 +66,12 @@ class Facts:
     limit_in_s: float = 0.0
     is_unconfirmed: bool = False
     drained: int = 0
+    requires: Conditions = field(default_factory=dict)
+    prefers: Conditions = field(default_factory=dict)
+    lacking: Mapping[str, Values] = field(default_factory=dict)
+    at_once: int = 1
+    head_start_in_s: float = 0.0
+    hold: Hold | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +105,20 @@ RETRY: Final = Remedy(code="retry", label="Retry it as a new job", call="retry")
 UNDRAIN: Final = Remedy(code="undrain_worker", label="Undrain one of them")
 
 
+ADD_LABEL: Final = Remedy(code="add_label", label="Start a worker that has what it requires, or label one")
+
+
 RAISE_LIMIT: Final = Remedy(code="raise_limit", label="Raise the limit")
+
+
+RAISE_BUDGET: Final = Remedy(code="raise_budget", label="Raise the budget, and submit it again")
 
 
 # Of each reason what changes it, the surest first.
 REMEDIES: Final[Mapping[str, Callable[[str], tuple[Remedy, ...]]]] = {
     "expired": lambda _: (wait("Wait a few seconds: once it has ended, it can be retried"),),
     "waiting_for_limit": lambda _: (wait("Wait until its tokens are available"), RAISE_LIMIT, CANCEL),
+    "waiting_for_budget": lambda _: (wait("Wait until the budget has room"), RAISE_BUDGET, CANCEL),
     "not_due": lambda _: (RUN_NOW, CANCEL),
     "queue_paused": lambda queue: (resume_queue(queue),),
     "queue_full": lambda queue: (raise_ceiling(queue),),
@@ -107,6 +127,8 @@ REMEDIES: Final[Mapping[str, Callable[[str], tuple[Remedy, ...]]]] = {
     "out_of_scope": lambda queue: (add_worker(queue),),
     "not_asked": lambda queue: (ask_for_queue(queue), add_worker(queue)),
     "stealers_busy": lambda queue: (wait("Wait until one of them is idle"), add_worker(queue)),
+    "no_label": lambda queue: (ADD_LABEL, add_worker(queue)),
+    "head_start": lambda _: (wait("Wait a few seconds"),),
     "all_failed_it": lambda queue: (wait("Wait until one of them may try again"), add_worker(queue)),
     "ahead": lambda queue: (wait("Wait for its turn"), add_worker(queue)),
     "next": lambda queue: (wait("Wait for a worker to ask for jobs"), add_worker(queue)),
@@ -119,7 +141,7 @@ def explain(facts: Facts) -> list[Reason]:
         return [_not_waiting(facts)]
     if facts.expired:
         return [_expired(facts)]
-    reasons = [*_limit(facts), *_due(facts), *_queue(facts), *_workers(facts)]
+    reasons = [*_limit(facts), *_hold(facts), *_due(facts), *_queue(facts), *_workers(facts)]
     return reasons or [_next(facts)]
 
 
@@ -200,9 +222,20 @@ def _limit(facts: Facts) -> list[Reason]:
     return [_reason(facts, "waiting_for_limit", sentence, **numbers)]
 
 
+def _hold(facts: Facts) -> list[Reason]:
+    """It waits for its meter, as long as it is due later."""
+    if facts.hold is None:
+        return []
+    sentence = (
+        f"Waiting for {facts.hold.cause} until {_utc(facts.hold.until)}: in {duration(facts.due_in_s)}."
+    )
+    numbers = {"until": facts.hold.until, "seconds": facts.due_in_s}
+    return [_reason(facts, "waiting_for_budget", sentence, **numbers)]
+
+
 def _due(facts: Facts) -> list[Reason]:
     waits_no_longer = facts.limit_in_s >= facts.due_in_s  # than for its limit, which says so itself
-    if facts.due_in_s <= 0 or waits_no_longer:
+    if facts.due_in_s <= 0 or waits_no_longer or facts.hold is not None:
         return []
     sentence = f"It is not due yet: it may start in {duration(facts.due_in_s)}."
     return [_reason(facts, "not_due", sentence, run_at=facts.run_at, seconds=facts.due_in_s)]
@@ -229,14 +262,46 @@ def _workers(facts: Facts) -> list[Reason]:
         sentence = f"The live workers of the queue {queue} serve other people's jobs only."
         return [_reason(facts, "out_of_scope", sentence, others=facts.servers)]
     if not facts.workers:
-        sentence = f"The live workers that may serve the queue {queue} ask for other queues only."
-        return [_reason(facts, "not_asked", sentence, workers=facts.in_scope)]
+        return [_no_label(facts) if facts.lacking else _asks_elsewhere(facts)]
     if facts.excluded_alive == facts.workers:
         sentence = (
             "Every live worker that could take it has failed it already; soon one of them may try again."
         )
         return [_reason(facts, "all_failed_it", sentence, workers=facts.workers, until=facts.excluded_until)]
-    return _later(facts) if facts.due_in_s <= 0 else []
+    if facts.due_in_s > 0:
+        return []
+    return _later(facts) if facts.at_once or facts.head_start_in_s <= 0 else [_head_start(facts)]
+
+
+def _asks_elsewhere(facts: Facts) -> Reason:
+    sentence = f"The live workers that may serve the queue {facts.queue} ask for other queues only."
+    return _reason(facts, "not_asked", sentence, workers=facts.in_scope)
+
+
+def _no_label(facts: Facts) -> Reason:
+    nobody_has = {
+        key: condition
+        for key, condition in facts.requires.items()
+        if not any(labels.meets({key: condition}, values) for values in facts.lacking.values())
+    }
+    name, values = labels.nearest(facts.requires, facts.lacking)
+    short = labels.unmet(facts.requires, values)
+    has = [labels.pair(key, "|".join(sorted(values[key]))) for key in short if key in values]
+    lacks = [f"no {key}" for key in short if key not in values]
+    sentence = (
+        f"No live worker has {labels.in_words(nobody_has or facts.requires)}{'' if nobody_has else ' at once'}; "
+        f"the nearest is {name} with {' and '.join([*has, *lacks])}."
+    )
+    numbers = {"missing": nobody_has or dict(facts.requires), "nearest": name, "workers": len(facts.lacking)}
+    return _reason(facts, "no_label", sentence, **numbers)
+
+
+def _head_start(facts: Facts) -> Reason:
+    sentence = (
+        f"A live worker that has {labels.in_words(facts.prefers)} gets it first; "
+        f"any other may take it in {duration(facts.head_start_in_s)}."
+    )
+    return _reason(facts, "head_start", sentence, prefers=facts.prefers, seconds=facts.head_start_in_s)
 
 
 def _all_drained(facts: Facts) -> str:

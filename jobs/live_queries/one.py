@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.domain import payloads, timelines
+from jobs import kinds
+from jobs.domain import outputs, payloads, timelines
 from jobs.domain.reasons import NEED_SOMEBODY
 from jobs.domain.states import ENDED, Status
 from jobs.domain.timelines import Current, Span
@@ -60,16 +61,37 @@ def job_output(after: str | None, limit: int, *, job_id: int) -> list[Item]:
 
     Without it, of the current attempt on; where none runs and none succeeded, of the last that wrote anything.
     """
+    return [_item(chunk) for chunk in _pieces(after, limit, job_id)]
+
+
+@live_stream(
+    "job-text", topics=lambda job_id: [f"output:{job_id}"], rights_topics=_shared, anonymous="ticket"
+)
+def job_text(after: str | None, limit: int, *, job_id: int) -> list[Item]:
+    """The same pieces as the text that they add, of a job whose kind declares how its lines are read."""
+    kind = Job.objects.filter(pk=job_id).values_list("kind", flat=True).first()
+    chunks, read = _pieces(after, limit, job_id), kinds.OUTPUT_TEXTS.get(kind or "")
+    if not chunks or read is None:
+        return []
+    first = chunks[0]
+    before = OutputChunk.objects.filter(pk=(job_id, first.attempt, first.seq - 1)).first()
+    pieces = [(chunk.attempt, chunk.text) for chunk in chunks]
+    added = outputs.texts(pieces, read=read, before=(first.attempt, before.text if before else ""))
+    return [_item(chunk, text=text) for chunk, text in zip(chunks, added, strict=True)]
+
+
+def _pieces(after: str | None, limit: int, job_id: int) -> list[OutputChunk]:
     if after is None:
         fence = reports.fence_to_read(job_id)
         start = None if fence is None else (fence, -1)
     else:
         match = _CURSOR.fullmatch(after)
         start = (int(match[1]), int(match[2])) if match else None
-    return [] if start is None else [_item(chunk) for chunk in _chunks(job_id, start)[:limit]]
+    return [] if start is None else list(_chunks(job_id, start)[:limit])
 
 
-job_output.may_see(audience_of_job)
+for stream in (job_output, job_text):
+    stream.may_see(audience_of_job)
 
 
 def _chunks(job_id: int, start: tuple[int, int]) -> Any:
@@ -78,8 +100,8 @@ def _chunks(job_id: int, start: tuple[int, int]) -> Any:
     return OutputChunk.objects.filter(job_id=job_id, pk__gt=behind).order_by("attempt", "seq")
 
 
-def _item(chunk: OutputChunk) -> Item:
-    data = {"fence": chunk.attempt, "seq": chunk.seq, "text": chunk.text}
+def _item(chunk: OutputChunk, *, text: str | None = None) -> Item:
+    data = {"fence": chunk.attempt, "seq": chunk.seq, "text": chunk.text if text is None else text}
     return Item(cursor=f"{chunk.attempt}:{chunk.seq}", data=data)
 
 

@@ -26,6 +26,9 @@ class Upload(models.Model):
     size = models.BigIntegerField()
     sha256 = models.CharField(max_length=64)
     created_at = models.DateTimeField(db_default=Now())
+    kept_until = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="Until then it stays for what it was uploaded for."
+    )
 
     class Meta:
         indexes = [models.Index("created_at", name="jobs_uploads_by_age")]

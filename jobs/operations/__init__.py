@@ -6,27 +6,28 @@ from jobs.domain.leases import Lease
 from jobs.domain.model_queues import queue_of_model
 from jobs.kinds import declare, declared
 from jobs.operations import bulk
-from jobs.operations.claim import Claimed, claim, finish_and_claim
-from jobs.operations.finish import Cancellation, Finished, cancel, finish, release, withdraw
+from jobs.operations.claim import claim, finish_and_claim
+from jobs.operations.finish import Cancellation, Finished, cancel, cancel_many, finish, release, withdraw
+from jobs.operations.handed_out import Claimed
 from jobs.operations.hooks import Link, links, on_behalf_of, register_links, resync
 from jobs.operations.idempotency import Repeatable, forget_idempotency_keys, once, repeatable
-from jobs.operations.inputs import delete_upload, expires_at, read_input, upload, uploaded
+from jobs.operations.inputs import delete_upload, expires_at, keep_upload, read_input, upload, uploaded
 from jobs.operations.janitor import Sweep, delete_orphaned_files, expire, next_due_s, retain, sweep
+from jobs.operations.labels import forget_requirements, preferring_loaded, set_labels
 from jobs.operations.queues import create_kind, known_kind, pause, resume, set_ceiling, sync
 from jobs.operations.quotas import setting_of, used
 from jobs.operations.report import heartbeat, put_file, write_output
 from jobs.operations.rollup import measure_usage, recount_usage, roll_up
 from jobs.operations.scores import score_also, score_yesterday
+from jobs.operations.sharing import move_link, share, unshare
 from jobs.operations.submit import (
     NewJob,
+    check_payload,
     check_submit,
     clone,
-    move_link,
     retry,
-    share,
     submit,
     submit_many,
-    unshare,
 )
 from jobs.operations.waiting import change_priority, run_now
 from jobs.operations.workers import (
@@ -42,8 +43,9 @@ from jobs.operations.workers import (
 )
 from jobs.queries.fleet import workers_for
 from jobs.queries.pages import JobSnapshot, pictures, result_file, snapshot
+from jobs.queries.reads import count_ended, ended, output_text, statuses
 from jobs.queries.reads import is_operator as sees_all
-from jobs.queries.reads import output_text, statuses
+from jobs.queries.rollups import moments
 from jobs.queries.workers import offered_models
 
 __all__ = [
@@ -63,10 +65,13 @@ __all__ = [
     "authenticate",
     "bulk",
     "cancel",
+    "cancel_many",
     "change_priority",
+    "check_payload",
     "check_submit",
     "claim",
     "clone",
+    "count_ended",
     "create_kind",
     "create_worker",
     "declare",
@@ -74,18 +79,22 @@ __all__ = [
     "delete_orphaned_files",
     "delete_upload",
     "drain",
+    "ended",
     "ensure_worker",
     "expire",
     "expires_at",
     "finish",
     "finish_and_claim",
     "forget_idempotency_keys",
+    "forget_requirements",
     "heartbeat",
     "introduce",
+    "keep_upload",
     "known_kind",
     "links",
     "next_due_s",
     "measure_usage",
+    "moments",
     "move_link",
     "on_behalf_of",
     "once",
@@ -93,6 +102,7 @@ __all__ = [
     "output_text",
     "pause",
     "pictures",
+    "preferring_loaded",
     "put_file",
     "read_input",
     "queue_of_model",
@@ -114,6 +124,7 @@ __all__ = [
     "seen",
     "sees_all",
     "set_ceiling",
+    "set_labels",
     "setting_of",
     "share",
     "statuses",

@@ -4,31 +4,34 @@ Jobs are taken behind the watermarks of this process, and by a full scan where t
 queues that a worker polls are noted on its row (docs/adr/0046).
 """
 
+import contextlib
 import functools
-import json
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
 
-from jobs import kinds
-from jobs.domain.hooks import Discard
-from jobs.domain.leases import Lease
-from jobs.domain.states import AttemptOutcome, Status
+from jobs.domain.states import Status
 from jobs.domain.watermarks import Scan, Taken
 from jobs.errors import LeaseLost, QueueNotAllowed, UnknownQueue
 from jobs.models import Worker
-from jobs.operations import hooks, idempotency
-from jobs.operations.finish import Finished, HandedIn, decide, hand_in, settle
+from jobs.operations import handed_out, hooks, idempotency
+from jobs.operations.finish import (
+    Finished,
+    HandedIn,
+    Successes,
+    answered,
+    are_successes,
+    hand_in,
+)
+from jobs.operations.handed_out import Claimed
 from jobs.operations.queues import ANY_QUEUE
 from jobs.queries import keys, moves, reads
-from jobs.queries.moves import Settlement
 from jobs.queries.reads import Claimable, Interest
 from live import operations as live
 from observing import numbers
@@ -38,21 +41,15 @@ MOST = 1000  # jobs in one claim
 _TAKING_S: Final = 0.00005  # a job in a claim of a hundred; what is left of the time was spent on scanning
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claimed:
-    """A job as its worker gets it."""
+class Seen(NamedTuple):
+    """A first scan of the home queues, and what it has brought; None: it is still to be made."""
 
-    id: int
-    kind: str
-    queue: str
-    payload: Any
-    attempt: int
-    max_attempts: int
-    retry_when_lost: bool
-    lease: Lease
-    lease_expires_at: datetime
-    traceparent: str | None = None
-    inputs: Sequence[Mapping[str, Any]] = ()  # of each input file its name, size, sha256, type and more
+    scan: Scan
+    rows: list[moves.Row] | None
+
+
+class _SomeLost(Exception):
+    """Not all of the leases that are handed in hold their jobs: what becomes of each is to be decided in turn."""
 
 
 def claim(
@@ -137,14 +134,22 @@ def note_polled(worker: Worker, queues: Sequence[str] | None) -> None:
 
 
 def take(
-    worker: Worker, *, queues: Sequence[str], limit: int, only_if_idle: bool, request: UUID | None = None
+    worker: Worker,
+    *,
+    queues: Sequence[str],
+    limit: int,
+    only_if_idle: bool,
+    request: UUID | None = None,
+    seen: Seen | None = None,
 ) -> list[moves.Row]:
-    """Lease up to `limit` jobs of these queues, in the caller's transaction; a row each.
+    """Lease up to `limit` jobs of these queues, in the caller's transaction; a row each. `seen`: what a first scan for
+    them has brought.
 
     A queue that lost its last free slots to others at this very moment is full: the rest is taken without it.
     """
     while queues:
-        rows = _scan(worker, queues, limit=limit, only_if_idle=only_if_idle, request=request)
+        rows = _scan(worker, queues, limit=limit, only_if_idle=only_if_idle, request=request, seen=seen)
+        seen = None
         got = [row for row in rows if row.id is not None]
         if got or not rows:
             return got
@@ -171,11 +176,12 @@ def count_claimable(interests: Sequence[tuple[Interest, int]], *, horizon_s: flo
 def _claimed_before(worker: Worker, request: UUID) -> list[Claimed]:
     """What an earlier sending of this call claimed and no call has named since."""
     rows = moves.claimed_before(worker, request)
-    payloads = _dispatched_again(worker, rows) if rows else {}
-    return [_claimed(row, payloads[row.id]) for row in rows if row.id in payloads]
+    return handed_out.again(worker, rows) if rows else []
 
 
-def _claim_once(worker: Worker, *, limit: int, request: UUID | None = None) -> tuple[list[Claimed], int]:
+def _claim_once(
+    worker: Worker, *, limit: int, request: UUID | None, seen: Seen | None = None
+) -> tuple[list[Claimed], int]:
     """The first round of `claim`, in the caller's transaction: what it took, and how many it had to leave out.
 
     After the commit `count` them; if some were left out and nothing was taken, there may be more: call `claim`.
@@ -184,26 +190,31 @@ def _claim_once(worker: Worker, *, limit: int, request: UUID | None = None) -> t
         return [], 0
     home, steals = _allowed(worker, None)
     note_polled(worker, None)
-    return _round(worker, home, steals, limit=min(limit, MOST), request=request)
+    return _round(worker, home, steals, limit=limit, request=request, seen=seen)
 
 
 def _round(
-    worker: Worker, home: Sequence[str], steals: Sequence[str], *, limit: int, request: UUID | None
+    worker: Worker,
+    home: Sequence[str],
+    steals: Sequence[str],
+    *,
+    limit: int,
+    request: UUID | None,
+    seen: Seen | None = None,
 ) -> tuple[list[Claimed], int]:
     """Jobs for this worker, and how many more were taken that nobody is to have now (`preparing`).
 
     In the caller's transaction, which ends with the round: each of those has ended, or waits for another attempt,
     whatever the next round meets. None follows one that took something: if it broke, the worker would not know.
     """
-    rows = take(worker, queues=home, limit=limit, only_if_idle=False, request=request)
+    rows = take(worker, queues=home, limit=limit, only_if_idle=False, request=request, seen=seen)
     if not rows and steals and keys.begin_to_steal(worker):
         others = _spelled_out(steals, home)
         rows = take(worker, queues=others, limit=limit, only_if_idle=True, request=request)
     if not rows:
         return [], 0
     hooks.changed([row.id for row in rows], "workers")
-    payloads = _dispatched(worker, rows)
-    taken = [_claimed(row, payloads[row.id]) for row in rows if row.id in payloads]
+    taken = handed_out.to(worker, rows)
     return taken, len(rows) - len(taken)
 
 
@@ -248,24 +259,39 @@ def _spelled_out(steals: Sequence[str], home: Sequence[str]) -> list[str]:
     return named + [queue for queue in keys.all_queues() if queue not in home and queue not in named]
 
 
-def _claimed(row: moves.Row, payload: Any) -> Claimed:
-    return Claimed(
-        id=row.id,
-        kind=row.kind,
-        queue=row.queue,
-        payload=payload,
-        attempt=row.attempt,
-        max_attempts=row.max_attempts,
-        retry_when_lost=row.retry_when_lost,
-        lease=Lease(fence=row.fence, secret=row.lease_secret),
-        lease_expires_at=row.lease_expires_at,
-        traceparent=row.traceparent,
-        inputs=json.loads(row.inputs) if row.inputs else (),
-    )
+def _finished_and_claimed(
+    worker: Worker, finished: Sequence[Finished], *, limit: int, unless_lost: bool, request: UUID
+) -> tuple[HandedIn, list[Claimed], int]:
+    is_plain = are_successes(finished) and not transactions.is_serializable()
+    if limit and finished and is_plain and worker.drained_at is None:
+        with contextlib.suppress(_SomeLost):
+            return _together(worker, finished, limit=min(limit, MOST), request=request)
+    return _in_turn(worker, finished, limit=min(limit, MOST), unless_lost=unless_lost, request=request)
 
 
 @transactions.retried
-def _finished_and_claimed(
+def _together(
+    worker: Worker, finished: Sequence[Finished], *, limit: int, request: UUID
+) -> tuple[HandedIn, list[Claimed], int]:
+    """Both in one round trip, as if no lease were lost. Raises _SomeLost if one is: then nothing has happened."""
+    successes, home = Successes.of(finished), _once(worker.queues)
+    scan = hooks.WATERMARKS.scan(home, now_s=time.monotonic(), owner_id=worker.owner_id)
+    leases, results = successes.leases, successes.results
+    rows: list[moves.Row] | None = None
+    if scan.is_sweep:  # how long it takes has to be known
+        moved, freed = moves.succeed_and_free(worker, leases, results=results)
+    else:
+        moved, freed, rows = moves.succeed_and_claim(
+            worker, leases, results=results, queues=home, limit=limit, scan=scan, request=request
+        )
+    if len(moved) < len(leases):
+        raise _SomeLost
+    handed_in = answered(worker, finished, successes.announce(moved, freed))
+    return handed_in, *_claim_once(worker, limit=limit, request=request, seen=Seen(scan, rows))
+
+
+@transactions.retried
+def _in_turn(
     worker: Worker, finished: Sequence[Finished], *, limit: int, unless_lost: bool, request: UUID
 ) -> tuple[HandedIn, list[Claimed], int]:
     handed_in = hand_in(worker, finished)
@@ -288,25 +314,34 @@ def _is_known(worker: Worker, names: Sequence[str]) -> bool:
 
 
 def _scan(
-    worker: Worker, queues: Sequence[str], *, limit: int, only_if_idle: bool, request: UUID | None
+    worker: Worker,
+    queues: Sequence[str],
+    *,
+    limit: int,
+    only_if_idle: bool,
+    request: UUID | None,
+    seen: Seen | None,
 ) -> list[moves.Row]:
     """Behind the watermarks; then a full scan for what is still missing, unless that would hold up what was found."""
     rows: list[moves.Row] = []
-    scan: Scan | None = hooks.WATERMARKS.scan(queues, now_s=time.monotonic(), owner_id=worker.owner_id)
+    began_s = time.monotonic()
+    scan: Scan | None
+    scan, more = seen or (hooks.WATERMARKS.scan(queues, now_s=began_s, owner_id=worker.owner_id), None)
     after: Scan | None = None
     while scan is not None:
-        began_s = time.monotonic()
         still, if_idle = limit - len(rows), only_if_idle and not rows
-        more = moves.claim(
-            worker, queues=queues, limit=still, only_if_idle=if_idle, scan=scan, request=request
-        )
+        if more is None:
+            more = moves.claim(
+                worker, queues=queues, limit=still, only_if_idle=if_idle, scan=scan, request=request
+            )
         hooks.WATERMARKS.lasted(scan, max(0.0, time.monotonic() - began_s - len(more) * _TAKING_S))
         _note_taken(scan, more)
         rows += more
         if len(rows) >= limit or scan.is_whole:
             break
+        began_s, more = time.monotonic(), None
         scan = after = hooks.WATERMARKS.full_scan(
-            queues, now_s=time.monotonic(), owner_id=worker.owner_id, after=after, has_some=bool(rows)
+            queues, now_s=began_s, owner_id=worker.owner_id, after=after, has_some=bool(rows)
         )
     return rows
 
@@ -320,55 +355,3 @@ def _note_taken(scan: Scan, rows: Sequence[moves.Row]) -> None:
     }
     taken = [Taken(queue, priority, run_at, *whose) for (queue, priority, *whose), run_at in last.items()]
     transaction.on_commit(functools.partial(hooks.WATERMARKS.took, scan, taken))
-
-
-def _dispatched(worker: Worker, rows: Sequence[moves.Row]) -> dict[int, Any]:
-    """The payload of each of these claimed jobs by id, and their apps are notified. One without is not held any more.
-
-    In the claim's transaction. Jobs of kinds without hooks cost nothing here.
-    """
-    stored = {row.id: json.loads(row.payload) for row in rows}
-    hooked = [row for row in rows if row.kind in kinds.HOOKS]
-    if not hooked:
-        return stored
-    hooks.claimed(hooked, worker_name=worker.name)
-    return _without_discarded(worker, hooked, stored)
-
-
-def _without_discarded(
-    worker: Worker, hooked: Sequence[moves.Row], stored: Mapping[int, Any]
-) -> dict[int, Any]:
-    answers = {**stored, **hooks.prepare(worker, hooked, stored)}
-    discarded = {
-        job_id: answer
-        for job_id, answer in answers.items()
-        if isinstance(answer, Discard | hooks.PrepareFailed)
-    }
-    if discarded:
-        _end_discarded(worker, [row for row in hooked if row.id in discarded], discarded)
-    return {job_id: answer for job_id, answer in answers.items() if job_id not in discarded}
-
-
-def _dispatched_again(worker: Worker, rows: Sequence[moves.Row]) -> dict[int, Any]:
-    """The same for jobs whose claim is answered once more; their apps know of the claim already."""
-    stored = {row.id: json.loads(row.payload) for row in rows}
-    return _without_discarded(worker, [row for row in rows if row.kind in kinds.HOOKS], stored)
-
-
-def _end_discarded(
-    worker: Worker, rows: Sequence[moves.Row], answers: Mapping[int, Discard | hooks.PrepareFailed]
-) -> None:
-    leases = [(row.id, Lease(fence=row.fence, secret=row.lease_secret)) for row in rows]
-    locked = moves.lock_held(worker, leases)
-    settle([_discarded(row, answers[row.id]) for row in locked], rows=locked)
-    for queue in {
-        row.queue for row in rows
-    }:  # its answer is short, and yet there may be more for this worker
-        hooks.available(queue)
-
-
-def _discarded(row: Any, answer: Discard | hooks.PrepareFailed) -> Settlement:
-    if isinstance(answer, Discard):
-        return decide(row, AttemptOutcome.CANCELED, retryable=False, error=answer.why)
-    judged = decide(row, AttemptOutcome.FAILED, retryable=True, error=answer.error)
-    return replace(judged, blames_worker=False)

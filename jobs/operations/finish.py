@@ -1,7 +1,7 @@
 """How a run ends: the worker hands in results, gives a job back, or somebody cancels it."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -13,11 +13,11 @@ from core.verdicts import CancelVerdict
 from jobs import kinds
 from jobs.domain import payloads, retries, states
 from jobs.domain.leases import Lease
-from jobs.domain.states import ENDED, AttemptOutcome, Status
+from jobs.domain.states import ENDED, LIVE, AttemptOutcome, Status
 from jobs.errors import LeaseLost
 from jobs.models import Job, Worker
-from jobs.operations import events, hooks, idempotency, queues, quotas
-from jobs.queries import keys, moves, reads
+from jobs.operations import events, hooks, idempotency, metering, queues, quotas
+from jobs.queries import bulks, keys, moves, reads
 from jobs.queries.moves import Settlement
 from postgres import transactions
 
@@ -66,16 +66,19 @@ def finish(worker: Worker, finished: Sequence[Finished]) -> list[Status | LeaseL
 
 def hand_in(worker: Worker, finished: Sequence[Finished]) -> HandedIn:
     """`finish`, in the caller's transaction."""
-    results = [_encoded(entry) for entry in finished]
-    if all(entry.outcome == "success" for entry in finished):
-        ended = _succeed(worker, finished, results)
-    else:
-        ended = _settle_held(worker, finished, results)
-    return _answered(worker, finished, ended)
+    ended = (_succeed if are_successes(finished) else _settle_held)(worker, finished)
+    return answered(worker, finished, ended)
 
 
-def _answered(worker: Worker, finished: Sequence[Finished], ended: dict[int, Status]) -> HandedIn:
-    """Leases that hold nothing may have been handed in before, by a call whose answer was lost."""
+def are_successes(finished: Sequence[Finished]) -> bool:
+    """Whether nothing is to be decided about any of these."""
+    return all(entry.outcome == "success" for entry in finished)
+
+
+def answered(worker: Worker, finished: Sequence[Finished], ended: Mapping[int, Status]) -> HandedIn:
+    """The answers, where `ended` has the new status of those that ended just now, by place.
+
+    Leases that hold nothing may have been handed in before, by a call whose answer was lost."""
     remaining = [index for index in range(len(finished)) if index not in ended]
     past = (
         idempotency.finished_before(worker, [_key(finished[index]) for index in remaining])
@@ -132,6 +135,14 @@ def cancel(job_id: int, *, by: User | None) -> Cancellation:
     return Cancellation(verdict=verdict, status=Status.CANCELED)
 
 
+@transactions.retried
+def cancel_many(job_ids: Sequence[int], *, by: User | None, is_waiting: bool = False) -> int:
+    """Cancel those of these jobs that have not ended, or with `is_waiting` those that no worker has; how many that
+    were. The caller knows that `by` may do so (None: the system itself), and writes the audit line."""
+    locked = bulks.lock_jobs(job_ids, states={Status.PENDING} if is_waiting else LIVE)
+    return len(cancel_locked(locked, by=by))
+
+
 def cancel_locked(jobs: Sequence[Job], *, by: User | None) -> dict[int, CancelVerdict]:
     """Cancel jobs that have not ended and whose rows the caller has locked: what that came to, for each."""
     error = f"canceled by {'the system' if by is None else by.get_username()}"
@@ -143,6 +154,7 @@ def cancel_locked(jobs: Sequence[Job], *, by: User | None) -> dict[int, CancelVe
         hooks.changed([job.pk for job in waiting])
         hooks.ended_waiting(waiting, to=Status.CANCELED, error=error)
         events.ended_waiting([job.pk for job in waiting])
+        metering.ended_waiting(waiting)
     # The jobs are locked rows like the others; their columns have the same names.
     settle(
         [decide(job, AttemptOutcome.CANCELED, retryable=False, error=error) for job in running], rows=running
@@ -189,42 +201,65 @@ def settle(settlements: Sequence[Settlement], *, rows: Any) -> dict[int, Status]
     hooks.changed([row.id for row in moved], "workers")
     hooks.settled(moved, settlements=settlements, locked=locked)
     events.settled(moved, settlements=settlements)
+    metering.settled(moved, settlements=settlements, locked=locked)
     for row in moved:
         _announce(row)
     return {row.id: Status(row.status) for row in moved}
 
 
-def _succeed(
-    worker: Worker, finished: Sequence[Finished], results: Sequence[str | None]
-) -> dict[int, Status]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Successes:
+    """Successes to be handed in, each lease once: a lease that is named twice ends its job once."""
+
+    leases: list[tuple[int, Lease]]
+    places: list[int]  # of each lease: which of the finished names it first
+    results: list[str | None]
+
+    @classmethod
+    def of(cls, finished: Sequence[Finished]) -> "Successes":
+        """What is to be stored of these. Raises InvalidJson, PayloadTooLarge."""
+        first: dict[tuple[int, Lease], int] = {}
+        for index, entry in enumerate(finished):
+            first.setdefault(_key(entry), index)
+        places = list(first.values())
+        encoded = [_encoded(entry) for entry in finished]
+        return cls(leases=list(first), places=places, results=[encoded[place] for place in places])
+
+    def announce(self, moved: Sequence[Any], freed: Iterable[str]) -> dict[int, Status]:
+        """What has to be known of those that ended; their new status by place."""
+        if moved:
+            _announce_successes(moved, [self.results[row.place - 1] for row in moved])
+            events.settled(moved)
+            for queue in freed:
+                hooks.room(queue)
+            metering.succeeded(moved, results=[self.results[row.place - 1] for row in moved])
+        return {self.places[row.place - 1]: Status(row.status) for row in moved}
+
+
+def _succeed(worker: Worker, finished: Sequence[Finished]) -> dict[int, Status]:
     """Nothing is to be decided about successes: one statement locks and settles them."""
-    first: dict[tuple[int, Lease], int] = {}  # a lease that is named twice ends its job once
-    for index, entry in enumerate(finished):
-        first.setdefault(_key(entry), index)
-    order = list(first.values())
-    moved = moves.succeed(worker, list(first), results=[results[index] for index in order])
-    if moved:
+    successes = Successes.of(finished)
+    if not transactions.is_serializable():
+        moved, freed = moves.succeed_and_free(worker, successes.leases, results=successes.results)
+    else:
+        moved = moves.succeed(worker, successes.leases, results=successes.results)
         keys.share_queues(row.queue for row in moved)
-        _announce_successes(moved, [finished[order[row.place - 1]] for row in moved])
-        events.settled(moved)
-        for queue in moves.free([row.id for row in moved]):
-            hooks.room(queue)
-    return {order[row.place - 1]: Status(row.status) for row in moved}
+        freed = moves.free([row.id for row in moved])
+    return successes.announce(moved, freed)
 
 
-def _announce_successes(moved: Sequence[Any], handed_in: Sequence[Finished]) -> None:
+def _announce_successes(moved: Sequence[Any], results: Sequence[str | None]) -> None:
     hooks.changed([row.id for row in moved], "workers")
-    hooked = [(row, entry) for row, entry in zip(moved, handed_in, strict=True) if row.kind in kinds.HOOKS]
+    hooked = [(row, result) for row, result in zip(moved, results, strict=True) if row.kind in kinds.HOOKS]
     hooks.settled(
         [row for row, _ in hooked],
-        settlements=[_settlement(entry, row, _encoded(entry)) for row, entry in hooked],
+        settlements=[_success(row, result) for row, result in hooked],
         locked={row.id: row for row, _ in hooked},
     )
 
 
-def _settle_held(
-    worker: Worker, finished: Sequence[Finished], results: Sequence[str | None]
-) -> dict[int, Status]:
+def _settle_held(worker: Worker, finished: Sequence[Finished]) -> dict[int, Status]:
+    results = [_encoded(entry) for entry in finished]
     rows = {
         (row.id, Lease(fence=row.fence, secret=row.lease_secret)): row
         for row in moves.lock_held(worker, [_key(entry) for entry in finished])
@@ -250,6 +285,10 @@ def _settlement(entry: Finished, row: Any, result: str | None) -> Settlement:
     if entry.outcome == "failed":
         error = entry.error.replace("\x00", "�").encode(errors="replace").decode()
         return decide(row, AttemptOutcome.FAILED, retryable=entry.retryable, error=error)
+    return _success(row, result)
+
+
+def _success(row: Any, result: str | None) -> Settlement:
     return Settlement(
         job_id=row.id, fence=row.fence, status=Status.SUCCESS, failures=row.failures, result=result
     )
@@ -268,9 +307,15 @@ def _hidden_from_those_who_failed(
         [(rows[job_id], excluded_workers) for job_id, excluded_workers in excluded.items()]
     )
     return [
-        replace(s, excluded_workers=excluded[s.job_id] if s.job_id in others else ()) if s.job_id in excluded else s
+        replace(s, excluded_workers=excluded[s.job_id] if s.job_id in others else _requirement(s))
+        if s.job_id in excluded else s
         for s in settlements
     ]  # fmt: skip
+
+
+def _requirement(settlement: Settlement) -> list[int]:
+    """The job's requirement stays when no worker is excluded: a negative number (docs/adr/0085)."""
+    return [number for number in settlement.excluded_workers if number < 0]
 
 
 def _failed(settlement: Settlement) -> bool:

@@ -18,19 +18,21 @@ from jobs.operations import quotas
 from jobs.operations.janitor import delete_files
 from jobs.operations.report import check_file, heartbeat, sha256_of
 from jobs.queries import inputs
-from postgres import transactions
+from postgres import clock, transactions
 from scheduling import operations as scheduling
 
 FOLDER = "jobs/inputs"  # below janitor.FOLDER, where files are looked for that no row names
 
 
-def upload(name: str, content: "File[bytes]", *, owner: User | None) -> Upload:
-    """Keep a file for jobs to be given (`submit(files=)`): for 24 hours, and while a job uses it.
+def upload(name: str, content: "File[bytes]", *, owner: User | None, most_bytes: int | None = None) -> Upload:
+    """Keep a file for jobs to be given (`submit(files=)`): for 24 hours, and while a job uses it; longer by
+    `keep_upload`.
 
-    It counts for the quotas of its owner and the farm; None is the site itself. Raises InvalidName, PayloadTooLarge
-    and QuotaReached, before the file is stored or after: then it is deleted again.
+    It counts for the quotas of its owner and the farm; None is the site itself. `most_bytes` stands in place of
+    FILE_BYTES. Raises InvalidName, PayloadTooLarge and QuotaReached, before the file is stored or after: then it is
+    deleted again.
     """
-    check_file(name, content)
+    check_file(name, content, most_bytes=most_bytes)
     owner_id = None if owner is None else owner.pk
     quotas.check_upload(owner_id, content.size)
     new = Upload(id=uuid.uuid4(), owner_id=owner_id, name=name, size=content.size, sha256=sha256_of(content))
@@ -56,15 +58,24 @@ def expires_at(upload: Upload) -> datetime:
     return upload.created_at + timedelta(seconds=files.UNUSED_FOR_S)
 
 
+def keep_upload(file_id: UUID, *, until: datetime) -> None:
+    """Keep an upload until then for the app that calls this, whether jobs use it or not. Raises NoSuchFile."""
+    if not inputs.keep_until(file_id, until):
+        raise NoSuchFile
+
+
 @transactions.retried
-def delete_upload(file_id: UUID, *, by: User) -> None:
+def delete_upload(file_id: UUID, *, by: User, also_kept: bool = False) -> None:
     """Delete an upload of this person's, also from the pages of jobs that used it and ended.
 
-    Raises NoSuchFile, and FileInUse while a job that has not ended uses it.
+    Raises NoSuchFile, and FileInUse while a job that has not ended uses it, or an app keeps it (`keep_upload`), which
+    alone passes `also_kept`.
     """
     locked = inputs.for_owner(file_id, owner=by, lock=True)
     if locked is None:
         raise NoSuchFile
+    if locked.kept_until is not None and locked.kept_until > clock.now() and not also_kept:
+        raise FileInUse("This file was not uploaded for jobs alone: delete it where it was uploaded.")
     if inputs.is_used(file_id, by_live=True):
         raise FileInUse
     inputs.delete(locked)

@@ -95,10 +95,10 @@ def put_file(worker: Worker, job_id: int, lease: Lease, *, name: str, content: "
         raise
 
 
-def check_file(name: str, content: "File[bytes]") -> None:
-    """Raise InvalidName or PayloadTooLarge for a file that is kept for no job."""
+def check_file(name: str, content: "File[bytes]", *, most_bytes: int | None = None) -> None:
+    """Raise InvalidName or PayloadTooLarge for a file that is kept for no job. None: at most FILE_BYTES."""
     files.check_name(name)
-    limit = settings.JOBFARM["FILE_BYTES"]
+    limit = settings.JOBFARM["FILE_BYTES"] if most_bytes is None else most_bytes
     if content.size > limit:
         raise PayloadTooLarge(what="file", size=content.size, limit=limit)
 

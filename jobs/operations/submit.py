@@ -1,8 +1,7 @@
-"""Submitting jobs: one, many, and one that ended once more; and sharing one by a link."""
+"""Submitting jobs: one, many, and one that ended once more."""
 
 import math
 import random
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,16 +14,16 @@ from django.db.models.base import ModelState
 
 from core import audit
 from jobs.domain import files as names
+from jobs.domain import labels as domain_labels
 from jobs.domain import payloads
 from jobs.domain.kinds import Kind
 from jobs.domain.states import ENDED, Status
 from jobs.domain.watermarks import MARGIN_S
 from jobs.errors import InvalidValue, NotAMember, NotEnded, NotFound, NotUnique, UnknownQueue
-from jobs.models import Job, Share
-from jobs.operations import events, hooks, inputs, queues, quotas
+from jobs.models import Job, Requirement
+from jobs.operations import events, hooks, inputs, labels, metering, queues, quotas
 from jobs.queries import keys, moves, reads, submits
 from jobs.queries.submits import Stored, Twin
-from live import operations as live
 from observing import traces
 from postgres import transactions
 from scheduling import context
@@ -42,23 +41,27 @@ _FRESH = dict.fromkeys(field.attname for field in Job._meta.concrete_fields) | {
     "next_seq": 0,
     "output_bytes": 0,
     "earlier_output_bytes": 0,
+    "is_metered": False,
 }
 _CHOICES = ("queue", "priority", "run_at", "expires_at", "unique_key", "max_attempts", "timeout_s")
 _OF_KIND = (
     *("queue", "priority", "expires_s", "max_attempts", "timeout_s"),
     *("retry_when_lost", "retry_on_timeout"),
 )
-_BESIDE = ("payload", "traceparent", "expires_s", "limit_wait_s", "files")
+_BESIDE = ("payload", "traceparent", "expires_s", "limit_wait_s", "files", "wanted", "may_wait")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # frozen, it takes twice as long to make, and bulks make thousands
 class NewJob:
     """A job to submit. What is None comes from its kind. Times are aware; `timeout_s` is in seconds.
 
     `limit_count` is how many tokens of its kind's limit this one takes, where the kind's own number does not fit.
     `files` are its input files: the id of an upload (`operations.upload`) by the name that its worker asks for, at
     most 16.
-    `callback_url` gets its events (docs/outbox.md), if the farm allows that host.
+    `callback_url` gets its events (docs/outbox.md), if the farm allows that host. `token_id` is the API token that it
+    comes with; `may_wait`: where a budget has no room for it now, it is due when the budget has.
+    `requires` and `prefers` are conditions on its worker's labels, such as `{"vram": ">=16", "region": ["home",
+    "lab"]}` (docs/labels.md); what its kind requires is required too, but for labels that the job names.
     """
 
     kind: str
@@ -76,6 +79,10 @@ class NewJob:
     limit_count: float | None = None
     files: Mapping[str, str | UUID] | None = None
     callback_url: str | None = None
+    requires: Mapping[str, Any] | None = None
+    prefers: Mapping[str, Any] | None = None
+    token_id: int | None = None
+    may_wait: bool = False
 
 
 def submit(
@@ -94,6 +101,10 @@ def submit(
     limit_count: float | None = None,
     files: Mapping[str, str | UUID] | None = None,
     callback_url: str | None = None,
+    requires: Mapping[str, Any] | None = None,
+    prefers: Mapping[str, Any] | None = None,
+    token_id: int | None = None,
+    may_wait: bool = False,
     by: User | None = None,
 ) -> Job:
     """Put a job into the table, in the caller's transaction if there is one (DESIGN promise 9), and return it.
@@ -106,13 +117,15 @@ def submit(
     rights. UnknownFile for one of `files` that is not there, or neither theirs nor of a job that they may see.
 
     A job whose kind names a limit reserves its tokens here, and is due when they have come in. Raises
-    RateLimited where the limit lets nobody so far ahead, CountExceedsLimit where it never will. How many jobs a person
-    or a token may submit is for the callers to check (`jobs.http`): code of the site itself is not counted.
+    RateLimited where the limit lets nobody so far ahead, CountExceedsLimit where it never will, and what the meter
+    refuses it with (docs/usage.md). How many jobs a person or a token may submit is for the callers to check
+    (`jobs.http`): code of the site itself is not counted.
     """
     new = NewJob(
         kind=kind, payload=payload, owner=owner, group=group, queue=queue, priority=priority, run_at=run_at,
         expires_at=expires_at, unique_key=unique_key, max_attempts=max_attempts, timeout_s=timeout_s,
-        limit_count=limit_count, files=files, callback_url=callback_url,
+        limit_count=limit_count, files=files, callback_url=callback_url, requires=requires, prefers=prefers,
+        token_id=token_id, may_wait=may_wait,
     )  # fmt: skip
     [job] = submit_many([new], by=by)
     if isinstance(job, NotUnique):
@@ -158,6 +171,11 @@ def check_submit(
         queues.check_submits([new], named, by=by)
 
 
+def check_payload(payload: Any) -> None:
+    """Raise InvalidJson or PayloadTooLarge for what no job can have as its payload."""
+    payloads.encoded(payload, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], subject="payload")
+
+
 def retry(job_id: int, *, by: User | None) -> Job:
     """Retry an ended job: submit it again, as a new job that points at it; history never changes.
 
@@ -182,16 +200,13 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
     }
     own = names.uploads_of(job.body.inputs or ())
     new = NewJob(
-        kind=job.kind, payload=job.body.payload, retry_of=job.pk, run_at=run_at, files=own, **again
+        kind=job.kind, payload=job.body.payload, retry_of=job.pk, run_at=run_at, files=own, **again, **_labels(job)
     )  # fmt: skip
     kind = queues.kind_of(job.kind)
-    whose = {"owner_id": job.owner_id, "group_id": job.group_id}
+    whose: dict[str, Any] = {"owner_id": job.owner_id, "group_id": job.group_id, "token_id": job.token_id}
     count = job.limit_count if job.limit_name == kind.limit else None
-    row = (
-        _rows([new], {new.kind: kind})[0]
-        | whose
-        | quotas.limit_columns(kind, owner_id=job.owner_id, count=count)
-    )
+    whose |= quotas.limit_columns(kind, owner_id=job.owner_id, count=count)
+    row = _rows([new], {new.kind: kind})[0] | whose
     quotas.admit([row])
     [stored] = _stored([row], inputs.lock([(None, row["files"])], by=None))
     if isinstance(stored, NotUnique):
@@ -205,8 +220,8 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
 
 @transactions.retried
 def clone(job_id: int, *, by: User) -> Job:
-    """A new job of `by` with the kind, payload, files, queue, priority, group and bounds of this one, whatever its
-    status.
+    """A new job of `by` with the kind, payload, files, queue, priority, group, bounds and requirements of this one,
+    whatever its status.
 
     Not its `unique_key`, nor its times. Raises NotFound for a job that `by` may not see, else as `submit`; in the
     group only where `by` is a member.
@@ -218,40 +233,15 @@ def clone(job_id: int, *, by: User) -> Job:
     is_member = job.group is not None and by.groups.filter(pk=job.group.pk).exists()
     group = job.group if is_member else None
     own = names.uploads_of(job.body.inputs or ())
-    made = submit(job.kind, job.body.payload, owner=by, group=group, by=by, files=own, **same)
+    made = submit(job.kind, job.body.payload, owner=by, group=group, by=by, files=own, **same, **_labels(job))
     audit.record(by, made, f"cloned from job {job.pk}")
     return made
 
 
-@transactions.retried
-def share(job_id: int, *, by: User) -> Share:
-    """The link that shows this job without a log-in, made at the first call. Raises NotFound, NotAllowed."""
-    job = reads.operable(job_id, by=by)
-    share, is_new = Share.objects.get_or_create(
-        job_id=job.pk, defaults={"token": secrets.token_urlsafe(32), "created_by": by}
-    )
-    if is_new:
-        audit.record(by, job, "shared by a link")
-    return share
-
-
-@transactions.retried
-def move_link(token: str, job_id: int) -> None:
-    """Have a link of the site's own, with this token, show this job from now on, and no other."""
-    earlier = Share.objects.filter(token=token)
-    moved = [*earlier.values_list("job_id", flat=True), job_id]
-    earlier.delete()
-    Share.objects.create(job_id=job_id, token=token)
-    live.touch(*(f"share:{each}" for each in moved), f"link:{token}")
-
-
-@transactions.retried
-def unshare(job_id: int, *, by: User) -> None:
-    """Make the job's link worthless. Raises NotFound, NotAllowed."""
-    job = reads.operable(job_id, by=by)
-    if Share.objects.filter(job_id=job.pk).delete()[0]:
-        audit.record(by, job, "link withdrawn")
-    live.touch(f"share:{job.pk}")
+def _labels(job: Job) -> dict[str, Any]:
+    """What this job requires of labels and prefers, for one like it."""
+    one = job.requirement
+    return {} if one is None else {"requires": one.requires, "prefers": one.prefers}
 
 
 def _put(
@@ -326,7 +316,8 @@ def _rows(new_jobs: Sequence[NewJob], named: Mapping[str, Kind]) -> list[dict[st
 def _usual(kind: Kind) -> dict[str, Any]:
     """The row of a job that names nothing but this kind."""
     common = {name: getattr(kind, name) for name in _OF_KIND}
-    return _FRESH | {"kind": kind.name, "limit_wait_s": None, "files": None} | common
+    beside = {"limit_wait_s": None, "files": None, "wanted": None, "may_wait": False}
+    return _FRESH | {"kind": kind.name} | beside | common
 
 
 def _apply_choices(row: dict[str, Any], new: NewJob, kind: Kind) -> None:
@@ -336,19 +327,27 @@ def _apply_choices(row: dict[str, Any], new: NewJob, kind: Kind) -> None:
             row[name] = chosen
     row["owner_id"] = None if new.owner is None else new.owner.pk
     row["group_id"] = None if new.group is None else new.group.pk
-    row["retry_of_id"] = new.retry_of
+    row["retry_of_id"], row["token_id"], row["may_wait"] = new.retry_of, new.token_id, new.may_wait
     row["files"] = names.references(new.files) if new.files else None
+    if new.requires or new.prefers or kind.requires:
+        row["wanted"] = domain_labels.requirement(
+            requires=new.requires, prefers=new.prefers, usual=kind.requires
+        )
     if kind.limit is not None:
         row |= quotas.limit_columns(kind, owner_id=row["owner_id"], count=new.limit_count)
 
 
 def _stored(rows: Sequence[dict[str, Any]], locked: Mapping[UUID, Any]) -> list[Job | NotUnique]:
     """Store them, and return them in their order. One with a twin gives back what was reserved for it."""
+    _intern(rows)
     quotas.reserve(rows, rng=_RNG)
+    admission = metering.admit(rows)
     references = [row["files"] for row in rows] if locked else []
     answers = [submits.one(rows[0])] if len(rows) == 1 else submits.many(rows)
     stored = [_job(row, new) for row, new in zip(rows, answers, strict=True)]
     quotas.give_back(row for row, job in zip(rows, stored, strict=True) if isinstance(job, NotUnique))
+    if admission is not None:
+        admission.keep([job.pk if isinstance(job, Job) else None for job in stored])
     if locked:
         pairs = zip(stored, references, strict=True)
         inputs.keep(((job.pk, named) for job, named in pairs if isinstance(job, Job)), locked)
@@ -357,10 +356,20 @@ def _stored(rows: Sequence[dict[str, Any]], locked: Mapping[UUID, Any]) -> list[
     return stored
 
 
+def _intern(rows: Sequence[dict[str, Any]]) -> None:
+    """Write into rows that require or prefer something which set that is."""
+    wanted = {row["wanted"].text: row["wanted"] for row in rows if row["wanted"] is not None}
+    ids = labels.ids_of(wanted.values()) if wanted else {}
+    for row in rows:
+        if row["wanted"] is not None:
+            row["requirement_id"] = ids[row["wanted"].text]
+
+
 def _is_one_statement(rows: Sequence[dict[str, Any]]) -> bool:
     """Whether storing them is a single write: that is a transaction by itself, without two more round trips."""
     [row, *others] = rows
-    return not (others or row["limit_name"] or row["files"] or context.current())
+    is_plain = not (row["limit_name"] or row["files"] or row["wanted"])
+    return not others and is_plain and not context.current() and not metering.concerns(rows)
 
 
 def _job(row: dict[str, Any], new: Stored | Twin) -> Job | NotUnique:
@@ -370,21 +379,31 @@ def _job(row: dict[str, Any], new: Stored | Twin) -> Job | NotUnique:
     """
     if isinstance(new, Twin):
         return NotUnique(job=new.id)
+    wanted = row["wanted"]
     for name in _BESIDE:
         del row[name]
     row["id"], row["created_at"], row["run_at"], row["expires_at"], row["limit_until"] = new
-    row["excluded_workers"] = []
+    row["excluded_workers"] = [] if row["requirement_id"] is None else [-row["requirement_id"]]
     row["_state"] = state = ModelState()
     state.adding, state.db = False, "default"
     # What unpickling does too: of a bulk, a quarter of the time went into Model.__init__.
     job = Job.__new__(Job)
     job.__dict__ = row
+    if wanted is not None:
+        job.requirement = Requirement(
+            pk=row["requirement_id"], requires=dict(wanted.requires), prefers=dict(wanted.prefers)
+        )
     return job
 
 
 def _announce(new_jobs: Sequence[NewJob], stored: Sequence[Job | NotUnique]) -> None:
     pairs = [(new, job) for new, job in zip(new_jobs, stored, strict=True) if isinstance(job, Job)]
-    due = {(job.queue, job.run_at if new.run_at or job.limit_until else None) for new, job in pairs}
+    due = {
+        (job.queue, job.run_at if new.run_at or job.limit_until or job.is_metered else None)
+        for new, job in pairs
+    }
+    head_start = timedelta(seconds=settings.JOBFARM["HEAD_START_S"])
+    due |= {(job.queue, job.run_at + head_start) for new, job in pairs if new.prefers}
     if pairs:
         hooks.forget_watermarks({job.queue for _, job in pairs if job.run_at < job.created_at - AT_ONCE})
         hooks.submitted(due)

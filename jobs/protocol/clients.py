@@ -6,16 +6,20 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field, create_model
 
+from core import api
 from core.verdicts import CancelVerdict
 from jobs import models
 from jobs.domain.files import MOST_INPUTS
 from jobs.domain.filters import DESCRIBED
+from jobs.domain.labels import MOST_CHOICES, MOST_CONDITIONS
 from jobs.domain.states import Status
 from jobs.protocol.jobs import Job, JobInList
-from jobs.protocol.values import BIGINT, Body, Moment, Name, Text, Whole
+from jobs.protocol.values import BIGINT, Body, Moment, Name, Number, Text, Whole
 
 MOST_SUBMITTED = 1000
 MOST_LISTED = 200
+_Condition = Text | Number | Annotated[list[Text | Number], Field(max_length=MOST_CHOICES)]
+Conditions = Annotated[dict[Text, _Condition], Field(max_length=MOST_CONDITIONS)]
 
 
 class NewJob(Body):
@@ -48,9 +52,24 @@ class NewJob(Body):
         "that you may see.",
         examples=[None],
     )
+    requires: Conditions | None = Field(
+        None,
+        description="Conditions on its worker's labels: equal, one of a list, `>=` or `<=` a number. No other worker "
+        "gets it.",
+        examples=[{"vram": ">=16", "region": ["home", "lab"]}],
+    )
+    prefers: Conditions | None = Field(
+        None,
+        description="The same, of the workers that get it first, for a moment.",
+        examples=[{"loaded": "llama3.2"}],
+    )
     callback_url: Annotated[Text, Field(min_length=1, max_length=2000)] | None = Field(
         None,
         description="Gets the job's events, signed, if the farm allows its host (OUTBOX_CALLBACK_HOSTS).",
+    )
+    wait: bool = Field(
+        default=False,
+        description="Where a budget has no room for it now: wait for the budget's next window, as with X-Wait: 1.",
     )
 
 
@@ -178,10 +197,4 @@ class Reasons(BaseModel):
     reasons: list[Reason]
 
 
-class Problem(BaseModel):
-    """Why a call was refused; a refusal's numbers stand beside these."""
-
-    model_config = {"extra": "allow"}
-
-    error: str = Field(description="For programs.", examples=["lease_lost"])
-    message: str = Field(description="For people.")
+Problem: Final = api.Problem

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -83,6 +84,11 @@ def for_owner(file_id: UUID, *, owner: AnyUser, lock: bool = False) -> Upload | 
     """This upload, if it is this person's; locked if asked, so that no job comes to use it meanwhile."""
     uploads = Upload.objects.filter(pk=file_id, owner_id=owner.pk)
     return (uploads.select_for_update() if lock else uploads).first()
+
+
+def keep_until(file_id: UUID, moment: datetime) -> bool:
+    """Let this upload stay until then, whatever uses it; whether it is there."""
+    return Upload.objects.filter(pk=file_id).update(kept_until=moment) > 0
 
 
 def is_used(file_id: UUID, *, by_live: bool = False) -> bool:

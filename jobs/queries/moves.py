@@ -61,19 +61,10 @@ def claim(
 
     `scan` says where among what this worker may take (`jobs.domain.watermarks`), `request` which of its calls it is.
     """
-    parameters = {
-        "worker": worker.pk,
-        "worker_name": worker.name,
-        "queues": list(queues),
-        "limit": limit,
-        "confirm_s": settings.JOBFARM["HEARTBEAT_S"],
-        "only_if_idle": only_if_idle,
-        "request": request,
-        **ranges(scan.ranges),
-    }
-    if worker.owner_id is None:
-        return statements.load("jobs", "claim").run(parameters)
-    return statements.load("jobs", "claim_scoped").run(parameters | {"owner": worker.owner_id})
+    [rows] = statements.together(
+        [_claim(worker, queues=queues, limit=limit, only_if_idle=only_if_idle, scan=scan, request=request)]
+    )
+    return rows
 
 
 def claimed_before(worker: Worker, request: UUID) -> list[Row]:
@@ -99,7 +90,14 @@ def ranges(within: Sequence[IndexRange]) -> dict[str, Any]:
         "since": [index_range.since for index_range in within],
         "until": [index_range.until for index_range in within],
         "margin_s": watermarks.MARGIN_S,
+        **taking(),
     }
+
+
+def taking() -> dict[str, float]:
+    """What `jobs_takes_until` is to know beside a requirement and a worker's labels (docs/adr/0085)."""
+    farm = settings.JOBFARM
+    return {"head_start_s": farm["HEAD_START_S"], "alive_s": farm["WORKER_ALIVE_S"]}
 
 
 def heartbeat(
@@ -136,21 +134,41 @@ def lock_held(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row]:
 def succeed(
     worker: Worker, leases: Sequence[tuple[int, Lease]], *, results: Sequence[str | None]
 ) -> list[Row]:
-    """End the jobs that these (job id, lease) pairs still hold as successes; a row each, `place` counts from 1."""
-    return statements.load("jobs", "succeed").run(
-        {
-            "worker": worker.pk,
-            "job": arrays.plain(job_id for job_id, _ in leases),
-            "fence": arrays.plain(lease.fence for _, lease in leases),
-            "secret": arrays.plain(lease.secret for _, lease in leases),
-            "result": arrays.literal(results),
-        }
-    )
+    """End the jobs that these (job id, lease) pairs still hold as successes; a row each, `place` counts from 1. Their
+    slots are for `free`."""
+    [moved] = statements.together([_succeed(worker, leases, results)])
+    return moved
+
+
+def succeed_and_free(
+    worker: Worker, leases: Sequence[tuple[int, Lease]], *, results: Sequence[str | None]
+) -> tuple[list[Row], set[str]]:
+    """`succeed`, and `free` the slots of those that ended, in one round trip: the rows, and the queues with room."""
+    moved, freed = statements.together([_succeed(worker, leases, results), _free([job for job, _ in leases])])
+    return moved, _queues(freed)
+
+
+def succeed_and_claim(
+    worker: Worker,
+    leases: Sequence[tuple[int, Lease]],
+    *,
+    results: Sequence[str | None],
+    queues: Sequence[str],
+    limit: int,
+    scan: Scan,
+    request: UUID | None,
+) -> tuple[list[Row], set[str], list[Row]]:
+    """`succeed_and_free`, then `claim`, whatever of these leases is lost, in one round trip."""
+    calls = [_succeed(worker, leases, results), _free([job for job, _ in leases])]
+    claim = _claim(worker, queues=queues, limit=limit, only_if_idle=False, scan=scan, request=request)
+    moved, freed, rows = statements.together([*calls, claim])
+    return moved, _queues(freed), rows
 
 
 def free(job_ids: Sequence[int]) -> set[str]:
-    """Free the slots of these jobs, which ended in an earlier statement; the queues that have room now."""
-    return {row.queue_id for row in statements.load("jobs", "free").run({"job": arrays.plain(job_ids)})}
+    """Free the slots of those of these jobs that run no more; the queues that have room now."""
+    [freed] = statements.together([_free(job_ids)])
+    return _queues(freed)
 
 
 def lock_overdue(limit: int) -> list[Row]:
@@ -244,6 +262,50 @@ def keep_file(job_id: int, *, attempt: int, name: str, stored_as: str, size: int
         defaults={"stored_as": stored_as, "size": size, "sha256": sha256, "created_at": Now()},
     )  # fmt: skip
     return file
+
+
+def _claim(
+    worker: Worker,
+    *,
+    queues: Sequence[str],
+    limit: int,
+    only_if_idle: bool,
+    scan: Scan,
+    request: UUID | None,
+) -> statements.Call:
+    parameters = {
+        "worker": worker.pk,
+        "worker_name": worker.name,
+        "queues": list(queues),
+        "limit": limit,
+        "confirm_s": settings.JOBFARM["HEARTBEAT_S"],
+        "only_if_idle": only_if_idle,
+        "request": request,
+        **ranges(scan.ranges),
+    }
+    if worker.owner_id is None:
+        return statements.load("jobs", "claim"), parameters
+    return statements.load("jobs", "claim_scoped"), parameters | {"owner": worker.owner_id}
+
+
+def _succeed(
+    worker: Worker, leases: Sequence[tuple[int, Lease]], results: Sequence[str | None]
+) -> statements.Call:
+    return statements.load("jobs", "succeed"), {
+        "worker": worker.pk,
+        "job": arrays.plain(job_id for job_id, _ in leases),
+        "fence": arrays.plain(lease.fence for _, lease in leases),
+        "secret": arrays.plain(lease.secret for _, lease in leases),
+        "result": arrays.literal(results),
+    }
+
+
+def _free(job_ids: Sequence[int]) -> statements.Call:
+    return statements.load("jobs", "free"), {"job": arrays.plain(job_ids)}
+
+
+def _queues(freed: Sequence[Row]) -> set[str]:
+    return {row.queue_id for row in freed}
 
 
 def _leases(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from urllib.parse import urlencode
 
 from django import template
 
-from jobs.domain import payloads
+from jobs import kinds
+from jobs.domain import labels, payloads
 from jobs.domain.reasons import duration
 from jobs.domain.states import Status
 
@@ -33,6 +34,12 @@ def last_line(text: str) -> str:
     """The last line that says something: of a traceback, the error itself."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:300] if lines else ""
+
+
+@register.filter
+def has_output_text(kind: str) -> bool:
+    """Whether the output of jobs of this kind is read line by line into a text for people."""
+    return kind in kinds.OUTPUT_TEXTS
 
 
 @register.filter
@@ -73,6 +80,12 @@ def mood(status: str) -> str:
 def as_query(values: dict[str, str]) -> str:
     """The values as the query of an address."""
     return urlencode(values)
+
+
+@register.filter
+def conditions(named: dict[str, str]) -> str:
+    """Conditions on labels as people write them: "region=home and vram>=16"."""
+    return labels.in_words(named)
 
 
 @register.filter

@@ -114,7 +114,11 @@ class Rights:
         self._listening: Subscription | None = None
 
     async def first_answer(
-        self, scope: Scope | None = None, body: bytes = b"", *, again: Callable[[Note], Scope] | None = None
+        self,
+        scope: Scope | None = None,
+        body: bytes | bodies.Spooled = b"",
+        *,
+        again: Callable[[Note], Scope] | None = None,
     ) -> tuple[Answer, Note | None]:
         """Django's first answer, and its note about the job; None where it is a refusal.
 

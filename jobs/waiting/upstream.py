@@ -6,6 +6,7 @@ from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from core import bodies
 from core.asgi import App, Header, Message, Receive, Scope, Send
 
 # Each request inside of Django holds a thread and, while it reads, a connection of the pool (20 by default).
@@ -48,7 +49,7 @@ class Django:
         self._gate = asyncio.Semaphore(AT_ONCE)
         self._under_way: set[asyncio.Task[Answer]] = set()
 
-    async def call(self, scope: Scope, body: bytes) -> Answer:
+    async def call(self, scope: Scope, body: bytes | bodies.Spooled) -> Answer:
         """Have it answer this request; `body` is the whole body. It never learns that the client went away.
 
         A claim that is under way when the client goes must come to its end, or its jobs would be nobody's
@@ -60,7 +61,7 @@ class Django:
         task.add_done_callback(self._under_way.discard)
         return await asyncio.shield(task)
 
-    async def _call(self, scope: Scope, body: bytes) -> Answer:
+    async def _call(self, scope: Scope, body: bytes | bodies.Spooled) -> Answer:
         async with self._gate:
             replies: list[Message] = []
             await self._app(_once(scope), _receiving(body), _collecting(replies))
@@ -83,14 +84,16 @@ def _once(scope: Scope) -> Scope:
     return {**scope, "headers": list(scope["headers"]), "state": dict(scope.get("state", {}))}
 
 
-def _receiving(body: bytes) -> Receive:
-    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+def _receiving(body: bytes | bodies.Spooled) -> Receive:
+    is_read = False
 
     async def receive() -> Message:
-        if pending:
-            return pending.pop()
-        never: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        return await never
+        nonlocal is_read
+        if is_read:
+            never: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+            return await never
+        part, is_read = (body, True) if isinstance(body, bytes) else body.next_piece()
+        return {"type": "http.request", "body": part, "more_body": not is_read}
 
     return receive
 

@@ -42,10 +42,14 @@ class WaitingCall:
 
     async def serve(self) -> None:
         """Answer when the call has ended, or piece by piece. Who goes away cancels it, unless it is to be kept."""
-        try:
-            body = await bodies.whole(self._receive)
-        except bodies.ClientGone:
-            return
+        with bodies.Spooled() as body:
+            try:
+                await body.read_from(self._receive)
+            except bodies.ClientGone:
+                return
+            await self._serve(body)
+
+    async def _serve(self, body: bodies.Spooled) -> None:
         rights = Rights(self._django, self._scope, self._send_queue)
         client = clients.Connection(self._receive)
         try:
@@ -65,7 +69,10 @@ class WaitingCall:
             {"watch_id": "", "audience": "member", "language": settings.LANGUAGE_CODE},
         )
         watches = [here.watch(self._send_queue, "job-json", {"job_id": note["job"]}, **watched)]
+        if note["after"] is not None:
+            self._transcript = Transcript.behind(note["after"])
         self._transcript.reads_output = note["stream"]
+        self._transcript.is_typed = note["path"] in domain.TYPED
         try:
             if note["stream"]:
                 watches += [await self._output_of(note["job"], watched)]
@@ -104,7 +111,7 @@ class WaitingCall:
             if not note["kept"]:
                 await connections.run(operations.give_up, note["job"])
         elif self._transcript.is_success and self._transcript.has_ended:
-            await self._send_last(note, _DONE)
+            await self._send_last(note, self._done)
         elif self._stopping and not self._transcript.is_over:
             await self._break_off(note, 503, domain.interrupted(note["job"], path=note["path"]))
         else:
@@ -115,14 +122,29 @@ class WaitingCall:
         if not self._has_started and not (note["stream"] and answer.status == 200):
             await answer.send(self._send)
             return
-        done = _DONE if answer.status == 200 else b""
-        await self._send_last(note, b"data: " + answer.body + b"\n\n" + done)
+        if answer.status != 200:
+            await self._send_last(note, self._error(note, answer.json or {}))
+        elif note["path"] == domain.RESPONSES:
+            end = {"type": "response.completed", "sequence_number": self._transcript.next_number}
+            await self._send_last(note, _event({**end, "response": answer.json}))
+        else:
+            await self._send_last(note, b"data: " + answer.body + b"\n\n" + self._done)
+
+    @property
+    def _done(self) -> bytes:
+        return b"" if self._transcript.is_typed else _DONE
+
+    def _error(self, note: Note, error: Mapping[str, Any]) -> bytes:
+        """An error as the last event of the stream."""
+        if note["path"] == domain.RESPONSES:
+            return _event(domain.error_event(error, number=self._transcript.next_number))
+        return b"data: " + json.dumps(error).encode() + b"\n\n"
 
     async def _break_off(self, note: Note, status: int, error: Mapping[str, Any]) -> None:
-        content = json.dumps(error).encode()
         if self._has_started:
-            await self._send_last(note, b"data: " + content + b"\n\n")
+            await self._send_last(note, self._error(note, error))
             return
+        content = json.dumps(error).encode()
         # The clients of OpenAI repeat what failed: of a call without a key that would be a second job.
         is_repeatable = self._scope["method"] == "GET" or asgi.header(self._scope, "idempotency-key")
         repeat = b"true" if is_repeatable else b"false"
@@ -163,6 +185,10 @@ class WaitingCall:
             "headers": headers,
         }
         return {**self._scope, **fields}
+
+
+def _event(fields: Mapping[str, Any]) -> bytes:
+    return f"event: {fields['type']}\ndata: {json.dumps(fields)}\n\n".encode()
 
 
 def _head(note: Note, content_type: bytes) -> tuple[tuple[bytes, bytes], ...]:

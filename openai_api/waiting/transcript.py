@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
 from live.send_queue import Message
+from openai_api.domain import ENDS, EVENTS_OF_A_CLAIM
 
 _LIVE: Final = frozenset({"pending", "in_progress"})
+_TYPE: Final = re.compile(r"[a-z_.]{1,100}")
 _EVENT_ID: Final = re.compile(r"([0-9]{1,18})\.([0-9]{1,9})")
 
 
@@ -31,6 +33,9 @@ class Transcript:
         self._job: Mapping[str, Any] = {}
         self._written = 0
         self.reads_output = True
+        self.is_typed = False  # whether its events are named, as what each line is
+        # That it is complete is said when the job has succeeded: who reads it may at once continue that response.
+        self._held = b""
         self.is_gone = False
 
     @classmethod
@@ -38,6 +43,17 @@ class Transcript:
         """Where the caller of this `Last-Event-ID` left off; the beginning for what is no id of ours."""
         match = _EVENT_ID.fullmatch(last_event_id)
         return cls(fence=int(match[1]), passed=int(match[2])) if match and int(match[2]) else cls()
+
+    @classmethod
+    def behind(cls, number: int) -> Self:
+        """Where the caller of a response left off that has the event with this `sequence_number`."""
+        claim, place = divmod(number, EVENTS_OF_A_CLAIM)
+        return cls(fence=claim + 1, passed=place + 1)
+
+    @property
+    def next_number(self) -> int:
+        """The `sequence_number` of the event that comes next."""
+        return max(self._fence - 1, 0) * EVENTS_OF_A_CLAIM + self._passed
 
     @property
     def cursor(self) -> str | None:
@@ -83,6 +99,9 @@ class Transcript:
         for message in messages:
             if message.kind == "items":
                 yield from self._output(json.loads(message.encoded))
+        if self._held and self._job.get("status") == "success":
+            yield self._held
+            self._held = b""
 
     def _output(self, items: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
         for item in items:
@@ -108,15 +127,30 @@ class Transcript:
 
     def _chunks(self, text: str) -> Iterator[bytes]:
         *lines, self._partial = (self._partial + text).split("\n")
-        for line in filter(_is_object, lines):
+        for line in lines:
+            chunk = _object(line)
+            if chunk is None:
+                continue
             self._lines += 1
             if self._lines > self._passed:
                 self._passed = self._lines
-                yield f"id: {self._fence}.{self._lines}\ndata: {line}\n\n".encode()
+                event = self._event(chunk, line)
+                if self.is_typed and chunk.get("type") in ENDS:
+                    self._held = event
+                else:
+                    yield event
+
+    def _event(self, chunk: Mapping[str, Any], line: str) -> bytes:
+        name = f"event: {chunk['type']}\n" if self._is_named(chunk) else ""
+        return f"{name}id: {self._fence}.{self._lines}\ndata: {line}\n\n".encode()
+
+    def _is_named(self, chunk: Mapping[str, Any]) -> bool:
+        return self.is_typed and _TYPE.fullmatch(str(chunk.get("type"))) is not None
 
 
-def _is_object(line: str) -> bool:
+def _object(line: str) -> Mapping[str, Any] | None:
     try:
-        return isinstance(json.loads(line), dict)
+        value = json.loads(line)
     except (ValueError, RecursionError):
-        return False
+        return None
+    return value if isinstance(value, dict) else None

@@ -10,7 +10,7 @@ from jobs.waiting.upstream import Django
 from openai_api.domain import PATHS
 from openai_api.waiting.calls import WaitingCall
 
-_CALL: Final = re.compile(rf"/v1/({'|'.join(PATHS)})(/[0-9]{{1,19}}(/events)?)?")
+_CALL: Final = re.compile(rf"/v1/({'|'.join(PATHS)})(/(resp_)?[0-9]{{1,19}}(/events)?)?")
 
 
 class OpenAICalls:

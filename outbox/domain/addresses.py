@@ -2,7 +2,7 @@
 
 Refused are the blocks that IANA's special-purpose registries (RFC 6890) do not call globally reachable, multicast, and
 what carries an IPv4 address inside an IPv6 one, which is judged as the address it carries. Written down here: what
-`ipaddress.is_global` says differs between Python's releases.
+`ipaddress.is_global` calls so differs between Python's releases.
 """
 
 from collections.abc import Iterable
@@ -55,7 +55,7 @@ _SIX_TO_FOUR: Final = IPv6Network("2002::/16")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A URL that may be sent to, as far as the URL itself says."""
+    """A URL that may be sent to, as far as the URL itself shows."""
 
     url: str
     host: str

@@ -12,8 +12,8 @@ KEPT_BYTES: Final = 4096  # of an answer; no more of it is read
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a request came to. `status` None: there was no answer, and `error` says why, without the address itself,
-    whose path may be a secret. `is_refused`: nothing was sent, the farm does not connect there."""
+    """What a request came to. `status` None: there was no answer, and `error` is the reason, without the address
+    itself, whose path may be a secret. `is_refused`: nothing was sent, the farm does not connect there."""
 
     status: int | None = None
     error: str = ""

@@ -1,10 +1,10 @@
-"""What a person may say of an endpoint."""
+"""What an endpoint may be."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from outbox.domain import addresses
-from outbox.domain.events import OF_JOBS, PATTERNS
+from outbox.domain.events import ALL, OF_PEOPLE, PATTERNS
 from outbox.errors import BadEndpoint
 
 LONGEST_NAME = 100
@@ -36,8 +36,8 @@ class Wanted:
             raise BadEndpoint(field="per_minute", reason="a number above 0")
 
     def for_member(self) -> None:
-        """Raise BadEndpoint for events that are nobody's job: they go to endpoints of the whole farm."""
-        of_farm = [one for one in self.events if one not in {"*", "job.*", *OF_JOBS}]
+        """Raise BadEndpoint for events that are nobody's own: they go to endpoints of the whole farm."""
+        of_farm = [one for one in self.events if one not in {ALL, *OF_PEOPLE}]
         if of_farm:
             raise BadEndpoint(
                 field="events", reason=f"{of_farm[0]} goes to endpoints of the whole farm alone"

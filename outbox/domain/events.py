@@ -10,6 +10,10 @@ TYPES: Final[Mapping[str, str]] = {
     "job.canceled": "A job was canceled.",
     "job.timed_out": "A job ran or waited longer than it may.",
     "job.lost": "The lease of an attempt ran out. Another event follows when the job ends.",
+    "batch.completed": "All lines of a batch of OpenAI's API have ended.",
+    "batch.failed": "The input file of a batch was refused, and nothing of it ran.",
+    "batch.expired": "The completion window of a batch ended before its lines.",
+    "batch.cancelled": "A batch was cancelled, and what was running of it has ended.",
     "queue.paused": "Nothing of a queue is claimed any more.",
     "queue.resumed": "The jobs of a queue are claimed again.",
     "cron.failed": "A function that a cron had scheduled failed.",
@@ -22,7 +26,8 @@ FAMILIES: Final = tuple(dict.fromkeys(name.partition(".")[0] for name in TYPES))
 ALL: Final = "*"
 # What may stand in an endpoint's list: a type, all of a family, or all there are.
 PATTERNS: Final = (ALL, *(f"{family}.*" for family in FAMILIES if family != "outbox"), *TYPES)
-OF_JOBS: Final = frozenset(name for name in TYPES if name.startswith("job."))
+# What members may ask for: events that are somebody's. A person gets their own, and those of their groups.
+OF_PEOPLE: Final = tuple(name for name in PATTERNS if name.partition(".")[0] in {"job", "batch"})
 
 
 def patterns_of(event_type: str) -> tuple[str, str, str]:

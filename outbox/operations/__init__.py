@@ -1,9 +1,10 @@
-"""What can be done with the outbox. Each function is one use case, in one transaction unless it says otherwise."""
+"""What can be done with the outbox. Each function is one use case, in one transaction unless its docstring differs."""
 
 from outbox.domain.addresses import Target, target
 from outbox.domain.answers import Answer
 from outbox.domain.endpoints import Wanted
 from outbox.domain.events import PATTERNS, TYPES
+from outbox.domain.filters import Filter
 from outbox.errors import BadUrl, OutboxError
 from outbox.operations.background import Background
 from outbox.operations.endpoints import (
@@ -24,11 +25,22 @@ from outbox.operations.endpoints import (
     send_test,
     visible_to,
 )
+from outbox.operations.health import Health, health
 from outbox.operations.record import NO_RESULT, TOO_LARGE, NewEvent, listens, record, record_all
-from outbox.operations.replays import Filter, count_matching, replay, replay_matching, retain
+from outbox.operations.replays import (
+    MOST_COUNTED,
+    count_matching,
+    find_replay,
+    replay,
+    replay_matching,
+    retain,
+    stop_replay,
+)
 from outbox.operations.requests import send
 
 __all__ = [
+    "MOST_COUNTED",
+    "Health",
     "NO_RESULT",
     "PATTERNS",
     "TOO_LARGE",
@@ -48,6 +60,8 @@ __all__ = [
     "create",
     "delete",
     "disable",
+    "find_replay",
+    "health",
     "is_operator",
     "listens",
     "may_operate",
@@ -64,6 +78,7 @@ __all__ = [
     "sees_all",
     "send",
     "send_test",
+    "stop_replay",
     "target",
     "visible_to",
 ]

@@ -76,10 +76,11 @@ def claim(limit: int) -> list[Claimed]:
 
 
 @transactions.retried
-def settle(ended: Sequence[Ended]) -> None:
-    """Write what these attempts came to, and what that says of their endpoints."""
+def settle(ended: Sequence[Ended]) -> list[Outcome]:
+    """Write what these attempts came to, and what follows for their endpoints; the outcomes of those whose leases
+    held."""
     if not ended:
-        return
+        return []
     now = clock.now()
     settlements = [_settlement(one, now=now) for one in ended]
     held = {row.id for row in queries.settle(settlements)}
@@ -87,6 +88,7 @@ def settle(ended: Sequence[Ended]) -> None:
     _judge_endpoints(counted, now=now)
     endpoints = {one.claimed.endpoint_id for one in counted}
     live.touch("outbox", *(f"endpoint:{pk}" for pk in endpoints), *(f"message:{pk}" for pk in held))
+    return [_outcome(one.answer) for one in counted]
 
 
 def release(claimed: Collection[Claimed]) -> None:

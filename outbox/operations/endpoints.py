@@ -114,7 +114,7 @@ def pause(endpoint_id: int, *, by: User) -> Endpoint:
 
 @transaction.atomic
 def disable(endpoint_id: int, *, by: User) -> Endpoint:
-    """Keep nothing for it any more; what waits for it is given up, and can be replayed. Raises NotFound."""
+    """Keep nothing for it any more; what waits for it is dead, and can be replayed. Raises NotFound."""
     row = _set_status(endpoint_id, EndpointStatus.DISABLED, by=by, note=f"Disabled by {by.get_username()}.")
     queries.end_waiting(row.pk, note=row.note)
     return row
@@ -124,7 +124,7 @@ def disable(endpoint_id: int, *, by: User) -> Endpoint:
 def resume(endpoint_id: int, *, by: User) -> Endpoint:
     """Send to it again, what was kept for it first. Raises NotFound."""
     row = _set_status(endpoint_id, EndpointStatus.ACTIVE, by=by, note="")
-    Endpoint.objects.filter(pk=row.pk).update(failing_since=None, held_until=None)
+    Endpoint.objects.filter(pk=row.pk).update(held_until=None)
     queries.hasten(row.pk)
     wake()
     return row
@@ -159,7 +159,6 @@ def send_test(endpoint_id: int, *, by: User) -> int:
     disabled. Raises NotFound."""
     row = operable(endpoint_id, by=by)
     data = {"message": "A test event, sent by hand.", "endpoint": row.name}
-    audit.record(by, row, "Sent a test event")
     audit.record(by, row, "Sent a test event")
     event = NewEvent(type=TEST, subject=f"endpoint/{row.pk}", data=data)
     return record_all([event], only=row.pk)
@@ -197,8 +196,12 @@ def call_back(job_ids: list[int], endpoint: Endpoint) -> None:
 
 def _set_status(endpoint_id: int, status: EndpointStatus, *, by: User, note: str) -> Endpoint:
     row = operable(endpoint_id, by=by, lock=True)
-    row.status, row.note = status, note
-    row.save(update_fields=["status", "note"])
+    row.status, row.note, row.failing_since = (
+        status,
+        note,
+        None,
+    )  # one that still fails is paused by the farm alone
+    row.save(update_fields=["status", "note", "failing_since"])
     audit.record(by, row, f"The endpoint is {status}")
     _touch(row)
     return row

@@ -54,7 +54,7 @@ class NewEvent:
 
 
 def listens() -> bool:
-    """Whether any endpoint could get an event: ask before gathering what one would say. One short statement."""
+    """Whether any endpoint could get an event: ask before gathering its data. One short statement."""
     return queries.listens()
 
 

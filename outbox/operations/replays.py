@@ -1,7 +1,11 @@
-"""Replaying: a message that has ended is sent once more, because a person says so; and how long messages are kept."""
+"""Replaying: messages that have ended are sent once more, because a person asks for it; and how long messages are kept.
+
+All that match a filter are replayed in batches, a second apart, so that what is recorded meanwhile does not wait behind
+them. Each batch checks the rights of who asked again.
+"""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 
 from django.conf import settings
@@ -10,63 +14,30 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from core import audit
+from core.verdicts import CancelVerdict
 from live import operations as live
 from outbox import queries
-from outbox.domain.events import TYPES
-from outbox.domain.states import REPLAYABLE, EndpointStatus, Status
-from outbox.errors import CannotReplay, NotAllowed, NotFound
+from outbox.domain.filters import Filter
+from outbox.domain.states import REPLAYABLE, EndpointStatus
+from outbox.errors import CannotReplay, CannotStop, NotAllowed, NotFound
 from outbox.models import Message
 from outbox.operations import endpoints
 from outbox.operations.record import wake
-from scheduling.operations import action
+from outbox.queries import Replay
+from scheduling import operations as scheduling
+from scheduling.operations import action, mutation
 
-MOST: Final = 10_000  # by one replay of all that match
-_BATCH: Final = 500
+MOST_COUNTED: Final = 100_000  # when it is asked for; all that match are replayed
+BATCH: Final = 500
+PAUSE: Final = timedelta(seconds=1)
+_RETAINED: Final = 500  # messages deleted at once
 _BATCHES: Final = 200  # in one run of `retain`
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
-    """Which messages somebody means; what is left empty does not narrow."""
-
-    endpoint: int | None = None
-    status: Status | None = None
-    event_type: str = ""
-    subject: str = ""
-
-    def of(self, messages: QuerySet[Message]) -> QuerySet[Message]:
-        """Those of the messages that match."""
-        fields: dict[str, Any] = {
-            "endpoint_id": self.endpoint, "status": self.status, "event__type": self.event_type,
-            "subject": self.subject,
-        }  # fmt: skip
-        return messages.filter(**{name: value for name, value in fields.items() if value})
-
-    def sentence(self) -> str:
-        """The filter in words, for the audit line."""
-        parts = [
-            self.status or "",
-            self.event_type,
-            self.subject,
-            f"endpoint {self.endpoint}" if self.endpoint else "",
-        ]
-        return ", ".join(filter(None, parts)) or "everything"
-
-    @classmethod
-    def read(
-        cls, *, endpoint: int | None = None, status: str = "", event_type: str = "", subject: str = ""
-    ) -> "Filter":
-        """The filter of a form or an address; what is unknown there does not narrow."""
-        known = Status(status) if status in set(Status) else None
-        kind = event_type if event_type in TYPES else ""
-        return cls(
-            endpoint=endpoint, status=known, event_type=kind, subject=subject.replace("\x00", "")[:200]
-        )
 
 
 @transaction.atomic
 def replay(message_id: int, *, by: User) -> Message:
-    """Send a message once more, with the id and the body it had; its history stays. Raises NotFound, CannotReplay."""
+    """Send a message once more, with the id and the body it had; its history stays. Raises NotFound, NotAllowed,
+    CannotReplay."""
     row = endpoints.messages_visible_to(by).select_for_update(of=("self",)).filter(pk=message_id).first()
     if row is None:
         raise NotFound(resource="message")
@@ -74,28 +45,72 @@ def replay(message_id: int, *, by: User) -> Message:
         raise NotAllowed
     if row.status not in REPLAYABLE:
         raise CannotReplay
-    queries.requeue(Message.objects.filter(pk=row.pk))
+    queries.requeue([row.pk])
     audit.record(by, row.endpoint, f"Replayed message {row.pk}, which was {row.status}")
-    _announce([row.endpoint_id], [row.pk])
+    _announce([(row.pk, row.endpoint_id)])
     row.refresh_from_db()
     return row
 
 
 def count_matching(wanted: Filter, *, by: User) -> int:
-    """How many messages `replay_matching` would send again now, at most `MOST`."""
-    return _replayable(wanted, by)[:MOST].count()
+    """How many messages `replay_matching` would send again now, counted up to MOST_COUNTED."""
+    return _replayable(wanted, by)[:MOST_COUNTED].count()
 
 
 @transaction.atomic
-def replay_matching(wanted: Filter, *, by: User) -> int:
-    """Send every message that matches and has ended once more, oldest first, the first `MOST` of them; how many."""
-    chosen = list(_replayable(wanted, by).order_by("pk").values_list("pk", "endpoint_id")[:MOST])
-    count = queries.requeue(Message.objects.filter(pk__in=[pk for pk, _ in chosen], status__in=REPLAYABLE))
-    touched = {endpoint_id for _, endpoint_id in chosen}
-    for endpoint in endpoints.visible_to(by).filter(pk__in=touched):
-        audit.record(by, endpoint, f"Replayed messages: {wanted.sentence()}")
-    _announce(touched, [])
-    return count
+def replay_matching(wanted: Filter, *, by: User) -> Replay | None:
+    """Send every message that matches, has ended and was written before now once more, oldest first; how far that is.
+
+    None when nothing matches. Endpoints that are disabled get nothing. Messages that start or cease to match meanwhile
+    are replayed if they match when their batch is due.
+    """
+    last = _replayable(wanted, by).order_by("-pk").first()
+    if last is None:
+        return None
+    matched = count_matching(wanted, by=by)
+    first = scheduling.run_after(
+        0, replay_batch, wanted=wanted.as_json(), by=by.pk, after=0, until=last.pk, matched=matched
+    )
+    about = last.endpoint if wanted.endpoint else last
+    audit.record(by, about, f"Replays {matched} messages up to #{last.pk}: {wanted.sentence()}")
+    return Replay.find(first.pk)
+
+
+@mutation
+def replay_batch(*, wanted: dict[str, Any], by: int, after: int, until: int, matched: int) -> int:
+    """One batch of `replay_matching`, and the next one scheduled; how many were replayed. `matched` is how many matched
+    when it began, for who watches."""
+    person = User.objects.filter(pk=by, is_active=True).first()
+    if person is None:
+        return 0
+    matching = _replayable(Filter.of_json(wanted), person).filter(pk__gt=after, pk__lte=until)
+    rows = list(matching.order_by("pk").values_list("pk", "endpoint_id")[:BATCH])
+    if len(rows) == BATCH:
+        scheduling.run_after(
+            PAUSE, replay_batch, wanted=wanted, by=by, after=rows[-1][0], until=until, matched=matched
+        )
+    queries.requeue([pk for pk, _ in rows])
+    _announce(rows)
+    return len(rows)
+
+
+def find_replay(first: int, *, by: User) -> Replay:
+    """A replay of many that `by` began, or any for staff who see all endpoints. Raises NotFound."""
+    chain = Replay.find(first)
+    if chain is None or not (chain.by == by.pk or endpoints.sees_all(by)):
+        raise NotFound(resource="replay")
+    return chain
+
+
+def stop_replay(first: int, *, by: User) -> Replay:
+    """Begin no further batch; what was replayed stays so. For who began it, and operators. Raises NotFound, NotAllowed,
+    CannotStop for one that is over or whose batch is under way."""
+    chain = find_replay(first, by=by)
+    if not (chain.by == by.pk or endpoints.is_operator(by)):
+        raise NotAllowed
+    if chain.is_over or scheduling.cancel(chain.last).verdict is CancelVerdict.TOO_LATE:
+        raise CannotStop
+    return find_replay(first, by=by)
 
 
 @action(idempotent=True, own_writes=True)
@@ -113,18 +128,20 @@ def _replayable(wanted: Filter, by: User) -> QuerySet[Message]:
     messages = endpoints.messages_visible_to(by).filter(status__in=REPLAYABLE)
     if not endpoints.is_operator(by):
         messages = messages.filter(endpoint__owner=by)
-    return wanted.of(messages).exclude(endpoint__status=EndpointStatus.DISABLED)
+    return messages.filter(**wanted.columns()).exclude(endpoint__status=EndpointStatus.DISABLED)
 
 
-def _announce(endpoint_ids: Any, message_ids: list[int]) -> None:
+def _announce(rows: list[tuple[int, int]]) -> None:
+    """Wake the senders, and whoever watches these messages (id, endpoint)."""
     wake()
-    live.touch("outbox", *(f"endpoint:{pk}" for pk in endpoint_ids), *(f"message:{pk}" for pk in message_ids))
+    endpoint_ids = {endpoint_id for _, endpoint_id in rows}
+    live.touch("outbox", *(f"endpoint:{pk}" for pk in endpoint_ids), *(f"message:{pk}" for pk, _ in rows))
 
 
 def _in_batches(step: Callable[..., int], age_s: float) -> int:
     done = 0
     for _ in range(_BATCHES):
-        done += (handled := step(age_s=age_s, limit=_BATCH))
-        if handled < _BATCH:
+        done += (handled := step(age_s=age_s, limit=_RETAINED))
+        if handled < _RETAINED:
             break
     return done

@@ -18,8 +18,8 @@ _SEALER: Final = Sealer(b"jobfarm outbox secrets v1")
 
 
 def add(endpoint: Endpoint, secret: str | None = None) -> str:
-    """Let an endpoint's messages be signed with one more secret; the secret, made up if none is given. In the caller's
-    transaction. Raises BadEndpoint."""
+    """Let an endpoint's messages be signed with one more secret; the secret, a random one if it is None. In the
+    caller's transaction. Raises BadEndpoint."""
     plaintext = signatures.secret_of(rng.token_bytes(signatures.SECRET_BYTES)) if secret is None else secret
     try:
         signatures.key_of(plaintext)

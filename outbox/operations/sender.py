@@ -16,6 +16,7 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 
 from live.listening import Listener
+from observing import numbers
 from outbox.domain.answers import Answer
 from outbox.operations import attempts
 from outbox.operations.attempts import Claimed, Ended
@@ -106,7 +107,8 @@ class Sender:
     async def _settle(self) -> None:
         ended = self._ended[:]
         if ended:
-            await connections.run(attempts.settle, ended)
+            for outcome in await connections.run(attempts.settle, ended):
+                numbers.OUTBOX_ATTEMPTS.labels(outcome).inc()
             del self._ended[: len(ended)]
 
     async def _guarded(self, step: Callable[[], Coroutine[Any, Any, float]]) -> float:

@@ -1,23 +1,21 @@
 """The pages of the outbox: endpoints, one of them with its messages, one message with its attempts."""
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any, Final
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from accounts.http import members_only
 from core import people
 from outbox import live_queries, operations, queries
 from outbox.domain.states import Status
 from outbox.errors import NotAllowed, NotFound, OutboxError
 from outbox.models import Endpoint, Message
-from outbox.views.forms import EndpointForm, initial
+from outbox.views.access import for_members
+from outbox.views.forms import EndpointForm, FilterForm, initial
 
 _DONE: Final = {
     "pause": "It is paused. What happens meanwhile is kept for it.",
@@ -28,25 +26,10 @@ _DONE: Final = {
 _ACTIONS: Final[dict[str, Callable[..., Any]]] = {
     "pause": operations.pause, "resume": operations.resume, "disable": operations.disable, "test": operations.send_test,
 }  # fmt: skip
-View = Callable[..., HttpResponse]
-
-
-def _for_members(view: View) -> View:
-    """For people with an account; what they may not see is not there. Bodies hold what is private: no cache keeps
-    them."""
-
-    @wraps(view)
-    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        try:
-            return view(request, *args, **kwargs)
-        except (NotFound, NotAllowed) as refusal:
-            raise Http404(refusal.message) from refusal
-
-    return never_cache(members_only(guarded))
 
 
 @require_safe
-@_for_members
+@for_members
 def endpoints(request: HttpRequest) -> HttpResponse:
     """The endpoints of whoever looks, or of everybody."""
     person = people.person(request)
@@ -55,7 +38,7 @@ def endpoints(request: HttpRequest) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@_for_members
+@for_members
 @sensitive_variables("secret")
 def new(request: HttpRequest) -> HttpResponse:
     """A form for an endpoint; the answer to a good one shows its secret, this once."""
@@ -77,7 +60,7 @@ def new(request: HttpRequest) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@_for_members
+@for_members
 def edit(request: HttpRequest, endpoint_id: int) -> HttpResponse:
     """The same form for an endpoint that there is."""
     person = people.person(request)
@@ -98,15 +81,16 @@ def edit(request: HttpRequest, endpoint_id: int) -> HttpResponse:
 
 
 @require_safe
-@_for_members
+@for_members
 def endpoint(request: HttpRequest, endpoint_id: int) -> HttpResponse:
     """One endpoint and its messages, live; the filter stands in the address."""
     row = _endpoint_or_404(request, endpoint_id)
-    status = request.GET.get("status", "")
     before = request.GET.get("before", "")
+    form = FilterForm(request.GET)
     context = {
         "endpoint": row,
-        "status": status if status in set(Status) else "",
+        "form": form,
+        "filters": live_queries.in_address(form.filter(endpoint_id)),
         "statuses": list(Status),
         "before": int(before) if before.isascii() and before.isdecimal() and len(before) < 19 else 0,
         "may_act": operations.may_operate(people.person(request), row),
@@ -115,7 +99,7 @@ def endpoint(request: HttpRequest, endpoint_id: int) -> HttpResponse:
 
 
 @require_POST
-@_for_members
+@for_members
 @sensitive_variables("secret")
 def rotate(request: HttpRequest, endpoint_id: int) -> HttpResponse:
     """Another secret; it is in this answer, and nowhere else."""
@@ -125,7 +109,7 @@ def rotate(request: HttpRequest, endpoint_id: int) -> HttpResponse:
 
 
 @require_POST
-@_for_members
+@for_members
 def delete(request: HttpRequest, endpoint_id: int) -> HttpResponse:
     """Delete it with its messages."""
     operations.delete(endpoint_id, by=people.person(request))
@@ -134,7 +118,7 @@ def delete(request: HttpRequest, endpoint_id: int) -> HttpResponse:
 
 
 @require_POST
-@_for_members
+@for_members
 def act(request: HttpRequest, endpoint_id: int, action: str) -> HttpResponse:
     """Pause, resume, disable, test."""
     if action not in _ACTIONS:
@@ -147,33 +131,18 @@ def act(request: HttpRequest, endpoint_id: int, action: str) -> HttpResponse:
     return redirect("outbox:endpoint", endpoint_id)
 
 
-@require_POST
-@_for_members
-def replay_dead(request: HttpRequest, endpoint_id: int) -> HttpResponse:
-    """Send all that an endpoint did not take once more."""
-    person = people.person(request)
-    operations.operable(endpoint_id, by=person)
-    count = operations.replay_matching(operations.Filter(endpoint=endpoint_id, status=Status.DEAD), by=person)
-    messages.success(request, f"{count} message{'' if count == 1 else 's'} sent once more.")
-    return redirect("outbox:endpoint", endpoint_id)
-
-
 @require_safe
-@_for_members
+@for_members
 def message(request: HttpRequest, message_id: int) -> HttpResponse:
     """One message: how it stands and its attempts, live, and its body, which stays as it is."""
     row = _message_or_404(request, message_id)
-    body = (
-        row.event.body_with_result
-        if row.endpoint.with_result and row.event.body_with_result
-        else row.event.body
-    )
+    body = queries.body_of(row)
     may_act = operations.may_operate(people.person(request), row.endpoint)
     return render(request, "outbox/message.html", {"message": row, "body": body, "may_act": may_act})
 
 
 @require_POST
-@_for_members
+@for_members
 def replay(request: HttpRequest, message_id: int) -> HttpResponse:
     """Send a message once more."""
     try:

@@ -6,7 +6,8 @@ from django import forms
 
 from outbox.domain.addresses import LONGEST_URL
 from outbox.domain.endpoints import Wanted
-from outbox.domain.events import OF_JOBS, PATTERNS, TEST, TYPES
+from outbox.domain.events import OF_PEOPLE, PATTERNS, TEST, TYPES
+from outbox.domain.filters import Filter
 from outbox.errors import OutboxError
 from outbox.models import Endpoint
 
@@ -15,14 +16,13 @@ _FAMILIES: Final = {"*": "all events"} | {
     f"{family}.*": f"all of {several}"
     for family, several in (
         ("job", "jobs"), ("queue", "queues"), ("cron", "crons"), ("delivery", "webhooks that came in"),
-        ("alert", "alerts"),
+        ("alert", "alerts"), ("batch", "batches of OpenAI's API"),
     )
 }  # fmt: skip
-_FOR_MEMBERS: Final = ("job.*", *sorted(OF_JOBS))
 
 
 class EndpointForm(forms.Form):
-    """An endpoint. What its rules refuse (`outbox.domain.endpoints`) is said beside the field."""
+    """An endpoint. What its rules refuse (`outbox.domain.endpoints`) is an error of the field."""
 
     name = forms.CharField(max_length=100, help_text="For you: who takes the events.")
     url = forms.CharField(
@@ -41,7 +41,7 @@ class EndpointForm(forms.Form):
 
     def __init__(self, *args: Any, is_operator: bool, is_new: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        patterns = [one for one in PATTERNS if one != TEST] if is_operator else _FOR_MEMBERS
+        patterns = [one for one in PATTERNS if one != TEST] if is_operator else OF_PEOPLE
         self.fields["events"].choices = [(one, _label(one)) for one in patterns]  # type: ignore[attr-defined]
         if not (is_operator and is_new):
             del self.fields["for_farm"]
@@ -51,7 +51,7 @@ class EndpointForm(forms.Form):
         return [name for name in self.cleaned_data["kinds"].replace(",", " ").split() if name]
 
     def wanted(self) -> Wanted | None:
-        """The endpoint; None if it cannot be, which the form then says."""
+        """The endpoint; None if it cannot be: the form then has the errors."""
         if not self.is_valid():
             return None
         try:
@@ -61,9 +61,25 @@ class EndpointForm(forms.Form):
             return None
 
     def refuse(self, refusal: OutboxError) -> None:
-        """Say beside its field what was refused."""
+        """Show the refusal as an error of its field."""
         field = "url" if refusal.code == "bad_url" else refusal.numbers.get("field")
         self.add_error(field if field in self.fields else None, refusal.message)
+
+
+class FilterForm(forms.Form):
+    """Which messages of an endpoint are listed, or replayed. What makes no sense does not narrow."""
+
+    status = forms.CharField(required=False, widget=forms.HiddenInput)
+    event_type = forms.ChoiceField(
+        label="Type", required=False, choices=[("", "All types"), *((one, one) for one in TYPES)]
+    )
+    subject = forms.CharField(
+        label="About", required=False, max_length=200, widget=forms.TextInput(attrs={"placeholder": "job/7"})
+    )
+
+    def filter(self, endpoint_id: int) -> Filter:
+        """The messages of this endpoint that it names."""
+        return Filter.read(endpoint=endpoint_id, **{name: self.data.get(name, "") for name in self.fields})
 
 
 def initial(endpoint: Endpoint) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, cast
@@ -16,7 +16,7 @@ from django.db.backends.utils import CursorWrapper
 from psycopg_pool import PoolTimeout
 
 from postgres import embedded, hosts
-from postgres.backend import watchdog
+from postgres.backend import trips, watchdog
 from postgres.backend.client import DatabaseClient
 from postgres.backend.pool import Pool
 from postgres.backend.posting import Connection, PostingCursor, WatchedConnection
@@ -81,6 +81,15 @@ class DatabaseWrapper(base.DatabaseWrapper):
         """A cursor on this connection whose statements are bound and prepared by the server
         (postgres.statements)."""
         return self._own_cursor(PreparedCursor)
+
+    def together(self, statements: Sequence[trips.Statement]) -> list[trips.Rows]:
+        """Run statements kept in files in one round trip (postgres.backend.trips). Raises Django's errors."""
+        self.close_if_health_check_failed()
+        self.ensure_connection()
+        self.validate_thread_sharing()
+        self.validate_no_broken_transaction()
+        with self.wrap_database_errors:
+            return trips.together(self.connection, statements)
 
     def posting_cursor(self) -> CursorWrapper:
         """A cursor whose statements are sent, and whose end nobody waits for (postgres.backend.posting).

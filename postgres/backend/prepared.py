@@ -34,7 +34,7 @@ class PreparedCursor(psycopg.RawCursor[Any]):
     """
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
-        self._shared = _adapters_of.get(connection) or _adapters(connection)
+        self._shared = adapters_of(connection)
         super().__init__(connection, row_factory=namedtuple_row)
 
     @property
@@ -57,6 +57,11 @@ def numbered(sql: str) -> tuple[bytes, tuple[str, ...]]:
     names = tuple(dict.fromkeys(_PLACEHOLDER.findall(sql)))
     text = _PLACEHOLDER.sub(lambda match: f"${names.index(match[1]) + 1}", sql)
     return text.replace("%%", "%").encode(), names
+
+
+def adapters_of(connection: psycopg.Connection[Any]) -> AdaptersMap:
+    """How values of statements in files become PostgreSQL's on this connection, and PostgreSQL's become values."""
+    return _adapters_of.get(connection) or _adapters(connection)
 
 
 def _adapters(connection: psycopg.Connection[Any]) -> AdaptersMap:

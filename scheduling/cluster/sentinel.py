@@ -6,6 +6,7 @@ its events (docs/adr/0011).
 
 import gc
 import logging
+import math
 import os
 import signal
 import time
@@ -97,7 +98,7 @@ class Sentinel:
         self._fatal: list[
             tuple[int, Holder]
         ] = []  # mutations, and the processes that died while they ran them
-        self._due: dict[str, float] = {}
+        self._begun_at: dict[str, float] = {}
         self.reincarnations, self.tob = 0, None
         self.timeout = django_q2.Conf.TIMEOUT
         self._must_stop = False
@@ -236,7 +237,7 @@ class Sentinel:
         clusters.sweep(judges_silence=steady_s >= clusters.SILENT_S)
 
     def _write(self, facts: Report) -> None:
-        self._due["write"] = time.monotonic() + REST_REPORT_S
+        self._begun_at["write"] = time.monotonic()
         if not clusters.report(self.cluster_id, replace(facts, stat=django_q2.stat(self))):
             # Others took us for dead and took over what we had: nothing here may go on.
             log.error("This cluster was given up by the others; it ends at once")
@@ -308,8 +309,8 @@ class Sentinel:
             process.join()
 
     def _now_and_then(self, name: str, every_s: float, do: Callable[[], object]) -> None:
-        if time.monotonic() >= self._due.get(name, 0.0):
-            self._due[name] = time.monotonic() + every_s
+        if time.monotonic() >= self._begun_at.get(name, -math.inf) + every_s:
+            self._begun_at[name] = time.monotonic()
             self._attempt(do)
 
     def _attempt(self, do: Callable[[], object]) -> bool:

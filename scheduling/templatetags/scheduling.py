@@ -9,6 +9,7 @@ from django import template
 
 from scheduling.domain.schedules import Missed, Overlap
 from scheduling.models import Cron
+from scheduling.queries.chains import Chain
 
 register = template.Library()
 
@@ -16,6 +17,7 @@ register = template.Library()
 CRON_BADGES: Final = {"active": "on", "paused": "paused", "retired": "off"}
 MISSED: Final = {Missed.SKIP: "skipped", Missed.ONCE: "made up for once", Missed.CATCH_UP: "made up for"}
 OVERLAP: Final = {Overlap.SKIP: "skipped", Overlap.ALLOW: "allowed"}
+_CHAINS: Final = {"success": ("success", "done"), "canceled": ("canceled", "stopped")}
 _UNITS: Final = (("h", 3600), ("min", 60))
 LONGEST_TEXT = 50_000  # characters of a JSON value or a traceback in a page
 
@@ -85,3 +87,11 @@ def missed_policy(cron: Cron) -> str:
 def overlap_policy(cron: Cron) -> str:
     """What becomes of a firing while the one before has not ended."""
     return OVERLAP[Overlap(cron.overlap)]
+
+
+@register.inclusion_tag("parts/status.html")
+def chain_badge(chain: Chain) -> dict[str, str]:
+    """How far a chain of batches is; whatever else it ended as is a failure."""
+    running = ("in_progress", "in progress")
+    status, label = _CHAINS.get(chain.status, ("failed", "failed")) if chain.is_over else running
+    return {"status": status, "label": label}

@@ -3,6 +3,8 @@
 from io import StringIO
 
 import pytest
+from django.apps import apps
+from django.contrib.auth.management import create_permissions
 from django.contrib.auth.models import Group, Permission
 from django.core.management import call_command
 
@@ -63,6 +65,44 @@ class TestTheGroups:
         assert "auth.add_user" in rights(administration.READERS)
         create_groups("--reset")
         assert create_groups()[0] == "operators (read only): as it should be."
+
+
+def upgrade() -> None:
+    """What `manage.py migrate` does to groups and rights."""
+    unchanged = administration.unchanged_groups()
+    create_permissions(apps.get_app_config("outbox"), verbosity=0)
+    administration.extend(unchanged)
+
+
+class TestAnUpgrade:
+    """Rights that a migration brings: here one that the database does not know yet. The command itself opens a
+    connection of its own, so what it does around Django's part is called here."""
+
+    @pytest.fixture(autouse=True)
+    def _before(self) -> None:
+        Permission.objects.filter(codename="operate_endpoint").delete()
+        create_groups()
+
+    def test_gives_them_to_a_group_that_nobody_changed(self) -> None:
+        assert "outbox.operate_endpoint" not in rights(administration.OPERATORS)
+        upgrade()
+        assert "outbox.operate_endpoint" in rights(administration.OPERATORS)
+        assert create_groups() == ["operators (read only): as it should be.", "operators: as it should be."]
+
+    @pytest.mark.parametrize("change", ["add", "remove"])
+    def test_leaves_a_group_alone_that_somebody_changed(self, change: str) -> None:
+        group = Group.objects.get(name=administration.OPERATORS)
+        codename = {"add": "add_user", "remove": "view_secret"}[change]
+        getattr(group.permissions, change)(Permission.objects.get(codename=codename))
+        before = rights(administration.OPERATORS)
+        upgrade()
+        assert rights(administration.OPERATORS) == before
+        assert rights(administration.READERS) >= {"outbox.view_endpoint"}
+
+    def test_makes_no_group(self) -> None:
+        Group.objects.all().delete()
+        upgrade()
+        assert not Group.objects.exists()
 
 
 class TestMembers:

@@ -1,7 +1,6 @@
 """What messages go to: a mail server, and a server that takes what Slack's incoming webhooks take."""
 
 import json
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,14 +10,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from aiosmtpd.controller import Controller
-
-
-def free_port() -> int:
-    """A port that nothing listens on."""
-    with socket.socket() as made:
-        made.bind(("127.0.0.1", 0))
-        port: int = made.getsockname()[1]
-        return port
 
 
 class Mailbox:

@@ -8,7 +8,6 @@ import contextlib
 import io
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -29,6 +28,7 @@ from scheduling.models import Cluster
 from tests import farm
 from tests.browser import seeds
 from tests.browser.conftest import _place, _session
+from tests.ports import free_port
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -104,15 +104,17 @@ def test_take_the_pictures(browser: Browser, url: str, seeded: seeds.Farm) -> No
 
 @contextlib.contextmanager
 def _running(folder: Path) -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     command = [sys.executable, "manage.py", "farm", "--with-worker"]
     given = {**os.environ, **_place(folder), "PORT": port}
     given.pop("JOBFARM_TEST_DATABASE", None)  # it would keep the crons still
     process = subprocess.Popen(command, cwd=ROOT, env=given, stdin=subprocess.DEVNULL)
     try:
         url = f"http://127.0.0.1:{port}"
-        farm.until(lambda: _answers(url) and Cluster.objects.count() == 2, within_s=UP_S, what="the farm")
+        clusters = Cluster.objects.filter(
+            role__in=("mutations", "actions"), last_seen_at__isnull=False, ended_at=None
+        )
+        farm.until(lambda: _answers(url) and clusters.count() == 2, within_s=UP_S, what="the farm")
         yield url
     finally:
         process.send_signal(signal.SIGTERM)

@@ -8,6 +8,7 @@ import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 from django.contrib.auth.models import Group, User
@@ -26,6 +27,9 @@ from jobs import operations as jobs
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
 from jobs.models import Bulk, Job, Worker
+from metering import operations as metering
+from metering.models import Day, Window
+from openai_api.models import Batch, File, Slice
 from outbox import operations as outbox
 from outbox.models import Attempt, Endpoint, Message
 from postgres import clock
@@ -80,6 +84,7 @@ class Farm:
     endpoint: Endpoint
     message: Message
     alert_rule: int
+    batch: Batch
     game: Game
     open_game: Game
     picture: Submission
@@ -117,12 +122,13 @@ def seed(*, boss: User | None = None, paint: Paint = plain) -> Farm:
     bulk = jobs.bulk.create(BulkAction.PRIORITY, by=boss, filters=Filters(kind="transcribe"), value="10")
     functions = _functions()
     jobs.roll_up()
+    _usage(boss, member, group)
     return Farm(
         boss=boss, member=member, guest=people.guest(), group=group, invitation=invitation,
         link=accounts.one_time_link(member), jobs=made, share=share, worker=painter, bulk=bulk, functions=functions,
         cron=_cron(), delivery=deliveries[0], ignored=deliveries[1], rule=rule, endpoint=endpoint,
         message=_attempted(endpoint), game=played, open_game=opened,
-        picture=pictures[0], alert_rule=_alerts(boss),
+        picture=pictures[0], alert_rule=_alerts(boss), batch=_batch(boss, made),
     )  # fmt: skip
 
 
@@ -205,11 +211,55 @@ def _alerts(boss: User) -> int:
     return rule.pk
 
 
+def _batch(boss: User, made: dict[str, Job]) -> Batch:
+    """A batch that goes on, and its file. Its lines are jobs that are there for other pages, too."""
+    in_a_day = Now() + timedelta(days=1)
+    file = File.objects.create(
+        owner=boss, name="reviews.jsonl", purpose="batch", size=2048, sha256="0" * 64, stored_as="reviews.jsonl",
+        expires_at=in_a_day,
+    )  # fmt: skip
+    batch = Batch.objects.create(
+        owner=boss, endpoint="chat/completions", status="in_progress", completion_window="24h", input_file=file,
+        metadata={"month": "May"}, total=5, submitted=3, completed=1, failed=1, in_progress_at=Now(),
+        next_step_at=in_a_day, expires_at=in_a_day, note="Quota of one owner, jobs waiting: 3 allowed, 3 used.",
+    )  # fmt: skip
+    jobs_of_lines = [made[status].pk for status in ("success", "failed", "pending")]
+    names = [f"review-{number}" for number in range(3)]
+    Slice.objects.create(
+        batch=batch, read_from=0, job_ids=jobs_of_lines, custom_ids=names, completed=1, failed=1
+    )
+    return batch
+
+
 def _rule(name: str, *, threshold: float = 0.0) -> dict[str, Any]:
     return {
         "name": name, "target": "", "threshold": threshold, "window_s": 900, "hold_s": 0, "keep_firing_s": 300,
         "repeat_s": 14400, "severity": "critical", "mail_to": "ops@example.org, night@example.org", "is_enabled": True,
     }  # fmt: skip
+
+
+def _usage(boss: User, member: User, group: Group) -> None:
+    """Three weeks of usage, and budgets that are used, used up, and fresh."""
+    today = clock.now().date()
+    for back in range(21):
+        used = 40 + 97 * back % 300
+        common = {"day": today - timedelta(days=back), "worker_id": None, "group_id": group.pk}
+        Day.objects.create(
+            **common, kind="openai", model="llama3.2", person=member, attempts=used, seconds=used * 4.2,
+            tokens_in=used * 900, tokens_out=used * 300, cost=Decimal(used) / 50,
+        )  # fmt: skip
+        Day.objects.create(
+            **common, kind="transcribe", model="", person=boss, attempts=9, seconds=used * 2.5, tokens_in=0,
+            tokens_out=0, cost=0,
+        )  # fmt: skip
+    shares: tuple[tuple[dict[str, Any], str, int, float], ...] = (
+        ({"person": member}, "tokens", 1_000_000, 0.42), ({"group": group}, "money", 50, 0.97),
+        ({"person": boss}, "seconds", 36_000, 0),
+    )  # fmt: skip
+    for subject, unit, amount, share in shares:
+        row = metering.make(subject, unit=unit, period="month", amount=Decimal(amount), by=boss)
+        begin = clock.now().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        Window.objects.create(budget=row, starts_at=begin, used=Decimal(str(amount * share)))
 
 
 def _endpoint(boss: User) -> Endpoint:

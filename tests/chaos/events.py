@@ -1,5 +1,6 @@
 """A receiver of the farm's events that has its moods, and what it got held against what the farm wrote down."""
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,17 +14,20 @@ from tests.chaos.truth import ENDED, Findings
 from tests.outbox import receivers
 from tests.outbox.receivers import Receiver, Request, receiver
 
-FAILS_EACH = 10  # of so many events one is refused once, and another hung up on once
+FAILS_EACH = 10  # of so many events one is refused once, another hung up on once, a third answered late
+LATE_S = 1.0  # long enough for a kill to fall between a request and its record
 TYPES = {"success": "succeeded"}
 
 
 async def moody(there: Receiver, writer: Any, request: Request) -> None:
-    """Refuse some events once, hang up on others once, take the rest."""
+    """Refuse some events once, hang up on others once, take some late and the rest at once."""
     mood = int(request.headers["webhook-id"][-4:], 16) % FAILS_EACH
     is_first = sum(one.headers["webhook-id"] == request.headers["webhook-id"] for one in there.requests) == 1
     if is_first and mood == 1:
         await receivers.hangs_up(there, writer, request)
         return
+    if mood == 2:
+        await asyncio.sleep(LATE_S)
     there.status = 500 if is_first and mood == 0 else 204
     await receivers.answers(there, writer, request)
 

@@ -5,7 +5,6 @@ import contextlib
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from tests.chaos.pair import Pair
 from tests.chaos.proxy import Network, Proxy
 from tests.chaos.server import Disk, Postgres
 from tests.chaos.silences import Silences
+from tests.ports import free_port
 
 WEBS = ("web-1", "web-2")
 CLUSTERS = ("mutations", "actions")
@@ -189,13 +189,6 @@ def farm(*, with_redis: bool, keep_logs: bool, pair: Pair | None = None) -> Iter
         made.end()
         if not keep_logs:
             shutil.rmtree(folder)
-
-
-def free_port() -> int:
-    """One that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def _furnish() -> tuple[Keys, dict[str, str]]:

@@ -23,6 +23,7 @@ from scheduling.models import Cluster
 from tests import forkserver
 from tests.farm import until
 from tests.live.integration.conftest import running_redis
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 METRICS_TOKEN = "for the fleet's own eyes"
@@ -179,12 +180,6 @@ def pooler(folder: Path, *, port: int) -> Iterator[None]:
     finally:
         process.terminate()
         process.wait(10)
-
-
-def free_port() -> int:
-    """A port that nobody listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def scrape(node: Program) -> str:

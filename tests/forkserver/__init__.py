@@ -28,7 +28,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 # Each has 100 MB, most of it shared. The least recently used one ends.
 MOST_LOADED: Final = 3
 # A server's own address, which is another one at each start. Nothing but the settings has read it when one is forked.
-LATE: Final = "WEBHOOKS_OWN_URL"
+LATE: Final = "JOBFARM_URL"
 _GONE: Final = -signal.SIGKILL
 
 

@@ -123,7 +123,7 @@ def _begin(request: Request) -> None:
     os.setsid()
     os.chdir(request["cwd"])
     if "django.conf" in sys.modules:
-        _correct(os.environ.get("WEBHOOKS_OWN_URL"))
+        _correct(os.environ.get("JOBFARM_URL"))
     gc.enable()
     argv = request["argv"]
     if argv[0] == "-W":
@@ -151,7 +151,7 @@ def _correct(own_url: str | None) -> None:
     from django.conf import settings
 
     if settings.configured and own_url:
-        settings.WEBHOOKS["OWN_URL"] = own_url
+        settings.JOBFARM_URL = settings.WEBHOOKS["OWN_URL"] = settings.OUTBOX["SOURCE"] = own_url
 
 
 if __name__ == "__main__":

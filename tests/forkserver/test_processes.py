@@ -92,7 +92,7 @@ class TestItsSettings:
     @pytest.mark.parametrize("loaded", [False, True])
     def test_are_those_of_its_own_environment(self, *, loaded: bool) -> None:
         for lease, url in (("61", "http://one"), ("62", "http://two"), ("61", "http://three")):
-            found = settings_of(loaded=loaded, JOBFARM_LEASE_S=lease, WEBHOOKS_OWN_URL=url)
+            found = settings_of(loaded=loaded, JOBFARM_LEASE_S=lease, JOBFARM_URL=url)
             assert found == [str(loaded), f"{float(lease)} 20.0 {url}"]
 
     def test_end_with_the_least_recently_used(self) -> None:

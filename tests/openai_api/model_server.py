@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email import message_from_bytes
+from email.policy import HTTP
 from typing import Any
 
 from tests.worker.unit.outside import Door
@@ -36,6 +38,7 @@ class ModelServer:
         self.answer: Callable[[dict[str, Any]], Script] = lambda _: self.scripts.pop(0)
         self.requests: list[dict[str, Any]] = []
         self.url = ""
+        self.has_responses = False
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one request."""
@@ -48,7 +51,12 @@ class ModelServer:
             listed = {"object": "list", "data": [{"id": name, "object": "model"} for name in self.models]}
             await self._send(send, Script([json.dumps(listed).encode()], headers=JSON))
             return
-        self.requests.append({"path": scope["path"], **json.loads(body)})
+        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+        fields = _fields(headers.get("content-type", ""), body)
+        if scope["path"] == "/v1/responses" and not (self.has_responses and fields):
+            await self._send(send, refusal(400 if self.has_responses else 404, "No."))
+            return
+        self.requests.append({"path": scope["path"], **fields})
         await self._send(send, self.answer(self.requests[-1]))
 
     async def _send(self, send: Any, script: Script) -> None:
@@ -61,6 +69,23 @@ class ModelServer:
                 await _until_set(step)
         if not script.is_cut:
             await send({"type": "http.response.body", "body": b""})
+
+
+def _fields(content_type: str, body: bytes) -> dict[str, Any]:
+    """The JSON of a body; of a form its fields, a file as its name and bytes."""
+    if not content_type.startswith("multipart/form-data"):
+        fields: dict[str, Any] = json.loads(body)
+        return fields
+    parts = message_from_bytes(f"content-type: {content_type}\r\n\r\n".encode() + body, policy=HTTP)
+    fields = {}
+    for part in parts.iter_parts():
+        content: Any = part.get_payload(decode=True)
+        name = str(part.get_param("name", header="content-disposition"))
+        if filename := part.get_filename():
+            fields[name] = (filename, content)
+        else:
+            fields.setdefault(name, []).append(content.decode())
+    return fields
 
 
 async def _until_set(event: threading.Event) -> None:

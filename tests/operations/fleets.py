@@ -12,7 +12,7 @@ import httpx
 from tests import forkserver
 from tests.farm import until
 from tests.operations import postgresqls
-from tests.operations.proxies import free_port
+from tests.ports import free_port
 
 MAKE = """
 import json

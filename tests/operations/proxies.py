@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests.ports import free_port
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
 UP_WITHIN_S = 20.0
 _NGINX = """
@@ -47,12 +49,6 @@ class Proxy:
     def url(self) -> str:
         """With TLS."""
         return f"https://127.0.0.1:{self.port}"
-
-
-def free_port() -> int:
-    """A port that nobody listened at a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 @contextmanager

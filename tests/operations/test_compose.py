@@ -15,7 +15,7 @@ from tests.forkserver import ROOT
 from tests.live.integration.conftest import running_redis
 from tests.operations import compositions
 from tests.operations.compositions import COMPOSE, DEPLOY, SERVICES, Place
-from tests.operations.proxies import free_port
+from tests.ports import free_port
 
 PASSWORD = "p/a:s@s%w0rd"  # each of these means something in an address
 UP_WITHIN_S = 30.0

@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 import yaml
 
 from tests.jobs.presence import running
+from tests.ports import free_port
 from tests.scheduling.concurrency.support import supervisor
 from tests.servers import serve
 
@@ -94,8 +94,7 @@ class TestAPanel:
 @pytest.mark.django_db(transaction=True)
 def test_every_number_that_is_wanted_labels_is_one_that_a_running_farm_shows() -> None:
     """By panels and by alerts: of a web node, a janitor and a cluster."""
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        ports = [listener.getsockname()[1] for listener in (one, other)]
+    ports = [free_port(), free_port()]
     janitor, cluster = ([f"--metrics=127.0.0.1:{port}"] for port in ports)
     with (
         serve(JOBFARM_METRICS_TOKEN=TOKEN) as server,

@@ -17,7 +17,7 @@ from tests.farm import until
 from tests.operations import postgresqls
 from tests.operations.fleets import Fleet
 from tests.operations.postgresqls import DEBIAN_15, Server
-from tests.operations.proxies import free_port
+from tests.ports import free_port
 
 BEFORE, AFTER = 40, 40  # jobs that are acknowledged on either side of the failover
 WELL_WITHIN_S = 25.0  # 30 s are promised; the client of the test gives up after as many, and asks again

@@ -16,7 +16,7 @@ import pytest
 from tests import forkserver
 from tests.operations import postgresqls
 from tests.operations.postgresqls import DEBIAN_15, Server
-from tests.operations.proxies import free_port
+from tests.ports import free_port
 
 PAGE = (forkserver.ROOT / "docs" / "faults.md").read_text()
 ROWS = dict(re.findall(r"^\| ([^|]+?) \| ([^|]+?) \| [^|]+ \|$", PAGE, re.MULTILINE)[2:])

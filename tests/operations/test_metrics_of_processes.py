@@ -17,6 +17,7 @@ from scheduling import operations as scheduling
 from tests import farm
 from tests.forkserver import ROOT
 from tests.jobs.presence import running
+from tests.ports import free_port
 from tests.scheduling.concurrency.support import all_ended, children, is_up, supervisor, until
 from tests.scheduling.integration import sample
 
@@ -29,9 +30,7 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 @pytest.fixture
 def port() -> int:
     """One that nobody listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        number: int = listener.getsockname()[1]
-        return number
+    return free_port()
 
 
 def scraped(port: int) -> str:

@@ -6,7 +6,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -26,6 +25,7 @@ from packaging.utils import canonicalize_name
 import jobfarm
 from tests.operations import wheels
 from tests.operations.wheels import ROOT
+from tests.ports import free_port
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PACKAGES: Final = (
@@ -257,9 +257,7 @@ class TestAnEnvironmentWithTheServer:
 @contextmanager
 def _farm(programs: Path, home: Path, **more: str) -> Iterator[str]:
     """`jobfarm start`, until it is ready; its address. Its data is in home/data."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
+    port = free_port()
     log = home / "farm.log"
     with log.open("wb") as output:
         process = subprocess.Popen(

@@ -22,7 +22,7 @@ from tests.forkserver import ROOT
 from tests.operations import postgresqls
 from tests.operations.fleets import Fleet
 from tests.operations.postgresqls import ACCOUNT, DEBIAN_15, Server
-from tests.operations.proxies import free_port
+from tests.ports import free_port
 
 DEPLOY = ROOT / "deploy" / "patroni"
 PATRONI: dict[str, Any] = yaml.safe_load((DEPLOY / "patroni.yml").read_text())

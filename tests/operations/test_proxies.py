@@ -17,6 +17,7 @@ from jobs import operations
 from tests import farm
 from tests.operations import proxies
 from tests.operations.proxies import Proxy
+from tests.ports import free_port
 from tests.servers import Server, serve
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -40,7 +41,7 @@ def node(transactional_db: None) -> Iterator[Server]:
 def proxy(request: pytest.FixtureRequest, node: Server, tmp_path: Path) -> Iterator[Proxy]:
     """Two nodes are named, and one of them is down."""
     start: Start = request.param
-    with start(tmp_path, nodes=(proxies.free_port(), int(node.url.rpartition(":")[2]))) as running:
+    with start(tmp_path, nodes=(free_port(), int(node.url.rpartition(":")[2]))) as running:
         yield running
 
 

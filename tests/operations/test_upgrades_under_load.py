@@ -1,7 +1,6 @@
 """A farm at work is brought from the wheel of the previous commit to this one's, and back."""
 
 import os
-import socket
 import subprocess
 import tarfile
 import threading
@@ -20,6 +19,7 @@ import pytest
 from postgres import embedded
 from tests.operations import postgresqls, wheels
 from tests.operations.wheels import ROOT
+from tests.ports import free_port
 
 WITHIN_S = 90.0
 AT_A_TIME = 25  # jobs between one step and the next
@@ -129,9 +129,7 @@ class Site:
     """A database of its own, a port, and what runs there."""
 
     def __init__(self, home: Path, database: str, releases: dict[str, Path]) -> None:
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            port = listener.getsockname()[1]
+        port = free_port()
         self.port, self.home, self.releases = port, home, releases
         self.url, self.ran = f"http://127.0.0.1:{port}", home / "ran"
         self._programs: dict[str, subprocess.Popen[bytes]] = {}

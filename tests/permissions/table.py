@@ -84,6 +84,7 @@ GET  /workers/connect/                                               in   200  2
 POST /workers/connect/                                               in   403  200+ 200+ 200+ in   200+ 200+ 200+
 GET  /workers/<jobid:worker_id>/                                     in   404  404  404  200  in   200  200  200
 POST /workers/<jobid:worker_id>/drain/                               in   404  404  404  302+ in   403  302+ 302+
+POST /workers/<jobid:worker_id>/labels/                              in   404  404  404  403  in   403  302+ 302+
 POST /workers/<jobid:worker_id>/undrain/                             in   404  404  404  302+ in   403  302+ 302+
 POST /workers/<jobid:worker_id>/revoke/                              in   404  404  404  302+ in   403  302+ 302+
 POST /workers/<jobid:worker_id>/rotate/                              in   404  404  404  200+ in   403  200+ 200+
@@ -92,6 +93,10 @@ POST /workers/<jobid:worker_id>/rotate/                              in   404  4
 GET  /api/                                                           404  404  404  404  404  404  404  404  404
 GET  /api/docs                                                       200  200  200  200  200  200  200  200  200
 POST /api/docs                                                       200  200  200  200  200  200  200  200  200
+GET  /api/v1/budgets                                                 401  200  200  200  200  401  200  200  200
+POST /api/v1/budgets                                                 401  403  403  403  403  401  403  201+ 201+
+PATCH /api/v1/budgets/<jobid:budget_id>                              401  403  403  403  403  401  403  200+ 200+
+DELETE /api/v1/budgets/<jobid:budget_id>                             401  403  403  403  403  401  403  200+ 200+
 POST /api/v1/files                                                   401  403  201+ 201+ 201+ 401  201+ 201+ 201+
 GET  /api/v1/files/<uuidstr:file_id>                                 401  404  404  404  200  401  404  404  404
 DELETE /api/v1/files/<uuidstr:file_id>                               401  403  404  404  200+ 401  404  404  404
@@ -110,10 +115,37 @@ GET  /api/v1/jobs/<jobid:job_id>/why                                 401  404  4
 POST /api/v1/jobs/bulk                                               401  403  201+ 201+ 201+ 401  201+ 201+ 201+
 GET  /api/v1/openapi.json                                            200  200  200  200  200  200  200  200  200
 POST /api/v1/openapi.json                                            200  200  200  200  200  200  200  200  200
+GET  /api/v1/alerts                                                  401  403  403  403  403  401  200  200  200
+GET  /api/v1/alerts/conditions                                       401  403  403  403  403  401  200  200  200
+GET  /api/v1/alerts/rules                                            401  403  403  403  403  401  200  200  200
+POST /api/v1/alerts/rules                                            401  403  403  403  403  401  403  201+ 201+
+GET  /api/v1/alerts/rules/<jobid:rule_id>                            401  403  403  403  403  401  200  200  200
+PATCH /api/v1/alerts/rules/<jobid:rule_id>                           401  403  403  403  403  401  403  200+ 200+
+DELETE /api/v1/alerts/rules/<jobid:rule_id>                          401  403  403  403  403  401  403  200+ 200+
+POST /api/v1/alerts/rules/<jobid:rule_id>/mute                       401  403  403  403  403  401  403  200+ 200+
+POST /api/v1/alerts/rules/<jobid:rule_id>/unmute                     401  403  403  403  403  401  403  200+ 200+
+GET  /api/v1/outbox/endpoints                                        401  200  200  200  200  401  200  200  200
+POST /api/v1/outbox/endpoints                                        401  403  201+ 201+ 201+ 401  201+ 201+ 201+
+GET  /api/v1/outbox/endpoints/<int:endpoint_id>                      401  404  404  404  200  401  200  200  200
+PATCH /api/v1/outbox/endpoints/<int:endpoint_id>                     401  403  404  404  200+ 401  403  200+ 200+
+DELETE /api/v1/outbox/endpoints/<int:endpoint_id>                    401  403  404  404  200+ 401  403  200+ 200+
+POST /api/v1/outbox/endpoints/<int:endpoint_id>/disable              401  403  404  404  200+ 401  403  200+ 200+
+POST /api/v1/outbox/endpoints/<int:endpoint_id>/pause                401  403  404  404  200+ 401  403  200+ 200+
+POST /api/v1/outbox/endpoints/<int:endpoint_id>/resume               401  403  404  404  200+ 401  403  200+ 200+
+POST /api/v1/outbox/endpoints/<int:endpoint_id>/rotate               401  403  404  404  200+ 401  403  200+ 200+
+POST /api/v1/outbox/endpoints/<int:endpoint_id>/test                 401  403  404  404  200+ 401  403  200+ 200+
+GET  /api/v1/outbox/messages                                         401  200  200  200  200  401  200  200  200
+GET  /api/v1/outbox/messages/<int:message_id>                        401  404  404  404  200  401  200  200  200
+POST /api/v1/outbox/messages/<int:message_id>/replay                 401  403  404  404  200+ 401  403  200+ 200+
+POST /api/v1/outbox/replays                                          401  403  201  201  201+ 401  201  201+ 201+
+GET  /api/v1/outbox/replays/<int:replay_id>                          401  404  404  404  200  401  200  200  200
+POST /api/v1/outbox/replays/<int:replay_id>/stop                     401  403  404  404  200+ 401  403  200+ 200+
 GET  /api/v1/scale                                                   401  403  403  403  403  401  200  200  200
+GET  /api/v1/usage                                                   401  200  200  200  200  401  200  200  200
 GET  /api/v1/workers                                                 401  200  200  200  200  401  200  200  200
 GET  /api/v1/workers/<jobid:worker_id>                               401  404  404  404  200  401  200  200  200
 POST /api/v1/workers/<jobid:worker_id>/drain                         401  403  404  404  200+ 401  403  200+ 200+
+PUT  /api/v1/workers/<jobid:worker_id>/labels                        401  403  404  404  403  401  403  200+ 200+
 POST /api/v1/workers/<jobid:worker_id>/undrain                       401  403  404  404  200+ 401  403  200+ 200+
 POST /api/v1/worker/claim                                            401  401  401  401  401  200+ 401  401  401
 POST /api/v1/worker/finish                                           401  401  401  401  401  200+ 401  401  401
@@ -130,9 +162,28 @@ POST /api/v1/worker/unclaim                                          401  401  4
 GET  /v1/                                                            404  404  404  404  404  404  404  404  404
 GET  /v1/models                                                      401  401  401  401  401  401  401  401  401
 GET  /v1/models/<path:model>                                         401  401  401  401  401  401  401  401  401
+GET  /v1/batches                                                     401  401  401  401  401  401  401  401  401
+POST /v1/batches                                                     401  401  401  401  401  401  401  401  401
+GET  /v1/batches/<batch_id>                                          401  401  401  401  401  401  401  401  401
+POST /v1/batches/<batch_id>/cancel                                   401  401  401  401  401  401  401  401  401
+GET  /v1/files                                                       401  401  401  401  401  401  401  401  401
+POST /v1/files                                                       401  401  401  401  401  401  401  401  401
+GET  /v1/files/<file_id>                                             401  401  401  401  401  401  401  401  401
+DELETE /v1/files/<file_id>                                           401  401  401  401  401  401  401  401  401
+GET  /v1/files/<file_id>/content                                     401  401  401  401  401  401  401  401  401
 POST /v1/<openaicall:path>                                           401  401  401  401  401  401  401  401  401
 GET  /v1/<openaicall:path>/<jobid:job_id>                            401  401  401  401  401  401  401  401  401
 GET  /v1/<openaicall:path>/<jobid:job_id>/events                     401  401  401  401  401  401  401  401  401
+GET  /v1/responses/<responseid:response_id>                          401  401  401  401  401  401  401  401  401
+DELETE /v1/responses/<responseid:response_id>                        401  401  401  401  401  401  401  401  401
+POST /v1/responses/<responseid:response_id>/cancel                   401  401  401  401  401  401  401  401  401
+GET  /v1/responses/<responseid:response_id>/input_items              401  401  401  401  401  401  401  401  401
+
+# Their batches.
+GET  /batches/                                                       in   403  200  200  200  in   200  200  200
+GET  /batches/<uuid:batch_id>/                                       in   403  404  404  200  in   200  200  200
+GET  /batches/<uuid:batch_id>/<slug:which>.jsonl                     in   403  404  404  200  in   200  200  200
+POST /batches/<uuid:batch_id>/cancel/                                in   403  404  404  302+ in   302  302+ 302+
 
 # The chat: for who is in the room.
 GET  /chat/                                                          in   200  200  200  200  in   200  200  200
@@ -178,7 +229,10 @@ GET  /outbox/<int:endpoint_id>/edit/                                 in   403  4
 POST /outbox/<int:endpoint_id>/edit/                                 in   403  404  404  302+ in   404  302+ 302+
 POST /outbox/<int:endpoint_id>/<slug:action>/                        in   403  404  404  302+ in   404  302+ 302+
 POST /outbox/<int:endpoint_id>/delete/                               in   403  404  404  302+ in   404  302+ 302+
+GET  /outbox/<int:endpoint_id>/replay/                               in   403  404  404  200  in   404  200  200
 POST /outbox/<int:endpoint_id>/replay/                               in   403  404  404  302+ in   404  302+ 302+
+GET  /outbox/replays/<int:replay_id>/                                in   403  404  404  200  in   200  200  200
+POST /outbox/replays/<int:replay_id>/stop/                           in   403  404  404  302+ in   404  302+ 302+
 POST /outbox/<int:endpoint_id>/rotate/                               in   403  404  404  200+ in   404  200+ 200+
 GET  /outbox/messages/<int:message_id>/                              in   403  404  404  200  in   200  200  200
 POST /outbox/messages/<int:message_id>/replay/                       in   403  404  404  302+ in   404  302+ 302+
@@ -193,6 +247,8 @@ POST /alerts/rules/<jobid:rule_id>/                                  in   403  4
 POST /alerts/rules/<jobid:rule_id>/mute/                             in   403  403  403  403  in   403  302+ 302+
 POST /alerts/rules/<jobid:rule_id>/unmute/                           in   403  403  403  403  in   403  302+ 302+
 POST /alerts/rules/<jobid:rule_id>/delete/                           in   403  403  403  403  in   403  302+ 302+
+GET  /usage/                                                         in   200  200  200  200  in   200  200  200
+GET  /usage/usage.csv                                                in   200  200  200  200  in   200  200  200
 GET  /limits/refresh/                                                in   403  403  403  403  in   204  204  204
 POST /limits/reset/                                                  in   403  403  403  403  in   403  302+ 302+
 GET  /inbox/                                                         in   404  404  404  404  in   200  200  200

@@ -55,6 +55,7 @@ job-files              -        public   -        -        member   member   mem
 job-history            -        public   -        -        member   member   member   member   member
 job-json               -        -        -        -        member   member   member   member   member
 job-output             -        public   -        -        member   member   member   member   member
+job-text               -        public   -        -        member   member   member   member   member
 job-why                -        -        -        -        member   member   operator operator operator
 jobs                   -        -        -        -        -        member   -        -        -
 jobs-count             -        -        -        -        -        member   -        -        -
@@ -67,6 +68,7 @@ outbox-endpoints       -        -        -        -        -        member   -  
 outbox-endpoints*      -        -        -        -        -        -        operator operator operator
 outbox-message         -        -        -        -        -        member   member   member   member
 outbox-messages        -        -        -        -        -        member   member   member   member
+outbox-replay          -        -        -        -        -        member   member   member   member
 overview               -        -        -        -        -        member   -        -        -
 overview*              -        -        -        -        -        -        operator operator operator
 overview-charts        -        -        -        -        -        -        operator operator operator
@@ -121,7 +123,7 @@ def _arguments(farm: World) -> dict[str, Any]:
     return {
         **{name: names[name] for name in ("job_id", "worker_id")},
         **{name: inbox[name] for name in ("delivery_id", "first", "secret_id")},
-        **{name: farm.names("outbox/")[name] for name in ("endpoint_id", "message_id")},
+        **{name: farm.names("outbox/")[name] for name in ("endpoint_id", "message_id", "replay_id")},
         "whose": owner, "me": owner, "queue": "chat", "source": "github", "name": "nightly", "group": 0, "since_ms": 0,
         "minutes": 15, "rule_id": farm.names("alerts/")["rule_id"],
         "submission_id": game["submission_id"], "game_id": Game.objects.get(code=game["code"]).pk,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 from django.contrib.auth.models import Group, Permission, User
@@ -17,6 +18,7 @@ from jobs import http, operations
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
 from jobs.models import Job, SavedFilter, Worker
+from metering import operations as metering
 from outbox import operations as outbox
 from outbox.models import Message
 from ratelimits import operations as ratelimits
@@ -27,6 +29,7 @@ from tests.accounts.integration import people
 from tests.alerts import watching
 from tests.chat.integration import people as chatting
 from tests.imagegame.integration import players
+from tests.openai_api import batching
 from tests.scheduling.integration import sample
 from tests.webhooks.inbox.support import receive
 from webhooks import operations as webhooks
@@ -72,10 +75,10 @@ def build() -> World:
     given = _work(users, group, worker)
     for more in (
         _doors(users["owner"], users["mate"], group), _schedule(), _inbox(users["root"]), _limits(),
-        _alerts(users["root"]),
+        _alerts(users["root"]), _budgets(users["owner"], users["root"]),
     ):  # fmt: skip
         given |= more
-    given |= _outbox(users["owner"])
+    given |= _outbox(users["owner"]) | _batches(users["owner"])
     given |= _chat(users, group) | _game(users)
     # So that no call has to note them anew, and that a lease lasts as long as the tests.
     Worker.objects.update(last_seen_at=Now() + timedelta(hours=1))
@@ -125,6 +128,7 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
     kept = SavedFilter.objects.create(owner=owner, name="mine", query={"status": "failed"})
     names = {
         "job_id": job.pk,
+        "response_id": f"resp_{job.pk}",
         "fence": 1,
         "name": "x.png",
         "worker_id": own.pk,
@@ -134,7 +138,7 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
     return {
         "": names,
         "queues/": {"name": "chat"},
-        "v1/": {"model": "tiny", "path": "embeddings"},
+        "v1/": {"model": "tiny", "path": "embeddings", "file_id": "file-1", "batch_id": "batch_1"},
         "jobs/<jobid:job_id>/retry/": {"job_id": ended.pk},
         "api/v1/jobs/<jobid:job_id>/retry": {"job_id": ended.pk},
         "jobs/<jobid:job_id>/run-now/": {"job_id": later.pk},
@@ -218,10 +222,18 @@ def _outbox(owner: User) -> Given:
     row, _ = outbox.create(wanted, by=owner)
     outbox.send_test(row.pk, by=owner)
     Message.objects.update(status="dead", next_attempt_at=None, ended_at=Now())
-    new = {"name": "hooks", "url": "https://hooks.example/new", "events": "job.*"}
-    return {
-        "outbox/": {"endpoint_id": row.pk, "message_id": Message.objects.get().pk, "action": "pause", **new}
-    }
+    replay = outbox.replay_matching(outbox.Filter(), by=owner)
+    assert replay is not None
+    new = {"name": "hooks", "url": "https://hooks.example/new", "events": "job.*", "action": "pause"}
+    message = Message.objects.get().pk
+    known = {"endpoint_id": row.pk, "message_id": message, "replay_id": replay.first, **new}
+    return {"outbox/": known, "api/v1/outbox/": known}
+
+
+def _batches(owner: User) -> Given:
+    """A batch of the owner's that nothing has looked at."""
+    batch = batching.made(batching.text(batching.line(0)), user=owner)
+    return {"batches/": {"batch_id": batch.pk, "which": "input"}}
 
 
 def _limits() -> Given:
@@ -234,7 +246,16 @@ def _alerts(root: User) -> Given:
     """A rule that is muted."""
     rule = alerts.make("jobs_wait", {**watching.VALUES, "name": "Too long"}, by=root)
     alerts.mute(rule.pk, for_s=3600, by=root)
-    return {"alerts/": {"rule_id": rule.pk}, "alerts/rules/new/": {"?": "condition=jobs_wait"}}
+    known = {"rule_id": rule.pk}
+    return {"alerts/": known, "api/v1/alerts/": known, "alerts/rules/new/": {"?": "condition=jobs_wait"}}
+
+
+def _budgets(owner: User, root: User) -> Given:
+    """A budget of the owner's, so large that it bounds nothing here."""
+    made = metering.make(
+        {"person": owner}, unit="seconds", period="month", amount=Decimal(1_000_000), by=root
+    )
+    return {"api/v1/budgets/": {"budget_id": made.pk}}
 
 
 def _chat(users: dict[str, User], group: Group) -> Given:

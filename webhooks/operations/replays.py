@@ -71,7 +71,7 @@ def replay_batch(
     *, wanted: dict[str, Any], after: int, until: int, matched: int = 0, with_jobs: bool = False
 ) -> int:
     """One batch of `replay_matching`, and the next one scheduled; how many were replayed. `matched` is how many matched
-    when it began, for whoever watches (queries.pages.replay)."""
+    when it began, for whoever watches (queries.pages.Replay)."""
     matching = inbox.replayable(Filter.of_json(wanted)).filter(pk__gt=after, pk__lte=until)
     rows = list(matching.select_for_update(of=("self",), no_key=True)[:BATCH])
     if len(rows) == BATCH:

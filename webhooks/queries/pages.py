@@ -15,6 +15,7 @@ from django.db.models.functions import Now, Substr
 from postgres import statements
 from scheduling.models import ScheduledFunction
 from scheduling.queries import pages as scheduled
+from scheduling.queries.chains import Chain
 from webhooks.domain.filters import Filter
 from webhooks.domain.names import Source
 from webhooks.models import Activity, Delivery, Refusal, SandboxToken, Secret
@@ -23,7 +24,6 @@ from webhooks.queries import inbox
 HEALTH_SAMPLE: Final = 500  # of each source: deliveries from which its health is computed
 RARE: Final = 1000  # deliveries that a word is in
 COUNTED: Final = 10_000  # deliveries that a page counts one by one
-REPLAY_BATCH: Final = "webhooks.operations.replays.replay_batch"
 _TOKENS: Final = 200
 
 
@@ -62,30 +62,15 @@ class Refused:
     last: Refusal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
-    """A replay of many: how many `matched` when it began, how many are `replayed`; `last` is the newest batch."""
+class Replay(Chain):
+    """A replay of many deliveries."""
 
-    first: int
-    last: int
-    status: str
-    error: str | None
-    wanted: Filter
-    until: int
-    matched: int
-    replayed: int
-    began_at: datetime
-    ended_at: datetime | None
+    FUNCTION = "webhooks.operations.replays.replay_batch"
 
     @property
-    def is_over(self) -> bool:
-        """Whether no further batch comes."""
-        return self.ended_at is not None
-
-    @property
-    def share(self) -> float:
-        """How far it is, from 0 to 1."""
-        return min(self.replayed / self.matched, 1.0) if self.matched else 1.0
+    def wanted(self) -> Filter:
+        """Which deliveries."""
+        return Filter.of_json(self.arguments["wanted"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,22 +184,10 @@ def tokens() -> list[SandboxToken]:
     return list(SandboxToken.objects.order_by(F("revoked_at").desc(nulls_first=True), "-pk")[:_TOKENS])
 
 
-def replays(*, limit: int = 20) -> list[Replay]:
-    """The latest replays of many, the newest first."""
-    firsts = ScheduledFunction.objects.filter(function=REPLAY_BATCH, args__after=0).order_by("-pk")[:limit]
-    return [row for first in firsts if (row := _replay(first)) is not None]
-
-
-def replay(first: int) -> Replay | None:
-    """A replay of many, by the id of its first batch."""
-    batch = ScheduledFunction.objects.filter(pk=first, function=REPLAY_BATCH, args__after=0).first()
-    return _replay(batch) if batch else None
-
-
 def newest_replay(wanted: Filter) -> int | None:
     """The first batch of the newest replay of what this filter names."""
     filters = {"args__after": 0, "args__wanted": wanted.as_json()}
-    rows = ScheduledFunction.objects.filter(function=REPLAY_BATCH, **filters)
+    rows = ScheduledFunction.objects.filter(function=Replay.FUNCTION, **filters)
     return rows.order_by("-pk").values_list("pk", flat=True).first()
 
 
@@ -266,25 +239,6 @@ def _health(row: Any) -> SourceHealth:
         took_p50_s=took[0],
         took_p95_s=took[1],
         skew_s=row.skew_s,
-    )
-
-
-def _replay(first: ScheduledFunction) -> Replay | None:
-    rows = statements.load("webhooks", "replay").run({"first": first.pk, "function": REPLAY_BATCH})
-    if not rows:
-        return None
-    [chain] = rows
-    return Replay(
-        first=first.pk,
-        last=chain.id,
-        status=chain.status,
-        error=chain.error,
-        wanted=Filter.of_json(first.args["wanted"]),
-        until=first.args["until"],
-        matched=first.args.get("matched", 0),
-        replayed=chain.replayed,
-        began_at=first.created_at,
-        ended_at=chain.ended_at,
     )
 
 

@@ -6,7 +6,6 @@ from django import template
 
 from webhooks.domain.names import Source
 from webhooks.domain.states import Outcome, Status
-from webhooks.queries.pages import Replay
 
 register = template.Library()
 
@@ -41,7 +40,6 @@ _SOURCES: Final = {
     "unreadable": ("failed", "unreadable secret"),
     "needs_secret": ("off", "needs a secret"),
 }
-_REPLAYS: Final = {"success": ("success", "done"), "canceled": ("canceled", "stopped")}
 
 
 @register.inclusion_tag(_BADGE)
@@ -60,14 +58,6 @@ def attempt_status(outcome: str) -> str:
 def source_badge(state: str) -> dict[str, str]:
     """Whether a source can deliver: "ready", "needs_secret" or "unreadable"."""
     return _badge(*_SOURCES[state])
-
-
-@register.inclusion_tag(_BADGE)
-def replay_badge(replay: Replay) -> dict[str, str]:
-    """How far a bulk replay is; whatever else it ended as is a failure."""
-    if not replay.is_over:
-        return _badge("in_progress", "in progress")
-    return _badge(*_REPLAYS.get(replay.status, ("failed", "failed")))
 
 
 def _badge(status: str, label: str) -> dict[str, str]:

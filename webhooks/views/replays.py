@@ -1,5 +1,7 @@
 """Replaying all that match a filter: how many they are, then yes or no, then how far it is."""
 
+from typing import Final
+
 from django.contrib import messages
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
@@ -14,12 +16,14 @@ from webhooks.queries import pages
 from webhooks.views import access
 from webhooks.views.forms import FilterForm
 
+REPLAYS: Final = 20  # on a page
+
 
 @require_safe
 @access.viewers_only
 def replays(request: HttpRequest) -> HttpResponse:
     """Those that were begun lately."""
-    return render(request, "webhooks/replays.html", {"replays": pages.replays()})
+    return render(request, "webhooks/replays.html", {"replays": pages.Replay.latest(limit=REPLAYS)})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -75,12 +79,12 @@ def _begin(request: HttpRequest, wanted: operations.Filter) -> HttpResponse:
 def _note(request: HttpRequest, row: pages.Replay) -> None:
     last = pages.delivery(row.until)
     if last is not None:
-        message = f"Stopped the bulk replay after {row.replayed} of {row.matched}"
+        message = f"Stopped the bulk replay after {row.handled} of {row.matched}"
         audit.record(people.person(request), last, message)
 
 
 def _replay_or_404(first: int) -> pages.Replay:
-    row = pages.replay(first)
+    row = pages.Replay.find(first)
     if row is None:
         raise Http404("There is no such replay.")
     return row

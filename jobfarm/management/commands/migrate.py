@@ -6,13 +6,14 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.core.management.commands import migrate
 
+from jobfarm import administration
 from postgres import schema
 from postgres.errors import LockedOut
 
 
 class Command(migrate.Command):
     """Migrations come one after the other, however many machines begin at once, and none waits for a lock so long that
-    those behind it feel it (docs/adr/0034)."""
+    those behind it feel it (docs/adr/0034). Groups of operators that nobody changed get the rights that are new."""
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Django's, and how long to try."""
@@ -27,6 +28,8 @@ class Command(migrate.Command):
         step = partial(super().handle, *args, **options)
         try:
             with schema.changing(using=options["database"]):
+                unchanged = administration.unchanged_groups()
                 schema.patiently(step, attempts=attempts, report=self.stderr.write)
+                administration.extend(unchanged)
         except LockedOut as error:
             raise CommandError(str(error)) from None

@@ -10,13 +10,14 @@
 
   const shown = new WeakMap(); // output element -> number of the attempt whose text it holds
   const lines = new WeakMap(); // block -> how many lines it holds
-  const outputs = () => document.querySelectorAll('[data-live="job-output"]');
+  const OUTPUT = '[data-live="job-output"], [data-live="job-text"]';
+  const outputs = () => document.querySelectorAll(OUTPUT);
   const attemptOf = (element) => Number((element.dataset.liveCursor || "0").split(":")[0]);
 
   // Cursors are "<fence>:<seq>"; one attempt is shown at a time, the others are reached from the history.
   function append(event) {
     const output = event.target;
-    if (!output.matches?.('[data-live="job-output"]')) return;
+    if (!output.matches?.(OUTPUT)) return;
     event.preventDefault();
     const items = event.detail.items;
     const latest = items.at(-1).data.fence;

@@ -15,6 +15,7 @@ from alerts.operations.sending import RETRY
 from outbox.models import Endpoint, Message
 from scheduling import operations as scheduling
 from tests.alerts import receivers, watching
+from tests.ports import free_port
 from tests.webhooks.inbox.support import pass_time, receive
 from webhooks.models import Delivery
 
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def mail(settings: Settings) -> Iterator[receivers.Mailbox]:
     """A mail server of the test's own, as settings name one."""
-    port = receivers.free_port()
+    port = free_port()
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.HAS_MAIL_SERVER, settings.EMAIL_HOST, settings.EMAIL_PORT = True, "127.0.0.1", port
     settings.DEFAULT_FROM_EMAIL, settings.JOBFARM_URL = "farm@example.org", "https://farm.example.org"
@@ -64,7 +65,7 @@ class TestByMail:
     def test_a_server_that_is_away_is_tried_again_and_its_error_seen(
         self, dead: Delivery, settings: Settings, mail: receivers.Mailbox
     ) -> None:
-        port, settings.EMAIL_PORT = settings.EMAIL_PORT, receivers.free_port()
+        port, settings.EMAIL_PORT = settings.EMAIL_PORT, free_port()
         fire()
         failed = stored()
         assert (failed.status, failed.tries) == ("pending", 1)
@@ -74,7 +75,7 @@ class TestByMail:
         assert (stored().status, stored().error, len(mail.mails)) == ("sent", "", 1)
 
     def test_after_the_last_try_it_has_failed(self, dead: Delivery, settings: Settings) -> None:
-        settings.EMAIL_PORT = receivers.free_port()
+        settings.EMAIL_PORT = free_port()
         fire()
         for _ in range(RETRY.max_attempts + 1):
             pass_time()

@@ -11,11 +11,14 @@ from typing import Any
 import httpx
 import pytest
 from django.contrib.auth.models import User
+from django.db.models.functions import Now
 
 from accounts import operations as accounts
 from jobfarm.api import api
 from jobs import operations
 from jobs.models import Job, OutputChunk, ResultFile, Worker
+from outbox import operations as outbox
+from outbox.models import Message
 from tests import farm
 from tests.api.edges.callers import Crew
 from tests.servers import Server
@@ -140,6 +143,50 @@ class TestCurl:
         assert shell.example("post", "/api/v1/workers/{worker_id}/undrain")["drained_at"] is None
         assert shell.example("get", "/api/v1/workers/{worker_id}")["presence"] == "live"
 
+    def test_can_be_an_operator_of_the_outbox(self, shell: Shell) -> None:
+        made = shell.example("post", "/api/v1/outbox/endpoints")
+        assert made["secret"].startswith("whsec_")
+        shell.variables["ENDPOINT"] = str(made["id"])
+        one = "/api/v1/outbox/endpoints/{endpoint_id}"
+        assert shell.example("patch", one)["per_minute"] == 60
+        assert shell.example("post", f"{one}/rotate")["secret"] != made["secret"]
+        assert shell.example("post", f"{one}/pause")["status"] == "paused"
+        assert shell.example("post", f"{one}/test") == {"messages": 1}
+        [listed] = shell.example("get", "/api/v1/outbox/endpoints")["endpoints"]
+        assert (listed["id"], listed["waiting"]) == (made["id"], 1)
+        assert len(shell.example("get", one)["secrets"]) == 2
+        assert shell.example("get", "/api/v1/outbox/messages")["messages"] == []
+        Message.objects.update(status="dead", next_attempt_at=None, ended_at=Now())
+        shell.variables["MESSAGE"] = str(Message.objects.get().pk)
+        assert shell.example("get", "/api/v1/outbox/messages/{message_id}")["status"] == "dead"
+        assert shell.example("post", "/api/v1/outbox/messages/{message_id}/replay")["status"] == "pending"
+        assert shell.example("post", "/api/v1/outbox/replays")["id"] is None
+        begun = outbox.replay_matching(outbox.Filter(), by=User.objects.get())
+        assert begun is None
+        assert shell.example("post", f"{one}/disable")["status"] == "disabled"
+        assert shell.example("post", f"{one}/resume")["status"] == "active"
+        begun = outbox.replay_matching(outbox.Filter(), by=User.objects.get())
+        assert begun is not None
+        shell.variables["REPLAY"] = str(begun.first)
+        assert shell.example("get", "/api/v1/outbox/replays/{replay_id}")["matched"] == 1
+        assert shell.example("post", "/api/v1/outbox/replays/{replay_id}/stop")["is_over"] is True
+        assert shell.example("delete", one) == {"id": made["id"], "deleted": True}
+
+    def test_can_be_an_operator_of_alerts(self, shell: Shell) -> None:
+        User.objects.update(is_staff=True, is_superuser=True)
+        made = shell.example("post", "/api/v1/alerts/rules")
+        shell.variables["RULE"] = str(made["id"])
+        assert (made["mail_to"], made["firing"]) == (["ops@example.org"], 0)
+        one = "/api/v1/alerts/rules/{rule_id}"
+        assert shell.example("patch", one)["severity"] == "critical"
+        assert shell.example("post", f"{one}/mute")["muted_until"] is not None
+        assert shell.example("post", f"{one}/unmute")["muted_until"] is None
+        assert shell.example("get", one) == shell.example("get", "/api/v1/alerts/rules")["rules"][0]
+        codes = [each["code"] for each in shell.example("get", "/api/v1/alerts/conditions")["conditions"]]
+        assert "jobs_wait" in codes
+        assert shell.example("get", "/api/v1/alerts")["alerts"] == []
+        assert shell.example("delete", one)["deleted"] is True
+
     def test_can_give_a_job_back(self, shell: Shell) -> None:
         job = operations.submit("chat", {})
         [claimed] = shell.example("post", "/api/v1/worker/claim")["jobs"]
@@ -187,6 +234,31 @@ class TestDocument:
             "POST /api/v1/jobs/{job_id}/priority",
             "GET /api/v1/jobs/{job_id}/why",
             "GET /api/v1/scale",
+            "GET /api/v1/outbox/endpoints",
+            "POST /api/v1/outbox/endpoints",
+            "GET /api/v1/outbox/endpoints/{endpoint_id}",
+            "PATCH /api/v1/outbox/endpoints/{endpoint_id}",
+            "DELETE /api/v1/outbox/endpoints/{endpoint_id}",
+            "POST /api/v1/outbox/endpoints/{endpoint_id}/disable",
+            "POST /api/v1/outbox/endpoints/{endpoint_id}/pause",
+            "POST /api/v1/outbox/endpoints/{endpoint_id}/resume",
+            "POST /api/v1/outbox/endpoints/{endpoint_id}/rotate",
+            "POST /api/v1/outbox/endpoints/{endpoint_id}/test",
+            "GET /api/v1/outbox/messages",
+            "GET /api/v1/outbox/messages/{message_id}",
+            "POST /api/v1/outbox/messages/{message_id}/replay",
+            "POST /api/v1/outbox/replays",
+            "GET /api/v1/outbox/replays/{replay_id}",
+            "POST /api/v1/outbox/replays/{replay_id}/stop",
+            "GET /api/v1/alerts",
+            "GET /api/v1/alerts/conditions",
+            "GET /api/v1/alerts/rules",
+            "POST /api/v1/alerts/rules",
+            "GET /api/v1/alerts/rules/{rule_id}",
+            "PATCH /api/v1/alerts/rules/{rule_id}",
+            "DELETE /api/v1/alerts/rules/{rule_id}",
+            "POST /api/v1/alerts/rules/{rule_id}/mute",
+            "POST /api/v1/alerts/rules/{rule_id}/unmute",
         }
 
     def test_has_a_summary_an_example_and_the_right_key_for_every_call(self, server: Server) -> None:
@@ -213,14 +285,14 @@ class TestTheDocument:
     def test_has_a_body_to_begin_with_for_every_call_that_takes_one(self) -> None:
         document = json.loads(json.dumps(api.get_openapi_schema(), default=str))
         taken = {
-            path: operation["requestBody"]["content"]["application/json"].get("example")
+            f"{method} {path}": operation["requestBody"]["content"]["application/json"].get("example")
             for path, operations_of in document["paths"].items()
-            for operation in operations_of.values()
+            for method, operation in operations_of.items()
             if "application/json" in operation.get("requestBody", {}).get("content", {})
         }
-        assert len(taken) == 11
+        assert len(taken) == 18
         assert [path for path, body in taken.items() if not body] == []
-        assert taken["/api/v1/worker/finish"] == {
+        assert taken["post /api/v1/worker/finish"] == {
             "finished": [{"id": 7, "lease": "1-9f86d081", "outcome": "success"}], "claim_next": 1,
         }  # fmt: skip
 

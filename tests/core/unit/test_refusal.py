@@ -9,20 +9,26 @@ from pathlib import Path
 import pytest
 
 from accounts import errors as accounts
+from alerts import errors as alerts
+from core import api as shared
+from core import values
 from core.refusal import Refusal, sentence_of
 from examples.chat import errors as chat
 from examples.imagegame import errors as imagegame
 from jobfarm import api, bodies
 from jobs import errors as jobs
-from jobs.protocol import values
 from live import errors as live
+from outbox import errors as outbox
 from ratelimits import errors as ratelimits
 from ratelimits.errors import RateLimited
 from scheduling import errors as scheduling
 from webhooks import errors as webhooks
 
 API = Path(__file__).parents[3] / "docs" / "api.md"
-APPS = (accounts, api, bodies, chat, imagegame, jobs, live, ratelimits, scheduling, values, webhooks)
+APPS = (
+    accounts, alerts, api, bodies, chat, imagegame, jobs, live, outbox, ratelimits, scheduling, shared, values,
+    webhooks,
+)  # fmt: skip
 # Classes that callers need not tell apart: the sentence says what to do.
 SHARED = {"forbidden", "not_found"}
 # What the API answers beside the refusals of jobs; and of those, what only a page does.
@@ -30,7 +36,7 @@ OF_THE_API = {
     accounts.Unauthorized, accounts.CsrfFailed, accounts.InsufficientScope, api.UnsupportedMediaType,
     bodies.TooLarge, bodies.TooMany, bodies.TooSlow, ratelimits.CountExceedsLimit, RateLimited, values.NotJsonError,
 }  # fmt: skip
-OF_PAGES = {jobs.LinkRanOut}
+OF_PAGES = {alerts.CannotSend, jobs.LinkRanOut}
 
 
 def every_refusal(base: type[Refusal] = Refusal) -> set[type[Refusal]]:
@@ -38,6 +44,14 @@ def every_refusal(base: type[Refusal] = Refusal) -> set[type[Refusal]]:
     names = {module.__name__ for module in APPS}
     below = {kind for each in base.__subclasses__() for kind in {each, *every_refusal(each)}}
     return {kind for kind in below if kind.__module__ in names}
+
+
+def of_the_api() -> set[type[Refusal]]:
+    """What a call of the API may be answered."""
+    apps = (
+        every_refusal(jobs.JobsError) | every_refusal(outbox.OutboxError) | every_refusal(alerts.AlertsError)
+    )
+    return apps - OF_PAGES | OF_THE_API
 
 
 def by_name(kinds: set[type[Refusal]]) -> list[type[Refusal]]:
@@ -94,7 +108,7 @@ class TestEachRefusal:
     )
     def test_states_a_code_a_sentence_and_a_status(self, kind: type[Refusal]) -> None:
         assert re.fullmatch(r"[a-z]+(_[a-z]+)*", kind.code)
-        assert sentence_of(kind).endswith((".", "{why}"))
+        assert sentence_of(kind).endswith((".", "{why}", "{reason}"))
         assert 400 <= kind.http_status <= 599
 
     def test_has_a_code_of_its_own_in_its_app(self) -> None:
@@ -106,7 +120,7 @@ class TestEachRefusal:
 
     @pytest.mark.parametrize(
         "kind",
-        by_name(every_refusal(jobs.JobsError) - OF_PAGES | OF_THE_API),
+        by_name(of_the_api()),
         ids=lambda kind: f"{kind.__module__}.{kind.__name__}",
     )
     def test_of_the_api_is_in_the_table_of_its_documentation(self, kind: type[Refusal]) -> None:

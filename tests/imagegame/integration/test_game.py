@@ -4,7 +4,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, User
+from django.test import Client
 from pytest_django import Settings
 
 from examples.imagegame import operations
@@ -143,6 +144,9 @@ class TestSlowPainters:
         board = tables.table(made.game.pk, me=ada.pk)
         assert board is not None
         assert (board.is_overtime, board.waiting_for) == (True, ("player1",))
+        page = _page(made.code, of=ada)
+        assert "The time is up." in page
+        assert "countdown" not in page, "it would count the seconds until the next look"
         ends = made.game.deadline_at
         assert ends is not None
         assert ScheduledFunction.objects.filter(args__step=1, run_at=ends).exists()
@@ -375,3 +379,9 @@ class TestRefusals:
     def test_of_a_theme_that_is_none(self, theme: str) -> None:
         with pytest.raises(ImageGameError, match="A theme has 1 to 60"):
             operations.open_game(theme, by=farm.user(), group=None)
+
+
+def _page(code: str, *, of: User) -> str:
+    browser = Client()
+    browser.force_login(of)
+    return browser.get(f"/game/{code}/").content.decode()

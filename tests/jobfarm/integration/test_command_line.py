@@ -2,11 +2,9 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -21,6 +19,7 @@ from postgres import connections, embedded
 from postgres.embedded import mark
 from tests import forkserver
 from tests.operations.databases import empty_database
+from tests.ports import free_port
 from tests.postgres.integration.farms import until
 
 ROOT: Final = Path(settings.BASE_DIR)
@@ -32,11 +31,6 @@ COMMANDS: Final = (
     "webhooks secret list", "create_groups", "cluster --mutations --once", "backup {folder}", "showmigrations",
 )  # fmt: skip
 PORT_OF_NOBODY: Final = "postgresql://ann:s3cret@127.0.0.1:{port}/farm"
-
-
-def closed_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as server:
-        return int(server.getsockname()[1])
 
 
 def environment(**given: str) -> dict[str, str]:
@@ -117,7 +111,7 @@ class TestWithoutAFarm:
 class TestAServerOfOnesOwn:
     @pytest.mark.parametrize("command", COMMANDS)
     def test_that_refuses_is_one_sentence(self, command: str, tmp_path: Path) -> None:
-        url = PORT_OF_NOBODY.format(port=closed_port())
+        url = PORT_OF_NOBODY.format(port=free_port())
         done = manage(command, folder=tmp_path, DATABASE_URL=url, JOBFARM_DATA=str(tmp_path), SECRET_KEY=KEY)
         assert "refuses connections: check" in failed_with(done)
         assert "s3cret" not in done.stderr
@@ -157,7 +151,7 @@ class TestAServerOfOnesOwn:
         assert sentence.endswith(" migrations of this version: run manage.py migrate.")
 
     def test_shows_the_whole_of_an_error_to_who_asks_for_it(self, tmp_path: Path) -> None:
-        url = PORT_OF_NOBODY.format(port=closed_port())
+        url = PORT_OF_NOBODY.format(port=free_port())
         done = manage(
             "create_groups --traceback", folder=tmp_path, DATABASE_URL=url, JOBFARM_DATA=str(tmp_path)
         )
@@ -209,7 +203,7 @@ class TestAnEnvironmentFile:
 
     def test_gives_a_typed_command_the_farms_database(self, tmp_path: Path) -> None:
         """With the password in a file of its own; a real variable wins."""
-        port, other = closed_port(), closed_port()
+        port, other = free_port(), free_port()
         secret = tmp_path / "url"
         secret.write_text(PORT_OF_NOBODY.format(port=port) + "\n")
         file = tmp_path / "environment"

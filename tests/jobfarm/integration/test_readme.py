@@ -19,18 +19,26 @@ WORKER, OPENAI = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MU
 [FRONT_DOOR] = re.findall(
     r"^```sh\n(.*?)^```$", (ROOT / "docs/front-door.md").read_text(), re.DOTALL | re.MULTILINE
 )
+[BATCH] = [
+    block
+    for block in re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / "docs/front-door.md").read_text(), re.DOTALL | re.MULTILINE
+    )
+    if "client.batches" in block
+]
 PRIMES_BELOW_5000 = 669
 WORDS_OF_THE_QUESTION = 4
 NOTICE = "(demonstrator: no language model is configured)"
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, str]:
-    """What the second terminal shows of the tour, of the client of OpenAI, and of the page about its API."""
+def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, str, str]:
+    """What the second terminal shows of the tour, of OpenAI's client, of the page about its API, and of its batch."""
     with one_farm(tmp_path_factory.mktemp("data")) as farm:
         farm.start("--with-worker")
         folder = _folder(tmp_path_factory.mktemp("clone"))
-        shown = _followed(farm, folder), _streamed(farm, folder), _run(farm, folder, FRONT_DOOR)
+        page = _run(farm, folder, FRONT_DOOR)
+        shown = _followed(farm, folder), _python(farm, folder, OPENAI), page, _python(farm, folder, BATCH)
         assert farm.signal(signal.SIGTERM) == 0
         assert farm.left_running() == []
         assert not (farm.data / "farm.json").exists()
@@ -38,24 +46,36 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, str]:
 
 
 @pytest.fixture(scope="module")
-def printed(shown: tuple[str, str, str]) -> str:
+def printed(shown: tuple[str, str, str, str]) -> str:
     """What the tour shows."""
     return shown[0]
 
 
 class TestOpenAIsApi:
-    def test_streams_an_answer_in_the_lines_of_readme(self, shown: tuple[str, str, str]) -> None:
+    def test_streams_an_answer_in_the_lines_of_readme(self, shown: tuple[str, str, str, str]) -> None:
         assert shown[1].startswith(NOTICE)
         assert "lighthouses" in shown[1]
 
-    def test_answers_as_its_page_says(self, shown: tuple[str, str, str]) -> None:
+    def test_answers_as_its_page_says(self, shown: tuple[str, str, str, str]) -> None:
         streamed, _, rest = shown[2].strip().partition("data: [DONE]")
-        models, (answer, _, picture) = streamed.partition("\n")[0], rest.strip().rpartition("\n")
+        chat, picture, response = rest.partition(" characters of a picture\n")
+        models, answer = streamed.partition("\n")[0], chat.strip().rpartition("\n")[0]
         assert [model["id"] for model in json.loads(models)["data"]] == ["demonstrator"]
         text, _, tokens = answer.rpartition(" ")
         assert text.startswith(NOTICE)
         assert int(tokens) == len(text.split()) + WORDS_OF_THE_QUESTION
-        assert picture.endswith("characters of a picture")
+        assert picture
+        resumed, _, more = response.strip().rpartition("\n")
+        assert resumed.startswith(NOTICE)
+        assert more == "completed 3 items before it"
+
+    def test_carries_out_a_batch_as_its_page_says(self, shown: tuple[str, str, str, str]) -> None:
+        lines = shown[3].strip().splitlines()
+        assert [line.split()[0] for line in lines if line.startswith("question-")] == [
+            "question-0",
+            "question-1",
+        ]
+        assert shown[3].count(NOTICE) == 2
 
 
 class TestReadme:
@@ -95,10 +115,11 @@ def _followed(farm: Farm, folder: Path) -> str:
     return _run(farm, folder, TOUR)
 
 
-def _streamed(farm: Farm, folder: Path) -> str:
+def _python(farm: Farm, folder: Path, program: str) -> str:
+    """What this program of OpenAI's client prints, with a token and the address of this farm."""
     token = _run(farm, folder, ".venv/bin/python manage.py create_token admin | tail -n 1").strip()
     (folder / "stream.py").write_text(
-        OPENAI.replace("jft_...", token).replace("http://127.0.0.1:8000", farm.url)
+        program.replace("jft_...", token).replace("http://127.0.0.1:8000", farm.url)
     )
     return _run(farm, folder, ".venv/bin/python stream.py")
 

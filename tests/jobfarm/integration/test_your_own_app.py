@@ -6,7 +6,6 @@ import re
 import secrets
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from psycopg import sql
 
 from postgres import connections
 from postgres.backend.base import DatabaseWrapper
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "your-own-app.md").read_text()
@@ -65,8 +65,7 @@ class OwnFarm:
         self.ask, add_secret, self.note, send = asking.splitlines()
         self.before = [make_migrations, f"{MANAGE}migrate -v 0", create_worker, add_secret]
         self.after = [send, f"{MANAGE}cluster --mutations --once"]
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.database = f"own_app_{secrets.token_hex(4)}"
         self.environment = {
             **{

@@ -77,7 +77,7 @@ class TestAValue:
             ("JOBFARM_LOG", "xml", 'must be one of text, json, not "xml".'),
             ("ALLOWED_HOSTS", "https://a.example", 'must hold names of hosts, such as farm.example.org, not "https://a.example".'),
             ("CSRF_TRUSTED_ORIGINS", "a.b", 'must hold origins, such as https://farm.example.org, not "a.b".'),
-            ("WEBHOOKS_OWN_URL", "a.example", 'must begin with http:// or https:// and a host; "a.example" does not.'),
+            ("JOBFARM_URL", "a.example", 'must begin with http:// or https:// and a host; "a.example" does not.'),
             ("LLM_SERVERS", "http://a/v1,b/v1", 'must begin with http:// or https:// and a host; "b/v1" does not.'),
             ("REDIS_URL", "http://s3cret@cache", "must be written as redis://host:6379/0 (or rediss:// or unix://)."),
             ("REDIS_URL", "redis://s3cret@cache:port", "must be written as redis://host:6379/0 (or rediss:// or unix://)."),

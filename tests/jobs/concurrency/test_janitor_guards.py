@@ -226,7 +226,14 @@ class TestSlots:
         assert len(operations.claim(farm.worker("w", "work", "other"), limit=3)) == 3
         return [job.pk for job in jobs]
 
-    def test_are_freed_of_the_jobs_that_are_named_and_of_no_others(self, seated: list[int]) -> None:
+    def test_are_freed_of_the_jobs_that_are_named_and_run_no_more(self, seated: list[int]) -> None:
+        """As after a move that forgot them; a job that runs keeps its slot, whoever names it."""
+        before = list(Slot.objects.order_by("pk").values_list("pk", "job_id"))
+        assert moves.free(seated) == set()
+        assert list(Slot.objects.order_by("pk").values_list("pk", "job_id")) == before
+        Job.objects.update(
+            status="success", ended_at=Now(), lease_secret=None, lease_expires_at=None, confirmed_fence=1
+        )
         assert moves.free([seated[0]]) == {"work"}
         taken = Slot.objects.filter(job_id__isnull=False).order_by("job_id")
         assert list(taken.values_list("job_id", flat=True)) == seated[1:]
@@ -257,7 +264,7 @@ class TestOnePieceOfOutput:
 
             def let_them_go() -> int:
                 try:
-                    farm.until(lambda: _waiting() == 3, what="that all three wait")
+                    farm.until(lambda: farm.waiting_for_locks() == 3, what="that all three wait")
                 finally:
                     other.rollback()
                 return 0
@@ -291,14 +298,3 @@ class TestOnePieceOfOutput:
 
 def _lease_of(claimed: operations.Claimed) -> datetime | None:
     return Job.objects.values_list("lease_expires_at", flat=True).get(pk=claimed.id)
-
-
-def _waiting() -> int:
-    """How many sessions of this database wait for a lock."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        )
-        waiting: int = cursor.fetchone()[0]
-    return waiting

@@ -280,7 +280,7 @@ class TestTheFirstStillBeingCarriedOut:
             return operations.once(_request(ada), count=_never, submit=_never, wait_s=60)
 
         def once_it_waits() -> list[Any]:
-            farm.until(_somebody_waits)
+            farm.until(farm.waiting_for_locks)
             release.set()
             return []
 
@@ -331,11 +331,3 @@ def _request(owner: User) -> operations.Repeatable:
 
 def _never() -> Any:
     raise AssertionError("a repeat is carried out")
-
-
-def _somebody_waits() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        )
-        return bool(cursor.fetchone()[0])

@@ -1,6 +1,5 @@
 """Both channel layers, and a hub on each."""
 
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from pytest_django import Settings
 
 from live import configuration, hub
 from tests.live.integration import support
+from tests.ports import free_port
 
 
 @pytest.fixture(autouse=True)
@@ -35,8 +35,7 @@ def _test_templates(settings: Settings) -> None:
 @pytest.fixture(scope="session")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Redis of our own, that forgets everything at its end."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     with running_redis(port, tmp_path_factory.mktemp("redis")):
         yield f"redis://127.0.0.1:{port}/0"
 

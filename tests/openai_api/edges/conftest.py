@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import httpx
 import openai
 import pytest
 from django.contrib.auth.models import User
@@ -59,6 +60,15 @@ def client(server: Server, key: str) -> Iterator[openai.OpenAI]:
     """OpenAI's own client, which repeats nothing by itself."""
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key=key, max_retries=0, timeout=30) as client:
         yield client
+
+
+@pytest.fixture
+def http(client: openai.OpenAI, key: str) -> Iterator[httpx.Client]:
+    """A plain client with her token."""
+    with httpx.Client(
+        base_url=str(client.base_url), headers={"Authorization": f"Bearer {key}"}, timeout=30
+    ) as plain:
+        yield plain
 
 
 @pytest.fixture

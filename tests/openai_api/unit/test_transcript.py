@@ -96,6 +96,35 @@ class TestAnAnswer:
         assert transcript.is_over
 
 
+class TestAResponse:
+    LINES = '{"type":"response.created"}\n{"type":"bad\\ntype"}\n{"type":"response.completed"}\n'
+
+    def test_has_events_with_names_of_which_the_last_waits_for_the_jobs_success(self) -> None:
+        transcript = Transcript()
+        transcript.is_typed = True
+        seen = list(transcript.take([job("in_progress"), output(1, 0, self.LINES)]))
+        assert [event.partition(b"\n")[0] for event in seen] == [b"event: response.created", b"id: 1.2"]
+        [last] = transcript.take([job("success", written=1)])
+        assert last == b'event: response.completed\nid: 1.3\ndata: {"type":"response.completed"}\n\n'
+        assert transcript.is_over
+
+    def test_whose_job_fails_is_never_complete(self) -> None:
+        transcript = Transcript()
+        transcript.is_typed = True
+        list(transcript.take([job("in_progress"), output(1, 0, self.LINES)]))
+        assert list(transcript.take([job("failed", written=1)])) == []
+        assert (transcript.is_over, transcript.is_success) == (True, False)
+
+    def test_begins_behind_a_number_of_the_same_claim(self) -> None:
+        transcript = Transcript.behind(0)
+        messages = [job("success", written=1), output(1, 0, self.LINES)]
+        assert [name for name, _ in chunks(transcript, *messages)] == ["1.2", "1.3"]
+        later = Transcript.behind(2_000_004)
+        assert (later.cursor, later.next_number) == ("3:-1", 2_000_005)
+        assert chunks(later, job("in_progress", fence=4)) == []
+        assert later.is_broken
+
+
 class TestResuming:
     def test_begins_behind_the_chunks_that_the_caller_has(self) -> None:
         transcript = Transcript.resumed("3.2")

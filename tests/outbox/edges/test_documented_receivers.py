@@ -19,6 +19,7 @@ from outbox.models import Message
 from outbox.operations import secrets
 from tests.outbox.receivers import HERE
 from tests.outbox.support import drain, endpoint
+from tests.ports import free_port
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PAGE = (Path(__file__).parents[3] / "docs" / "outbox.md").read_text()
@@ -35,9 +36,7 @@ def sample(language: str) -> str:
 @contextmanager
 def running(language: str, secret: str, folder: Path) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     """The example as a process that listens; where, and the process."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     program, name = LANGUAGES[language]
     (folder / name).write_text(sample(language))
     command = [program, str(folder / name), secret, str(port)]

@@ -263,7 +263,7 @@ class TestAnEndpoint:
     def test_that_fails_for_long_is_paused_and_its_owner_gets_mail(
         self, settings: Settings, root: User
     ) -> None:
-        settings.HAS_MAIL_SERVER = True
+        settings.HAS_MAIL_SERVER, settings.JOBFARM_URL = True, "https://farm.example"
         with receiver(status=500) as there:
             row = endpoint(there.url(), owner=root, name="my\nhooks")
             operations.send_test(row.pk, by=root)
@@ -285,6 +285,7 @@ class TestAnEndpoint:
                 ["root@example.org"],
                 "jobfarm: the endpoint my hooks is paused",
             )
+            assert f"https://farm.example/outbox/{row.pk}/" in letter.body
             there.status = 200
             operations.resume(row.pk, by=root)
             drain()
@@ -357,7 +358,8 @@ class TestAReplay:
             Message.objects.update(status="dead", next_attempt_at=None, ended_at=Now())
             wanted = operations.Filter(endpoint=one.pk, event_type="queue.paused")
             assert operations.count_matching(wanted, by=root) == 1
-            assert operations.replay_matching(wanted, by=root) == 1
+            assert operations.replay_matching(wanted, by=root) is not None
+            clusters.run_due(kinds=[Kind.MUTATION])
             drain()
         assert [request.path for request in there.requests] == ["/hook"]
         assert Message.objects.get(endpoint=two).status == "dead"

@@ -14,6 +14,7 @@ from pytest_django import DjangoDbBlocker
 from postgres import configuration
 from postgres.errors import NoAccount
 from postgres.reachability import explain_unreachable
+from tests.ports import free_port
 from tests.postgres.integration.farms import Farm
 
 ALIAS = "elsewhere"
@@ -50,15 +51,9 @@ def explain_url(url: str) -> str | None:
     return explain(**configuration.database(url, data=Path("/nowhere"), environ={}))
 
 
-def closed_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as server:
-        port: int = server.getsockname()[1]
-        return port
-
-
 class TestExplainUnreachable:
     def test_names_a_port_that_nobody_listens_on(self) -> None:
-        port = closed_port()
+        port = free_port()
         assert explain_url(f"postgresql://ann:s3cret@127.0.0.1:{port}/farm") == (
             f'PostgreSQL at 127.0.0.1, port {port} (database "farm", user "ann") refuses connections: check '
             "that the server runs, and that host and port in DATABASE_URL are right."

@@ -21,7 +21,7 @@ from postgres.backend.watchdog import Watchdog
 from tests.farm import until
 from tests.operations import postgresqls
 from tests.operations.postgresqls import Server
-from tests.operations.proxies import free_port
+from tests.ports import free_port
 
 QUICK = {"slow_s": 0.3, "look_s": 0.3, "every_s": 0.1}
 

@@ -5,10 +5,13 @@ import signal
 import time
 from collections import Counter
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.db import connection, transaction
+from django.db.models import F, Q
+from django.utils import timezone
 from django_q.models import OrmQ, Schedule, Task
 from django_q.status import Stat
 from django_q.tasks import async_task
@@ -245,6 +248,18 @@ class TestAFrozenCluster:
         assert states() == {"success": 23}
         endings = Counter(Cluster.objects.values_list("role", "ending"))
         assert endings == {("mutations", "frozen"): 2, ("mutations", "stopped"): 2, ("actions", "stopped"): 1}
+
+
+class TestAClusterThatComesAfterAnOutage:
+    def test_works_off_what_is_long_overdue_and_is_not_called_frozen_for_it(self) -> None:
+        late = timezone.now() - timedelta(hours=1)
+        insert([replace(new(sample.put, {"row": n}), run_at=late) for n in range(20)])
+        with supervisor("--mutations") as cluster:
+            until(all_ended, what=lambda: cluster.log)
+            # For longer than it takes to be called frozen.
+            lived = Q(last_seen_at__gt=F("started_at") + timedelta(seconds=9)) | Q(ending="frozen")
+            until(Cluster.objects.filter(lived).exists, what=lambda: cluster.log)
+        assert list(Cluster.objects.values_list("ending", flat=True)) == ["stopped"]
 
 
 class TestALostDatabase:

@@ -144,7 +144,8 @@ class TestWork:
             until(lambda: Job.objects.filter(status="success").count() == 120, what="the end")
 
         assert sorted(done) == list(range(120))
-        assert Job.objects.filter(pk__in=[job.pk for job in jobs], fence=1).count() == 120
+        # What was kept ready and given back again, on a busy machine, has a higher fence and is no attempt.
+        assert Job.objects.filter(pk__in=[job.pk for job in jobs], attempt=1, failures=0).count() == 120
 
     def test_that_fails_keeps_its_traceback_and_the_worker_goes_on(
         self, server: Server, transport: Any

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from typing import Any
 
 import pytest
 
 from jobfarm_worker import Job, Worker
+from tests.ports import free_port
 from tests.worker.unit.outside import KEY, Door, FarmServer, SayNo, serving, until, working
 
 
@@ -164,8 +164,7 @@ class TestProxy:
 
 class TestFarmThatIsNotThereYet:
     async def test_is_waited_for(self, transport: Any) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            port = listener.getsockname()[1]
+        port = free_port()
         farm = FarmServer()
         job = farm.submit("greet")
         worker = Worker(f"http://127.0.0.1:{port}", KEY, transport=transport)

@@ -50,7 +50,7 @@ class Command(BaseCommand):
         parser.add_argument("event", help="its type, which GitHub and Confluence name outside the body")
         parser.add_argument("file", help="the body, byte for byte; - reads it from standard input")
         parser.add_argument("--id", dest="delivery_id", help="the delivery id (a new one)")
-        parser.add_argument("--url", dest="base_url", help="where the farm answers (WEBHOOKS_OWN_URL)")
+        parser.add_argument("--url", dest="base_url", help="where the farm answers (JOBFARM_URL)")
 
     def _add_secret(self, actions: Any) -> None:
         for action, description in (

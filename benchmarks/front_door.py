@@ -1,0 +1,213 @@
+"""Streamed chats: how much later their tokens come through the farm than from the model server itself.
+
+.venv/bin/python -m benchmarks.front_door [--quick] [--rounds 3]
+
+A hundred streams are open all the time, each with four tokens a second; one that ends is followed by the next. The
+server, the worker, the model server, the database and the one client share the machine. Then a thousand calls wait.
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Final
+
+from django.contrib.auth import get_user_model
+from django.db import connection
+
+from benchmarks import own, results
+from benchmarks.model_server import GAP_S, MODEL, TOKENS
+from benchmarks.options import Options, parse
+from benchmarks.peers import ROOT
+from benchmarks.results import Table
+from benchmarks.web import memory_mb, process_of, server
+from jobs import operations as jobs
+from postgres import connections
+
+STREAMS: Final = int(os.environ.get("BENCH_STREAMS", "100"))
+LASTS_S: Final = TOKENS * GAP_S  # one stream
+MARKS_MS: Final = {"First token": 15.0, "Later tokens": 3.0}
+CROWD: Final = 1000
+DIRECT, OURS = "the model server itself", "jobfarm"
+_BODY: Final = json.dumps(
+    {"model": MODEL, "stream": True, "messages": [{"role": "user", "content": "When?"}]}
+)
+
+
+@dataclass(slots=True)
+class Delays:
+    """Milliseconds: from a request to its first token, and of each later token from when it was sent."""
+
+    first: list[float] = field(default_factory=list)
+    later: list[float] = field(default_factory=list)
+
+
+def main(options: Options) -> list[Table]:
+    """Measure; five tables."""
+    tables = {
+        name: Table(what=f"{name} with {STREAMS} streams open (ms, median)", is_less_better=True)
+        for name in MARKS_MS
+    }
+    tails = Table(what=f"Later tokens with {STREAMS} streams open (ms, p95)", is_less_better=True)
+    cost = Table(what="Processor time of a token (ms)", is_less_better=True)
+    crowd = Table(what=f"{CROWD:,} calls that wait", is_less_better=True)
+    with own.database() as name, _farm(name) as (port, model, token, worker):
+        for number in range(options.rounds):
+            for who, at in ((DIRECT, model), (OURS, port)):
+                processes = {who: process_of(at), **({"jobfarm's worker": worker} if who == OURS else {})}
+                before = {name: _cpu_s(pid) for name, pid in processes.items()}
+                delays, tokens = asyncio.run(_measured(at, token, turns=1 if options.quick else 2))
+                tables["First token"].add(who, median(delays.first))
+                tables["Later tokens"].add(who, median(delays.later))
+                tails.add(who, quantiles(delays.later, n=20)[-1])
+                for process, pid in processes.items():
+                    spent = (_cpu_s(pid) - before[process]) * 1000 / tokens
+                    cost.add(process, spent)
+                    options.say(f"{process}: {spent:.2f} ms of processor a token")
+                options.say(
+                    f"{number} {who}: {len(delays.first)} firsts, {median(delays.first):.2f} ms first,"
+                    f" {median(delays.later):.2f} ms later"
+                )
+        for what, value in asyncio.run(_waiting(port, token)).items():
+            crowd.add(what, value)
+    for name, table in tables.items():
+        added = median(
+            ours - direct for ours, direct in zip(table.values[OURS], table.values[DIRECT], strict=True)
+        )
+        word = "reached" if added <= MARKS_MS[name] else "**missed**"
+        table.notes.append(f"The farm adds {added:.1f} ms; mark: at most {MARKS_MS[name]:g} ms: {word}.")
+    return [*tables.values(), tails, cost, crowd]
+
+
+@contextmanager
+def _farm(database: str) -> Iterator[tuple[int, int, str, int]]:
+    """A farm whose one worker has the model: the ports of the farm and of the model server, a token, and the
+    worker's process."""
+    from accounts import operations as accounts  # noqa: PLC0415 (`own` sets Django up first)
+
+    jobs.sync()
+    owner = get_user_model().objects.create_user("bench", password=None)
+    _, token = accounts.create_token(owner, name="bench", scopes=["submit"])
+    _, key = jobs.create_worker("bench", queues=["openai"])
+    environment = {"JOBFARM_TEST_DATABASE": database, "JOBFARM_SUBMIT_BURST": "1000000"}
+    with (
+        server("jobfarm.asgi:application", environment) as port,
+        server("benchmarks.model_server:application", {}) as model,
+    ):
+        command = [
+            sys.executable,
+            "-m",
+            "jobfarm_worker",
+            "--url",
+            f"http://127.0.0.1:{port}",
+            "--handler",
+            "openai",
+        ]
+        keys = {"JOBFARM_KEY": key, "JOBFARM_LLM_URL": f"http://127.0.0.1:{model}/v1"}
+        worker = subprocess.Popen(
+            [*command, "--concurrency", str(STREAMS + 10)], cwd=ROOT, env={**os.environ, **keys},
+            stdout=subprocess.DEVNULL,  # a line for each job
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            while MODEL not in jobs.offered_models(owner):
+                if worker.poll() is not None:
+                    raise RuntimeError("the worker ended")
+                time.sleep(0.1)
+            yield port, model, token, worker.pid
+        finally:
+            worker.terminate()
+            worker.wait(30)
+
+
+async def _measured(port: int, token: str, *, turns: int) -> tuple[Delays, int]:
+    """What came once all streams were open (each begins at a moment of its own), and how many tokens came in all."""
+    measured, others = Delays(), Delays()
+
+    async def one(number: int) -> None:
+        await asyncio.sleep(LASTS_S * number / STREAMS)
+        for turn in range(turns + 2):  # while the first and the last run, not all others do
+            await _stream(port, token, measured if 0 < turn <= turns else others)
+
+    await asyncio.gather(*map(one, range(STREAMS)))
+    return measured, sum(len(each) for of in (measured, others) for each in (of.first, of.later))
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def _opened(port: int, token: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n"
+    head += f"Content-Type: application/json\r\nConnection: close\r\nContent-Length: {len(_BODY)}\r\n\r\n"
+    writer.write((head + _BODY).encode())
+    return reader, writer
+
+
+async def _stream(port: int, token: str, delays: Delays) -> None:
+    began_s = time.monotonic()
+    reader, writer = await _opened(port, token)
+    count = 0
+    while line := await reader.readline():
+        if not line.startswith(b"data: {"):
+            continue
+        now_ns, chunk = time.monotonic_ns(), json.loads(line[6:])
+        if "error" in chunk:
+            raise RuntimeError(chunk)
+        content = chunk["choices"][0]["delta"].get("content")
+        if content and count == 0:
+            delays.first.append((now_ns / 1e9 - began_s) * 1000)
+        elif content:
+            delays.later.append((now_ns - int(content)) / 1e6)
+        count += 1
+    writer.close()
+    if count != TOKENS + 1:
+        raise RuntimeError(f"{count} chunks")
+
+
+async def _waiting(port: int, token: str) -> dict[str, float]:
+    """What calls cost that wait in a paused queue: threads, connections of the database, memory of the server."""
+    await asyncio.to_thread(_pause)
+    before = await asyncio.to_thread(_held, port)
+    opened = [await _opened(port, token) for _ in range(CROWD)]
+    while await asyncio.to_thread(_count) < CROWD:  # noqa: ASYNC110 (what is counted is in the database)
+        await asyncio.sleep(0.2)
+    await asyncio.sleep(2)  # what a thread took is given back
+    after = await asyncio.to_thread(_held, port)
+    for _, writer in opened:
+        writer.close()  # which cancels its job
+    while await asyncio.to_thread(_count):  # noqa: ASYNC110 (as above)
+        await asyncio.sleep(0.2)
+    return {f"{what} more": after[what] - before[what] for what in after}
+
+
+def _pause() -> None:
+    with connections.released():
+        jobs.pause(jobs.queue_of_model(MODEL), by=None)
+
+
+def _count() -> int:
+    with connections.released(), connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM jobs_job WHERE status = 'pending'")
+        return int(cursor.fetchone()[0])
+
+
+def _held(port: int) -> dict[str, float]:
+    with connections.released(), connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
+        sessions = float(cursor.fetchone()[0])
+    threads = float(len(list(Path(f"/proc/{process_of(port)}/task").iterdir())))
+    return {"threads": threads, "connections": sessions, "MB": memory_mb(port)}
+
+
+if __name__ == "__main__":
+    results.show(main(parse(__doc__)))

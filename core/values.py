@@ -1,0 +1,88 @@
+"""Values as they come from outside, each refused at the door if PostgreSQL could not hold it."""
+
+import json
+import math
+from datetime import UTC, datetime
+from typing import Annotated, Any, NoReturn
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
+
+from core.refusal import Refusal
+
+BIGINT = 2**63 - 1
+INTEGER = 2**31 - 1
+
+
+class Body(BaseModel):
+    """A body of a request: unknown fields are refused, so that a misspelt one is noticed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class NotJsonError(Refusal, ValueError):
+    """The body is not JSON."""
+
+    code = "not_json"
+    http_status = 400
+
+
+def loads(text: str | bytes) -> Any:
+    """The JSON value that `text` says.
+
+    Raises NotJsonError, also for what Python takes and JSON does not have.
+
+    That is NaN and the infinities, numbers beyond a double such as 1e400, nesting that exhausts the parser.
+    """
+    try:
+        return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        why = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise NotJsonError(f"The body is not JSON: {why}.") from None
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError("it holds a number beyond the range of a double")
+    return number
+
+
+def _storable(text: str) -> str:
+    if "\x00" in text:
+        raise ValueError("it holds a NUL character")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it holds half of a surrogate pair") from None
+    return text
+
+
+def _only_text(value: object) -> object:
+    """Only text is a moment: pydantic would also read a bare number as seconds since 1970."""
+    if not isinstance(value, str):
+        raise ValueError('a moment is a text such as "2030-01-31T12:00:00Z"')  # noqa: TRY004 (pydantic takes ValueError)
+    return value
+
+
+def _in_range(value: datetime) -> datetime:
+    if value.tzinfo is None:
+        raise ValueError("a moment needs its offset, such as Z or +01:00")
+    try:
+        moment = value.astimezone(UTC)
+    except OverflowError:
+        moment = None
+    if moment is None or not 1970 <= moment.year < 3000:
+        raise ValueError("the year must lie between 1970 and 2999")
+    return moment
+
+
+Text = Annotated[str, Strict(), AfterValidator(_storable)]
+Name = Annotated[Text, Field(min_length=1, max_length=100)]
+Moment = Annotated[datetime, BeforeValidator(_only_text), AfterValidator(_in_range)]
+Whole = Annotated[int, Strict()]
+# A number in JSON may lack its decimal point, so an int is taken; a bool or a text is not.
+Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]

@@ -1,0 +1,277 @@
+"""The events of a streamed response: made of the chunks of a chat, or those of a server that has `/responses`.
+
+Events carry `sequence_number`. Those of a job's first claim count from 0, those of its n-th from n - 1 million: who
+resumes behind a number gets events of that claim or none (docs/adr/0088).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jobfarm_worker.handlers.chunks import line, storable_json
+
+EVENTS_OF_A_CLAIM: Final = 1_000_000  # more than the 50 MB of output hold that an attempt may write
+# What a response repeats of its request, and what it says where that is silent.
+_REPEATED: Final[Mapping[str, Any]] = {
+    "background": False, "instructions": None, "max_output_tokens": None, "metadata": {}, "parallel_tool_calls": True,
+    "previous_response_id": None, "reasoning": None, "store": True, "temperature": None,
+    "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [], "top_p": None,
+    "truncation": "disabled", "user": None,
+}  # fmt: skip
+_FARMS: Final = ("background", "metadata", "previous_response_id", "store")
+# Of each sort of text: the item that it is part of, the event's name, and the field that holds it.
+_TEXTS: Final = {
+    "output_text": ("message", "response.output_text", "text"),
+    "refusal": ("message", "response.refusal", "refusal"),
+    "reasoning_text": ("reasoning", "response.reasoning_text", "text"),
+}
+_OF_ITEMS: Final[Mapping[str, dict[str, Any]]] = {
+    "message": {"role": "assistant"},
+    "reasoning": {"summary": []},
+}
+_PREFIXES: Final = {"message": "msg", "reasoning": "rs", "function_call": "fc"}
+_INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
+_ENDS: Final = frozenset({"response.completed", "response.incomplete"})
+
+Event = dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Item:
+    index: int
+    value: dict[str, Any]
+    is_open: bool = True
+
+
+class _Numbered:
+    """Numbers the events of one attempt."""
+
+    def __init__(self, body: Mapping[str, Any], *, job_id: int, fence: int, now: int) -> None:
+        self._next = max(fence - 1, 0) * EVENTS_OF_A_CLAIM
+        self._job_id = job_id
+        self.response: dict[str, Any] = {
+            "id": f"resp_{job_id}", "object": "response", "created_at": now, "status": "in_progress",
+            "model": body.get("model"), "output": [], "error": None, "incomplete_details": None, "usage": None,
+            **{name: value if body.get(name) is None else body[name] for name, value in _REPEATED.items()},
+        }  # fmt: skip
+        self.has_token = False
+
+    def _event(self, kind: str, **fields: Any) -> Event:
+        self._next += 1
+        return {"type": kind, "sequence_number": self._next - 1, **fields}
+
+    def _whole(self, kind: str) -> Event:
+        return self._event(kind, response=copy.deepcopy(self.response))
+
+    @property
+    def model(self) -> str:
+        """The model that answers."""
+        return str(self.response["model"])
+
+    def answer(self) -> dict[str, Any]:
+        """The response as a whole."""
+        answer: dict[str, Any] = storable_json(self.response)
+        return answer
+
+
+class MappedResponse(_Numbered):
+    """A response from the chunks of a chat. Its first choice is the response; others are left out."""
+
+    def __init__(self, body: Mapping[str, Any], *, job_id: int, fence: int, now: int) -> None:
+        super().__init__(body, job_id=job_id, fence=fence, now=now)
+        self._items: list[_Item] = []
+        self._calls: dict[int, _Item] = {}
+        self._finish_reason = ""
+        self._has_begun = False
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the server said why the chat ended."""
+        return bool(self._finish_reason)
+
+    def lines(self, chunk: Mapping[str, Any]) -> list[str]:
+        """The events that this chunk makes, as lines of output."""
+        return [line(event) for event in self._events(chunk)]
+
+    def closing(self) -> list[str]:
+        """The events at the end of the stream, as lines."""
+        return [line(event) for event in self._last_events()]
+
+    def take_whole(self, completion: Mapping[str, Any]) -> None:
+        """Take an answer in that came in one piece."""
+        choices = [
+            _as_delta(choice) for choice in completion.get("choices") or () if isinstance(choice, dict)
+        ]
+        for _ in self._events({**completion, "choices": choices}):
+            pass
+        for _ in self._last_events():
+            pass
+
+    def _events(self, chunk: Mapping[str, Any]) -> Iterator[Event]:
+        if not self._has_begun:
+            self._has_begun = True
+            self.response["model"] = chunk.get("model") or self.response["model"]
+            yield self._whole("response.created")
+            yield self._whole("response.in_progress")
+        if isinstance(chunk.get("usage"), dict):
+            self.response["usage"] = _usage(chunk["usage"])
+        for choice in chunk.get("choices") or ():
+            if isinstance(choice, dict) and not choice.get("index"):
+                yield from self._delta(_object(choice.get("delta")))
+                self._finish_reason = choice.get("finish_reason") or self._finish_reason
+                self.has_token = self.has_token or self.is_finished
+
+    def _delta(self, delta: Mapping[str, Any]) -> Iterator[Event]:
+        # Servers of models that reason call it by either name.
+        yield from self._text("reasoning_text", delta.get("reasoning_content") or delta.get("reasoning"))
+        yield from self._text("output_text", delta.get("content"))
+        yield from self._text("refusal", delta.get("refusal"))
+        for call in delta.get("tool_calls") or ():
+            if isinstance(call, dict):
+                yield from self._call(call)
+
+    def _text(self, kind: str, text: Any) -> Iterator[Event]:
+        if not text or not isinstance(text, str):
+            return
+        self.has_token = True
+        of, name, field = _TEXTS[kind]
+        item = self._items[-1] if self._items else None
+        if item is None or not item.is_open or item.value["type"] != of:
+            item = yield from self._opened(of, content=[], **_OF_ITEMS[of])
+        parts = item.value["content"]
+        if not parts or parts[-1]["type"] != kind:
+            if parts:
+                yield from self._closed_part(item)
+            parts.append({"type": kind, field: "", **({"annotations": []} if kind == "output_text" else {})})
+            yield self._of(
+                item, "response.content_part.added", content_index=len(parts) - 1, part={**parts[-1]}
+            )
+        parts[-1][field] += text
+        yield self._of(item, f"{name}.delta", content_index=len(parts) - 1, delta=text, **_logprobs(kind))
+
+    def _call(self, call: Mapping[str, Any]) -> Iterator[Event]:
+        self.has_token = True
+        function = _object(call.get("function"))
+        number = call["index"] if isinstance(call.get("index"), int) else 0
+        item = self._calls.get(number)
+        if item is None:
+            call_id = call.get("id") or f"call_{self._job_id}_{number}"
+            item = yield from self._opened(
+                "function_call", call_id=call_id, name=function.get("name") or "", arguments=""
+            )
+            self._calls[number] = item
+        if arguments := function.get("arguments"):
+            item.value["arguments"] += arguments
+            yield self._of(item, "response.function_call_arguments.delta", delta=arguments)
+
+    def _opened(self, kind: str, **fields: Any) -> Any:
+        """A new item, behind the end of the text before it; calls of functions stay open side by side."""
+        if self._items and self._items[-1].value["type"] != "function_call":
+            yield from self._closed(self._items[-1], "completed")
+        index = len(self._items)
+        item_id = f"{_PREFIXES[kind]}_{self._job_id}_{index}"
+        item = _Item(index, {"id": item_id, "type": kind, "status": "in_progress", **fields})
+        self._items.append(item)
+        yield self._event("response.output_item.added", output_index=index, item=copy.deepcopy(item.value))
+        return item
+
+    def _of(self, item: _Item, kind: str, **fields: Any) -> Event:
+        return self._event(kind, item_id=item.value["id"], output_index=item.index, **fields)
+
+    def _closed_part(self, item: _Item) -> Iterator[Event]:
+        parts = item.value["content"]
+        part, at = parts[-1], len(parts) - 1
+        _, name, field = _TEXTS[part["type"]]
+        done = {field: part[field], **_logprobs(part["type"])}
+        yield self._of(item, f"{name}.done", content_index=at, **done)
+        yield self._of(item, "response.content_part.done", content_index=at, part={**part})
+
+    def _closed(self, item: _Item, status: str) -> Iterator[Event]:
+        if not item.is_open:
+            return
+        item.is_open = False
+        value = item.value
+        if value["type"] == "function_call":
+            done = {"arguments": value["arguments"], "name": value["name"]}
+            yield self._of(item, "response.function_call_arguments.done", **done)
+        elif value["content"]:
+            yield from self._closed_part(item)
+        value["status"] = status
+        yield self._event("response.output_item.done", output_index=item.index, item=copy.deepcopy(value))
+
+    def _last_events(self) -> Iterator[Event]:
+        reason = _INCOMPLETE.get(self._finish_reason)
+        status = "incomplete" if reason else "completed"
+        for item in self._items:
+            yield from self._closed(item, status)
+        self.response |= {
+            "status": status, "output": [item.value for item in self._items],
+            "incomplete_details": {"reason": reason} if reason else None,
+        }  # fmt: skip
+        yield self._whole(f"response.{status}")
+
+
+class PassedResponse(_Numbered):
+    """A response of a server that has `/responses`: its events with our numbers and our response's id."""
+
+    def __init__(self, body: Mapping[str, Any], *, job_id: int, fence: int, now: int) -> None:
+        super().__init__(body, job_id=job_id, fence=fence, now=now)
+        self._farms = {name: self.response[name] for name in ("id", *_FARMS)}
+        self.is_finished = False
+        self.failure = ""
+
+    def lines(self, event: Mapping[str, Any]) -> list[str]:
+        """This event as a line of output. One that says that the response failed makes none: see `failure`."""
+        kind = str(event.get("type"))
+        if kind in ("error", "response.failed"):
+            self.failure = _message_of(event)
+            return []
+        fields = {name: value for name, value in event.items() if name not in ("type", "sequence_number")}
+        if isinstance(event.get("response"), dict):
+            self.take_whole(event["response"])
+            fields["response"] = self.response
+        self.is_finished = self.is_finished or kind in _ENDS
+        self.has_token = self.has_token or self.is_finished or kind.endswith(".delta")
+        return [line(self._event(kind, **fields))]
+
+    def closing(self) -> list[str]:
+        """Nothing: its last event was the end."""
+        return []
+
+    def take_whole(self, response: Mapping[str, Any]) -> None:
+        """Take a whole response in; what the farm itself knows of it stays."""
+        self.response = {**response, **self._farms}
+
+
+def _message_of(event: Mapping[str, Any]) -> str:
+    response = event.get("response")
+    error = response.get("error") if isinstance(response, dict) else event
+    return str(error.get("message") if isinstance(error, dict) else error)
+
+
+def _logprobs(kind: str) -> dict[str, Any]:
+    return {"logprobs": []} if kind == "output_text" else {}
+
+
+def _as_delta(choice: Mapping[str, Any]) -> dict[str, Any]:
+    message = _object(choice.get("message"))
+    calls = [{**call, "index": number} for number, call in enumerate(message.get("tool_calls") or ())]
+    return {**choice, "delta": {**message, "tool_calls": calls}}
+
+
+def _usage(counted: Mapping[str, Any]) -> dict[str, Any]:
+    of_input, of_output = (counted.get(f"{part}_tokens_details") or {} for part in ("prompt", "completion"))
+    return {
+        "input_tokens": counted.get("prompt_tokens") or 0,
+        "input_tokens_details": {"cached_tokens": of_input.get("cached_tokens") or 0},
+        "output_tokens": counted.get("completion_tokens") or 0,
+        "output_tokens_details": {"reasoning_tokens": of_output.get("reasoning_tokens") or 0},
+        "total_tokens": counted.get("total_tokens") or 0,
+    }
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

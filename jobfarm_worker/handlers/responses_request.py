@@ -1,0 +1,220 @@
+"""A request of the Responses API as one of `chat/completions`, for servers that have that alone (docs/adr/0088).
+
+What has no counterpart there is refused by its name: a field that is left out in silence changes the answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from jobfarm_worker.errors import Failed
+from jobfarm_worker.handlers import answers
+
+_SAME: Final = frozenset(
+    {"model", "temperature", "top_p", "user", "service_tier", "safety_identifier", "prompt_cache_key"}
+)
+_FARMS: Final = frozenset(
+    {"background", "metadata", "previous_response_id", "store"}
+)  # it keeps to these itself
+_MAPPED: Final = frozenset(
+    {"input", "instructions", "max_output_tokens", "parallel_tool_calls", "reasoning", "stream", "text"}
+    | {"tool_choice", "tools", "truncation"}
+)
+_KNOWN: Final = _SAME | _FARMS | _MAPPED
+_ROLES: Final = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
+
+
+def unsupported(param: str, why: str) -> Failed:
+    """The refusal of a field, in OpenAI's form; for good."""
+    message = f"{param}: {why}"
+    error = {"message": message, "type": "invalid_request_error", "param": param, "code": "unsupported_value"}
+    return answers.refused(400, {"error": error}, message=message, retryable=False)
+
+
+def items_of(value: Any) -> list[Any]:
+    """The input of a request as a list of items: a text is the message of a user."""
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return [{"type": "message", "role": "user", "content": value}]
+    if not isinstance(value, list):
+        raise unsupported("input", "a text, or a list of items")
+    return value
+
+
+def with_context(payload: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+    """The request behind the conversation before it, which the farm put together."""
+    context = payload.get("context")
+    return {**body, "input": [*context, *items_of(body.get("input"))]} if context else {**body}
+
+
+def chat_request(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The body for `chat/completions`. Raises Failed, for good, with the name of a field that it cannot say."""
+    fields = {name: value for name, value in body.items() if value not in (None, [], {})}
+    for name in fields:
+        if name not in _KNOWN:
+            raise unsupported(name, "the model server has chat/completions alone, which has no such field")
+    if fields.get("truncation", "disabled") != "disabled":
+        raise unsupported("truncation", "only disabled")
+    return {
+        **{name: value for name, value in fields.items() if name in _SAME},
+        **({"max_tokens": fields["max_output_tokens"]} if "max_output_tokens" in fields else {}),
+        **({"stream": True} if fields.get("stream") else {}),
+        **_reasoning(fields.get("reasoning") or {}),
+        **_text(fields.get("text") or {}),
+        **_tools(fields),
+        "messages": _messages(fields),
+    }
+
+
+def _reasoning(reasoning: Any) -> dict[str, Any]:
+    _check_fields(reasoning, "reasoning", {"effort"})
+    return {"reasoning_effort": reasoning["effort"]} if reasoning.get("effort") else {}
+
+
+def _text(text: Any) -> dict[str, Any]:
+    _check_fields(text, "text", {"format", "verbosity"})
+    verbosity = {"verbosity": text["verbosity"]} if text.get("verbosity") else {}
+    shape = text.get("format") or {"type": "text"}
+    kind = shape.get("type") if isinstance(shape, dict) else None
+    if kind == "text":
+        return verbosity
+    if kind == "json_object":
+        return {**verbosity, "response_format": {"type": "json_object"}}
+    if kind != "json_schema":
+        raise unsupported("text.format.type", "text, json_object or json_schema")
+    schema = {name: value for name, value in shape.items() if name != "type" and value is not None}
+    return {**verbosity, "response_format": {"type": "json_schema", "json_schema": schema}}
+
+
+def _tools(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Tools and their choice; a server without tools may refuse a choice among none."""
+    tools = fields.get("tools")
+    if tools is None:
+        if fields.get("tool_choice") == "required":
+            raise unsupported("tool_choice", "there are no tools to choose from")
+        return {}
+    if not isinstance(tools, list):
+        raise unsupported("tools", "a list")
+    parallel = {name: fields[name] for name in ("parallel_tool_calls",) if name in fields}
+    functions = [_function(tool, f"tools[{number}]") for number, tool in enumerate(tools)]
+    return {"tools": functions, **parallel, **_tool_choice(fields.get("tool_choice"))}
+
+
+def _function(tool: Any, at: str) -> dict[str, Any]:
+    if not isinstance(tool, dict) or tool.get("type") != "function":
+        raise unsupported(f"{at}.type", "only functions: the model server runs no tools of its own")
+    _check_fields(tool, at, {"type", "name", "description", "parameters", "strict"})
+    function = {name: value for name, value in tool.items() if name != "type" and value is not None}
+    return {"type": "function", "function": function}
+
+
+def _tool_choice(choice: Any) -> dict[str, Any]:
+    if choice is None:
+        return {}
+    if choice in ("auto", "none", "required"):
+        return {"tool_choice": choice}
+    if isinstance(choice, dict) and choice.get("type") == "function":
+        return {"tool_choice": {"type": "function", "function": {"name": choice.get("name")}}}
+    raise unsupported("tool_choice", "auto, none, required or a function")
+
+
+def _messages(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+    instructions = fields.get("instructions")
+    if instructions is not None:
+        if not isinstance(instructions, str):
+            raise unsupported("instructions", "a text")
+        messages.append({"role": "system", "content": instructions})
+    for number, item in enumerate(items_of(fields.get("input"))):
+        at = f"input[{number}]"
+        kind = item.get("type", "message") if isinstance(item, dict) else None
+        add = _ITEMS.get(str(kind))
+        if add is None:
+            raise unsupported(f"{at}.type", f"chat/completions has no place for {kind!r}")
+        add(messages, item, at)
+    return messages
+
+
+def _add_message(messages: list[dict[str, Any]], item: Mapping[str, Any], at: str) -> None:
+    role = _ROLES.get(str(item.get("role")))
+    if role is None:
+        raise unsupported(f"{at}.role", "user, assistant, system or developer")
+    content = item.get("content")
+    if isinstance(content, list):
+        parts = [_part(part, f"{at}.content[{number}]") for number, part in enumerate(content)]
+        content = parts[0]["text"] if [part["type"] for part in parts] == ["text"] else parts
+    elif not isinstance(content, str):
+        raise unsupported(f"{at}.content", "a text, or a list of parts")
+    messages.append({"role": role, "content": content})
+
+
+def _add_call(messages: list[dict[str, Any]], item: Mapping[str, Any], at: str) -> None:
+    """Calls of one turn are one message, together with what was written before them."""
+    for name in ("call_id", "name", "arguments"):
+        if not isinstance(item.get(name), str):
+            raise unsupported(f"{at}.{name}", "a text")
+    function = {"name": item["name"], "arguments": item["arguments"]}
+    call = {"id": item["call_id"], "type": "function", "function": function}
+    if not messages or messages[-1]["role"] != "assistant":
+        messages.append({"role": "assistant", "content": None})
+    messages[-1].setdefault("tool_calls", []).append(call)
+
+
+def _add_output(messages: list[dict[str, Any]], item: Mapping[str, Any], at: str) -> None:
+    output = item.get("output")
+    if isinstance(output, list):
+        parts = [_part(part, f"{at}.output[{number}]") for number, part in enumerate(output)]
+        if any(part["type"] != "text" for part in parts):
+            raise unsupported(f"{at}.output", "only texts: chat/completions takes no picture from a function")
+        output = "".join(part["text"] for part in parts)
+    if not isinstance(output, str):
+        raise unsupported(f"{at}.output", "a text, or a list of texts")
+    messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": output})
+
+
+def _leave_out(_messages: list[dict[str, Any]], _item: Mapping[str, Any], _at: str) -> None:
+    """Earlier reasoning: chats do not have it, and the templates of models that reason leave it out themselves."""
+
+
+_ITEMS: Final[Mapping[str, Callable[[list[dict[str, Any]], Mapping[str, Any], str], None]]] = {
+    "message": _add_message,
+    "function_call": _add_call,
+    "function_call_output": _add_output,
+    "reasoning": _leave_out,
+}
+
+
+def _part(part: Any, at: str) -> dict[str, Any]:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if kind in ("input_text", "output_text", "text"):
+        return {"type": "text", "text": _of_type(str, part, "text", at)}
+    if kind == "refusal":
+        return {"type": "refusal", "refusal": _of_type(str, part, "refusal", at)}
+    if kind == "input_image":
+        detail = {"detail": part["detail"]} if part.get("detail") else {}
+        return {"type": "image_url", "image_url": {"url": _of_type(str, part, "image_url", at), **detail}}
+    if kind == "input_audio":
+        return {"type": "input_audio", "input_audio": _of_type(dict, part, "input_audio", at)}
+    if kind == "input_file":
+        file = {"file_data": _of_type(str, part, "file_data", at), "filename": part.get("filename") or "file"}
+        return {"type": "file", "file": file}
+    raise unsupported(f"{at}.type", f"chat/completions has no place for {kind!r}")
+
+
+def _of_type(wanted: type, part: Mapping[str, Any], name: str, at: str) -> Any:
+    """A part's own value; where it names a file kept elsewhere instead, there is none."""
+    value = part.get(name)
+    if not isinstance(value, wanted):
+        raise unsupported(f"{at}.{name}", f"is needed; got {json.dumps(sorted(part))[:200]}")
+    return value
+
+
+def _check_fields(value: Any, at: str, known: set[str]) -> None:
+    if not isinstance(value, dict):
+        raise unsupported(at, "an object")
+    for name, each in value.items():
+        if name not in known and each is not None:
+            raise unsupported(f"{at}.{name}", "chat/completions has no such field")

@@ -1,0 +1,20 @@
+"""Output whose lines are for programs, as a text for people."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+LineReader = Callable[[str], str]
+"""What a line of output, without its end, adds to the text; it raises nothing, whatever the line."""
+
+
+def texts(pieces: Iterable[tuple[int, str]], *, read: LineReader, before: tuple[int, str]) -> Iterator[str]:
+    """What each of these pieces of output (the number of its claim, and what it holds) adds to the text.
+
+    A line counts in the piece that ends it. `before` is the piece before the first: its last line may end in that. One
+    that begins still earlier is left out, so what is read of a line is at most twice a piece.
+    """
+    claim, partial = before[0], before[1].rpartition("\n")[2]
+    for fence, text in pieces:
+        partial = partial if fence == claim else ""
+        *lines, partial = (partial + text).split("\n")
+        claim = fence
+        yield "".join(map(read, lines))

@@ -1,0 +1,170 @@
+"""`/v1/files` and `/v1/batches`."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import UploadedFile
+from django.http import HttpRequest, QueryDict
+from django.http.response import HttpResponseBase
+from ninja import Router
+
+from accounts.http import TokenAuth
+from jobs import http as jobs_http
+from jobs.protocol import values
+from openai_api.domain.batches import BatchStatus
+from openai_api.errors import InvalidCall
+from openai_api.models import Batch, File
+from openai_api.operations import batches, files
+
+router = Router(auth=TokenAuth("submit"))
+MOST_FILES = 10_000  # in one answer, as at OpenAI
+MOST_BATCHES, USUAL_BATCHES = 100, 20
+
+
+def _user(request: HttpRequest) -> User:
+    user: User = request.auth  # type: ignore[attr-defined]  # set by ninja
+    return user
+
+
+@router.post("/files")
+def upload(request: HttpRequest) -> dict[str, Any]:
+    """Keep a file: a form with `file` and `purpose`, and `expires_after[seconds]` if wanted."""
+    content = request.FILES.get("file")
+    if not isinstance(content, UploadedFile):
+        raise InvalidCall(param="file", why="a form (multipart/form-data) with the file is needed")
+    made = files.create(
+        content, name=content.name or "", purpose=str(request.POST.get("purpose", "")), user=_user(request),
+        expires_s=_expiry(request.POST),
+    )  # fmt: skip
+    return _file(made)
+
+
+@router.get("/files")
+def list_files(request: HttpRequest) -> dict[str, Any]:
+    """The caller's files, newest first unless `order` is `asc`."""
+    order = request.GET.get("order", "desc")
+    if order not in {"asc", "desc"}:
+        raise InvalidCall(param="order", why="asc or desc")
+    rows, has_more = files.listed(
+        _user(request), purpose=request.GET.get("purpose"), after=request.GET.get("after"),
+        limit=_limit(request.GET, usual=MOST_FILES, most=MOST_FILES), is_ascending=order == "asc",
+    )  # fmt: skip
+    return _list([_file(each) for each in rows], has_more=has_more)
+
+
+@router.get("/files/{file_id}")
+def show_file(request: HttpRequest, file_id: str) -> dict[str, Any]:
+    """One of them."""
+    return _file(files.find(file_id, user=_user(request)))
+
+
+@router.get("/files/{file_id}/content")
+def read_file(request: HttpRequest, file_id: str) -> HttpResponseBase:
+    """Its bytes; from a bucket by a redirect to a signed address."""
+    return jobs_http.sent(request, files.find(file_id, user=_user(request)))
+
+
+@router.delete("/files/{file_id}")
+def delete_file(request: HttpRequest, file_id: str) -> dict[str, Any]:
+    """Delete it."""
+    files.delete(file_id, user=_user(request))
+    return {"id": file_id, "object": "file", "deleted": True}
+
+
+@router.post("/batches")
+def create_batch(request: HttpRequest) -> dict[str, Any]:
+    """Make a batch of the lines of a file. It counts as one submit."""
+    body = values.loads(request.body)
+    if not isinstance(body, dict):
+        raise InvalidCall(param="body", why="it is a JSON object")
+    texts = {name: _text(body, name) for name in ("input_file_id", "endpoint", "completion_window")}
+    jobs_http.count_submitted(request, _user(request))
+    made = batches.create(
+        input_file_id=texts["input_file_id"], endpoint=texts["endpoint"], window=texts["completion_window"],
+        metadata=body.get("metadata"), user=_user(request),
+    )  # fmt: skip
+    return _batch(made)
+
+
+@router.get("/batches")
+def list_batches(request: HttpRequest) -> dict[str, Any]:
+    """The caller's batches, newest first."""
+    limit = _limit(request.GET, usual=USUAL_BATCHES, most=MOST_BATCHES)
+    rows, has_more = batches.listed(_user(request), after=request.GET.get("after"), limit=limit)
+    return _list([_batch(each) for each in rows], has_more=has_more)
+
+
+@router.get("/batches/{batch_id}")
+def show_batch(request: HttpRequest, batch_id: str) -> dict[str, Any]:
+    """One of them."""
+    return _batch(batches.find(batch_id, user=_user(request)))
+
+
+@router.post("/batches/{batch_id}/cancel")
+def cancel_batch(request: HttpRequest, batch_id: str) -> dict[str, Any]:
+    """Cancel what of it has not begun."""
+    return _batch(batches.cancel(batches.find(batch_id, user=_user(request)).pk))
+
+
+def _text(body: dict[str, Any], name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str):
+        raise InvalidCall(param=name, why="a text is needed")
+    return value
+
+
+def _limit(query: QueryDict, *, usual: int, most: int) -> int:
+    text = query.get("limit") or str(usual)
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= most):
+        raise InvalidCall(param="limit", why=f"a whole number from 1 to {most}")
+    return int(text)
+
+
+def _expiry(form: QueryDict) -> float | None:
+    text = form.get("expires_after[seconds]")
+    if text is None:
+        return None
+    if form.get("expires_after[anchor]", "created_at") != "created_at":
+        raise InvalidCall(param="expires_after", why="created_at is the only anchor")
+    return float(text[:12]) if text.isascii() and text.isdigit() else -1.0
+
+
+def _list(data: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:
+    ends = {"first_id": data[0]["id"] if data else None, "last_id": data[-1]["id"] if data else None}
+    return {"object": "list", "data": data, "has_more": has_more, **ends}
+
+
+def _file(file: File) -> dict[str, Any]:
+    return {
+        "id": file.public_id, "object": "file", "bytes": file.size, "created_at": _unix(file.created_at),
+        "expires_at": _unix(file.expires_at), "filename": file.name, "purpose": file.purpose,
+        "status": "processed", "status_details": None,
+    }  # fmt: skip
+
+
+def _batch(batch: Batch) -> dict[str, Any]:
+    ended = {status: batch.ended_at if batch.status == status else None for status in _ENDS}
+    moments = {f"{status}_at": _unix(at) for status, at in ended.items()}
+    errors = {"object": "list", "data": batch.errors} if batch.errors else None
+    return {
+        "id": batch.public_id, "object": "batch", "endpoint": f"/v1/{batch.endpoint}", "errors": errors,
+        "input_file_id": _id(batch.input_file), "completion_window": batch.completion_window,
+        "status": batch.status, "output_file_id": _id(batch.output_file), "error_file_id": _id(batch.error_file),
+        "created_at": _unix(batch.created_at), "in_progress_at": _unix(batch.in_progress_at),
+        "expires_at": _unix(batch.expires_at), "finalizing_at": _unix(batch.finalizing_at), **moments,
+        "cancelling_at": _unix(batch.cancelling_at), "metadata": batch.metadata or None,
+        "request_counts": {"total": batch.total, "completed": batch.completed, "failed": batch.failed},
+    }  # fmt: skip
+
+
+_ENDS = (BatchStatus.COMPLETED, BatchStatus.FAILED, BatchStatus.EXPIRED, BatchStatus.CANCELLED)
+
+
+def _id(file: File | None) -> str | None:
+    return None if file is None else file.public_id
+
+
+def _unix(moment: datetime | None) -> int | None:
+    return None if moment is None else int(moment.timestamp())

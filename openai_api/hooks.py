@@ -1,0 +1,20 @@
+"""The page of a job shows the batch that it is a line of."""
+
+from collections.abc import Iterable
+
+from django.urls import reverse
+
+from jobs import operations as jobs
+from jobs.operations import Link
+from jobs.operations.hooks import Viewer
+from openai_api import queries
+
+
+@jobs.register_links
+def batch_of(job_id: int, viewer: Viewer) -> Iterable[Link]:
+    """The batch, for its owner and for whoever sees all jobs."""
+    batch = queries.of_job(job_id)
+    if batch is None or not (batch.owner_id == viewer.pk or jobs.sees_all(viewer)):
+        return []
+    admin_url = reverse("admin:openai_api_batch_change", args=[batch.pk])
+    return [Link(label="Line of", text=batch.public_id, url=batch.get_absolute_url(), admin_url=admin_url)]

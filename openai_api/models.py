@@ -1,0 +1,149 @@
+"""Files and batches of OpenAI's API. The bytes of a file are an upload of `jobs` under the same id; a batch's jobs are
+jobs like others, and its slices say which (docs/adr/0089)."""
+
+import uuid
+
+from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+from django.urls import reverse
+
+from openai_api.domain.batches import LIVE, BatchStatus
+
+
+class File(models.Model):
+    """A file that somebody uploaded, or that a batch wrote."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
+    )
+    name = models.CharField(max_length=255, help_text="As its uploader calls it.")
+    purpose = models.CharField(max_length=50)
+    size = models.BigIntegerField()
+    sha256 = models.CharField(max_length=64, editable=False)
+    stored_as = models.CharField(max_length=255, editable=False)
+    created_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-created_at", "id"]
+        indexes = [
+            models.Index("owner", F("created_at").desc(), "id", name="openai_files_of_owner"),
+            models.Index("expires_at", name="openai_files_by_expiry"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def public_id(self) -> str:
+        """Its id in OpenAI's form."""
+        return f"file-{self.id.hex}"
+
+
+def _file() -> "models.ForeignKey[File | None, File | None]":
+    return models.ForeignKey(File, models.SET_NULL, null=True, blank=True, related_name="+")
+
+
+class Batch(models.Model):
+    """Calls of a file, each a job. What moves it is `operations.steps`, under the lock of this row."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
+    )
+    endpoint = models.CharField(max_length=50)
+    status = models.CharField(
+        max_length=11, choices=[(s, s.replace("_", " ")) for s in BatchStatus], default=BatchStatus.VALIDATING
+    )
+    ends_as = models.CharField(
+        max_length=11, choices=[(s, s) for s in BatchStatus], default=BatchStatus.COMPLETED, editable=False,
+        help_text="Its status once its files are written.",
+    )  # fmt: skip
+    completion_window = models.CharField(max_length=10)
+    metadata = models.JSONField(default=dict, blank=True)
+    errors = models.JSONField(default=list, blank=True, help_text="Why its input file was refused.")
+    note = models.CharField(max_length=300, default="", blank=True, help_text="What it waits for.")
+    input_file, output_file, error_file = _file(), _file(), _file()
+    total = models.IntegerField(default=0, help_text="Lines of its input file.")
+    submitted = models.IntegerField(default=0, help_text="Lines that are jobs.")
+    completed = models.IntegerField(default=0)
+    failed = models.IntegerField(default=0)
+    read_to = models.BigIntegerField(
+        default=0, editable=False, help_text="Byte of the input after those lines."
+    )
+    chain = models.IntegerField(default=0, editable=False, help_text="A step of another chain does nothing.")
+    next_step_at = models.DateTimeField(editable=False, help_text="Long past it, the chain is broken.")
+    created_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField()
+    in_progress_at = models.DateTimeField(null=True, blank=True)
+    finalizing_at = models.DateTimeField(null=True, blank=True)
+    cancelling_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-created_at", "id"]
+        verbose_name_plural = "batches"
+        constraints = [
+            models.CheckConstraint(
+                name="batch_has_an_end_exactly_when_it_ended",
+                condition=Q(status__in=sorted(LIVE), ended_at__isnull=True)
+                | ~Q(status__in=sorted(LIVE)) & Q(ended_at__isnull=False),
+            )
+        ]
+        indexes = [
+            models.Index("owner", F("created_at").desc(), "id", name="openai_batches_of_owner"),
+            models.Index("next_step_at", name="openai_batches_live", condition=Q(status__in=sorted(LIVE))),
+        ]
+
+    def __str__(self) -> str:
+        return self.public_id
+
+    def get_absolute_url(self) -> str:
+        """Its page."""
+        return reverse("openai_api:batch", args=[self.pk])
+
+    @property
+    def public_id(self) -> str:
+        """Its id in OpenAI's form."""
+        return f"batch_{self.id.hex}"
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it has yet to end."""
+        return self.status in LIVE
+
+    @property
+    def outstanding(self) -> int:
+        """How many of its jobs had not ended when they were counted last."""
+        return self.submitted - self.completed - self.failed
+
+
+class Slice(models.Model):
+    """Lines of a batch that became jobs in one transaction, in their order; `read_from` is their first byte."""
+
+    batch = models.ForeignKey(Batch, models.CASCADE, related_name="slices", db_index=False)
+    read_from = models.BigIntegerField()
+    job_ids = ArrayField(models.BigIntegerField())
+    custom_ids = ArrayField(models.TextField())
+    completed = models.IntegerField(default=0)
+    failed = models.IntegerField(default=0)
+
+    class Meta:
+        ordering = ["batch", "read_from"]
+        constraints = [
+            models.UniqueConstraint(fields=["batch", "read_from"], name="a_line_of_a_batch_is_submitted_once")
+        ]
+        indexes = [GinIndex(fields=["job_ids"], name="openai_slices_by_job")]
+
+    def __str__(self) -> str:
+        return f"{len(self.job_ids)} lines"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether some of its jobs had not ended when they were counted last."""
+        return self.completed + self.failed < len(self.job_ids)

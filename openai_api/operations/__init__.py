@@ -1,0 +1,205 @@
+"""What can be done with calls: make one, look how it ended, give it up."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.files import File
+from django.core.files.storage import default_storage
+
+from core.refusal import Refusal
+from jobs import operations as jobs
+from jobs.protocol import jobs as protocol
+from openai_api import domain
+from openai_api.errors import InvalidCall, NotDeletable, UnknownCall, UnknownModel, UnknownPrevious
+from openai_api.kinds import CALL
+
+if TYPE_CHECKING:
+    from jobs.models import Job
+
+_LISTED = 50  # models in the sentence of a refusal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a call ended: the HTTP status and the body of its answer; `file` is the name of the file that holds the body
+    instead, and `fence` whose file it is. One that is no JSON is a text of this `content_type`."""
+
+    status: int
+    body: Any
+    file: str | None = None
+    fence: int = 0
+    content_type: str = domain.JSON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A call that was made: its job, what it asked for, and how it ended; None while it has not."""
+
+    job_id: int
+    path: str
+    is_stream: bool
+    ended: Ended | None = None
+
+
+def models(user: User) -> Mapping[str, datetime]:
+    """The models that a live worker offers this person now, and since when."""
+    return jobs.offered_models(user)
+
+
+def submit(
+    call: domain.Call,
+    *,
+    user: User,
+    file: "File[bytes] | None" = None,
+    requires: Mapping[str, str] | None = None,
+    prefers: Mapping[str, str] | None = None,
+    token_id: int | None = None,
+    may_wait: bool = False,
+) -> "Job":
+    """Make a call: a job in its model's queue, with its input file if it has one, for a worker with these labels. A
+    worker that has the model loaded gets it first, unless something else is preferred. Raises UnknownModel where nobody
+    offers the model, UnknownPrevious and InvalidCall for a response that cannot be continued, and as
+    `jobs.operations.submit` and `upload`. Nothing is kept of a file whose call is refused."""
+    offered = jobs.offered_models(user)
+    if call.model not in offered:
+        names = ", ".join([*offered][:_LISTED]) or "none"
+        raise UnknownModel(model=call.model, offered=names, param="model")
+    if call.previous is not None:
+        call = replace(
+            call, context=_conversation(call.previous, call.body["previous_response_id"], user=user)
+        )
+    options: dict[str, Any] = {
+        "requires": requires, "prefers": prefers or jobs.preferring_loaded(call.model),
+        "token_id": token_id, "may_wait": may_wait,
+    }  # fmt: skip
+    if file is None or call.file is None:
+        return _submit(call, user=user, **options)
+    kept = jobs.upload(call.file, file, owner=user)
+    try:
+        return _submit(call, user=user, files={call.file: kept.pk}, **options)
+    except Refusal:
+        jobs.delete_upload(kept.pk, by=user)
+        raise
+
+
+def find(job_id: int, *, path: str, user: User) -> Made:
+    """A call of this person at this path of the API. Raises UnknownCall."""
+    job = _own(job_id, path=path, user=user)
+    is_stream = bool(_body(job).get("stream"))
+    return Made(job_id=job.id, path=path, is_stream=is_stream, ended=_ended(job))
+
+
+def content(made: Made, ended: Ended) -> Any:
+    """The answer of a call that has ended, as JSON has it or as text. Reads the file that holds it, if one does."""
+    if ended.file is None:
+        return ended.body
+    stored = jobs.result_file(made.job_id, name=ended.file, attempt=ended.fence)
+    with default_storage.open(stored.stored_as) as file:
+        text = file.read()
+    return json.loads(text) if ended.content_type == domain.JSON else text.decode()
+
+
+def give_up(job_id: int) -> None:
+    """Nobody waits for this call any more: cancel it. One that has ended stays as it is."""
+    jobs.cancel(job_id, by=None)
+
+
+def response(job_id: int, *, user: User) -> Mapping[str, Any]:
+    """A response of this person's as it is now: with its answer where it has one. Raises UnknownCall."""
+    return _response(_own(job_id, path=domain.RESPONSES, user=user))
+
+
+def cancel_response(job_id: int, *, user: User) -> Mapping[str, Any]:
+    """Cancel a response; one that has ended stays as it is. Gives it as it is then. Raises UnknownCall."""
+    _own(job_id, path=domain.RESPONSES, user=user)
+    jobs.cancel(job_id, by=user)
+    return response(job_id, user=user)
+
+
+def refuse_deletion(job_id: int, *, user: User) -> None:
+    """Raise NotDeletable for a response of this person's, UnknownCall for any other."""
+    _own(job_id, path=domain.RESPONSES, user=user)
+    days = settings.JOBFARM["RETENTION_DAYS"]
+    raise NotDeletable(response=domain.response_id(job_id), job=job_id, days=days)
+
+
+def input_items(job_id: int, *, user: User) -> list[dict[str, Any]]:
+    """What the model got for a response: the conversation before it, and its own input. Raises UnknownCall."""
+    job = _own(job_id, path=domain.RESPONSES, user=user)
+    return [
+        domain.input_item(item, job_id=job.id, number=number) for number, item in enumerate(_context(job))
+    ]
+
+
+def _submit(call: domain.Call, *, user: User, **options: Any) -> "Job":
+    queue = jobs.queue_of_model(call.model)
+    return jobs.submit(CALL.name, call.payload, owner=user, queue=queue, **options)
+
+
+def _own(job_id: int, *, path: str, user: User) -> protocol.Job:
+    job = next(iter(protocol.in_full([job_id])), None)
+    if job is None or job.kind != CALL.name or job.owner != user.get_username():
+        raise UnknownCall
+    if not isinstance(job.payload, dict) or job.payload.get("path") != path:
+        raise UnknownCall
+    return job
+
+
+def _body(job: protocol.Job) -> Mapping[str, Any]:
+    body: Mapping[str, Any] = job.payload["body"]
+    return body
+
+
+def _conversation(job_id: int, response_id: str, *, user: User) -> list[Any]:
+    """What was written until the end of this response: the context of one that follows it."""
+    try:
+        job = _own(job_id, path=domain.RESPONSES, user=user)
+    except UnknownCall:
+        param = "previous_response_id"
+        raise UnknownPrevious(response=response_id, param=param) from None
+    if job.status != "success":
+        why = f"job {job_id}, which makes {response_id}, has not ended with an answer: it is {job.status}"
+        raise InvalidCall(param="previous_response_id", why=why)
+    return [*_context(job), *domain.items(_response(job).get("output"))]
+
+
+def _context(job: protocol.Job) -> list[Any]:
+    return [*job.payload.get("context", ()), *domain.items(_body(job).get("input"))]
+
+
+def _response(job: protocol.Job) -> Mapping[str, Any]:
+    ended = _ended(job)
+    if ended is not None and ended.status == 200:
+        made = Made(job_id=job.id, path=domain.RESPONSES, is_stream=False)
+        return {
+            **content(made, ended),
+            "created_at": int(job.created_at.timestamp()),
+        }  # not when it was claimed
+    message = job.error or ""
+    return domain.response(
+        _body(job), job_id=job.id, status=job.status, created_at=job.created_at, message=message
+    )
+
+
+def _ended(job: protocol.Job) -> Ended | None:
+    if job.status in {"pending", "in_progress"}:
+        return None
+    if job.status != "success":
+        status, body = domain.failure(job_id=job.id, status=job.status, message=job.error or "")
+        return Ended(status=status, body=body)
+    result = job.result if isinstance(job.result, dict) else {}
+    kind = domain.content_type(result["content_type"]) if "content_type" in result else domain.JSON
+    if (
+        result.keys() <= {"answer_file", "content_type", "usage"}
+        and result.get("answer_file") in domain.ANSWER_FILES
+    ):
+        name = result["answer_file"]
+        return Ended(status=200, body=None, file=name, fence=job.fence, content_type=kind)
+    if result.keys() == {"answer_text", "content_type"}:
+        return Ended(status=200, body=str(result["answer_text"]), content_type=kind)
+    return Ended(status=200, body=job.result)

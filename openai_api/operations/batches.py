@@ -1,0 +1,95 @@
+"""Batches: made, looked at and cancelled. What moves them is `steps`."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth.models import User
+
+from jobs import operations as jobs
+from openai_api import queries
+from openai_api.domain import batches as domain
+from openai_api.domain.batches import BatchStatus
+from openai_api.errors import BatchEnded, TooManyBatches, UnknownBatch
+from openai_api.models import Batch
+from openai_api.operations import files, steps
+from postgres import clock, transactions
+
+_AFTERWARDS: Final = timedelta(days=1)  # how much longer than its window the input of a batch is kept
+_RETRY_AFTER_S: Final = 60
+
+
+@transactions.retried
+def create(*, input_file_id: str, endpoint: str, window: str, metadata: Any, user: User) -> Batch:
+    """Make a batch of a file's lines, each a call of this person's. They are checked after this returns.
+
+    Raises InvalidCall, UnknownFile, TooManyBatches.
+    """
+    path, noted = domain.endpoint(endpoint), domain.metadata(metadata)
+    length = domain.window(window, retention=timedelta(days=settings.JOBFARM["RETENTION_DAYS"]))
+    file = files.find(input_file_id, user=user)
+    files.refuse_unless_batch(file)
+    limit: int = settings.OPENAI["BATCHES_PER_OWNER"]
+    if queries.count_live(user) >= limit:
+        raise TooManyBatches(limit=limit, retry_after=_RETRY_AFTER_S)
+    now = clock.now()
+    files.hold(file, until=now + length + _AFTERWARDS)
+    batch = Batch.objects.create(
+        owner=user, endpoint=path, completion_window=window, metadata=noted, input_file=file,
+        created_at=now, expires_at=now + length, next_step_at=now,
+    )  # fmt: skip
+    steps.begin(batch)
+    steps.touch(batch.pk)
+    return batch
+
+
+def find(public_id: str, *, user: User) -> Batch:
+    """This person's batch with this id. Raises UnknownBatch."""
+    hexadecimal = public_id.removeprefix("batch_")
+    try:
+        batch = queries.batch(UUID(hexadecimal)) if len(hexadecimal) == len(public_id) - 6 == 32 else None
+    except ValueError:
+        batch = None
+    if batch is None or batch.owner_id != user.pk:
+        raise UnknownBatch
+    return batch
+
+
+def visible(batch_id: UUID, *, viewer: Any) -> Batch:
+    """This batch, for its owner and for whoever sees all jobs. Raises UnknownBatch."""
+    batch = queries.batch(batch_id)
+    if batch is None or not (batch.owner_id == viewer.pk or jobs.sees_all(viewer)):
+        raise UnknownBatch
+    return batch
+
+
+def may_cancel(batch: Batch, *, by: User) -> bool:
+    """Whether this person may cancel this batch: its owner, and whoever may cancel anybody's jobs."""
+    is_operator = by.is_active and by.is_staff and by.has_perm("jobs.operate_job")
+    return batch.owner_id == by.pk or is_operator
+
+
+def listed(user: User, *, after: str | None, limit: int) -> tuple[Sequence[Batch], bool]:
+    """This person's batches, newest first, `limit` at most, and whether there are more. Raises UnknownBatch for
+    `after`."""
+    last = None if after is None else find(after, user=user)
+    rows = queries.page(queries.batches_of(user), after=last, limit=limit)
+    return rows[:limit], len(rows) > limit
+
+
+@transactions.retried
+def cancel(batch_id: UUID) -> Batch:
+    """Cancel what of a batch has not begun; the caller knows that it may. What runs may end within 10 minutes, and then
+    its files have what was done. A second call changes nothing. Raises UnknownBatch, BatchEnded."""
+    batch = queries.locked(batch_id)
+    if batch is None:
+        raise UnknownBatch
+    if not batch.is_live or batch.status == BatchStatus.FINALIZING:
+        raise BatchEnded(status=batch.status)
+    if batch.status != BatchStatus.CANCELLING:
+        steps.close(batch, ends_as=BatchStatus.CANCELLED)
+        steps.restart(batch)
+        steps.touch(batch.pk)
+    return batch

@@ -1,0 +1,97 @@
+"""The files that a batch ends with: the answers, and the errors. A line of the input is in one of them, once."""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import IO, Any, Final
+
+from django.contrib.auth.models import User
+from django.core.files import File as Content
+from django.core.files.storage import default_storage
+
+from jobs import operations as jobs
+from openai_api import queries
+from openai_api.domain import ANSWER_FILE
+from openai_api.domain.batches import BatchStatus, Ended, answered, unanswered
+from openai_api.domain.files import OUTPUT
+from openai_api.models import Batch, File
+from openai_api.operations import files, inputs
+
+_READ_AT_ONCE: Final = 100  # jobs: a result has a megabyte at most
+_LONGEST_REFERENCE: Final = 10_000  # characters of a result that names a file, with the answer's usage
+_ANY_BYTES: Final = 2**62  # quotas bound what batches write
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """Uploads of the answers and of the errors; None where there are none."""
+
+    output: Any
+    errors: Any
+
+
+def write(batch: Batch) -> Written:
+    """Write the files of a batch whose jobs have ended, in the order of its input. Reads some jobs at a time, and keeps
+    lines in temporary files. Raises QuotaReached where their owner has no room for them."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        for is_answer, line in _lines(batch):
+            (output if is_answer else errors).write(line.encode())
+        return Written(
+            output=_upload(output, "output.jsonl", owner=batch.owner),
+            errors=_upload(errors, "errors.jsonl", owner=batch.owner),
+        )
+
+
+def keep(batch: Batch, written: Written, *, until: datetime) -> tuple[File | None, File | None]:
+    """Make files of what was written for this batch, in the caller's transaction."""
+    name = f"{batch.public_id}_%s.jsonl"
+    return (
+        _keep(written.output, name % "output", until=until),
+        _keep(written.errors, name % "error", until=until),
+    )
+
+
+def _lines(batch: Batch) -> Iterator[tuple[bool, str]]:
+    ends_as = BatchStatus(batch.ends_as)
+    for slice_id in queries.slice_ids(batch.pk):
+        part = queries.slice_(slice_id)
+        pairs = list(zip(part.job_ids, part.custom_ids, strict=True))
+        for first in range(0, len(pairs), _READ_AT_ONCE):
+            several = pairs[first : first + _READ_AT_ONCE]
+            rows = jobs.ended([job_id for job_id, _ in several])
+            for job_id, custom_id in several:
+                yield answered(_ended(job_id, rows.get(job_id)), custom_id, ends_as=ends_as)
+    if batch.submitted < batch.total:
+        for custom_id in inputs.custom_ids(batch.input_file, at=batch.read_to):
+            yield False, unanswered(custom_id, ends_as=ends_as)
+
+
+def _ended(job_id: int, row: Any) -> Ended:
+    if row is None:
+        return Ended(job_id=job_id, status="deleted")
+    is_short = row.result is not None and len(row.result) < _LONGEST_REFERENCE
+    if row.status == "success" and is_short and ANSWER_FILE in row.result:
+        return Ended(job_id=job_id, status=row.status, answer=_in_file(row))
+    return Ended(job_id=job_id, status=row.status, answer=row.result, error=row.error)
+
+
+def _in_file(row: Any) -> str:
+    """The answer of a call that was larger than a result may be, in one line."""
+    result = json.loads(row.result)
+    if not (isinstance(result, dict) and result.keys() <= {"answer_file", "content_type", "usage"}):
+        return str(row.result)
+    stored = jobs.result_file(row.id, name=ANSWER_FILE, attempt=row.fence)
+    with default_storage.open(stored.stored_as) as file:
+        return json.dumps(json.load(file))
+
+
+def _upload(content: IO[bytes], name: str, *, owner: User | None) -> Any:
+    size = content.seek(0, os.SEEK_END)
+    return jobs.upload(name, Content(content), owner=owner, most_bytes=_ANY_BYTES) if size else None
+
+
+def _keep(upload: Any, name: str, *, until: datetime) -> File | None:
+    return None if upload is None else files.keep(upload, name=name, purpose=OUTPUT, until=until)

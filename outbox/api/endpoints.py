@@ -1,0 +1,192 @@
+"""Endpoints: who gets events, at which address, signed with what."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.http import HttpRequest
+from django.views.decorators.debug import sensitive_variables
+from ninja import Router, Status
+
+from accounts import http as people
+from core.api import REFUSALS, Cursor, Limit, Problem, caller, refuse_unknown_parameters, with_body
+from outbox import operations, protocol, queries
+from outbox.api import documents
+from outbox.domain.endpoints import Wanted
+from outbox.errors import NotFound
+from outbox.models import Endpoint
+
+router = Router(tags=["Outbox"])
+READ, OPERATE = map(people.callers, ("read", "operate"))
+_FIELDS = ("name", "url", "events", "kinds", "with_result", "per_minute")
+
+
+@router.get(
+    "",
+    auth=READ,
+    response={200: protocol.Endpoints, REFUSALS: Problem},
+    summary="List endpoints",
+    description=documents.ENDPOINTS,
+)
+def list_endpoints(request: HttpRequest, cursor: Cursor = None, limit: Limit = 50) -> protocol.Endpoints:
+    """A page of the endpoints that the caller may see."""
+    refuse_unknown_parameters(request, ["cursor", "limit"])
+    rows = operations.visible_to(caller(request)).select_related("owner")
+    rows = rows if cursor is None else rows.filter(pk__lt=cursor)
+    page = list(rows.order_by("-pk")[: limit + 1])
+    shown = queries.counted(page[:limit])
+    return protocol.Endpoints(
+        endpoints=[protocol.Endpoint.of(one) for one in shown],
+        next=shown[-1].endpoint.pk if len(page) > limit else None,
+    )
+
+
+@router.post(
+    "",
+    auth=OPERATE,
+    response={201: protocol.EndpointWithSecret, REFUSALS: Problem},
+    summary="Make an endpoint",
+    description=documents.CREATE,
+    openapi_extra=with_body(documents.CREATE),
+)
+@sensitive_variables("secret")
+def create(request: HttpRequest, body: protocol.NewEndpoint) -> Status[protocol.EndpointWithSecret]:
+    """Make one, and show its secret."""
+    wanted = Wanted(**body.model_dump(include={*_FIELDS}))
+    row, secret = operations.create(wanted, by=caller(request), for_farm=body.for_farm)
+    return Status(201, _with_secret(row.pk, secret, by=caller(request)))
+
+
+@router.get(
+    "/{int:endpoint_id}",
+    auth=READ,
+    response={200: protocol.EndpointInFull, REFUSALS: Problem},
+    summary="Look at an endpoint",
+    description=documents.SHOW,
+)
+def show(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
+    """One endpoint."""
+    return _in_full(endpoint_id, by=caller(request))
+
+
+@router.patch(
+    "/{int:endpoint_id}",
+    auth=OPERATE,
+    response={200: protocol.EndpointInFull, REFUSALS: Problem},
+    summary="Change an endpoint",
+    description=documents.CHANGE,
+    openapi_extra=with_body(documents.CHANGE),
+)
+def change(request: HttpRequest, endpoint_id: int, body: protocol.ChangedEndpoint) -> protocol.EndpointInFull:
+    """Change some of its fields."""
+    with transaction.atomic():
+        row = operations.operable(endpoint_id, by=caller(request), lock=True)
+        as_it_is = {name: getattr(row, name) for name in _FIELDS}
+        wanted = Wanted(**as_it_is | body.model_dump(exclude_unset=True))
+        operations.change(endpoint_id, wanted, by=caller(request))
+    return _in_full(endpoint_id, by=caller(request))
+
+
+@router.post(
+    "/{int:endpoint_id}/rotate",
+    auth=OPERATE,
+    response={200: protocol.EndpointWithSecret, REFUSALS: Problem},
+    summary="Rotate an endpoint's secret",
+    description=documents.ROTATE,
+    openapi_extra=with_body(documents.ROTATE),
+)
+@sensitive_variables("secret")
+def rotate(request: HttpRequest, endpoint_id: int, body: protocol.NewSecret) -> protocol.EndpointWithSecret:
+    """Give it another secret, and show it."""
+    overlap = timedelta(seconds=body.overlap_s)
+    secret = operations.rotate(endpoint_id, by=caller(request), secret=body.secret, overlap=overlap)
+    return _with_secret(endpoint_id, secret, by=caller(request))
+
+
+@router.post(
+    "/{int:endpoint_id}/pause",
+    auth=OPERATE,
+    response={200: protocol.EndpointInFull, REFUSALS: Problem},
+    summary="Pause an endpoint",
+    description=documents.PAUSE,
+)
+def pause(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
+    """Send nothing to it."""
+    return _acted(operations.pause, endpoint_id, by=caller(request))
+
+
+@router.post(
+    "/{int:endpoint_id}/resume",
+    auth=OPERATE,
+    response={200: protocol.EndpointInFull, REFUSALS: Problem},
+    summary="Resume an endpoint",
+    description=documents.RESUME,
+)
+def resume(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
+    """Send to it again."""
+    return _acted(operations.resume, endpoint_id, by=caller(request))
+
+
+@router.post(
+    "/{int:endpoint_id}/disable",
+    auth=OPERATE,
+    response={200: protocol.EndpointInFull, REFUSALS: Problem},
+    summary="Disable an endpoint",
+    description=documents.DISABLE,
+)
+def disable(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
+    """Keep nothing for it."""
+    return _acted(operations.disable, endpoint_id, by=caller(request))
+
+
+@router.post(
+    "/{int:endpoint_id}/test",
+    auth=OPERATE,
+    response={200: protocol.SentTest, REFUSALS: Problem},
+    summary="Send a test event",
+    description=documents.TEST,
+)
+def send_test(request: HttpRequest, endpoint_id: int) -> protocol.SentTest:
+    """Send an event to it alone."""
+    return protocol.SentTest(messages=operations.send_test(endpoint_id, by=caller(request)))
+
+
+@router.delete(
+    "/{int:endpoint_id}",
+    auth=OPERATE,
+    response={200: protocol.DeletedEndpoint, REFUSALS: Problem},
+    summary="Delete an endpoint",
+    description=documents.DELETE,
+)
+def delete(request: HttpRequest, endpoint_id: int) -> protocol.DeletedEndpoint:
+    """Delete it with its messages."""
+    operations.delete(endpoint_id, by=caller(request))
+    return protocol.DeletedEndpoint(id=endpoint_id)
+
+
+def _acted(act: Callable[..., Any], endpoint_id: int, *, by: User) -> protocol.EndpointInFull:
+    act(endpoint_id, by=by)
+    return _in_full(endpoint_id, by=by)
+
+
+def _in_full(endpoint_id: int, *, by: User) -> protocol.EndpointInFull:
+    return protocol.EndpointInFull.of(_counted(endpoint_id, by=by), secrets=_secrets(endpoint_id))
+
+
+@sensitive_variables("secret")
+def _with_secret(endpoint_id: int, secret: str, *, by: User) -> protocol.EndpointWithSecret:
+    counted = _counted(endpoint_id, by=by)
+    return protocol.EndpointWithSecret.of(counted, secrets=_secrets(endpoint_id), secret=secret)
+
+
+def _counted(endpoint_id: int, *, by: User) -> queries.Counted:
+    row: Endpoint | None = operations.visible_to(by).select_related("owner").filter(pk=endpoint_id).first()
+    if row is None:
+        raise NotFound(resource="endpoint")
+    return queries.counted([row])[0]
+
+
+def _secrets(endpoint_id: int) -> list[protocol.EndpointSecret]:
+    return [protocol.EndpointSecret.model_validate(one) for one in queries.secrets(endpoint_id)]

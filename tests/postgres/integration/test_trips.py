@@ -1,0 +1,154 @@
+"""Statements that go to the server together."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
+from django.db.transaction import TransactionManagementError
+
+from postgres import statements
+from postgres.statements import Statement
+from tests import wire
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("new_pool")]
+
+DOUBLE = Statement(name="x", caption="", sql="SELECT %(n)s::bigint * 2 AS doubled, %(n)s::bigint AS n")
+INSERT = Statement(name="x", caption="", sql="INSERT INTO thing (id) VALUES (%(id)s::bigint) RETURNING id")
+COUNT = Statement(name="x", caption="", sql="SELECT count(*) AS things FROM thing")
+QUIET = Statement(name="x", caption="", sql="UPDATE thing SET id = id + %(by)s::bigint")
+BROKEN = Statement(name="x", caption="", sql="SELECT nothing FROM nowhere")
+
+
+@pytest.fixture(autouse=True)
+def things() -> Iterator[None]:
+    """A table of numbers, each once."""
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE thing (id bigint PRIMARY KEY)")
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TABLE thing")
+
+
+def things_there() -> int:
+    return int(COUNT.run()[0].things)
+
+
+def known() -> int:
+    """How many statements the server keeps for this connection."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_prepared_statements")
+        return int(cursor.fetchone()[0])
+
+
+class TestStatementsTogether:
+    def test_return_the_rows_of_each_in_order(self) -> None:
+        calls: list[statements.Call] = [
+            (INSERT, {"id": 1}),
+            (QUIET, {"by": 4}),
+            (DOUBLE, {"n": 21}),
+            (COUNT, {}),
+        ]
+        inserted, quiet, doubled, counted = statements.together(calls)
+        assert [row._asdict() for row in doubled] == [{"doubled": 42, "n": 21}]
+        assert (inserted[0].id, quiet, counted[0].things) == (1, [], 1)
+
+    def test_are_one_round_trip_and_so_is_the_begin_of_their_transaction(self) -> None:
+        calls: list[statements.Call] = [(INSERT, {"id": 1}), (COUNT, {})]
+        with transaction.atomic(), wire.traced() as first:
+            statements.together(calls)
+            transaction.set_rollback(True)
+        statements.together([(COUNT, {})])
+        with transaction.atomic(), wire.traced() as again:
+            assert statements.together([(COUNT, {}), (COUNT, {})])[1][0].things == 0
+        assert (first.round_trips, first.count("Parse")) == (1, 3)  # the BEGIN is not kept
+        assert again == ["Parse", *["Bind", "Describe", "Execute"] * 3, "Sync"]
+
+    def test_of_which_there_is_one_outside_of_a_transaction_are_as_short_as_can_be(self) -> None:
+        DOUBLE.run({"n": 1})
+        with wire.traced() as sent:
+            DOUBLE.run({"n": 2})
+        assert sent == ["Bind", "Describe", "Execute", "Sync"]
+
+    def test_outside_of_a_transaction_are_one(self) -> None:
+        with pytest.raises(IntegrityError):
+            statements.together([(INSERT, {"id": 1}), (INSERT, {"id": 2}), (INSERT, {"id": 1})])
+        assert things_there() == 0
+        statements.together([(INSERT, {"id": 1}), (INSERT, {"id": 2})])
+        assert things_there() == 2
+
+    def test_that_fail_leave_a_transaction_that_can_only_be_rolled_back(self) -> None:
+        with pytest.raises(IntegrityError), transaction.atomic():
+            statements.together([(INSERT, {"id": 1}), (INSERT, {"id": 1}), (DOUBLE, {"n": 1})])
+        with transaction.atomic():
+            with pytest.raises(IntegrityError), transaction.atomic(savepoint=False):
+                statements.together([(INSERT, {"id": 1}), (INSERT, {"id": 1})])
+            with pytest.raises(TransactionManagementError):
+                COUNT.run()
+        assert things_there() == 0
+
+    def test_that_fail_within_a_savepoint_cost_that_alone(self) -> None:
+        with transaction.atomic():
+            INSERT.run({"id": 1})
+            with pytest.raises(IntegrityError), transaction.atomic():
+                statements.together([(INSERT, {"id": 2}), (INSERT, {"id": 1})])
+            INSERT.run({"id": 3})
+        assert things_there() == 2
+
+    @pytest.mark.parametrize("place", [0, 1, 2])
+    def test_of_which_one_cannot_be_prepared_can_be_run_again_when_it_can(self, place: int) -> None:
+        calls: list[statements.Call] = [(DOUBLE, {"n": 1}), (COUNT, {})]
+        calls.insert(place, (BROKEN, {}))
+        for _ in range(2):
+            with pytest.raises(Exception, match="nowhere"):
+                statements.together(calls)
+        with connection.cursor() as cursor:
+            cursor.execute("CREATE TABLE nowhere AS SELECT 7 AS nothing")
+        try:
+            assert statements.together(calls)[place][0].nothing == 7
+        finally:
+            with connection.cursor() as cursor:
+                cursor.execute("DROP TABLE nowhere")
+
+    def test_see_what_those_before_them_wrote_and_what_others_committed_meanwhile(self) -> None:
+        """READ COMMITTED: the second one waits for a row, and the third begins after that."""
+        counted = statements.together([(INSERT, {"id": 1}), (COUNT, {}), (INSERT, {"id": 2}), (COUNT, {})])
+        assert [counted[1][0].things, counted[3][0].things] == [1, 2]
+
+    def test_with_more_to_send_and_to_return_than_the_network_holds_do_not_wait_for_each_other(self) -> None:
+        echo = Statement(name="x", caption="", sql="SELECT %(text)s::text AS text")
+        text = "x" * 4_000_000
+        assert [rows[0].text == text for rows in statements.together([(echo, {"text": text})] * 8)] == [
+            True
+        ] * 8
+
+    def test_are_not_prepared_where_that_is_turned_off(self) -> None:
+        connection.ensure_connection()
+        raw: Any = connection.connection
+        before, raw.prepare_threshold = raw.prepare_threshold, None
+        try:
+            there = known()
+            assert statements.together([(DOUBLE, {"n": 1}), (COUNT, {})])[0][0].doubled == 2
+            assert known() == there
+        finally:
+            raw.prepare_threshold = before
+
+    def test_are_kept_no_more_than_psycopg_keeps(self) -> None:
+        connection.ensure_connection()
+        raw: Any = connection.connection
+        most = raw.prepared_max
+        for number in range(most + 5):
+            Statement(name="x", caption="", sql=f"SELECT {number} AS n").run()
+        assert known() <= most + 1
+
+    def test_of_a_server_that_ends_meanwhile_raise_and_the_connection_is_not_used_again(self) -> None:
+        own = Statement(name="x", caption="", sql="SELECT pg_terminate_backend(pg_backend_pid())")
+        with pytest.raises((OperationalError, InterfaceError)):
+            statements.together([(INSERT, {"id": 1}), (own, {}), (COUNT, {})])
+        connection.close()
+        assert things_there() == 0
+
+    def test_lacking_a_parameter_raise_before_anything_is_sent(self) -> None:
+        with pytest.raises(Exception, match="a parameter is missing: 'n'"):
+            statements.together([(INSERT, {"id": 1}), (DOUBLE, {})])
+        assert things_there() == 0
