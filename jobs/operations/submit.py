@@ -1,8 +1,7 @@
-"""Submitting jobs: one, many, and one that ended once more; and sharing one by a link."""
+"""Submitting jobs: one, many, and one that ended once more."""
 
 import math
 import random
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,11 +19,10 @@ from jobs.domain.kinds import Kind
 from jobs.domain.states import ENDED, Status
 from jobs.domain.watermarks import MARGIN_S
 from jobs.errors import InvalidValue, NotAMember, NotEnded, NotFound, NotUnique, UnknownQueue
-from jobs.models import Job, Share
+from jobs.models import Job
 from jobs.operations import events, hooks, inputs, metering, queues, quotas
 from jobs.queries import keys, moves, reads, submits
 from jobs.queries.submits import Stored, Twin
-from live import operations as live
 from observing import traces
 from postgres import transactions
 from scheduling import context
@@ -230,37 +228,6 @@ def clone(job_id: int, *, by: User) -> Job:
     made = submit(job.kind, job.body.payload, owner=by, group=group, by=by, files=own, **same)
     audit.record(by, made, f"cloned from job {job.pk}")
     return made
-
-
-@transactions.retried
-def share(job_id: int, *, by: User) -> Share:
-    """The link that shows this job without a log-in, made at the first call. Raises NotFound, NotAllowed."""
-    job = reads.operable(job_id, by=by)
-    share, is_new = Share.objects.get_or_create(
-        job_id=job.pk, defaults={"token": secrets.token_urlsafe(32), "created_by": by}
-    )
-    if is_new:
-        audit.record(by, job, "shared by a link")
-    return share
-
-
-@transactions.retried
-def move_link(token: str, job_id: int) -> None:
-    """Have a link of the site's own, with this token, show this job from now on, and no other."""
-    earlier = Share.objects.filter(token=token)
-    moved = [*earlier.values_list("job_id", flat=True), job_id]
-    earlier.delete()
-    Share.objects.create(job_id=job_id, token=token)
-    live.touch(*(f"share:{each}" for each in moved), f"link:{token}")
-
-
-@transactions.retried
-def unshare(job_id: int, *, by: User) -> None:
-    """Make the job's link worthless. Raises NotFound, NotAllowed."""
-    job = reads.operable(job_id, by=by)
-    if Share.objects.filter(job_id=job.pk).delete()[0]:
-        audit.record(by, job, "link withdrawn")
-    live.touch(f"share:{job.pk}")
 
 
 def _put(
