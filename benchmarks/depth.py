@@ -1,4 +1,5 @@
-"""What a claim costs when ten million jobs ended and a million wait, or ten thousand at the head are not for it.
+"""What a claim costs when ten million jobs ended and a million wait, or ten thousand at the head are not for it: hidden
+from it, or with requirements of labels that it lacks, the same for all or of a thousand different sets.
 
 .venv/bin/python -m benchmarks.depth [--quick]
 
@@ -10,9 +11,10 @@ from benchmarks.options import Options, parse
 from benchmarks.results import Table
 from jobs import operations
 from jobs.domain.watermarks import Watermarks
-from jobs.models import Worker
+from jobs.models import Requirement, Worker
 
 ENDED, WAITING, HIDDEN, SHALLOW, CLAIMS = 10_000_000, 1_000_000, 10_000, 1_000, 200
+SETS = 1_000  # as many as a farm knows
 MOST = 1.5
 
 
@@ -23,6 +25,8 @@ def main(options: Options) -> list[Table]:
         "shallow": "1,000 waiting",
         "deep": f"{WAITING // scale:,} waiting, {ENDED // scale:,} ended",
         "hidden": f"{HIDDEN:,} at the head hidden from this worker",
+        "required": f"{HIDDEN:,} at the head require a label that it lacks",
+        "sets": f"{HIDDEN:,} at the head require {SETS:,} different labels",
     }
     common = {"floor": names["shallow"], "ours": names["deep"], "mark": MOST, "is_less_better": True}
     times = Table(what="Claim of one job by depth (ms, p50 of each round)", **common)  # type: ignore[arg-type]
@@ -35,11 +39,25 @@ def main(options: Options) -> list[Table]:
 
 
 def _fill(options: Options, scale: int) -> Worker:
-    worker, _ = operations.create_worker("bench", queues=["shallow", "deep", "hidden", "past"])
+    queues = ["shallow", "deep", "hidden", "required", "sets", "past"]
+    worker, _ = operations.create_worker("bench", queues=queues)
     own.fill("past", ENDED // scale, status="success")
     options.say("the past is there")
     own.fill("hidden", HIDDEN, excluded_workers=[worker.pk])
-    for queue, count in (("hidden", 10), ("shallow", SHALLOW), ("deep", WAITING // scale)):
+    own.fill("required", HIDDEN, excluded_workers=[-1])
+    for number in range(1, SETS + 1):
+        own.fill("sets", HIDDEN // SETS, excluded_workers=[-number])
+    Requirement.objects.bulk_create(
+        Requirement(pk=number, text=str(number), requires={"n": str(number)}, prefers={})
+        for number in range(1, SETS + 1)
+    )
+    for queue, count in (
+        ("hidden", 10),
+        ("required", 10),
+        ("sets", 10),
+        ("shallow", SHALLOW),
+        ("deep", WAITING // scale),
+    ):
         own.fill(queue, count)
     own.settle_down()
     return worker

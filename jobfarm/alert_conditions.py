@@ -93,7 +93,10 @@ def _no_worker(_: int) -> Reading | Unknown:
         return _STARTING
     waiting = [queue for queue in reads.waiting_queues() if not queue.paused]
     return Reading(measures=[
-        Measure(subject=queue.name, value=float(not queue.served or queue.out_of_scope)) for queue in waiting
+        Measure(
+            subject=queue.name, value=float(not queue.served or queue.out_of_scope or queue.lacking is not None)
+        )
+        for queue in waiting
     ])  # fmt: skip
 
 

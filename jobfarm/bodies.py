@@ -82,10 +82,10 @@ class BoundedBodies:
 
 def _limit(scope: Scope) -> int:
     sizes: Mapping[str, Any] = settings.JOBFARM
-    asked = f"{scope['method']} {scope['path']}"
-    if asked == _OPENAI_FILE:
+    request = f"{scope['method']} {scope['path']}"
+    if request == _OPENAI_FILE:
         return int(settings.OPENAI["FILE_BYTES"]) + _FORM_BYTES
-    return int(sizes["FILE_BYTES"] if _FILE.fullmatch(asked) else sizes["BODY_BYTES"])
+    return int(sizes["FILE_BYTES"] if _FILE.fullmatch(request) else sizes["BODY_BYTES"])
 
 
 class _Body:

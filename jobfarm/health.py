@@ -16,6 +16,7 @@ from jobfarm import database_health, presence
 from jobfarm.bounds import bounded
 from jobfarm.findings import Check, Finding, Level
 from jobs import operations as jobs
+from jobs.domain import labels
 from jobs.models import ALL_JOBS
 from jobs.queries import keys, reads
 from outbox import operations as outbox
@@ -288,6 +289,14 @@ def _queues() -> Iterator[Finding]:
                 remedy="Each of them serves only the jobs of its owner and the owner's groups. Start one that "
                 f"serves everybody: {MANAGE} create_worker NAME --queue {queue.name}.",
             )
+        elif queue.lacking is not None:
+            wanted = labels.in_words(queue.lacking)
+            yield Finding(
+                level=_absence(),
+                sentence=f"Jobs are pending in the queue {queue.name} that require {wanted}, which none of its live "
+                "workers has.",
+                remedy="Start a worker with these labels (--label), or label one in the administration.",
+            )
 
 
 def served() -> Iterator[Finding]:
@@ -295,7 +304,10 @@ def served() -> Iterator[Finding]:
     waiting = [queue for queue in reads.waiting_queues() if not queue.paused]
     for sentence, queues in (
         ("Queues with pending jobs that no live worker serves", [q for q in waiting if not q.served]),
-        ("Queues with jobs that none of their live workers may take", [q for q in waiting if q.out_of_scope]),
+        (
+            "Queues with jobs that none of their live workers may take",
+            [q for q in waiting if q.out_of_scope or q.lacking is not None],
+        ),
     ):
         if queues:
             yield Finding(level=_absence(), sentence=f"{sentence}: {len(queues)}.")

@@ -232,6 +232,9 @@ JOBFARM: dict[str, Any] = {
     "HEARTBEAT_S": _ENV["JOBFARM_HEARTBEAT_S"],
     "JANITOR_S": 3.0,  # the longest the janitor sleeps: of the 5 s in which a silent worker is noticed, 2 s are left
     "EXCLUSION_S": 30.0,  # how long a worker that failed a job leaves it to the others
+    "HEAD_START_S": _ENV[
+        "JOBFARM_HEAD_START_S"
+    ],  # of a live worker that has what a job prefers (docs/adr/0085)
     "WORKER_ALIVE_S": 90.0,  # a worker last seen within this counts as live: a lease and half
     "RETENTION_DAYS": _ENV["JOBFARM_RETENTION_DAYS"],
     "PAYLOAD_BYTES": 1_000_000,

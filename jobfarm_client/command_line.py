@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -16,6 +17,7 @@ from jobfarm_client.errors import BadOption, FarmError
 from jobfarm_client.models import Job
 
 VERBS: Final = ("submit", "watch", "tail", "cancel")
+_CONDITION: Final = re.compile(r"\s*([^\s=<>]+?)\s*(>=|<=|=)\s*(.*?)\s*", re.DOTALL)
 EPILOG: Final = """\
 the farm's address and your token: --url and --token-file, or JOBFARM_URL and JOBFARM_TOKEN
 ends with 0; with 1 if the farm refuses or the job did not succeed, with 2 if an option makes no sense
@@ -66,6 +68,13 @@ def _add_submit(add: Callable[..., Any]) -> None:
     add("--priority", type=int, metavar="N")
     add("--run-at", type=datetime.fromisoformat, metavar="TIME", help="not before, as 2030-01-31T12:00:00Z")
     add("--unique-key", metavar="KEY", help="refused while a job of yours of this kind and key has not ended")
+    add(
+        "--require",
+        action="append",
+        metavar="CONDITION",
+        help="on its worker's labels, as vram>=16; may be repeated",
+    )
+    add("--prefer", action="append", metavar="CONDITION", help="the same, of the workers that get it first")
     add("--group", help="of yours, that may see the job and work on it")
     add("--idempotency-key", metavar="KEY", help="a repeat with this key within 24 hours submits nothing")
     add("--watch", action="store_true", help="then show it until it has ended")
@@ -82,13 +91,25 @@ def _token(options: argparse.Namespace) -> str | None:
 
 def _submit(farm: Client, options: argparse.Namespace) -> int:
     names = ("queue", "priority", "run_at", "unique_key", "group", "idempotency_key")
-    job = farm.submit(
-        options.kind, _payload(options.payload), **{name: getattr(options, name) for name in names}
-    )
+    chosen = {name: getattr(options, name) for name in names}
+    chosen |= {"requires": _conditions(options.require), "prefers": _conditions(options.prefer)}
+    job = farm.submit(options.kind, _payload(options.payload), **chosen)
     if options.watch:
         return _show(farm, job.id, options)
     print(_text(asdict(job)) if options.json else job.id)
     return 0
+
+
+def _conditions(written: Sequence[str] | None) -> dict[str, Any] | None:
+    """Conditions as people write them: `vram>=16`, `region=home|lab`."""
+    named: dict[str, Any] = {}
+    for text in written or ():
+        match = _CONDITION.fullmatch(text)
+        if match is None:
+            raise BadOption(f"A condition is such as vram>=16 or region=home|lab, not {text!r}.")
+        label, sign, value = match.groups()
+        named[label] = value if sign == "=" else sign + value
+    return named or None
 
 
 def _payload(text: str) -> Any:

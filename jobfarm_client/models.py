@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal, Self, TypedDict
 
 Status = Literal["pending", "in_progress", "success", "failed", "timed_out", "canceled"]
+Condition = str | float | list[str | float]  # on a label: equal, one of, or ">=16" and "<=16"
 ENDED = frozenset({"success", "failed", "timed_out", "canceled"})
 _MOMENTS = frozenset({"created_at", "run_at", "claimed_at", "ended_at", "expires_at"})
 
@@ -21,6 +22,8 @@ class JobOptions(TypedDict, total=False):
     unique_key: str | None
     group: str | None
     files: Mapping[str, str] | None
+    requires: Mapping[str, Condition] | None
+    prefers: Mapping[str, Condition] | None
 
 
 class JobFilters(TypedDict, total=False):
@@ -39,7 +42,8 @@ class JobFilters(TypedDict, total=False):
 class NewJob:
     """A job to submit. `payload` is anything JSON; a `run_at` needs a zone; None is the kind's own or nothing.
 
-    `files`: the ids of uploads, by the names that the worker asks for; 16 at most.
+    `files`: the ids of uploads, by the names that the worker asks for; 16 at most. `requires` and `prefers`: conditions
+    on the labels of its worker, such as `{"vram": ">=16", "region": ["home", "lab"]}`.
     """
 
     kind: str
@@ -50,10 +54,12 @@ class NewJob:
     unique_key: str | None = None
     group: str | None = None
     files: Mapping[str, str] | None = None
+    requires: Mapping[str, Condition] | None = None
+    prefers: Mapping[str, Condition] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The body of a submit."""
-        named = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "payload"}
+        named = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "payload"}
         if self.run_at is not None:
             named["run_at"] = self.run_at.isoformat()
         return {"payload": self.payload, **{key: value for key, value in named.items() if value is not None}}
@@ -136,6 +142,8 @@ class Job:
     claimed_at: datetime | None = None
     ended_at: datetime | None = None
     expires_at: datetime | None = None
+    requires: Mapping[str, str] = field(default_factory=dict)
+    prefers: Mapping[str, str] = field(default_factory=dict)
     payload: Any = None
     result: Any = None
     error: str | None = None
@@ -211,7 +219,7 @@ class Event:
 
 
 def _known(cls: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    names = {field.name for field in fields(cls)}
+    names = {one.name for one in fields(cls)}
     return {name: _value(name, value) for name, value in data.items() if name in names}
 
 

@@ -72,6 +72,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help=f"most short jobs to keep ready ({MOST_READY}); 0: none, and one call a job",
     )
+    add(
+        "--label",
+        action="append",
+        default=[],
+        metavar="LABEL=VALUE",
+        help="what jobs may require of this machine, as vram=24 or region=home; may be repeated",
+    )
     add("--name", help="what to call this process in the farm's logs (the host's name)")
     add("--verbose", action="store_true", help="also log errors that are retried")
     add("--version", action="version", version=VERSION)
@@ -90,6 +97,7 @@ def _worker(options: argparse.Namespace) -> Worker:
         transport=options.transport,
         grace_s=options.grace,
         prefetch=options.prefetch,
+        labels=_labels(options.label),
     )
     worker.name = options.name or worker.name
     sys.path.insert(
@@ -100,6 +108,14 @@ def _worker(options: argparse.Namespace) -> Worker:
     if not options.handler:
         raise BadOption("Which jobs? Give --handler at least once, for instance --handler chat.")
     return worker
+
+
+def _labels(written: Sequence[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in written]
+    for name, sign, _ in pairs:
+        if not sign:
+            raise BadOption(f"A label is such as vram=24 or region=home, not {name}.")
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def _key(options: argparse.Namespace) -> str:

@@ -7,7 +7,7 @@ import platform
 import shutil
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jobfarm_worker.options import VERSION
@@ -21,7 +21,9 @@ _LONGEST_MODEL = 200
 _SMI = ("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
 
 
-def gathered(*, handlers: Sequence[str], concurrency: int) -> dict[str, Any]:
+def gathered(
+    *, handlers: Sequence[str], concurrency: int, labels: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """The fields of the hello call; what cannot be found out is left out. Takes SMI_S seconds at most."""
     machine = {"cpus": os.cpu_count(), "memory_bytes": _memory_bytes()}
     return {
@@ -32,6 +34,7 @@ def gathered(*, handlers: Sequence[str], concurrency: int) -> dict[str, Any]:
         "concurrency": concurrency,
         **{name: value for name, value in machine.items() if value},
         "gpus": gpus(),
+        **({"labels": dict(labels)} if labels else {}),  # an older farm knows none, and refuses the field
     }
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jobfarm_client import wire
@@ -11,6 +12,8 @@ from jobfarm_worker.farm import Transport
 from jobfarm_worker.prefetching import MOST_READY
 
 VERSION = wire.VERSION
+LONGEST_LABEL = 200  # characters of its value
+_LABEL = re.compile(r"[a-z][a-z0-9_.-]{0,62}")
 _NO_KEY = "A worker needs its key; the command `create_worker NAME` of the farm prints one."
 
 
@@ -25,6 +28,7 @@ class Options:
     transport: Transport
     grace_s: float
     prefetch: int
+    labels: Mapping[str, str]
 
     @property
     def socket_url(self) -> str:
@@ -45,6 +49,7 @@ def checked(
     transport: Transport,
     grace_s: float,
     prefetch: int = MOST_READY,
+    labels: Mapping[str, str] | None = None,
 ) -> Options:
     """The options, tidied; raises BadOption with a sentence that says what to change."""
     if concurrency < 1:
@@ -65,4 +70,15 @@ def checked(
         transport=transport,
         grace_s=grace_s,
         prefetch=prefetch,
+        labels={name: _label(name, value) for name, value in (labels or {}).items()},
     )
+
+
+def _label(name: str, value: str) -> str:
+    """The value of a label as a farm takes it (docs/labels.md)."""
+    is_value = (
+        0 < len(value) <= LONGEST_LABEL and value.isprintable() and "|" not in value and value[0] not in "<>="
+    )
+    if not _LABEL.fullmatch(name) or not is_value:
+        raise BadOption(f"A label is such as vram=24 or region=home, not {name}={value}.")
+    return value

@@ -59,6 +59,11 @@ class Handlers:
         sources = [function.models for function in self._by_kind.values() if hasattr(function, "models")]
         return list(dict.fromkeys([name for source in sources for name in await source()]))
 
+    async def loaded(self) -> list[str]:
+        """The models that are in memory now, each once, of the handlers that can tell."""
+        sources = [function.loaded for function in self._by_kind.values() if hasattr(function, "loaded")]
+        return list(dict.fromkeys([name for source in sources for name in await source()]))
+
     def items(self) -> list[tuple[str, Handler]]:
         """Kinds with their functions, in alphabetical order."""
         return sorted(self._by_kind.items(), key=lambda item: item[0])

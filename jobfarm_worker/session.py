@@ -112,12 +112,17 @@ class Session:
         """Report what this worker is, and again and again which models it serves, if it serves any. A farm that has no
         such call lacks a line on a page, and nothing else."""
         gathering = functools.partial(
-            facts.gathered, handlers=list(self._handlers), concurrency=self._options.concurrency
+            facts.gathered,
+            handlers=list(self._handlers),
+            concurrency=self._options.concurrency,
+            labels=self._options.labels,
         )
         fields = await asyncio.to_thread(gathering)
         while self._handlers.serve_models:
             models = facts.announced(await self._handlers.models())
-            await self._say_hello({**fields, "models": models})
+            loaded = facts.announced(await self._handlers.loaded())
+            named = {"models": models, **({"loaded": loaded} if loaded else {})}
+            await self._say_hello({**fields, **named})
             await asyncio.sleep(MODELS_EVERY_S if models else NO_MODELS_EVERY_S)
         await self._say_hello(fields)
 

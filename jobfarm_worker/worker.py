@@ -6,7 +6,7 @@ import asyncio
 import random
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from jobfarm_worker import options
 from jobfarm_worker.errors import BadOption
@@ -42,6 +42,7 @@ class Worker:
         transport: Transport = "auto",
         grace_s: float = 10.0,
         prefetch: int = MOST_READY,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
         """A worker of the farm at `url`, known there by `key`.
 
@@ -49,6 +50,7 @@ class Worker:
         `concurrency`: jobs at a time. `transport`: `auto` is a WebSocket where one can be had, else HTTP.
         `grace_s`: on a stop, seconds that running jobs have to finish before they are given back.
         `prefetch`: while jobs are short, so many at most are kept ready; 0: one call a job, none kept ready.
+        `labels`: what jobs may require of this machine, such as `{"vram": "24", "region": "home"}`.
         Raises BadOption when one of them makes no sense.
         """
         self.options = options.checked(
@@ -59,6 +61,7 @@ class Worker:
             transport=transport,
             grace_s=grace_s,
             prefetch=prefetch,
+            labels=labels,
         )
         self.name = socket.gethostname()
         self.board = Scoreboard()

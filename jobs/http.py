@@ -17,6 +17,7 @@ from django.core.files.uploadedfile import TemporaryUploadedFile
 from django.core.handlers.asgi import ASGIRequest
 from django.http import (
     HttpRequest,
+    HttpResponse,
     HttpResponseNotModified,
     HttpResponseRedirect,
     JsonResponse,
@@ -30,7 +31,7 @@ from pydantic import BaseModel
 from accounts import http as people
 from core import api
 from jobs import limits, operations
-from jobs.domain import files
+from jobs.domain import files, labels
 from jobs.errors import InvalidKey, LinkRanOut, NoSuchRange, NotFound, PayloadTooLarge
 from jobs.models import ResultFile, Worker
 from jobs.protocol.values import BIGINT
@@ -120,6 +121,12 @@ def repeatable(
     return None if key is None else operations.repeatable(user, key, [request.path, body])
 
 
+def answered(body: BaseModel) -> HttpResponse:
+    """A 200 with this body as JSON, written once. Given the model itself, django-ninja checks all of it a second time,
+    and makes Python's values of it before it writes them: of an answer with fifty jobs that is most of its time."""
+    return HttpResponse(body.model_dump_json(), content_type="application/json; charset=utf-8")
+
+
 def count_empty_claim(worker: Worker) -> None:
     """Count a claim of this worker that would not wait and found nothing. Raises RateLimited.
 
@@ -143,15 +150,29 @@ class Waits:
 
 def waits_for(interest: Interest, *, worker_id: int) -> str:
     """The note that says what an unanswered claim of this worker waits for."""
-    return json.dumps({"queues": interest.queues, "owner": interest.owner_id, "worker": worker_id})
+    satisfies = list(interest.satisfies)
+    return json.dumps(
+        {"queues": interest.queues, "owner": interest.owner_id, "worker": worker_id, "satisfies": satisfies}
+    )
 
 
 def read_waits_for(note: str) -> Waits:
     """What `waits_for` wrote."""
     values = json.loads(note)
-    interest = Interest(queues=tuple(values["queues"]), owner_id=values["owner"])
+    interest = Interest(
+        queues=tuple(values["queues"]), owner_id=values["owner"], satisfies=tuple(values["satisfies"])
+    )
     rights = [f"worker:{values['worker']}", *([] if values["owner"] is None else [f"user:{values['owner']}"])]
     return Waits(interest=interest, rights=tuple(rights))
+
+
+def conditions(request: HttpRequest, header: str) -> dict[str, str] | None:
+    """The conditions on labels in this header, as `vram>=16, region=home`; None without it. Raises InvalidValue."""
+    text = request.headers.get(header)
+    if text is None:
+        return None
+    pairs = [pair for pair in text.split(",") if pair.strip()]
+    return labels.conditions(labels.read_pairs(pairs, field=header), field=header)
 
 
 def received(request: HttpRequest) -> TemporaryUploadedFile:

@@ -62,6 +62,7 @@ urlpatterns = [
     path("workers/<jobid:worker_id>/", workers.worker, name="worker"),
     path("workers/<jobid:worker_id>/drain/", workers.drain, name="drain"),
     path("workers/<jobid:worker_id>/undrain/", workers.undrain, name="undrain"),
+    path("workers/<jobid:worker_id>/labels/", workers.label, name="label"),
     path("workers/<jobid:worker_id>/rotate/", workers.rotate, name="rotate"),
     path("workers/<jobid:worker_id>/revoke/", workers.revoke, name="revoke"),
 ]

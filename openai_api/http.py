@@ -12,6 +12,7 @@ from django.urls import register_converter
 
 from jobs import http as jobs_http
 from jobs.domain.files import plain_name
+from jobs.errors import InvalidValue
 from jobs.protocol import values
 from openai_api import domain, operations
 from openai_api.errors import InvalidCall
@@ -19,6 +20,7 @@ from openai_api.operations import Ended, Made
 
 JOB_ID: Final = "X-Job-Id"
 BACKGROUND: Final = "X-Background"
+LABELS: Final = {"requires": "X-Requires", "prefers": "X-Prefers"}
 # What the clients of OpenAI read before they repeat a call: one that the farm tried often enough is not to be repeated.
 NO_RETRY: Final = ("x-should-retry", "false")
 FORM: Final = "multipart/form-data"
@@ -46,7 +48,7 @@ register_converter(CallConverter, "openaicall")
 
 
 class ResponseIdConverter(jobs_http.JobIdConverter):
-    """The id of a response: `resp_` and the number of its job."""
+    """The id of a response: `resp_` and the number of its job, which views get."""
 
     regex = "resp_[0-9]{1,19}"
 
@@ -86,6 +88,14 @@ def idempotency_key(request: HttpRequest) -> str | None:
     if key is not None and not _KEY.fullmatch(key):
         raise InvalidCall(param="Idempotency-Key", why="1 to 255 printable ASCII characters")
     return key
+
+
+def labels(request: HttpRequest) -> dict[str, dict[str, str] | None]:
+    """What this call requires and prefers of its worker's labels, by headers. Raises InvalidCall."""
+    try:
+        return {name: jobs_http.conditions(request, header) for name, header in LABELS.items()}
+    except InvalidValue as refusal:
+        raise InvalidCall(param=refusal.field, why=refusal.numbers["why"]) from None
 
 
 def waits(

@@ -82,7 +82,7 @@ def cancel(request: HttpRequest, batch_id: UUID) -> HttpResponse:
 def file(request: HttpRequest, batch_id: UUID, which: str) -> HttpResponseBase:
     """One of its files: the input, the output, or the errors."""
     row = operations.visible(batch_id, viewer=people.person(request))
-    found = {"input": row.input_file, "output": row.output_file, "errors": row.error_file}.get(which)
-    if found is None:
+    stored = {"input": row.input_file, "output": row.output_file, "errors": row.error_file}.get(which)
+    if stored is None:
         raise Http404("There is no such file.")
-    return jobs_http.sent(request, found)
+    return jobs_http.sent(request, stored)

@@ -3,6 +3,7 @@
 import gc
 import os
 import re
+import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import psycopg
 import pytest
 from django.db import connection
 from psycopg import sql
-from pytest_django import DjangoDbBlocker, Settings
+from pytest_django import DjangoDbBlocker
 
 from observing import fields
 from postgres import connections
@@ -30,17 +31,23 @@ _LONG = (
 )
 _TOGETHER = ("tests/browser/", "tests/api/edges/")  # each one after another: they share a server
 _BEGUN_BY = 0.8  # of the short files, when the last of the long ones begins
-_COLLECTED_EVERY = 10_000  # new objects, where Python's own 700 cost a tenth of all time
+# New objects; Python's own 700 cost a tenth of all time, 10,000 still a fiftieth.
+_COLLECTED_EVERY = 50_000
+_BUSY = pytest.StashKey[tuple[float, float]]()
 
 
 def pytest_configure() -> None:
-    """A test that commits leaves an empty farm behind; static files are looked for once; and nothing of what is
-    collected is garbage (`pytest_collection_finish`)."""
-    from tests import emptying, static_files
+    """A test that commits leaves an empty farm behind; what is the same for all is found out once; passwords are hashed
+    quickly; and nothing of what is collected is garbage (`pytest_collection_finish`)."""
+    from django.conf import settings
+
+    from tests import emptying, once
 
     gc.disable()
     emptying.in_place_of_flush()
-    static_files.look_once()
+    once.in_place_of_each_time()
+    # Django's hash is slow on purpose, half a second for each password; here nobody attacks it.
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -74,6 +81,27 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """From now on the processors' time counts."""
+    session.config.stash[_BUSY] = time.monotonic(), _busy_s()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """How much of the machine the run used: more processes (`-n`) make it shorter only while processors are idle."""
+    began, busy_s = config.stash[_BUSY]
+    wall_s, busy_s, processors = time.monotonic() - began, _busy_s() - busy_s, os.cpu_count() or 1
+    share = busy_s / wall_s / processors
+    terminalreporter.write_line(
+        f"busy for {busy_s:.0f} s in {wall_s:.0f} s: {share:.0%} of {processors} processors"
+    )
+
+
+def _busy_s() -> float:
+    """How long the processors of this machine have worked since it started, whoever they worked for (proc_stat(5))."""
+    user, nice, system, _, _, irq, softirq, *_ = map(int, Path("/proc/stat").read_text().split()[1:11])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Half a character, as some tests send and logs repeat, is no UTF-8: xdist ends the whole run at such a report."""
@@ -86,12 +114,6 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 def _whole(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
-
-
-@pytest.fixture(autouse=True)
-def _quick_passwords(settings: Settings) -> None:
-    """Django's hash is slow on purpose, half a second for each password; here nobody attacks it."""
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 @pytest.fixture(autouse=True)

@@ -83,6 +83,9 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
             "the highest priority that members may choose beside what a kind says "
             "([accounts.md](accounts.md#priorities-and-queues))"),
         Variable("JOBFARM_MEMBER_QUEUES", values.words, [], "and the queues; `*` is all"),
+        Variable("JOBFARM_HEAD_START_S", number, 2.0,
+            "how long a job waits for a live worker that has what it prefers, before any other takes it; 0: not at all "
+            "([labels.md](labels.md))", "s"),
         Variable("JOBFARM_HALF_SENT_PER_ADDRESS", whole(1), 100,
             "requests of one address that may be half sent at a time"),
         Variable("JOBFARM_SIGN_UP", flag, True, "people make accounts by themselves ([accounts.md](accounts.md))"),

@@ -122,6 +122,19 @@ class OpenAICalls:
         models = [entry.get("id") for entry in entries or () if isinstance(entry, dict)]
         return [name for name in models if isinstance(name, str)]
 
+    async def loaded(self) -> list[str]:
+        """The models that the server has in memory; none of a server that does not say, as Ollama does."""
+        root = self._url.rstrip("/").removesuffix("/v1")
+        try:
+            async with httpx.AsyncClient(timeout=MODELS_S) as client:
+                answer = (await client.get(f"{root}/api/ps")).raise_for_status().json()
+        except (httpx.HTTPError, ValueError):
+            return []
+        entries = answer.get("models") if isinstance(answer, dict) else None
+        entries = entries if isinstance(entries, list) else []
+        names = [entry.get("name") for entry in entries if isinstance(entry, dict)]
+        return [name for name in names if isinstance(name, str)]
+
     async def __call__(self, job: Job) -> Any:
         """Run one call."""
         path, body = call_of(job.payload)

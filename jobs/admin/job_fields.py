@@ -11,6 +11,7 @@ from unfold.decorators import display
 from core import administration
 from jobs import live_queries, operations
 from jobs.admin import common
+from jobs.domain import labels
 from jobs.domain.states import ENDED
 from jobs.models import Job
 from jobs.queries import lists, pages
@@ -22,6 +23,8 @@ MAY_BE_EMPTY: Final = frozenset(
     {
         "group",
         "unique_key",
+        "requires",
+        "prefers",
         "again",
         "tried_again",
         "submitted_by",
@@ -109,6 +112,16 @@ class JobFields(administration.BoundedList):
         """Which jobs try it again."""
         links = [(common.job_link(again),) for again in pages.retries(job.pk)]
         return format_html_join(" ", "{}", links) or "–"
+
+    @display(description="Requires")  # type: ignore[untyped-decorator]
+    def requires(self, job: Job) -> str:
+        """The conditions on its worker's labels."""
+        return labels.in_words(job.requirement.requires) if job.requirement else "–"
+
+    @display(description="Prefers")  # type: ignore[untyped-decorator]
+    def prefers(self, job: Job) -> str:
+        """Those on the workers that get it first."""
+        return labels.in_words(job.requirement.prefers) if job.requirement else "–"
 
     @display(description="Submitted by")  # type: ignore[untyped-decorator]
     def submitted_by(self, job: Job) -> SafeString | str:

@@ -146,7 +146,7 @@ class JobAdmin(common.Operated, JobFields):
         (None, {"fields": ["live_state", "live_why"]}),
         ("Output", {"fields": ["live_output"]}),
         ("Job", {"fields": [
-            ("kind", "queue"), ("shown_owner", "group"), ("priority", "unique_key"),
+            ("kind", "queue"), ("shown_owner", "group"), ("priority", "unique_key"), ("requires", "prefers"),
             ("again", "tried_again", "submitted_by"), "belongs_to",
             "payload", "result",
         ]}),
@@ -158,7 +158,7 @@ class JobAdmin(common.Operated, JobFields):
     ]  # fmt: skip
     readonly_fields = [
         "live_state", "live_why", "live_output", "payload", "result", "runs_on", "shown_owner", "again",
-        "tried_again", "submitted_by", "belongs_to", "stages",
+        "tried_again", "submitted_by", "belongs_to", "stages", "requires", "prefers",
     ]  # fmt: skip
     inlines = [AttemptInline, InputInline, FileInline]
     actions = ["cancel_selected", "retry_selected"]
@@ -182,7 +182,9 @@ class JobAdmin(common.Operated, JobFields):
         jobs: QuerySet[Job] = super().get_queryset(request)
         match = request.resolver_match
         return (
-            jobs.select_related("body", "group", "origin") if match and "object_id" in match.kwargs else jobs
+            jobs.select_related("body", "group", "origin", "requirement")
+            if match and "object_id" in match.kwargs
+            else jobs
         )
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Job | None:

@@ -34,7 +34,8 @@ class KindForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
         model = Kind
         fields = (
             "name", "queue", "priority", "max_attempts", "backoff_first_s", "backoff_base", "backoff_cap_s",
-            "timeout_s", "expires_s", "retry_when_lost", "retry_on_timeout", "limit", "limit_count", "limit_key",
+            "timeout_s", "expires_s", "retry_when_lost", "retry_on_timeout", "requires", "limit", "limit_count",
+            "limit_key",
         )  # fmt: skip
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -118,4 +119,5 @@ def _kind(name: str, values: dict[str, Any]) -> operations.Kind:
         limit=values["limit"],
         limit_count=values["limit_count"],
         limit_key=values["limit_key"],
+        requires=values["requires"] or {},
     )

@@ -8,7 +8,7 @@ from django.contrib import admin, messages
 from django.contrib.postgres.forms import SimpleArrayField
 from django.db.models import QuerySet
 from django.db.models.functions import Now
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -75,13 +75,41 @@ _LABELS = {
 }
 
 
+class LabelFilter(admin.SimpleListFilter):
+    """Workers with one label."""
+
+    title = parameter_name = "label"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002  # the admin's
+        """All there are, the first LISTED."""
+        return [(label, label) for label in fleet.known_labels()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Worker]) -> QuerySet[Worker]:  # noqa: ARG002
+        """Those which have it, whoever set it."""
+        return queryset if self.value() is None else fleet.with_label(queryset, str(self.value()))
+
+
 @admin.register(Worker)
 class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold ships no types
     """Who may claim jobs. Keys are stored hashed and shown once."""
 
     form = WorkerForm
-    list_display = ["name", "state", "host", "serves", "queues", "steals", "its_jobs", "last_seen_at"]
-    list_filter = [("revoked_at", admin.EmptyFieldListFilter), ("drained_at", admin.EmptyFieldListFilter)]
+    list_display = [
+        "name",
+        "state",
+        "host",
+        "serves",
+        "queues",
+        "steals",
+        "shown_labels",
+        "its_jobs",
+        "last_seen_at",
+    ]
+    list_filter = [
+        ("revoked_at", admin.EmptyFieldListFilter),
+        ("drained_at", admin.EmptyFieldListFilter),
+        LabelFilter,
+    ]
     list_select_related = ["owner", "facts"]
     search_fields = ["name", "owner__username", "key_hint", "facts__host"]
     paginator = administration.Counted
@@ -95,14 +123,15 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
         "owner",
         "queues",
         "steals",
+        "shown_labels",
         "key_hint",
         "created_at",
         "last_seen_at",
         "revoked_at",
     ]
-    readonly_fields = ["live_state", "its_jobs"]
+    readonly_fields = ["live_state", "its_jobs", "shown_labels"]
     actions = ["drain_selected", "undrain_selected", "revoke_selected"]
-    actions_detail = ["drain_one", "undrain_one", "rotate_one", "revoke_one"]
+    actions_detail = ["drain_one", "undrain_one", "label_one", "rotate_one", "revoke_one"]
 
     class Media(html.AdminMedia):
         """Its page is live."""
@@ -160,6 +189,16 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
     def serves(self, worker: Worker) -> str:
         """Whose jobs it is given."""
         return worker.owner.get_username() if worker.owner else "everybody"
+
+    @display(description="Labels")  # type: ignore[untyped-decorator]
+    def shown_labels(self, worker: Worker) -> str:
+        """Those that count."""
+        return ", ".join(fleet.labels_of(worker)) or "–"
+
+    @action(description="Labels", url_path="labels", permissions=["operate"])  # type: ignore[untyped-decorator]
+    def label_one(self, request: HttpRequest, object_id: str) -> HttpResponse:  # noqa: ARG002  # the admin's
+        """To the form of its page."""
+        return HttpResponseRedirect(f"{reverse('jobs:worker', args=[object_id])}#labels-title")
 
     @display(description="Jobs")  # type: ignore[untyped-decorator]
     def its_jobs(self, worker: Worker) -> SafeString:

@@ -315,6 +315,8 @@ def _new_job(
         callback_url=body.callback_url,
         token_id=people.token_id(request),
         may_wait=body.wait or http.may_wait(request),
+        requires=body.requires,
+        prefers=body.prefers,
     )
 
 

@@ -150,6 +150,14 @@ its owner, and for staff who may operate the farm; of one that is drained alread
 
     curl -sS -X POST $FARM/api/v1/workers/$WORKER/drain -H "Authorization: Bearer $TOKEN"
 """
+LABELS: Final = """
+Sets the labels of a worker that win over those it announces: `{}` leaves it to what it announces, an empty value takes
+a label away. For staff who may operate the farm alone, since what is set here its owner cannot announce away. What the
+worker holds it keeps.
+
+    curl -sS -X PUT $FARM/api/v1/workers/$WORKER/labels -H "Authorization: Bearer $TOKEN" \\
+         -H 'Content-Type: application/json' -d '{"labels": {"region": "home"}}'
+"""
 HEARTBEAT: Final = """
 Renews the lease; `progress` and `detail` are shown to people and kept until you say something else.
 
@@ -343,13 +351,15 @@ code and a label, and `method` and `path` where it is a call that you may make.
 | `no_worker` | no live worker's key allows its queue | |
 | `out_of_scope` | live workers do, but they serve other people's jobs only | for operators `others` |
 | `not_asked` | live workers could take it, but their claims name other queues | `workers` |
+| `no_label` | live workers could take it, but each lacks a label that it requires | `missing`, `nearest`, `workers` |
+| `head_start` | a live worker has what it prefers and gets it first | `prefers`, `seconds` |
 | `all_failed_it` | every live worker that could take it has failed it | `workers`, `until` |
 | `stealers_busy` | only workers that steal from it could take it, none is idle | `workers`; for operators `busy` |
 | `ahead` | the same workers take others first: of its queue (1000: or more), of other queues | `jobs`, `queues` |
 | `next` | none of these: the next worker that asks takes it | |
 
 Remedies: `wait`, `run_now`, `cancel`, `retry`, `resume_queue`, `raise_ceiling`, `raise_limit`, `raise_budget`,
-`add_worker`, `ask_for_queue` (of a worker whose process names other queues than its key has).
+`add_worker`, `add_label`, `ask_for_queue` (of a worker whose process names other queues than its key has).
 """
 SCALE: Final = """
 How much there is to do, and how many workers keep up with what arrives and have what waits begun within `drain_s`

@@ -8,7 +8,7 @@ from core.api import caller as _user
 from jobs import http, operations
 from jobs.api import documents
 from jobs.protocol.clients import Problem
-from jobs.protocol.fleet import Fleet, FleetWorker
+from jobs.protocol.fleet import Fleet, FleetWorker, Labels
 from jobs.queries import fleet, pages, reads
 
 router = Router(tags=["Fleet"])
@@ -55,6 +55,20 @@ def drain(request: HttpRequest, worker_id: int) -> FleetWorker:
     """Give it nothing more."""
     row = fleet.manageable_worker(worker_id, user=_user(request))
     operations.drain(row.worker, by=_user(request))
+    return FleetWorker.of(fleet.visible_worker(worker_id, user=_user(request)))
+
+
+@router.put(
+    "/workers/{jobid:worker_id}/labels",
+    auth=OPERATE,
+    response={200: FleetWorker, documents.REFUSALS: Problem},
+    summary="Label a worker",
+    description=documents.LABELS,
+)
+def label(request: HttpRequest, worker_id: int, body: Labels) -> FleetWorker:
+    """Set the labels that win."""
+    row = fleet.labelled_worker(worker_id, user=_user(request))
+    operations.set_labels(row.worker, body.labels, by=_user(request))
     return FleetWorker.of(fleet.visible_worker(worker_id, user=_user(request)))
 
 

@@ -31,15 +31,16 @@ def _worker(request: HttpRequest) -> Worker:
     description=documents.CLAIM,
     openapi_extra=documents.with_body(documents.CLAIM),
 )
-def claim(request: HttpRequest, body: verbs.Claim, response: HttpResponse) -> verbs.Claimed:
+def claim(request: HttpRequest, body: verbs.Claim) -> HttpResponse:
     """Claim once; whoever waits, waits outside of Django, and needs to know for what."""
     claimed = verbs.claim(_worker(request), body)
     if not claimed.jobs and not body.wait:
         http.count_empty_claim(_worker(request))
+    response = http.answered(claimed)
     if not claimed.jobs:
         interest = verbs.interest(_worker(request), body.queues)
         response[http.WAITS_FOR] = http.waits_for(interest, worker_id=_worker(request).pk)
-    return claimed
+    return response
 
 
 @router.post(
@@ -124,9 +125,9 @@ def get_input(
     description=documents.FINISH,
     openapi_extra=documents.with_body(documents.FINISH),
 )
-def finish(request: HttpRequest, job_id: int, body: verbs.Finish) -> verbs.Ended:
+def finish(request: HttpRequest, job_id: int, body: verbs.Finish) -> HttpResponse:
     """Hand in one job."""
-    return verbs.finish(_worker(request), job_id, body)
+    return http.answered(verbs.finish(_worker(request), job_id, body))
 
 
 @router.post(
@@ -160,6 +161,6 @@ def unclaim(request: HttpRequest, body: verbs.Unclaim) -> verbs.Unclaimed:
     description=documents.FINISH_MANY,
     openapi_extra=documents.with_body(documents.FINISH_MANY),
 )
-def finish_many(request: HttpRequest, body: verbs.FinishMany) -> verbs.EndedMany:
+def finish_many(request: HttpRequest, body: verbs.FinishMany) -> HttpResponse:
     """Hand in several jobs."""
-    return verbs.finish_many(_worker(request), body)
+    return http.answered(verbs.finish_many(_worker(request), body))

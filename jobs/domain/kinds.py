@@ -2,10 +2,13 @@
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from core.backoff import LONGEST_S, Backoff
+from jobs.domain import labels
+from jobs.errors import InvalidValue
 
 LimitKey = Literal["", "owner"]
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
@@ -22,6 +25,8 @@ class Kind:
     `limit` names a rate limit of which each job takes `limit_count` tokens when it is submitted, ahead of time if it
     must: the job may then start when they have come in. `limit_key` says whose tokens: "" is one state for all jobs
     of all kinds that name the limit, "owner" one for each owner (jobs without an owner share one).
+
+    `requires` are conditions on the labels of their workers (`jobs.domain.labels`).
     """
 
     name: str
@@ -36,6 +41,7 @@ class Kind:
     limit: str | None = None
     limit_count: float = 1.0
     limit_key: LimitKey = ""
+    requires: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "queue", self.queue or self.name)
@@ -51,6 +57,10 @@ class Kind:
                 raise ValueError(f"timeout_s and expires_s are positive and under five years, got {seconds}")
         self._check_backoff()
         self._check_limit()
+        try:
+            object.__setattr__(self, "requires", labels.conditions(self.requires, field="requires"))
+        except InvalidValue as refusal:
+            raise ValueError(refusal.message) from refusal
 
     def _check_backoff(self) -> None:
         waits = (self.backoff.first_s, self.backoff.cap_s)

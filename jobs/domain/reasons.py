@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from jobs.domain import labels
+from jobs.domain.labels import Conditions, Values
 from jobs.domain.meters import Hold
 from jobs.domain.states import ENDED, Status
 
@@ -15,7 +17,7 @@ from jobs.domain.states import ENDED, Status
 FOR_OPERATORS: Final = frozenset({"running", "by", "others", "busy"})
 # Reasons that time alone does not remove.
 NEED_SOMEBODY: Final = frozenset(
-    {"queue_paused", "no_worker", "all_drained", "out_of_scope", "not_asked", "all_failed_it"}
+    {"queue_paused", "no_worker", "all_drained", "out_of_scope", "not_asked", "no_label", "all_failed_it"}
 )
 
 
@@ -30,6 +32,9 @@ class Facts:
     first; the others steal from it when idle, `busy_stealers` hold a job, `stealers_at_home` have jobs of their own
     queues to take; `drained` more could take it if they were not drained. `ahead` jobs of the queue, and something in
     the queues `first`, are taken before it by the worker that is nearest to it.
+    Of what it `requires` of labels no worker has enough where `lacking` holds the labels of those that could take it
+    otherwise, by their names. `at_once` of the workers need not leave it to one with what it `prefers`, which they
+    do for `head_start_in_s` more.
     `is_free`: a worker that may take it holds no job. `is_unconfirmed`: it is in progress, and its worker has not named
     its lease yet.
     """
@@ -62,6 +67,11 @@ class Facts:
     is_unconfirmed: bool = False
     drained: int = 0
     hold: Hold | None = None
+    requires: Conditions = field(default_factory=dict)
+    prefers: Conditions = field(default_factory=dict)
+    lacking: Mapping[str, Values] = field(default_factory=dict)
+    at_once: int = 1
+    head_start_in_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +105,9 @@ RETRY: Final = Remedy(code="retry", label="Retry it as a new job", call="retry")
 UNDRAIN: Final = Remedy(code="undrain_worker", label="Undrain one of them")
 
 
+ADD_LABEL: Final = Remedy(code="add_label", label="Start a worker that has what it requires, or label one")
+
+
 RAISE_LIMIT: Final = Remedy(code="raise_limit", label="Raise the limit")
 
 
@@ -114,6 +127,8 @@ REMEDIES: Final[Mapping[str, Callable[[str], tuple[Remedy, ...]]]] = {
     "out_of_scope": lambda queue: (add_worker(queue),),
     "not_asked": lambda queue: (ask_for_queue(queue), add_worker(queue)),
     "stealers_busy": lambda queue: (wait("Wait until one of them is idle"), add_worker(queue)),
+    "no_label": lambda queue: (ADD_LABEL, add_worker(queue)),
+    "head_start": lambda _: (wait("Wait a few seconds"),),
     "all_failed_it": lambda queue: (wait("Wait until one of them may try again"), add_worker(queue)),
     "ahead": lambda queue: (wait("Wait for its turn"), add_worker(queue)),
     "next": lambda queue: (wait("Wait for a worker to ask for jobs"), add_worker(queue)),
@@ -247,14 +262,46 @@ def _workers(facts: Facts) -> list[Reason]:
         sentence = f"The live workers of the queue {queue} serve other people's jobs only."
         return [_reason(facts, "out_of_scope", sentence, others=facts.servers)]
     if not facts.workers:
-        sentence = f"The live workers that may serve the queue {queue} ask for other queues only."
-        return [_reason(facts, "not_asked", sentence, workers=facts.in_scope)]
+        return [_no_label(facts) if facts.lacking else _asks_elsewhere(facts)]
     if facts.excluded_alive == facts.workers:
         sentence = (
             "Every live worker that could take it has failed it already; soon one of them may try again."
         )
         return [_reason(facts, "all_failed_it", sentence, workers=facts.workers, until=facts.excluded_until)]
-    return _later(facts) if facts.due_in_s <= 0 else []
+    if facts.due_in_s > 0:
+        return []
+    return _later(facts) if facts.at_once or facts.head_start_in_s <= 0 else [_head_start(facts)]
+
+
+def _asks_elsewhere(facts: Facts) -> Reason:
+    sentence = f"The live workers that may serve the queue {facts.queue} ask for other queues only."
+    return _reason(facts, "not_asked", sentence, workers=facts.in_scope)
+
+
+def _no_label(facts: Facts) -> Reason:
+    nobody_has = {
+        key: condition
+        for key, condition in facts.requires.items()
+        if not any(labels.meets({key: condition}, values) for values in facts.lacking.values())
+    }
+    name, values = labels.nearest(facts.requires, facts.lacking)
+    short = labels.unmet(facts.requires, values)
+    has = [labels.pair(key, "|".join(sorted(values[key]))) for key in short if key in values]
+    lacks = [f"no {key}" for key in short if key not in values]
+    sentence = (
+        f"No live worker has {labels.in_words(nobody_has or facts.requires)}{'' if nobody_has else ' at once'}; "
+        f"the nearest is {name} with {' and '.join([*has, *lacks])}."
+    )
+    numbers = {"missing": nobody_has or dict(facts.requires), "nearest": name, "workers": len(facts.lacking)}
+    return _reason(facts, "no_label", sentence, **numbers)
+
+
+def _head_start(facts: Facts) -> Reason:
+    sentence = (
+        f"A live worker that has {labels.in_words(facts.prefers)} gets it first; "
+        f"any other may take it in {duration(facts.head_start_in_s)}."
+    )
+    return _reason(facts, "head_start", sentence, prefers=facts.prefers, seconds=facts.head_start_in_s)
 
 
 def _all_drained(facts: Facts) -> str:

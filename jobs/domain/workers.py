@@ -1,6 +1,7 @@
 """What is known of a worker: whether it is there, and what it reported about itself."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -35,6 +36,8 @@ class Facts:
     memory_bytes: int | None = None
     gpus: tuple[Gpu, ...] = ()
     models: tuple[str, ...] = ()
+    loaded: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 def presence(

@@ -1,6 +1,6 @@
-"""The tables: `work` is what the farm lives by, `inputs` the files that jobs are given, `history` what its pages keep
-to look back and to act on many jobs, `presence` which processes are there, `usage` what each owner's jobs keep,
-`scores` how each day went."""
+"""The tables: `work` is what the farm lives by, `kinds` the kinds that people make, `inputs` the files that jobs are
+given, `history` what its pages keep to look back and to act on many jobs, `presence` which processes are there, `usage`
+what each owner's jobs keep, `scores` how each day went."""
 
 from jobs.models.history import (
     Bulk,
@@ -14,6 +14,7 @@ from jobs.models.history import (
     Stage,
 )
 from jobs.models.inputs import Input, Upload
+from jobs.models.kinds import Kind, valid_name
 from jobs.models.presence import Process, Reachability, WorkerFacts
 from jobs.models.scores import HealthScore
 from jobs.models.usage import ALL_JOBS, Usage, UsageDelta
@@ -21,14 +22,13 @@ from jobs.models.work import (
     Attempt,
     Body,
     Job,
-    Kind,
     OutputChunk,
     Queue,
+    Requirement,
     ResultFile,
     Share,
     Slot,
     Worker,
-    valid_name,
 )
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "OutputChunk",
     "Process",
     "Queue",
+    "Requirement",
     "ResultFile",
     "SavedFilter",
     "Share",

@@ -40,7 +40,8 @@ class Reachability(models.Model):
 
 
 class WorkerFacts(models.Model):
-    """What a worker reported about itself (`POST /worker/hello`): nothing of it is checked, and nothing rests on it.
+    """What a worker reported about itself (`POST /worker/hello`): nothing of it is checked, and only its labels decide
+    anything (`jobs.domain.labels`).
 
     Apart from the worker's row, which every call reads and which is rewritten every few seconds.
     """
@@ -55,6 +56,11 @@ class WorkerFacts(models.Model):
     memory_bytes = models.BigIntegerField(null=True)
     gpus = models.JSONField(default=list, help_text="Of each its name and, if known, its memory in bytes.")
     reported_at = models.DateTimeField(db_default=Now(), help_text="When it last reported something new.")
+    labels = models.JSONField(default=dict, db_default={}, help_text="The labels that it announces.")
+    loaded = ArrayField(
+        models.CharField(max_length=200),
+        default=list, db_default=[], help_text="Those of its models that are in memory.",
+    )  # fmt: skip
     models = ArrayField(
         models.CharField(max_length=200),
         db_default=[],

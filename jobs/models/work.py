@@ -9,19 +9,16 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.contrib.postgres.fields import ArrayField
-from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from core.backoff import LONGEST_S
-from jobs.domain import kinds
+from jobs.domain import labels
 from jobs.domain.states import ENDED, IN_HISTORY, LIVE, Status
-from ratelimits.domain.configs import LARGEST
+from jobs.models.kinds import valid_name
 
 PENDING = Q(status=Status.PENDING)
 IN_PROGRESS = Q(status=Status.IN_PROGRESS)
-valid_name = RegexValidator(r"\A" + kinds.NAME.pattern + r"\Z", "Use a-z 0-9 _ . - and at most 100 of them.")
 
 
 def _loose(to: Any, **options: Any) -> Any:
@@ -66,70 +63,6 @@ class Slot(models.Model):
         indexes = [models.Index(fields=["job_id"], name="jobs_slot_taken", condition=Q(job_id__isnull=False))]
 
 
-class Kind(models.Model):
-    """A kind made by a person; kinds declared in code live in their apps' `kinds.py` and win over rows."""
-
-    name = models.CharField(max_length=100, primary_key=True, validators=[valid_name])
-    queue = models.CharField(max_length=100, validators=[valid_name], help_text="The queue of its jobs.")
-    max_attempts = models.PositiveSmallIntegerField(default=3, validators=[MinValueValidator(1)])
-    backoff_first_s = models.FloatField(
-        "first backoff", default=1, help_text="Seconds before the second attempt."
-    )
-    backoff_base = models.FloatField(default=2, help_text="Each further backoff is this many times longer.")
-    backoff_cap_s = models.FloatField("longest backoff", default=3600, help_text="Seconds.")
-    timeout_s = models.FloatField("timeout", null=True, blank=True, help_text="Longest run, in seconds.")
-    expires_s = models.FloatField(
-        "expires", null=True, blank=True, help_text="Longest time as pending, in seconds."
-    )
-    retry_when_lost = models.BooleanField(
-        default=True,
-        db_default=True,
-        help_text="Retry on another worker when the lease of an attempt ran out.",
-    )
-    retry_on_timeout = models.BooleanField(
-        default=False, help_text="Retry when a run took longer than its timeout."
-    )
-    priority = models.SmallIntegerField(
-        default=0, validators=[MinValueValidator(-100), MaxValueValidator(100)]
-    )
-    limit = models.CharField(
-        max_length=100, null=True, blank=True, help_text="The rate limit that each of its jobs takes from."
-    )
-    limit_count = models.FloatField(default=1, help_text="How many tokens of it a job takes.")
-    limit_key = models.CharField(
-        "limit per", max_length=10, default="", blank=True, choices=[("", "everybody"), ("owner", "owner")],
-        help_text="Whose tokens a job takes: everybody shares them, or each owner has as many.",
-    )  # fmt: skip
-
-    class Meta:
-        ordering = ["name"]
-        constraints = [
-            # What domain.kinds.Kind refuses too: a kind that cannot be read would keep its jobs from ending.
-            models.CheckConstraint(
-                name="kind_numbers_are_within_their_bounds",
-                condition=Q(max_attempts__range=(1, 1000), priority__range=(-100, 100))
-                & Q(backoff_first_s__range=(0, LONGEST_S), backoff_cap_s__range=(0, LONGEST_S))
-                & Q(backoff_base__range=(1, 1000)),
-                violation_error_message="Attempts go from 1 to 1000, priority from -100 to 100, "
-                "a backoff's base from 1 to 1000, its waits from 0 to five years.",
-            ),
-            models.CheckConstraint(
-                name="kind_times_are_positive_and_under_five_years",
-                condition=(Q(timeout_s__isnull=True) | Q(timeout_s__gt=0, timeout_s__lt=LONGEST_S))
-                & (Q(expires_s__isnull=True) | Q(expires_s__gt=0, expires_s__lt=LONGEST_S)),
-                violation_error_message="Timeout and expiry are positive and under five years.",
-            ),
-            models.CheckConstraint(
-                name="kind_takes_a_positive_number_of_its_limit",
-                condition=Q(limit_count__gt=0, limit_count__lt=LARGEST, limit_key__in=["", "owner"]),
-                violation_error_message="The number of tokens is positive and finite.",
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return self.name
-
-
 class Worker(models.Model):
     """An API key with a name, an owner, home queues and a scope; one process on some machine."""
 
@@ -150,6 +83,14 @@ class Worker(models.Model):
     polled_queues = ArrayField(models.CharField(max_length=100), null=True, editable=False)
     polled_at = ArrayField(models.DateTimeField(), null=True, editable=False)
     read_at: datetime | None = None  # by the database's clock, of a worker that was found by its key
+    labels = models.JSONField(
+        default=dict, db_default={}, blank=True,
+        help_text="Labels that win over what it announces; an empty value takes one away.",
+    )  # fmt: skip
+    satisfies = ArrayField(
+        models.IntegerField(), default=list, db_default=[], editable=False,
+        help_text="The requirements of jobs that its labels meet, with all that is preferred.",
+    )  # fmt: skip
     key_hash = models.CharField(max_length=64, unique=True, editable=False)
     key_hint = models.CharField(max_length=12, editable=False, help_text="How its key begins.")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
@@ -168,6 +109,26 @@ class Worker(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class Requirement(models.Model):
+    """What jobs require of the labels of their worker, and prefer: each distinct set is one row (docs/adr/0085).
+
+    A waiting job has the number of its set, made negative, before the ids in `excluded_workers`: it hides from every
+    worker that does not satisfy the set.
+    """
+
+    id = models.AutoField(primary_key=True)
+    text = models.TextField(unique=True, help_text="The set in its one spelling.")
+    requires = models.JSONField()
+    prefers = models.JSONField()
+    base = _loose(
+        "self", on_delete=models.DO_NOTHING, related_name="+"
+    )  # what is required, without the preferences
+    created_at = models.DateTimeField(db_default=Now())
+
+    def __str__(self) -> str:
+        return labels.in_words(self.requires) or f"prefers {labels.in_words(self.prefers)}"
 
 
 class Job(models.Model):
@@ -200,10 +161,11 @@ class Job(models.Model):
     retry_when_lost = models.BooleanField(default=True, db_default=True)
     retry_on_timeout = models.BooleanField(default=False)
 
+    requirement = _loose(Requirement, on_delete=models.DO_NOTHING, related_name="+", editable=False)
     excluded_workers = ArrayField(
         models.BigIntegerField(),
         default=list,
-        help_text="Workers that failed it and do not claim it for now.",
+        help_text="Workers that failed it and do not claim it for now; a negative number is its requirement's.",
     )
     excluded_until = models.DateTimeField(null=True, blank=True)
 
@@ -307,6 +269,7 @@ class Job(models.Model):
             models.Index("owner", "id", name="jobs_of_owner", condition=Q(owner__isnull=False)),
             models.Index("group", "id", name="jobs_of_group", condition=Q(group__isnull=False)),
             models.Index("retry_of", name="jobs_retries", condition=Q(retry_of__isnull=False)),
+            models.Index("requirement", name="jobs_of_requirement", condition=Q(requirement__isnull=False)),
         ]  # fmt: skip
 
     def __str__(self) -> str:

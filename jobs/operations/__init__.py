@@ -6,12 +6,14 @@ from jobs.domain.leases import Lease
 from jobs.domain.model_queues import queue_of_model
 from jobs.kinds import declare, declared
 from jobs.operations import bulk
-from jobs.operations.claim import Claimed, claim, finish_and_claim
+from jobs.operations.claim import claim, finish_and_claim
 from jobs.operations.finish import Cancellation, Finished, cancel, cancel_many, finish, release, withdraw
+from jobs.operations.handed_out import Claimed
 from jobs.operations.hooks import Link, links, on_behalf_of, register_links, resync
 from jobs.operations.idempotency import Repeatable, forget_idempotency_keys, once, repeatable
 from jobs.operations.inputs import delete_upload, expires_at, keep_upload, read_input, upload, uploaded
 from jobs.operations.janitor import Sweep, delete_orphaned_files, expire, next_due_s, retain, sweep
+from jobs.operations.labels import forget_requirements, preferring_loaded, set_labels
 from jobs.operations.queues import create_kind, known_kind, pause, resume, set_ceiling, sync
 from jobs.operations.quotas import setting_of, used
 from jobs.operations.report import heartbeat, put_file, write_output
@@ -76,6 +78,7 @@ __all__ = [
     "finish",
     "finish_and_claim",
     "forget_idempotency_keys",
+    "forget_requirements",
     "heartbeat",
     "introduce",
     "keep_upload",
@@ -91,6 +94,7 @@ __all__ = [
     "output_text",
     "pause",
     "pictures",
+    "preferring_loaded",
     "put_file",
     "read_input",
     "queue_of_model",
@@ -112,6 +116,7 @@ __all__ = [
     "seen",
     "sees_all",
     "set_ceiling",
+    "set_labels",
     "setting_of",
     "share",
     "statuses",

@@ -325,6 +325,7 @@ def _scan(
     """Behind the watermarks; then a full scan for what is still missing, unless that would hold up what was found."""
     rows: list[moves.Row] = []
     began_s = time.monotonic()
+    scan: Scan | None
     scan, more = seen or (hooks.WATERMARKS.scan(queues, now_s=began_s, owner_id=worker.owner_id), None)
     after: Scan | None = None
     while scan is not None:

@@ -307,9 +307,15 @@ def _hidden_from_those_who_failed(
         [(rows[job_id], excluded_workers) for job_id, excluded_workers in excluded.items()]
     )
     return [
-        replace(s, excluded_workers=excluded[s.job_id] if s.job_id in others else ()) if s.job_id in excluded else s
+        replace(s, excluded_workers=excluded[s.job_id] if s.job_id in others else _requirement(s))
+        if s.job_id in excluded else s
         for s in settlements
     ]  # fmt: skip
+
+
+def _requirement(settlement: Settlement) -> list[int]:
+    """The job's requirement stays when no worker is excluded: a negative number (docs/adr/0085)."""
+    return [number for number in settlement.excluded_workers if number < 0]
 
 
 def _failed(settlement: Settlement) -> bool:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from jobs import kinds
 from jobs.domain.hooks import Discard
@@ -15,6 +15,9 @@ from jobs.operations import hooks
 from jobs.operations.finish import decide, settle
 from jobs.queries import moves
 from jobs.queries.moves import Settlement
+
+# PostgreSQL writes jsonb without a space around it, so what json.loads looks for is not there: a third of its time.
+_read: Final = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # (value, where it ends)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +45,7 @@ def to(worker: Worker, rows: Sequence[moves.Row]) -> list[Claimed]:
     """
     hooked = [row for row in rows if row.kind in kinds.HOOKS]
     if not hooked:
-        return [_claimed(row, json.loads(row.payload)) for row in rows]
+        return [_claimed(row, _read(row.payload, 0)[0]) for row in rows]
     hooks.claimed(hooked, worker_name=worker.name)
     return _without_discarded(worker, rows, hooked)
 
@@ -55,7 +58,7 @@ def again(worker: Worker, rows: Sequence[moves.Row]) -> list[Claimed]:
 def _without_discarded(
     worker: Worker, rows: Sequence[moves.Row], hooked: Sequence[moves.Row]
 ) -> list[Claimed]:
-    stored = {row.id: json.loads(row.payload) for row in rows}
+    stored = {row.id: _read(row.payload, 0)[0] for row in rows}
     answers = {**stored, **hooks.prepare(worker, hooked, stored)}
     discarded = {
         job_id: answer

@@ -65,16 +65,16 @@ def keep_upload(file_id: UUID, *, until: datetime) -> None:
 
 
 @transactions.retried
-def delete_upload(file_id: UUID, *, by: User, is_keeper: bool = False) -> None:
+def delete_upload(file_id: UUID, *, by: User, also_kept: bool = False) -> None:
     """Delete an upload of this person's, also from the pages of jobs that used it and ended.
 
-    Raises NoSuchFile, and FileInUse while a job that has not ended uses it, or another app than the caller
-    (`is_keeper`) keeps it.
+    Raises NoSuchFile, and FileInUse while a job that has not ended uses it, or an app keeps it (`keep_upload`), which
+    alone passes `also_kept`.
     """
     locked = inputs.for_owner(file_id, owner=by, lock=True)
     if locked is None:
         raise NoSuchFile
-    if locked.kept_until is not None and locked.kept_until > clock.now() and not is_keeper:
+    if locked.kept_until is not None and locked.kept_until > clock.now() and not also_kept:
         raise FileInUse("This file was not uploaded for jobs alone: delete it where it was uploaded.")
     if inputs.is_used(file_id, by_live=True):
         raise FileInUse

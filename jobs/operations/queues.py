@@ -78,6 +78,7 @@ def create_kind(kind: Kind) -> None:
             "limit": kind.limit,
             "limit_count": kind.limit_count,
             "limit_key": kind.limit_key,
+            "requires": dict(kind.requires),
         },
     )
 
@@ -144,6 +145,7 @@ def kind_of(name: str) -> Kind:
         expires_s=row.expires_s, retry_when_lost=row.retry_when_lost, retry_on_timeout=row.retry_on_timeout,
         priority=row.priority,
         limit=row.limit, limit_count=row.limit_count, limit_key=cast("LimitKey", row.limit_key),
+        requires=row.requires,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Showing a job to whoever has its link."""
+"""Links that show a job without a log-in."""
 
 import secrets
 

@@ -1,6 +1,5 @@
 """Submitting jobs: one, many, and one that ended once more."""
 
-import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +13,15 @@ from django.db.models.base import ModelState
 
 from core import audit
 from jobs.domain import files as names
+from jobs.domain import labels as domain_labels
 from jobs.domain import payloads
+from jobs.domain.bounds import check_values
 from jobs.domain.kinds import Kind
 from jobs.domain.states import ENDED, Status
 from jobs.domain.watermarks import MARGIN_S
-from jobs.errors import InvalidValue, NotAMember, NotEnded, NotFound, NotUnique, UnknownQueue
-from jobs.models import Job
-from jobs.operations import events, hooks, inputs, metering, queues, quotas
+from jobs.errors import NotAMember, NotEnded, NotFound, NotUnique, UnknownQueue
+from jobs.models import Job, Requirement
+from jobs.operations import events, hooks, inputs, labels, metering, queues, quotas
 from jobs.queries import keys, moves, reads, submits
 from jobs.queries.submits import Stored, Twin
 from observing import traces
@@ -47,10 +48,10 @@ _OF_KIND = (
     *("queue", "priority", "expires_s", "max_attempts", "timeout_s"),
     *("retry_when_lost", "retry_on_timeout"),
 )
-_BESIDE = ("payload", "traceparent", "expires_s", "limit_wait_s", "files", "may_wait")
+_BESIDE = ("payload", "traceparent", "expires_s", "limit_wait_s", "files", "wanted", "may_wait")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # frozen, it takes twice as long to make, and bulks make thousands
 class NewJob:
     """A job to submit. What is None comes from its kind. Times are aware; `timeout_s` is in seconds.
 
@@ -59,6 +60,8 @@ class NewJob:
     most 16.
     `callback_url` gets its events (docs/outbox.md), if the farm allows that host. `token_id` is the API token that it
     comes with; `may_wait`: where a budget has no room for it now, it is due when the budget has.
+    `requires` and `prefers` are conditions on its worker's labels, such as `{"vram": ">=16", "region": ["home",
+    "lab"]}` (docs/labels.md); what its kind requires is required too, but for labels that the job names.
     """
 
     kind: str
@@ -78,6 +81,8 @@ class NewJob:
     callback_url: str | None = None
     token_id: int | None = None
     may_wait: bool = False
+    requires: Mapping[str, Any] | None = None
+    prefers: Mapping[str, Any] | None = None
 
 
 def submit(
@@ -98,6 +103,8 @@ def submit(
     callback_url: str | None = None,
     token_id: int | None = None,
     may_wait: bool = False,
+    requires: Mapping[str, Any] | None = None,
+    prefers: Mapping[str, Any] | None = None,
     by: User | None = None,
 ) -> Job:
     """Put a job into the table, in the caller's transaction if there is one (DESIGN promise 9), and return it.
@@ -118,6 +125,7 @@ def submit(
         kind=kind, payload=payload, owner=owner, group=group, queue=queue, priority=priority, run_at=run_at,
         expires_at=expires_at, unique_key=unique_key, max_attempts=max_attempts, timeout_s=timeout_s,
         limit_count=limit_count, files=files, callback_url=callback_url, token_id=token_id, may_wait=may_wait,
+        requires=requires, prefers=prefers,
     )  # fmt: skip
     [job] = submit_many([new], by=by)
     if isinstance(job, NotUnique):
@@ -135,7 +143,7 @@ def submit_many(new_jobs: Sequence[NewJob], *, by: User | None = None) -> list[J
         return []
     named = {name: queues.kind_of(name) for name in {new.kind for new in new_jobs}}
     for new in new_jobs:
-        _check(new)
+        check_values(new)
         quotas.check_limit_count(named[new.kind], new.limit_count)
     _check_queues(new_jobs)
     _check_groups(new_jobs)
@@ -156,7 +164,7 @@ def check_submit(
     its limit and its twins. Stores nothing: for what submits jobs later, to be checked when it is written down."""
     new = NewJob(kind=kind, payload=None, owner=owner, queue=queue, priority=priority)
     named = {kind: queues.kind_of(kind)}
-    _check(new)
+    check_values(new)
     _check_queues([new])
     _check_groups([new])
     if by is not None:
@@ -192,7 +200,7 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
     }
     own = names.uploads_of(job.body.inputs or ())
     new = NewJob(
-        kind=job.kind, payload=job.body.payload, retry_of=job.pk, run_at=run_at, files=own, **again
+        kind=job.kind, payload=job.body.payload, retry_of=job.pk, run_at=run_at, files=own, **again, **_labels(job)
     )  # fmt: skip
     kind = queues.kind_of(job.kind)
     whose: dict[str, Any] = {"owner_id": job.owner_id, "group_id": job.group_id, "token_id": job.token_id}
@@ -212,8 +220,8 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
 
 @transactions.retried
 def clone(job_id: int, *, by: User) -> Job:
-    """A new job of `by` with the kind, payload, files, queue, priority, group and bounds of this one, whatever its
-    status.
+    """A new job of `by` with the kind, payload, files, queue, priority, group, bounds and requirements of this one,
+    whatever its status.
 
     Not its `unique_key`, nor its times. Raises NotFound for a job that `by` may not see, else as `submit`; in the
     group only where `by` is a member.
@@ -225,9 +233,15 @@ def clone(job_id: int, *, by: User) -> Job:
     is_member = job.group is not None and by.groups.filter(pk=job.group.pk).exists()
     group = job.group if is_member else None
     own = names.uploads_of(job.body.inputs or ())
-    made = submit(job.kind, job.body.payload, owner=by, group=group, by=by, files=own, **same)
+    made = submit(job.kind, job.body.payload, owner=by, group=group, by=by, files=own, **same, **_labels(job))
     audit.record(by, made, f"cloned from job {job.pk}")
     return made
+
+
+def _labels(job: Job) -> dict[str, Any]:
+    """What this job requires of labels and prefers, for one like it."""
+    one = job.requirement
+    return {} if one is None else {"requires": one.requires, "prefers": one.prefers}
 
 
 def _put(
@@ -242,36 +256,6 @@ def _put(
     pairs = zip(new_jobs, stored, strict=True)
     events.call_back((new.callback_url, new.owner, job.pk) for new, job in pairs if isinstance(job, Job))
     return stored
-
-
-def _check(new: NewJob) -> None:
-    if new.priority is not None and not -100 <= new.priority <= 100:
-        raise InvalidValue(field="priority", why=f"a whole number from -100 to 100, got {new.priority}")
-    if new.max_attempts is not None and not 1 <= new.max_attempts <= 1000:
-        raise InvalidValue(field="max_attempts", why=f"from 1 to 1000, got {new.max_attempts}")
-    if new.timeout_s is not None and not (
-        math.isfinite(new.timeout_s) and 0 < new.timeout_s <= 5 * 366 * 86400
-    ):
-        raise InvalidValue(field="timeout_s", why=f"positive and under five years, got {new.timeout_s}")
-    _check_key(new.unique_key)
-    for field in ("run_at", "expires_at"):
-        _check_time(field, getattr(new, field))
-
-
-def _check_key(unique_key: str | None) -> None:
-    if unique_key is not None and (not 1 <= len(unique_key) <= 200 or "\x00" in unique_key):
-        raise InvalidValue(field="unique_key", why="1 to 200 characters, none of them NUL")
-    if unique_key is not None and not unique_key.isprintable():
-        raise InvalidValue(field="unique_key", why="printable characters only")
-
-
-def _check_time(field: str, moment: datetime | None) -> None:
-    if moment is None:
-        return
-    if moment.tzinfo is None:
-        raise InvalidValue(field=field, why="it needs a time zone")
-    if not 2000 <= moment.year <= 2200:  # whatever the clock says: nothing that a person meant lies outside
-        raise InvalidValue(field=field, why=f"a year from 2000 to 2200, got {moment.year}")
 
 
 def _check_queues(new_jobs: Sequence[NewJob]) -> None:
@@ -302,7 +286,8 @@ def _rows(new_jobs: Sequence[NewJob], named: Mapping[str, Kind]) -> list[dict[st
 def _usual(kind: Kind) -> dict[str, Any]:
     """The row of a job that names nothing but this kind."""
     common = {name: getattr(kind, name) for name in _OF_KIND}
-    return _FRESH | {"kind": kind.name, "limit_wait_s": None, "files": None, "may_wait": False} | common
+    beside = {"limit_wait_s": None, "files": None, "wanted": None, "may_wait": False}
+    return _FRESH | {"kind": kind.name} | beside | common
 
 
 def _apply_choices(row: dict[str, Any], new: NewJob, kind: Kind) -> None:
@@ -314,12 +299,17 @@ def _apply_choices(row: dict[str, Any], new: NewJob, kind: Kind) -> None:
     row["group_id"] = None if new.group is None else new.group.pk
     row["retry_of_id"], row["token_id"], row["may_wait"] = new.retry_of, new.token_id, new.may_wait
     row["files"] = names.references(new.files) if new.files else None
+    if new.requires or new.prefers or kind.requires:
+        row["wanted"] = domain_labels.requirement(
+            requires=new.requires, prefers=new.prefers, usual=kind.requires
+        )
     if kind.limit is not None:
         row |= quotas.limit_columns(kind, owner_id=row["owner_id"], count=new.limit_count)
 
 
 def _stored(rows: Sequence[dict[str, Any]], locked: Mapping[UUID, Any]) -> list[Job | NotUnique]:
     """Store them, and return them in their order. One with a twin gives back what was reserved for it."""
+    _intern(rows)
     quotas.reserve(rows, rng=_RNG)
     admission = metering.admit(rows)
     references = [row["files"] for row in rows] if locked else []
@@ -336,10 +326,20 @@ def _stored(rows: Sequence[dict[str, Any]], locked: Mapping[UUID, Any]) -> list[
     return stored
 
 
+def _intern(rows: Sequence[dict[str, Any]]) -> None:
+    """Write into rows that require or prefer something which set that is."""
+    wanted = {row["wanted"].text: row["wanted"] for row in rows if row["wanted"] is not None}
+    ids = labels.ids_of(wanted.values()) if wanted else {}
+    for row in rows:
+        if row["wanted"] is not None:
+            row["requirement_id"] = ids[row["wanted"].text]
+
+
 def _is_one_statement(rows: Sequence[dict[str, Any]]) -> bool:
     """Whether storing them is a single write: that is a transaction by itself, without two more round trips."""
     [row, *others] = rows
-    return not (others or row["limit_name"] or row["files"] or context.current() or metering.concerns(rows))
+    is_more = row["limit_name"] or row["files"] or row["wanted"] or context.current()
+    return not (others or is_more or metering.concerns(rows))
 
 
 def _job(row: dict[str, Any], new: Stored | Twin) -> Job | NotUnique:
@@ -349,15 +349,20 @@ def _job(row: dict[str, Any], new: Stored | Twin) -> Job | NotUnique:
     """
     if isinstance(new, Twin):
         return NotUnique(job=new.id)
+    wanted = row["wanted"]
     for name in _BESIDE:
         del row[name]
     row["id"], row["created_at"], row["run_at"], row["expires_at"], row["limit_until"] = new
-    row["excluded_workers"] = []
+    row["excluded_workers"] = [] if row["requirement_id"] is None else [-row["requirement_id"]]
     row["_state"] = state = ModelState()
     state.adding, state.db = False, "default"
     # What unpickling does too: of a bulk, a quarter of the time went into Model.__init__.
     job = Job.__new__(Job)
     job.__dict__ = row
+    if wanted is not None:
+        job.requirement = Requirement(
+            pk=row["requirement_id"], requires=dict(wanted.requires), prefers=dict(wanted.prefers)
+        )
     return job
 
 
@@ -367,6 +372,8 @@ def _announce(new_jobs: Sequence[NewJob], stored: Sequence[Job | NotUnique]) -> 
         (job.queue, job.run_at if new.run_at or job.limit_until or job.is_metered else None)
         for new, job in pairs
     }
+    head_start = timedelta(seconds=settings.JOBFARM["HEAD_START_S"])
+    due |= {(job.queue, job.run_at + head_start) for new, job in pairs if new.prefers}
     if pairs:
         hooks.forget_watermarks({job.queue for _, job in pairs if job.run_at < job.created_at - AT_ONCE})
         hooks.submitted(due)

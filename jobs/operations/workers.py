@@ -21,6 +21,7 @@ from jobs.domain.presence import Part
 from jobs.domain.workers import Facts
 from jobs.errors import InvalidKey, InvalidValue
 from jobs.models import Worker
+from jobs.operations import labels
 from jobs.operations.queues import ANY_QUEUE
 from jobs.queries import fleet, keys
 from live import operations as live
@@ -128,14 +129,18 @@ def revoke(worker: Worker, *, by: User | None = None) -> None:
 
 @transactions.retried
 def introduce(worker: Worker, facts: Facts) -> None:
-    """Keep what a worker reports about itself when it connects, and have it serve the models that it announces, where
-    its key allows that (`domain.model_queues`). Nothing is written where that is known."""
+    """Keep what a worker reports about itself when it connects, have it serve the models that it announces, where its
+    key allows that (`domain.model_queues`), and note what its labels satisfy. What is known is not written again."""
+    before = keys.announced(worker.pk)
+    has_changed = keys.keep_facts(worker.pk, facts)
+    if before != (facts.labels, list(facts.loaded)):
+        labels.relabel(worker.pk)
     queues = model_queues.with_models(worker.queues, facts.models)
     serves_others = queues != worker.queues and keys.set_home_queues(worker, queues)
     if serves_others:
         worker.queues = queues
         live.touch("queues")
-    if keys.keep_facts(worker.pk, facts) or serves_others:
+    if has_changed or serves_others:
         live.touch(f"worker:{worker.pk}", "workers")
 
 

@@ -11,12 +11,15 @@ from core.verdicts import CancelVerdict
 from jobs import models
 from jobs.domain.files import MOST_INPUTS
 from jobs.domain.filters import DESCRIBED
+from jobs.domain.labels import MOST_CHOICES, MOST_CONDITIONS
 from jobs.domain.states import Status
 from jobs.protocol.jobs import Job, JobInList
-from jobs.protocol.values import BIGINT, Body, Moment, Name, Text, Whole
+from jobs.protocol.values import BIGINT, Body, Moment, Name, Number, Text, Whole
 
 MOST_SUBMITTED = 1000
 MOST_LISTED = 200
+_Condition = Text | Number | Annotated[list[Text | Number], Field(max_length=MOST_CHOICES)]
+Conditions = Annotated[dict[Text, _Condition], Field(max_length=MOST_CONDITIONS)]
 
 
 class NewJob(Body):
@@ -48,6 +51,17 @@ class NewJob(Body):
         description="Input files: the ids of uploads, by the names that the worker asks for. Yours, or those of a job "
         "that you may see.",
         examples=[None],
+    )
+    requires: Conditions | None = Field(
+        None,
+        description="Conditions on its worker's labels: equal, one of a list, `>=` or `<=` a number. No other worker "
+        "gets it.",
+        examples=[{"vram": ">=16", "region": ["home", "lab"]}],
+    )
+    prefers: Conditions | None = Field(
+        None,
+        description="The same, of the workers that get it first, for a moment.",
+        examples=[{"loaded": "llama3.2"}],
     )
     callback_url: Annotated[Text, Field(min_length=1, max_length=2000)] | None = Field(
         None,

@@ -1,12 +1,14 @@
 """What is answered about workers."""
 
 from datetime import datetime
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from jobs.domain.labels import MOST_LABELS
 from jobs.domain.workers import Presence
 from jobs.models import WorkerFacts
+from jobs.protocol.values import Body, Text
 from jobs.queries.fleet import WorkerRow
 
 
@@ -31,6 +33,8 @@ class About(BaseModel):
     memory_bytes: int | None
     gpus: list[ReportedGpu]
     models: list[str] = Field(description="The models that it serves, by their names in OpenAI's API.")
+    loaded: list[str] = Field(description="Those of them that are in memory.")
+    labels: dict[str, str] = Field(description="The labels that it announces.")
     reported_at: datetime
 
 
@@ -49,6 +53,10 @@ class FleetWorker(BaseModel):
     drained_by: str | None
     revoked_at: datetime | None
     jobs: list[int] = Field(description="What it runs.")
+    labels: dict[str, str] = Field(
+        description="Those that count: what staff set, and else what it announces."
+    )
+    labels_by_staff: dict[str, str] = Field(description="An empty value takes a label away.")
     about: About | None = Field(description="What it reported about itself; null: nothing.")
 
     @classmethod
@@ -68,8 +76,19 @@ class FleetWorker(BaseModel):
             drained_by=worker.drained_by.get_username() if worker.drained_by else None,
             revoked_at=worker.revoked_at,
             jobs=[job.pk for job in row.jobs],
+            labels=row.labels,
+            labels_by_staff=worker.labels,
             about=_about(row.facts),
         )
+
+
+class Labels(Body):
+    """Labels that win over those that a worker announces."""
+
+    labels: Annotated[dict[Text, Text], Field(max_length=MOST_LABELS)] = Field(
+        description="All of them: others that staff set before are gone. An empty value takes a label away.",
+        examples=[{"region": "home", "vram": ""}],
+    )
 
 
 class Fleet(BaseModel):

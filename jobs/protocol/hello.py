@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from jobs import operations
+from jobs.domain import labels as domain
 from jobs.domain.workers import Facts, Gpu
 from jobs.models import Worker
 from jobs.protocol.values import BIGINT, INTEGER, Body, Name, Text, Whole
@@ -12,6 +13,7 @@ from jobs.protocol.values import BIGINT, INTEGER, Body, Name, Text, Whole
 MOST_GPUS = 64
 MOST_HANDLERS = 200
 MOST_MODELS = 500
+_LISTS = ("handlers", "models", "loaded")
 
 Short = Annotated[Text, Field(max_length=100)]
 Model = Annotated[Text, Field(min_length=1, max_length=200)]
@@ -43,6 +45,16 @@ class Hello(Body):
         description="The models that it serves, by their names in OpenAI's API.",
         examples=[["llama3.2"]],
     )
+    loaded: Annotated[list[Model], Field(max_length=MOST_MODELS)] = Field(
+        default=[],
+        description="Those of its models that are in memory: jobs that prefer that come here first.",
+        examples=[["llama3.2"]],
+    )
+    labels: Annotated[dict[Text, Text], Field(max_length=domain.MOST_LABELS)] = Field(
+        default={},
+        description="What jobs may require or prefer of it. Those that staff set win.",
+        examples=[{"vram": "24", "region": "home"}],
+    )
     gpus: Annotated[list[ReportedGpu], Field(max_length=MOST_GPUS)] = []
 
 
@@ -55,9 +67,10 @@ class Welcome(BaseModel):
 
 
 def hello(worker: Worker, body: Hello) -> Welcome:
-    """Keep what a worker reports; the same again writes nothing."""
+    """Keep what a worker reports; the same again writes nothing. Raises InvalidValue for what is no label."""
     gpus = tuple(Gpu(name=gpu.name, memory_bytes=gpu.memory_bytes) for gpu in body.gpus)
-    fields = body.model_dump(exclude={"gpus", "handlers", "models"})
-    handlers, models = tuple(dict.fromkeys(body.handlers)), tuple(dict.fromkeys(body.models))
-    operations.introduce(worker, Facts(**fields, handlers=handlers, models=models, gpus=gpus))
+    fields = body.model_dump(exclude={"gpus", "labels", *_LISTS})
+    lists = {name: tuple(dict.fromkeys(getattr(body, name))) for name in _LISTS}
+    checked = domain.checked_labels(body.labels)
+    operations.introduce(worker, Facts(**fields, **lists, labels=checked, gpus=gpus))
     return Welcome(worker=worker.name, queues=worker.queues, drained=worker.drained_at is not None)

@@ -69,6 +69,10 @@ class JobInList(BaseModel):
     claimed_at: datetime | None
     ended_at: datetime | None
     expires_at: datetime | None = Field(description="Not started by then: timed_out.")
+    requires: dict[str, str] = Field(
+        description="Conditions on the labels of its worker.", examples=[{"vram": ">=16"}]
+    )
+    prefers: dict[str, str] = Field(description="The same, of the workers that get it first.")
 
 
 class Attempt(BaseModel):
@@ -104,7 +108,7 @@ class Job(JobInList):
 
 def visible_to(user: AbstractBaseUser) -> QuerySet[models.Job]:
     """The jobs that `user` may see, each read with the names that `in_list` needs."""
-    return reads.visible_to(user).select_related("owner", "group")
+    return reads.visible_to(user).select_related("owner", "group", "requirement")
 
 
 def in_list(job: models.Job) -> JobInList:
@@ -117,7 +121,7 @@ def in_full(job_ids: Sequence[int]) -> list[Job]:
 
     Jobs that are not there are left out.
     """
-    jobs = models.Job.objects.select_related("owner", "group", "body").in_bulk(job_ids)
+    jobs = models.Job.objects.select_related("owner", "group", "body", "requirement").in_bulk(job_ids)
     errors, files = reads.last_errors(job_ids), reads.files(job_ids)
     rows = [jobs[job_id] for job_id in job_ids if job_id in jobs]
     return [_full(job, error=errors.get(job.pk), files=files[job.pk]) for job in rows]
@@ -178,6 +182,8 @@ def _columns(job: models.Job) -> Mapping[str, Any]:
         "owner": job.owner and job.owner.get_username(),
         "group": job.group and job.group.name,
         "retry_of": job.retry_of_id,
+        "requires": job.requirement.requires if job.requirement else {},
+        "prefers": job.requirement.prefers if job.requirement else {},
     }
 
 

@@ -310,7 +310,8 @@ def interest(worker: Worker, queues: Sequence[str] | None) -> Interest:
     if is_drained(worker):
         return Interest(queues=(), owner_id=worker.owner_id)
     names = [*worker.queues, *worker.steals] if queues is None else queues
-    return Interest(queues=tuple(sorted(set(names))), owner_id=worker.owner_id)
+    satisfies = tuple(sorted(worker.satisfies))
+    return Interest(queues=tuple(sorted(set(names))), owner_id=worker.owner_id, satisfies=satisfies)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

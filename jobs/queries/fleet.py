@@ -11,12 +11,14 @@ from django.contrib.auth.models import User
 from django.db.models import Count, F, Q, QuerySet, Window
 from django.db.models.functions import Now, RowNumber
 
+from jobs.domain.labels import LOADED
 from jobs.domain.presence import Part
 from jobs.domain.presence import Process as Known
 from jobs.domain.states import Status
 from jobs.domain.workers import Presence, presence
 from jobs.errors import UnknownWorker, WorkerNotYours
 from jobs.models import Job, Process, Queue, Worker, WorkerFacts
+from jobs.queries import requirements
 from jobs.queries.pages import EVERYBODY
 from jobs.queries.reads import AnyUser, is_operator
 from jobs.queries.workers import per_hour
@@ -25,6 +27,7 @@ from postgres import clock, statements
 MOST_QUEUES = 200
 COUNTED = 10_000  # waiting jobs of a queue, jobs of a status; the pages say "10,000+" beyond it
 MOST_WORKERS = 200
+MOST_LABELLED = 1000  # workers whose labels are offered as filters
 LISTED = 200  # those heard of last: a process that dies at each start must not make a page of itself
 
 
@@ -77,6 +80,11 @@ class WorkerRow:
     def held_besides(self) -> int:
         """How many jobs it runs that are not among `jobs`."""
         return self.held - len(self.jobs)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Its labels that count, but for the models that it has loaded."""
+        return dict(label.split("=", 1) for label in labels_of(self.worker))
 
     @property
     def is_drained(self) -> bool:
@@ -162,6 +170,16 @@ def visible_worker(worker_id: int, *, user: AnyUser) -> WorkerRow:
     return row
 
 
+def labelled_worker(worker_id: int, *, user: AnyUser) -> WorkerRow:
+    """One worker whose labels `user` may set, which staff alone may: they win over what its owner has it announce.
+
+    Raises UnknownWorker, and WorkerNotYours."""
+    row = visible_worker(worker_id, user=user)
+    if not runs_the_farm(user):
+        raise WorkerNotYours
+    return row
+
+
 def manageable_worker(worker_id: int, *, user: AnyUser) -> WorkerRow:
     """One worker that `user` may change. Raises UnknownWorker, and WorkerNotYours for one that `user` may look at."""
     row = visible_worker(worker_id, user=user)
@@ -205,6 +223,25 @@ def worker_counts(*, viewer: int) -> WorkerCounts:
             drained=Count("pk", filter=is_alive & Q(drained_at__isnull=False)),
         )
     )
+
+
+def labels_of(worker: Worker) -> list[str]:
+    """The labels of this worker that count, as "vram=24", but for the models that it has loaded."""
+    values = requirements.values_of(worker)
+    return [f"{key}={str(*values[key])}" for key in sorted(values) if key != LOADED]
+
+
+def known_labels() -> list[str]:
+    """The labels that workers have whose keys open something, LISTED at most."""
+    workers = Worker.objects.select_related("facts").filter(revoked_at=None)[:MOST_LABELLED]
+    return sorted({label for worker in workers for label in labels_of(worker)})[:LISTED]
+
+
+def with_label(workers: QuerySet[Worker], label: str) -> QuerySet[Worker]:
+    """Those of these workers that have this label, such as "vram=24", whoever set it."""
+    key, _, value = label.partition("=")
+    by_staff = Q(labels__contains={key: value})
+    return workers.filter(by_staff | Q(facts__labels__contains={key: value}) & ~Q(labels__has_key=key))
 
 
 def known_queues() -> list[str]:

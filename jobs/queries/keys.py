@@ -1,7 +1,7 @@
 """Statements about workers, queues and kinds."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from itertools import zip_longest
@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 
 from jobs.domain.states import Status
 from jobs.domain.workers import Facts
-from jobs.models import Job, Kind, Queue, Slot, Worker
+from jobs.models import Job, Kind, Queue, Slot, Worker, WorkerFacts
 from postgres import clock, statements, transactions
 
 _WORKER, _KIND = (
@@ -188,10 +188,17 @@ def count_live() -> Live:
     return Live(**live.aggregate(workers=Count("pk"), drained=Count("drained_at")))
 
 
+def announced(worker_id: int) -> tuple[Mapping[str, str], list[str]]:
+    """The labels that this worker announced last, and which models it has loaded."""
+    facts = WorkerFacts.objects.filter(pk=worker_id).only("labels", "loaded").first()
+    return (facts.labels, facts.loaded) if facts else ({}, [])
+
+
 def keep_facts(worker_id: int, facts: Facts) -> bool:
     """Keep what a worker reports about itself; whether it was news."""
-    lists = {"handlers": list(facts.handlers), "models": list(facts.models)}
-    params = {**asdict(facts), **lists, "gpus": json.dumps(asdict(facts)["gpus"])}
+    lists = {name: list(getattr(facts, name)) for name in ("handlers", "models", "loaded")}
+    fields = asdict(facts)
+    params = {**fields, **lists, **{name: json.dumps(fields[name]) for name in ("gpus", "labels")}}
     return bool(statements.load("jobs", "keep_worker_facts").run({"worker": worker_id, **params}))
 
 

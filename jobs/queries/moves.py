@@ -90,7 +90,14 @@ def ranges(within: Sequence[IndexRange]) -> dict[str, Any]:
         "since": [index_range.since for index_range in within],
         "until": [index_range.until for index_range in within],
         "margin_s": watermarks.MARGIN_S,
+        **taking(),
     }
+
+
+def taking() -> dict[str, float]:
+    """What `jobs_takes_until` is to know beside a requirement and a worker's labels (docs/adr/0085)."""
+    farm = settings.JOBFARM
+    return {"head_start_s": farm["HEAD_START_S"], "alive_s": farm["WORKER_ALIVE_S"]}
 
 
 def heartbeat(

@@ -11,26 +11,30 @@ from django.db.models import Min, Q, QuerySet
 from django.db.models.functions import Now
 
 from jobs import registry
+from jobs.domain import labels
 from jobs.domain.leases import Lease
 from jobs.domain.ranges import IndexRange
 from jobs.domain.reasons import Facts, Reason, explain
 from jobs.domain.states import Status
 from jobs.errors import NotAllowed, NotFound
-from jobs.models import Attempt, Job, OutputChunk, Reachability, ResultFile, Share
-from jobs.queries import moves
+from jobs.models import Attempt, Job, OutputChunk, Reachability, ResultFile, Share, Worker
+from jobs.queries import moves, requirements
 from postgres import statements
 
 AnyUser = User | AnonymousUser | AbstractBaseUser
 BIGGEST_ID = 2**63 - 1
+LISTED = 200  # workers that lack a label, of which the nearest is named
 AHEAD_LIMIT = 1000  # jobs ahead of one that waits; `why` says "1,000 or more" beyond it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interest:
-    """What somebody waits for: jobs of these queues; of everybody (`owner_id` None) or of a member and their groups."""
+    """What somebody waits for: jobs of these queues; of everybody (`owner_id` None) or of a member and their groups;
+    and of the requirements that its labels satisfy."""
 
     queues: tuple[str, ...]
     owner_id: int | None = None
+    satisfies: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +95,9 @@ def shared(token: str) -> Job | None:
 def why_not_running(job_id: int) -> list[Reason]:
     """Why this job does not run, most important first; empty if there is no such job."""
     rows = statements.load("jobs", "why_not_running").run(
-        {"job": job_id, "alive_s": settings.JOBFARM["WORKER_ALIVE_S"], "limit": AHEAD_LIMIT}
+        {"job": job_id, "limit": AHEAD_LIMIT, **moves.taking()}
     )
-    return [reason for row in rows for reason in explain(_facts(row, job_id=job_id))]
+    return [reason for row in rows for reason in explain(_facts(row, job_id=job_id, lacking=_lacking(row)))]
 
 
 def output(job_id: int, *, attempt: int, after: int = -1, limit: int = 10_000) -> list[OutputChunk]:
@@ -174,6 +178,7 @@ def claimable(
             "queues": [",".join(interest.queues) for interest, _ in interests],
             "owner": [interest.owner_id for interest, _ in interests],
             "wanted": [wanted for _, wanted in interests],
+            "satisfies": ["{" + ",".join(map(str, interest.satisfies)) + "}" for interest, _ in interests],
             "horizon_s": horizon_s,
             **moves.ranges(within),
         }
@@ -191,7 +196,8 @@ def stopped(leases: Sequence[tuple[int, Lease]]) -> list[int]:
 
 def waiting_queues() -> list[statements.Row]:
     """Queues in which a due job waits: rows of `name`, `paused`, `workers` (live ones that serve it), `served` (there
-    is one), `out_of_scope` (there is one, and a job waits that none of them may take)."""
+    is one), `out_of_scope` (there is one, and a job waits that none of them may take), `lacking` (there is one, and
+    this is required of labels by a job that waits, and none of them has it; else null)."""
     return statements.load("jobs", "unserved").run({"alive_s": settings.JOBFARM["WORKER_ALIVE_S"]})
 
 
@@ -215,10 +221,19 @@ def next_wake_s() -> float | None:
     return seconds
 
 
-def _facts(row: statements.Row, *, job_id: int) -> Facts:
+def _lacking(row: statements.Row) -> dict[str, labels.Values]:
+    """The labels of the workers that could take the job if they had others, LISTED at most; none where others can."""
+    if row.workers or not row.lacking:
+        return {}
+    workers = Worker.objects.select_related("facts").filter(pk__in=row.lacking[:LISTED])
+    return {worker.name: requirements.values_of(worker) for worker in workers}
+
+
+def _facts(row: statements.Row, *, job_id: int, lacking: Mapping[str, labels.Values]) -> Facts:
     known = row._asdict()
     is_held = known.pop("is_metered") and row.status == Status.PENDING and row.due_in_s > 0
     renamed = {
+        "lacking": lacking,
         "status": Status(row.status),
         "hold": registry.hold(job_id, is_metered=is_held),
         "limit": known.pop("limit_name"),

@@ -32,6 +32,7 @@ _IN_COMMON = (
     "timeout_s",
     "retry_when_lost",
     "retry_on_timeout",
+    "requirement_id",
 )
 _BESIDE_THEM = (
     "unique_key",
@@ -45,7 +46,7 @@ _BESIDE_THEM = (
     "limit_wait_s",
     "traceparent",
 )
-_AS_NEW = "\tpending\t0\t0\t0\t{}\n"
+_AS_NEW = "\tpending\t0\t0\t0\t"
 
 
 class Stored(NamedTuple):
@@ -185,12 +186,15 @@ def _copy(statement: str, rows: Iterator[str]) -> None:
 
 def _job_rows(rows: Sequence[dict[str, Any]], stored: Sequence[Stored], *, created_at: str) -> Iterator[str]:
     """What most jobs of a bulk have in common is written once."""
-    in_common, shared = itemgetter(*_IN_COMMON), dict[Any, str]()
+    in_common, shared = itemgetter(*_IN_COMMON), dict[Any, tuple[str, str]]()
     for row, new in zip(rows, stored, strict=True):
         values = in_common(row)
         if values not in shared:
-            shared[values] = "\t".join([_NULL if value is None else str(value) for value in values])
-        yield f"{new.id}\t{shared[values]}\t{created_at}\t{new.run_at}\t{new.expires_at or _NULL}{_AS_NEW}"
+            number = row["requirement_id"]
+            excluded = f"{_AS_NEW}{{{'' if number is None else -number}}}\n"
+            shared[values] = "\t".join([_NULL if value is None else str(value) for value in values]), excluded
+        first, last = shared[values]
+        yield f"{new.id}\t{first}\t{created_at}\t{new.run_at}\t{new.expires_at or _NULL}{last}"
 
 
 def _body_row(row: dict[str, Any], job_id: int) -> str:

@@ -2,7 +2,10 @@
 -- One statement under READ COMMITTED. SKIP LOCKED: two workers asking at once get two different jobs.
 -- A job hides from the workers in its excluded_workers. excluded_workers is an index key: each distinct set is one
 -- range, so ten thousand jobs hidden from this worker are jumped over in one step. The ranges are read in the order of
--- their heads: the first jobs in them that may be taken.
+-- their heads: the first jobs in them that may be taken. A requirement of labels is a negative number in such a set
+-- (docs/adr/0085): of one that this worker does not satisfy nothing is read but the first entry, and from there it goes
+-- on at the next that it takes. What it satisfies stands in its row; jobs without requirements ask for none of it. 64 sets of workers are looked at, and of
+-- requirements all.
 -- The jobs that hide from nobody are nearly all. They are read in the ranges that the caller gives (priorities, and
 -- since when): what lies before is known to be taken, and may be a pile of dead index entries (docs/adr/0036). What
 -- became due within the margin is always looked at: a transaction that is slow to commit may yet bring some. A
@@ -36,14 +39,31 @@ WITH RECURSIVE polled AS MATERIALIZED (
     WHERE NOT EXISTS (SELECT FROM jobs_worker WHERE id = %(worker)s::bigint AND drained_at IS NOT NULL)
       AND (NOT %(only_if_idle)s::boolean OR NOT EXISTS (
         SELECT FROM jobs_job WHERE status = 'in_progress' AND worker_id = %(worker)s::bigint))
-), excluded_set (name, excluded_workers, step) AS (
-    SELECT name, '{}'::bigint[], 0 FROM polled WHERE room > 0
+), takeable (ids) AS MATERIALIZED (
+    SELECT ARRAY(
+        SELECT one.id FROM jobs_requirement AS one
+        CROSS JOIN (SELECT satisfies FROM jobs_worker WHERE id = %(worker)s::bigint) AS mine
+        WHERE one.id = ANY (mine.satisfies)
+           OR one.prefers <> '{}' AND (one.base_id IS NULL OR one.base_id = ANY (mine.satisfies)))
+), excluded_set (name, excluded_workers, until, step) AS (
+    SELECT name, '{}'::bigint[], 'infinity'::timestamptz, 0 FROM polled WHERE room > 0
     UNION ALL
-    SELECT excluded_set.name, further.excluded_workers, excluded_set.step + 1
+    SELECT excluded_set.name, further.excluded_workers, takes.until,
+           excluded_set.step + CASE WHEN takes.until IS NULL OR further.excluded_workers = ARRAY[least(further.excluded_workers[1], 0)]
+                                    THEN 0 ELSE 1 END
     FROM excluded_set CROSS JOIN LATERAL (
         SELECT job.excluded_workers FROM jobs_job AS job
-        WHERE job.status = 'pending' AND job.queue = excluded_set.name AND job.excluded_workers > excluded_set.excluded_workers
+        WHERE job.status = 'pending' AND job.queue = excluded_set.name
+          AND job.excluded_workers > CASE WHEN excluded_set.until IS NULL
+                                          THEN ARRAY[coalesce((
+               SELECT -max(id) FROM takeable CROSS JOIN unnest(ids) AS id WHERE id < -excluded_set.excluded_workers[1]
+           ), 0) - 1, 9223372036854775807]
+                                          ELSE excluded_set.excluded_workers END
         ORDER BY job.excluded_workers LIMIT 1) AS further
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN further.excluded_workers[1] > 0 THEN 'infinity' ELSE jobs_takes_until(
+            further.excluded_workers, (SELECT satisfies FROM jobs_worker WHERE id = %(worker)s::bigint),
+            %(head_start_s)s::float8, %(alive_s)s::float8) END AS until) AS takes
     WHERE excluded_set.step < 64
 ), scan_range (name, low, high, since, until) AS MATERIALIZED (
     SELECT name, low, high,
@@ -59,8 +79,8 @@ WITH RECURSIVE polled AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT low, high, since, until FROM scan_range WHERE excluded_set.excluded_workers = '{}' AND scan_range.name = polled.name
         UNION ALL
-        SELECT -32767::smallint, 32767::smallint, '-infinity'::timestamptz, 'infinity'::timestamptz
-        WHERE excluded_set.excluded_workers <> '{}') AS scan_range
+        SELECT -32767::smallint, 32767::smallint, '-infinity'::timestamptz, excluded_set.until
+        WHERE excluded_set.excluded_workers <> '{}' AND excluded_set.until IS NOT NULL) AS scan_range
     CROSS JOIN LATERAL (
         SELECT job.priority, job.run_at, job.id FROM jobs_job AS job
         WHERE job.status = 'pending' AND job.queue = polled.name AND job.excluded_workers = excluded_set.excluded_workers

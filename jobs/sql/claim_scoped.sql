@@ -3,7 +3,7 @@
 -- never read. A range is one (queue, whose, excluded_workers). Where a job is in two ranges (mine, and my group's), the
 -- second meets it again, since its own locks do not make it skip: DISTINCT ON keeps one.
 -- Ranges (docs/adr/0036) are of an owner's or of a group's jobs in a queue. Groups for which none is given, since this
--- process knows nothing of them yet, are scanned as a whole.
+-- process knows nothing of them yet, are scanned as a whole. Requirements of labels are as in claim.sql.
 WITH RECURSIVE polled AS MATERIALIZED (
     SELECT queue.name, slots.top, named.place,
            CASE WHEN queue.ceiling IS NULL THEN %(limit)s::bigint ELSE (
@@ -28,22 +28,39 @@ WITH RECURSIVE polled AS MATERIALIZED (
     SELECT %(owner)s::integer, NULL::integer
     UNION ALL
     SELECT NULL, membership.group_id FROM auth_user_groups AS membership WHERE membership.user_id = %(owner)s::integer
-), excluded_set (name, owner_id, group_id, excluded_workers, step) AS (
-    SELECT polled.name, whose.owner_id, whose.group_id, '{}'::bigint[], 0 FROM polled CROSS JOIN whose WHERE room > 0
+), takeable (ids) AS MATERIALIZED (
+    SELECT ARRAY(
+        SELECT one.id FROM jobs_requirement AS one
+        CROSS JOIN (SELECT satisfies FROM jobs_worker WHERE id = %(worker)s::bigint) AS mine
+        WHERE one.id = ANY (mine.satisfies)
+           OR one.prefers <> '{}' AND (one.base_id IS NULL OR one.base_id = ANY (mine.satisfies)))
+), excluded_set (name, owner_id, group_id, excluded_workers, until, step) AS (
+    SELECT polled.name, whose.owner_id, whose.group_id, '{}'::bigint[], 'infinity'::timestamptz, 0 FROM polled CROSS JOIN whose WHERE room > 0
     UNION ALL
-    SELECT excluded_set.name, excluded_set.owner_id, excluded_set.group_id, further.excluded_workers, excluded_set.step + 1
+    SELECT excluded_set.name, excluded_set.owner_id, excluded_set.group_id, further.excluded_workers, takes.until,
+           excluded_set.step + CASE WHEN takes.until IS NULL OR further.excluded_workers = ARRAY[least(further.excluded_workers[1], 0)]
+                                    THEN 0 ELSE 1 END
     FROM excluded_set CROSS JOIN LATERAL (
+        SELECT CASE WHEN excluded_set.until IS NULL THEN ARRAY[coalesce((
+                            SELECT -max(id) FROM takeable CROSS JOIN unnest(ids) AS id WHERE id < -excluded_set.excluded_workers[1]
+                        ), 0) - 1, 9223372036854775807]
+                    ELSE excluded_set.excluded_workers END AS key) AS behind
+    CROSS JOIN LATERAL (
         SELECT * FROM (
             SELECT job.excluded_workers FROM jobs_job AS job
             WHERE excluded_set.owner_id IS NOT NULL AND job.status = 'pending' AND job.queue = excluded_set.name
-              AND job.owner_id = excluded_set.owner_id AND job.excluded_workers > excluded_set.excluded_workers
+              AND job.owner_id = excluded_set.owner_id AND job.excluded_workers > behind.key
             ORDER BY job.excluded_workers LIMIT 1) AS owned
         UNION ALL
         SELECT * FROM (
             SELECT job.excluded_workers FROM jobs_job AS job
             WHERE excluded_set.group_id IS NOT NULL AND job.status = 'pending' AND job.queue = excluded_set.name
-              AND job.group_id = excluded_set.group_id AND job.excluded_workers > excluded_set.excluded_workers
+              AND job.group_id = excluded_set.group_id AND job.excluded_workers > behind.key
             ORDER BY job.excluded_workers LIMIT 1) AS shared) AS further
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN further.excluded_workers[1] > 0 THEN 'infinity' ELSE jobs_takes_until(
+            further.excluded_workers, (SELECT satisfies FROM jobs_worker WHERE id = %(worker)s::bigint),
+            %(head_start_s)s::float8, %(alive_s)s::float8) END AS until) AS takes
     WHERE excluded_set.step < 64
 ), bounds (name, owner_id, group_id, low, high, since, until) AS MATERIALIZED (
     SELECT * FROM unnest(%(range_of)s::text[], %(range_owner)s::integer[], %(range_group)s::integer[],
@@ -68,8 +85,8 @@ WITH RECURSIVE polled AS MATERIALIZED (
         WHERE excluded_set.excluded_workers = '{}' AND scan_range.name = polled.name
           AND (scan_range.owner_id = excluded_set.owner_id OR scan_range.group_id = excluded_set.group_id)
         UNION ALL
-        SELECT -32767::smallint, 32767::smallint, '-infinity'::timestamptz, 'infinity'::timestamptz
-        WHERE excluded_set.excluded_workers <> '{}') AS scan_range
+        SELECT -32767::smallint, 32767::smallint, '-infinity'::timestamptz, excluded_set.until
+        WHERE excluded_set.excluded_workers <> '{}' AND excluded_set.until IS NOT NULL) AS scan_range
     CROSS JOIN LATERAL (
         SELECT * FROM (
             SELECT job.priority, job.run_at, job.id FROM jobs_job AS job

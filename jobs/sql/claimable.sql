@@ -5,17 +5,35 @@
 -- Where the caller gives ranges (docs/adr/0036) of a queue, or of somebody's jobs in it, the jobs that hide from nobody
 -- are counted in these alone.
 -- The queue * stands for every queue. Who failed a job is not looked at here: that is for the claim.
-WITH interest AS MATERIALIZED (
-    SELECT place, string_to_array(queues, ',') AS queues, owner_id, wanted
-    FROM unnest(%(queues)s::text[], %(owner)s::integer[], %(wanted)s::bigint[])
-         WITH ORDINALITY AS i (queues, owner_id, wanted, place)
+-- What jobs require of labels is: `satisfies` is what the waiting worker satisfies. The sets that wait in a queue are
+-- jumped over (marker), and those that it takes counted, for a head start where it lacks what is preferred alone.
+WITH RECURSIVE interest AS MATERIALIZED (
+    SELECT place, string_to_array(queues, ',') AS queues, owner_id, wanted, satisfies::integer[] AS satisfies
+    FROM unnest(%(queues)s::text[], %(owner)s::integer[], %(wanted)s::bigint[], %(satisfies)s::text[])
+         WITH ORDINALITY AS i (queues, owner_id, wanted, satisfies, place)
 ), polled AS MATERIALIZED (
-    SELECT interest.place, interest.owner_id, interest.wanted, queue.name,
+    SELECT interest.place, interest.owner_id, interest.wanted, interest.satisfies, queue.name,
            CASE WHEN queue.ceiling IS NULL THEN interest.wanted ELSE (
                SELECT least(greatest(queue.ceiling - count(slot.job_id), 0), interest.wanted)
                FROM jobs_slot AS slot WHERE slot.queue_id = queue.name) END AS room
     FROM interest JOIN jobs_queue AS queue
       ON queue.paused_at IS NULL AND (queue.name = ANY (interest.queues) OR '*' = ANY (interest.queues))
+), marker (name, n) AS (
+    SELECT DISTINCT name, -2147483649 FROM polled
+    UNION ALL
+    SELECT marker.name, further.n
+    FROM marker CROSS JOIN LATERAL (
+        SELECT job.excluded_workers[1] AS n FROM jobs_job AS job
+        WHERE job.status = 'pending' AND job.queue = marker.name
+          AND job.excluded_workers > ARRAY[marker.n, 9223372036854775807] AND job.excluded_workers < '{0}'
+        ORDER BY job.excluded_workers LIMIT 1) AS further
+), takes AS MATERIALIZED (
+    SELECT polled.place, polled.name, polled.owner_id, polled.wanted, polled.room, marker.n, one.until
+    FROM polled JOIN marker ON marker.name = polled.name AND marker.n > -2147483649
+    CROSS JOIN LATERAL (
+        SELECT jobs_takes_until(ARRAY[marker.n], polled.satisfies, %(head_start_s)s::float8, %(alive_s)s::float8)
+        AS until) AS one
+    WHERE one.until IS NOT NULL
 ), whose (name, owner_id, group_id) AS MATERIALIZED (
     SELECT name, owner_id, NULL::integer FROM polled
     UNION
@@ -51,7 +69,7 @@ WITH interest AS MATERIALIZED (
                          AND scan_range.owner_id IS NULL AND scan_range.group_id IS NULL
                        UNION ALL
                        (SELECT 1 FROM jobs_job AS job
-                        WHERE job.status = 'pending' AND job.queue = polled.name AND job.excluded_workers > '{}'
+                        WHERE job.status = 'pending' AND job.queue = polled.name AND job.excluded_workers > '{0}'
                           AND job.run_at <= statement_timestamp()
                         ORDER BY job.excluded_workers, job.priority DESC, job.run_at
                         LIMIT polled.room)) AS open_or_excluding
@@ -71,7 +89,7 @@ WITH interest AS MATERIALIZED (
                        UNION ALL
                        (SELECT 1 FROM jobs_job AS job
                         WHERE job.status = 'pending' AND job.queue = polled.name
-                          AND job.owner_id = polled.owner_id AND job.excluded_workers > '{}'
+                          AND job.owner_id = polled.owner_id AND job.excluded_workers > '{0}'
                           AND job.run_at <= statement_timestamp()
                         ORDER BY job.excluded_workers, job.priority DESC, job.run_at
                         LIMIT polled.room)
@@ -92,7 +110,7 @@ WITH interest AS MATERIALIZED (
                        SELECT 1 FROM auth_user_groups AS membership CROSS JOIN LATERAL (
                            SELECT FROM jobs_job AS job
                            WHERE job.status = 'pending' AND job.queue = polled.name
-                             AND job.group_id = membership.group_id AND job.excluded_workers > '{}'
+                             AND job.group_id = membership.group_id AND job.excluded_workers > '{0}'
                              AND job.run_at <= statement_timestamp()
                              AND job.owner_id IS DISTINCT FROM polled.owner_id
                            ORDER BY job.excluded_workers, job.priority DESC, job.run_at
@@ -105,6 +123,39 @@ WITH interest AS MATERIALIZED (
               AND job.run_at > statement_timestamp()
               AND job.run_at <= statement_timestamp() + make_interval(secs => %(horizon_s)s::float8)) AS next_due_at
     FROM polled
+    UNION ALL
+    SELECT takes.place, (
+               SELECT count(*) FROM (
+                   SELECT FROM (
+                       (SELECT 1 FROM jobs_job AS job
+                        WHERE takes.owner_id IS NULL AND job.status = 'pending' AND job.queue = takes.name
+                          AND job.excluded_workers >= ARRAY[takes.n] AND job.excluded_workers < ARRAY[takes.n + 1]
+                          AND job.run_at <= statement_timestamp() AND job.run_at < takes.until
+                        ORDER BY job.excluded_workers, job.priority DESC, job.run_at LIMIT takes.room)
+                       UNION ALL
+                       (SELECT 1 FROM jobs_job AS job
+                        WHERE job.status = 'pending' AND job.queue = takes.name AND job.owner_id = takes.owner_id
+                          AND job.excluded_workers >= ARRAY[takes.n] AND job.excluded_workers < ARRAY[takes.n + 1]
+                          AND job.run_at <= statement_timestamp() AND job.run_at < takes.until
+                        ORDER BY job.excluded_workers, job.priority DESC, job.run_at LIMIT takes.room)
+                       UNION ALL
+                       SELECT 1 FROM auth_user_groups AS membership CROSS JOIN LATERAL (
+                           SELECT FROM jobs_job AS job
+                           WHERE job.status = 'pending' AND job.queue = takes.name
+                             AND job.group_id = membership.group_id
+                             AND job.excluded_workers >= ARRAY[takes.n] AND job.excluded_workers < ARRAY[takes.n + 1]
+                             AND job.run_at <= statement_timestamp() AND job.run_at < takes.until
+                             AND job.owner_id IS DISTINCT FROM takes.owner_id
+                           ORDER BY job.excluded_workers, job.priority DESC, job.run_at LIMIT takes.room) AS shared
+                       WHERE membership.user_id = takes.owner_id) AS its
+                   LIMIT takes.room) AS any_of_them),
+           CASE WHEN takes.until < 'infinity' THEN (
+               SELECT min(job.run_at) + make_interval(secs => %(head_start_s)s::float8) FROM jobs_job AS job
+               WHERE job.status = 'pending' AND job.queue = takes.name
+                 AND job.excluded_workers >= ARRAY[takes.n] AND job.excluded_workers < ARRAY[takes.n + 1]
+                 AND job.run_at >= takes.until
+                 AND job.run_at <= takes.until + make_interval(secs => %(horizon_s)s::float8)) END
+    FROM takes
 )
 SELECT interest.place, least(coalesce(sum(available.jobs), 0), max(interest.wanted))::bigint AS jobs,
        CASE WHEN min(available.next_due_at) IS NOT NULL  -- greatest() takes null for nothing and would say 0

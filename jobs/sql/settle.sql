@@ -3,6 +3,7 @@
 -- A job has a secret exactly while it runs. Said so, and not by its status, no partial index offers itself: that of
 -- the running jobs holds the dead entries of all that ran lately.
 -- Slots are freed in the order of their ids (docs/adr/0044).
+-- Only workers, the positive numbers of `excluded_workers`, are excluded for a while; a requirement is for good.
 -- The caller holds the rows' locks (lock_held, lock_overdue, or cancel). Returns the moment each is due again,
 -- and whether an endpoint of the outbox may ask for events (listens).
 WITH settlement AS MATERIALIZED (
@@ -22,7 +23,7 @@ WITH settlement AS MATERIALIZED (
         run_at = CASE WHEN settlement.status = 'pending' AND settlement.delay_s > 0
                       THEN statement_timestamp() + make_interval(secs => settlement.delay_s) ELSE job.run_at END,
         excluded_workers = settlement.excluded_workers::bigint[],
-        excluded_until = CASE WHEN settlement.status = 'pending' AND settlement.excluded_workers <> '{}'
+        excluded_until = CASE WHEN settlement.status = 'pending' AND settlement.excluded_workers ~ '[{,][0-9]'
                          THEN statement_timestamp() + make_interval(secs => settlement.delay_s + %(grace_s)s::float8) END,
         progress = CASE WHEN settlement.status = 'success' THEN 1 WHEN settlement.status = 'pending' THEN NULL ELSE job.progress END,
         detail = CASE WHEN settlement.status IN ('pending', 'success') THEN NULL ELSE job.detail END,

@@ -1,6 +1,6 @@
 -- For the doctor: queues in which a due job waits, whether they are paused, whether a live worker serves them, and
 -- whether a job waits that none of those workers may take: each of them serves the jobs of its owner, and of the
--- owner's groups.
+-- owner's groups; and the first requirement of labels (a negative number in a set) that none of them satisfies.
 -- A live worker serves the queues that it asks for (note_polled.sql), and none while it is drained or once its owner may
 -- not log in any more.
 -- Waiting jobs are ordered by whom they hide from and by priority: these pairs are jumped over, a hundred of them at
@@ -39,10 +39,17 @@ SELECT queue.name, queue.paused_at IS NOT NULL AS paused, serving.workers, servi
                ORDER BY job.run_at, job.id LIMIT 200) AS job
            WHERE due.name = queue.name
              AND NOT coalesce(job.owner_id = ANY (serving.owners), false)
-             AND NOT coalesce(job.group_id = ANY (serving.groups), false)) AS out_of_scope
+             AND NOT coalesce(job.group_id = ANY (serving.groups), false)) AS out_of_scope,
+       CASE WHEN serving.workers > 0 THEN (
+           SELECT requirement.requires FROM due JOIN jobs_requirement AS requirement ON requirement.id = -due.excluded_workers[1]
+           WHERE due.name = queue.name AND NOT EXISTS (
+               SELECT FROM jobs_worker AS worker
+               WHERE worker.id = ANY (serving.ids) AND jobs_takes_until(
+                   due.excluded_workers[1:1], worker.satisfies, 0, %(alive_s)s::float8) IS NOT NULL)
+           ORDER BY requirement.id LIMIT 1) END AS lacking
 FROM jobs_queue AS queue CROSS JOIN LATERAL (
     SELECT count(DISTINCT worker.id) AS workers, coalesce(bool_or(worker.owner_id IS NULL), false) AS somebody_serves_all,
-           array_agg(worker.owner_id) AS owners, array_agg(membership.group_id) AS groups
+           array_agg(DISTINCT worker.id) AS ids, array_agg(worker.owner_id) AS owners, array_agg(membership.group_id) AS groups
     FROM jobs_worker AS worker
     LEFT JOIN auth_user AS person ON person.id = worker.owner_id
     LEFT JOIN auth_user_groups AS membership ON membership.user_id = worker.owner_id

@@ -1,5 +1,6 @@
 -- What stands between a waiting job and a worker: the facts, in one row and from one snapshot. Counting stops at the
 -- given limit.
+-- lacking: it lacks a label that the job requires; at_once: it need not leave the job to one with what it prefers first.
 -- present: the live workers whose key allows the job's queue; server: those of them that are not drained. candidate: those that may take the job and ask for its
 -- queue, without those that steal only when idle and hold a job; with the queues that each of them looks at before this
 -- one. All candidates that are alike in that, and in what they may take, are one profile.
@@ -15,6 +16,8 @@ WITH RECURSIVE job AS MATERIALIZED (
            CASE WHEN '*' = ANY (worker.polled_queues) THEN NULL ELSE worker.polled_queues END AS named,
            worker.polled_queues IS NULL OR worker.polled_queues && ARRAY[job.queue, '*']::varchar[] AS asks,
            job.queue = ANY (worker.queues) AS is_home, worker.id = ANY (job.excluded_workers) AS is_excluded,
+           worker.satisfies, job.requirement_id IS NOT NULL AND takes.until IS NULL AS is_lacking,
+           takes.until <= job.run_at AS is_later,
            worker.owner_id IS NULL OR worker.owner_id = job.owner_id OR EXISTS (
                SELECT FROM auth_user_groups AS membership
                WHERE membership.user_id = worker.owner_id AND membership.group_id = job.group_id) AS is_in_scope
@@ -23,15 +26,18 @@ WITH RECURSIVE job AS MATERIALIZED (
      AND worker.last_seen_at > statement_timestamp() - make_interval(secs => %(alive_s)s::float8)
      AND (job.queue = ANY (worker.queues) OR worker.steals && ARRAY[job.queue, '*']::varchar[])
     LEFT JOIN auth_user AS person ON person.id = worker.owner_id
+    LEFT JOIN LATERAL (
+        SELECT jobs_takes_until(ARRAY[-job.requirement_id::bigint], worker.satisfies, %(head_start_s)s::float8,
+                                %(alive_s)s::float8) AS until WHERE job.requirement_id IS NOT NULL) AS takes ON true
     WHERE coalesce(person.is_active, true)
 ), server AS MATERIALIZED (
     SELECT * FROM present WHERE NOT is_drained
 ), able AS MATERIALIZED (
     SELECT server.*, NOT is_home AND EXISTS (
                SELECT FROM jobs_job AS held WHERE held.status = 'in_progress' AND held.worker_id = server.id) AS is_busy
-    FROM server WHERE is_in_scope AND asks AND NOT is_excluded
+    FROM server WHERE is_in_scope AND asks AND NOT is_excluded AND NOT is_lacking
 ), candidate AS MATERIALIZED (
-    SELECT able.id, able.owner_id, able.is_home, ARRAY(
+    SELECT able.id, able.owner_id, able.is_home, able.satisfies, ARRAY(
                SELECT DISTINCT one.name FROM unnest(coalesce(able.named, able.queues)) WITH ORDINALITY AS one (name, place)
                WHERE one.name = ANY (able.queues)
                  AND (NOT able.is_home OR one.place < array_position(coalesce(able.named, able.queues), job.queue))
@@ -65,17 +71,19 @@ WITH RECURSIVE job AS MATERIALIZED (
     WHERE excluded_set.step < 64
 ), profile AS MATERIALIZED (
     SELECT row_number() OVER () AS n, alike.* FROM (
-        SELECT owner_id, is_home, homes, others, excluded_worker, count(*) AS workers
+        SELECT owner_id, is_home, homes, others, satisfies, excluded_worker, count(*) AS workers
         FROM (SELECT candidate.*, CASE WHEN candidate.id IN (SELECT unnest(excluded_workers) FROM excluded_set) THEN candidate.id END
                      AS excluded_worker FROM candidate) AS each
-        GROUP BY owner_id, is_home, homes, others, excluded_worker) AS alike
+        GROUP BY owner_id, is_home, homes, others, satisfies, excluded_worker) AS alike
 ), scan AS (
     SELECT profile.n, profile.owner_id, excluded_set.name, excluded_set.excluded_workers, job.id, job.priority, job.run_at,
            excluded_set.name = job.queue AS is_own,
            CASE WHEN excluded_set.name = job.queue THEN %(limit)s::bigint ELSE 1 END AS most
     FROM job CROSS JOIN profile JOIN excluded_set
       ON excluded_set.name = job.queue OR excluded_set.name = ANY (profile.homes) OR excluded_set.name = ANY (profile.others)
-    WHERE profile.excluded_worker IS NULL OR profile.excluded_worker <> ALL (excluded_set.excluded_workers)
+    WHERE (profile.excluded_worker IS NULL OR profile.excluded_worker <> ALL (excluded_set.excluded_workers))
+      AND (excluded_set.excluded_workers[1] < 0 IS NOT TRUE OR jobs_takes_until(
+          excluded_set.excluded_workers, profile.satisfies, 0, %(alive_s)s::float8) IS NOT NULL)
 ), hit AS MATERIALIZED (
     SELECT scan.n, scan.name, scan.is_own, least(sum(
         CASE WHEN scan.owner_id IS NULL THEN (
@@ -126,6 +134,9 @@ SELECT job.status, job.queue, job.run_at, job.is_metered, job.excluded_until, co
        ARRAY(SELECT slot.job_id FROM jobs_slot AS slot
              WHERE slot.queue_id = job.queue AND slot.job_id IS NOT NULL ORDER BY slot.n) AS running,
        rollup.*, draining.*, stealing.*,
+       coalesce(requirement.requires, '{}') AS requires, coalesce(requirement.prefers, '{}') AS prefers,
+       greatest(extract(epoch FROM job.run_at - statement_timestamp())::float8 + %(head_start_s)s::float8, 0)
+       AS head_start_in_s,
        EXISTS (SELECT FROM candidate WHERE NOT EXISTS (
            SELECT FROM jobs_job AS held WHERE held.status = 'in_progress' AND held.worker_id = candidate.id)) AS is_free,
        coalesce(best.ahead, 0) AS ahead, coalesce(best.first, '{}') AS first
@@ -133,14 +144,17 @@ FROM job
 LEFT JOIN jobs_queue AS queue ON queue.name = job.queue
 LEFT JOIN auth_user AS person ON person.id = queue.paused_by_id
 LEFT JOIN best ON true
+LEFT JOIN jobs_requirement AS requirement ON requirement.id = job.requirement_id
 CROSS JOIN (
     SELECT count(*) AS servers, count(*) FILTER (WHERE is_in_scope) AS in_scope,
-           count(*) FILTER (WHERE is_in_scope AND asks) AS workers,
-           count(*) FILTER (WHERE is_in_scope AND asks AND is_excluded) AS excluded_alive,
-           count(*) FILTER (WHERE is_in_scope AND asks AND NOT is_excluded AND is_home) AS home_workers
+           count(*) FILTER (WHERE is_in_scope AND asks AND NOT is_lacking) AS workers,
+           count(*) FILTER (WHERE is_in_scope AND asks AND NOT is_lacking AND is_excluded) AS excluded_alive,
+           count(*) FILTER (WHERE is_in_scope AND asks AND NOT is_lacking AND NOT is_excluded AND is_home) AS home_workers,
+           count(*) FILTER (WHERE is_in_scope AND asks AND NOT is_lacking AND NOT is_excluded AND NOT is_later IS TRUE) AS at_once,
+           coalesce(array_agg(id ORDER BY id) FILTER (WHERE is_in_scope AND asks AND is_lacking), '{}') AS lacking
     FROM server) AS rollup
 CROSS JOIN (
-    SELECT count(*) AS drained FROM present WHERE is_drained AND is_in_scope AND asks AND NOT is_excluded) AS draining
+    SELECT count(*) AS drained FROM present WHERE is_drained AND is_in_scope AND asks AND NOT is_excluded AND NOT is_lacking) AS draining
 CROSS JOIN (
     SELECT (SELECT count(*) FROM able WHERE is_busy) AS busy_stealers,
            (SELECT coalesce(sum(workers), 0)::bigint FROM outlook WHERE is_at_home) AS stealers_at_home) AS stealing

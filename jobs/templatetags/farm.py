@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from django import template
 
 from jobs import kinds
-from jobs.domain import payloads
+from jobs.domain import labels, payloads
 from jobs.domain.reasons import duration
 from jobs.domain.states import Status
 
@@ -80,6 +80,12 @@ def mood(status: str) -> str:
 def as_query(values: dict[str, str]) -> str:
     """The values as the query of an address."""
     return urlencode(values)
+
+
+@register.filter
+def conditions(named: dict[str, str]) -> str:
+    """Conditions on labels as people write them: "region=home and vram>=16"."""
+    return labels.in_words(named)
 
 
 @register.filter

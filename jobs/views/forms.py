@@ -12,7 +12,7 @@ from django.core.files.uploadedfile import UploadedFile
 
 from core.refusal import Refusal
 from jobs import operations
-from jobs.domain import files, kinds
+from jobs.domain import files, kinds, labels
 from jobs.errors import (
     InvalidJson,
     InvalidValue,
@@ -68,6 +68,11 @@ class SubmitForm(forms.Form):
         assert isinstance(group, forms.ModelChoiceField)
         group.queryset = user.groups.order_by("name")
 
+    @property
+    def has_advanced_errors(self) -> bool:
+        """Whether a field that is folded away was refused."""
+        return any(name in self.errors for name in self.advanced)
+
     def submit(self) -> Job | None:
         """Submit the job that a valid form describes; None when it was refused: then the form says why.
 
@@ -85,6 +90,8 @@ class SubmitForm(forms.Form):
                 unique_key=self.cleaned_data["unique_key"] or None,
                 run_at=clock.now() + timedelta(minutes=minutes) if minutes else None,
                 files=self.files_of_job(new),
+                requires=self.cleaned_data.get("requires"),
+                prefers=self.cleaned_data.get("prefers"),
             )
         except (JobsError, RateLimitsError) as refusal:
             for upload in new:  # a browser sends them again with the form
@@ -154,6 +161,27 @@ class _Uploads(forms.FileInput):
     allow_multiple_selected = True
 
 
+def words(text: str) -> list[str]:
+    """What stands between commas, without what is empty."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+class Conditions(forms.CharField):
+    """Conditions on the labels of a worker, with commas between them."""
+
+    def __init__(self, *, field: str, **kwargs: Any) -> None:
+        super().__init__(required=False, max_length=2000, **kwargs)
+        self._field = field
+
+    def clean(self, value: Any) -> dict[str, str]:
+        """Each condition by its label."""
+        try:
+            named = labels.read_pairs(words(str(super().clean(value))), field=self._field)
+            return labels.conditions(named, field=self._field)
+        except InvalidValue as refusal:
+            raise forms.ValidationError(refusal.message) from None
+
+
 class OtherForm(SubmitForm):
     """A job of any kind, with its payload as JSON."""
 
@@ -179,6 +207,17 @@ class OtherForm(SubmitForm):
         help_text="What the worker asks for, one for each file, such as <code>audio</code>; empty: "
         "as the files are named.",
     )
+    requires = Conditions(
+        field="requires",
+        label="Requires",
+        help_text="Labels of the worker, such as <code>vram&gt;=16, region=home|lab</code>; no other gets it.",
+    )
+    prefers = Conditions(
+        field="prefers",
+        label="Prefers",
+        help_text="The same, of the workers that get it first, for a moment.",
+    )
+    advanced = (*SubmitForm.advanced, "requires", "prefers")
     field_order = ("kind_name", "payload_text", "kept", "uploads", "names")
 
     def __init__(self, *args: Any, like: Job | None = None, **kwargs: Any) -> None:
@@ -253,7 +292,13 @@ def _as_of(job: Job) -> dict[str, Any]:
         "payload_text": json.dumps(job.body.payload, indent=2, ensure_ascii=False),
         "group": job.group_id,
         "kept": [file["name"] for file in job.body.inputs or ()],
+        "requires": _written(job.requirement.requires) if job.requirement else "",
+        "prefers": _written(job.requirement.prefers) if job.requirement else "",
     }
+
+
+def _written(named: labels.Conditions) -> str:
+    return ", ".join(labels.pair(key, condition) for key, condition in sorted(named.items()))
 
 
 class QueueNames(forms.CharField):

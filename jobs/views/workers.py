@@ -1,5 +1,6 @@
 """Pages of workers: who works here, new ones, and their keys."""
 
+from collections.abc import Callable
 from typing import Final
 
 from django.contrib import messages
@@ -16,12 +17,13 @@ from accounts import http as accounts_http
 from accounts import operations as accounts
 from core import people
 from jobs import operations
-from jobs.errors import UnknownWorker, WorkerNotYours
+from jobs.domain import labels
+from jobs.errors import InvalidValue, UnknownWorker, WorkerNotYours
 from jobs.models import Worker
 from jobs.queries import fleet, reads
 from jobs.queries.fleet import WorkerRow
 from jobs.views import access, starting
-from jobs.views.forms import WorkerForm
+from jobs.views.forms import WorkerForm, words
 from postgres import clock
 
 _COMING_ALONG: Final = (
@@ -66,7 +68,13 @@ def connect(request: HttpRequest) -> HttpResponse:
 def worker(request: HttpRequest, worker_id: int) -> HttpResponse:
     """One worker, live, and what can be done with its key."""
     row = _visible(request, worker_id)
-    context = {"row": row, "worker": row.worker, "may_manage": fleet.may_manage(request.user, row.worker)}
+    context = {
+        "row": row,
+        "worker": row.worker,
+        "may_manage": fleet.may_manage(request.user, row.worker),
+        "may_label": fleet.runs_the_farm(request.user),
+        "labels": ", ".join(f"{key}={value}" for key, value in sorted(row.worker.labels.items())),
+    }
     return render(request, "jobs/worker.html", context)
 
 
@@ -107,6 +115,21 @@ def undrain(request: HttpRequest, worker_id: int) -> HttpResponse:
     return HttpResponseRedirect(reverse("jobs:worker", args=[worker_id]))
 
 
+@login_required
+@require_POST
+def label(request: HttpRequest, worker_id: int) -> HttpResponse:
+    """Set the labels that win over what the worker announces."""
+    row = _labelled(request, worker_id)
+    try:
+        named = labels.read_pairs(words(request.POST.get("labels", "")), field="labels")
+        operations.set_labels(row.worker, named, by=people.person(request))
+    except InvalidValue as refusal:
+        messages.error(request, refusal.message)
+    else:
+        messages.success(request, "Its labels are set: jobs that require others do not go to it any more.")
+    return HttpResponseRedirect(reverse("jobs:worker", args=[worker_id]))
+
+
 @sensitive_variables("key")
 def _shown_once(request: HttpRequest, worker: Worker, key: str) -> HttpResponse:
     served = {*worker.queues, *worker.steals}
@@ -130,9 +153,17 @@ def _visible(request: HttpRequest, worker_id: int) -> WorkerRow:
         raise Http404(error.message) from None
 
 
+def _labelled(request: HttpRequest, worker_id: int) -> WorkerRow:
+    return _changeable(request, worker_id, fleet.labelled_worker)
+
+
 def _manageable(request: HttpRequest, worker_id: int) -> WorkerRow:
+    return _changeable(request, worker_id, fleet.manageable_worker)
+
+
+def _changeable(request: HttpRequest, worker_id: int, find: Callable[..., WorkerRow]) -> WorkerRow:
     try:
-        return fleet.manageable_worker(worker_id, user=people.person(request))
+        return find(worker_id, user=people.person(request))
     except UnknownWorker as error:
         raise Http404(error.message) from None
     except WorkerNotYours as error:

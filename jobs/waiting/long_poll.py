@@ -120,7 +120,10 @@ class LongPoll:
         try:
             key = http.bearer(asgi.header(scope, "authorization"))
             worker = await connections.run(operations.authenticate, key)
-            self._is_touched = self._is_touched or waits.is_drained != (worker.drained_at is not None)
+            has_changed = waits.is_drained != (worker.drained_at is not None) or (
+                not waits.is_drained and waits.interest.satisfies != tuple(sorted(worker.satisfies))
+            )
+            self._is_touched = self._is_touched or has_changed
         except Exception:  # whatever it is, Django's answer explains it
             self._is_touched = True
 

@@ -47,11 +47,11 @@ def list_files(request: HttpRequest) -> dict[str, Any]:
     order = request.GET.get("order", "desc")
     if order not in {"asc", "desc"}:
         raise InvalidCall(param="order", why="asc or desc")
-    found, has_more = files.listed(
+    rows, has_more = files.listed(
         _user(request), purpose=request.GET.get("purpose"), after=request.GET.get("after"),
         limit=_limit(request.GET, usual=MOST_FILES, most=MOST_FILES), is_ascending=order == "asc",
     )  # fmt: skip
-    return _list([_file(each) for each in found], has_more=has_more)
+    return _list([_file(each) for each in rows], has_more=has_more)
 
 
 @router.get("/files/{file_id}")
@@ -92,8 +92,8 @@ def create_batch(request: HttpRequest) -> dict[str, Any]:
 def list_batches(request: HttpRequest) -> dict[str, Any]:
     """The caller's batches, newest first."""
     limit = _limit(request.GET, usual=USUAL_BATCHES, most=MOST_BATCHES)
-    found, has_more = batches.listed(_user(request), after=request.GET.get("after"), limit=limit)
-    return _list([_batch(each) for each in found], has_more=has_more)
+    rows, has_more = batches.listed(_user(request), after=request.GET.get("after"), limit=limit)
+    return _list([_batch(each) for each in rows], has_more=has_more)
 
 
 @router.get("/batches/{batch_id}")

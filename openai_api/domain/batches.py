@@ -181,6 +181,9 @@ def _call(body: object, *, endpoint: str, models: Collection[str] | None) -> Cal
         raise LineError(
             "invalid_request", "stream: the answers of a batch do not stream.", param="body.stream"
         )
+    if call.previous is not None:
+        why = "previous_response_id: the responses of a batch follow no other."
+        raise LineError("invalid_request", why, param="body.previous_response_id")
     if models is not None and call.model not in models:
         names = ", ".join([*models][:20]) or "none"
         why = f"No worker offers the model {call.model!r} now. Offered are: {names}."

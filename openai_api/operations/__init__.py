@@ -58,8 +58,11 @@ def submit(
     file: "File[bytes] | None" = None,
     token_id: int | None = None,
     may_wait: bool = False,
+    requires: Mapping[str, str] | None = None,
+    prefers: Mapping[str, str] | None = None,
 ) -> "Job":
-    """Make a call: a job in its model's queue, with its input file if it has one. Raises UnknownModel where nobody
+    """Make a call: a job in its model's queue, with its input file if it has one, for a worker with these labels. A
+    worker that has the model loaded gets it first, unless something else is preferred. Raises UnknownModel where nobody
     offers the model, UnknownPrevious and InvalidCall for a response that cannot be continued, and as
     `jobs.operations.submit` and `upload`. Nothing is kept of a file whose call is refused."""
     offered = jobs.offered_models(user)
@@ -70,7 +73,9 @@ def submit(
         call = replace(
             call, context=_conversation(call.previous, call.body["previous_response_id"], user=user)
         )
-    options: dict[str, Any] = {"token_id": token_id, "may_wait": may_wait}
+    options: dict[str, Any] = {
+        "token_id": token_id, "may_wait": may_wait, "requires": requires, "prefers": prefers
+    }  # fmt: skip
     if file is None or call.file is None:
         return _submit(call, user=user, **options)
     kept = jobs.upload(call.file, file, owner=user)
@@ -130,9 +135,11 @@ def input_items(job_id: int, *, user: User) -> list[dict[str, Any]]:
     ]
 
 
-def _submit(call: domain.Call, *, user: User, **options: Any) -> "Job":
-    queue = jobs.queue_of_model(call.model)
-    return jobs.submit(CALL.name, call.payload, owner=user, queue=queue, **options)
+def _submit(call: domain.Call, *, user: User, prefers: Mapping[str, str] | None, **options: Any) -> "Job":
+    return jobs.submit(
+        CALL.name, call.payload, owner=user, queue=jobs.queue_of_model(call.model),
+        prefers=prefers or jobs.preferring_loaded(call.model), **options,
+    )  # fmt: skip
 
 
 def _own(job_id: int, *, path: str, user: User) -> protocol.Job:
@@ -170,8 +177,10 @@ def _response(job: protocol.Job) -> Mapping[str, Any]:
     ended = _ended(job)
     if ended is not None and ended.status == 200:
         made = Made(job_id=job.id, path=domain.RESPONSES, is_stream=False)
-        answer: Mapping[str, Any] = content(made, ended)
-        return answer
+        return {
+            **content(made, ended),
+            "created_at": int(job.created_at.timestamp()),
+        }  # not when it was claimed
     message = job.error or ""
     return domain.response(
         _body(job), job_id=job.id, status=job.status, created_at=job.created_at, message=message

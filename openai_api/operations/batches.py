@@ -49,20 +49,20 @@ def find(public_id: str, *, user: User) -> Batch:
     """This person's batch with this id. Raises UnknownBatch."""
     hexadecimal = public_id.removeprefix("batch_")
     try:
-        found = queries.batch(UUID(hexadecimal)) if len(hexadecimal) == len(public_id) - 6 == 32 else None
+        batch = queries.batch(UUID(hexadecimal)) if len(hexadecimal) == len(public_id) - 6 == 32 else None
     except ValueError:
-        found = None
-    if found is None or found.owner_id != user.pk:
+        batch = None
+    if batch is None or batch.owner_id != user.pk:
         raise UnknownBatch
-    return found
+    return batch
 
 
 def visible(batch_id: UUID, *, viewer: Any) -> Batch:
     """This batch, for its owner and for whoever sees all jobs. Raises UnknownBatch."""
-    found = queries.batch(batch_id)
-    if found is None or not (found.owner_id == viewer.pk or jobs.sees_all(viewer)):
+    batch = queries.batch(batch_id)
+    if batch is None or not (batch.owner_id == viewer.pk or jobs.sees_all(viewer)):
         raise UnknownBatch
-    return found
+    return batch
 
 
 def may_cancel(batch: Batch, *, by: User) -> bool:
@@ -75,8 +75,8 @@ def listed(user: User, *, after: str | None, limit: int) -> tuple[Sequence[Batch
     """This person's batches, newest first, `limit` at most, and whether there are more. Raises UnknownBatch for
     `after`."""
     last = None if after is None else find(after, user=user)
-    found = queries.page(queries.batches_of(user), after=last, limit=limit)
-    return found[:limit], len(found) > limit
+    rows = queries.page(queries.batches_of(user), after=last, limit=limit)
+    return rows[:limit], len(rows) > limit
 
 
 @transactions.retried

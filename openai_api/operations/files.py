@@ -49,10 +49,10 @@ def keep(upload: Any, *, name: str, purpose: str, until: datetime) -> File:
 def find(public_id: str, *, user: User) -> File:
     """This person's file with this id. Raises UnknownFile."""
     file_id = domain.id_of(public_id)
-    found = None if file_id is None else queries.file_of(user, file_id)
-    if found is None:
+    file = None if file_id is None else queries.file_of(user, file_id)
+    if file is None:
         raise UnknownFile(file=public_id)
-    return found
+    return file
 
 
 def listed(
@@ -60,9 +60,9 @@ def listed(
 ) -> tuple[Sequence[File], bool]:
     """This person's files, `limit` at most, and whether there are more. Raises UnknownFile for `after`."""
     last = None if after is None else find(after, user=user)
-    rows: QuerySet[File] = queries.files_of(user, purpose=purpose)
-    found = queries.page(rows, after=last, limit=limit, is_ascending=is_ascending)
-    return found[:limit], len(found) > limit
+    files: QuerySet[File] = queries.files_of(user, purpose=purpose)
+    rows = queries.page(files, after=last, limit=limit, is_ascending=is_ascending)
+    return rows[:limit], len(rows) > limit
 
 
 @transactions.retried
@@ -70,13 +70,13 @@ def delete(public_id: str, *, user: User) -> None:
     """Delete a file with its bytes. Raises UnknownFile, FileInBatch while a batch that has not ended reads it, and
     FileInUse while a job has it as an input."""
     file_id = domain.id_of(public_id)
-    found = None if file_id is None else queries.file_of(user, file_id, lock=True)
-    if found is None:
+    file = None if file_id is None else queries.file_of(user, file_id, lock=True)
+    if file is None:
         raise UnknownFile(file=public_id)
-    if queries.is_input(found.pk):
+    if queries.is_input(file.pk):
         raise FileInBatch
-    jobs.delete_upload(found.pk, by=user, is_keeper=True)
-    found.delete()
+    jobs.delete_upload(file.pk, by=user, also_kept=True)
+    file.delete()
 
 
 def hold(file: File, *, until: datetime) -> None:

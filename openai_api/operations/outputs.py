@@ -81,10 +81,7 @@ def _ended(job_id: int, row: Any) -> Ended:
 def _in_file(row: Any) -> str:
     """The answer of a call that was larger than a result may be, in one line."""
     result = json.loads(row.result)
-    if not isinstance(result, dict) or {**result, "usage": None} != {
-        "answer_file": ANSWER_FILE,
-        "usage": None,
-    }:
+    if not (isinstance(result, dict) and result.keys() <= {"answer_file", "content_type", "usage"}):
         return str(row.result)
     stored = jobs.result_file(row.id, name=ANSWER_FILE, attempt=row.fence)
     with default_storage.open(stored.stored_as) as file:

@@ -123,7 +123,7 @@ class WaitingCall:
             await answer.send(self._send)
             return
         if answer.status != 200:
-            await self._send_last(note, self._error(note, answer.json))
+            await self._send_last(note, self._error(note, answer.json or {}))
         elif note["path"] == domain.RESPONSES:
             end = {"type": "response.completed", "sequence_number": self._transcript.next_number}
             await self._send_last(note, _event({**end, "response": answer.json}))

@@ -10,12 +10,11 @@ from collections import namedtuple
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any
+from typing import Any, cast
 
 import psycopg
-from psycopg import errors, generators
+from psycopg import abc, errors, generators
 from psycopg._preparing import Prepare
-from psycopg.abc import PQGen
 from psycopg.adapt import AdaptersMap, PyFormat, Transformer
 from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
 
@@ -55,7 +54,8 @@ def together(connection: WatchedConnection, statements: Sequence[Statement]) -> 
     fails, those after it are not run, and its error is raised: a psycopg.Error. A statement sees what those before it
     have written, and what others had committed when it began, as ever.
     """
-    adapting = Transformer(_Adapting(connection, adapters_of(connection)))  # type: ignore[arg-type]
+    context: Any = _Adapting(connection, adapters_of(connection))
+    adapting: abc.Transformer = Transformer(context)
     try:
         with connection.lock:
             results = connection.wait(_trip(connection, [_bound(adapting, each) for each in statements]))
@@ -69,7 +69,7 @@ def together(connection: WatchedConnection, statements: Sequence[Statement]) -> 
     return [_rows(adapting, result) for result in results]
 
 
-def _bound(adapting: Transformer, statement: Statement) -> _Sent:
+def _bound(adapting: abc.Transformer, statement: Statement) -> _Sent:
     sql, params = statement
     text, names = numbered(sql)
     try:
@@ -80,7 +80,7 @@ def _bound(adapting: Transformer, statement: Statement) -> _Sent:
     return _Sent(text, adapting.types or (), dumped, adapting.formats or ())
 
 
-def _trip(connection: WatchedConnection, sent: Sequence[_Sent]) -> PQGen[list[Any]]:
+def _trip(connection: WatchedConnection, sent: Sequence[_Sent]) -> abc.PQGen[list[Any]]:
     connection._check_connection_ok()  # noqa: SLF001
     begins = not connection.autocommit and connection.pgconn.transaction_status == TransactionStatus.IDLE
     for one in sent:
@@ -156,14 +156,16 @@ def _keep(connection: WatchedConnection, sent: Sequence[_Sent], results: Sequenc
             connection._prepared.validate(one.key, one.preparing, one.name, mine)  # noqa: SLF001
 
 
-def _rows(adapting: Transformer, result: Any) -> Rows:
+def _rows(adapting: abc.Transformer, result: Any) -> Rows:
     if result.status != ExecStatus.TUPLES_OK:
         return []
     adapting.set_pgresult(result)
-    return adapting.load_rows(0, result.ntuples, _row(*(result.fname(n) for n in range(result.nfields))))
+    make: Any = _row(*(result.fname(n) for n in range(result.nfields)))
+    return adapting.load_rows(0, result.ntuples, make)
 
 
 @cache
 def _row(*names: bytes) -> Callable[[Sequence[Any]], Any]:
     """The maker of rows with these columns; statements are few."""
-    return namedtuple("Row", [name.decode() for name in names], rename=True)._make  # type: ignore[misc]
+    kind: Any = namedtuple("Row", [name.decode() for name in names], rename=True)  # type: ignore[misc]
+    return cast("Callable[[Sequence[Any]], Any]", kind._make)

@@ -104,6 +104,7 @@ def _of_operators(seeded: Farm) -> list[Address]:
         Address(name="outbox-endpoint", path=f"/outbox/{seeded.endpoint.pk}/"),
         Address(name="outbox-endpoint-dead", path=f"/outbox/{seeded.endpoint.pk}/?status=dead"),
         Address(name="outbox-edit", path=f"/outbox/{seeded.endpoint.pk}/edit/"),
+        Address(name="outbox-replay-ask", path=f"/outbox/{seeded.endpoint.pk}/replay/?status=dead"),
         Address(name="outbox-message", path=f"/outbox/messages/{seeded.message.pk}/"),
         Address(name="batches", path="/batches/"),
         Address(name="batches-none", path="/batches/", by="member"),

@@ -17,12 +17,7 @@ def farm(
     django_db_setup: None, django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[World]:
     """One of everything, for the tests of a file: each undoes what it did."""
-    quick = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     files: Path = tmp_path_factory.mktemp("files")
-    with (
-        django_db_blocker.unblock(),
-        override_settings(MEDIA_ROOT=files, PASSWORD_HASHERS=quick),
-        transaction.atomic(),
-    ):
+    with django_db_blocker.unblock(), override_settings(MEDIA_ROOT=files), transaction.atomic():
         yield world.build()
         transaction.set_rollback(True)

@@ -84,6 +84,7 @@ GET  /workers/connect/                                               in   200  2
 POST /workers/connect/                                               in   403  200+ 200+ 200+ in   200+ 200+ 200+
 GET  /workers/<jobid:worker_id>/                                     in   404  404  404  200  in   200  200  200
 POST /workers/<jobid:worker_id>/drain/                               in   404  404  404  302+ in   403  302+ 302+
+POST /workers/<jobid:worker_id>/labels/                              in   404  404  404  403  in   403  302+ 302+
 POST /workers/<jobid:worker_id>/undrain/                             in   404  404  404  302+ in   403  302+ 302+
 POST /workers/<jobid:worker_id>/revoke/                              in   404  404  404  302+ in   403  302+ 302+
 POST /workers/<jobid:worker_id>/rotate/                              in   404  404  404  200+ in   403  200+ 200+
@@ -144,6 +145,7 @@ GET  /api/v1/usage                                                   401  200  2
 GET  /api/v1/workers                                                 401  200  200  200  200  401  200  200  200
 GET  /api/v1/workers/<jobid:worker_id>                               401  404  404  404  200  401  200  200  200
 POST /api/v1/workers/<jobid:worker_id>/drain                         401  403  404  404  200+ 401  403  200+ 200+
+PUT  /api/v1/workers/<jobid:worker_id>/labels                        401  403  404  404  403  401  403  200+ 200+
 POST /api/v1/workers/<jobid:worker_id>/undrain                       401  403  404  404  200+ 401  403  200+ 200+
 POST /api/v1/worker/claim                                            401  401  401  401  401  200+ 401  401  401
 POST /api/v1/worker/finish                                           401  401  401  401  401  200+ 401  401  401
@@ -172,10 +174,10 @@ GET  /v1/files/<file_id>/content                                     401  401  4
 POST /v1/<openaicall:path>                                           401  401  401  401  401  401  401  401  401
 GET  /v1/<openaicall:path>/<jobid:job_id>                            401  401  401  401  401  401  401  401  401
 GET  /v1/<openaicall:path>/<jobid:job_id>/events                     401  401  401  401  401  401  401  401  401
-GET  /v1/responses/<responseid:job_id>                               401  401  401  401  401  401  401  401  401
-DELETE /v1/responses/<responseid:job_id>                               401  401  401  401  401  401  401  401  401
-POST /v1/responses/<responseid:job_id>/cancel                        401  401  401  401  401  401  401  401  401
-GET  /v1/responses/<responseid:job_id>/input_items                   401  401  401  401  401  401  401  401  401
+GET  /v1/responses/<responseid:response_id>                          401  401  401  401  401  401  401  401  401
+DELETE /v1/responses/<responseid:response_id>                        401  401  401  401  401  401  401  401  401
+POST /v1/responses/<responseid:response_id>/cancel                   401  401  401  401  401  401  401  401  401
+GET  /v1/responses/<responseid:response_id>/input_items              401  401  401  401  401  401  401  401  401
 
 # Their batches.
 GET  /batches/                                                       in   403  200  200  200  in   200  200  200

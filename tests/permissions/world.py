@@ -128,6 +128,7 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
     kept = SavedFilter.objects.create(owner=owner, name="mine", query={"status": "failed"})
     names = {
         "job_id": job.pk,
+        "response_id": f"resp_{job.pk}",
         "fence": 1,
         "name": "x.png",
         "worker_id": own.pk,

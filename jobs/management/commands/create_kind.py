@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from core.backoff import Backoff
 from jobs import operations
+from jobs.domain import labels
 from jobs.domain.kinds import Kind
 from jobs.errors import JobsError
 
@@ -39,6 +40,10 @@ class Command(BaseCommand):
         parser.add_argument("--limit", metavar="NAME", help="the rate limit that each of its jobs takes from")
         parser.add_argument("--limit-count", type=float, default=1.0, metavar="N", help="how many tokens (1)")
         parser.add_argument(
+            "--require", action="append", default=[], metavar="CONDITION",
+            help="on the labels of its workers, such as vram>=16; may be repeated",
+        )  # fmt: skip
+        parser.add_argument(
             "--limit-key", choices=["", "owner"], default="", help="owner: each owner has tokens of their own"
         )
 
@@ -66,4 +71,5 @@ def _kind(name: str, options: dict[str, Any]) -> Kind:
         limit=options["limit"],
         limit_count=options["limit_count"],
         limit_key=options["limit_key"],
+        requires=labels.read_pairs(options["require"], field="require"),
     )

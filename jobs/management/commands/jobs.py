@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from jobs import operations, queries
+from jobs.domain import labels
 from jobs.domain.states import ENDED, Status
 from jobs.errors import JobsError
 from jobs.models import Job
@@ -61,6 +62,9 @@ class Command(BaseCommand):
             self.stdout.write(f"  payload  {json.dumps(job.body.payload)}")
             for file in inputs.of_job(job_id):
                 self.stdout.write(f"  input    {file.name}: {file.filename}, {file.size} bytes")
+            if job.requirement is not None:
+                self.stdout.write(f"  requires {labels.in_words(job.requirement.requires) or '-'}")
+                self.stdout.write(f"  prefers  {labels.in_words(job.requirement.prefers) or '-'}")
             self.stdout.write(f"  result   {json.dumps(job.body.result)}")
             for attempt in queries.reads.attempts(job_id):
                 self.stdout.write(f"  attempt  {attempt.number} on {attempt.worker_name}: {attempt.outcome}")

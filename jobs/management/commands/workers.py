@@ -36,7 +36,7 @@ class Command(BaseCommand):
             running = f"{row.held} running"
             self.stdout.write(
                 f"#{row.worker.pk:<6} {row.worker.name:<24} {status:<16} {running:<11} {host:<20} "
-                f"{', '.join(row.worker.queues)}"
+                f"{', '.join(row.worker.queues)}{_labels(row)}"
             )
 
     def _set_drained(self, workers: list[Worker], *, drained: bool) -> None:
@@ -48,6 +48,11 @@ class Command(BaseCommand):
             self.stdout.write(
                 f"{worker.name} #{worker.pk}: {was}{'drained' if drained else 'not drained'}{holds}"
             )
+
+
+def _labels(row: fleet.WorkerRow) -> str:
+    written = ", ".join(f"{key}={value}" for key, value in row.labels.items())
+    return f" ({written})" if written else ""
 
 
 def _named(text: str) -> Worker:

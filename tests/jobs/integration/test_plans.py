@@ -231,7 +231,13 @@ class TestTheNotifier:
         owner_id = owner and getattr(big, owner).pk
         for queues in ("deep", "foreign", "deep,shy,shallow"):
             for within in ((), BEHIND):
-                given = {"queues": [queues], "owner": [owner_id], "wanted": [5], "horizon_s": 5.0}
+                given = {
+                    "queues": [queues],
+                    "owner": [owner_id],
+                    "wanted": [5],
+                    "horizon_s": 5.0,
+                    "satisfies": ["{}"],
+                }
                 plan = _explain("claimable", **given, **moves.ranges(within))
                 assert "Seq Scan" not in _jobs_are_read_by(plan)
                 assert not owner or "jobs_claimable_by_owner" in _jobs_are_read_by(plan)
@@ -355,7 +361,7 @@ class TestTheMetrics:
 class TestWhy:
     def test_counts_what_is_ahead_no_further_than_its_limit(self, big: Farm) -> None:
         last = Job.objects.filter(queue="foreign", priority=0).get()
-        plan = _explain("why_not_running", job=last.pk, alive_s=90.0, limit=1000)
+        plan = _explain("why_not_running", job=last.pk, limit=1000, **moves.taking())
         assert "Seq Scan" not in _jobs_are_read_by(plan)
         print(f"buffers of why: {_buffers(plan)}")
 

@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.db import connection
 from django.db.models.functions import Now
 
 from jobs import operations
 from jobs.models import Job, Worker
-from jobs.queries import reads
+from jobs.queries import moves, reads
 from postgres import statements
 from tests import farm
 
@@ -60,7 +59,7 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _pages(job: Job) -> int:
-    given = {"job": job.pk, "alive_s": settings.JOBFARM["WORKER_ALIVE_S"], "limit": reads.AHEAD_LIMIT}
+    given = {"job": job.pk, "limit": reads.AHEAD_LIMIT, **moves.taking()}
     plan = statements.load("jobs", "why_not_running").explain(given)["Plan"]
     scanned = {n["Relation Name"] for n in _nodes(plan) if n["Node Type"] == "Seq Scan"}
     assert "jobs_job" not in scanned

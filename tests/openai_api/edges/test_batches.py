@@ -171,15 +171,15 @@ class TestRefusals:
 
     def test_of_a_file_that_is_too_large_come_before_it_is_sent(self, server: Server, key: str) -> None:
         address = httpx.URL(server.url)
-        asked = HTTPConnection(address.host, address.port, timeout=30)
-        asked.putrequest("POST", "/v1/files")
-        asked.putheader("Authorization", f"Bearer {key}")
-        asked.putheader("Content-Length", "200100000")
-        asked.endheaders()
-        refused = asked.getresponse()
+        connection = HTTPConnection(address.host, address.port, timeout=30)
+        connection.putrequest("POST", "/v1/files")
+        connection.putheader("Authorization", f"Bearer {key}")
+        connection.putheader("Content-Length", "200100000")
+        connection.endheaders()
+        refused = connection.getresponse()
         assert refused.status == 413
         assert json.loads(refused.read())["error"]["code"] == "too_large"
-        asked.close()
+        connection.close()
 
     @pytest.mark.parametrize("field", ["input_file_id", "endpoint", "completion_window"])
     def test_of_a_batch_name_the_field(self, http: httpx.Client, ada: User, field: str) -> None:

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 
 from accounts import operations as accounts
 from jobs import operations as jobs
-from jobs.models import Job
+from jobs.models import Job, Worker
 from tests import farm
 from tests.openai_api import model_server
 from tests.openai_api.edges.conftest import Working, offers
@@ -186,6 +186,58 @@ class TestItsEvents:
         assert again[0].sequence_number >= 1_000_000
 
 
+class TestItsEnd:
+    """Of jobs that a worker of another make has ended."""
+
+    @pytest.fixture
+    def claimed(self, server: Server, ada: User) -> tuple[Worker, jobs.Claimed]:
+        body = {"model": "tiny", "input": "x", "stream": True}
+        jobs.submit("openai", {"path": "responses", "body": body}, owner=ada)
+        worker = farm.worker("other", "openai")
+        return worker, farm.claim_one(worker)
+
+    def test_is_one_event_with_the_whole_where_its_worker_wrote_none(
+        self, client: openai.OpenAI, claimed: tuple[Worker, jobs.Claimed]
+    ) -> None:
+        farm.succeed(
+            *claimed, result={"id": _id(), "object": "response", "status": "completed", "output": []}
+        )
+        events: list[Any] = list(client.responses.retrieve(_id(), stream=True))
+        [end] = events
+        assert (end.type, end.sequence_number) == ("response.completed", 0)
+        assert end.response.id == _id()
+
+    def test_is_not_sent_before_the_job_has_succeeded(
+        self, client: openai.OpenAI, claimed: tuple[Worker, jobs.Claimed]
+    ) -> None:
+        """Who reads it continues that response at once."""
+        worker, held = claimed
+        result: dict[str, Any] = {"id": _id(), "object": "response", "status": "completed", "output": []}
+        events = [{"type": "response.created"}, {"type": "response.completed"}]
+        lines = [
+            json.dumps({**event, "sequence_number": n, "response": result}) for n, event in enumerate(events)
+        ]
+        jobs.write_output(worker, held.id, held.lease, seq=0, text="\n".join([*lines, ""]))
+        stream = iter(client.responses.retrieve(_id(), stream=True))
+        assert next(stream).type == "response.created"
+        with ThreadPoolExecutor(1) as pool:
+            end = pool.submit(next, stream)
+            with pytest.raises(TimeoutError):
+                end.result(0.5)
+            farm.succeed(worker, held, result=result)
+            assert end.result(30).type == "response.completed"
+
+    def test_is_an_error_where_the_job_failed_before_its_first_event(
+        self, client: openai.OpenAI, claimed: tuple[Worker, jobs.Claimed]
+    ) -> None:
+        farm.fail(*claimed, error="It broke.", retryable=False)
+        with pytest.raises(openai.APIStatusError) as caught:
+            client.responses.retrieve(_id(), stream=True)
+        assert (caught.value.status_code, caught.value.code) == (502, "job_failed")
+        response = client.responses.retrieve(_id())
+        assert (response.status, response.error and response.error.code) == ("failed", "job_failed")
+
+
 class TestInTheBackground:
     def test_it_is_queued_runs_and_is_completed(
         self, client: openai.OpenAI, model: ModelServer, working: Working
@@ -199,6 +251,7 @@ class TestInTheBackground:
             rest.set()
             response = farm.until(lambda: _completed(client, Job.objects.get().pk), what="the answer")
         assert (response.output_text, response.background) == ("Hello.", True)
+        assert response.created_at == made.created_at
 
     def test_its_stream_is_resumed_behind_a_number(
         self, client: openai.OpenAI, model: ModelServer, working: Working

@@ -205,8 +205,8 @@ class TestAReplayOfMany:
         dead(to=one, count=2)
         dead(to=two, count=1)
         wanted = {"endpoint": one.pk, "status": "dead"}
-        asked = call("post", "/replays", wanted | {"dry_run": True}, status=201)
-        assert (asked["id"], asked["matched"]) == (None, 2)
+        counted = call("post", "/replays", wanted | {"dry_run": True}, status=201)
+        assert (counted["id"], counted["matched"]) == (None, 2)
         assert not Message.objects.filter(status="pending").exists()
         begun = call("post", "/replays", wanted, status=201)
         assert (begun["matched"], begun["replayed"], begun["is_over"]) == (2, 0, False)

@@ -16,8 +16,7 @@ from tests import farm
 
 @pytest.fixture(autouse=True)
 def _settings(settings: Settings, tmp_path: Path) -> None:
-    """Django's hash is slow on purpose; and files of tests have a place of their own."""
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    """Files of tests have a place of their own."""
     settings.MEDIA_ROOT = tmp_path
 
 

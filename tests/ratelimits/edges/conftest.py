@@ -6,8 +6,6 @@ from pytest_django import Settings
 
 @pytest.fixture(autouse=True)
 def _limits_site(settings: Settings) -> None:
-    """The site with the pages of limits and a few views under limits; and a password hash that costs
-    nothing."""
+    """The site with the pages of limits and a few views under limits."""
     settings.ROOT_URLCONF = "tests.ratelimits.edges.site"
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, "ratelimits.http.report"]
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         ("accounts", "0001_initial"),
-        ("jobs", "0008_kept_uploads"),
+        ("jobs", "0010_kept_uploads"),
     ]
 
     operations = [

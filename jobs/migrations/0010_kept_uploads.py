@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [('jobs', '0007_models_of_workers')]
+    dependencies = [('jobs', '0009_jobs_of_requirement')]
 
     operations = [
         migrations.AddField(

@@ -1,0 +1,103 @@
+"""Statements about what jobs require of labels, and which workers satisfy it (docs/adr/0085)."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Final
+
+from django.conf import settings
+from django.db import connection
+from django.db.models.functions import Now
+
+from jobs.domain import labels
+from jobs.domain.labels import Requirement, Values
+from jobs.models import Requirement as Row
+from jobs.models import Worker
+from postgres import statements
+
+MOST: Final = (
+    1000  # sets that are known at a time: a claim looks at the first job of each that waits in its queues
+)
+
+
+def known(texts: Collection[str]) -> dict[str, int]:
+    """The ids of those of these sets that are known, by their text; none is forgotten until the transaction ends."""
+    rows = statements.load("jobs", "lock_requirements").run({"texts": sorted(texts)})
+    return {row.text: row.id for row in rows}
+
+
+def close() -> None:
+    """Wait until nobody makes a set or changes a worker's labels, and let nobody until the transaction ends. Claims and
+    submits of known sets go on."""
+    with connection.cursor() as cursor:
+        cursor.execute("LOCK TABLE jobs_requirement IN SHARE ROW EXCLUSIVE MODE")
+
+
+def count() -> int:
+    """How many sets are known."""
+    return Row.objects.count()
+
+
+def make(sets: Iterable[Requirement], *, bases: Mapping[str, int]) -> None:
+    """Store sets; `bases` has the ids of what is required alone, by its text."""
+    rows = [
+        Row(
+            text=one.text, requires=dict(one.requires), prefers=dict(one.prefers), base_id=bases.get(one.text)
+        )
+        for one in sets
+    ]
+    Row.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def everything() -> dict[int, Requirement]:
+    """All sets that are known, by id."""
+    rows = Row.objects.values_list("pk", "requires", "prefers")
+    return {pk: Requirement(requires=requires, prefers=prefers) for pk, requires, prefers in rows}
+
+
+def label_values(worker_ids: Collection[int] | None = None) -> dict[int, Values]:
+    """The labels that count of these workers (None: of all whose key opens something and who have any)."""
+    workers = Worker.objects.select_related("facts")
+    workers = workers.filter(revoked_at=None) if worker_ids is None else workers.filter(pk__in=worker_ids)
+    values = {worker.pk: values_of(worker) for worker in workers}
+    return values if worker_ids is not None else {pk: one for pk, one in values.items() if one}
+
+
+def values_of(worker: Worker) -> Values:
+    """The labels of this worker that count; read it with its `facts`."""
+    facts = getattr(worker, "facts", None)
+    announced, loaded = (facts.labels, facts.loaded) if facts else ({}, [])
+    return labels.effective(announced=announced, by_staff=worker.labels, loaded=loaded)
+
+
+def is_loaded(model: str) -> bool:
+    """Whether a live worker announces that it has this model loaded; a drained one offers nothing."""
+    since = Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"])
+    live = Worker.objects.filter(revoked_at=None, drained_at=None, last_seen_at__gt=since)
+    return live.filter(facts__loaded__contains=[model]).exists()
+
+
+def add_satisfied(requirement_id: int, worker_ids: Sequence[int]) -> None:
+    """Note that these workers satisfy a new set."""
+    statements.load("jobs", "add_satisfied").run({"requirement": requirement_id, "workers": list(worker_ids)})
+
+
+def set_satisfied(worker_id: int, requirement_ids: Sequence[int]) -> bool:
+    """Note which sets this worker satisfies now; whether that changed anything."""
+    changed = Worker.objects.filter(pk=worker_id).exclude(satisfies=list(requirement_ids))
+    return bool(changed.update(satisfies=list(requirement_ids)))
+
+
+def set_labels(worker_id: int, by_staff: Mapping[str, str]) -> None:
+    """Write the labels that win over what a worker announces."""
+    Worker.objects.filter(pk=worker_id).update(labels=dict(by_staff))
+
+
+def lock_unused(*, age_s: float, limit: int) -> list[int]:
+    """Lock sets that no job has, made longer ago than `age_s`; their ids."""
+    rows = statements.load("jobs", "lock_unused_requirements").run({"age_s": age_s, "limit": limit})
+    return [row.id for row in rows]
+
+
+def delete_unused(ids: Sequence[int]) -> list[int]:
+    """Delete those of these locked sets that have no job; their ids."""
+    return [row.id for row in statements.load("jobs", "delete_unused_requirements").run({"ids": list(ids)})]

@@ -1,0 +1,96 @@
+"""What a worker may not take costs its claims nothing, and jobs without requirements none of this."""
+
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from jobs import operations
+from jobs.domain.watermarks import Watermarks
+from jobs.models import Requirement, Worker
+from jobs.queries import moves
+from postgres import statements
+from tests import farm
+from tests.jobs.labels.sample import labelled
+
+pytestmark = [pytest.mark.usefixtures("no_dead_rows"), pytest.mark.django_db]
+AT_THE_HEAD = 5_000
+MORE_BUFFERS = 25  # a level of the index for each descent; a page of jobs for each would be hundreds
+
+FILL = """
+INSERT INTO jobs_job (kind, queue, status, priority, owner_id, created_at, run_at, max_attempts, failures,
+                      retry_on_timeout, requirement_id, excluded_workers, fence, next_seq)
+SELECT 'work', %(queue)s, 'pending', %(priority)s, %(owner)s, now(), now() - interval '1 hour' + n * interval '1 ms',
+       3, 0, false, %(set)s::integer,
+       CASE WHEN %(set)s::integer IS NULL THEN '{}' ELSE ARRAY[-%(set)s::bigint] END, 0, 0
+FROM generate_series(1, %(count)s) AS n
+"""
+
+
+def _fill(queue: str, count: int, **fields: Any) -> None:
+    given = {"queue": queue, "count": count, "priority": 0, "set": None, "owner": None, **fields}
+    with connection.cursor() as cursor:
+        cursor.execute(FILL, given)
+
+
+def _analyze() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE jobs_job, jobs_worker, jobs_requirement, jobs_queue")
+
+
+def _claim(worker: Worker, queue: str) -> dict[str, Any]:
+    params = {"worker": worker.pk, "worker_name": worker.name, "queues": [queue], "limit": 1}
+    params |= {"confirm_s": 20.0, "only_if_idle": False, "request": None, "owner": worker.owner_id}
+    whole = Watermarks().scan([queue], now_s=0, owner_id=worker.owner_id)
+    statement = "claim" if worker.owner_id is None else "claim_scoped"
+    with transaction.atomic():
+        plan: dict[str, Any] = statements.load("jobs", statement).explain(
+            params | moves.ranges(whole.ranges)
+        )["Plan"]
+        transaction.set_rollback(True)
+    return plan
+
+
+def _buffers(plan: dict[str, Any]) -> int:
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+def _nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    return [plan, *(node for child in plan.get("Plans", []) for node in _nodes(child))]
+
+
+@pytest.mark.parametrize("is_members", [False, True])
+def test_jobs_that_it_may_not_take_at_the_head_cost_a_claim_nothing(is_members: bool) -> None:
+    owner = farm.user() if is_members else None
+    worker = labelled("small", "plain", "required", owner=owner, vram="12")
+    mine = None if owner is None else owner.pk
+    pk = Requirement.objects.create(text="x", requires={"vram": ">=16"}, prefers={}).pk
+    _fill("required", AT_THE_HEAD, priority=50, set=pk, owner=mine)
+    for queue in ("plain", "required"):
+        _fill(queue, 200, owner=mine)
+    _analyze()
+    _claim(worker, "required")  # the session's first call of a function reads the catalog
+    plain, required = _claim(worker, "plain"), _claim(worker, "required")
+    assert [plan["Actual Rows"] for plan in (plain, required)] == [1, 1]
+    assert _buffers(required) <= _buffers(plain) + MORE_BUFFERS
+    assert not [node for node in _nodes(required) if node.get("Actual Rows", 0) >= AT_THE_HEAD]
+    assert not [
+        n for n in _nodes(required) if n["Node Type"] == "Seq Scan" and n.get("Relation Name") == "jobs_job"
+    ]
+
+
+def test_a_claim_without_requirements_in_sight_reads_nothing_of_them() -> None:
+    worker = labelled("w", "plain", vram="12")
+    _fill("plain", 200)
+    _analyze()
+    read = [node for node in _nodes(_claim(worker, "plain")) if node.get("Actual Loops")]
+    assert not [node for node in read if node.get("Relation Name") == "jobs_requirement"]
+    by_worker = [node for node in read if node.get("Relation Name") == "jobs_worker"]
+    assert len(by_worker) == 1  # whether it is drained, and not what it satisfies
+
+
+def test_a_submit_without_requirements_is_one_statement(django_assert_num_queries: Any) -> None:
+    farm.kind()
+    operations.submit("work", {})
+    with django_assert_num_queries(2):  # the kind, and the job
+        operations.submit("work", {})
