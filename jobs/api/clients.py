@@ -313,10 +313,10 @@ def _new_job(
         group=None if body.group is None else groups[body.group],
         files=body.files,
         callback_url=body.callback_url,
-        token_id=people.token_id(request),
-        may_wait=body.wait or http.may_wait(request),
         requires=body.requires,
         prefers=body.prefers,
+        token_id=people.token_id(request),
+        may_wait=body.wait or http.may_wait(request),
     )
 
 

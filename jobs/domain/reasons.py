@@ -66,12 +66,12 @@ class Facts:
     limit_in_s: float = 0.0
     is_unconfirmed: bool = False
     drained: int = 0
-    hold: Hold | None = None
     requires: Conditions = field(default_factory=dict)
     prefers: Conditions = field(default_factory=dict)
     lacking: Mapping[str, Values] = field(default_factory=dict)
     at_once: int = 1
     head_start_in_s: float = 0.0
+    hold: Hold | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,10 +79,10 @@ class NewJob:
     limit_count: float | None = None
     files: Mapping[str, str | UUID] | None = None
     callback_url: str | None = None
-    token_id: int | None = None
-    may_wait: bool = False
     requires: Mapping[str, Any] | None = None
     prefers: Mapping[str, Any] | None = None
+    token_id: int | None = None
+    may_wait: bool = False
 
 
 def submit(
@@ -101,10 +101,10 @@ def submit(
     limit_count: float | None = None,
     files: Mapping[str, str | UUID] | None = None,
     callback_url: str | None = None,
-    token_id: int | None = None,
-    may_wait: bool = False,
     requires: Mapping[str, Any] | None = None,
     prefers: Mapping[str, Any] | None = None,
+    token_id: int | None = None,
+    may_wait: bool = False,
     by: User | None = None,
 ) -> Job:
     """Put a job into the table, in the caller's transaction if there is one (DESIGN promise 9), and return it.
@@ -124,8 +124,8 @@ def submit(
     new = NewJob(
         kind=kind, payload=payload, owner=owner, group=group, queue=queue, priority=priority, run_at=run_at,
         expires_at=expires_at, unique_key=unique_key, max_attempts=max_attempts, timeout_s=timeout_s,
-        limit_count=limit_count, files=files, callback_url=callback_url, token_id=token_id, may_wait=may_wait,
-        requires=requires, prefers=prefers,
+        limit_count=limit_count, files=files, callback_url=callback_url, requires=requires, prefers=prefers,
+        token_id=token_id, may_wait=may_wait,
     )  # fmt: skip
     [job] = submit_many([new], by=by)
     if isinstance(job, NotUnique):
@@ -338,8 +338,8 @@ def _intern(rows: Sequence[dict[str, Any]]) -> None:
 def _is_one_statement(rows: Sequence[dict[str, Any]]) -> bool:
     """Whether storing them is a single write: that is a transaction by itself, without two more round trips."""
     [row, *others] = rows
-    is_more = row["limit_name"] or row["files"] or row["wanted"] or context.current()
-    return not (others or is_more or metering.concerns(rows))
+    is_plain = not (row["limit_name"] or row["files"] or row["wanted"])
+    return not others and is_plain and not context.current() and not metering.concerns(rows)
 
 
 def _job(row: dict[str, Any], new: Stored | Twin) -> Job | NotUnique:

@@ -56,10 +56,10 @@ def submit(
     *,
     user: User,
     file: "File[bytes] | None" = None,
-    token_id: int | None = None,
-    may_wait: bool = False,
     requires: Mapping[str, str] | None = None,
     prefers: Mapping[str, str] | None = None,
+    token_id: int | None = None,
+    may_wait: bool = False,
 ) -> "Job":
     """Make a call: a job in its model's queue, with its input file if it has one, for a worker with these labels. A
     worker that has the model loaded gets it first, unless something else is preferred. Raises UnknownModel where nobody
@@ -74,7 +74,8 @@ def submit(
             call, context=_conversation(call.previous, call.body["previous_response_id"], user=user)
         )
     options: dict[str, Any] = {
-        "token_id": token_id, "may_wait": may_wait, "requires": requires, "prefers": prefers
+        "requires": requires, "prefers": prefers or jobs.preferring_loaded(call.model),
+        "token_id": token_id, "may_wait": may_wait,
     }  # fmt: skip
     if file is None or call.file is None:
         return _submit(call, user=user, **options)
@@ -135,11 +136,9 @@ def input_items(job_id: int, *, user: User) -> list[dict[str, Any]]:
     ]
 
 
-def _submit(call: domain.Call, *, user: User, prefers: Mapping[str, str] | None, **options: Any) -> "Job":
-    return jobs.submit(
-        CALL.name, call.payload, owner=user, queue=jobs.queue_of_model(call.model),
-        prefers=prefers or jobs.preferring_loaded(call.model), **options,
-    )  # fmt: skip
+def _submit(call: domain.Call, *, user: User, **options: Any) -> "Job":
+    queue = jobs.queue_of_model(call.model)
+    return jobs.submit(CALL.name, call.payload, owner=user, queue=queue, **options)
 
 
 def _own(job_id: int, *, path: str, user: User) -> protocol.Job:
