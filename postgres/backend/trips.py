@@ -124,9 +124,8 @@ def _pipelined(
         for send in one.commands:
             send()
     pgconn.pipeline_sync()
-    yield from generators.send(
-        pgconn
-    )  # and reads: a server with many answers reads on when it is rid of them
+    # It reads meanwhile: a server with many answers reads on when it is rid of them.
+    yield from generators.send(pgconn)
     received = []
     for _ in range(count + 1):
         several = yield from generators.fetch_many(pgconn)
