@@ -1,5 +1,6 @@
 """How an address answers somebody, in a word, and whether that changed anything."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -62,13 +63,12 @@ def send(client: Client, method: str, path: str, form: Any) -> Any:
     """The response, read to its end."""
     if method == "GET":
         response: Any = client.get(path)
-    elif method == "PATCH":
-        response = client.patch(path, form, content_type="application/json")
+    elif method == "PATCH" or (method == "PUT" and isinstance(form, dict) and form):
+        response = client.generic(method, path, json.dumps(form), content_type="application/json")
     elif method in {"PUT", "DELETE"}:
         response = client.generic(method, path, form if isinstance(form, bytes) else b"")
     elif path.startswith("/api/"):
-        ask = client.patch if method == "PATCH" else client.post
-        response = ask(path, form, content_type="application/json")
+        response = client.post(path, form, content_type="application/json")
     else:
         response = client.post(path, form)
     if response.streaming:
