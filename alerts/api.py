@@ -87,40 +87,42 @@ def firing(request: HttpRequest) -> protocol.Alerts:
 @router.get(
     "/conditions",
     auth=READ,
-    response={200: protocol.Conditions, REFUSALS: Problem},
+    response={200: protocol.AlertConditions, REFUSALS: Problem},
     summary="List conditions",
     description=CONDITIONS,
 )
-def conditions(request: HttpRequest) -> protocol.Conditions:
+def conditions(request: HttpRequest) -> protocol.AlertConditions:
     """What may be watched."""
     refuse_unknown_parameters(request, [])
     _allowed(request, "view")
-    return protocol.Conditions(conditions=[protocol.KnownCondition.of(one) for one in registry.everything()])
+    return protocol.AlertConditions(
+        conditions=[protocol.AlertCondition.of(one) for one in registry.everything()]
+    )
 
 
 @router.get(
     "/rules",
     auth=READ,
-    response={200: protocol.Rules, REFUSALS: Problem},
+    response={200: protocol.AlertRules, REFUSALS: Problem},
     summary="List rules",
     description=RULES,
 )
-def rules(request: HttpRequest) -> protocol.Rules:
+def rules(request: HttpRequest) -> protocol.AlertRules:
     """All rules."""
     refuse_unknown_parameters(request, [])
     _allowed(request, "view")
-    return protocol.Rules(rules=[protocol.Rule.of(row) for row in queries.rules()])
+    return protocol.AlertRules(rules=[protocol.AlertRule.of(row) for row in queries.rules()])
 
 
 @router.post(
     "/rules",
     auth=OPERATE,
-    response={201: protocol.Rule, REFUSALS: Problem},
+    response={201: protocol.AlertRule, REFUSALS: Problem},
     summary="Make a rule",
     description=CREATE,
     openapi_extra=with_body(CREATE),
 )
-def create(request: HttpRequest, body: protocol.NewRule) -> Status[protocol.Rule]:
+def create(request: HttpRequest, body: protocol.NewAlertRule) -> Status[protocol.AlertRule]:
     """Make one."""
     by, values = _allowed(request, "add"), body.values(of=None)
     if values["threshold"] is None:
@@ -132,11 +134,11 @@ def create(request: HttpRequest, body: protocol.NewRule) -> Status[protocol.Rule
 @router.get(
     "/rules/{jobid:rule_id}",
     auth=READ,
-    response={200: protocol.Rule, REFUSALS: Problem},
+    response={200: protocol.AlertRule, REFUSALS: Problem},
     summary="Look at a rule",
     description=RULE,
 )
-def rule(request: HttpRequest, rule_id: int) -> protocol.Rule:
+def rule(request: HttpRequest, rule_id: int) -> protocol.AlertRule:
     """One rule."""
     _allowed(request, "view")
     return _rule(rule_id)
@@ -145,12 +147,12 @@ def rule(request: HttpRequest, rule_id: int) -> protocol.Rule:
 @router.patch(
     "/rules/{jobid:rule_id}",
     auth=OPERATE,
-    response={200: protocol.Rule, REFUSALS: Problem},
+    response={200: protocol.AlertRule, REFUSALS: Problem},
     summary="Change a rule",
     description=CHANGE,
     openapi_extra=with_body(CHANGE),
 )
-def change(request: HttpRequest, rule_id: int, body: protocol.ChangedRule) -> protocol.Rule:
+def change(request: HttpRequest, rule_id: int, body: protocol.ChangedAlertRule) -> protocol.AlertRule:
     """Change some of its fields."""
     by = _allowed(request, "change")
     with transaction.atomic():
@@ -163,12 +165,12 @@ def change(request: HttpRequest, rule_id: int, body: protocol.ChangedRule) -> pr
 @router.post(
     "/rules/{jobid:rule_id}/mute",
     auth=OPERATE,
-    response={200: protocol.Rule, REFUSALS: Problem},
+    response={200: protocol.AlertRule, REFUSALS: Problem},
     summary="Mute a rule",
     description=MUTE,
     openapi_extra=with_body(MUTE),
 )
-def mute(request: HttpRequest, rule_id: int, body: protocol.NewMute) -> protocol.Rule:
+def mute(request: HttpRequest, rule_id: int, body: protocol.NewAlertMute) -> protocol.AlertRule:
     """Send nothing of it for a while."""
     operations.mute(rule_id, for_s=body.for_s, by=_allowed(request, "change"))
     return _rule(rule_id)
@@ -177,11 +179,11 @@ def mute(request: HttpRequest, rule_id: int, body: protocol.NewMute) -> protocol
 @router.post(
     "/rules/{jobid:rule_id}/unmute",
     auth=OPERATE,
-    response={200: protocol.Rule, REFUSALS: Problem},
+    response={200: protocol.AlertRule, REFUSALS: Problem},
     summary="Unmute a rule",
     description=UNMUTE,
 )
-def unmute(request: HttpRequest, rule_id: int) -> protocol.Rule:
+def unmute(request: HttpRequest, rule_id: int) -> protocol.AlertRule:
     """Let it send again."""
     operations.unmute(rule_id, by=_allowed(request, "change"))
     return _rule(rule_id)
@@ -190,14 +192,14 @@ def unmute(request: HttpRequest, rule_id: int) -> protocol.Rule:
 @router.delete(
     "/rules/{jobid:rule_id}",
     auth=OPERATE,
-    response={200: protocol.DeletedRule, REFUSALS: Problem},
+    response={200: protocol.DeletedAlertRule, REFUSALS: Problem},
     summary="Delete a rule",
     description=DELETE,
 )
-def delete(request: HttpRequest, rule_id: int) -> protocol.DeletedRule:
+def delete(request: HttpRequest, rule_id: int) -> protocol.DeletedAlertRule:
     """Delete it with what fires of it."""
     operations.remove(rule_id, by=_allowed(request, "delete"))
-    return protocol.DeletedRule(id=rule_id)
+    return protocol.DeletedAlertRule(id=rule_id)
 
 
 def _allowed(request: HttpRequest, right: str) -> User:
@@ -208,8 +210,8 @@ def _allowed(request: HttpRequest, right: str) -> User:
     return person
 
 
-def _rule(rule_id: int) -> protocol.Rule:
+def _rule(rule_id: int) -> protocol.AlertRule:
     row = queries.rules().filter(pk=rule_id).first()
     if row is None:
         raise NotFound
-    return protocol.Rule.of(row)
+    return protocol.AlertRule.of(row)

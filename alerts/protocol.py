@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, WithJsonSchema
 
 from alerts import models
 from alerts.domain import rules
@@ -17,6 +17,8 @@ _SAME = (
     "name", "condition", "target", "threshold", "window_s", "hold_s", "keep_firing_s", "repeat_s", "severity",
     "is_enabled", "muted_until", "created_at",
 )  # fmt: skip
+# Inline in the document, whose definitions of all apps share their names.
+AlertState = Annotated[State, WithJsonSchema({"type": "string", "enum": [State.FIRING, State.PENDING]})]
 Name = Annotated[Text, Field(min_length=1, max_length=rules.LONGEST_NAME)]
 Target = Annotated[
     Text, Field(max_length=rules.LONGEST_TARGET, description="One subject alone; empty: each has an alert.")
@@ -54,7 +56,7 @@ Repeat = Annotated[
 ]
 
 
-class ChangedRule(Body):
+class ChangedAlertRule(Body):
     """What is to be otherwise of a rule; what is left out stays."""
 
     name: Name = ""
@@ -82,7 +84,7 @@ class ChangedRule(Body):
         return kept | {"webhook_url": None} | named
 
 
-class NewRule(ChangedRule):
+class NewAlertRule(ChangedAlertRule):
     """A rule to make."""
 
     condition: Annotated[Text, Field(max_length=50, examples=["jobs_wait"])]
@@ -90,13 +92,13 @@ class NewRule(ChangedRule):
     threshold: Threshold | None = Field(None, description="Null: that of the condition.")  # type: ignore[assignment]
 
 
-class NewMute(Body):
+class NewAlertMute(Body):
     """For how long nothing of a rule is sent."""
 
     for_s: Annotated[Whole, Field(ge=1, le=rules.LONGEST_MUTE_S)]
 
 
-class Rule(BaseModel):
+class AlertRule(BaseModel):
     """What is watched, and who gets a message."""
 
     id: int
@@ -131,13 +133,13 @@ class Rule(BaseModel):
         )
 
 
-class Rules(BaseModel):
+class AlertRules(BaseModel):
     """All rules, by name."""
 
-    rules: list[Rule]
+    rules: list[AlertRule]
 
 
-class DeletedRule(BaseModel):
+class DeletedAlertRule(BaseModel):
     """A rule that is gone."""
 
     id: int
@@ -151,7 +153,7 @@ class Alert(BaseModel):
     rule_name: str
     severity: Severity
     subject: str = Field(description="The queue, kind, cron ... it is about; empty: the farm.")
-    state: State
+    state: AlertState
     value: float = Field(description="In the unit of the rule's condition.")
     since: datetime
 
@@ -181,7 +183,7 @@ class Alerts(BaseModel):
         )  # fmt: skip
 
 
-class KnownCondition(BaseModel):
+class AlertCondition(BaseModel):
     """A condition that a rule may watch."""
 
     code: str
@@ -197,7 +199,7 @@ class KnownCondition(BaseModel):
         return cls(**{name: getattr(condition, name) for name in cls.model_fields})
 
 
-class Conditions(BaseModel):
+class AlertConditions(BaseModel):
     """All conditions."""
 
-    conditions: list[KnownCondition]
+    conditions: list[AlertCondition]

@@ -184,7 +184,9 @@ async def _waiting(port: int, token: str) -> dict[str, float]:
     await asyncio.sleep(2)  # what a thread took is given back
     after = await asyncio.to_thread(_held, port)
     for _, writer in opened:
-        writer.close()
+        writer.close()  # which cancels its job
+    while await asyncio.to_thread(_count):  # noqa: ASYNC110 (as above)
+        await asyncio.sleep(0.2)
     return {f"{what} more": after[what] - before[what] for what in after}
 
 

@@ -15,6 +15,8 @@ from jobs import operations as jobs
 from jobs.domain.rollups import MINUTE_S, TEN_MINUTES_S, Period
 from jobs.models import ALL_JOBS
 from jobs.queries import gauges, reads, rollups
+from metering import operations as metering
+from metering import queries as budgets
 from postgres import clock
 from ratelimits import queries as limits
 from scheduling import operations as scheduling
@@ -26,6 +28,7 @@ BEHIND: Final = timedelta(minutes=2)  # the roll-up counts within seconds of wha
 LONG_S: Final = 7200  # a longer window is added up from steps of ten minutes
 LEAST_ENDED: Final = 5  # jobs of which a share means something
 MOST_LIMITS: Final = 1000  # limits and keys, those most used first
+MOST_BUDGETS: Final = 5000
 Target = Literal["queue", "kind"]
 _STARTING: Final = Unknown(reason="The farm has just been started.")
 _BEHIND: Final = Unknown(reason="The roll-up of jobs is behind.")
@@ -179,4 +182,16 @@ def _limit_exhausted(_: int) -> Reading | Unknown:
 def _quota(_: int) -> Reading | Unknown:
     return Reading(measures=[
         Measure(subject=one.resource, value=100 * one.used / one.quota) for one in jobs.used(ALL_JOBS) if one.quota
+    ])  # fmt: skip
+
+
+@register(Condition(
+    code="budget_used", title="A budget is used, in its window of this moment", target="budget", unit=Unit.PERCENT,
+    threshold=90,
+))  # fmt: skip
+def _budget_used(_: int) -> Reading | Unknown:
+    """What is used and not what is reserved: what jobs are expected to use is given back in part."""
+    balances = metering.balances(list(budgets.budgets()[:MOST_BUDGETS]), now=clock.now())
+    return Reading(is_complete=len(balances) < MOST_BUDGETS, measures=[
+        Measure(subject=one.budget.about, target=one.budget.subject, value=one.used_percent) for one in balances
     ])  # fmt: skip

@@ -16,6 +16,7 @@ from core.refusal import Refusal
 from jobfarm import refusals
 from jobs.api import documents, router, samples
 from jobs.protocol import values
+from metering.api import router as metering_router
 from openai_api.api import router as openai_router
 from openai_api.api.files import router as openai_files
 from outbox.api import router as outbox_router
@@ -93,6 +94,7 @@ api = FarmApi(
     renderer=JsonRenderer(),
 )
 api.add_router("/v1", router)
+api.add_router("/v1", metering_router)
 api.add_router("/v1/outbox", outbox_router)
 api.add_router("/v1/alerts", alerts_router)
 

@@ -24,6 +24,7 @@ FOR_MEMBERS = ("jobs:submit",)  # guests are refused there
 # Those in the menu beside it, for whoever looks after the farm: the bar has no room for all.
 OPERATIONS = (
     ("alerts:list", "Alerts", "alerts.view_rule"),
+    ("metering:usage", "Usage", "metering.view_budget"),
     ("jobs:timeline", "Timeline", "jobs.view_job"),
     ("webhooks:inbox", "Webhook inbox", "webhooks.view_delivery"),
     ("webhooks:activity", "Activity", "webhooks.view_delivery"),

@@ -16,7 +16,7 @@ from examples import config as examples
 
 FILE: Final = Path(__file__).with_name("releases.json")
 OURS: Final = frozenset(
-    {"accounts", "alerts", "jobs", "outbox", "ratelimits", "scheduling", "webhooks"}
+    {"accounts", "alerts", "jobs", "metering", "outbox", "ratelimits", "scheduling", "webhooks"}
     | {example.label for example in examples.installed()}
 )
 Node = tuple[str, str]

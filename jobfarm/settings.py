@@ -73,6 +73,7 @@ INSTALLED_APPS = [
     "outbox",
     "jobs",
     "webhooks",
+    "metering",
     "alerts",
     "openai_api",
     "examples.chat",
@@ -342,6 +343,11 @@ WEBHOOKS: dict[str, Any] = {
 }
 
 # The outbox: what the farm tells others. Durations in seconds unless the name says otherwise.
+METERING: dict[str, Any] = {
+    "KINDS": tuple(_ENV["METERING_KINDS"]),  # whose results have OpenAI's `usage`, beside those of code
+    "CURRENCY": _ENV["METERING_CURRENCY"],
+    "RETENTION_DAYS": _ENV["METERING_RETENTION_DAYS"],
+}
 OUTBOX: dict[str, Any] = {
     # Networks that are not public and may be sent to all the same; and hosts that a submit may name for its job.
     "ALLOWED_NETWORKS": _ENV["OUTBOX_ALLOWED_NETWORKS"],

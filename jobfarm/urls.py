@@ -44,6 +44,7 @@ urlpatterns = [
     path("limits/", include("ratelimits.urls")),
     path("outbox/", include("outbox.urls")),
     path("alerts/", include("alerts.urls")),
+    path("usage/", include("metering.urls")),
     path("batches/", include("openai_api.urls")),
     path("", include("scheduling.urls")),
     path("", include("webhooks.urls")),

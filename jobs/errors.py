@@ -185,6 +185,13 @@ class WaitsForLimit(JobsError):
     http_status = 409
 
 
+class WaitsForBudget(JobsError):
+    """The job is waiting for {budget}: it may start when that has room."""
+
+    code = "waits_for_budget"
+    http_status = 409
+
+
 class NotAllowed(JobsError):
     """You may look at this job, but only its owner or an operator may do that."""
 

@@ -44,6 +44,7 @@ from ratelimits.operations import LimitRequest
 # sends under these names is never looked at.
 WAITS_FOR: Final = "X-Jobfarm-Waits-For"
 STREAMS: Final = "X-Jobfarm-Streams"
+WAIT: Final = "X-Wait"
 
 SIGNED_FOR_S: Final = 300  # how long a signed link to a file shows it
 _SIGNED_FOR: Final = "jobs.file"  # what the signature is about: no other of the site's passes for one
@@ -103,6 +104,11 @@ def count_submitted(request: HttpRequest, user: User, *, jobs: int = 1) -> None:
     if (token := people.token_id(request)) is not None:
         asks.append(LimitRequest(name=limits.SUBMIT_TOKEN, key=f"token:{token}", count=jobs))
     ratelimits.limit_all(asks, throws=True)
+
+
+def may_wait(request: HttpRequest) -> bool:
+    """Whether what this request submits may wait for the next window of a budget: `X-Wait: 1`."""
+    return request.headers.get(WAIT, "").lower() in {"1", "true"}
 
 
 def repeatable(

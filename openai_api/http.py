@@ -48,7 +48,7 @@ register_converter(CallConverter, "openaicall")
 
 
 class ResponseIdConverter(jobs_http.JobIdConverter):
-    """The id of a response: `resp_` and the number of its job."""
+    """The id of a response: `resp_` and the number of its job, which views get."""
 
     regex = "resp_[0-9]{1,19}"
 

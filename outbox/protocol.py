@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from core.api import MOST_LISTED
 from core.values import BIGINT, Body, Name, Number, Text, Whole
@@ -15,6 +15,9 @@ from outbox.domain.states import EndpointStatus, Outcome, Status
 
 _LONGEST_OVERLAP_S = 30 * 86_400
 Pattern = Literal[*PATTERNS]  # type: ignore[valid-type]
+# Inline in the document, whose definitions of all apps share their names.
+MessageStatus = Annotated[Status, WithJsonSchema({"type": "string", "enum": [*Status]})]
+AttemptOutcome = Annotated[Outcome, WithJsonSchema({"type": "string", "enum": [*Outcome]})]
 Type = Literal[*TYPES]  # type: ignore[valid-type]
 Url = Annotated[Text, Field(min_length=1, max_length=LONGEST_URL, examples=["https://hooks.example/jobfarm"])]
 Events = Annotated[list[Pattern], Field(min_length=1, max_length=len(PATTERNS), examples=[["job.*"]])]
@@ -59,7 +62,7 @@ class NewSecret(Body):
     )
 
 
-class Secret(BaseModel):
+class EndpointSecret(BaseModel):
     """A secret that signs now, by its fingerprint."""
 
     model_config = ConfigDict(from_attributes=True)
@@ -108,7 +111,7 @@ class Endpoint(BaseModel):
 class EndpointInFull(Endpoint):
     """An endpoint with what its messages are signed with."""
 
-    secrets: list[Secret]
+    secrets: list[EndpointSecret]
 
 
 class EndpointWithSecret(EndpointInFull):
@@ -131,17 +134,17 @@ class DeletedEndpoint(BaseModel):
     deleted: bool = True
 
 
-class Sent(BaseModel):
+class SentTest(BaseModel):
     """What a test event came to."""
 
     messages: int = Field(description="0: the endpoint is disabled.")
 
 
-class Filters(BaseModel):
+class MessageFilters(BaseModel):
     """Which messages to list. Several filters must all match."""
 
     endpoint: Annotated[int, Field(ge=1, le=BIGINT)] | None = None
-    status: Status | None = None
+    status: MessageStatus | None = None
     type: Type | None = None
     subject: Annotated[Text, Field(max_length=200)] | None = Field(
         None, description="What it is about.", examples=["job/7"]
@@ -152,7 +155,7 @@ class Filters(BaseModel):
     limit: Annotated[int, Field(ge=1, le=MOST_LISTED)] = 50
 
 
-class NewReplay(Body):
+class NewMessageReplay(Body):
     """Which messages to send once more: those that have ended and match all of it."""
 
     endpoint: Id | None = None
@@ -162,7 +165,7 @@ class NewReplay(Body):
     dry_run: bool = Field(False, description="Count what matches, and send nothing.")
 
 
-class Attempt(BaseModel):
+class MessageAttempt(BaseModel):
     """One request, and what it was answered."""
 
     model_config = ConfigDict(from_attributes=True)
@@ -170,7 +173,7 @@ class Attempt(BaseModel):
     number: int
     started_at: datetime
     duration_ms: int
-    outcome: Outcome
+    outcome: AttemptOutcome
     http_status: int | None
     error: str = Field(description="Why there was no answer.")
     answer: str = Field(description="The first 4 kB of it.")
@@ -184,7 +187,7 @@ class Message(BaseModel):
     webhook_id: str = Field(description="The same at every attempt.")
     type: str
     subject: str
-    status: Status
+    status: MessageStatus
     attempts: int = Field(description="Since it was made, or last replayed.")
     next_attempt_at: datetime | None
     note: str = Field(description="How the last attempt failed.")
@@ -206,13 +209,13 @@ class MessageInFull(Message):
     """A message with its body and its attempts."""
 
     body: str = Field(description="As it is sent: JSON.")
-    history: list[Attempt] = Field(description="The newest attempt first.")
+    history: list[MessageAttempt] = Field(description="The newest attempt first.")
 
     @classmethod
     def with_attempts(cls, row: models.Message, attempts: Sequence[models.Attempt]) -> Self:
         """The wire form of a message and its attempts."""
         return cls.of(
-            row, body=queries.body_of(row), history=[Attempt.model_validate(one) for one in attempts]
+            row, body=queries.body_of(row), history=[MessageAttempt.model_validate(one) for one in attempts]
         )
 
 
@@ -223,7 +226,7 @@ class Messages(BaseModel):
     next: int | None = Field(description="Ask for the next page with `cursor=` this; null: there is none.")
 
 
-class Replay(BaseModel):
+class MessageReplay(BaseModel):
     """How far a replay of many is."""
 
     id: int | None = Field(description="Null: nothing matched, or nothing was to be sent.")

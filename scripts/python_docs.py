@@ -106,6 +106,9 @@ CHAPTERS: Final[dict[str, tuple[Part, ...]]] = {
         ),
         _names("ratelimits.http", "rate_limited Throttle address user_or_address"),
     ),
+    "Usage and budgets": (
+        _part("metering.operations", "declare Tokens make change remove balances of_job", alias="metering"),
+    ),
     "Webhooks": (
         _part("webhooks", "on Event Event.read"),
         _names("webhooks.operations", "receives"),

@@ -3,6 +3,7 @@
 import gc
 import os
 import re
+import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +31,9 @@ _LONG = (
 )
 _TOGETHER = ("tests/browser/", "tests/api/edges/")  # each one after another: they share a server
 _BEGUN_BY = 0.8  # of the short files, when the last of the long ones begins
-_COLLECTED_EVERY = 10_000  # new objects, where Python's own 700 cost a tenth of all time
+# New objects; Python's own 700 cost a tenth of all time, 10,000 still a fiftieth.
+_COLLECTED_EVERY = 50_000
+_BUSY = pytest.StashKey[tuple[float, float]]()
 
 
 def pytest_configure() -> None:
@@ -76,6 +79,27 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(_COLLECTED_EVERY)
     gc.enable()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """From now on the processors' time counts."""
+    session.config.stash[_BUSY] = time.monotonic(), _busy_s()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """How much of the machine the run used: more processes (`-n`) make it shorter only while processors are idle."""
+    began, busy_s = config.stash[_BUSY]
+    wall_s, busy_s, processors = time.monotonic() - began, _busy_s() - busy_s, os.cpu_count() or 1
+    share = busy_s / wall_s / processors
+    terminalreporter.write_line(
+        f"busy for {busy_s:.0f} s in {wall_s:.0f} s: {share:.0%} of {processors} processors"
+    )
+
+
+def _busy_s() -> float:
+    """How long the processors of this machine have worked since it started, whoever they worked for (proc_stat(5))."""
+    user, nice, system, _, _, irq, softirq, *_ = map(int, Path("/proc/stat").read_text().split()[1:11])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,18 +2,22 @@
 
 import os
 import ssl
+from contextlib import suppress
 from functools import cache
-from typing import Any
-
-from httpx._transports import default
+from importlib import import_module
+from typing import Any, Final
 
 from jobfarm.middleware import StaticFiles
+
+CLIENTS: Final = ("httpx", "httpx2")  # the second is that of newer versions of openai
 
 
 def in_place_of_each_time() -> None:
     """Remember static files and certificates for the life of this process."""
     _static_files()
-    _certificates()
+    for name in CLIENTS:
+        with suppress(ModuleNotFoundError):
+            _certificates(import_module(f"{name}._transports.default"))
 
 
 def _static_files() -> None:
@@ -31,18 +35,19 @@ def _static_files() -> None:
     StaticFiles.add_files_from_finders = remember
 
 
-def _certificates() -> None:
-    """httpx reads the certificates of 140 authorities anew for each client, in 30 ms of a processor, also for one that
-    calls a server without TLS; and `httpx.get` is a client. All who ask for the usual ones share them."""
-    read = default.create_ssl_context
+def _certificates(transports: Any) -> None:
+    """A client reads the certificates of 140 authorities anew, in 30 ms of a processor, also one that calls a server
+    without TLS; and `httpx.get` is a client. All who ask for the usual ones share them."""
+    read = transports.create_ssl_context
 
     @cache
     def usual(*_: str | None) -> ssl.SSLContext:
-        return read()
+        context: ssl.SSLContext = read()
+        return context
 
-    def shared(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:
+    def shared(verify: Any = True, cert: Any = None, trust_env: bool = True) -> Any:
         if verify is True and cert is None and trust_env:
             return usual(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
         return read(verify, cert, trust_env)
 
-    default.create_ssl_context = shared
+    transports.create_ssl_context = shared

@@ -5,8 +5,8 @@ It stays on the server, named after all that migrations are made of; a run that 
 """
 
 import hashlib
+import sys
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
 import psycopg
@@ -39,7 +39,8 @@ def name() -> str:
     digest = hashlib.sha256()
     for path in sorted(path for kind in _MADE_FROM for path in ROOT.glob(kind)):
         digest.update(path.read_bytes())
-    for package in sorted(f"{one.name}=={one.version}" for one in metadata.distributions()):
+    # The name of its folder says a package's version; to read what is in the folders took half a second.
+    for package in sorted({path.name for folder in sys.path for path in Path(folder).glob("*.dist-info")}):
         digest.update(package.encode())
     return _PREFIX + digest.hexdigest()[:16]
 

@@ -156,6 +156,14 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("LLM_SERVERS", values.addresses, [], "OpenAI-compatible servers whose models are listed every night"),
         Variable("LLM_API_KEY", text, "", "the key for all of them", is_secret=True),
     ),
+    "Usage and budgets": (
+        Variable("METERING_CURRENCY", text, "USD",
+            "what prices and budgets of money are in: a word, nothing is converted"),
+        Variable("METERING_KINDS", values.words, [],
+            "kinds whose results have OpenAI's `usage` object and whose payloads have `model`, beside those that code "
+            "declares ([usage.md](usage.md))"),
+        Variable("METERING_RETENTION_DAYS", whole(1), 400, "how long days of usage are kept", "days"),
+    ),
     "Outbox": (
         Variable("OUTBOX_ALLOWED_NETWORKS", values.networks, (),
             "such as `10.1.0.0/16`: networks that are not public and that events may be sent to all the same "

@@ -296,7 +296,9 @@ def _visible(request: HttpRequest, job_id: int) -> Job:
     return job
 
 
-def _new_job(body: clients.NewJob, owner: User, groups: Mapping[str, Group]) -> operations.NewJob:
+def _new_job(
+    request: HttpRequest, body: clients.NewJob, owner: User, groups: Mapping[str, Group]
+) -> operations.NewJob:
     """What the body asks for. A group that is not the owner's is refused whether it exists or not."""
     if body.group is not None and body.group not in groups:
         raise NotAMember
@@ -313,6 +315,8 @@ def _new_job(body: clients.NewJob, owner: User, groups: Mapping[str, Group]) -> 
         callback_url=body.callback_url,
         requires=body.requires,
         prefers=body.prefers,
+        token_id=people.token_id(request),
+        may_wait=body.wait or http.may_wait(request),
     )
 
 
@@ -340,7 +344,7 @@ def _submitted(
     input files: of those only the database knows more."""
     user = _user(request)
     groups = {group.name: group for group in user.groups.all()} if any(body.group for body in bodies) else {}
-    new_jobs = [_new_job(body, user, groups) for body in bodies]
+    new_jobs = [_new_job(request, body, user, groups) for body in bodies]
     jobs = operations.submit_many(new_jobs, by=user)
     stored |= {
         job.pk: protocol.fresh(job, payload=new.payload, owner=new.owner, group=new.group)

@@ -62,8 +62,10 @@ Errors always have this form, with the status that fits, and with the numbers th
 `output_gap`, `not_unique`, `not_ended`, `file_in_use`, `idempotency_key_in_use`; 410 `job_deleted`; 413 `too_large`,
 `quota_reached`; 415 `unsupported_media_type`; 422 `invalid`, `invalid_json`, `invalid_name`, `unknown_kind`,
 `unknown_queue`, `unknown_file`, `not_a_member`, `idempotency_key_reused`, `count_exceeds` (more at once than a limit
-ever grants); 429 `rate_limited`: nothing was stored, come back after `retry_after` seconds, which the header
-`Retry-After` says too; 429 `quota_reached`: as many jobs of yours, or in all, wait as may, and nothing was stored;
+ever grants), `exceeds_budget` (more than a budget is); 429 `rate_limited`: nothing was stored, come back after
+`retry_after` seconds, which the header
+`Retry-After` says too; 429 `budget_exhausted`: the same for a budget, but with `X-Wait: 1` the job is stored and waits;
+429 `quota_reached`: as many jobs of yours, or in all, wait as may, and nothing was stored;
 503 `unavailable`: the database is away, or others were changing the same at every try (with `Retry-After`): nothing
 was changed, make the call again.
 
@@ -319,7 +321,8 @@ does a submit.
 """
 RUN_NOW: Final = """
 Makes a job that is due later due now; one that is due already stays as it is. 409 `not_waiting` for one that runs or
-has ended, 409 `waits_for_limit` while the tokens of its limit have not come in.
+has ended, 409 `waits_for_limit` while the tokens of its limit have not come in, 409 `waits_for_budget` while a
+budget has no room for it.
 
     curl -sS -X POST $FARM/api/v1/jobs/$JOB/run_now -H "Authorization: Bearer $TOKEN"
 """
@@ -341,6 +344,7 @@ code and a label, and `method` and `path` where it is a call that you may make.
 | `not_waiting` | it runs, or has ended | |
 | `expired` | its `expires_at` has passed; it is about to be ended | `expires_at` |
 | `waiting_for_limit` | the tokens of its kind's limit come in later | `limit`, `until`, `seconds` |
+| `waiting_for_budget` | it waits for a budget's next window | `until`, `seconds` |
 | `not_due` | its `run_at` lies ahead | `run_at`, `seconds` |
 | `queue_paused` | nothing of its queue is claimed | `since`; for operators `by` |
 | `queue_full` | as many of its queue run as may | `ceiling`; for operators `running` |
@@ -354,8 +358,8 @@ code and a label, and `method` and `path` where it is a call that you may make.
 | `ahead` | the same workers take others first: of its queue (1000: or more), of other queues | `jobs`, `queues` |
 | `next` | none of these: the next worker that asks takes it | |
 
-Remedies: `wait`, `run_now`, `cancel`, `retry`, `resume_queue`, `raise_ceiling`, `raise_limit`, `add_worker`,
-`add_label`, `ask_for_queue` (of a worker whose process names other queues than its key has).
+Remedies: `wait`, `run_now`, `cancel`, `retry`, `resume_queue`, `raise_ceiling`, `raise_limit`, `raise_budget`,
+`add_worker`, `add_label`, `ask_for_queue` (of a worker whose process names other queues than its key has).
 """
 SCALE: Final = """
 How much there is to do, and how many workers keep up with what arrives and have what waits begun within `drain_s`

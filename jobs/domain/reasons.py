@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from jobs.domain import labels
 from jobs.domain.labels import Conditions, Values
+from jobs.domain.meters import Hold
 from jobs.domain.states import ENDED, Status
 
 # Numbers that speak of other people's jobs and workers, or of who runs the farm. No sentence holds them.
@@ -24,6 +25,7 @@ NEED_SOMEBODY: Final = frozenset(
 class Facts:
     """What one look at the database says about a job. `ahead` was counted up to `ahead_limit`; times in seconds.
 
+    `hold`: what its meter makes it wait for.
     `limit` is what its kind's limit is called; it waits for that for `limit_in_s` more, until `limit_until`.
     Live workers whose key allows the queue: `servers`; of those the job is in the scope of `in_scope`, of those
     `workers` ask for the queue, and of those `excluded_alive` failed it. Of the rest `home_workers` serve the queue
@@ -69,6 +71,7 @@ class Facts:
     lacking: Mapping[str, Values] = field(default_factory=dict)
     at_once: int = 1
     head_start_in_s: float = 0.0
+    hold: Hold | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +111,14 @@ ADD_LABEL: Final = Remedy(code="add_label", label="Start a worker that has what 
 RAISE_LIMIT: Final = Remedy(code="raise_limit", label="Raise the limit")
 
 
+RAISE_BUDGET: Final = Remedy(code="raise_budget", label="Raise the budget, and submit it again")
+
+
 # Of each reason what changes it, the surest first.
 REMEDIES: Final[Mapping[str, Callable[[str], tuple[Remedy, ...]]]] = {
     "expired": lambda _: (wait("Wait a few seconds: once it has ended, it can be retried"),),
     "waiting_for_limit": lambda _: (wait("Wait until its tokens are available"), RAISE_LIMIT, CANCEL),
+    "waiting_for_budget": lambda _: (wait("Wait until the budget has room"), RAISE_BUDGET, CANCEL),
     "not_due": lambda _: (RUN_NOW, CANCEL),
     "queue_paused": lambda queue: (resume_queue(queue),),
     "queue_full": lambda queue: (raise_ceiling(queue),),
@@ -134,7 +141,7 @@ def explain(facts: Facts) -> list[Reason]:
         return [_not_waiting(facts)]
     if facts.expired:
         return [_expired(facts)]
-    reasons = [*_limit(facts), *_due(facts), *_queue(facts), *_workers(facts)]
+    reasons = [*_limit(facts), *_hold(facts), *_due(facts), *_queue(facts), *_workers(facts)]
     return reasons or [_next(facts)]
 
 
@@ -215,9 +222,20 @@ def _limit(facts: Facts) -> list[Reason]:
     return [_reason(facts, "waiting_for_limit", sentence, **numbers)]
 
 
+def _hold(facts: Facts) -> list[Reason]:
+    """It waits for its meter, as long as it is due later."""
+    if facts.hold is None:
+        return []
+    sentence = (
+        f"Waiting for {facts.hold.cause} until {_utc(facts.hold.until)}: in {duration(facts.due_in_s)}."
+    )
+    numbers = {"until": facts.hold.until, "seconds": facts.due_in_s}
+    return [_reason(facts, "waiting_for_budget", sentence, **numbers)]
+
+
 def _due(facts: Facts) -> list[Reason]:
     waits_no_longer = facts.limit_in_s >= facts.due_in_s  # than for its limit, which says so itself
-    if facts.due_in_s <= 0 or waits_no_longer:
+    if facts.due_in_s <= 0 or waits_no_longer or facts.hold is not None:
         return []
     sentence = f"It is not due yet: it may start in {duration(facts.due_in_s)}."
     return [_reason(facts, "not_due", sentence, run_at=facts.run_at, seconds=facts.due_in_s)]
@@ -244,7 +262,7 @@ def _workers(facts: Facts) -> list[Reason]:
         sentence = f"The live workers of the queue {queue} serve other people's jobs only."
         return [_reason(facts, "out_of_scope", sentence, others=facts.servers)]
     if not facts.workers:
-        return [_no_label(facts) if facts.lacking else _not_asked(facts)]
+        return [_no_label(facts) if facts.lacking else _asks_elsewhere(facts)]
     if facts.excluded_alive == facts.workers:
         sentence = (
             "Every live worker that could take it has failed it already; soon one of them may try again."
@@ -255,7 +273,7 @@ def _workers(facts: Facts) -> list[Reason]:
     return _later(facts) if facts.at_once or facts.head_start_in_s <= 0 else [_head_start(facts)]
 
 
-def _not_asked(facts: Facts) -> Reason:
+def _asks_elsewhere(facts: Facts) -> Reason:
     sentence = f"The live workers that may serve the queue {facts.queue} ask for other queues only."
     return _reason(facts, "not_asked", sentence, workers=facts.in_scope)
 

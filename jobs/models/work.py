@@ -205,6 +205,9 @@ class Job(models.Model):
     limit_until = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="When the tokens it reserved have come in."
     )
+    # Which API token it was submitted with, and whether an app meters it (jobs.domain.meters).
+    token = _loose("accounts.ApiToken", on_delete=models.DO_NOTHING, related_name="+", editable=False)
+    is_metered = models.BooleanField(default=False, db_default=False, editable=False)
 
     class Meta:
         ordering = ["-id"]

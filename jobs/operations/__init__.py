@@ -20,15 +20,7 @@ from jobs.operations.report import heartbeat, put_file, write_output
 from jobs.operations.rollup import measure_usage, recount_usage, roll_up
 from jobs.operations.scores import score_also, score_yesterday
 from jobs.operations.sharing import move_link, share, unshare
-from jobs.operations.submit import (
-    NewJob,
-    check_payload,
-    check_submit,
-    clone,
-    retry,
-    submit,
-    submit_many,
-)
+from jobs.operations.submit import NewJob, check_payload, check_submit, clone, retry, submit, submit_many
 from jobs.operations.waiting import change_priority, run_now
 from jobs.operations.workers import (
     authenticate,
@@ -45,6 +37,7 @@ from jobs.queries.fleet import workers_for
 from jobs.queries.pages import JobSnapshot, pictures, result_file, snapshot
 from jobs.queries.reads import count_ended, ended, output_text, statuses
 from jobs.queries.reads import is_operator as sees_all
+from jobs.queries.rollups import moments
 from jobs.queries.workers import offered_models
 
 __all__ = [
@@ -93,6 +86,7 @@ __all__ = [
     "links",
     "next_due_s",
     "measure_usage",
+    "moments",
     "move_link",
     "on_behalf_of",
     "once",

@@ -15,8 +15,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from core import audit
+from core.refusal import Refusal
 from core.verdicts import CancelVerdict
-from jobs import limits
+from jobs import limits, registry
 from jobs.domain.bulks import FITS, OVER, BulkAction, Phase, sentence
 from jobs.domain.filters import Filters
 from jobs.domain.states import ENDED, Status
@@ -29,7 +30,6 @@ from jobs.queries import bulks, lists
 from live import operations as live
 from postgres import clock, transactions
 from ratelimits import operations as ratelimits
-from ratelimits.operations import RateLimitsError
 from scheduling import operations as scheduling
 from scheduling.operations import Retry, action
 
@@ -317,7 +317,7 @@ def _again(
         if by is not None:
             queues.check_retry(job, by=by)
         made = submit_again(job, by=None, run_at=run_at)
-    except (JobsError, RateLimitsError) as refusal:
+    except Refusal as refusal:
         outcome.note(refusal.message)
         return None
     outcome.note("retried", changed=True)
@@ -339,11 +339,12 @@ def _run_now(job_ids: Sequence[int], *, now: datetime) -> BatchResult:
     outcome = BatchResult()
     waiting = bulks.lock_jobs(job_ids, states=FITS[BulkAction.RUN_NOW])
     later = [job for job in waiting if job.run_at > now]
-    jobs = [job for job in later if job.limit_until is None or job.limit_until <= now]
+    free = [job for job in later if job.limit_until is None or job.limit_until <= now]
+    jobs = [job for job in free if not registry.hold(job.pk, is_metered=job.is_metered)]
     outcome.items = {job.pk: _was(job, "run_at", now) for job in jobs}
     outcome.note("run now", count=_write(jobs, {"run_at": now}), changed=True)
     outcome.note("were due already", count=len(waiting) - len(later))
-    outcome.note("wait for their limit", count=len(later) - len(jobs))
+    outcome.note("wait for their limit or budget", count=len(later) - len(jobs))
     outcome.note(_TOO_LATE, count=len(job_ids) - len(waiting))
     return outcome
 

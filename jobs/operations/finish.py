@@ -16,7 +16,7 @@ from jobs.domain.leases import Lease
 from jobs.domain.states import ENDED, LIVE, AttemptOutcome, Status
 from jobs.errors import LeaseLost
 from jobs.models import Job, Worker
-from jobs.operations import events, hooks, idempotency, queues, quotas
+from jobs.operations import events, hooks, idempotency, metering, queues, quotas
 from jobs.queries import bulks, keys, moves, reads
 from jobs.queries.moves import Settlement
 from postgres import transactions
@@ -154,6 +154,7 @@ def cancel_locked(jobs: Sequence[Job], *, by: User | None) -> dict[int, CancelVe
         hooks.changed([job.pk for job in waiting])
         hooks.ended_waiting(waiting, to=Status.CANCELED, error=error)
         events.ended_waiting([job.pk for job in waiting])
+        metering.ended_waiting(waiting)
     # The jobs are locked rows like the others; their columns have the same names.
     settle(
         [decide(job, AttemptOutcome.CANCELED, retryable=False, error=error) for job in running], rows=running
@@ -200,6 +201,7 @@ def settle(settlements: Sequence[Settlement], *, rows: Any) -> dict[int, Status]
     hooks.changed([row.id for row in moved], "workers")
     hooks.settled(moved, settlements=settlements, locked=locked)
     events.settled(moved, settlements=settlements)
+    metering.settled(moved, settlements=settlements, locked=locked)
     for row in moved:
         _announce(row)
     return {row.id: Status(row.status) for row in moved}
@@ -230,6 +232,7 @@ class Successes:
             events.settled(moved)
             for queue in freed:
                 hooks.room(queue)
+            metering.succeeded(moved, results=[self.results[row.place - 1] for row in moved])
         return {self.places[row.place - 1]: Status(row.status) for row in moved}
 
 

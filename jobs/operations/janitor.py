@@ -13,7 +13,7 @@ from django.core.files.storage import default_storage
 from jobs.domain.files import UNUSED_FOR_S
 from jobs.domain.reasons import duration
 from jobs.domain.states import AttemptOutcome, Status
-from jobs.operations import events, hooks, quotas
+from jobs.operations import events, hooks, metering, quotas
 from jobs.operations.finish import decide, settle
 from jobs.queries import inputs, keys, moves, reads, reports
 from postgres import transactions
@@ -156,6 +156,7 @@ def _expire(limit: int) -> int:
         hooks.changed([row.id for row in rows])
         hooks.ended_waiting(rows, to=Status.TIMED_OUT, error="it waited longer than allowed")
         events.ended_waiting([row.id for row in rows])
+        metering.ended_waiting(rows)
     return len(rows)
 
 

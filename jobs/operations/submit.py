@@ -1,6 +1,5 @@
 """Submitting jobs: one, many, and one that ended once more."""
 
-import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +15,13 @@ from core import audit
 from jobs.domain import files as names
 from jobs.domain import labels as domain_labels
 from jobs.domain import payloads
+from jobs.domain.bounds import check_values
 from jobs.domain.kinds import Kind
 from jobs.domain.states import ENDED, Status
 from jobs.domain.watermarks import MARGIN_S
-from jobs.errors import InvalidValue, NotAMember, NotEnded, NotFound, NotUnique, UnknownQueue
+from jobs.errors import NotAMember, NotEnded, NotFound, NotUnique, UnknownQueue
 from jobs.models import Job, Requirement
-from jobs.operations import events, hooks, inputs, labels, queues, quotas
+from jobs.operations import events, hooks, inputs, labels, metering, queues, quotas
 from jobs.queries import keys, moves, reads, submits
 from jobs.queries.submits import Stored, Twin
 from observing import traces
@@ -41,13 +41,14 @@ _FRESH = dict.fromkeys(field.attname for field in Job._meta.concrete_fields) | {
     "next_seq": 0,
     "output_bytes": 0,
     "earlier_output_bytes": 0,
+    "is_metered": False,
 }
 _CHOICES = ("queue", "priority", "run_at", "expires_at", "unique_key", "max_attempts", "timeout_s")
 _OF_KIND = (
     *("queue", "priority", "expires_s", "max_attempts", "timeout_s"),
     *("retry_when_lost", "retry_on_timeout"),
 )
-_BESIDE = ("payload", "traceparent", "expires_s", "limit_wait_s", "files", "wanted")
+_BESIDE = ("payload", "traceparent", "expires_s", "limit_wait_s", "files", "wanted", "may_wait")
 
 
 @dataclass(slots=True, kw_only=True)  # frozen, it takes twice as long to make, and bulks make thousands
@@ -57,7 +58,8 @@ class NewJob:
     `limit_count` is how many tokens of its kind's limit this one takes, where the kind's own number does not fit.
     `files` are its input files: the id of an upload (`operations.upload`) by the name that its worker asks for, at
     most 16.
-    `callback_url` gets its events (docs/outbox.md), if the farm allows that host.
+    `callback_url` gets its events (docs/outbox.md), if the farm allows that host. `token_id` is the API token that it
+    comes with; `may_wait`: where a budget has no room for it now, it is due when the budget has.
     `requires` and `prefers` are conditions on its worker's labels, such as `{"vram": ">=16", "region": ["home",
     "lab"]}` (docs/labels.md); what its kind requires is required too, but for labels that the job names.
     """
@@ -79,6 +81,8 @@ class NewJob:
     callback_url: str | None = None
     requires: Mapping[str, Any] | None = None
     prefers: Mapping[str, Any] | None = None
+    token_id: int | None = None
+    may_wait: bool = False
 
 
 def submit(
@@ -99,6 +103,8 @@ def submit(
     callback_url: str | None = None,
     requires: Mapping[str, Any] | None = None,
     prefers: Mapping[str, Any] | None = None,
+    token_id: int | None = None,
+    may_wait: bool = False,
     by: User | None = None,
 ) -> Job:
     """Put a job into the table, in the caller's transaction if there is one (DESIGN promise 9), and return it.
@@ -111,13 +117,15 @@ def submit(
     rights. UnknownFile for one of `files` that is not there, or neither theirs nor of a job that they may see.
 
     A job whose kind names a limit reserves its tokens here, and is due when they have come in. Raises
-    RateLimited where the limit lets nobody so far ahead, CountExceedsLimit where it never will. How many jobs a person
-    or a token may submit is for the callers to check (`jobs.http`): code of the site itself is not counted.
+    RateLimited where the limit lets nobody so far ahead, CountExceedsLimit where it never will, and what the meter
+    refuses it with (docs/usage.md). How many jobs a person or a token may submit is for the callers to check
+    (`jobs.http`): code of the site itself is not counted.
     """
     new = NewJob(
         kind=kind, payload=payload, owner=owner, group=group, queue=queue, priority=priority, run_at=run_at,
         expires_at=expires_at, unique_key=unique_key, max_attempts=max_attempts, timeout_s=timeout_s,
         limit_count=limit_count, files=files, callback_url=callback_url, requires=requires, prefers=prefers,
+        token_id=token_id, may_wait=may_wait,
     )  # fmt: skip
     [job] = submit_many([new], by=by)
     if isinstance(job, NotUnique):
@@ -135,7 +143,7 @@ def submit_many(new_jobs: Sequence[NewJob], *, by: User | None = None) -> list[J
         return []
     named = {name: queues.kind_of(name) for name in {new.kind for new in new_jobs}}
     for new in new_jobs:
-        _check(new)
+        check_values(new)
         quotas.check_limit_count(named[new.kind], new.limit_count)
     _check_queues(new_jobs)
     _check_groups(new_jobs)
@@ -156,7 +164,7 @@ def check_submit(
     its limit and its twins. Stores nothing: for what submits jobs later, to be checked when it is written down."""
     new = NewJob(kind=kind, payload=None, owner=owner, queue=queue, priority=priority)
     named = {kind: queues.kind_of(kind)}
-    _check(new)
+    check_values(new)
     _check_queues([new])
     _check_groups([new])
     if by is not None:
@@ -195,13 +203,10 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
         kind=job.kind, payload=job.body.payload, retry_of=job.pk, run_at=run_at, files=own, **again, **_labels(job)
     )  # fmt: skip
     kind = queues.kind_of(job.kind)
-    whose = {"owner_id": job.owner_id, "group_id": job.group_id}
+    whose: dict[str, Any] = {"owner_id": job.owner_id, "group_id": job.group_id, "token_id": job.token_id}
     count = job.limit_count if job.limit_name == kind.limit else None
-    row = (
-        _rows([new], {new.kind: kind})[0]
-        | whose
-        | quotas.limit_columns(kind, owner_id=job.owner_id, count=count)
-    )
+    whose |= quotas.limit_columns(kind, owner_id=job.owner_id, count=count)
+    row = _rows([new], {new.kind: kind})[0] | whose
     quotas.admit([row])
     [stored] = _stored([row], inputs.lock([(None, row["files"])], by=None))
     if isinstance(stored, NotUnique):
@@ -253,36 +258,6 @@ def _put(
     return stored
 
 
-def _check(new: NewJob) -> None:
-    if new.priority is not None and not -100 <= new.priority <= 100:
-        raise InvalidValue(field="priority", why=f"a whole number from -100 to 100, got {new.priority}")
-    if new.max_attempts is not None and not 1 <= new.max_attempts <= 1000:
-        raise InvalidValue(field="max_attempts", why=f"from 1 to 1000, got {new.max_attempts}")
-    if new.timeout_s is not None and not (
-        math.isfinite(new.timeout_s) and 0 < new.timeout_s <= 5 * 366 * 86400
-    ):
-        raise InvalidValue(field="timeout_s", why=f"positive and under five years, got {new.timeout_s}")
-    _check_key(new.unique_key)
-    for field in ("run_at", "expires_at"):
-        _check_time(field, getattr(new, field))
-
-
-def _check_key(unique_key: str | None) -> None:
-    if unique_key is not None and (not 1 <= len(unique_key) <= 200 or "\x00" in unique_key):
-        raise InvalidValue(field="unique_key", why="1 to 200 characters, none of them NUL")
-    if unique_key is not None and not unique_key.isprintable():
-        raise InvalidValue(field="unique_key", why="printable characters only")
-
-
-def _check_time(field: str, moment: datetime | None) -> None:
-    if moment is None:
-        return
-    if moment.tzinfo is None:
-        raise InvalidValue(field=field, why="it needs a time zone")
-    if not 2000 <= moment.year <= 2200:  # whatever the clock says: nothing that a person meant lies outside
-        raise InvalidValue(field=field, why=f"a year from 2000 to 2200, got {moment.year}")
-
-
 def _check_queues(new_jobs: Sequence[NewJob]) -> None:
     requested = {new.queue for new in new_jobs if new.queue is not None}
     for queue in sorted(requested - (keys.known_queues(requested) if requested else set())):
@@ -311,7 +286,8 @@ def _rows(new_jobs: Sequence[NewJob], named: Mapping[str, Kind]) -> list[dict[st
 def _usual(kind: Kind) -> dict[str, Any]:
     """The row of a job that names nothing but this kind."""
     common = {name: getattr(kind, name) for name in _OF_KIND}
-    return _FRESH | {"kind": kind.name, "limit_wait_s": None, "files": None, "wanted": None} | common
+    beside = {"limit_wait_s": None, "files": None, "wanted": None, "may_wait": False}
+    return _FRESH | {"kind": kind.name} | beside | common
 
 
 def _apply_choices(row: dict[str, Any], new: NewJob, kind: Kind) -> None:
@@ -321,7 +297,7 @@ def _apply_choices(row: dict[str, Any], new: NewJob, kind: Kind) -> None:
             row[name] = chosen
     row["owner_id"] = None if new.owner is None else new.owner.pk
     row["group_id"] = None if new.group is None else new.group.pk
-    row["retry_of_id"] = new.retry_of
+    row["retry_of_id"], row["token_id"], row["may_wait"] = new.retry_of, new.token_id, new.may_wait
     row["files"] = names.references(new.files) if new.files else None
     if new.requires or new.prefers or kind.requires:
         row["wanted"] = domain_labels.requirement(
@@ -335,10 +311,13 @@ def _stored(rows: Sequence[dict[str, Any]], locked: Mapping[UUID, Any]) -> list[
     """Store them, and return them in their order. One with a twin gives back what was reserved for it."""
     _intern(rows)
     quotas.reserve(rows, rng=_RNG)
+    admission = metering.admit(rows)
     references = [row["files"] for row in rows] if locked else []
     answers = [submits.one(rows[0])] if len(rows) == 1 else submits.many(rows)
     stored = [_job(row, new) for row, new in zip(rows, answers, strict=True)]
     quotas.give_back(row for row, job in zip(rows, stored, strict=True) if isinstance(job, NotUnique))
+    if admission is not None:
+        admission.keep([job.pk if isinstance(job, Job) else None for job in stored])
     if locked:
         pairs = zip(stored, references, strict=True)
         inputs.keep(((job.pk, named) for job, named in pairs if isinstance(job, Job)), locked)
@@ -359,7 +338,8 @@ def _intern(rows: Sequence[dict[str, Any]]) -> None:
 def _is_one_statement(rows: Sequence[dict[str, Any]]) -> bool:
     """Whether storing them is a single write: that is a transaction by itself, without two more round trips."""
     [row, *others] = rows
-    return not (others or row["limit_name"] or row["files"] or row["wanted"] or context.current())
+    is_plain = not (row["limit_name"] or row["files"] or row["wanted"])
+    return not others and is_plain and not context.current() and not metering.concerns(rows)
 
 
 def _job(row: dict[str, Any], new: Stored | Twin) -> Job | NotUnique:
@@ -388,7 +368,10 @@ def _job(row: dict[str, Any], new: Stored | Twin) -> Job | NotUnique:
 
 def _announce(new_jobs: Sequence[NewJob], stored: Sequence[Job | NotUnique]) -> None:
     pairs = [(new, job) for new, job in zip(new_jobs, stored, strict=True) if isinstance(job, Job)]
-    due = {(job.queue, job.run_at if new.run_at or job.limit_until else None) for new, job in pairs}
+    due = {
+        (job.queue, job.run_at if new.run_at or job.limit_until or job.is_metered else None)
+        for new, job in pairs
+    }
     head_start = timedelta(seconds=settings.JOBFARM["HEAD_START_S"])
     due |= {(job.queue, job.run_at + head_start) for new, job in pairs if new.prefers}
     if pairs:

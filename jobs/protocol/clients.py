@@ -67,6 +67,10 @@ class NewJob(Body):
         None,
         description="Gets the job's events, signed, if the farm allows its host (OUTBOX_CALLBACK_HOSTS).",
     )
+    wait: bool = Field(
+        default=False,
+        description="Where a budget has no room for it now: wait for the budget's next window, as with X-Wait: 1.",
+    )
 
 
 class NewPriority(Body):

@@ -10,6 +10,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Min, Q, QuerySet
 from django.db.models.functions import Now
 
+from jobs import registry
 from jobs.domain import labels
 from jobs.domain.leases import Lease
 from jobs.domain.ranges import IndexRange
@@ -96,7 +97,7 @@ def why_not_running(job_id: int) -> list[Reason]:
     rows = statements.load("jobs", "why_not_running").run(
         {"job": job_id, "limit": AHEAD_LIMIT, **moves.taking()}
     )
-    return explain(_facts(rows[0], lacking=_lacking(rows[0]))) if rows else []
+    return [reason for row in rows for reason in explain(_facts(row, job_id=job_id, lacking=_lacking(row)))]
 
 
 def output(job_id: int, *, attempt: int, after: int = -1, limit: int = 10_000) -> list[OutputChunk]:
@@ -228,11 +229,13 @@ def _lacking(row: statements.Row) -> dict[str, labels.Values]:
     return {worker.name: requirements.values_of(worker) for worker in workers}
 
 
-def _facts(row: statements.Row, *, lacking: Mapping[str, labels.Values]) -> Facts:
+def _facts(row: statements.Row, *, job_id: int, lacking: Mapping[str, labels.Values]) -> Facts:
     known = row._asdict()
+    is_held = known.pop("is_metered") and row.status == Status.PENDING and row.due_in_s > 0
     renamed = {
         "lacking": lacking,
         "status": Status(row.status),
+        "hold": registry.hold(job_id, is_metered=is_held),
         "limit": known.pop("limit_name"),
         "limit_in_s": row.limit_in_s or 0.0,
         "running": tuple(row.running),

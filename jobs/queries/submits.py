@@ -25,6 +25,8 @@ _IN_COMMON = (
     "priority",
     "owner_id",
     "group_id",
+    "token_id",
+    "is_metered",
     "retry_of_id",
     "max_attempts",
     "timeout_s",

@@ -2,7 +2,7 @@
 -- wait for one another), and return what is needed to settle them.
 SELECT job.id, job.kind, job.queue, job.fence, job.failures, job.max_attempts, job.worker_id, job.worker_name,
        job.claimed_at, job.excluded_workers, job.owner_id, job.group_id, job.releases, job.lease_secret,
-       job.confirmed_fence
+       job.confirmed_fence, job.is_metered
 FROM jobs_job AS job
 JOIN unnest(%(job)s::bigint[], %(fence)s::bigint[], %(secret)s::uuid[]) AS lease (job_id, fence, secret)
   ON job.id = lease.job_id AND job.fence = lease.fence AND job.lease_secret = lease.secret

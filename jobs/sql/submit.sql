@@ -14,17 +14,17 @@ WITH new_job AS MATERIALIZED (
             %(expires_at)s::timestamptz[], %(expires_s)s::float8[], %(max_attempts)s::smallint[],
             %(timeout_s)s::float8[], %(requirement_id)s::integer[], %(retry_when_lost)s::boolean[], %(retry_on_timeout)s::boolean[], %(payload)s::text[],
             %(limit_name)s::text[], %(limit_key)s::text[], %(limit_count)s::float8[], %(limit_wait_s)s::float8[],
-            %(traceparent)s::text[]
+            %(traceparent)s::text[], %(token_id)s::bigint[], %(is_metered)s::boolean[]
         ) WITH ORDINALITY AS r (
             kind, queue, priority, owner_id, group_id, unique_key, retry_of_id, run_at,
             expires_at, expires_s, max_attempts, timeout_s, requirement_id, retry_when_lost, retry_on_timeout, payload,
-            limit_name, limit_key, limit_count, limit_wait_s, traceparent, place)
+            limit_name, limit_key, limit_count, limit_wait_s, traceparent, token_id, is_metered, place)
         ORDER BY place) AS row
 ), inserted AS (
     INSERT INTO jobs_job (
         id, kind, queue, status, priority, owner_id, group_id, unique_key, retry_of_id, created_at, run_at, expires_at,
         max_attempts, failures, timeout_s, requirement_id, retry_when_lost, retry_on_timeout, excluded_workers, fence, next_seq,
-        limit_name, limit_key, limit_count, limit_until)
+        limit_name, limit_key, limit_count, limit_until, token_id, is_metered)
     SELECT id, kind, queue, 'pending', priority, owner_id, group_id, unique_key, retry_of_id, statement_timestamp(),
            greatest(coalesce(run_at, statement_timestamp()
                                      - make_interval(secs => (cardinality(%(kind)s::text[]) - place) / 1e6::float8)),
@@ -32,7 +32,7 @@ WITH new_job AS MATERIALIZED (
            coalesce(expires_at, greatest(run_at, limit_until, statement_timestamp()) + make_interval(secs => expires_s)),
            max_attempts, 0, timeout_s, requirement_id, retry_when_lost, retry_on_timeout,
            CASE WHEN requirement_id IS NULL THEN '{}' ELSE ARRAY[-requirement_id::bigint] END, 0, 0,
-           limit_name, limit_key, limit_count, limit_until
+           limit_name, limit_key, limit_count, limit_until, token_id, is_metered
     FROM new_job ORDER BY kind, unique_key, owner_id, place
     ON CONFLICT (kind, unique_key, owner_id) WHERE status IN ('in_progress', 'pending') AND unique_key IS NOT NULL
     DO NOTHING

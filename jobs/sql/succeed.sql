@@ -19,7 +19,7 @@ WITH held AS MATERIALIZED (
         lease_expires_at = NULL, deadline_at = NULL
     FROM held WHERE job.id = held.id AND job.lease_secret IS NOT NULL
     RETURNING job.id, job.kind, job.queue, job.status, job.fence, job.failures, job.worker_name,
-              held.place
+              job.is_metered, held.place
 ), kept AS (
     UPDATE jobs_body AS body SET result = held.result::jsonb
     FROM held WHERE body.job_id = held.id AND held.result IS NOT NULL

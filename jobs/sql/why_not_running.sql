@@ -125,7 +125,7 @@ WITH RECURSIVE job AS MATERIALIZED (
 ), best AS (
     SELECT * FROM outlook ORDER BY is_at_home, cardinality(first) > 0, ahead LIMIT 1
 )
-SELECT job.status, job.queue, job.run_at, job.excluded_until, coalesce(job.expired, false) AS expired, job.expires_at,
+SELECT job.status, job.queue, job.run_at, job.is_metered, job.excluded_until, coalesce(job.expired, false) AS expired, job.expires_at,
        job.status = 'in_progress' AND job.confirmed_fence < job.fence AS is_unconfirmed,
        greatest(extract(epoch FROM job.run_at - statement_timestamp()), 0)::float8 AS due_in_s,
        job.limit_name, job.limit_until,

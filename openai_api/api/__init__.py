@@ -5,6 +5,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
+from accounts import http as people
 from accounts.http import TokenAuth
 from core.api import caller as _user
 from jobs import http as jobs_http
@@ -40,7 +41,16 @@ def create(request: HttpRequest, path: str) -> HttpResponse:
     [job_id] = jobs.once(
         repeatable,
         count=lambda: jobs_http.count_submitted(request, user),
-        submit=lambda: [operations.submit(call, user=user, file=http.file_of(request), **labels)],
+        submit=lambda: [
+            operations.submit(
+                call,
+                user=user,
+                file=http.file_of(request),
+                token_id=people.token_id(request),
+                may_wait=jobs_http.may_wait(request),
+                **labels,
+            )
+        ],
     )
     assert isinstance(job_id, int)  # calls have no unique key, so none is refused for a twin
     made = operations.Made(job_id=job_id, path=path, is_stream=call.is_stream)
@@ -70,35 +80,35 @@ def events(request: HttpRequest, path: str, job_id: int) -> HttpResponse:
     return http.waits(made, user_id=_user(request).pk, is_stream=True, is_kept=True)
 
 
-@router.get("/responses/{responseid:job_id}")
-def retrieve_response(request: HttpRequest, job_id: int) -> HttpResponse:
+@router.get("/responses/{responseid:response_id}")
+def retrieve_response(request: HttpRequest, response_id: int) -> HttpResponse:
     """A response as it is now, or its events behind `starting_after`."""
     user = _user(request)
     if not http.asks_for_stream(request):
-        return http.response(job_id, operations.response(job_id, user=user))
-    after, made = http.starting_after(request), operations.find(job_id, path=domain.RESPONSES, user=user)
+        return http.response(response_id, operations.response(response_id, user=user))
+    after, made = http.starting_after(request), operations.find(response_id, path=domain.RESPONSES, user=user)
     if not made.is_stream:
         raise InvalidCall(param="stream", why="this response was not made with stream, so it has no events")
     return http.waits(made, user_id=user.pk, is_stream=True, is_kept=True, after=after)
 
 
-@router.post("/responses/{responseid:job_id}/cancel")
-def cancel_response(request: HttpRequest, job_id: int) -> HttpResponse:
+@router.post("/responses/{responseid:response_id}/cancel")
+def cancel_response(request: HttpRequest, response_id: int) -> HttpResponse:
     """Cancel a response; one that has ended stays as it is."""
-    return http.response(job_id, operations.cancel_response(job_id, user=_user(request)))
+    return http.response(response_id, operations.cancel_response(response_id, user=_user(request)))
 
 
-@router.delete("/responses/{responseid:job_id}")
-def delete_response(request: HttpRequest, job_id: int) -> None:
+@router.delete("/responses/{responseid:response_id}")
+def delete_response(request: HttpRequest, response_id: int) -> None:
     """Refused: jobs are records, which go after the time that the farm keeps them."""
-    operations.refuse_deletion(job_id, user=_user(request))
+    operations.refuse_deletion(response_id, user=_user(request))
 
 
-@router.get("/responses/{responseid:job_id}/input_items")
-def list_input_items(request: HttpRequest, job_id: int) -> HttpResponse:
+@router.get("/responses/{responseid:response_id}/input_items")
+def list_input_items(request: HttpRequest, response_id: int) -> HttpResponse:
     """What the model got for a response, the latest first unless `order` says otherwise."""
-    items = operations.input_items(job_id, user=_user(request))
-    return http.response(job_id, http.page(request, items))
+    items = operations.input_items(response_id, user=_user(request))
+    return http.response(response_id, http.page(request, items))
 
 
 def _model(name: str, created: float) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from metering.domain import tokens
+from metering.domain.tokens import Tokens
 from openai_api.errors import InvalidCall
 
 ADDRESS: Final = "/v1/"  # where the API lies
@@ -150,6 +152,15 @@ def content_type(value: Any) -> str:
     """The type of a text, of those that we pass on."""
     kind = str(value).partition(";")[0].strip().lower()
     return f"{kind if kind in TEXTS else 'text/plain'}; charset=utf-8"
+
+
+def expected(payload: Any) -> Tokens:
+    """The tokens that a call is going to use, as far as its payload says; pictures and vectors are no tokens out."""
+    call = payload if isinstance(payload, Mapping) else {}
+    body, context = call.get("body"), call.get("context")
+    if isinstance(body, Mapping) and context:
+        body = {**body, "input": [context, body.get("input")]}
+    return tokens.expected(body, is_answer_text=call.get("path") in STREAMED)
 
 
 def output_text(line: str) -> str:

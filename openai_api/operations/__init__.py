@@ -58,6 +58,8 @@ def submit(
     file: "File[bytes] | None" = None,
     requires: Mapping[str, str] | None = None,
     prefers: Mapping[str, str] | None = None,
+    token_id: int | None = None,
+    may_wait: bool = False,
 ) -> "Job":
     """Make a call: a job in its model's queue, with its input file if it has one, for a worker with these labels. A
     worker that has the model loaded gets it first, unless something else is preferred. Raises UnknownModel where nobody
@@ -71,12 +73,15 @@ def submit(
         call = replace(
             call, context=_conversation(call.previous, call.body["previous_response_id"], user=user)
         )
+    options: dict[str, Any] = {
+        "requires": requires, "prefers": prefers or jobs.preferring_loaded(call.model),
+        "token_id": token_id, "may_wait": may_wait,
+    }  # fmt: skip
     if file is None or call.file is None:
-        return _submit(call, user=user, requires=requires, prefers=prefers)
+        return _submit(call, user=user, **options)
     kept = jobs.upload(call.file, file, owner=user)
     try:
-        files = {call.file: kept.pk}
-        return _submit(call, user=user, files=files, requires=requires, prefers=prefers)
+        return _submit(call, user=user, files={call.file: kept.pk}, **options)
     except Refusal:
         jobs.delete_upload(kept.pk, by=user)
         raise
@@ -131,18 +136,9 @@ def input_items(job_id: int, *, user: User) -> list[dict[str, Any]]:
     ]
 
 
-def _submit(
-    call: domain.Call,
-    *,
-    user: User,
-    requires: Mapping[str, str] | None,
-    prefers: Mapping[str, str] | None,
-    files: Mapping[str, Any] | None = None,
-) -> "Job":
-    return jobs.submit(
-        CALL.name, call.payload, owner=user, queue=jobs.queue_of_model(call.model), files=files, requires=requires,
-        prefers=prefers or jobs.preferring_loaded(call.model),
-    )  # fmt: skip
+def _submit(call: domain.Call, *, user: User, **options: Any) -> "Job":
+    queue = jobs.queue_of_model(call.model)
+    return jobs.submit(CALL.name, call.payload, owner=user, queue=queue, **options)
 
 
 def _own(job_id: int, *, path: str, user: User) -> protocol.Job:
@@ -198,7 +194,10 @@ def _ended(job: protocol.Job) -> Ended | None:
         return Ended(status=status, body=body)
     result = job.result if isinstance(job.result, dict) else {}
     kind = domain.content_type(result["content_type"]) if "content_type" in result else domain.JSON
-    if result.keys() <= {"answer_file", "content_type"} and result.get("answer_file") in domain.ANSWER_FILES:
+    if (
+        result.keys() <= {"answer_file", "content_type", "usage"}
+        and result.get("answer_file") in domain.ANSWER_FILES
+    ):
         name = result["answer_file"]
         return Ended(status=200, body=None, file=name, fence=job.fence, content_type=kind)
     if result.keys() == {"answer_text", "content_type"}:

@@ -21,6 +21,7 @@ from openai_api.models import Batch, File
 from openai_api.operations import files, inputs
 
 _READ_AT_ONCE: Final = 100  # jobs: a result has a megabyte at most
+_LONGEST_REFERENCE: Final = 10_000  # characters of a result that names a file, with the answer's usage
 _ANY_BYTES: Final = 2**62  # quotas bound what batches write
 
 
@@ -71,7 +72,8 @@ def _lines(batch: Batch) -> Iterator[tuple[bool, str]]:
 def _ended(job_id: int, row: Any) -> Ended:
     if row is None:
         return Ended(job_id=job_id, status="deleted")
-    if row.status == "success" and row.result is not None and ANSWER_FILE in row.result[:100]:
+    is_short = row.result is not None and len(row.result) < _LONGEST_REFERENCE
+    if row.status == "success" and is_short and ANSWER_FILE in row.result:
         return Ended(job_id=job_id, status=row.status, answer=_in_file(row))
     return Ended(job_id=job_id, status=row.status, answer=row.result, error=row.error)
 
@@ -79,7 +81,7 @@ def _ended(job_id: int, row: Any) -> Ended:
 def _in_file(row: Any) -> str:
     """The answer of a call that was larger than a result may be, in one line."""
     result = json.loads(row.result)
-    if not (isinstance(result, dict) and result.keys() <= {"answer_file", "content_type"}):
+    if not (isinstance(result, dict) and result.keys() <= {"answer_file", "content_type", "usage"}):
         return str(row.result)
     stored = jobs.result_file(row.id, name=ANSWER_FILE, attempt=row.fence)
     with default_storage.open(stored.stored_as) as file:

@@ -17,6 +17,7 @@ from django.conf import settings
 from jobs import operations as jobs
 from jobs.errors import JobsError, QuotaReached
 from live import operations as live
+from metering.operations import OverBudget
 from openai_api import queries
 from openai_api.domain import ADDRESS, Call
 from openai_api.domain import batches as domain
@@ -176,7 +177,7 @@ def _submit(batch: Batch) -> float | None:
         try:
             if not _submit_slice(batch, read):
                 return None
-        except (QuotaReached, RateLimited) as refusal:
+        except (QuotaReached, RateLimited, OverBudget) as refusal:
             return _wait(batch, refusal)
         if queries.outstanding(batch.owner_id) >= ahead or time.monotonic() > until:
             return None
@@ -209,10 +210,11 @@ def _job(batch: Batch, call: Call) -> jobs.NewJob:
     return jobs.NewJob(
         kind=CALL.name, payload=call.payload, owner=batch.owner, queue=jobs.queue_of_model(call.model),
         priority=domain.PRIORITY, expires_at=batch.expires_at,
+        may_wait=True,
     )  # fmt: skip
 
 
-def _wait(batch: Batch, refusal: QuotaReached | RateLimited) -> float:
+def _wait(batch: Batch, refusal: QuotaReached | RateLimited | OverBudget) -> float:
     """Note what the batch waits for, and for how long before it asks again."""
     Batch.objects.filter(pk=batch.pk).update(note=refusal.message[:300])
     return float(min(ROOM_WAIT_S, max(1.0, refusal.retry_after_s or ROOM_WAIT_S)))

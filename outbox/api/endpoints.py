@@ -144,13 +144,13 @@ def disable(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
 @router.post(
     "/{int:endpoint_id}/test",
     auth=OPERATE,
-    response={200: protocol.Sent, REFUSALS: Problem},
+    response={200: protocol.SentTest, REFUSALS: Problem},
     summary="Send a test event",
     description=documents.TEST,
 )
-def send_test(request: HttpRequest, endpoint_id: int) -> protocol.Sent:
+def send_test(request: HttpRequest, endpoint_id: int) -> protocol.SentTest:
     """Send an event to it alone."""
-    return protocol.Sent(messages=operations.send_test(endpoint_id, by=caller(request)))
+    return protocol.SentTest(messages=operations.send_test(endpoint_id, by=caller(request)))
 
 
 @router.delete(
@@ -188,5 +188,5 @@ def _counted(endpoint_id: int, *, by: User) -> queries.Counted:
     return queries.counted([row])[0]
 
 
-def _secrets(endpoint_id: int) -> list[protocol.Secret]:
-    return [protocol.Secret.model_validate(one) for one in queries.secrets(endpoint_id)]
+def _secrets(endpoint_id: int) -> list[protocol.EndpointSecret]:
+    return [protocol.EndpointSecret.model_validate(one) for one in queries.secrets(endpoint_id)]

@@ -20,9 +20,9 @@ READ, OPERATE = map(people.callers, ("read", "operate"))
     summary="List messages",
     description=documents.MESSAGES,
 )
-def list_messages(request: HttpRequest, filters: Query[protocol.Filters]) -> protocol.Messages:
+def list_messages(request: HttpRequest, filters: Query[protocol.MessageFilters]) -> protocol.Messages:
     """A page of the messages that the caller may see."""
-    refuse_unknown_parameters(request, protocol.Filters.model_fields)
+    refuse_unknown_parameters(request, protocol.MessageFilters.model_fields)
     matching = operations.messages_visible_to(caller(request)).filter(**_wanted(filters).columns())
     rows = queries.page(matching, before=filters.cursor or 0, limit=filters.limit + 1)
     shown = rows[: filters.limit]
@@ -62,44 +62,46 @@ def replay(request: HttpRequest, message_id: int) -> protocol.Message:
 @router.post(
     "/replays",
     auth=OPERATE,
-    response={201: protocol.Replay, REFUSALS: Problem},
+    response={201: protocol.MessageReplay, REFUSALS: Problem},
     summary="Replay all messages that match",
     description=documents.REPLAY_ALL,
     openapi_extra=with_body(documents.REPLAY_ALL),
 )
-def replay_all(request: HttpRequest, body: protocol.NewReplay) -> Status[protocol.Replay]:
+def replay_all(request: HttpRequest, body: protocol.NewMessageReplay) -> Status[protocol.MessageReplay]:
     """Send all that match once more."""
     wanted, person = _wanted(body), caller(request)
     if body.dry_run:
-        return Status(201, protocol.Replay.of(None, matched=operations.count_matching(wanted, by=person)))
-    return Status(201, protocol.Replay.of(operations.replay_matching(wanted, by=person)))
+        return Status(
+            201, protocol.MessageReplay.of(None, matched=operations.count_matching(wanted, by=person))
+        )
+    return Status(201, protocol.MessageReplay.of(operations.replay_matching(wanted, by=person)))
 
 
 @router.get(
     "/replays/{int:replay_id}",
     auth=READ,
-    response={200: protocol.Replay, REFUSALS: Problem},
+    response={200: protocol.MessageReplay, REFUSALS: Problem},
     summary="Look at a replay of many",
     description=documents.PROGRESS,
 )
-def progress(request: HttpRequest, replay_id: int) -> protocol.Replay:
+def progress(request: HttpRequest, replay_id: int) -> protocol.MessageReplay:
     """How far it is."""
-    return protocol.Replay.of(operations.find_replay(replay_id, by=caller(request)))
+    return protocol.MessageReplay.of(operations.find_replay(replay_id, by=caller(request)))
 
 
 @router.post(
     "/replays/{int:replay_id}/stop",
     auth=OPERATE,
-    response={200: protocol.Replay, REFUSALS: Problem},
+    response={200: protocol.MessageReplay, REFUSALS: Problem},
     summary="Stop a replay of many",
     description=documents.STOP,
 )
-def stop(request: HttpRequest, replay_id: int) -> protocol.Replay:
+def stop(request: HttpRequest, replay_id: int) -> protocol.MessageReplay:
     """Begin no further batch."""
-    return protocol.Replay.of(operations.stop_replay(replay_id, by=caller(request)))
+    return protocol.MessageReplay.of(operations.stop_replay(replay_id, by=caller(request)))
 
 
-def _wanted(filters: protocol.Filters | protocol.NewReplay) -> operations.Filter:
+def _wanted(filters: protocol.MessageFilters | protocol.NewMessageReplay) -> operations.Filter:
     return operations.Filter(
         endpoint=filters.endpoint, status=filters.status, event_type=filters.type or "", subject=filters.subject or "",
     )  # fmt: skip

@@ -29,6 +29,7 @@ from jobs.models import (
     Usage,
     Worker,
 )
+from metering.models import Budget, Day
 from outbox.models import Endpoint, Event
 from outbox.models import Message as OutboxMessage
 from scheduling.models import ScheduledFunction
@@ -38,7 +39,7 @@ from webhooks.models import Activity, Delivery, DeliveryAttempt, JobStart
 NOW = timezone.now()
 _MADE_BY_HAND = {
     User, Group, ApiToken, LogEntry, Job, Attempt, Bulk, Worker, Queue, Kind, Message, Game, Submission, Activity,
-    JobStart, Usage, Endpoint, OutboxMessage,
+    JobStart, Usage, Endpoint, OutboxMessage, Budget, Day,
 }  # fmt: skip
 
 _ANEW = {  # what must differ from row to row
@@ -134,6 +135,11 @@ def _work(people: list[User]) -> None:
         Input.objects.create(job=ended, name="text", upload=kept)
         Bulk.objects.create(by=person, action="cancel", filters={}, top_id=1, next_id=1)
         Usage.objects.create(owner=person, waiting=n, output_bytes=n, files=n, file_bytes=n)
+        Budget.objects.create(person=person, unit="tokens", period="day", amount=100)
+        Day.objects.create(
+            day=NOW.date(), kind="chat", worker=worker, person=person, group=group, attempts=1, seconds=1,
+            tokens_in=1, tokens_out=1, cost=0,
+        )  # fmt: skip
         LogEntry.objects.create(
             user=person, content_type=ContentType.objects.get_for_model(Job), object_id=str(ended.pk),
             object_repr=str(ended), action_flag=2, change_message="canceled",

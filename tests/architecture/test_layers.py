@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
     "accounts", "alerts", "core", "examples", "jobfarm", "jobfarm_client", "jobfarm_worker", "jobs", "live",
-    "observing", "openai_api", "outbox", "postgres", "ratelimits", "scheduling", "webhooks",
+    "metering", "observing", "openai_api", "outbox", "postgres", "ratelimits", "scheduling", "webhooks",
 )  # fmt: skip
 
 BREACHES = [

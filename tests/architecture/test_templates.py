@@ -15,8 +15,8 @@ FOLDERS: Final = (
 )  # "." without the others
 # From the app that knows all others down to the one that knows none.
 APPS: Final = (
-    "jobfarm", "examples", "alerts", "openai_api", "webhooks", "jobs", "outbox", "accounts", "ratelimits", "scheduling",
-    "live", "core",
+    "jobfarm", "examples", "alerts", "openai_api", "metering", "webhooks", "jobs", "outbox", "accounts", "ratelimits",
+    "scheduling", "live", "core",
 )  # fmt: skip
 # Folders that are not named like the app whose templates they hold. What every app includes knows what `live` knows.
 APP_OF_FOLDER: Final = {"admin": "jobfarm", "chat": "examples", "imagegame": "examples", "parts": "live"}

@@ -24,7 +24,8 @@ REPLACED_IN_THE_PRODUCT = frozenset({"given", "found", "what"})
 NOT_OURS = frozenset({"NotFound", "_not_found"})
 BESIDE = ("benchmarks", "scripts", "tests")
 PRODUCT = ("accounts", "alerts", "core", "examples", "jobfarm", "jobfarm_client", "jobfarm_worker", "jobs", "live",
-           "observing", "openai_api", "outbox", "postgres", "ratelimits", "scheduling", "webhooks")  # fmt: skip
+           "metering", "observing", "openai_api", "outbox", "postgres", "ratelimits", "scheduling",
+           "webhooks")  # fmt: skip
 
 
 def words_of(name: str) -> set[str]:

@@ -8,6 +8,7 @@ import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 from django.contrib.auth.models import Group, User
@@ -26,6 +27,8 @@ from jobs import operations as jobs
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
 from jobs.models import Bulk, Job, Worker
+from metering import operations as metering
+from metering.models import Day, Window
 from openai_api.models import Batch, File, Slice
 from outbox import operations as outbox
 from outbox.models import Attempt, Endpoint, Message
@@ -119,6 +122,7 @@ def seed(*, boss: User | None = None, paint: Paint = plain) -> Farm:
     bulk = jobs.bulk.create(BulkAction.PRIORITY, by=boss, filters=Filters(kind="transcribe"), value="10")
     functions = _functions()
     jobs.roll_up()
+    _usage(boss, member, group)
     return Farm(
         boss=boss, member=member, guest=people.guest(), group=group, invitation=invitation,
         link=accounts.one_time_link(member), jobs=made, share=share, worker=painter, bulk=bulk, functions=functions,
@@ -232,6 +236,30 @@ def _rule(name: str, *, threshold: float = 0.0) -> dict[str, Any]:
         "name": name, "target": "", "threshold": threshold, "window_s": 900, "hold_s": 0, "keep_firing_s": 300,
         "repeat_s": 14400, "severity": "critical", "mail_to": "ops@example.org, night@example.org", "is_enabled": True,
     }  # fmt: skip
+
+
+def _usage(boss: User, member: User, group: Group) -> None:
+    """Three weeks of usage, and budgets that are used, used up, and fresh."""
+    today = clock.now().date()
+    for back in range(21):
+        used = 40 + 97 * back % 300
+        common = {"day": today - timedelta(days=back), "worker_id": None, "group_id": group.pk}
+        Day.objects.create(
+            **common, kind="openai", model="llama3.2", person=member, attempts=used, seconds=used * 4.2,
+            tokens_in=used * 900, tokens_out=used * 300, cost=Decimal(used) / 50,
+        )  # fmt: skip
+        Day.objects.create(
+            **common, kind="transcribe", model="", person=boss, attempts=9, seconds=used * 2.5, tokens_in=0,
+            tokens_out=0, cost=0,
+        )  # fmt: skip
+    shares: tuple[tuple[dict[str, Any], str, int, float], ...] = (
+        ({"person": member}, "tokens", 1_000_000, 0.42), ({"group": group}, "money", 50, 0.97),
+        ({"person": boss}, "seconds", 36_000, 0),
+    )  # fmt: skip
+    for subject, unit, amount, share in shares:
+        row = metering.make(subject, unit=unit, period="month", amount=Decimal(amount), by=boss)
+        begin = clock.now().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        Window.objects.create(budget=row, starts_at=begin, used=Decimal(str(amount * share)))
 
 
 def _endpoint(boss: User) -> Endpoint:

@@ -4,6 +4,8 @@ import json
 import uuid
 from typing import Any
 
+from django.contrib.auth.models import Group
+
 from jobs import operations as jobs
 from jobs.models import Worker
 from jobs.operations import Lease
@@ -19,9 +21,9 @@ from webhooks.sources.requests import Request
 LIMITS = (SLOW,)  # declared where this is imported
 
 
-def submit(*, kind: str) -> None:
+def submit(*, kind: str, group: int | None = None) -> None:
     """Submit a job."""
-    jobs.submit(kind, {"n": 1})
+    jobs.submit(kind, {"n": 1}, group=None if group is None else Group.objects.get(pk=group))
 
 
 def claim(*, worker: int) -> None:

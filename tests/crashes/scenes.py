@@ -16,6 +16,7 @@ from django.db import connection
 
 from jobs import operations as jobs
 from jobs.models import Attempt, Body, Job, OutputChunk, Worker
+from metering.models import Reservation
 from ratelimits.models import Bucket
 from scheduling.models import Cron, Due, ScheduledFunction
 from tests import farm
@@ -27,6 +28,7 @@ MOST_STEPS = 100
 TABLES = (
     *("jobs_job", "jobs_body", "jobs_attempt", "jobs_outputchunk", "jobs_kind", "jobs_worker", "jobs_queue"),
     *("ratelimits_bucket", "auth_group"),
+    *("metering_budget", "metering_window", "metering_reservation", "metering_settlement", "metering_day"),
     *("scheduling_scheduledfunction", "scheduling_due", "scheduling_cluster", "scheduling_cron"),
     *("webhooks_delivery", "webhooks_deliveryattempt", "webhooks_activity", "webhooks_secret"),
 )
@@ -56,6 +58,7 @@ def stored(lines: Path) -> Stage:
         "attempts": list(Attempt.objects.order_by("job_id", "number").values_list("outcome", flat=True)),
         "results": Body.objects.exclude(result=None).count(),
         "pieces": (OutputChunk.objects.count(), *filter(None, job.values_list("next_seq", flat=True))),
+        "reserved": float(sum(Reservation.objects.values_list("amount", flat=True))),
         "tokens": sum(Bucket.objects.values_list("used", flat=True)),
         "functions": list(functions.values_list("status", "attempt")),
         "queued": Due.objects.count(),

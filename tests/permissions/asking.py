@@ -62,6 +62,8 @@ def send(client: Client, method: str, path: str, form: Any) -> Any:
     """The response, read to its end."""
     if method == "GET":
         response: Any = client.get(path)
+    elif method == "PATCH":
+        response = client.patch(path, form, content_type="application/json")
     elif method in {"PUT", "DELETE"}:
         response = client.generic(method, path, form if isinstance(form, bytes) else b"")
     elif path.startswith("/api/"):

@@ -24,6 +24,8 @@ FORMS: Final[Mapping[str, Any]] = {
     "api/v1/files": b"bytes",
     "api/v1/jobs": _SUBMITTED,
     "api/v1/jobs/<jobid:job_id>/priority": {"priority": -5},
+    "api/v1/budgets": {"person": "eve", "unit": "tokens", "period": "day", "amount": 5},
+    "api/v1/budgets/<jobid:budget_id>": {"amount": 7},
     "jobs/<jobid:job_id>/priority/": {"priority": "-5"},
     "api/v1/jobs/bulk": {"jobs": [_SUBMITTED]},
     "accounts/sign-up/": {"username": "newcomer", "password": farm.PASSWORD, "again": farm.PASSWORD},

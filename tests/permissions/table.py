@@ -93,6 +93,10 @@ POST /workers/<jobid:worker_id>/rotate/                              in   404  4
 GET  /api/                                                           404  404  404  404  404  404  404  404  404
 GET  /api/docs                                                       200  200  200  200  200  200  200  200  200
 POST /api/docs                                                       200  200  200  200  200  200  200  200  200
+GET  /api/v1/budgets                                                 401  200  200  200  200  401  200  200  200
+POST /api/v1/budgets                                                 401  403  403  403  403  401  403  201+ 201+
+PATCH /api/v1/budgets/<jobid:budget_id>                              401  403  403  403  403  401  403  200+ 200+
+DELETE /api/v1/budgets/<jobid:budget_id>                             401  403  403  403  403  401  403  200+ 200+
 POST /api/v1/files                                                   401  403  201+ 201+ 201+ 401  201+ 201+ 201+
 GET  /api/v1/files/<uuidstr:file_id>                                 401  404  404  404  200  401  404  404  404
 DELETE /api/v1/files/<uuidstr:file_id>                               401  403  404  404  200+ 401  404  404  404
@@ -137,6 +141,7 @@ POST /api/v1/outbox/replays                                          401  403  2
 GET  /api/v1/outbox/replays/<int:replay_id>                          401  404  404  404  200  401  200  200  200
 POST /api/v1/outbox/replays/<int:replay_id>/stop                     401  403  404  404  200+ 401  403  200+ 200+
 GET  /api/v1/scale                                                   401  403  403  403  403  401  200  200  200
+GET  /api/v1/usage                                                   401  200  200  200  200  401  200  200  200
 GET  /api/v1/workers                                                 401  200  200  200  200  401  200  200  200
 GET  /api/v1/workers/<jobid:worker_id>                               401  404  404  404  200  401  200  200  200
 POST /api/v1/workers/<jobid:worker_id>/drain                         401  403  404  404  200+ 401  403  200+ 200+
@@ -169,10 +174,10 @@ GET  /v1/files/<file_id>/content                                     401  401  4
 POST /v1/<openaicall:path>                                           401  401  401  401  401  401  401  401  401
 GET  /v1/<openaicall:path>/<jobid:job_id>                            401  401  401  401  401  401  401  401  401
 GET  /v1/<openaicall:path>/<jobid:job_id>/events                     401  401  401  401  401  401  401  401  401
-GET  /v1/responses/<responseid:job_id>                               401  401  401  401  401  401  401  401  401
-DELETE /v1/responses/<responseid:job_id>                               401  401  401  401  401  401  401  401  401
-POST /v1/responses/<responseid:job_id>/cancel                        401  401  401  401  401  401  401  401  401
-GET  /v1/responses/<responseid:job_id>/input_items                   401  401  401  401  401  401  401  401  401
+GET  /v1/responses/<responseid:response_id>                          401  401  401  401  401  401  401  401  401
+DELETE /v1/responses/<responseid:response_id>                        401  401  401  401  401  401  401  401  401
+POST /v1/responses/<responseid:response_id>/cancel                   401  401  401  401  401  401  401  401  401
+GET  /v1/responses/<responseid:response_id>/input_items              401  401  401  401  401  401  401  401  401
 
 # Their batches.
 GET  /batches/                                                       in   403  200  200  200  in   200  200  200
@@ -242,6 +247,8 @@ POST /alerts/rules/<jobid:rule_id>/                                  in   403  4
 POST /alerts/rules/<jobid:rule_id>/mute/                             in   403  403  403  403  in   403  302+ 302+
 POST /alerts/rules/<jobid:rule_id>/unmute/                           in   403  403  403  403  in   403  302+ 302+
 POST /alerts/rules/<jobid:rule_id>/delete/                           in   403  403  403  403  in   403  302+ 302+
+GET  /usage/                                                         in   200  200  200  200  in   200  200  200
+GET  /usage/usage.csv                                                in   200  200  200  200  in   200  200  200
 GET  /limits/refresh/                                                in   403  403  403  403  in   204  204  204
 POST /limits/reset/                                                  in   403  403  403  403  in   403  302+ 302+
 GET  /inbox/                                                         in   404  404  404  404  in   200  200  200

@@ -44,7 +44,15 @@ CALLS: dict[str, list[Call]] = {
     "submit": [("POST", "/jobs", BODY), ("POST", "/jobs/bulk", f'{{"jobs": [{BODY}]}}')],
     "read": [
         ("GET", path, "")
-        for path in ("/jobs", "/jobs/{job}", "/jobs/{job}/output", "/jobs/{job}/events", "/jobs/{job}/why")
+        for path in (
+            "/jobs",
+            "/jobs/{job}",
+            "/jobs/{job}/output",
+            "/jobs/{job}/events",
+            "/jobs/{job}/why",
+            "/usage",
+            "/budgets",
+        )
     ],
     "operate": [
         *(

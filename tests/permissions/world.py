@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 from django.contrib.auth.models import Group, Permission, User
@@ -17,6 +18,7 @@ from jobs import http, operations
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
 from jobs.models import Job, SavedFilter, Worker
+from metering import operations as metering
 from outbox import operations as outbox
 from outbox.models import Message
 from ratelimits import operations as ratelimits
@@ -73,7 +75,7 @@ def build() -> World:
     given = _work(users, group, worker)
     for more in (
         _doors(users["owner"], users["mate"], group), _schedule(), _inbox(users["root"]), _limits(),
-        _alerts(users["root"]),
+        _alerts(users["root"]), _budgets(users["owner"], users["root"]),
     ):  # fmt: skip
         given |= more
     given |= _outbox(users["owner"]) | _batches(users["owner"])
@@ -126,6 +128,7 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
     kept = SavedFilter.objects.create(owner=owner, name="mine", query={"status": "failed"})
     names = {
         "job_id": job.pk,
+        "response_id": f"resp_{job.pk}",
         "fence": 1,
         "name": "x.png",
         "worker_id": own.pk,
@@ -245,6 +248,14 @@ def _alerts(root: User) -> Given:
     alerts.mute(rule.pk, for_s=3600, by=root)
     known = {"rule_id": rule.pk}
     return {"alerts/": known, "api/v1/alerts/": known, "alerts/rules/new/": {"?": "condition=jobs_wait"}}
+
+
+def _budgets(owner: User, root: User) -> Given:
+    """A budget of the owner's, so large that it bounds nothing here."""
+    made = metering.make(
+        {"person": owner}, unit="seconds", period="month", amount=Decimal(1_000_000), by=root
+    )
+    return {"api/v1/budgets/": {"budget_id": made.pk}}
 
 
 def _chat(users: dict[str, User], group: Group) -> Given:

@@ -21,12 +21,14 @@ from jobs import operations as jobs
 from jobs.domain.presence import Part
 from jobs.models import Job, Process, Rollup, RollupWatermark
 from jobs.queries import fleet
+from metering.models import Budget, Window
 from ratelimits import operations as ratelimits
 from scheduling import operations as scheduling
 from scheduling.models import Cluster, Cron, Due, ScheduledFunction
 from scheduling.operations import crons
 from tests import farm
 from tests.alerts import watching
+from tests.metering import budgets
 from tests.scheduling.integration import sample
 from tests.webhooks.inbox.support import receive
 from webhooks.models import Delivery
@@ -155,6 +157,15 @@ def refill() -> None:
     ratelimits.reset("log-in", key="user:ada")
 
 
+def use_a_budget() -> None:
+    made = budgets.budget("tokens", 100, person=farm.user("ada"))
+    Window.objects.create(budget=made, starts_at=budgets.tomorrow() - timedelta(days=1), used=95)
+
+
+def raise_the_budget() -> None:
+    Budget.objects.update(amount=1000)
+
+
 WORK = ("work",)
 CASES = {
     "jobs_failed": Case(begin=fail_jobs, end=age_history, subjects=WORK),
@@ -179,6 +190,9 @@ CASES = {
     "quota": Case(
         before=lambda: allow_waiting(1000), begin=lambda: fill_a_quota(1), end=lambda: allow_waiting(1000),
         subjects=("waiting jobs",),
+    ),
+    "budget_used": Case(
+        begin=use_a_budget, end=raise_the_budget, subjects=("tokens per day of ada",), values={"target": "ada"}
     ),
 }  # fmt: skip
 

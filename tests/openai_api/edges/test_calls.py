@@ -18,6 +18,7 @@ from accounts import operations as accounts
 from jobs import limits
 from jobs import operations as jobs
 from jobs.models import Job, Queue, Worker
+from metering import operations as metering
 from ratelimits import operations as ratelimits
 from tests import farm
 from tests.openai_api import model_server
@@ -58,7 +59,11 @@ class TestOtherCalls:
         with working():
             answer = client.embeddings.create(model="tiny", input="word", encoding_format="float")
         assert answer.data[0].embedding == vector
-        assert Job.objects.get().body.result == {"answer_file": "answer.json"}
+        job = Job.objects.get()
+        assert job.body.result == {"answer_file": "answer.json", "usage": usage}
+        used = metering.of_job(job.pk)
+        assert used is not None
+        assert (used.model, used.tokens_in, used.tokens_out) == ("tiny", 1, 0)
 
     def test_images_come_back_and_are_files_of_the_job(
         self, client: openai.OpenAI, model: ModelServer, working: Working

@@ -202,7 +202,8 @@ class TestItsEnd:
         farm.succeed(
             *claimed, result={"id": _id(), "object": "response", "status": "completed", "output": []}
         )
-        [end] = client.responses.retrieve(_id(), stream=True)
+        events: list[Any] = list(client.responses.retrieve(_id(), stream=True))
+        [end] = events
         assert (end.type, end.sequence_number) == ("response.completed", 0)
         assert end.response.id == _id()
 

@@ -193,7 +193,7 @@ class TestMessages:
             ("delete", f"/endpoints/{theirs.pk}"), ("get", f"/messages/{2**70}"),
             ("get", f"/replays/{begun.first}"), ("post", f"/replays/{begun.first}/stop"),
         ):  # fmt: skip
-            body = {} if method == "post" else None
+            body: Any = {} if method == "post" else None
             assert call(method, path, body, status=404)["error"] == "not_found", path
         assert call("post", "/replays", {}, status=201)["id"] is None
 
@@ -205,8 +205,8 @@ class TestAReplayOfMany:
         dead(to=one, count=2)
         dead(to=two, count=1)
         wanted = {"endpoint": one.pk, "status": "dead"}
-        asked = call("post", "/replays", wanted | {"dry_run": True}, status=201)
-        assert (asked["id"], asked["matched"]) == (None, 2)
+        counted = call("post", "/replays", wanted | {"dry_run": True}, status=201)
+        assert (counted["id"], counted["matched"]) == (None, 2)
         assert not Message.objects.filter(status="pending").exists()
         begun = call("post", "/replays", wanted, status=201)
         assert (begun["matched"], begun["replayed"], begun["is_over"]) == (2, 0, False)

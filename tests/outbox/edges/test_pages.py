@@ -5,6 +5,7 @@ import re
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
+from django.db.models.functions import Now
 from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
@@ -172,6 +173,59 @@ def test_dead_messages_are_replayed_from_the_page(ann: User, settings: Settings)
     assert len(there.requests) == 3
 
 
+@pytest.mark.django_db(transaction=True)
+class TestABulkReplay:
+    def test_is_counted_for_the_filter_of_the_page_then_confirmed_and_followed(self, ann: User) -> None:
+        row = endpoint(owner=ann)
+        dead(row, "job.failed", "job.failed", "job.lost")
+        client = browser(ann)
+        page = client.get(f"/outbox/{row.pk}/?status=dead&event_type=job.failed").content.decode()
+        rows = page.partition("<tbody")[2].partition("</tbody")[0]
+        assert ("job.lost" in rows, rows.count(" job.failed</a>")) == (False, 2)
+        assert 'name="event_type" value="job.failed"' in page  # of the form that asks
+        wanted = {"status": "dead", "event_type": "job.failed"}
+        question = client.get(f"/outbox/{row.pk}/replay/", wanted).content.decode()
+        assert "2 messages match" in question
+        assert not Message.objects.filter(status="pending").exists()
+        begun = client.post(f"/outbox/{row.pk}/replay/", wanted)
+        assert "0</strong> of 2" in client.get(begun["Location"]).content.decode()
+        scheduling.run_due()
+        assert "2</strong> of 2" in client.get(begun["Location"]).content.decode()
+        assert Message.objects.get(status="dead").event.type == "job.lost"
+
+    def test_of_nothing_says_so(self, ann: User) -> None:
+        row = endpoint(owner=ann)
+        client = browser(ann)
+        assert "No matches" in client.get(f"/outbox/{row.pk}/replay/").content.decode()
+        page = client.post(f"/outbox/{row.pk}/replay/", follow=True).content.decode()
+        assert "none was replayed" in page
+
+    def test_is_stopped_between_two_batches_and_ends_with_the_rights_of_who_began_it(
+        self, ann: User, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("outbox.operations.replays.BATCH", 1)
+        row = endpoint(owner=ann)
+        dead(row, *["job.failed"] * 4)
+        client = browser(ann)
+        address = client.post(f"/outbox/{row.pk}/replay/")["Location"]
+        scheduling.run_due()
+        assert "Stopped" in client.post(f"{address}stop/", follow=True).content.decode()
+        assert "Too late" in client.post(f"{address}stop/", follow=True).content.decode()
+        assert Message.objects.filter(status="pending").count() == 1
+        client.post(f"/outbox/{row.pk}/replay/")
+        User.objects.update(is_active=False)
+        scheduling.run_due()
+        assert Message.objects.filter(status="pending").count() == 1
+
+
+def dead(row: Endpoint, *types: str) -> None:
+    """Messages that this endpoint did not take."""
+    for number, event_type in enumerate(types):
+        event = operations.NewEvent(type=event_type, subject=f"job/{number}", data={})
+        operations.record_all([event], only=row.pk)
+    Message.objects.filter(endpoint=row).update(status="dead", next_attempt_at=None, ended_at=Now())
+
+
 class TestTheAdministration:
     def test_lists_and_shows_both_tables_and_no_secret(self, root: User) -> None:
         row = endpoint()
@@ -195,6 +249,22 @@ class TestTheAdministration:
         assert set(Endpoint.objects.values_list("status", flat=True)) == {"active"}
         client.post(reverse("admin:outbox_endpoint_changelist"), data | {"confirmed": "yes"})
         assert set(Endpoint.objects.values_list("status", flat=True)) == {status}
+
+    @pytest.mark.django_db(transaction=True)
+    def test_replays_all_that_is_dead_of_endpoints(self, root: User) -> None:
+        one, two = endpoint(), endpoint("https://two.example/")
+        dead(one, "queue.paused", "queue.paused")
+        dead(two, "queue.paused")
+        data = {"action": "replay_dead", "_selected_action": [one.pk, two.pk]}
+        client = browser(root)
+        question = client.post(reverse("admin:outbox_endpoint_changelist"), data).content.decode()
+        assert "Replay 3 dead messages?" in question
+        page = client.post(
+            reverse("admin:outbox_endpoint_changelist"), data | {"confirmed": "yes"}, follow=True
+        )
+        assert "Replays 2 messages" in page.content.decode()
+        scheduling.run_due()
+        assert Message.objects.filter(status="pending").count() == 3
 
     def test_replays(self, root: User) -> None:
         row = endpoint()

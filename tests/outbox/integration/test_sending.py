@@ -263,7 +263,7 @@ class TestAnEndpoint:
     def test_that_fails_for_long_is_paused_and_its_owner_gets_mail(
         self, settings: Settings, root: User
     ) -> None:
-        settings.HAS_MAIL_SERVER = True
+        settings.HAS_MAIL_SERVER, settings.JOBFARM_URL = True, "https://farm.example"
         with receiver(status=500) as there:
             row = endpoint(there.url(), owner=root, name="my\nhooks")
             operations.send_test(row.pk, by=root)
@@ -285,6 +285,7 @@ class TestAnEndpoint:
                 ["root@example.org"],
                 "jobfarm: the endpoint my hooks is paused",
             )
+            assert f"https://farm.example/outbox/{row.pk}/" in letter.body
             there.status = 200
             operations.resume(row.pk, by=root)
             drain()

@@ -1,0 +1,86 @@
+"""What an app that meters jobs is asked and called with: the jobs that come, and the attempts that end.
+
+Jobs know nothing of what is counted, nor of budgets: one app registers a `Meter` (`jobs.registry`), and its answers say
+when new jobs may start. `jobs.operations.metering` makes the calls (docs/adr/0090).
+"""
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arriving:
+    """A new job before it is stored. `payload` is its JSON; `timeout_s` bounds one run.
+
+    `may_wait`: where it may not start when it would, it is to be due later instead of being refused.
+    """
+
+    kind: str
+    payload: str
+    owner_id: int | None
+    group_id: int | None
+    token_id: int | None
+    run_at: datetime | None
+    timeout_s: float | None
+    may_wait: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptEnd:
+    """A confirmed claim of a job that ended. `fence` is its number, `result` what the worker handed in with a success.
+
+    `is_over`: the job has ended with it, and so once. `is_metered`: the job was admitted by the meter.
+    """
+
+    job_id: int
+    fence: int
+    kind: str
+    is_over: bool
+    is_metered: bool
+    result: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Why a job may not start before `until`: "the budget of 1,000 tokens a day of ada"."""
+
+    cause: str
+    until: datetime
+
+
+class Admission(Protocol):
+    """What a meter decided about new jobs, each in its place: not before when (None: as it asks), and whether the meter
+    is to be called when it ends."""
+
+    @property
+    def run_at(self) -> Sequence[datetime | None]:
+        """Not before these moments."""
+
+    @property
+    def is_metered(self) -> Sequence[bool]:
+        """Which of them the meter wants to hear of."""
+
+    def keep(self, job_ids: Sequence[int | None]) -> None:
+        """They are stored under these ids; None is one that was left out."""
+
+
+class Meter(Protocol):
+    """What an app does about jobs, in the transactions that change them. Only `admit` may refuse."""
+
+    def concerns(self, *, owners: Set[int | None], groups: Set[int | None], tokens: Set[int | None]) -> bool:
+        """Whether `admit` has anything to decide about jobs of one of these. Asked of every submit: it is to be
+        cheap."""
+
+    def admit(self, new: Sequence[Arriving]) -> Admission:
+        """Decide about new jobs before they are stored. Raises what the submit is refused with."""
+
+    def attempts_ended(self, ends: Sequence[AttemptEnd]) -> None:
+        """These attempts ended; of jobs that were admitted, and of kinds that are always metered."""
+
+    def ended_waiting(self, job_ids: Sequence[int]) -> None:
+        """These admitted jobs ended while they waited: canceled, or expired."""
+
+    def hold(self, job_id: int) -> Hold | None:
+        """Why this admitted job waits, if it does so because of the meter."""

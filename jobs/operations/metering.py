@@ -1,0 +1,110 @@
+"""The calls of the meter: with new jobs, which it may refuse or let wait, and with ends, which stand whatever it does.
+
+A meter that fails at an end is a line in the log, and what it wrote is rolled back alone, as with hooks of kinds
+(docs/adr/0026).
+"""
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from django.db import transaction
+
+from jobs import registry
+from jobs.domain.meters import Admission, Arriving, AttemptEnd
+from jobs.domain.states import AttemptOutcome, Status
+from jobs.queries.moves import Settlement
+from postgres import transactions
+
+log = logging.getLogger(__name__)
+
+
+def concerns(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the meter has to decide about these new jobs."""
+    meter = registry.meter()
+    return meter is not None and meter.concerns(
+        owners={row["owner_id"] for row in rows},
+        groups={row["group_id"] for row in rows},
+        tokens={row["token_id"] for row in rows},
+    )
+
+
+def admit(rows: Sequence[dict[str, Any]]) -> Admission | None:
+    """Let the meter decide about these new jobs, and note in their rows what it decided; None: it has nothing to
+    decide. In the caller's transaction. Raises what the meter refuses them with."""
+    meter = registry.meter()
+    if meter is None or not concerns(rows):
+        return None
+    admission = meter.admit([_arriving(row) for row in rows])
+    for row, run_at, is_metered in zip(rows, admission.run_at, admission.is_metered, strict=True):
+        row["run_at"] = run_at or row["run_at"]
+        row["is_metered"] = is_metered
+    return admission
+
+
+def succeeded(moved: Sequence[Any], *, results: Sequence[str | None]) -> None:
+    """These jobs succeeded, with these results in JSON."""
+    _attempts_ended(
+        AttemptEnd(
+            job_id=row.id, fence=row.fence, kind=row.kind, is_over=True, is_metered=row.is_metered,
+            result=_decoded(result),
+        )
+        for row, result in zip(moved, results, strict=True) if _is_metered(row)
+    )  # fmt: skip
+
+
+def settled(moved: Iterable[Any], *, settlements: Sequence[Settlement], locked: Mapping[int, Any]) -> None:
+    """The attempts of these jobs ended: `moved` are the rows as they stand now, `locked` as they were."""
+    by_job = {one.job_id: one for one in settlements}
+    _attempts_ended(
+        _end(row, by_job[row.id], locked[row.id])
+        for row in moved
+        if _is_metered(locked[row.id])
+        and (by_job[row.id].outcome is not AttemptOutcome.UNCONFIRMED or row.status != Status.PENDING)
+    )
+
+
+def ended_waiting(jobs: Iterable[Any]) -> None:
+    """These jobs ended while they waited."""
+    meter, job_ids = registry.meter(), [job.id for job in jobs if job.is_metered]
+    if meter is not None and job_ids:
+        _guarded(lambda: meter.ended_waiting(job_ids), job_ids)
+
+
+def _attempts_ended(ends: Iterable[AttemptEnd]) -> None:
+    meter, all_ends = registry.meter(), list(ends)
+    if meter is not None and all_ends:
+        _guarded(lambda: meter.attempts_ended(all_ends), [end.job_id for end in all_ends])
+
+
+def _guarded(call: Callable[[], None], job_ids: Sequence[int]) -> None:
+    try:
+        with transaction.atomic():
+            call()
+    except Exception as error:
+        if transactions.collided(error):  # the whole transaction is to run again, and nothing of it is lost
+            raise
+        log.exception("the meter failed for the ends of the jobs %s, which stand", job_ids[:20])
+
+
+def _is_metered(row: Any) -> bool:
+    return row.is_metered or row.kind in registry.METERED_KINDS
+
+
+def _end(row: Any, settlement: Settlement, was: Any) -> AttemptEnd:
+    return AttemptEnd(
+        job_id=row.id, fence=settlement.fence, kind=was.kind, is_over=row.status != Status.PENDING,
+        is_metered=was.is_metered, result=_decoded(settlement.result),
+    )  # fmt: skip
+
+
+def _decoded(result: str | None) -> Any:
+    return None if result is None else json.loads(result)
+
+
+def _arriving(row: Mapping[str, Any]) -> Arriving:
+    return Arriving(
+        kind=row["kind"], payload=row["payload"], owner_id=row["owner_id"], group_id=row["group_id"],
+        token_id=row["token_id"], run_at=row["run_at"], timeout_s=row["timeout_s"], may_wait=row["may_wait"],
+    )  # fmt: skip

@@ -1,0 +1,23 @@
+"""What apps above register: who meters jobs, and which kinds are metered whatever is decided about their jobs."""
+
+from jobs.domain.meters import Hold, Meter
+
+METERED_KINDS: set[str] = set()
+_meters: list[Meter] = []
+
+
+def register_meter(meter: Meter) -> None:
+    """Have new jobs and ends of attempts metered by this. Raises ValueError for a second meter."""
+    if _meters and _meters[0] is not meter:
+        raise ValueError("jobs have one meter, and it is registered already")
+    _meters[:] = [meter]
+
+
+def meter() -> Meter | None:
+    """The meter, where an app registered one."""
+    return _meters[0] if _meters else None
+
+
+def hold(job_id: int, *, is_metered: bool) -> Hold | None:
+    """Why this job waits, if its meter makes it wait."""
+    return _meters[0].hold(job_id) if is_metered and _meters else None

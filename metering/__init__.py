@@ -1,0 +1,1 @@
+"""What jobs use: tokens, worker seconds and money, and the budgets that bound it (docs/usage.md)."""

@@ -1,0 +1,47 @@
+"""Refusals of the app: each class states its code, its HTTP status and, as its docstring, its sentence."""
+
+from core.refusal import Refusal
+
+
+class MeteringError(Refusal):
+    """The request is not valid."""
+
+
+class OverBudget(MeteringError):
+    """A budget has no room for this job."""
+
+
+class BudgetExhausted(OverBudget):
+    """{budget} has no room for this job: about {needed} are needed and {left} are left. There is room from {until} on;
+    with X-Wait: 1 the job waits until then."""
+
+    code = "budget_exhausted"
+    http_status = 429
+
+
+class ExceedsBudget(OverBudget):
+    """{budget} never has room for this job: about {needed} are needed."""
+
+    code = "exceeds_budget"
+    http_status = 422
+
+
+class BadBudget(MeteringError):
+    """{field}: {reason}"""
+
+    code = "invalid"
+    http_status = 422
+
+
+class NotFound(MeteringError):
+    """There is no such budget."""
+
+    code = "not_found"
+    http_status = 404
+
+
+class NotAllowed(MeteringError):
+    """You may look at your own usage and budgets; staff change budgets."""
+
+    code = "forbidden"
+    http_status = 403

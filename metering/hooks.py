@@ -1,0 +1,23 @@
+"""The meter of jobs, the kinds that the settings name, and what a job's page shows of its use."""
+
+from collections.abc import Iterable
+
+from django.urls import reverse
+
+from jobs import operations as jobs
+from jobs.operations import Link
+from jobs.operations.hooks import Viewer
+from jobs.registry import register_meter
+from metering import operations, registry
+
+register_meter(operations.METER)
+registry.declare_configured()
+
+
+@jobs.register_links
+def usage_of_job(job_id: int, viewer: Viewer) -> Iterable[Link]:  # noqa: ARG001  # whoever sees the job may see it
+    """What the job used so far."""
+    used = operations.of_job(job_id)
+    if used is not None:
+        page = reverse("metering:usage")
+        yield Link(label="Used", text=used.sentence, url=page, admin_url=page)

@@ -1,0 +1,35 @@
+"""What can be done with usage and budgets, by whoever comes from another app."""
+
+from metering.domain.budgets import Period, Unit
+from metering.domain.tokens import Tokens, expected, used
+from metering.errors import OverBudget
+from metering.operations.budgets import Balance, announce, balances, change, make, remove
+from metering.operations.meter import METER, forget_known
+from metering.operations.rollup import TOPIC, forget, roll_up, settle_left_over
+from metering.operations.titles import amount
+from metering.operations.usage import of_job
+from metering.registry import declare
+
+__all__ = [
+    "METER",
+    "OverBudget",
+    "TOPIC",
+    "Period",
+    "Balance",
+    "Tokens",
+    "Unit",
+    "amount",
+    "announce",
+    "change",
+    "declare",
+    "expected",
+    "forget",
+    "forget_known",
+    "make",
+    "of_job",
+    "remove",
+    "roll_up",
+    "settle_left_over",
+    "balances",
+    "used",
+]

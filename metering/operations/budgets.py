@@ -1,0 +1,141 @@
+"""What staff do with budgets and prices, each with a line in Django's admin log; and how budgets stand."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from core import audit
+from live import operations as live
+from metering import queries
+from metering.domain.budgets import Period, Unit
+from metering.errors import BadBudget, NotFound
+from metering.models import Budget
+from metering.operations import titles
+from metering.operations.meter import forget_known
+from metering.operations.rollup import TOPIC
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Balance:
+    """A budget in its window of this moment: what is used, what is reserved for jobs that have not ended."""
+
+    budget: Budget
+    title: str
+    begins_at: datetime
+    ends_at: datetime
+    used: Decimal
+    reserved: Decimal
+
+    @property
+    def left(self) -> Decimal:
+        """What new jobs may take; never below 0."""
+        left: Decimal = self.budget.amount - self.used - self.reserved
+        return max(Decimal(0), left)
+
+    @property
+    def used_percent(self) -> float:
+        """What is used, of the whole; above 100 where jobs used more than was expected of them."""
+        return float(100 * self.used / self.budget.amount) if self.budget.amount else 100.0
+
+    @property
+    def bar(self) -> float:
+        """The length of a bar for what is used, to 100."""
+        return min(100.0, self.used_percent)
+
+    @property
+    def written_amount(self) -> str:
+        """How much it is, with its unit."""
+        return self._written(self.budget.amount)
+
+    @property
+    def written_used(self) -> str:
+        """What is used."""
+        return self._written(self.used)
+
+    @property
+    def written_reserved(self) -> str:
+        """What is reserved for jobs that have not ended."""
+        return self._written(self.reserved)
+
+    @property
+    def written_left(self) -> str:
+        """What new jobs may take."""
+        return self._written(self.left)
+
+    def _written(self, value: Decimal) -> str:
+        return titles.amount(value, Unit(self.budget.unit))
+
+
+def balances(budgets: Sequence[Budget], *, now: datetime) -> list[Balance]:
+    """How these budgets stand at this moment, in their order."""
+    rows = queries.balances([budget.pk for budget in budgets], since=Period.MONTH.begin(now))
+    known = {(row.budget_id, row.starts_at): row for row in rows}
+    return [_balance(budget, known, now=now) for budget in budgets]
+
+
+def make(subject: Mapping[str, Any], *, unit: str, period: str, amount: Decimal, by: User) -> Budget:
+    """Make a budget of one `subject` ({"person": user}, {"group": group} or {"token": its row}); it bounds what is
+    submitted from then on, in other processes within FRESH_S. Raises BadBudget."""
+    with transaction.atomic():
+        row = _saved(Budget(**subject, unit=unit, period=period, amount=amount), force_insert=True)
+        audit.record(by, row, f"Made the budget: {row}.")
+        announce()
+    return row
+
+
+def change(budget_id: int, *, amount: Decimal, by: User) -> Budget:
+    """Change how much a budget is; what is used and reserved of it stays. Raises NotFound, BadBudget."""
+    with transaction.atomic():
+        row = _locked(budget_id)
+        row.amount = amount
+        _saved(row, update_fields=["amount"])
+        audit.record(by, row, f"Changed the budget: {row}.")
+        announce()
+    return row
+
+
+def remove(budget_id: int, *, by: User) -> None:
+    """Delete a budget; jobs that wait for its next window stay due then. Raises NotFound."""
+    with transaction.atomic():
+        row = _locked(budget_id)
+        audit.record(by, row, f"Deleted the budget: {row}.")
+        row.delete()
+        announce()
+
+
+def announce() -> None:
+    """Budgets changed: after the commit this process reads who has any, and pages show them."""
+    transaction.on_commit(forget_known)
+    live.touch(TOPIC)
+
+
+def _balance(budget: Budget, known: Mapping[tuple[int, datetime], Any], *, now: datetime) -> Balance:
+    period = Period(budget.period)
+    row = known.get((budget.pk, period.begin(now)))
+    return Balance(
+        budget=budget, title=titles.of_budget(budget), begins_at=period.begin(now), ends_at=period.end(now),
+        used=row.used if row else Decimal(0), reserved=row.reserved if row else Decimal(0),
+    )  # fmt: skip
+
+
+def _locked(budget_id: int) -> Budget:
+    row = queries.budgets().select_for_update(of=("self",)).filter(pk=budget_id).first()
+    if row is None:
+        raise NotFound
+    return row
+
+
+def _saved(row: Budget, **options: Any) -> Budget:
+    try:
+        row.full_clean()
+    except ValidationError as error:
+        [(field, [reason, *_]), *_] = error.message_dict.items()
+        raise BadBudget(field="budget" if field == "__all__" else field, reason=reason) from error
+    row.save(**options)
+    return row

@@ -1,0 +1,240 @@
+"""The meter of jobs: it reserves of budgets what new jobs are expected to use, and settles it when they end.
+
+A submit locks the budgets that bound it, in the order of their ids, after the limits of kinds and before the jobs are
+stored; so what it decides stays true until it commits. An end locks none of them: it writes rows of its own
+(`settle.sql`), which the next submit adds up. Nobody waits for a job while holding a budget that the job's end wants.
+"""
+
+import time
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from math import ceil
+from typing import Final
+
+from core import values
+from core.backoff import LONGEST_S
+from jobs.domain.meters import Arriving, AttemptEnd, Hold
+from metering import queries, registry
+from metering.domain import budgets
+from metering.domain.budgets import Ledger, Need, Unit
+from metering.domain.tokens import Tokens
+from metering.errors import BudgetExhausted, ExceedsBudget
+from metering.models import Budget, Model
+from metering.operations import titles
+from metering.queries import NewReading, NewReservation, Subjects
+
+FRESH_S: Final = 5.0  # within which a new budget counts in every process, as limits of people (docs/adr/0077)
+RECENT: Final = timedelta(days=7)  # of which the mean run of a kind is taken
+SECONDS: Final = 60.0  # expected of a run of a kind that has never run, unless its timeout is shorter
+_MILLION: Final = 1_000_000
+_STEP: Final = Decimal("0.000001")  # what an amount is exact to
+
+
+class _Known:
+    """Who has budgets, as this process read it, and until when that is good by its own clock."""
+
+    subjects: Subjects | None = None
+    until_s = 0.0
+
+
+def forget_known() -> None:
+    """Read who has budgets again before the next submit."""
+    _Known.subjects = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Expected:
+    """What one job is expected to use."""
+
+    tokens: Tokens | None
+    seconds: float
+    cost: Decimal
+
+    def of(self, unit: Unit) -> Decimal | None:
+        """The amount that a budget of this unit counts; None for one whose unit the job's kind does not report."""
+        if unit is Unit.SECONDS:
+            return Decimal(self.seconds).quantize(_STEP)
+        if self.tokens is None:
+            return None
+        return Decimal(self.tokens.total) if unit is Unit.TOKENS else self.cost.quantize(_STEP)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Admission:
+    """Where each job found room: when it may start, and what is to be reserved for it."""
+
+    run_at: Sequence[datetime | None]
+    reserved: Sequence[Sequence[tuple[int, datetime, Decimal]]] = field(default_factory=list)
+
+    @property
+    def is_metered(self) -> Sequence[bool]:
+        """Those for which something is reserved."""
+        return [bool(each) for each in self.reserved]
+
+    def keep(self, job_ids: Sequence[int | None]) -> None:
+        """Write the reservations of those that are stored."""
+        made = [
+            NewReservation(job_id=job_id, budget_id=budget_id, starts_at=starts_at, amount=amount)
+            for job_id, each in zip(job_ids, self.reserved, strict=True) if job_id is not None
+            for budget_id, starts_at, amount in each
+        ]  # fmt: skip
+        if made:
+            queries.reserve(made)
+
+
+class BudgetMeter:
+    """See `jobs.domain.meters.Meter`."""
+
+    def concerns(self, *, owners: Set[int | None], groups: Set[int | None], tokens: Set[int | None]) -> bool:
+        """Whether any of these has a budget, as this process read it within FRESH_S."""
+        known = _known()
+        return not (
+            known.people.isdisjoint(owners)
+            and known.groups.isdisjoint(groups)
+            and known.tokens.isdisjoint(tokens)
+        )
+
+    def admit(self, new: Sequence[Arriving]) -> _Admission:
+        """Find room for each of these jobs in all budgets that bound it. Raises BudgetExhausted, which says when there
+        is room, for one that may not wait, and ExceedsBudget for one that no window has room for."""
+        locked = queries.lock_budgets(
+            tokens={one.token_id for one in new if one.token_id},
+            people={one.owner_id for one in new if one.owner_id},
+            groups={one.group_id for one in new if one.group_id},
+        )
+        if not locked:  # they were deleted since this process read who has budgets
+            return _Admission(run_at=[None] * len(new), reserved=[[]] * len(new))
+        now: datetime = locked[0].now  # type: ignore[attr-defined]  # annotated
+        names = {budget.pk: titles.of_budget(budget) for budget in locked}
+        ledgers = queries.ledgers(locked, titles=names, now=now)
+        units = {budget.unit for budget in locked}
+        placed = [
+            _placed(one, _needs(locked, ledgers, one, expected), now=now)
+            for one, expected in zip(new, _expectations(new, units=units, now=now), strict=True)
+        ]
+        return _Admission(run_at=[at for at, _ in placed], reserved=[reserved for _, reserved in placed])
+
+    def attempts_ended(self, ends: Sequence[AttemptEnd]) -> None:
+        """Keep the tokens of those whose kind reports them, and settle the jobs that have ended."""
+        readings = [reading for end in ends if (reading := _reading(end)) is not None]
+        if readings:
+            queries.keep_readings(readings)
+        self.ended_waiting([end.job_id for end in ends if end.is_over and end.is_metered])
+
+    def ended_waiting(self, job_ids: Sequence[int]) -> None:
+        """Settle these jobs: what they did not use is given back."""
+        if job_ids:
+            queries.settle(job_ids)
+
+    def hold(self, job_id: int) -> Hold | None:
+        """The budget whose next window this job waits for."""
+        budget = queries.held_by(job_id)
+        if budget is None:
+            return None
+        return Hold(cause=titles.of_budget(budget), until=budget.starts_at)  # type: ignore[attr-defined]  # annotated
+
+
+METER: Final = BudgetMeter()
+
+
+def _known() -> Subjects:
+    now_s = time.monotonic()
+    if _Known.subjects is None or now_s >= _Known.until_s:
+        _Known.subjects, _Known.until_s = queries.subjects(), now_s + FRESH_S
+    return _Known.subjects
+
+
+def _needs(
+    locked: Sequence[Budget], ledgers: dict[int, Ledger], one: Arriving, expected: _Expected
+) -> list[Need]:
+    """Of the budgets that bound this job, what it takes of each."""
+    theirs = [
+        budget
+        for budget in locked
+        if (budget.token_id is not None and budget.token_id == one.token_id)
+        or (budget.person_id is not None and budget.person_id == one.owner_id)
+        or (budget.group_id is not None and budget.group_id == one.group_id)
+    ]
+    amounts = [(ledgers[budget.pk], expected.of(Unit(budget.unit))) for budget in theirs]
+    return [(ledger, amount) for ledger, amount in amounts if amount is not None]
+
+
+def _placed(
+    one: Arriving, needs: Sequence[Need], *, now: datetime
+) -> tuple[datetime | None, list[tuple[int, datetime, Decimal]]]:
+    """When this job may start (None: when it would), and what is reserved of which budget, in which window."""
+    if (never := budgets.never_fits(needs)) is not None:
+        raise ExceedsBudget(
+            budget=titles.capital(never[0].title), needed=titles.amount(never[1], never[0].unit)
+        )
+    begin = max(now, one.run_at) if one.run_at else now
+    moment = budgets.first_room(needs, at=begin)
+    if moment is None or (moment > begin and not one.may_wait):
+        raise _exhausted(needs, begin=begin, moment=moment, now=now)
+    reserved = [(ledger.budget_id, ledger.commit(moment, amount), amount) for ledger, amount in needs]
+    return (moment if moment > begin else None), reserved
+
+
+def _exhausted(
+    needs: Sequence[Need], *, begin: datetime, moment: datetime | None, now: datetime
+) -> BudgetExhausted:
+    """The refusal, about the budget with the longest window of those that lack room."""
+    ledger, amount = max(budgets.lacking(needs, begin), key=lambda need: need[0].period.end(begin))
+    until = moment or ledger.period.end(begin)
+    return BudgetExhausted(
+        budget=titles.capital(ledger.title),
+        needed=titles.amount(amount, ledger.unit),
+        left=titles.amount(max(Decimal(0), ledger.left(begin)), ledger.unit),
+        until=f"{until:%Y-%m-%d %H:%M} UTC",
+        retry_after=max(1, ceil((until - now).total_seconds())),
+    )
+
+
+def _expectations(new: Sequence[Arriving], *, units: Set[str], now: datetime) -> list[_Expected]:
+    """What each of these jobs is expected to use, of these units: a statement for seconds and one for money, however
+    many jobs there are."""
+    kinds = {one.kind for one in new} if Unit.SECONDS in units else ()
+    means = queries.mean_seconds(kinds, since=(now - RECENT).date()) if kinds else {}
+    read = [_read(one) for one in new]
+    models = {model for model, _ in read if model} if Unit.MONEY in units else ()
+    prices = queries.prices(models) if models else {}
+    return [
+        _Expected(tokens=tokens, seconds=_seconds(one, means), cost=_cost(tokens, prices.get(model)))
+        for one, (model, tokens) in zip(new, read, strict=True)
+    ]
+
+
+def _read(one: Arriving) -> tuple[str, Tokens | None]:
+    """The model that a job names, and the tokens to expect; None of a kind that reports none."""
+    reader = registry.reader_of(one.kind)
+    if reader is None:
+        return "", None
+    payload = values.loads(one.payload.encode())
+    name = payload
+    for step in reader.model:
+        name = name.get(step) if isinstance(name, dict) else None
+    return name if isinstance(name, str) else "", reader.expected(payload)
+
+
+def _seconds(one: Arriving, means: dict[str, float]) -> float:
+    """The mean of the kind's runs, and not its timeout, which is there for the worst of them."""
+    return min(means.get(one.kind, SECONDS), one.timeout_s or LONGEST_S)
+
+
+def _cost(tokens: Tokens | None, price: Model | None) -> Decimal:
+    if tokens is None or price is None:
+        return Decimal(0)
+    cost: Decimal = (tokens.input * price.price_in + tokens.output * price.price_out) / _MILLION
+    return cost
+
+
+def _reading(end: AttemptEnd) -> NewReading | None:
+    reader = registry.reader_of(end.kind)
+    if reader is None:
+        return None
+    used = reader.used(end.result)
+    return NewReading(
+        job_id=end.job_id, fence=end.fence, tokens_in=used.input, tokens_out=used.output, path=reader.model
+    )

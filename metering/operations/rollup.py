@@ -1,0 +1,78 @@
+"""Counting days of usage from the jobs' own times, and what keeps budgets true when something failed.
+
+Nothing counts seconds on a job's way. What ended is added to its day once nothing can be added to that moment any more
+(the horizon of docs/adr/0033), together with the watermark: a roll-up that is killed or runs
+twice counts nothing double.
+"""
+
+import time
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.conf import settings
+from django.db import transaction
+
+from jobs import operations as jobs
+from live import operations as live
+from metering import queries
+from postgres import transactions
+from scheduling.operations import action
+
+TOPIC: Final = "usage"
+_FIRST: Final = timedelta(days=31)  # a farm that was never counted: so far back
+_CHUNK: Final = timedelta(hours=6)  # of what ended, in one transaction
+BUDGET_S: Final = 5.0  # for chunks, in one run
+_AT_ONCE: Final = 500  # jobs that are settled afterwards, in one transaction
+
+
+@action(timeout=60, idempotent=True, own_writes=True)
+def roll_up() -> int:
+    """Bring days of usage up to date, fold settlements into the windows of budgets, and settle what was left over; how
+    many rows of days changed."""
+    settle_left_over()
+    _fold()
+    until_s = time.monotonic() + BUDGET_S
+    moments = jobs.moments()  # before any transaction, see there
+    changed = 0
+    is_done = False
+    while not is_done and time.monotonic() < until_s:
+        more, is_done = _count(now=moments.now, horizon=moments.horizon)
+        changed += more
+    return changed
+
+
+@action(timeout=600, idempotent=True, own_writes=True)
+def forget() -> None:
+    """Delete days and windows older than METERING_RETENTION_DAYS, and readings of jobs that are deleted."""
+    queries.forget_settlements()
+    queries.forget(days=settings.METERING["RETENTION_DAYS"])
+
+
+def settle_left_over() -> int:
+    """Settle jobs that ended while the meter failed, so that no reservation outlives its job; how many jobs."""
+    done = 0
+    while left := queries.left_over(_AT_ONCE):
+        queries.settle(left)
+        done += len(left)
+    return done
+
+
+@transactions.retried
+def _fold() -> None:
+    if locked := queries.lock_settled_budgets():
+        queries.fold(locked)
+
+
+def _count(*, now: datetime, horizon: datetime) -> tuple[int, bool]:
+    """Count a part of what nothing can be added to, once; whether that was all of it."""
+    with transaction.atomic():
+        watermark = queries.lock_watermark(first=now - _FIRST)
+        until = min(horizon, watermark.counted_until + _CHUNK)
+        if until <= watermark.counted_until:
+            return 0, True
+        changed = queries.count_days(since=watermark.counted_until, until=until)
+        watermark.counted_until = until
+        watermark.save(update_fields=["counted_until"])
+        if changed:
+            live.touch(TOPIC)
+    return changed, until == horizon

@@ -1,0 +1,40 @@
+"""Which kinds report tokens, and how they are read. Declared in every process, in an app's `kinds.py` or `hooks.py`."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+
+from jobs.registry import METERED_KINDS
+from metering.domain import tokens
+from metering.domain.tokens import Reader, Tokens
+
+_readers: dict[str, Reader] = {}
+
+
+def declare(
+    kind: str,
+    *,
+    model: tuple[str, ...] = ("model",),
+    used: Callable[[Any], Tokens] = tokens.used,
+    expected: Callable[[Any], Tokens] = tokens.expected,
+) -> Reader:
+    """Have tokens of this kind's jobs counted: `model` is the path of the model's name in a payload, `used` reads a
+    result, `expected` a payload. The same kind again must say the same, or ValueError."""
+    reader = Reader(model=model, used=used, expected=expected)
+    if _readers.setdefault(kind, reader) != reader:
+        raise ValueError(f"how tokens of the kind {kind!r} are read is declared twice")
+    METERED_KINDS.add(kind)
+    return reader
+
+
+def declare_configured() -> None:
+    """Have the kinds of the setting METERING["KINDS"] counted, by OpenAI's `usage` object in their results."""
+    for kind in settings.METERING["KINDS"]:
+        if kind not in _readers:
+            declare(kind)
+
+
+def reader_of(kind: str) -> Reader | None:
+    """How tokens of this kind are read; None for one that has none."""
+    return _readers.get(kind)

@@ -1,0 +1,11 @@
+-- Keep the tokens of attempts that ended, with what they cost by the prices of this moment. The model's name is read of
+-- the payload here, so that a payload of a megabyte does not travel. Once for each claim of a job.
+INSERT INTO metering_reading (job_id, fence, model, tokens_in, tokens_out, cost)
+SELECT attempt.job_id, attempt.fence, left(name.model, 200), attempt.tokens_in, attempt.tokens_out,
+       coalesce(round((attempt.tokens_in * price.price_in + attempt.tokens_out * price.price_out) / 1000000, 6), 0)
+FROM unnest(%(job)s::bigint[], %(fence)s::bigint[], %(tokens_in)s::bigint[], %(tokens_out)s::bigint[], %(path)s::text[])
+     AS attempt (job_id, fence, tokens_in, tokens_out, path)
+JOIN jobs_body AS body ON body.job_id = attempt.job_id
+CROSS JOIN LATERAL (SELECT coalesce(body.payload #>> attempt.path::text[], '') AS model) AS name
+LEFT JOIN metering_model AS price ON price.name = name.model
+ON CONFLICT (job_id, fence) DO NOTHING

@@ -1,0 +1,10 @@
+-- What one job used: the time of all its attempts, and the tokens of those whose kind reports them.
+SELECT coalesce(sum(greatest(extract(epoch FROM run.ended_at - run.claimed_at), 0)), 0)::float8 AS seconds,
+       count(*) AS attempts, max(reading.model) AS model, coalesce(sum(reading.tokens_in), 0)::bigint AS tokens_in,
+       coalesce(sum(reading.tokens_out), 0)::bigint AS tokens_out, coalesce(sum(reading.cost), 0) AS cost
+FROM (SELECT attempt.number AS fence, attempt.claimed_at, attempt.ended_at FROM jobs_attempt AS attempt
+      WHERE attempt.job_id = %(job)s::bigint
+      UNION ALL
+      SELECT job.fence, job.claimed_at, job.ended_at FROM jobs_job AS job
+      WHERE job.id = %(job)s::bigint AND job.status = 'success') AS run
+LEFT JOIN metering_reading AS reading ON reading.job_id = %(job)s::bigint AND reading.fence = run.fence

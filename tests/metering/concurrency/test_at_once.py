@@ -1,0 +1,165 @@
+"""Budgets while many submit and end jobs at the same moment."""
+
+import random
+import threading
+from collections import Counter
+from contextlib import suppress
+from decimal import Decimal
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+from django.db.models import Sum
+
+from jobs import operations
+from jobs.errors import JobsError, LeaseLost
+from jobs.models import Job, Worker
+from metering import operations as metering
+from metering.errors import BudgetExhausted
+from metering.models import Reading, Reservation, Window
+from postgres import connections
+from tests import farm
+from tests.metering import budgets
+from tests.metering.budgets import answer, call, numbers
+
+pytestmark = pytest.mark.django_db(transaction=True)
+THREADS = 6
+
+
+def _call_or_refusal(owner: User) -> str:
+    try:
+        call(owner)
+    except BudgetExhausted:
+        return "refused"
+    return "submitted"
+
+
+class TestManySubmits:
+    def test_never_pass_a_budget(self, ada: User) -> None:
+        budget = budgets.budget("tokens", 1050, person=ada)
+
+        def five() -> list[str]:
+            return [_call_or_refusal(ada) for _ in range(5)]
+
+        outcomes = Counter(outcome for each in farm.at_once(*[five] * THREADS) for outcome in each)
+        assert outcomes == {"submitted": 10, "refused": 20}
+        assert numbers(budget) == (0, 1000)
+        assert budgets.is_balanced()
+
+    def test_of_bulks_are_admitted_whole_or_not_at_all(self, ada: User, work_kind: None) -> None:
+        budget = budgets.budget("seconds", 1000, person=ada)  # 16 jobs of a minute
+
+        def bulk() -> int:
+            try:
+                return len(farm.submit(7, owner=ada))
+            except BudgetExhausted:
+                return 0
+
+        assert sorted(farm.at_once(*[bulk] * THREADS)) == [0] * (THREADS - 2) + [7, 7]
+        assert numbers(budget) == (0, 14 * 60)
+
+    def test_that_may_wait_fill_one_window_after_another(self, ada: User) -> None:
+        budgets.budget("tokens", 250, person=ada)
+        farm.at_once(*[lambda: call(ada, may_wait=True)] * THREADS)
+        assert [*Window.objects.order_by("starts_at").values_list("reserved", flat=True)] == [200] * 3
+        assert Counter(Job.objects.values_list("run_at__date", flat=True)).total() == THREADS
+
+
+class TestAnEnd:
+    def test_does_not_wait_for_a_submit_that_holds_the_budget(self, ada: User) -> None:
+        budget, gpu = budgets.budget("tokens", 1000, person=ada), budgets.worker()
+        call(ada)
+        claimed = farm.claim_one(gpu)
+        holds, goes_on = threading.Event(), threading.Event()
+
+        def submit_slowly() -> None:
+            with transaction.atomic():
+                call(ada)
+                holds.set()
+                assert goes_on.wait(timeout=30)
+
+        def finish() -> None:
+            assert holds.wait(timeout=30)
+            with connection.cursor() as cursor:
+                cursor.execute("SET lock_timeout = '2s'")
+            try:
+                assert farm.succeed(gpu, claimed, answer(1, 2)) == "success"
+            finally:
+                goes_on.set()
+                with connection.cursor() as cursor:
+                    cursor.execute("RESET lock_timeout")
+
+        farm.at_once(submit_slowly, finish)
+        assert numbers(budget) == (3, 100)
+
+
+class TestAStorm:
+    """Submits, claims, and ends of every sort, with roll-ups between them, by several at once, at random."""
+
+    @pytest.mark.parametrize("seed", range(2))
+    def test_leaves_nothing_reserved_and_counts_what_was_used(self, ada: User, seed: int) -> None:
+        of_tokens = budgets.budget("tokens", 3000, person=ada)
+        budgets.budget("seconds", 2000, person=ada)
+        workers = [budgets.worker(f"gpu{n}") for n in range(THREADS)]
+        farm.at_once(
+            *[lambda n=n: _storm(ada, workers[n], random.Random(f"{seed} {n}")) for n in range(THREADS)]
+        )
+        assert budgets.is_balanced()
+        _end_everything(ada, workers[0])
+
+        assert not Job.objects.filter(ended_at=None).exists()
+        assert not Reservation.objects.exists()
+        metering.roll_up()
+        assert budgets.is_balanced()
+        assert not Window.objects.exclude(reserved=0).exists()
+        metered = Job.objects.filter(is_metered=True).values("pk")
+        readings = Reading.objects.filter(job_id__in=metered)
+        used = readings.aggregate(of=Sum("tokens_in") + Sum("tokens_out"))["of"]
+        windows = Window.objects.filter(budget=of_tokens).aggregate(of=Sum("used", default=Decimal(0)))
+        assert windows["of"] == used > 0
+
+
+def _storm(owner: User, worker: Worker, rng: random.Random) -> None:
+    with connections.released():
+        for _ in range(25):
+            with suppress(BudgetExhausted, JobsError, LeaseLost):
+                _step(owner, worker, rng)
+
+
+def _step(owner: User, worker: Worker, rng: random.Random) -> None:
+    match rng.choice(
+        ["submit", "submit", "cancel", "succeed", "succeed", "fail", "release", "lose", "roll up"]
+    ):
+        case "submit":
+            call(owner, may_wait=rng.random() < 0.3, unique_key=rng.choice([None, None, "a", "b"]))
+        case "cancel":
+            ids = [*Job.objects.filter(ended_at=None).order_by("?").values_list("pk", flat=True)[:1]]
+            for pk in ids:
+                operations.cancel(pk, by=owner)
+        case "roll up":
+            metering.roll_up()
+        case how:
+            for claimed in operations.claim(worker, limit=rng.randint(1, 3)):
+                _end(worker, claimed, how)
+
+
+def _end(worker: Worker, claimed: operations.Claimed, how: str) -> None:
+    match how:
+        case "succeed":
+            farm.succeed(worker, claimed, answer(20, 30))
+        case "fail":
+            farm.fail(worker, claimed, retryable=False)
+        case "release":
+            operations.release(worker, claimed.id, claimed.lease)
+        case "lose":
+            Job.objects.filter(pk=claimed.id, ended_at=None).update(retry_when_lost=False)
+            farm.expire_lease(claimed)
+            operations.sweep()
+
+
+def _end_everything(owner: User, worker: Worker) -> None:
+    """Some of what is left is run, the rest canceled."""
+    for claimed in operations.claim(worker, limit=10):
+        farm.succeed(worker, claimed, answer(20, 30))
+    for pk in Job.objects.filter(ended_at=None).values_list("pk", flat=True):
+        operations.cancel(pk, by=owner)

@@ -1,0 +1,103 @@
+"""The page of usage: everybody their own, operators everybody's; as a table, and as a file."""
+
+import csv
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from metering.models import Day
+from postgres import clock
+from tests import farm
+from tests.metering import budgets
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def _used(ada: User, bob: User) -> None:
+    today = clock.now().date()
+    common: dict[str, Any] = {"attempts": 2, "tokens_in": 1000, "tokens_out": 50}
+    Day.objects.create(day=today, kind="openai", model="tiny", person=ada, seconds=3, cost="1.5", **common)
+    Day.objects.create(
+        day=today - timedelta(days=10), kind="work", person=bob, worker=farm.worker("=gpu"), seconds=9, cost=0, **common
+    )  # fmt: skip
+
+
+def page(client: Client, person: User, query: str = "") -> str:
+    client.force_login(person)
+    response = client.get(f"/usage/?{query}")
+    assert response.status_code == 200
+    return " ".join(response.content.decode().split())
+
+
+@pytest.mark.usefixtures("_used")
+class TestThePage:
+    def test_shows_a_person_their_own(self, client: Client, ada: User) -> None:
+        budgets.budget("tokens", 4000, person=ada)
+        text = page(client, ada)
+        assert "What your jobs used" in text
+        assert "openai" in text
+        assert "0 tokens of 4,000 tokens" in text
+        assert "=gpu" not in page(client, ada, "by=worker")
+        assert "Change budgets" not in text
+
+    def test_shows_operators_everybodys(self, client: Client, ada: User, boss: User) -> None:
+        budgets.budget("tokens", 4000, person=ada)
+        text = page(client, boss, "by=person")
+        assert ">ada</a>" in text
+        assert ">bob</a>" in text
+        assert "Change budgets" in text
+
+    def test_leads_to_the_days_of_one_row(self, client: Client, boss: User, ada: User) -> None:
+        assert f"?by=day&amp;person={ada.pk}" in page(client, boss, "by=person")
+        text = page(client, boss, f"by=kind&person={ada.pk}")
+        assert "openai" in text
+        assert ">work</a>" not in text
+
+    def test_shows_the_period_that_is_asked_for(self, client: Client, boss: User) -> None:
+        assert ">work</a>" not in page(client, boss, "days=7")
+        assert ">work</a>" in page(client, boss, "days=90&measure=cost")
+
+    @pytest.mark.parametrize(
+        "query", ["by=moon&days=x&measure=y", "person=x&worker=99999999999999", "kind=%00"]
+    )
+    def test_ignores_what_makes_no_sense(self, client: Client, boss: User, query: str) -> None:
+        assert "Usage" in page(client, boss, query)
+
+    def test_costs_as_much_for_many_budgets_as_for_one(self, client: Client, boss: User) -> None:
+        def count() -> int:
+            with CaptureQueriesContext(connection) as captured:
+                page(client, boss)
+            return len(captured)
+
+        budgets.budget("tokens", 4000, person=boss)
+        page(client, boss)
+        before = count()
+        for n in range(5):
+            budgets.budget("tokens", 4000, person=farm.user(f"p{n}"))
+        assert count() == before
+
+
+@pytest.mark.usefixtures("_used")
+class TestTheFile:
+    def test_has_the_rows_of_the_table(self, client: Client, ada: User) -> None:
+        client.force_login(ada)
+        response = client.get("/usage/usage.csv?by=model")
+        assert response["Content-Type"] == "text/csv; charset=utf-8"
+        rows = list(csv.DictReader(response.content.decode().splitlines()))
+        assert rows == [
+            {
+                "model": "tiny", "attempts": "2", "seconds": "3.0", "tokens_in": "1000", "tokens_out": "50",
+                "cost": "1.500000",
+            }
+        ]  # fmt: skip
+
+    def test_holds_no_formula(self, client: Client, boss: User) -> None:
+        client.force_login(boss)
+        text = client.get("/usage/usage.csv?by=worker").content.decode()
+        assert "'=gpu" in text
