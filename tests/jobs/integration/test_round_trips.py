@@ -22,6 +22,7 @@ def _between_two_sweeps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A claim that sweeps is a round trip of its own: how long it takes is to be known. Once a second, or here once."""
     hooks.WATERMARKS.forget()
     monkeypatch.setattr(watermarks, "SWEEP_S", 3600.0)
+    monkeypatch.setattr(watermarks, "QUICK_S", 3600.0)  # a second scan, on a busy machine too
     yield
     hooks.WATERMARKS.forget()
 
