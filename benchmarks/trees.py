@@ -35,13 +35,13 @@ class Tree:
         self._process = subprocess.Popen(
             command, cwd=root, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
-        assert self._said() == READY
+        assert self._answer() == READY
 
     def cost(self, step: str) -> Cost:
         """What one round of this step costs for each job."""
         assert self._process.stdin
         print(step, file=self._process.stdin, flush=True)
-        return dict(self._said())
+        return dict(self._answer())
 
     def close(self) -> None:
         """Let it end by itself: it drops its database."""
@@ -49,7 +49,7 @@ class Tree:
         self._process.stdin.close()
         self._process.wait(60)
 
-    def _said(self) -> Any:
+    def _answer(self) -> Any:
         assert self._process.stdout
         while line := self._process.stdout.readline():
             if line.startswith("= "):
@@ -259,8 +259,8 @@ def _key_of(made: Any) -> str:
 
 
 def _children(pid: int) -> list[int]:
-    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(child) for child in found if b"uvicorn" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in children if b"uvicorn" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 def _processor_s(processes: list[int]) -> float:

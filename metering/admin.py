@@ -48,7 +48,7 @@ class BudgetAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
     @display(description="Used")  # type: ignore[untyped-decorator]
     def used(self, budget: Budget) -> str:
         """How much of its window of this moment."""
-        if budget.pk is None:
+        if not budget.pk:
             return "–"
         [balance] = operations.balances([budget], now=clock.now())
         return f"{balance.used_percent:.0f} %"

@@ -20,15 +20,7 @@ from jobs.operations.report import heartbeat, put_file, write_output
 from jobs.operations.rollup import measure_usage, recount_usage, roll_up
 from jobs.operations.scores import score_also, score_yesterday
 from jobs.operations.sharing import move_link, share, unshare
-from jobs.operations.submit import (
-    NewJob,
-    check_payload,
-    check_submit,
-    clone,
-    retry,
-    submit,
-    submit_many,
-)
+from jobs.operations.submit import NewJob, check_payload, check_submit, clone, retry, submit, submit_many
 from jobs.operations.waiting import change_priority, run_now
 from jobs.operations.workers import (
     authenticate,

@@ -1,6 +1,5 @@
 """Submitting jobs: one, many, and one that ended once more."""
 
-import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +15,11 @@ from core import audit
 from jobs.domain import files as names
 from jobs.domain import labels as domain_labels
 from jobs.domain import payloads
+from jobs.domain.bounds import check_values
 from jobs.domain.kinds import Kind
 from jobs.domain.states import ENDED, Status
 from jobs.domain.watermarks import MARGIN_S
-from jobs.errors import InvalidValue, NotAMember, NotEnded, NotFound, NotUnique, UnknownQueue
+from jobs.errors import NotAMember, NotEnded, NotFound, NotUnique, UnknownQueue
 from jobs.models import Job, Requirement
 from jobs.operations import events, hooks, inputs, labels, metering, queues, quotas
 from jobs.queries import keys, moves, reads, submits
@@ -143,7 +143,7 @@ def submit_many(new_jobs: Sequence[NewJob], *, by: User | None = None) -> list[J
         return []
     named = {name: queues.kind_of(name) for name in {new.kind for new in new_jobs}}
     for new in new_jobs:
-        _check(new)
+        check_values(new)
         quotas.check_limit_count(named[new.kind], new.limit_count)
     _check_queues(new_jobs)
     _check_groups(new_jobs)
@@ -164,7 +164,7 @@ def check_submit(
     its limit and its twins. Stores nothing: for what submits jobs later, to be checked when it is written down."""
     new = NewJob(kind=kind, payload=None, owner=owner, queue=queue, priority=priority)
     named = {kind: queues.kind_of(kind)}
-    _check(new)
+    check_values(new)
     _check_queues([new])
     _check_groups([new])
     if by is not None:
@@ -256,36 +256,6 @@ def _put(
     pairs = zip(new_jobs, stored, strict=True)
     events.call_back((new.callback_url, new.owner, job.pk) for new, job in pairs if isinstance(job, Job))
     return stored
-
-
-def _check(new: NewJob) -> None:
-    if new.priority is not None and not -100 <= new.priority <= 100:
-        raise InvalidValue(field="priority", why=f"a whole number from -100 to 100, got {new.priority}")
-    if new.max_attempts is not None and not 1 <= new.max_attempts <= 1000:
-        raise InvalidValue(field="max_attempts", why=f"from 1 to 1000, got {new.max_attempts}")
-    if new.timeout_s is not None and not (
-        math.isfinite(new.timeout_s) and 0 < new.timeout_s <= 5 * 366 * 86400
-    ):
-        raise InvalidValue(field="timeout_s", why=f"positive and under five years, got {new.timeout_s}")
-    _check_key(new.unique_key)
-    for field in ("run_at", "expires_at"):
-        _check_time(field, getattr(new, field))
-
-
-def _check_key(unique_key: str | None) -> None:
-    if unique_key is not None and (not 1 <= len(unique_key) <= 200 or "\x00" in unique_key):
-        raise InvalidValue(field="unique_key", why="1 to 200 characters, none of them NUL")
-    if unique_key is not None and not unique_key.isprintable():
-        raise InvalidValue(field="unique_key", why="printable characters only")
-
-
-def _check_time(field: str, moment: datetime | None) -> None:
-    if moment is None:
-        return
-    if moment.tzinfo is None:
-        raise InvalidValue(field=field, why="it needs a time zone")
-    if not 2000 <= moment.year <= 2200:  # whatever the clock says: nothing that a person meant lies outside
-        raise InvalidValue(field=field, why=f"a year from 2000 to 2200, got {moment.year}")
 
 
 def _check_queues(new_jobs: Sequence[NewJob]) -> None:

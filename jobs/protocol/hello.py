@@ -1,6 +1,6 @@
 """What a worker may report about itself when it connects, and the answer."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
@@ -70,7 +70,7 @@ def hello(worker: Worker, body: Hello) -> Welcome:
     """Keep what a worker reports; the same again writes nothing. Raises InvalidValue for what is no label."""
     gpus = tuple(Gpu(name=gpu.name, memory_bytes=gpu.memory_bytes) for gpu in body.gpus)
     fields = body.model_dump(exclude={"gpus", "labels", *_LISTS})
-    lists = {name: tuple(dict.fromkeys(getattr(body, name))) for name in _LISTS}
+    lists: dict[str, Any] = {name: tuple(dict.fromkeys(getattr(body, name))) for name in _LISTS}
     checked = domain.checked_labels(body.labels)
     operations.introduce(worker, Facts(**fields, **lists, labels=checked, gpus=gpus))
     return Welcome(worker=worker.name, queues=worker.queues, drained=worker.drained_at is not None)

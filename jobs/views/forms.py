@@ -59,7 +59,7 @@ class SubmitForm(forms.Form):
         label="Unique key",
         help_text="Refused while another job of this kind with the same key has not ended.",
     )
-    advanced = ("group", "delay_min", "unique_key")
+    advanced: tuple[str, ...] = ("group", "delay_min", "unique_key")
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -35,7 +35,8 @@ class Balance:
     @property
     def left(self) -> Decimal:
         """What new jobs may take; never below 0."""
-        return max(Decimal(0), self.budget.amount - self.used - self.reserved)
+        left: Decimal = self.budget.amount - self.used - self.reserved
+        return max(Decimal(0), left)
 
     @property
     def used_percent(self) -> float:

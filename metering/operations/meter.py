@@ -21,7 +21,7 @@ from metering.domain import budgets
 from metering.domain.budgets import Ledger, Need, Unit
 from metering.domain.tokens import Tokens
 from metering.errors import BudgetExhausted, ExceedsBudget
-from metering.models import Budget
+from metering.models import Budget, Model
 from metering.operations import titles
 from metering.queries import NewReading, NewReservation, Subjects
 
@@ -223,10 +223,11 @@ def _seconds(one: Arriving, means: dict[str, float]) -> float:
     return min(means.get(one.kind, SECONDS), one.timeout_s or LONGEST_S)
 
 
-def _cost(tokens: Tokens | None, price: "queries.Model | None") -> Decimal:
+def _cost(tokens: Tokens | None, price: Model | None) -> Decimal:
     if tokens is None or price is None:
         return Decimal(0)
-    return (tokens.input * price.price_in + tokens.output * price.price_out) / _MILLION
+    cost: Decimal = (tokens.input * price.price_in + tokens.output * price.price_out) / _MILLION
+    return cost
 
 
 def _reading(end: AttemptEnd) -> NewReading | None:

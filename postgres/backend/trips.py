@@ -124,24 +124,23 @@ def _pipelined(
         for send in one.commands:
             send()
     pgconn.pipeline_sync()
-    yield from generators.send(
-        pgconn
-    )  # reads meanwhile: the server may want to be rid of answers before it reads on
-    found = []
+    # It reads meanwhile: a server with many answers reads on when it is rid of them.
+    yield from generators.send(pgconn)
+    received = []
     for _ in range(count + 1):
         several = yield from generators.fetch_many(pgconn)
-        found.append(several[-1])
+        received.append(several[-1])
     pgconn.exit_pipeline_mode()
-    return _of_each(sent, found, begins=begins)
+    return _of_each(sent, received, begins=begins)
 
 
-def _of_each(sent: Sequence[_Sent], found: Sequence[Any], *, begins: bool) -> list[Any]:
+def _of_each(sent: Sequence[_Sent], received: Sequence[Any], *, begins: bool) -> list[Any]:
     """After an error PostgreSQL skips the rest of the trip: the one that failed stands for its statement."""
-    if begins and found[0].status == ExecStatus.FATAL_ERROR:
-        return [found[0]]
+    if begins and received[0].status == ExecStatus.FATAL_ERROR:
+        return [received[0]]
     results, place = [], int(begins)
     for one in sent:
-        mine = found[place : place + len(one.commands)]
+        mine = received[place : place + len(one.commands)]
         place += len(one.commands)
         failed = (result for result in mine if result.status == ExecStatus.FATAL_ERROR)
         results.append(next(failed, mine[-1]))

@@ -213,6 +213,7 @@ class TestDocument:
             "GET /api/v1/workers",
             "GET /api/v1/workers/{worker_id}",
             "POST /api/v1/workers/{worker_id}/drain",
+            "PUT /api/v1/workers/{worker_id}/labels",
             "POST /api/v1/workers/{worker_id}/undrain",
             "POST /api/v1/worker/finish",
             "POST /api/v1/worker/unclaim",
@@ -234,6 +235,11 @@ class TestDocument:
             "POST /api/v1/jobs/{job_id}/priority",
             "GET /api/v1/jobs/{job_id}/why",
             "GET /api/v1/scale",
+            "GET /api/v1/usage",
+            "GET /api/v1/budgets",
+            "POST /api/v1/budgets",
+            "PATCH /api/v1/budgets/{budget_id}",
+            "DELETE /api/v1/budgets/{budget_id}",
             "GET /api/v1/outbox/endpoints",
             "POST /api/v1/outbox/endpoints",
             "GET /api/v1/outbox/endpoints/{endpoint_id}",
@@ -290,7 +296,7 @@ class TestTheDocument:
             for method, operation in operations_of.items()
             if "application/json" in operation.get("requestBody", {}).get("content", {})
         }
-        assert len(taken) == 18
+        assert len(taken) == 21
         assert [path for path, body in taken.items() if not body] == []
         assert taken["post /api/v1/worker/finish"] == {
             "finished": [{"id": 7, "lease": "1-9f86d081", "outcome": "success"}], "claim_next": 1,

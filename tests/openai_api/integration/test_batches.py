@@ -34,7 +34,7 @@ def errors(batch: Batch) -> list[tuple[int | None, str]]:
 class TestABatchAndABudget:
     def test_whose_lines_have_no_room_wait_for_its_next_windows(self, ada: User) -> None:
         offering("tiny")
-        budgets.budget("tokens", 7, person=ada)
+        budgets.budget("tokens", 5, person=ada)
         batch = step(made(text(*map(line, range(3))), user=ada))
         assert batch.submitted == 3
         waits = [*Job.objects.order_by("pk").values_list("run_at", flat=True)]

@@ -193,7 +193,7 @@ class TestMessages:
             ("delete", f"/endpoints/{theirs.pk}"), ("get", f"/messages/{2**70}"),
             ("get", f"/replays/{begun.first}"), ("post", f"/replays/{begun.first}/stop"),
         ):  # fmt: skip
-            body = {} if method == "post" else None
+            body: Any = {} if method == "post" else None
             assert call(method, path, body, status=404)["error"] == "not_found", path
         assert call("post", "/replays", {}, status=201)["id"] is None
 

@@ -44,8 +44,8 @@ def test_a_new_set_and_a_worker_with_new_labels_never_miss_each_other() -> None:
             sample.announce(worker, vram=str(turn * 3), region="home" if turn % 3 else "lab")
 
     farm.at_once(
-        *[lambda n=n: submits(n) for n in range(2)],  # type: ignore[misc]
-        *[lambda worker=worker: announces(worker) for worker in workers],  # type: ignore[misc]
+        *[lambda n=n: submits(n) for n in range(2)],
+        *[lambda worker=worker: announces(worker) for worker in workers],
     )
     for worker in workers:
         assert set(farm.stored_worker(worker).satisfies) == _satisfied(worker)
@@ -73,7 +73,7 @@ def test_claims_give_each_job_once_and_only_to_who_has_its_label_while_labels_ch
 
     def all_claims() -> None:
         try:
-            farm.at_once(*[lambda worker=worker: claims(worker) for worker in (never, always, changing)])  # type: ignore[misc]
+            farm.at_once(*[lambda worker=worker: claims(worker) for worker in (never, always, changing)])
         finally:
             is_over.set()
 
@@ -90,8 +90,8 @@ def test_a_job_submitted_while_the_label_comes_is_taken_by_its_worker() -> None:
     for turn in range(ROUNDS):
         bare = sample.announce(worker)
         farm.at_once(
-            lambda turn=turn: sample.job({"vram": f">={turn + 1}"}),  # type: ignore[misc]
-            lambda bare=bare: sample.announce(bare, vram="100"),  # type: ignore[misc]
+            lambda turn=turn: sample.job({"vram": f">={turn + 1}"}),
+            lambda bare=bare: sample.announce(bare, vram="100"),
         )
         assert len(operations.claim(worker)) == 1
 
