@@ -27,8 +27,9 @@ from typing import IO, Any, Final
 ROOT: Final = Path(__file__).resolve().parents[2]
 # Each has 100 MB, most of it shared. The least recently used one ends.
 MOST_LOADED: Final = 3
-# A server's own address, which is another one at each start. Nothing but the settings has read it when one is forked.
-LATE: Final = "JOBFARM_URL"
+# Other ones at each start: a server's own address, which nothing but the settings has read when one is forked, and what
+# pytest calls the test.
+LATE: Final = ("JOBFARM_URL", "PYTEST_CURRENT_TEST")
 _GONE: Final = -signal.SIGKILL
 
 
@@ -83,7 +84,7 @@ _by_environment: OrderedDict[tuple[tuple[str, str], ...], ForkServer] = OrderedD
 
 
 def _with_django(environment: Mapping[str, str]) -> ForkServer:
-    key = tuple(sorted((name, value) for name, value in environment.items() if name != LATE))
+    key = tuple(sorted((name, value) for name, value in environment.items() if name not in LATE))
     if key not in _by_environment:
         if len(_by_environment) == MOST_LOADED:
             _by_environment.popitem(last=False)[1].close()

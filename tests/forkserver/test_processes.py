@@ -99,3 +99,14 @@ class TestItsSettings:
         for lease in range(70, 71 + forkserver.MOST_LOADED):
             assert settings_of(loaded=True, JOBFARM_LEASE_S=str(lease))[1].startswith(f"{float(lease)} ")
         assert len(forkserver._by_environment) == forkserver.MOST_LOADED
+
+    def test_are_loaded_once_for_all_tests(self) -> None:
+        one, two = (os.environ | {"PYTEST_CURRENT_TEST": name} for name in ("one", "two"))
+        assert forkserver._with_django(one) is forkserver._with_django(two)
+        asked = run(
+            ["-c", "import os; print(os.environ['PYTEST_CURRENT_TEST'])"],
+            env=two,
+            timeout=WITHIN_S,
+            loaded=True,
+        )
+        assert asked.stdout == "two\n"
