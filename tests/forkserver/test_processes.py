@@ -103,10 +103,10 @@ class TestItsSettings:
     def test_are_loaded_once_for_all_tests(self) -> None:
         one, two = (os.environ | {"PYTEST_CURRENT_TEST": name} for name in ("one", "two"))
         assert forkserver._with_django(one) is forkserver._with_django(two)
-        asked = run(
+        done = run(
             ["-c", "import os; print(os.environ['PYTEST_CURRENT_TEST'])"],
             env=two,
             timeout=WITHIN_S,
             loaded=True,
         )
-        assert asked.stdout == "two\n"
+        assert done.stdout == "two\n"
