@@ -10,6 +10,7 @@ from typing import Any
 import openai
 
 from jobfarm_worker.errors import Failed
+from jobfarm_worker.handlers import servers
 from jobfarm_worker.handlers.payloads import messages_of
 from jobfarm_worker.handlers.retrying import DELAYS_S, BrokenStreamError, retried
 from jobfarm_worker.job import Job
@@ -17,7 +18,6 @@ from jobfarm_worker.registry import Handler
 
 DEFAULT_MODEL = "llama3.2"
 EXTRAS = ("temperature", "max_tokens", "top_p", "seed")  # of the payload, handed on as they are
-ANSWER_S = 600.0  # a model that is being loaded sends nothing for minutes
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,7 +45,7 @@ def handler(*, url: str, environ: Mapping[str, str], delays_s: Sequence[float] =
         question = _question(job.payload, usual_model)
         job.progress(detail=f"Asking {question['model']}")
         answer = Answer()
-        async with openai.AsyncOpenAI(base_url=url, api_key=key, max_retries=0, timeout=ANSWER_S) as client:
+        async with servers.client(url, key) as client:
             await retried(
                 lambda: _stream(client, question, answer, job),
                 may_retry=lambda: not answer.text,  # what people have read cannot be taken back

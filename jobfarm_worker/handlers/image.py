@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
-import openai
 from openai.types import Image
 from PIL import Image as Pillow
 from PIL import UnidentifiedImageError
 
 from jobfarm_worker.errors import Failed
+from jobfarm_worker.handlers import servers
 from jobfarm_worker.handlers.payloads import prompt_of
 from jobfarm_worker.handlers.retrying import DELAYS_S, retried
 from jobfarm_worker.job import Job
@@ -23,7 +23,6 @@ from jobfarm_worker.registry import Handler
 
 DEFAULT_MODEL = "gpt-image-1"
 FILE = "image.png"
-ANSWER_S = 600.0
 FETCH_S = 60.0
 
 
@@ -41,7 +40,7 @@ def handler(*, url: str, environ: Mapping[str, str], delays_s: Sequence[float] =
     async def image(job: Job) -> dict[str, Any]:
         question = _question(job.payload, usual_model)
         job.progress(0.0, f"Asking {question['model']}")
-        async with openai.AsyncOpenAI(base_url=url, api_key=key, max_retries=0, timeout=ANSWER_S) as client:
+        async with servers.client(url, key) as client:
             answer = await retried(
                 lambda: client.images.generate(**question),
                 may_retry=lambda: True,

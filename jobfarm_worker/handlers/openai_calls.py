@@ -14,7 +14,7 @@ import httpx
 import openai
 
 from jobfarm_worker.errors import Failed
-from jobfarm_worker.handlers import answers
+from jobfarm_worker.handlers import answers, servers
 from jobfarm_worker.handlers.chunks import Transcription, Whole, wants_usage
 from jobfarm_worker.handlers.payloads import call_of
 from jobfarm_worker.handlers.responses import MappedResponse, PassedResponse
@@ -22,7 +22,6 @@ from jobfarm_worker.handlers.responses_request import chat_request, with_context
 from jobfarm_worker.handlers.retrying import DELAYS_S, BrokenStreamError, is_worth_retrying, retried
 from jobfarm_worker.job import Job
 
-ANSWER_S = 600.0  # a model that is being loaded sends nothing for minutes
 MODELS_S = 10.0
 UNKNOWN = frozenset({404, 405, 501})  # how servers answer at an address that they do not have
 log = logging.getLogger("jobfarm_worker")
@@ -139,7 +138,7 @@ class OpenAICalls:
         """Run one call."""
         path, body = call_of(job.payload)
         job.progress(detail=f"Asking {body.get('model')}"[:200])
-        async with self._client(ANSWER_S) as client:
+        async with self._client() as client:
             if path == "responses":
                 return await self._responded(client, body, job)
             if path.startswith("audio/"):
@@ -151,8 +150,8 @@ class OpenAICalls:
             answer = await self._whole(client, Request(path, body))
         return answers.handed_in(job, path, answer)
 
-    def _client(self, timeout_s: float) -> openai.AsyncOpenAI:
-        return openai.AsyncOpenAI(base_url=self._url, api_key=self._key, max_retries=0, timeout=timeout_s)
+    def _client(self, timeout_s: float = servers.ANSWER_S) -> openai.AsyncOpenAI:
+        return servers.client(self._url, self._key, timeout_s=timeout_s)
 
     async def _responded(self, client: openai.AsyncOpenAI, body: dict[str, Any], job: Job) -> Any:
         """A response: of the server's own, or made of a chat where it has none."""
