@@ -49,6 +49,7 @@ def indexed_columns() -> tuple[tuple[str, str], ...]:
     for meta in _tables():
         fields = [field for field in meta.local_concrete_fields if field.unique or field.db_index]
         fields += [meta.get_field(names[0]) for names in meta.unique_together]
+        fields += meta.pk_fields[:1]  # of a key of several columns
         listed += [(meta.db_table, field.column) for field in fields]
     return tuple(listed)
 

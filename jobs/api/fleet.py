@@ -64,6 +64,7 @@ def drain(request: HttpRequest, worker_id: int) -> FleetWorker:
     response={200: FleetWorker, documents.REFUSALS: Problem},
     summary="Label a worker",
     description=documents.LABELS,
+    openapi_extra=documents.with_body(documents.LABELS),
 )
 def label(request: HttpRequest, worker_id: int, body: Labels) -> FleetWorker:
     """Set the labels that win."""

@@ -109,7 +109,7 @@ class TestSettings:
     def test_that_are_declared_are_read(self) -> None:
         """By the settings, by those that read in passing, or by Amazon's library."""
         in_settings = set(
-            re.findall(r"""_ENV\[["'](\w+)["']\]""", (ROOT / "jobfarm" / "settings.py").read_text())
+            re.findall(r"""_ENV\[\s*["'](\w+)["']\s*\]""", (ROOT / "jobfarm" / "settings.py").read_text())
         )
         amazons = {name for name in declared() if name.startswith("AWS_")}
         assert declared() - in_settings - amazons - read_in_passing() == set()

@@ -30,7 +30,7 @@ from tests.ports import free_port
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PACKAGES: Final = (
     "accounts", "alerts", "core", "examples", "jobfarm", "jobfarm_client", "jobfarm_worker", "jobs", "live",
-    "observing", "openai_api", "outbox", "postgres", "ratelimits", "scheduling", "templates",
+    "metering", "observing", "openai_api", "outbox", "postgres", "ratelimits", "scheduling", "templates",
     "webhooks",
 )  # fmt: skip
 UP_WITHIN_S = 60.0

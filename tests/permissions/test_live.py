@@ -63,6 +63,10 @@ jobs*                  -        -        -        -        -        -        ope
 jobs-count*            -        -        -        -        -        -        operator operator operator
 limit                  -        -        -        -        -        -        operator operator operator
 limits                 -        -        -        -        -        -        operator operator operator
+openai-batch           -        -        -        -        -        member   member   member   member
+openai-batch-lines     -        -        -        -        -        member   member   member   member
+openai-batches         -        -        -        -        -        member   -        -        -
+openai-batches*        -        -        -        -        -        -        operator operator operator
 outbox-endpoint        -        -        -        -        -        member   member   member   member
 outbox-endpoints       -        -        -        -        -        member   -        -        -
 outbox-endpoints*      -        -        -        -        -        -        operator operator operator
@@ -125,7 +129,7 @@ def _arguments(farm: World) -> dict[str, Any]:
         **{name: inbox[name] for name in ("delivery_id", "first", "secret_id")},
         **{name: farm.names("outbox/")[name] for name in ("endpoint_id", "message_id", "replay_id")},
         "whose": owner, "me": owner, "queue": "chat", "source": "github", "name": "nightly", "group": 0, "since_ms": 0,
-        "minutes": 15, "rule_id": farm.names("alerts/")["rule_id"],
+        "minutes": 15, "page": 0, "batch_id": farm.names("batches/")["batch_id"], "rule_id": farm.names("alerts/")["rule_id"],
         "submission_id": game["submission_id"], "game_id": Game.objects.get(code=game["code"]).pk,
         "group_id": farm.names("chat/")["group_id"], "bulk_id": farm.names("jobs/bulk/")["bulk_id"],
         "function_id": farm.names("functions/")["function_id"],

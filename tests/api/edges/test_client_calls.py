@@ -45,6 +45,8 @@ class TestSubmit:
             "claimed_at": None,
             "ended_at": None,
             "expires_at": None,
+            "requires": {},
+            "prefers": {},
             "payload": {"prompt": "Why?"},
             "result": None,
             "inputs": [],
