@@ -69,7 +69,7 @@ def cancel(request: HttpRequest, batch_id: UUID) -> HttpResponse:
         messages.error(request, "You may look at this batch, but not cancel it.")
         return redirect(row)
     try:
-        operations.cancel(row.pk)
+        operations.cancel(row.pk, by=people.person(request))
     except BatchEnded as refusal:
         messages.error(request, refusal.message)
     else:

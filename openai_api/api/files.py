@@ -105,7 +105,8 @@ def show_batch(request: HttpRequest, batch_id: str) -> dict[str, Any]:
 @router.post("/batches/{batch_id}/cancel")
 def cancel_batch(request: HttpRequest, batch_id: str) -> dict[str, Any]:
     """Cancel what of it has not begun."""
-    return _batch(batches.cancel(batches.find(batch_id, user=_user(request)).pk))
+    user = _user(request)
+    return _batch(batches.cancel(batches.find(batch_id, user=user).pk, by=user))
 
 
 def _text(body: dict[str, Any], name: str) -> str:

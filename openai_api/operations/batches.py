@@ -8,6 +8,7 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.models import User
 
+from core import audit
 from jobs import operations as jobs
 from openai_api import queries
 from openai_api.domain import batches as domain
@@ -80,9 +81,10 @@ def listed(user: User, *, after: str | None, limit: int) -> tuple[Sequence[Batch
 
 
 @transactions.retried
-def cancel(batch_id: UUID) -> Batch:
-    """Cancel what of a batch has not begun; the caller knows that it may. What runs may end within 10 minutes, and then
-    its files have what was done. A second call changes nothing. Raises UnknownBatch, BatchEnded."""
+def cancel(batch_id: UUID, *, by: User | None = None) -> Batch:
+    """Cancel what of a batch has not begun, for `by`, of whom the caller knows that they may. What runs may end within
+    ten minutes, and then its files have what was done. A second call changes nothing. Raises UnknownBatch,
+    BatchEnded."""
     batch = queries.locked(batch_id)
     if batch is None:
         raise UnknownBatch
@@ -92,4 +94,5 @@ def cancel(batch_id: UUID) -> Batch:
         steps.close(batch, ends_as=BatchStatus.CANCELLED)
         steps.restart(batch)
         steps.touch(batch.pk)
+        audit.record(by, batch, "Cancelled the batch")
     return batch

@@ -110,6 +110,8 @@ def stop_replay(first: int, *, by: User) -> Replay:
         raise NotAllowed
     if chain.is_over or scheduling.cancel(chain.last).verdict is CancelVerdict.TOO_LATE:
         raise CannotStop
+    if (last := Message.objects.filter(pk=chain.arguments["until"]).first()) is not None:
+        audit.record(by, last, f"Stopped the replay of messages up to #{last.pk}: {chain.wanted.sentence()}")
     return find_replay(first, by=by)
 
 

@@ -63,9 +63,9 @@ jobs*                  -        -        -        -        -        -        ope
 jobs-count*            -        -        -        -        -        -        operator operator operator
 limit                  -        -        -        -        -        -        operator operator operator
 limits                 -        -        -        -        -        -        operator operator operator
-openai-batch           -        -        -        -        -        member   member   member   member
-openai-batch-lines     -        -        -        -        -        member   member   member   member
-openai-batches         -        -        -        -        -        member   -        -        -
+openai-batch           -        -        -        -        -        member   operator operator operator
+openai-batch-lines     -        -        -        -        -        member   operator operator operator
+openai-batches         -        -        -        -        -        member   operator operator operator
 openai-batches*        -        -        -        -        -        -        operator operator operator
 outbox-endpoint        -        -        -        -        -        member   member   member   member
 outbox-endpoints       -        -        -        -        -        member   -        -        -
@@ -129,7 +129,8 @@ def _arguments(farm: World) -> dict[str, Any]:
         **{name: inbox[name] for name in ("delivery_id", "first", "secret_id")},
         **{name: farm.names("outbox/")[name] for name in ("endpoint_id", "message_id", "replay_id")},
         "whose": owner, "me": owner, "queue": "chat", "source": "github", "name": "nightly", "group": 0, "since_ms": 0,
-        "minutes": 15, "page": 0, "batch_id": farm.names("batches/")["batch_id"], "rule_id": farm.names("alerts/")["rule_id"],
+        "minutes": 15, "page": 0, "batch_id": str(farm.names("batches/")["batch_id"]),
+        "rule_id": farm.names("alerts/")["rule_id"],
         "submission_id": game["submission_id"], "game_id": Game.objects.get(code=game["code"]).pk,
         "group_id": farm.names("chat/")["group_id"], "bulk_id": farm.names("jobs/bulk/")["bulk_id"],
         "function_id": farm.names("functions/")["function_id"],
