@@ -15,6 +15,7 @@ from jobs.waiting.events import PING_S, Note, Rights, first_of, piece
 from jobs.waiting.notifier import Stopping
 from jobs.waiting.upstream import Answer, Django
 from live import hub
+from live.feeds import Watch
 from live.send_queue import SendQueue
 from openai_api import domain, http, operations
 from openai_api.waiting.transcript import Transcript
@@ -74,20 +75,21 @@ class WaitingCall:
         self._transcript.reads_output = note["stream"]
         self._transcript.is_typed = note["path"] in domain.TYPED
         try:
-            if note["stream"]:
-                watches += [await self._output_of(note["job"], watched)]
-            await first_of(self._pass_on(note), rights.lost(), self._stopping.wait())
+            # Rights are watched all the while: the queue is held back until they are known, the first message too.
+            await first_of(self._stream(note, watches, watched), rights.lost(), self._stopping.wait())
         finally:
             for watch in watches:
                 watch.close()
         await self._end(note)
         return True
 
-    async def _output_of(self, job_id: int, watched: Mapping[str, str]) -> Any:
-        """Watch its output, once it is known how the job stands."""
-        await first_of(self._take(), self._stopping.wait())
-        seen = self._transcript.cursor
-        return hub.current().watch(self._send_queue, "job-output", {"job_id": job_id}, seen=seen, **watched)
+    async def _stream(self, note: Note, watches: list[Watch], watched: Mapping[str, str]) -> None:
+        """Pass on what comes: how the job stands first, and once that is known, its output from there on."""
+        if note["stream"]:
+            await self._take()
+            seen, of_job = self._transcript.cursor, {"job_id": note["job"]}
+            watches += [hub.current().watch(self._send_queue, "job-output", of_job, seen=seen, **watched)]
+        await self._pass_on(note)
 
     async def _take(self) -> bytes:
         return b"".join(self._transcript.take(await self._send_queue.take()))

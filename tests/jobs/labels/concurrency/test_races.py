@@ -90,8 +90,8 @@ def test_a_job_submitted_while_the_label_comes_is_taken_by_its_worker() -> None:
     for turn in range(ROUNDS):
         bare = sample.announce(worker)
         farm.at_once(
-            lambda turn=turn: sample.job({"vram": f">={turn + 1}"}),
-            lambda bare=bare: sample.announce(bare, vram="100"),
+            lambda turn=turn: sample.job({"vram": f">={turn + 1}"}),  # type: ignore[misc]
+            lambda bare=bare: sample.announce(bare, vram="100"),  # type: ignore[misc]
         )
         assert len(operations.claim(worker)) == 1
 
