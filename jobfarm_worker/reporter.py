@@ -16,6 +16,9 @@ from jobfarm_worker.outbox import File, Outbox, Progress
 from jobfarm_worker.protocol import Call, ClaimedJob
 
 BEAT_GAP_S = 0.2  # at most five reports of progress a second
+FIRST_BEAT_S = (
+    0.05  # what a handler reports as it begins goes with what follows, and its first text before it
+)
 CONFIRM_S = 0.2  # a job that ends within this, or writes something, needs no heartbeat to confirm its lease
 T = TypeVar("T")
 log = logging.getLogger("jobfarm_worker")
@@ -50,6 +53,7 @@ class Reporter:
         self._files: Lane[File] = Lane(take=outbox.take_file, send=self._send_file)
         self._beat_now = asyncio.Event()
         self._confirming: asyncio.TimerHandle | None = None
+        self._first_beat: asyncio.TimerHandle | None = None
         self._is_beating = False
         self._tasks: list[asyncio.Task[None]] = []
         self.is_silent = True
@@ -74,7 +78,7 @@ class Reporter:
     def end(self) -> None:
         """Send nothing more of this job, and give up what is under way."""
         self._is_ending = True
-        for timer in (self._flushing, self._confirming):
+        for timer in (self._flushing, self._confirming, self._first_beat):
             if timer is not None:
                 timer.cancel()
         for task in self._tasks:
@@ -85,7 +89,7 @@ class Reporter:
         self._wake_lanes()
         self._flush_in_time()
         if self._outbox.has_progress:
-            self.beat_now()
+            self._beat_soon()
 
     def _wake_lanes(self) -> None:
         if self.is_silent and not self._is_ending:
@@ -110,6 +114,12 @@ class Reporter:
             self._outbox.flush()
         else:  # what was old has gone, and younger text lies there
             self._flush_in_time()
+
+    def _beat_soon(self) -> None:
+        if self._is_beating:
+            self.beat_now()
+        elif self._first_beat is None and not self._is_ending:
+            self._first_beat = asyncio.get_running_loop().call_later(FIRST_BEAT_S, self.beat_now)
 
     def beat_now(self) -> None:
         """Check at once whether the lease is still ours, for instance after a reconnect."""

@@ -63,12 +63,12 @@ class Hub:
         self._channel = ""
         self._joined = asyncio.Event()
         self._stopping = asyncio.Event()
+        self._origin = home.settle(self._loop, self.notify)
         with fields.apart():
             self._tasks = [
                 self._loop.create_task(self._receive_for_ever(), name="live: hub"),
                 self._loop.create_task(self._poll_for_ever(), name="live: slow poll"),
             ]
-        home.settle(self._loop)
 
     async def ready(self) -> None:
         """Wait until the hub is a member of the layer. Nobody has to: early comers get "*" then."""
@@ -167,7 +167,8 @@ class Hub:
                 await self._join()
                 failures = 0
                 while not self._stopping.is_set():
-                    self._subscriptions.notify(topics.read(await self._layer.receive(self._channel)))
+                    message = await self._layer.receive(self._channel)
+                    self._subscriptions.notify(topics.read(message, own=self._origin))
             except Exception as error:  # whatever a layer raises: a deaf hub would be deaf for good
                 if self._stopping.is_set():
                     return

@@ -1,15 +1,17 @@
 """How topics leave this process. The only place that knows which channel layer is configured.
 
 In a process with a hub, which is a web server, they leave by its event loop, and those of one moment together
-(docs/adr/0062): whoever commits hands them over and goes on. Any other process sends what it commits itself.
+(docs/adr/0062): whoever commits hands them over and goes on. That hub hears of them at once, and passes over its own
+messages when they come back. Any other process sends what it commits itself.
 """
 
 import asyncio
 import logging
 import os
 import threading
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeAlias
 
 from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
@@ -20,6 +22,7 @@ from observing import fields
 from postgres import connections
 
 logger = logging.getLogger("live")
+Notify: TypeAlias = Callable[[Iterable[str]], None]
 
 _SEND_WITHIN_S: Final = 3.0  # a Redis that does not answer may not hold up who just committed
 # What is touched so soon after a message went out goes with the next: at most 200 messages a second from a process,
@@ -39,24 +42,38 @@ def publish(topics: Sequence[str]) -> None:
 class _Outgoing:
     """Topics on their way out by an event loop; what comes while a message is being sent goes with the next."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, notify: Notify) -> None:
         self.loop = loop
+        self.origin = uuid.uuid4().hex
+        """What its messages say of where they come from."""
+        self._notify = notify
         self._lock = threading.Lock()
+        self._new: dict[str, None] = {}  # from any thread, under the lock; the rest is the loop's
         self._topics: dict[str, None] = {}
         self._task: asyncio.Task[None] | None = None
 
     def add(self, topics: Iterable[str]) -> None:
         """Let these go out too. From any thread. Raises RuntimeError once the loop is closed."""
         with self._lock:
-            is_first = not self._topics
-            self._topics.update(dict.fromkeys(topics))
+            is_first = not self._new
+            self._new.update(dict.fromkeys(topics))
         if is_first:
-            self.loop.call_soon_threadsafe(self._begin)
+            self.loop.call_soon_threadsafe(self._take_in)
 
     async def drained(self) -> None:
         """Wait until what was added before has gone out."""
+        self._take_in()
         while self._topics or self._task is not None:
             await asyncio.wait([self._begin()])
+
+    def _take_in(self) -> None:
+        """Send what is new with the next message; who watches it in this process hears of it now."""
+        with self._lock:
+            new, self._new = self._new, {}
+        if new:
+            self._topics.update(new)
+            self._begin()
+            self._notify(new)
 
     def _begin(self) -> asyncio.Task[None]:
         if self._task is None:
@@ -66,16 +83,12 @@ class _Outgoing:
 
     async def _send_all(self) -> None:
         try:
-            while topics := self._taken():
-                await _send_on_loop(topics)
+            while self._topics:
+                topics, self._topics = sorted(self._topics), {}
+                await _send_on_loop(topics, self.origin)
                 await asyncio.sleep(_GATHER_S)
         finally:
             self._task = None
-
-    def _taken(self) -> list[str]:
-        with self._lock:
-            topics, self._topics = sorted(self._topics), {}
-        return topics
 
 
 class _Home:
@@ -85,9 +98,11 @@ class _Home:
         self._pid = 0
         self._outgoing: _Outgoing | None = None
 
-    def settle(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let topics leave by this loop."""
-        self._pid, self._outgoing = os.getpid(), _Outgoing(loop)
+    def settle(self, loop: asyncio.AbstractEventLoop, notify: Notify) -> str:
+        """Let topics leave by this loop, and call `notify` there with them. Returns the origin that their messages
+        name: who hears by `notify` has no use for those."""
+        self._pid, self._outgoing = os.getpid(), _Outgoing(loop, notify)
+        return self._outgoing.origin
 
     async def leave(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let them leave by this loop no more, once those that were handed over have gone out."""
@@ -108,29 +123,29 @@ class _Home:
 home = _Home()
 
 
-def _send(topics: Sequence[str]) -> None:
+def _send(topics: Sequence[str], origin: str = "") -> None:
     layer = get_channel_layer()
     if isinstance(layer, NotifyChannelLayer):
-        layer.publish(group=topic_names.GROUP, messages=topic_names.messages(topics))
+        layer.publish(group=topic_names.GROUP, messages=topic_names.messages(topics, origin=origin))
     else:
-        async_to_sync(_send_by)(layer, topics)
+        async_to_sync(_send_by)(layer, topics, origin)
 
 
-async def _send_on_loop(topics: Sequence[str]) -> None:
+async def _send_on_loop(topics: Sequence[str], origin: str) -> None:
     """Send them from an event loop. Never raises: what goes wrong is logged."""
     try:
         layer = get_channel_layer()
         if isinstance(layer, NotifyChannelLayer):
-            await connections.run(_send, topics)
+            await connections.run(_send, topics, origin)
         else:
-            await _send_by(layer, topics)
+            await _send_by(layer, topics, origin)
     except Exception as error:
         _log_error(error)
 
 
-async def _send_by(layer: Any, topics: Sequence[str]) -> None:
+async def _send_by(layer: Any, topics: Sequence[str], origin: str) -> None:
     async with asyncio.timeout(_SEND_WITHIN_S):
-        for message in topic_names.messages(topics):
+        for message in topic_names.messages(topics, origin=origin):
             await layer.group_send(topic_names.GROUP, message)
 
 

@@ -24,25 +24,29 @@ def checked(topic: str) -> str:
     return topic
 
 
-def messages(topics: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Yield the fewest messages, in the order given, that carry all topics and fit into a NOTIFY each."""
+def messages(topics: Iterable[str], *, origin: str = "") -> Iterator[dict[str, Any]]:
+    """Yield the fewest messages, in the order given, that carry all topics and fit into a NOTIFY each. `origin` (36
+    characters at most) names the hub that has heard of them already; none has without it."""
     batch: list[str] = []
     room = _BATCH_BYTES
     for topic in topics:
         size = _encoded_size(topic) + 2
         if batch and size > room:
-            yield _message(batch)
+            yield _message(batch, origin)
             batch, room = [], _BATCH_BYTES
         batch.append(topic)
         room -= size
     if batch:
-        yield _message(batch)
+        yield _message(batch, origin)
 
 
-def read(message: dict[str, Any]) -> frozenset[str]:
-    """Return the topics of a message: `{RECONNECTED}` if others were lost, none if it is foreign."""
+def read(message: dict[str, Any], *, own: str) -> frozenset[str]:
+    """Return the topics of a message: `{RECONNECTED}` if others were lost, none if it is foreign or of the origin
+    `own`."""
     if message.get("type") == MAY_HAVE_MISSED:
         return frozenset({RECONNECTED})
+    if message.get("from") == own:
+        return frozenset()
     named = message.get("topics") if message.get("type") == TOUCHED else None
     return (
         frozenset(topic for topic in named if isinstance(topic, str))
@@ -51,8 +55,8 @@ def read(message: dict[str, Any]) -> frozenset[str]:
     )
 
 
-def _message(batch: list[str]) -> dict[str, Any]:
-    return {"type": TOUCHED, "topics": batch}
+def _message(batch: list[str], origin: str) -> dict[str, Any]:
+    return {"type": TOUCHED, "topics": batch, **({"from": origin} if origin else {})}
 
 
 def _encoded_size(topic: str) -> int:

@@ -48,9 +48,18 @@ def _written(job_id: int) -> int | None:
     return Job.objects.filter(pk=job_id).values_list("next_seq", flat=True).first()
 
 
+@live_query("job-status", topics=lambda job_id: [f"job:{job_id}"], audiences=(MEMBER,), render="json")
+def job_status(*, job_id: int) -> dict[str, Any] | None:
+    """A job's status and claim, and how many pieces of output that claim wrote: little for who waits for its end."""
+    return reports.status(job_id)
+
+
 @job_json.may_see
 def _(viewer: Viewer, *, job_id: int) -> str | None:
     return member(viewer, job_id)
+
+
+job_status.may_see(member)
 
 
 @live_stream(
@@ -80,27 +89,21 @@ def job_text(after: str | None, limit: int, *, job_id: int) -> list[Item]:
     return [_item(chunk, text=text) for chunk, text in zip(chunks, added, strict=True)]
 
 
-def _pieces(after: str | None, limit: int, job_id: int) -> list[OutputChunk]:
+def _pieces(after: str | None, limit: int, job_id: int) -> list[reports.Piece]:
     if after is None:
         fence = reports.fence_to_read(job_id)
         start = None if fence is None else (fence, -1)
     else:
         match = _CURSOR.fullmatch(after)
         start = (int(match[1]), int(match[2])) if match else None
-    return [] if start is None else list(_chunks(job_id, start)[:limit])
+    return [] if start is None else reports.output_after(job_id, *start, most=limit)
 
 
 for stream in (job_output, job_text):
     stream.may_see(audience_of_job)
 
 
-def _chunks(job_id: int, start: tuple[int, int]) -> Any:
-    attempt, seq = start
-    behind = (job_id, attempt, seq)  # compared as a row, so the primary key leads straight to what follows
-    return OutputChunk.objects.filter(job_id=job_id, pk__gt=behind).order_by("attempt", "seq")
-
-
-def _item(chunk: OutputChunk, *, text: str | None = None) -> Item:
+def _item(chunk: reports.Piece, *, text: str | None = None) -> Item:
     data = {"fence": chunk.attempt, "seq": chunk.seq, "text": chunk.text if text is None else text}
     return Item(cursor=f"{chunk.attempt}:{chunk.seq}", data=data)
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from django.db.models import Count, Exists, OuterRef, Q, Sum
 
 from jobs.domain.states import Status
 from jobs.models import Job, OutputChunk, ResultFile, Upload
+from postgres import statements
 
 _WRITES_ITS_OWN: Final = frozenset({Status.IN_PROGRESS, Status.SUCCESS})
 
@@ -22,6 +23,14 @@ class FilesUsed:
     bytes_of_job: int
     files_replaced: int
     bytes_replaced: int
+
+
+class Piece(NamedTuple):
+    """A piece of text that an attempt wrote."""
+
+    attempt: int
+    seq: int
+    text: str
 
 
 NOTHING: Final = FilesUsed(
@@ -44,6 +53,19 @@ def files_used(job_id: int, *, attempt: int, but_for: str) -> FilesUsed:
 def owner_of(job_id: int) -> int | None:
     """Whose job this is; None: nobody's, or it is gone."""
     return Job.objects.filter(pk=job_id).values_list("owner_id", flat=True).first()
+
+
+def status(job_id: int) -> dict[str, Any] | None:
+    """`status`, `fence` and, as `written`, the pieces of output of that claim; None for a job that is gone."""
+    for row in statements.load("jobs", "status").run({"job": job_id}):
+        return {"status": row.status, "fence": row.fence, "written": row.next_seq}
+    return None
+
+
+def output_after(job_id: int, attempt: int, seq: int, *, most: int) -> list[Piece]:
+    """The pieces of output behind this one, `most` of them at most."""
+    params = {"job": job_id, "attempt": attempt, "seq": seq, "most": most}
+    return [Piece(*row) for row in statements.load("jobs", "output_after").run(params)]
 
 
 def fences_that_wrote(job_id: int, fences: Iterable[int]) -> set[int]:

@@ -69,7 +69,7 @@ class WaitingCall:
             hub.current(),
             {"watch_id": "", "audience": "member", "language": settings.LANGUAGE_CODE},
         )
-        watches = [here.watch(self._send_queue, "job-json", {"job_id": note["job"]}, **watched)]
+        watches = [here.watch(self._send_queue, "job-status", {"job_id": note["job"]}, **watched)]
         if note["after"] is not None:
             self._transcript = Transcript.behind(note["after"])
         self._transcript.reads_output = note["stream"]

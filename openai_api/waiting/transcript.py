@@ -93,7 +93,7 @@ class Transcript:
         for message in messages:
             if message.kind == "data":
                 state = json.loads(message.encoded)
-                self._job, self._written = state["job"], state["written"]
+                self._job, self._written = state, state["written"]
             elif message.kind != "items":
                 self.is_gone = True
         for message in messages:

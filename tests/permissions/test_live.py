@@ -55,6 +55,7 @@ job-files              -        public   -        -        member   member   mem
 job-history            -        public   -        -        member   member   member   member   member
 job-json               -        -        -        -        member   member   member   member   member
 job-output             -        public   -        -        member   member   member   member   member
+job-status             -        -        -        -        member   member   member   member   member
 job-text               -        public   -        -        member   member   member   member   member
 job-why                -        -        -        -        member   member   operator operator operator
 jobs                   -        -        -        -        -        member   -        -        -

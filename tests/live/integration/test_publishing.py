@@ -4,11 +4,13 @@ import asyncio
 import json
 
 import pytest
+from pytest_django import Settings
 
-from live import hub, operations
+from live import configuration, hub, operations
 from live.publishing import home
 from postgres import connections
 from tests.live.integration.support import eventually, listening
+from tests.ports import free_port
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TOPICS = {f"job:{number}" for number in range(400)}
@@ -29,6 +31,32 @@ async def test_what_many_threads_touch_arrives(here: hub.Hub) -> None:
     here.watch_topics(["job:*"], received.update)
     await _touch_all()
     await eventually(lambda: received == TOPICS)
+
+
+@pytest.mark.usefixtures("layer")
+async def test_who_watches_in_the_same_process_hears_of_it_once(here: hub.Hub) -> None:
+    """At once, and not again when the message comes back: each call is a read of a feed."""
+    calls: list[set[str]] = []
+    here.watch_topics(["job:1", "marker"], lambda touched: calls.append(set(touched)))
+    await here.ready()
+    await connections.run(operations.touch, "job:1")
+    await home.leave(asyncio.get_running_loop())  # it has gone out; what follows comes behind it
+    await connections.run(operations.touch, "marker")
+    await eventually(lambda: {"marker"} in calls)
+    assert calls == [{"job:1"}, {"marker"}]
+
+
+async def test_who_watches_in_the_same_process_hears_of_it_without_any_channel_layer(
+    settings: Settings,
+) -> None:
+    settings.CHANNEL_LAYERS = configuration.channel_layers(
+        f"redis://127.0.0.1:{free_port()}/0"
+    )  # nobody there
+    alone, received = hub.current(), set[str]()
+    alone.watch_topics(["job:1"], received.update)
+    await connections.run(operations.touch, "job:1")
+    await eventually(lambda: received == {"job:1"})
+    await alone.stop()
 
 
 @pytest.mark.usefixtures("here")

@@ -12,7 +12,7 @@ from live import RECONNECTED, errors, topics
 class TestMessages:
     @given(st.lists(st.text(min_size=1, max_size=150), max_size=300))
     def test_carry_every_topic_in_order_and_fit_into_a_notify(self, names: list[str]) -> None:
-        messages = list(topics.messages(names))
+        messages = list(topics.messages(names, origin="0" * 36))
         assert [name for message in messages for name in message["topics"]] == names
         assert all(len(json.dumps(message)) < 7900 for message in messages)
 
@@ -24,13 +24,13 @@ class TestMessages:
 
     @given(st.lists(st.text()))
     def test_are_read_as_they_were_written(self, names: list[str]) -> None:
-        read = [topics.read(message) for message in topics.messages(names)]
+        read = [topics.read(message, own="me") for message in topics.messages(names)]
         assert frozenset().union(*read) == frozenset(names)
 
 
 class TestRead:
     def test_says_that_others_were_lost(self) -> None:
-        assert topics.read({"type": "live.reconnected"}) == {RECONNECTED}
+        assert topics.read({"type": "live.reconnected"}, own="me") == {RECONNECTED}
 
     @pytest.mark.parametrize(
         "message",
@@ -43,10 +43,15 @@ class TestRead:
         ],
     )
     def test_gives_nothing_for_what_is_foreign(self, message: dict[str, object]) -> None:
-        assert topics.read(message) == frozenset()
+        assert topics.read(message, own="me") == frozenset()
+
+    def test_gives_nothing_for_what_its_own_hub_sent(self) -> None:
+        [message] = topics.messages(["job:1"], origin="me")
+        assert topics.read(message, own="me") == frozenset()
+        assert topics.read(message, own="another") == {"job:1"}
 
     def test_leaves_out_what_is_no_text(self) -> None:
-        assert topics.read({"type": "live.touched", "topics": ["job:1", 7, None]}) == {"job:1"}
+        assert topics.read({"type": "live.touched", "topics": ["job:1", 7, None]}, own="me") == {"job:1"}
 
 
 class TestChecked:

@@ -11,7 +11,7 @@ from openai_api.waiting.transcript import Transcript
 
 def job(status: str, *, fence: int = 1, written: int = 0) -> Message:
     """The hub's message about the job."""
-    state = {"job": {"status": status, "fence": fence}, "written": written}
+    state = {"status": status, "fence": fence, "written": written}
     return Message(kind="data", watch_id="", encoded=json.dumps(state))
 
 

@@ -21,7 +21,7 @@ def _audience(name: str, viewer: Viewer, **arguments: object) -> str | None:
 
 
 class TestAJob:
-    @pytest.mark.parametrize("name", [*OF_A_JOB, "job-why", "job-json"])
+    @pytest.mark.parametrize("name", [*OF_A_JOB, "job-why", "job-json", "job-status"])
     def test_is_for_those_who_may_see_it(self, little_farm: Farm, name: str) -> None:
         more = {"queue": "chat"} if name == "job-why" else {}
         people = ("eve", "bob", "ada", "oscar")
@@ -43,7 +43,7 @@ class TestAJob:
         assert _audience(name, stranger, job_id=other.pk) is None
         assert _audience(name, wrong, job_id=little_farm.job.pk) is None
 
-    @pytest.mark.parametrize("name", ["job-why", "job-json"])
+    @pytest.mark.parametrize("name", ["job-why", "job-json", "job-status"])
     def test_a_ticket_opens_nothing_that_is_not_on_the_shared_page(
         self, little_farm: Farm, name: str
     ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobfarm_worker import Failed, Job, Worker
+from jobfarm_worker import Failed, Job, Worker, reporter
 from tests.worker.unit.outside import FarmServer, SayNo, until, working
 
 
@@ -225,7 +225,9 @@ class TestHeartbeat:
                 job.progress(number / 200)
                 await asyncio.sleep(0.001)
             job.progress(detail="Counted")
-            await until(lambda: any(report["progress"] == 1 for report in farm.jobs[job.id].reports))
+            await until(
+                lambda: any(report.get("detail") == "Counted" for report in farm.jobs[job.id].reports)
+            )
 
         started_s = time.monotonic()
         async with working(worker):
@@ -234,6 +236,28 @@ class TestHeartbeat:
 
         assert job.reports[-1] == {"progress": 1.0, "detail": "Counted"}
         assert len(job.reports) <= 2 + 5 * (time.monotonic() - started_s)
+
+    async def test_does_not_come_before_the_first_text_and_carries_what_was_said_since(
+        self, farm: FarmServer, worker: Worker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(reporter, "FIRST_BEAT_S", 2.0)  # a busy machine takes its time
+        before: list[Any] = []
+
+        @worker.handler("write")
+        async def write(job: Job) -> None:
+            job.progress(detail="Asking")
+            await asyncio.sleep(0.01)
+            job.write("One.\n")
+            await job.flush()
+            before.extend(farm.jobs[job.id].reports)
+            job.progress(detail="Writing")
+            await until(lambda: farm.jobs[job.id].reports)
+
+        async with working(worker):
+            job = farm.submit("write")
+            await until(lambda: job.finishes)
+
+        assert (before, [report["detail"] for report in job.reports]) == ([], ["Writing"])
 
     async def test_that_is_refused_for_now_is_sent_again_with_its_progress(
         self, farm: FarmServer, worker: Worker
