@@ -76,6 +76,7 @@ def _add_submit(add: Callable[..., Any]) -> None:
     )
     add("--prefer", action="append", metavar="CONDITION", help="the same, of the workers that get it first")
     add("--group", help="of yours, that may see the job and work on it")
+    add("--wait", action="store_true", help="for a budget's next window, where it has no room now")
     add("--idempotency-key", metavar="KEY", help="a repeat with this key within 24 hours submits nothing")
     add("--watch", action="store_true", help="then show it until it has ended")
 
@@ -91,7 +92,7 @@ def _token(options: argparse.Namespace) -> str | None:
 
 def _submit(farm: Client, options: argparse.Namespace) -> int:
     names = ("queue", "priority", "run_at", "unique_key", "group", "idempotency_key")
-    chosen = {name: getattr(options, name) for name in names}
+    chosen = {name: getattr(options, name) for name in names} | {"wait": options.wait or None}
     chosen |= {"requires": _conditions(options.require), "prefers": _conditions(options.prefer)}
     job = farm.submit(options.kind, _payload(options.payload), **chosen)
     if options.watch:

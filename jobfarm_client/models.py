@@ -24,6 +24,7 @@ class JobOptions(TypedDict, total=False):
     files: Mapping[str, str] | None
     requires: Mapping[str, Condition] | None
     prefers: Mapping[str, Condition] | None
+    wait: bool | None
 
 
 class JobFilters(TypedDict, total=False):
@@ -43,7 +44,8 @@ class NewJob:
     """A job to submit. `payload` is anything JSON; a `run_at` needs a zone; None is the kind's own or nothing.
 
     `files`: the ids of uploads, by the names that the worker asks for; 16 at most. `requires` and `prefers`: conditions
-    on the labels of its worker, such as `{"vram": ">=16", "region": ["home", "lab"]}`.
+    on the labels of its worker, such as `{"vram": ">=16", "region": ["home", "lab"]}`. `wait`: where a budget has no
+    room for it now, be due in the budget's next window instead of being refused with `budget_exhausted`.
     """
 
     kind: str
@@ -56,6 +58,7 @@ class NewJob:
     files: Mapping[str, str] | None = None
     requires: Mapping[str, Condition] | None = None
     prefers: Mapping[str, Condition] | None = None
+    wait: bool | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The body of a submit."""

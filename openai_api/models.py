@@ -56,6 +56,11 @@ class Batch(models.Model):
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
     )
+    # Its jobs come with it, which its budgets bound (docs/usage.md). A token that was deleted has none.
+    token = models.ForeignKey(
+        "accounts.ApiToken", models.DO_NOTHING, null=True, blank=True, related_name="+", db_constraint=False,
+        db_index=False, editable=False,
+    )  # fmt: skip
     endpoint = models.CharField(max_length=50)
     status = models.CharField(
         max_length=11, choices=[(s, s.replace("_", " ")) for s in BatchStatus], default=BatchStatus.VALIDATING

@@ -10,6 +10,7 @@ from django.http import HttpRequest, QueryDict
 from django.http.response import HttpResponseBase
 from ninja import Router
 
+from accounts import http as people
 from accounts.http import TokenAuth
 from jobs import http as jobs_http
 from jobs.protocol import values
@@ -83,7 +84,7 @@ def create_batch(request: HttpRequest) -> dict[str, Any]:
     jobs_http.count_submitted(request, _user(request))
     made = batches.create(
         input_file_id=texts["input_file_id"], endpoint=texts["endpoint"], window=texts["completion_window"],
-        metadata=body.get("metadata"), user=_user(request),
+        metadata=body.get("metadata"), user=_user(request), token_id=people.token_id(request),
     )  # fmt: skip
     return _batch(made)
 

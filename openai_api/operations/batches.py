@@ -23,8 +23,11 @@ _RETRY_AFTER_S: Final = 60
 
 
 @transactions.retried
-def create(*, input_file_id: str, endpoint: str, window: str, metadata: Any, user: User) -> Batch:
-    """Make a batch of a file's lines, each a call of this person's. They are checked after this returns.
+def create(
+    *, input_file_id: str, endpoint: str, window: str, metadata: Any, user: User, token_id: int | None = None
+) -> Batch:
+    """Make a batch of a file's lines, each a call of this person's, and of the API token that this comes with. They are
+    checked after this returns.
 
     Raises InvalidCall, UnknownFile, TooManyBatches.
     """
@@ -38,7 +41,7 @@ def create(*, input_file_id: str, endpoint: str, window: str, metadata: Any, use
     now = clock.now()
     files.hold(file, until=now + length + _AFTERWARDS)
     batch = Batch.objects.create(
-        owner=user, endpoint=path, completion_window=window, metadata=noted, input_file=file,
+        owner=user, token_id=token_id, endpoint=path, completion_window=window, metadata=noted, input_file=file,
         created_at=now, expires_at=now + length, next_step_at=now,
     )  # fmt: skip
     steps.begin(batch)

@@ -208,9 +208,8 @@ def _submit_slice(seen: Batch, read: Read) -> bool:
 
 def _job(batch: Batch, call: Call) -> jobs.NewJob:
     return jobs.NewJob(
-        kind=CALL.name, payload=call.payload, owner=batch.owner, queue=jobs.queue_of_model(call.model),
-        priority=domain.PRIORITY, expires_at=batch.expires_at,
-        may_wait=True,
+        kind=CALL.name, payload=call.payload, owner=batch.owner, token_id=batch.token_id,
+        queue=jobs.queue_of_model(call.model), priority=domain.PRIORITY, expires_at=batch.expires_at, may_wait=True,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 
 from jobfarm_client import (
     JobFailed,
@@ -12,6 +13,7 @@ from jobfarm_client import (
     NotEnded,
     NotFound,
     NotUnique,
+    Refused,
     Skipped,
     Unauthorized,
     UnknownKind,
@@ -21,7 +23,8 @@ from jobfarm_client.calls import MOST_IN_A_BULK, PAGE
 from jobs.models import Job
 from tests.api.edges.callers import Crew
 from tests.client.integration.conftest import Make
-from tests.farm import status, submit
+from tests.farm import status, submit, until
+from tests.metering import budgets
 
 
 def begun(crew: Crew) -> dict[str, Any]:
@@ -33,6 +36,15 @@ def begun(crew: Crew) -> dict[str, Any]:
 
 def finish(crew: Crew, job: dict[str, Any], **body: Any) -> None:
     crew.post(f"jobs/{job['id']}/finish", lease=job["lease"], **body).raise_for_status()
+
+
+def refused(client: Any) -> str:
+    """The code that a submit is refused with; none of one that is not."""
+    try:
+        client.submit("work")
+    except Refused as refusal:
+        return refusal.code
+    return ""
 
 
 class TestSubmit:
@@ -52,6 +64,14 @@ class TestSubmit:
     def test_with_a_key_of_ones_own_is_done_once(self, farm: Any) -> None:
         jobs = {farm.submit("work", {"n": 1}, idempotency_key="mine").id for _ in range(3)}
         assert (len(jobs), Job.objects.count()) == (1, 1)
+
+    def test_over_a_budget_is_refused_or_waits_for_its_next_window(self, make: Make, ada: User) -> None:
+        budgets.budget("seconds", 90, person=ada)  # a job of a kind that has not run is expected to take 60
+        farm = make(retry_for_s=0)
+        until(lambda: refused(farm) == "budget_exhausted", what="the budget to be known to the server: 5 s")
+        assert farm.submit("work", wait=True).run_at == budgets.tomorrow()
+        [waits] = farm.submit_many([NewJob(kind="work", wait=True)])
+        assert waits.run_at > budgets.tomorrow()
 
     def test_without_one_is_done_each_time(self, farm: Any) -> None:
         assert farm.submit("work").id != farm.submit("work").id

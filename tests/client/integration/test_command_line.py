@@ -67,7 +67,7 @@ def test_the_console_script_knows_its_verbs() -> None:
 
 class TestSubmit:
     def test_prints_the_id_alone(self, terminal: Terminal) -> None:
-        code, output, errors = terminal.run("submit", "work", '{"n": 1}', "--unique-key", "one")
+        code, output, errors = terminal.run("submit", "work", '{"n": 1}', "--unique-key", "one", "--wait")
         job = Job.objects.select_related("body").get()
         assert (code, output, errors) == (0, f"{job.pk}\n", "")
         assert (job.body.payload, job.unique_key) == ({"n": 1}, "one")

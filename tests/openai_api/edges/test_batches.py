@@ -67,6 +67,7 @@ class TestOpenAIsClient:
                 metadata={"month": "May"},
             )  # fmt: skip
             assert (batch.status, batch.metadata) == ("validating", {"month": "May"})
+            assert Batch.objects.get().token_id is not None  # whose budgets bound its jobs
             farm.until(
                 lambda: client.batches.retrieve(batch.id).status == "completed", what="the batch's end"
             )

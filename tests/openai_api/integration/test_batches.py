@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.core.files.storage import default_storage
 from django.db.models.functions import Now
 
+from accounts import operations as accounts
 from jobs import operations as jobs
 from jobs.models import Job
 from openai_api import queries
@@ -39,6 +40,18 @@ class TestABatchAndABudget:
         assert batch.submitted == 3
         waits = [*Job.objects.order_by("pk").values_list("run_at", flat=True)]
         assert waits[0] < waits[1] == budgets.tomorrow() < waits[2]
+
+    def test_of_the_api_token_that_it_came_with_is_bounded_by_it(self, ada: User) -> None:
+        offering("tiny")
+        token, _ = accounts.create_token(ada, name="nightly", scopes=["submit"])
+        budgets.budget("tokens", 5, token=token)
+        batch = step(made(text(*map(line, range(2))), user=ada, token_id=token.pk))
+        made_of_it = Job.objects.order_by("pk")
+        assert [job.token_id for job in made_of_it] == [token.pk] * 2
+        assert [job.run_at >= budgets.tomorrow() for job in made_of_it] == [False, True]
+        step(made(text(line(0)), user=ada))
+        assert batch.submitted == 2
+        assert Job.objects.latest("pk").token_id is None
 
     def test_with_a_line_that_is_larger_than_it_says_so_and_ends_by_its_time(self, ada: User) -> None:
         offering("tiny")
