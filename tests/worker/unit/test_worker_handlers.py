@@ -240,7 +240,8 @@ class TestHeartbeat:
     async def test_does_not_come_before_the_first_text_and_carries_what_was_said_since(
         self, farm: FarmServer, worker: Worker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(reporter, "FIRST_BEAT_S", 2.0)  # a busy machine takes its time
+        for pause in ("FIRST_BEAT_S", "CONFIRM_S"):
+            monkeypatch.setattr(reporter, pause, 2.0)  # a busy machine takes its time
         before: list[Any] = []
 
         @worker.handler("write")
