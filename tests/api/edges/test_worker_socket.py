@@ -110,12 +110,16 @@ class TestVerbs:
         assert [(answer["ref"], answer["next_seq"]) for answer in answers] == [(n, n + 1) for n in range(50)]
 
     def test_said_just_before_leaving_still_count(self, crew: Crew) -> None:
+        """The finish waits for the table until the socket is closed, as in TestLeaving."""
         job, waiting = operations.submit("chat", {}), operations.submit("chat", {})
-        with crew.socket() as socket:
+        with transaction.atomic(), crew.socket() as socket:
             lease = claim_one(socket)["lease"]
             finish = {"type": "finish", "job": job.pk, "lease": lease, "outcome": "success", "claim_next": 1}
+            with connection.cursor() as cursor:
+                cursor.execute("LOCK TABLE jobs_job IN EXCLUSIVE MODE")
             socket.send(json.dumps(finish))
             socket.send(json.dumps({"type": "claim"}))
+            farm.until(farm.waiting_for_locks, what="the finish")
         farm.until(lambda: farm.status(job) == "success", what="the finish")
         farm.until(lambda: farm.status(waiting) == "pending", what="the job that nobody was there for")
 
