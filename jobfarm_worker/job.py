@@ -56,9 +56,9 @@ class Job:
     def progress(self, fraction: float | None = None, detail: str | None = None) -> None:
         """Say how far the job is, from 0 to 1, and what it is doing.
 
-        Call it as often as you like: the latest wins, and at most five a second are sent. What is said in the first
-        50 ms goes with what is said next, and not at all if the job ends within them. Values a little
-        outside of 0..1 are clamped; raises ValueError for NaN and infinities, JobStopped when stopped.
+        Call it as often as you like: the latest wins, and at most five a second are sent. A report of the job's first
+        50 ms is sent with the next one, and not at all if the job ends within them. Values a little outside of 0..1 are
+        clamped; raises ValueError for NaN and infinities, JobStopped when stopped.
         """
         if fraction is not None:
             if not math.isfinite(fraction):

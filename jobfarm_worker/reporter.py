@@ -16,9 +16,7 @@ from jobfarm_worker.outbox import File, Outbox, Progress
 from jobfarm_worker.protocol import Call, ClaimedJob
 
 BEAT_GAP_S = 0.2  # at most five reports of progress a second
-FIRST_BEAT_S = (
-    0.05  # what a handler reports as it begins goes with what follows, and its first text before it
-)
+FIRST_BEAT_S = 0.05  # until the first report of progress; the first text is sent before it
 CONFIRM_S = 0.2  # a job that ends within this, or writes something, needs no heartbeat to confirm its lease
 T = TypeVar("T")
 log = logging.getLogger("jobfarm_worker")

@@ -56,7 +56,7 @@ class Batch(models.Model):
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
     )
-    # Its jobs come with it, which its budgets bound (docs/usage.md). A token that was deleted has none.
+    # Its jobs are submitted with this API token, so the token's budgets bound them (docs/usage.md).
     token = models.ForeignKey(
         "accounts.ApiToken", models.DO_NOTHING, null=True, blank=True, related_name="+", db_constraint=False,
         db_index=False, editable=False,

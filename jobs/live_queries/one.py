@@ -50,7 +50,7 @@ def _written(job_id: int) -> int | None:
 
 @live_query("job-status", topics=lambda job_id: [f"job:{job_id}"], audiences=(MEMBER,), render="json")
 def job_status(*, job_id: int) -> dict[str, Any] | None:
-    """A job's status and claim, and how many pieces of output that claim wrote: little for who waits for its end."""
+    """A job's status and claim, and how many pieces of output that claim wrote: for a caller that waits for its end."""
     return reports.status(job_id)
 
 
