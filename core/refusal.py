@@ -1,7 +1,10 @@
 """What is refused, and how every app says it: a code for programs, a sentence for people, an HTTP status."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, ParamSpec, TypeVar
+
+T = TypeVar("T")
+P = ParamSpec("P")
 
 CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="jobfarm"'}
 
@@ -52,6 +55,14 @@ class Refusal(Exception):
 def sentence_of(kind: type[Refusal]) -> str:
     """The sentence of a class of refusals, in one line, its numbers still in braces."""
     return " ".join((kind.__doc__ or "").split())
+
+
+def answer(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | Refusal:
+    """What `function` returns, or the Refusal that it raises: of several that are asked together, each has its own."""
+    try:
+        return function(*args, **kwargs)
+    except Refusal as refusal:
+        return refusal
 
 
 def _restored(kind: type[Refusal], args: tuple[Any, ...], facts: Mapping[str, Any]) -> Refusal:

@@ -9,11 +9,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from core import asgi
 from core.asgi import Message, Receive, Scope, Send
+from core.refusal import Refusal
 from jobs import http
 from jobs.errors import InvalidKey, LeaseLost
 from jobs.protocol import messages, sessions
@@ -21,6 +22,7 @@ from jobs.protocol.messages import Call, Unreadable
 from jobs.protocol.sessions import Arrival, Performed
 from jobs.protocol.verbs import ClaimedJob
 from jobs.queries.reads import Interest
+from jobs.waiting.calls import Calls, Received
 from jobs.waiting.notifier import Notifier
 from jobs.waiting.seen import Seen
 from jobs.waiting.wait_groups import NEVER, Wakeup
@@ -40,15 +42,6 @@ TOO_MANY: Final = {
 }
 
 Refuse = Callable[[Exception], tuple[int, Mapping[str, Any]]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
-    """A call, and until when on the loop's clock its answer may wait for jobs. `is_over`: none came until then."""
-
-    call: Call
-    until: float
-    is_over: bool = False
 
 
 class WorkerSocket:
@@ -108,7 +101,7 @@ class Session:
         self._refuse = refuse
         self._send_raw = send
         self._sending = asyncio.Lock()
-        self._calls: asyncio.Queue[Received | None] = asyncio.Queue()
+        self._calls = Calls()
         self._parked: Received | None = None  # the claim that waits for its answer
         self._claims_with_wait = False
         self._touched = asyncio.Event()
@@ -152,41 +145,58 @@ class Session:
         except Unreadable as unreadable:
             await self._refuse_to(unreadable.ref, unreadable.why)
             return
-        if self._calls.qsize() < MOST_QUEUED:
-            self._calls.put_nowait(Received(call=call, until=_now() + sessions.wait_s(call)))
+        if len(self._calls) < MOST_QUEUED:
+            self._calls.put(Received(call=call, until=_now() + sessions.wait_s(call)))
         else:
             await self._send(messages.error(call.ref, status=429, body=TOO_MANY))
 
     async def _do(self) -> None:
         """Perform the calls, one after the other. When the worker is gone, what it reported still counts."""
-        while (received := await self._calls.get()) is not None:
-            call = sessions.without_claiming(received.call) if self._is_gone else received.call
-            if received.is_over:
-                await self._send(
-                    messages.answer(received.call, sessions.nothing(is_drained=self._is_drained))
-                )
-            elif call is not None:
-                await self._do_one(replace(received, call=call))
+        while calls := await self._calls.next():
+            touches = self._touches
+            await (self._do_together(calls) if len(calls) > 1 else self._do_next(calls[0]))
+            if touches != self._touches:  # a job may have been taken from us before we had noted that it was ours
+                self._touched.set()
+
+    async def _do_next(self, received: Received) -> None:
+        call = sessions.without_claiming(received.call) if self._is_gone else received.call
+        if received.is_over:
+            await self._send(messages.answer(received.call, sessions.nothing(is_drained=self._is_drained)))
+        elif call is not None:
+            await self._do_one(replace(received, call=call))
+
+    async def _do_together(self, pieces: Sequence[Received]) -> None:
+        """Store several pieces of output; one by one where one of them makes all fail."""
+        try:
+            answers = await connections.run(sessions.write, self._key, [piece.call for piece in pieces])
+        except InvalidKey:
+            raise
+        except Exception:
+            logger.debug("Pieces of output are stored one by one", exc_info=True)
+            for piece in pieces:
+                await self._do_one(piece)
+            return
+        for piece, answer in zip(pieces, answers, strict=True):
+            if isinstance(answer, Refusal):
+                await self._refused(piece.call, answer)
+            else:
+                await self._answer(piece, answer, polled_at=NEVER, claims=False)
 
     async def _do_one(self, received: Received) -> None:
         call = received.call
         claims = sessions.wanted_jobs(call) > 0
         if claims:
             await self._take_the_place(call)
-        polled_at, touches = _now(), self._touches
+        polled_at = _now()
         try:
             performed = await connections.run(sessions.perform, self._key, call)
         except InvalidKey:
             raise
         except Exception as error:  # whatever it is, the worker gets it as an answer, and the socket lives on
-            if isinstance(error, LeaseLost):
-                sessions.note(self._leases, call, None)
             self._end_wakeup(got_jobs=False)
-            await self._refuse_to(call.ref, error)
+            await self._refused(call, error)
             return
         await self._answer(received, performed, polled_at=polled_at, claims=claims)
-        if touches != self._touches:  # a job may have been taken from us before we had noted that it was ours
-            self._touched.set()
 
     async def _take_the_place(self, call: Call) -> None:
         """A new claim ends the waiting of the last one; other calls that bring jobs leave it alone."""
@@ -277,7 +287,7 @@ class Session:
             claims_itself=True,
         )
         self._wakeup, self._parked = wakeup, None
-        self._calls.put_nowait(replace(parked, is_over=wakeup is None))
+        self._calls.put(replace(parked, is_over=wakeup is None))
 
     def _stop_waiting(self) -> None:
         if self._waiting is not None:
@@ -288,6 +298,11 @@ class Session:
         if self._wakeup is not None:
             wakeup, self._wakeup = self._wakeup, None
             wakeup.used() if got_jobs else wakeup.passed()
+
+    async def _refused(self, call: Call, error: Exception) -> None:
+        if isinstance(error, LeaseLost):
+            sessions.note(self._leases, call, None)
+        await self._refuse_to(call.ref, error)
 
     async def _refuse_to(self, ref: Any, error: Exception) -> None:
         status, body = self._refuse(error)
@@ -319,7 +334,7 @@ class Session:
         self._end_wakeup(got_jobs=False)
         for task in others:
             task.cancel()
-        self._calls.put_nowait(None)
+        self._calls.end()
         await asyncio.wait({doing, *others})
         for task in (doing, *others):
             if not task.cancelled() and (error := task.exception()) and not isinstance(error, InvalidKey):

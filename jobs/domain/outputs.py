@@ -1,9 +1,27 @@
-"""Output whose lines are for programs, as a text for people."""
+"""Pieces of output; and output whose lines are for programs, as a text for people."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from jobs.domain.leases import Lease
 
 LineReader = Callable[[str], str]
 """What a line of output, without its end, adds to the text; it raises nothing, whatever the line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """What a worker hands in of a job's output: piece number `seq` of the attempt, counted from 0."""
+
+    job_id: int
+    lease: Lease
+    seq: int
+    text: str
+
+    @property
+    def size(self) -> int:
+        """Bytes. Raises UnicodeEncodeError for half of a surrogate pair."""
+        return len(self.text.encode())
 
 
 def texts(pieces: Iterable[tuple[int, str]], *, read: LineReader, before: tuple[int, str]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from jobs.operations.janitor import Sweep, delete_orphaned_files, expire, next_d
 from jobs.operations.labels import forget_requirements, preferring_loaded, set_labels
 from jobs.operations.queues import create_kind, known_kind, pause, resume, set_ceiling, sync
 from jobs.operations.quotas import setting_of, used
-from jobs.operations.report import heartbeat, put_file, write_output
+from jobs.operations.report import heartbeat, put_file, write_output, write_outputs
 from jobs.operations.rollup import measure_usage, recount_usage, roll_up
 from jobs.operations.scores import score_also, score_yesterday
 from jobs.operations.sharing import move_link, share, unshare
@@ -133,4 +133,5 @@ __all__ = [
     "withdraw",
     "workers_for",
     "write_output",
+    "write_outputs",
 ]

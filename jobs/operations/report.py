@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from collections.abc import Sequence
 from datetime import datetime
 
 from django.conf import settings
@@ -9,8 +10,11 @@ from django.core.files import File
 from django.core.files.storage import default_storage
 from django.db import transaction
 
+from core import refusal
+from core.refusal import Refusal
 from jobs.domain import files
 from jobs.domain.leases import Lease
+from jobs.domain.outputs import Piece
 from jobs.errors import InvalidValue, OutputGap, PayloadTooLarge
 from jobs.models import ResultFile, Worker
 from jobs.operations import hooks, idempotency, quotas
@@ -49,32 +53,57 @@ def write_output(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: s
     PayloadTooLarge over a megabyte, QuotaReached for what the attempt, the job, its owner or the farm has no room for,
     InvalidValue for text that PostgreSQL cannot hold.
     """
-    size = _check_piece(seq, text)
-    row = _written(worker, job_id, lease, seq=seq, text=text, size=size)
-    if row.next_seq == seq and not row.fits:
-        quotas.refuse_output(size=size, pieces=seq, of_attempt=row.output_bytes, of_job=row.job_bytes)
-    if row.next_seq <= seq:
+    [next_seq] = write_outputs(worker, [Piece(job_id=job_id, lease=lease, seq=seq, text=text)])
+    if isinstance(next_seq, Refusal):
+        raise next_seq
+    return next_seq
+
+
+def write_outputs(worker: Worker, pieces: Sequence[Piece]) -> list[int | Refusal]:
+    """`write_output` for several jobs, a piece of each, in one statement: what it returns or raises, in order.
+
+    What is refused of one piece changes nothing for the others.
+    """
+    checks = [refusal.answer(_check_piece, piece) for piece in pieces]
+    good = [piece for piece, check in zip(pieces, checks, strict=True) if check is None]
+    rows = _stored(worker, good)
+    stored = iter(
+        [refusal.answer(_next_seq, worker, piece, row) for piece, row in zip(good, rows, strict=True)]
+    )
+    return [next(stored) if check is None else check for check in checks]
+
+
+def _stored(worker: Worker, pieces: Sequence[Piece]) -> list[moves.Row | None]:
+    """Store these pieces; what the statement says of each, None: its lease is lost."""
+    rows = moves.write_output(worker, pieces, room=quotas.output_room()) if pieces else []
+    by_place = {row.place: row for row in rows}
+    return [by_place.get(place) for place in range(1, len(pieces) + 1)]
+
+
+def _next_seq(worker: Worker, piece: Piece, row: moves.Row | None) -> int:
+    """What `write_output` returns of a piece, or raises, given what the statement says of it."""
+    if row is not None and _lacks_room(row, piece):
+        # Once more where there was room after all; if others took that too, the worker is asked for the same piece
+        # again, as after a gap.
+        quotas.check_output(row.owner_id, piece.size)
+        [row] = _stored(worker, [piece])
+    if row is None:
+        raise idempotency.lost(worker, piece.job_id, piece.lease)
+    if row.next_seq == piece.seq and not row.fits:
+        quotas.refuse_output(
+            size=piece.size, pieces=piece.seq, of_attempt=row.output_bytes, of_job=row.job_bytes
+        )
+    if row.next_seq <= piece.seq:
         raise OutputGap(next_seq=row.next_seq)
     if row.stored:
-        quotas.note_output(row.owner_id, size)
-        hooks.wrote(job_id)
+        quotas.note_output(row.owner_id, piece.size)
+        hooks.wrote(piece.job_id)
     next_seq: int = row.next_seq
     return next_seq
 
 
-def _written(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: str, size: int) -> moves.Row:
-    """Store the piece if it is the next one and has room. Once more where there was room after all; if others took
-    that too, the worker is asked for the same piece again, as after a gap."""
-    for _ in range(2):
-        room = quotas.output_room()
-        rows = moves.write_output(worker, job_id, lease, seq=seq, text=text, size=size, room=room)
-        if not rows:
-            raise idempotency.lost(worker, job_id, lease)
-        [row] = rows
-        if row.has_room or not row.fits or row.next_seq != seq:
-            break
-        quotas.check_output(row.owner_id, size)
-    return row
+def _lacks_room(row: moves.Row, piece: Piece) -> bool:
+    return row.next_seq == piece.seq and row.fits and not row.has_room
 
 
 def put_file(worker: Worker, job_id: int, lease: Lease, *, name: str, content: "File[bytes]") -> ResultFile:
@@ -112,13 +141,12 @@ def sha256_of(content: "File[bytes]") -> str:
     return digest.hexdigest()
 
 
-def _check_piece(seq: int, text: str) -> int:
-    size = len(_storable(text, "text").encode())
-    if size > OUTPUT_BYTES:
-        raise PayloadTooLarge(what="output", size=size, limit=OUTPUT_BYTES)
-    if not 0 <= seq < 2**31 - 1:
-        raise InvalidValue(field="seq", why=f"a whole number from 0 up, got {seq}")
-    return size
+def _check_piece(piece: Piece) -> None:
+    _storable(piece.text, "text")
+    if piece.size > OUTPUT_BYTES:
+        raise PayloadTooLarge(what="output", size=piece.size, limit=OUTPUT_BYTES)
+    if not 0 <= piece.seq < 2**31 - 1:
+        raise InvalidValue(field="seq", why=f"a whole number from 0 up, got {piece.seq}")
 
 
 @transactions.retried

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
+from core.refusal import Refusal
 from jobs import operations
 from jobs.domain.leases import Lease
 from jobs.domain.states import Status
@@ -89,6 +90,30 @@ def perform(key: str, call: Call) -> Performed:
     is_short = len(claimed(answer)) < wanted_jobs(call)
     waits_for = verbs.interest(worker, queues(call)) if is_short else None
     return Performed(answer=answer, waits_for=waits_for)
+
+
+def go_together(calls: Sequence[Call]) -> bool:
+    """Whether `write` can perform these calls: all are pieces of output, of a job each."""
+    return len(dict(_pieces(calls))) == len(calls)
+
+
+def write(key: str, calls: Sequence[Call]) -> list[Performed | Refusal]:
+    """`perform` several pieces of output that go together, in one statement: what it returns or refuses, in order.
+
+    Raises InvalidKey, and what makes all of them fail.
+    """
+    worker = operations.authenticate(key)
+    with fields.about(worker=worker.name):
+        answers = verbs.write_outputs(worker, _pieces(calls))
+    return [each if isinstance(each, Refusal) else Performed(answer=each, waits_for=None) for each in answers]
+
+
+def _pieces(calls: Sequence[Call]) -> list[tuple[int, verbs.Output]]:
+    return [
+        (call.job_id, call.body)
+        for call in calls
+        if call.job_id is not None and isinstance(call.body, verbs.Output)
+    ]
 
 
 def withdraw(key: str, leases: Leases) -> None:

@@ -8,8 +8,11 @@ from typing import Annotated, Any, Literal, Self
 from django.conf import settings
 from pydantic import BaseModel, Field, Strict
 
+from core import refusal
+from core.refusal import Refusal
 from jobs import operations
 from jobs.domain.leases import Lease
+from jobs.domain.outputs import Piece
 from jobs.domain.states import Status
 from jobs.errors import LeaseLost
 from jobs.models import Worker
@@ -261,6 +264,14 @@ def write_output(worker: Worker, job_id: int, body: Output) -> Written:
     )
 
 
+def write_outputs(worker: Worker, pieces: Sequence[tuple[int, Output]]) -> list[Written | Refusal]:
+    """`write_output` for several jobs, a piece of each, together: what it returns or raises, in order."""
+    read = [refusal.answer(_piece, job_id, body) for job_id, body in pieces]
+    numbers = iter(operations.write_outputs(worker, [piece for piece in read if isinstance(piece, Piece)]))
+    verdicts = [next(numbers) if isinstance(piece, Piece) else piece for piece in read]
+    return [verdict if isinstance(verdict, Refusal) else Written(next_seq=verdict) for verdict in verdicts]
+
+
 def finish(worker: Worker, job_id: int, body: Finish) -> Ended:
     """Hand in one job, then claim the next. Raises LeaseLost, InvalidJson, PayloadTooLarge."""
     finished = [_finished(job_id, body)]
@@ -333,6 +344,10 @@ VERBS: Mapping[str, Verb] = {
     "hello": Verb(body=Hello, perform=hello, about_a_job=False),
     "unclaim": Verb(body=Unclaim, perform=unclaim, about_a_job=False),
 }
+
+
+def _piece(job_id: int, body: Output) -> Piece:
+    return Piece(job_id=job_id, lease=body.parsed, seq=body.seq, text=body.text)
 
 
 def _finished(job_id: int, ending: Ending) -> operations.Finished:

@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 
 from jobs.domain import presence, watermarks
 from jobs.domain.leases import Lease
+from jobs.domain.outputs import Piece
 from jobs.domain.quotas import Room
 from jobs.domain.ranges import IndexRange
 from jobs.domain.states import AttemptOutcome, Status
@@ -108,22 +109,22 @@ def heartbeat(
     return statements.load("jobs", "heartbeat").run(_fence(worker, job_id, lease) | params)
 
 
-def write_output(
-    worker: Worker, job_id: int, lease: Lease, *, seq: int, text: str, size: int, room: Room
-) -> list[Row]:
-    """Store a piece of output of `size` bytes if it is the next one and the quotas have room for it.
+def write_output(worker: Worker, pieces: Sequence[Piece], *, room: Room) -> list[Row]:
+    """Store those pieces of output, of a job each, that are the next ones and that the quotas have room for.
 
-    A row of `next_seq`, `stored`, `fits` (into attempt and job) and `has_room` (of owner and farm, as `room` has it),
-    with how much was written before; no row: the lease is lost.
+    A row of `place` (counts from 1), `next_seq`, `stored`, `fits` (into attempt and job) and `has_room` (of owner and
+    farm, as `room` has it), with how much was written before; no row for a piece whose lease is lost.
     """
     quotas = {
         "attempt_quota": settings.JOBFARM["OUTPUT_BYTES_PER_ATTEMPT"],
         "piece_quota": settings.JOBFARM["OUTPUT_PIECES_PER_ATTEMPT"],
         "job_quota": settings.JOBFARM["OUTPUT_BYTES_PER_JOB"],
+        "lease_s": settings.JOBFARM["LEASE_S"],
     }
     rooms = {"farm_room": room.farm, "near": list(room.owners), "room": list(room.owners.values())}
-    piece = {"seq": seq, "text": text, "size": size}
-    return statements.load("jobs", "write_output").run(_fence(worker, job_id, lease) | piece | quotas | rooms)
+    columns = {name: [getattr(piece, name) for piece in pieces] for name in ("seq", "text", "size")}
+    leases = _leases(worker, [(piece.job_id, piece.lease) for piece in pieces])
+    return statements.load("jobs", "write_output").run(leases | columns | quotas | rooms)
 
 
 def lock_held(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row]:

@@ -293,7 +293,7 @@ class TestTheHolder:
                 "heartbeat", **fence, lease_s=60.0, progress=0.5, detail="x", is_alone=True
             ),
             "write_output": _explain(
-                "write_output", **fence, lease_s=60.0, seq=0, text="x", size=1, **quotas
+                "write_output", **many, lease_s=60.0, seq=[0], text=["x"], size=[1], **quotas
             ),
             "lock_held": _explain("lock_held", **many),
             "succeed": _explain("succeed", **many, result=["{}"]),

@@ -1,0 +1,144 @@
+"""Output over the worker's WebSocket: pieces that come while others are stored are stored together."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from websockets.sync.client import ClientConnection
+
+from jobs import operations
+from jobs.models import Job, OutputChunk
+from tests import farm
+from tests.api.edges.callers import PATIENCE_S, Crew
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def socket(crew: Crew) -> Iterator[ClientConnection]:
+    with crew.socket() as open_socket:
+        yield open_socket
+
+
+@pytest.fixture
+def held(crew: Crew) -> list[dict[str, Any]]:
+    """Twenty jobs that the worker holds."""
+    operations.submit_many([operations.NewJob(kind="chat", payload=n) for n in range(20)])
+    return crew.claim(limit=20)
+
+
+@contextmanager
+def _locked(job_id: int) -> Iterator[None]:
+    """Whoever writes of this job waits until the end of the block."""
+    with transaction.atomic():
+        Job.objects.select_for_update().get(pk=job_id)
+        yield
+
+
+def _send(socket: ClientConnection, job: dict[str, Any], seq: int, text: str) -> None:
+    about = {"type": "output", "job": job["id"], "lease": job["lease"]}
+    socket.send(json.dumps({**about, "ref": [job["id"], seq], "seq": seq, "text": text}))
+
+
+def _answers(socket: ClientConnection, count: int) -> dict[tuple[int, int], dict[str, Any]]:
+    messages = (json.loads(socket.recv(PATIENCE_S)) for _ in range(1000))
+    named = ((tuple(message["ref"]), message) for message in messages if "ref" in message)
+    return dict(next(named) for _ in range(count))
+
+
+def _sent_while_first_waits(
+    socket: ClientConnection, held: Sequence[dict[str, Any]], pieces: Sequence[tuple[int, int, str]]
+) -> dict[tuple[int, int], dict[str, Any]]:
+    """The answers to a piece of the first job, which has to wait, and to these (place of a job, seq, text) behind it.
+    The last message is one that is answered at once, so all have come when the lock is given up."""
+    with _locked(held[0]["id"]):
+        _send(socket, held[0], 0, "first")
+        farm.until(farm.waiting_for_locks, what="the first piece")
+        for place, seq, text in pieces:
+            _send(socket, held[place], seq, text)
+        socket.send("{")
+        while json.loads(socket.recv(PATIENCE_S))["type"] != "error":
+            pass
+    return _answers(socket, len(pieces) + 1)
+
+
+def _transactions() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(DISTINCT xmin::text) FROM jobs_outputchunk")
+        return int(cursor.fetchone()[0])
+
+
+def test_of_many_jobs_is_stored_together(socket: ClientConnection, held: list[dict[str, Any]]) -> None:
+    pieces = [(place, 0, f"of {place}") for place in range(1, 20)]
+    answers = _sent_while_first_waits(socket, held, pieces)
+    assert {answer["next_seq"] for answer in answers.values()} == {1}
+    assert {answer["type"] for answer in answers.values()} == {"output"}
+    stored = dict(OutputChunk.objects.values_list("job", "text"))
+    assert [stored[job["id"]] for job in held] == ["first", *(text for _, _, text in pieces)]
+    assert _transactions() == 2
+
+
+def test_of_one_job_keeps_its_order(socket: ClientConnection, held: list[dict[str, Any]]) -> None:
+    pieces = [(place, seq, f"{place}.{seq}") for seq in range(1, 4) for place in (0, 1)]
+    pieces = [(1, 0, "1.0"), *pieces]
+    answers = _sent_while_first_waits(socket, held, pieces)
+    assert {ref[1] + 1 == answer["next_seq"] for ref, answer in answers.items()} == {True}
+    for place, first in ((0, "first"), (1, "1.0")):
+        rows = (
+            OutputChunk.objects.filter(job=held[place]["id"]).order_by("seq").values_list("text", flat=True)
+        )
+        assert list(rows) == [first, *(f"{place}.{seq}" for seq in range(1, 4))]
+
+
+def test_that_is_refused_is_answered_beside_what_is_stored(
+    socket: ClientConnection, held: list[dict[str, Any]], crew: Crew
+) -> None:
+    lost = held[2]
+    assert crew.post(f"jobs/{lost['id']}/release", lease=lost["lease"]).status_code == 200
+    answers = _sent_while_first_waits(socket, held, [(1, 0, "kept"), (2, 0, "lost"), (3, 5, "gap")])
+    of = {place: answers[held[place]["id"], seq] for place, seq in ((1, 0), (2, 0), (3, 5))}
+    assert of[1]["next_seq"] == 1
+    assert [(of[n]["status"], of[n]["error"]) for n in (2, 3)] == [
+        (409, "lease_lost"), (409, "output_gap"),
+    ]  # fmt: skip
+    assert OutputChunk.objects.count() == 2
+
+
+def test_that_makes_a_statement_fail_fails_alone(
+    socket: ClientConnection, held: list[dict[str, Any]], server: Any
+) -> None:
+    """A trigger of the test stands for whatever PostgreSQL may refuse of one row."""
+    with connection.cursor() as cursor:
+        cursor.execute("""
+            CREATE FUNCTION refuse_poison() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                IF NEW.text = 'poison' THEN RAISE EXCEPTION 'poison' USING ERRCODE = '55P03'; END IF;
+                RETURN NEW;
+            END $$
+        """)
+        cursor.execute(
+            "CREATE TRIGGER poison BEFORE INSERT ON jobs_outputchunk FOR EACH ROW EXECUTE FUNCTION refuse_poison()"
+        )
+    try:
+        answers = _sent_while_first_waits(socket, held, [(1, 0, "kept"), (2, 0, "poison"), (3, 0, "kept")])
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP TRIGGER poison ON jobs_outputchunk; DROP FUNCTION refuse_poison()")
+    assert answers[held[2]["id"], 0]["status"] == 503
+    assert sorted(OutputChunk.objects.values_list("text", flat=True)) == ["first", "kept", "kept"]
+
+
+def test_before_a_finish_is_stored_before_it(socket: ClientConnection, held: list[dict[str, Any]]) -> None:
+    """Other calls stay where they came: what is written before a job's end is of that job."""
+    with _locked(held[0]["id"]):
+        _send(socket, held[0], 0, "first")
+        farm.until(farm.waiting_for_locks, what="the first piece")
+        _send(socket, held[1], 0, "last words")
+        done = {"type": "finish", "job": held[1]["id"], "lease": held[1]["lease"], "outcome": "success"}
+        socket.send(json.dumps({**done, "ref": [0, 0]}))
+        _send(socket, held[2], 0, "after")
+    answers = _answers(socket, 4)
+    assert answers[0, 0]["status"] == "success"
+    assert answers[held[1]["id"], 0]["next_seq"] == answers[held[2]["id"], 0]["next_seq"] == 1
