@@ -155,7 +155,9 @@ class Session:
         while calls := await self._calls.next():
             touches = self._touches
             await (self._do_together(calls) if len(calls) > 1 else self._do_next(calls[0]))
-            if touches != self._touches:  # a job may have been taken from us before we had noted that it was ours
+            if (
+                touches != self._touches
+            ):  # a job may have been taken from us before we had noted that it was ours
                 self._touched.set()
 
     async def _do_next(self, received: Received) -> None:

@@ -5,7 +5,7 @@ import itertools
 import logging
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
@@ -13,7 +13,7 @@ from django.db import InterfaceError, OperationalError
 
 from core.backoff import Backoff
 from live import rendering
-from live.registry import StateQuery, StreamQuery
+from live.registry import Item, StateQuery, StreamQuery
 from live.semaphore import FairSemaphore
 from observing import fields
 
@@ -223,6 +223,7 @@ class StreamFeed(Feed):
     ) -> None:
         super().__init__(arguments, at_most_every_s=0.0, rng=rng, permits=permits)
         self._query = query
+        self.is_appended = query.is_appended
 
     def __str__(self) -> str:
         return f"{self._query.name}({self.arguments})"
@@ -230,6 +231,29 @@ class StreamFeed(Feed):
     def _catch_up(self, watch: Watch) -> None:
         watch.behind = True
         self.wake()
+
+    def take(self, items: Sequence[Item]) -> None:
+        """Deliver these items, which were stored by this process, to the watchers right behind whom they stand; the
+        others read, and all do where a read is under way or due: it may hold the same items."""
+        for item in items:
+            if self._task is not None:
+                self.changed()
+                return
+            self._pass_on(item)
+
+    def _pass_on(self, item: Item) -> None:
+        ready = [
+            watch
+            for watch in self._watches
+            if watch.seen in item.follows and not (watch.behind or watch.paused)
+        ]
+        others = self._watches.keys() - ready
+        if ready:
+            self._deliver(rendering.page_of([item]), ready)
+        for watch in others:
+            watch.behind = True
+        if others:
+            self.wake()
 
     async def _read(self) -> None:
         for cursor in {watch.seen: None for watch in self._watches if watch.behind and not watch.paused}:

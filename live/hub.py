@@ -14,6 +14,7 @@ from live import RECONNECTED, registry, topics
 from live.arguments import canonical
 from live.feeds import Feed, Sink, StateFeed, StreamFeed, Watch
 from live.publishing import home
+from live.registry import Appended
 from live.semaphore import FairSemaphore
 from live.subscriptions import Callback, Subscription, Subscriptions
 from observing import fields
@@ -107,9 +108,9 @@ class Hub:
         feed.join(watch)
         return watch
 
-    def notify(self, touched: Iterable[str]) -> None:
-        """Notify those who watch these topics here."""
-        self._subscriptions.notify(touched)
+    def notify(self, touched: Iterable[str], appended: Appended | None = None) -> None:
+        """Notify those who watch these topics here; of those in `appended`, these items are all that is new."""
+        self._subscriptions.notify(touched, appended)
 
     async def stop(self) -> None:
         """End everything this hub does, and its membership. `current()` then starts a new one."""
@@ -140,7 +141,9 @@ class Hub:
         if key not in self._feeds:
             feed = self._new_feed(query, arguments, audience, language)
             feed.abandoned = functools.partial(self._drop, key)
-            self._feeds[key] = (feed, self.watch_topics(query.topics(arguments), lambda _: feed.changed()))
+            take = feed.take if isinstance(feed, StreamFeed) and feed.is_appended else None
+            watched = self._subscriptions.add(query.topics(arguments), lambda _: feed.changed(), take)
+            self._feeds[key] = (feed, watched)
         return self._feeds[key][0]
 
     def _new_feed(

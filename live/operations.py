@@ -3,11 +3,13 @@
 import threading
 import weakref
 from collections import defaultdict
+from functools import partial
 
 from django.db import DEFAULT_DB_ALIAS, transaction
 
 from live import publishing
 from live import topics as topic_names
+from live.registry import Item
 
 
 def touch(*topics: str, using: str = DEFAULT_DB_ALIAS) -> None:
@@ -24,6 +26,14 @@ def touch(*topics: str, using: str = DEFAULT_DB_ALIAS) -> None:
     touched = _Touch(frozenset(map(topic_names.checked, topics)), using)
     _uncommitted.of[using].add(touched)
     transaction.on_commit(touched.publish, using=using, robust=True)
+
+
+def append(topic: str, item: Item, *, using: str = DEFAULT_DB_ALIAS) -> None:
+    """`touch` this topic because of a stream's next item and nothing else: after the commit, who watches the stream in
+    this process and has what the item `follows` gets it as it is, and does not read. Raises BadTopic."""
+    topic = topic_names.checked(topic)
+    publish = partial(publishing.publish, [topic], {topic: [item]})
+    transaction.on_commit(publish, using=using, robust=True)
 
 
 # Note [How topics of one transaction become one message]

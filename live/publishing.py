@@ -18,11 +18,12 @@ from channels.layers import get_channel_layer
 
 from live import topics as topic_names
 from live.layer import NotifyChannelLayer
+from live.registry import Appended, Item
 from observing import fields
 from postgres import connections
 
 logger = logging.getLogger("live")
-Notify: TypeAlias = Callable[[Iterable[str]], None]
+Notify: TypeAlias = Callable[[Iterable[str], Appended], None]
 
 _SEND_WITHIN_S: Final = 3.0  # a Redis that does not answer may not hold up who just committed
 # What is touched so soon after a message went out goes with the next: at most 200 messages a second from a process,
@@ -30,10 +31,11 @@ _SEND_WITHIN_S: Final = 3.0  # a Redis that does not answer may not hold up who 
 _GATHER_S: Final = 0.005
 
 
-def publish(topics: Sequence[str]) -> None:
-    """Send the topics to the hubs of all processes. Never raises: what goes wrong is logged."""
+def publish(topics: Sequence[str], appended: Appended | None = None) -> None:
+    """Send the topics to the hubs of all processes; that of this one gets the items in `appended` with them: all that
+    is new of those topics. Never raises: what goes wrong is logged."""
     try:
-        if not home.hand_over(topics):
+        if not home.hand_over(topics, appended or {}):
             _send(topics)
     except Exception as error:  # whatever a layer raises: the write before it is committed and stays
         _log_error(error)
@@ -48,15 +50,18 @@ class _Outgoing:
         """What its messages say of where they come from."""
         self._notify = notify
         self._lock = threading.Lock()
-        self._new: dict[str, None] = {}  # from any thread, under the lock; the rest is the loop's
+        # From any thread, under the lock; the rest is the loop's. None: not the items alone are new.
+        self._new: dict[str, list[Item] | None] = {}
         self._topics: dict[str, None] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, topics: Iterable[str]) -> None:
+    def add(self, topics: Iterable[str], appended: Appended) -> None:
         """Let these go out too. From any thread. Raises RuntimeError once the loop is closed."""
         with self._lock:
             is_first = not self._new
-            self._new.update(dict.fromkeys(topics))
+            for topic in topics:
+                items, more = self._new.get(topic, []), appended.get(topic)
+                self._new[topic] = None if items is None or more is None else [*items, *more]
         if is_first:
             self.loop.call_soon_threadsafe(self._take_in)
 
@@ -71,9 +76,9 @@ class _Outgoing:
         with self._lock:
             new, self._new = self._new, {}
         if new:
-            self._topics.update(new)
+            self._topics.update(dict.fromkeys(new))
             self._begin()
-            self._notify(new)
+            self._notify(new, {topic: items for topic, items in new.items() if items is not None})
 
     def _begin(self) -> asyncio.Task[None]:
         if self._task is None:
@@ -111,12 +116,12 @@ class _Home:
             self._outgoing = None
             await outgoing.drained()
 
-    def hand_over(self, topics: Iterable[str]) -> bool:
+    def hand_over(self, topics: Iterable[str], appended: Appended) -> bool:
         """Whether there is such a loop, which has them now."""
         outgoing = self._outgoing
         if outgoing is None or self._pid != os.getpid() or not outgoing.loop.is_running():
             return False
-        outgoing.add(topics)
+        outgoing.add(topics, appended)
         return True
 
 

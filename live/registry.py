@@ -1,6 +1,6 @@
 """The live queries there are: apps declare them in `live_queries.py`, pages and sockets name them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,12 +21,15 @@ class Viewer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One piece of a stream. `cursor`: where it ends; `data`: JSON, a text or a mapping with a "text"."""
+    """One piece of a stream. `cursor`: where it ends; `data`: JSON, a text or a mapping with a "text"; `follows`: the
+    cursors right behind which it stands, where whoever made it knows them (None: of who has nothing yet)."""
 
     cursor: str
     data: Any
+    follows: Collection[str | None] = ()
 
 
+Appended = Mapping[str, Sequence[Item]]  # by topic
 StateRead = Callable[..., Mapping[str, Any] | None]
 StreamRead = Callable[..., Sequence[Item]]
 Topics = Callable[..., Iterable[str]]
@@ -127,11 +130,13 @@ class StreamQuery(Query):
         topics: Topics,
         rights_topics: Topics | None,
         page: int,
+        is_appended: bool,
         anonymous: Anonymous = "never",
     ) -> None:
         super().__init__(name, read=read, topics=topics, rights_topics=rights_topics, anonymous=anonymous)
         self.read = read
         self.page = page
+        self.is_appended = is_appended
 
 
 def live_query(
@@ -181,6 +186,7 @@ def live_stream(
     topics: Topics,
     rights_topics: Topics | None = None,
     page: int = 500,
+    is_appended: bool = False,
     anonymous: Anonymous = "never",
 ) -> Callable[[StreamRead], StreamQuery]:
     """Declare a stream; the decorated function is its read.
@@ -189,12 +195,19 @@ def live_stream(
     items that follow the cursor `after` (None: from the start), oldest first. Items must become visible in
     the order of their cursors, stay as they are, and be the same for all who may see them; then each watcher
     gets each item exactly once. A cursor comes from the browser and may be any text: what cannot be one must
-    give no items, not an error. `anonymous` is as of `live_query`. Raises BadDeclaration.
+    give no items, not an error. `is_appended`: what `live.operations.append` hands over for its topics are its items,
+    as the read would return them. `anonymous` is as of `live_query`. Raises BadDeclaration.
     """
 
     def declare(read: StreamRead) -> StreamQuery:
         query = StreamQuery(
-            name, read=read, topics=topics, rights_topics=rights_topics, page=page, anonymous=anonymous
+            name,
+            read=read,
+            topics=topics,
+            rights_topics=rights_topics,
+            page=page,
+            is_appended=is_appended,
+            anonymous=anonymous,
         )
         _register(query)
         return query

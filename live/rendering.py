@@ -68,7 +68,7 @@ def from_context(template: str, context: Mapping[str, Any], *, audience: str, la
 def page(query: StreamQuery, arguments: Mapping[str, Any], *, after: str | None) -> Page | None:
     """Read what follows a cursor, at most `query.page` items, or return None when nothing does."""
     items = query.read(after, query.page, **arguments)
-    return _page(items) if items else None
+    return page_of(items) if items else None
 
 
 def replay(query: StreamQuery, arguments: Mapping[str, Any]) -> tuple[str, str | None]:
@@ -95,7 +95,8 @@ def _data(context: Mapping[str, Any]) -> Rendering:
     return Rendering(version=_hash(encoded), kind="data", body=encoded, encoded=encoded)
 
 
-def _page(items: Sequence[Item]) -> Page:
+def page_of(items: Sequence[Item]) -> Page:
+    """These items, at least one, as `page` would give them."""
     encoded = json.dumps(
         [{"cursor": item.cursor, "data": item.data} for item in items], cls=DjangoJSONEncoder
     )

@@ -2,22 +2,26 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from live.registry import Appended, Item
 from live.topics import RECONNECTED
 
 logger = logging.getLogger("live")
 
 Callback = Callable[[set[str]], None]
+Take = Callable[[Sequence[Item]], None]
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Subscription:
-    """A callback and the topics it is for. `close` ends it; closing twice is harmless."""
+    """A callback and the topics it is for; `take` is called in its place where nothing but these items came. `close`
+    ends it; closing twice is harmless."""
 
     topics: frozenset[str]
     callback: Callback
+    take: Take | None
     owner: "Subscriptions"
 
     def close(self) -> None:
@@ -36,9 +40,9 @@ class Subscriptions:
     def __bool__(self) -> bool:
         return bool(self._all)
 
-    def add(self, topics: Iterable[str], callback: Callback) -> Subscription:
+    def add(self, topics: Iterable[str], callback: Callback, take: Take | None = None) -> Subscription:
         """Subscribe. A topic that ends with "*" stands for all that begin as it does."""
-        subscription = Subscription(topics=frozenset(topics), callback=callback, owner=self)
+        subscription = Subscription(topics=frozenset(topics), callback=callback, take=take, owner=self)
         self._all[subscription] = None
         for topic in subscription.topics:
             self._entries(topic)[subscription] = None
@@ -59,8 +63,9 @@ class Subscriptions:
         self._prefixes.clear()
         self._all.clear()
 
-    def notify(self, topics: Iterable[str]) -> None:
-        """Call everybody back, each once, with those topics that are theirs; RECONNECTED is everybody's."""
+    def notify(self, topics: Iterable[str], appended: Appended | None = None) -> None:
+        """Call everybody back, each once, with those topics that are theirs; RECONNECTED is everybody's. Of the topics
+        in `appended` these items are all that is new."""
         touched = set(topics)
         if RECONNECTED in touched:
             concerned = {subscription: {RECONNECTED} for subscription in self._all}
@@ -68,7 +73,7 @@ class Subscriptions:
             concerned = self._concerned(touched)
         for subscription, theirs in concerned.items():
             if subscription in self._all:  # an earlier callback may have closed it
-                _call(subscription.callback, theirs)
+                _call(subscription, theirs, appended or {})
 
     def _concerned(self, touched: set[str]) -> dict[Subscription, set[str]]:
         concerned: defaultdict[Subscription, set[str]] = defaultdict(set)
@@ -91,8 +96,11 @@ class Subscriptions:
             self._exact.pop(topic, None)
 
 
-def _call(callback: Callback, topics: set[str]) -> None:
+def _call(subscription: Subscription, topics: set[str], appended: Appended) -> None:
     try:
-        callback(topics)
+        if subscription.take is not None and topics <= appended.keys():
+            subscription.take([item for topic in sorted(topics) for item in appended[topic]])
+        else:
+            subscription.callback(topics)
     except Exception:
         logger.exception("A watcher of %s failed", topics)

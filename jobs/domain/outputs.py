@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from jobs.domain.leases import Lease
+from live.registry import Item
 
 LineReader = Callable[[str], str]
 """What a line of output, without its end, adds to the text; it raises nothing, whatever the line."""
@@ -22,6 +23,13 @@ class Piece:
     def size(self) -> int:
         """Bytes. Raises UnicodeEncodeError for half of a surrogate pair."""
         return len(self.text.encode())
+
+
+def item(fence: int, seq: int, text: str) -> Item:
+    """A piece of output as the streams of a job have it. Right before it stands the piece before it, or nothing."""
+    follows = {f"{fence}:{seq - 1}", *([None] if seq == 0 else [])}
+    data = {"fence": fence, "seq": seq, "text": text}
+    return Item(cursor=f"{fence}:{seq}", data=data, follows=follows)
 
 
 def texts(pieces: Iterable[tuple[int, str]], *, read: LineReader, before: tuple[int, str]) -> Iterator[str]:

@@ -63,14 +63,18 @@ job_status.may_see(member)
 
 
 @live_stream(
-    "job-output", topics=lambda job_id: [f"output:{job_id}"], rights_topics=_shared, anonymous="ticket"
+    "job-output",
+    topics=lambda job_id: [f"output:{job_id}"],
+    rights_topics=_shared,
+    is_appended=True,
+    anonymous="ticket",
 )
 def job_output(after: str | None, limit: int, *, job_id: int) -> list[Item]:
     """The pieces after `<fence>:<seq>`, through later claims.
 
     Without it, of the current attempt on; where none runs and none succeeded, of the last that wrote anything.
     """
-    return [_item(chunk) for chunk in _pieces(after, limit, job_id)]
+    return [outputs.item(chunk.attempt, chunk.seq, chunk.text) for chunk in _pieces(after, limit, job_id)]
 
 
 @live_stream(
@@ -86,7 +90,7 @@ def job_text(after: str | None, limit: int, *, job_id: int) -> list[Item]:
     before = OutputChunk.objects.filter(pk=(job_id, first.attempt, first.seq - 1)).first()
     pieces = [(chunk.attempt, chunk.text) for chunk in chunks]
     added = outputs.texts(pieces, read=read, before=(first.attempt, before.text if before else ""))
-    return [_item(chunk, text=text) for chunk, text in zip(chunks, added, strict=True)]
+    return [outputs.item(chunk.attempt, chunk.seq, text) for chunk, text in zip(chunks, added, strict=True)]
 
 
 def _pieces(after: str | None, limit: int, job_id: int) -> list[reports.Piece]:
@@ -101,11 +105,6 @@ def _pieces(after: str | None, limit: int, job_id: int) -> list[reports.Piece]:
 
 for stream in (job_output, job_text):
     stream.may_see(audience_of_job)
-
-
-def _item(chunk: reports.Piece, *, text: str | None = None) -> Item:
-    data = {"fence": chunk.attempt, "seq": chunk.seq, "text": chunk.text if text is None else text}
-    return Item(cursor=f"{chunk.attempt}:{chunk.seq}", data=data)
 
 
 @live_query(

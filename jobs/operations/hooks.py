@@ -21,8 +21,9 @@ from django.contrib.auth.models import AnonymousUser
 from django.db import transaction
 
 from jobs import kinds
-from jobs.domain import payloads
+from jobs.domain import outputs, payloads
 from jobs.domain.hooks import Discard, Move, OnTransition, Prepare, Prepared
+from jobs.domain.outputs import Piece
 from jobs.domain.states import AttemptOutcome, Status
 from jobs.domain.watermarks import Watermarks
 from jobs.models import Attempt, Job, Worker
@@ -97,9 +98,9 @@ def room(queue: str) -> None:
     live.touch(_work(queue, None))
 
 
-def wrote(job_id: int) -> None:
-    """A running job wrote output."""
-    live.touch(f"output:{job_id}")
+def wrote(piece: Piece) -> None:
+    """A running job wrote this piece of output."""
+    live.append(f"output:{piece.job_id}", outputs.item(piece.lease.fence, piece.seq, piece.text))
 
 
 def stopped(worker_id: int) -> None:

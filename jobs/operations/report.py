@@ -97,7 +97,7 @@ def _next_seq(worker: Worker, piece: Piece, row: moves.Row | None) -> int:
         raise OutputGap(next_seq=row.next_seq)
     if row.stored:
         quotas.note_output(row.owner_id, piece.size)
-        hooks.wrote(piece.job_id)
+        hooks.wrote(piece)
     next_seq: int = row.next_seq
     return next_seq
 

@@ -126,6 +126,19 @@ def _(viewer: Viewer, *, log_id: int) -> str | None:
     return "public"
 
 
+@registry.live_stream(
+    "test-appended", topics=lambda log_id: [f"log:{log_id}"], page=7, is_appended=True, anonymous="always"
+)
+def appended(after: str | None, limit: int, *, log_id: int) -> list[Item]:
+    """The lines of a log, as `test-log`."""
+    return log.read(after, limit, log_id=log_id)  # type: ignore[return-value]
+
+
+@appended.may_see
+def _(viewer: Viewer, *, log_id: int) -> str | None:
+    return "public"
+
+
 _numbers = itertools.count()  # names of groups are unique
 
 
@@ -136,6 +149,19 @@ def write(log_id: int, *texts: str) -> None:
         for text in texts:
             Group.objects.create(name=f"log:{log_id}:{next(_numbers)}:{text}")
         operations.touch(f"log:{log_id}")
+
+
+def append(log_id: int, *texts: str) -> None:
+    """Write lines as `write` does, and hand each over."""
+    with transaction.atomic():
+        Group.objects.select_for_update().get(name=f"log:{log_id}")
+        lines = Group.objects.filter(name__startswith=f"log:{log_id}:").order_by("-pk")
+        last = lines.values_list("pk", flat=True).first()
+        before = None if last is None else str(last)
+        for text in texts:
+            line = Group.objects.create(name=f"log:{log_id}:{next(_numbers)}:{text}")
+            operations.append(f"log:{log_id}", Item(cursor=str(line.pk), data=text + "\n", follows={before}))
+            before = str(line.pk)
 
 
 def rename(group_id: int, name: str) -> None:

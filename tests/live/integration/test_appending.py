@@ -1,0 +1,151 @@
+"""Items that the process which stored them hands over: in order, once, and without a read where nobody needs one."""
+
+import asyncio
+import contextlib
+import random
+
+import pytest
+from django.db import transaction
+
+from live import hub, operations
+from live.feeds import Watch
+from live.registry import Item
+from postgres import connections
+from tests.live.integration.support import Notebook, append, eventually, reads, settled, write
+from tests.live.integration.test_layer import end_listeners
+from tests.live.integration.test_streams import all_of, new_log
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def watch(here: hub.Hub, sink: Notebook, log_id: int, *, seen: str | None = None) -> Watch:
+    """Watch a log whose lines may be handed over."""
+    here_is = {"watch_id": "w", "audience": "public", "language": "en-gb", "seen": seen}
+    return here.watch(sink, "test-appended", {"log_id": log_id}, **here_is)  # type: ignore[arg-type]
+
+
+async def up_to_date(here: hub.Hub, sink: Notebook, log_id: int) -> Watch:
+    """Watch a log, and wait until what it holds was read."""
+    watched = watch(here, sink, log_id)
+    await settled(lambda: reads.count)
+    return watched
+
+
+class TestWhoIsUpToDate:
+    async def test_gets_them_without_a_read_the_first_one_too(self, here: hub.Hub) -> None:
+        sinks, log_id = [Notebook(), Notebook()], await new_log()
+        for sink in sinks:
+            await up_to_date(here, sink, log_id)
+        before = reads.count
+        for n in range(20):
+            await connections.run(append, log_id, f"{n}.a", f"{n}.b")
+        lines = [f"{n}.{letter}\n" for n in range(20) for letter in "ab"]
+        await eventually(lambda: [sink.texts for sink in sinks] == [lines, lines])
+        assert reads.count == before
+
+    async def test_reads_what_was_stored_elsewhere_and_then_goes_on_without(self, here: hub.Hub) -> None:
+        sink, log_id = Notebook(), await new_log()
+        await up_to_date(here, sink, log_id)
+        await connections.run(append, log_id, "one")
+        await connections.run(write, log_id, "two")  # by its topic alone, as another process says it
+        await eventually(lambda: sink.texts == ["one\n", "two\n"])
+        before = await settled(lambda: reads.count)
+        await connections.run(append, log_id, "three")
+        await eventually(lambda: sink.texts == ["one\n", "two\n", "three\n"])
+        assert reads.count == before
+
+    async def test_gets_nothing_of_what_was_rolled_back(self, here: hub.Hub) -> None:
+        def half() -> None:
+            with transaction.atomic():
+                with contextlib.suppress(ZeroDivisionError), transaction.atomic():
+                    append(log_id, "never")
+                    raise ZeroDivisionError
+                append(log_id, "kept")
+
+        sink, log_id = Notebook(), await new_log()
+        await up_to_date(here, sink, log_id)
+        await connections.run(half)
+        await eventually(lambda: sink.texts == ["kept\n"])
+        await connections.run(append, log_id, "more")
+        await eventually(lambda: sink.texts == ["kept\n", "more\n"])
+
+
+class TestWhoIsNot:
+    async def test_reads_what_it_lacks(self, here: hub.Hub) -> None:
+        early, late, log_id = Notebook(), Notebook(), await new_log()
+        await up_to_date(here, early, log_id)
+        await connections.run(append, log_id, "one", "two")
+        await eventually(lambda: len(early.texts) == 2)
+        watch(here, late, log_id)
+        await connections.run(append, log_id, "three")
+        await eventually(lambda: early.texts == late.texts == ["one\n", "two\n", "three\n"])
+
+    async def test_is_not_given_an_item_behind_a_gap(self, here: hub.Hub) -> None:
+        sink, log_id = Notebook(), await new_log()
+        await up_to_date(here, sink, log_id)
+        item = Item(cursor="99999999", data="far\n", follows={"99999998"})
+        await connections.run(operations.append, f"log:{log_id}", item)
+        await settled(lambda: reads.count)
+        assert sink.texts == []
+        await connections.run(append, log_id, "near")
+        await eventually(lambda: sink.texts == ["near\n"])
+
+    async def test_gets_them_once_while_a_read_is_under_way(self, here: hub.Hub) -> None:
+        """The read holds, or does not hold, what is handed over meanwhile."""
+        sink, log_id = Notebook(), await new_log()
+        await up_to_date(here, sink, log_id)
+        before = reads.count
+        reads.may_go_on.clear()
+        await connections.run(write, log_id, "one")
+        await eventually(lambda: reads.count > before)
+        await connections.run(append, log_id, "two")
+        await connections.run(append, log_id, "three")
+        reads.may_go_on.set()
+        await eventually(lambda: len(sink.texts) >= 3)
+        await settled(lambda: reads.count)
+        assert sink.texts == ["one\n", "two\n", "three\n"]
+
+    async def test_waits_while_it_takes_no_more_and_goes_on_where_it_was(self, here: hub.Hub) -> None:
+        slow, quick, log_id = Notebook(), Notebook(), await new_log()
+        slow.takes_more = False
+        paused = await up_to_date(here, slow, log_id)
+        await up_to_date(here, quick, log_id)
+        for n in range(5):
+            await connections.run(append, log_id, str(n))
+        await eventually(lambda: len(quick.texts) == 5)
+        assert slow.texts == ["0\n"]
+        slow.takes_more = True
+        paused.resume()
+        await eventually(lambda: slow.texts == quick.texts)
+
+
+@pytest.mark.usefixtures("layer")
+async def test_nothing_is_lost_or_doubled_whoever_comes_and_goes_while_others_write(here: hub.Hub) -> None:
+    log_id = await new_log()
+    rng = random.Random(11)
+    sinks: list[Notebook] = []
+
+    async def write_some(writer: int) -> None:
+        for n in range(25):
+            how = rng.choice((append, append, write))
+            await connections.run(how, log_id, f"{writer}.{n}", *["extra"] * rng.randrange(3))
+
+    async def come_and_go() -> None:
+        for _ in range(40):
+            sink = Notebook()
+            joined = watch(here, sink, log_id)
+            await asyncio.sleep(rng.random() / 100)
+            if rng.random() < 0.5:  # a page that reconnects where it was
+                joined.close()
+                watch(here, sink, log_id, seen=joined.seen)
+            sinks.append(sink)
+
+    async def lose_connections() -> None:
+        for _ in range(3):
+            await asyncio.sleep(0.1)
+            await end_listeners()
+
+    await asyncio.gather(write_some(1), write_some(2), write_some(3), come_and_go(), lose_connections())
+    written = await connections.run(all_of, log_id)
+    await eventually(lambda: all(len(sink.texts) >= len(written) for sink in sinks))
+    assert [sink.texts == written for sink in sinks] == [True] * 40
