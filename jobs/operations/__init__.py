@@ -38,7 +38,7 @@ from jobs.queries.pages import JobSnapshot, pictures, result_file, snapshot
 from jobs.queries.reads import count_ended, ended, output_text, statuses
 from jobs.queries.reads import is_operator as sees_all
 from jobs.queries.rollups import moments
-from jobs.queries.workers import offered_models
+from jobs.queries.workers import OfferedModel, offered_models
 
 __all__ = [
     "Cancellation",
@@ -49,6 +49,7 @@ __all__ = [
     "Link",
     "Move",
     "NewJob",
+    "OfferedModel",
     "Prepared",
     "Repeatable",
     "Discard",

@@ -45,10 +45,8 @@ def relabel(worker_id: int) -> None:
 
 
 def preferring_loaded(model: str) -> dict[str, str] | None:
-    """What a job for this model prefers where a live worker announces that it has it loaded; else None, and where the
-    name cannot be written as a condition."""
-    if not requirements.is_loaded(model):
-        return None
+    """What a job prefers that is best done where this model is loaded; None where the name cannot be written as a
+    condition."""
     try:
         labels.conditions({labels.LOADED: model}, field="prefers")
     except InvalidValue:

@@ -1,12 +1,9 @@
 """Statements about what jobs require of labels, and which workers satisfy it (docs/adr/0085)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import timedelta
 from typing import Final
 
-from django.conf import settings
 from django.db import connection
-from django.db.models.functions import Now
 
 from jobs.domain import labels
 from jobs.domain.labels import Requirement, Values
@@ -67,13 +64,6 @@ def values_of(worker: Worker) -> Values:
     facts = getattr(worker, "facts", None)
     announced, loaded = (facts.labels, facts.loaded) if facts else ({}, [])
     return labels.effective(announced=announced, by_staff=worker.labels, loaded=loaded)
-
-
-def is_loaded(model: str) -> bool:
-    """Whether a live worker announces that it has this model loaded; a drained one offers nothing."""
-    since = Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"])
-    live = Worker.objects.filter(revoked_at=None, drained_at=None, last_seen_at__gt=since)
-    return live.filter(facts__loaded__contains=[model]).exists()
 
 
 def add_satisfied(requirement_id: int, worker_ids: Sequence[int]) -> None:

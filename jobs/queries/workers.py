@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db.models import Q
-from django.db.models.functions import Now
 
 from jobs.domain.model_queues import queue_of_model
 from jobs.models import HealthScore, Job, Worker
@@ -38,6 +36,13 @@ class Lately:
         return self.succeeded + self.failed
 
 
+class OfferedModel(NamedTuple):
+    """Since when a worker announces the model, and whether one has it in memory."""
+
+    since: datetime
+    is_loaded: bool
+
+
 def lately(worker_id: int) -> Lately:
     """What this worker did within a day, as far as that lies among the MOST_READ newest ended jobs of the farm."""
     params = {"worker": worker_id, "most": MOST_READ, "listed": LISTED}
@@ -47,17 +52,17 @@ def lately(worker_id: int) -> Lately:
     return Lately(since=row.since, succeeded=row.succeeded, failed=row.failed, jobs=jobs)
 
 
-def offered_models(user: User) -> dict[str, datetime]:
-    """The models that a live worker announces which may take this person's jobs, in the order of their names, each with
-    when that worker announced them. A drained worker offers nothing, nor does one whose key lacks the model's queue."""
-    since = Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"])
-    serves = Q(owner=None) | Q(owner=user)
-    live = Worker.objects.filter(serves, revoked_at=None, drained_at=None, last_seen_at__gt=since)
-    offered: dict[str, datetime] = {}
-    for queues, models, reported_at in live.values_list("queues", "facts__models", "facts__reported_at"):
-        for model in models or ():
-            if queue_of_model(model) in queues:
-                offered[model] = min(offered.get(model, reported_at), reported_at)
+def offered_models(user: User) -> dict[str, OfferedModel]:
+    """The models that a live worker announces which may take this person's jobs, in the order of their names. A drained
+    worker offers nothing, nor does one whose key lacks the model's queue."""
+    params = {"user": user.pk, "alive_s": settings.JOBFARM["WORKER_ALIVE_S"]}
+    offered: dict[str, OfferedModel] = {}
+    for row in statements.load("jobs", "offered_models").run(params):
+        for model in row.models:
+            if queue_of_model(model) in row.queues:
+                before = offered.get(model, OfferedModel(row.reported_at, is_loaded=False))
+                is_loaded = before.is_loaded or model in row.loaded
+                offered[model] = OfferedModel(min(before.since, row.reported_at), is_loaded)
     return dict(sorted(offered.items()))
 
 

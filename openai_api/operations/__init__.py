@@ -48,7 +48,7 @@ class Made:
 
 def models(user: User) -> Mapping[str, datetime]:
     """The models that a live worker offers this person now, and since when."""
-    return jobs.offered_models(user)
+    return {name: offered.since for name, offered in jobs.offered_models(user).items()}
 
 
 def submit(
@@ -74,7 +74,7 @@ def submit(
             call, context=_conversation(call.previous, call.body["previous_response_id"], user=user)
         )
     options: dict[str, Any] = {
-        "requires": requires, "prefers": prefers or jobs.preferring_loaded(call.model),
+        "requires": requires, "prefers": prefers or _preferring(call.model, offered),
         "token_id": token_id, "may_wait": may_wait,
     }  # fmt: skip
     if file is None or call.file is None:
@@ -134,6 +134,10 @@ def input_items(job_id: int, *, user: User) -> list[dict[str, Any]]:
     return [
         domain.input_item(item, job_id=job.id, number=number) for number, item in enumerate(_context(job))
     ]
+
+
+def _preferring(model: str, offered: Mapping[str, jobs.OfferedModel]) -> dict[str, str] | None:
+    return jobs.preferring_loaded(model) if offered[model].is_loaded else None
 
 
 def _submit(call: domain.Call, *, user: User, **options: Any) -> "Job":
