@@ -75,14 +75,22 @@ class TestHowOften:
         }
 
     def test_a_claim_that_found_less_than_it_may_take_scans_once_more(self) -> None:
+        """Unless a sweep was due anyway, or the last scan took over 5 ms, as on a busy machine it may."""
         farm.kind()
         me = farm.worker()
+        seen = {self._a_claim_that_found_less(me) for _ in range(20)}
+        assert seen <= {(1, 3), (1, 4)}
+        assert (1, 4) in seen
+
+    def _a_claim_that_found_less(self, me: Worker) -> tuple[int, int]:
+        """Jobs that it brought, and its round trips."""
         farm.submit(3)
         first = farm.claim_one(me)
         _, held = operations.finish_and_claim(me, _done(first), limit=1)
         with wire.traced() as sent:
             _, more = operations.finish_and_claim(me, _done(*held), limit=5)
-        assert (len(more), sent.round_trips) == (1, 4)
+        operations.finish(me, _done(*more))
+        return len(more), sent.round_trips
 
 
 class TestAFinishWhoseClaimWentAlong:
