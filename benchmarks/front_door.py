@@ -33,7 +33,8 @@ from postgres import connections
 
 STREAMS: Final = int(os.environ.get("BENCH_STREAMS", "100"))
 LASTS_S: Final = TOKENS * GAP_S  # one stream
-MARKS_MS: Final = {"First token": 15.0, "Later tokens": 3.0}
+# How late a token is, and, as the benchmarks of model servers have it (TPOT), how far apart those of an answer are.
+MARKS_MS: Final = {"First token": 15.0, "Later tokens": 3.0, "Time per later token": 3.0}
 CROWD: Final = 1000
 DIRECT, OURS = "the model server itself", "jobfarm"
 _BODY: Final = json.dumps(
@@ -43,14 +44,16 @@ _BODY: Final = json.dumps(
 
 @dataclass(slots=True)
 class Delays:
-    """Milliseconds: from a request to its first token, and of each later token from when it was sent."""
+    """Milliseconds: from a request to its first token; of each later token from when it was sent; of each answer from
+    one token to the next, on average."""
 
     first: list[float] = field(default_factory=list)
     later: list[float] = field(default_factory=list)
+    apart: list[float] = field(default_factory=list)
 
 
 def main(options: Options) -> list[Table]:
-    """Measure; five tables."""
+    """Measure; six tables."""
     tables = {
         name: Table(what=f"{name} with {STREAMS} streams open (ms, median)", is_less_better=True)
         for name in MARKS_MS
@@ -66,6 +69,7 @@ def main(options: Options) -> list[Table]:
                 delays, tokens = asyncio.run(_measured(at, token, turns=1 if options.quick else 2))
                 tables["First token"].add(who, median(delays.first))
                 tables["Later tokens"].add(who, median(delays.later))
+                tables["Time per later token"].add(who, median(delays.apart))
                 tails.add(who, quantiles(delays.later, n=20)[-1])
                 for process, pid in processes.items():
                     spent = (_cpu_s(pid) - before[process]) * 1000 / tokens
@@ -156,7 +160,7 @@ async def _opened(port: int, token: str) -> tuple[asyncio.StreamReader, asyncio.
 async def _stream(port: int, token: str, delays: Delays) -> None:
     began_s = time.monotonic()
     reader, writer = await _opened(port, token)
-    count = 0
+    count = first_ns = last_ns = 0
     while line := await reader.readline():
         if not line.startswith(b"data: {"):
             continue
@@ -165,13 +169,16 @@ async def _stream(port: int, token: str, delays: Delays) -> None:
             raise RuntimeError(chunk)
         content = chunk["choices"][0]["delta"].get("content")
         if content and count == 0:
+            first_ns = now_ns
             delays.first.append((now_ns / 1e9 - began_s) * 1000)
         elif content:
+            last_ns = now_ns
             delays.later.append((now_ns - int(content)) / 1e6)
         count += 1
     writer.close()
     if count != TOKENS + 1:
         raise RuntimeError(f"{count} chunks")
+    delays.apart.append((last_ns - first_ns) / 1e6 / (TOKENS - 1))
 
 
 async def _waiting(port: int, token: str) -> dict[str, float]:

@@ -155,10 +155,8 @@ class Session:
         while calls := await self._calls.next():
             touches = self._touches
             await (self._do_together(calls) if len(calls) > 1 else self._do_next(calls[0]))
-            if (
-                touches != self._touches
-            ):  # a job may have been taken from us before we had noted that it was ours
-                self._touched.set()
+            if touches != self._touches:
+                self._touched.set()  # a job may have been taken from us before we had noted that it was ours
 
     async def _do_next(self, received: Received) -> None:
         call = sessions.without_claiming(received.call) if self._is_gone else received.call

@@ -224,6 +224,8 @@ class StreamFeed(Feed):
         super().__init__(arguments, at_most_every_s=0.0, rng=rng, permits=permits)
         self._query = query
         self.is_appended = query.is_appended
+        self._taken: list[Item] = []
+        self._handing_over: asyncio.TimerHandle | None = None
 
     def __str__(self) -> str:
         return f"{self._query.name}({self.arguments})"
@@ -233,26 +235,41 @@ class StreamFeed(Feed):
         self.wake()
 
     def take(self, items: Sequence[Item]) -> None:
-        """Deliver these items, which were stored by this process, to the watchers right behind whom they stand; the
-        others read, and all do where a read is under way or due: it may hold the same items."""
-        for item in items:
+        """Deliver these items, which this process has stored, to the watchers right behind whom they stand: the first
+        at once, those of the next moment together, as it is with reads. Who lacks more reads, and all do where a read
+        is under way or due: it may hold the same items."""
+        self._taken += items
+        if self._handing_over is None:
+            loop = asyncio.get_running_loop()
+            wait_s = self._read_at + self._pause_s - loop.time()
+            self._handing_over = loop.call_later(wait_s, self._hand_over) if wait_s > 0 else None
+            if self._handing_over is None:
+                self._hand_over()
+
+    def stop(self) -> "asyncio.Task[None] | None":
+        """As above; what was taken is not delivered any more."""
+        if self._handing_over is not None:
+            self._handing_over.cancel()
+        return super().stop()
+
+    def _hand_over(self) -> None:
+        self._handing_over, self._read_at = None, asyncio.get_running_loop().time()
+        items, self._taken = self._taken, []
+        for run in _runs(items):
             if self._task is not None:
                 self.changed()
                 return
-            self._pass_on(item)
+            self._hand_over_run(run)
 
-    def _pass_on(self, item: Item) -> None:
-        ready = [
-            watch
-            for watch in self._watches
-            if watch.seen in item.follows and not (watch.behind or watch.paused)
-        ]
+    def _hand_over_run(self, items: Sequence[Item]) -> None:
+        of = items[0].follows
+        ready = [watch for watch in self._watches if watch.seen in of and not (watch.behind or watch.paused)]
         others = self._watches.keys() - ready
         if ready:
-            self._deliver(rendering.page_of([item]), ready)
+            self._deliver(rendering.page_of(items), ready, there_is_more=False)
         for watch in others:
             watch.behind = True
-        if others:
+        if not all(watch.paused for watch in others):
             self.wake()
 
     async def _read(self) -> None:
@@ -270,10 +287,9 @@ class StreamFeed(Feed):
                 watch.behind = True
             raise
         if page is not None:
-            self._deliver(page, together)
+            self._deliver(page, together, there_is_more=len(page.items) >= self._query.page)
 
-    def _deliver(self, page: rendering.Page, together: list[Watch]) -> None:
-        there_is_more = len(page.items) >= self._query.page
+    def _deliver(self, page: rendering.Page, together: list[Watch], *, there_is_more: bool) -> None:
         for watch in together:
             if watch in self._watches:
                 watch.seen = page.cursor
@@ -281,3 +297,14 @@ class StreamFeed(Feed):
                 watch.paused = not watch.sink.append(watch, page)
         if there_is_more:
             self.wake()
+
+
+def _runs(items: Sequence[Item]) -> list[list[Item]]:
+    """The items in order, in runs that hold no gap."""
+    runs: list[list[Item]] = []
+    for item in items:
+        if runs and runs[-1][-1].cursor in item.follows:
+            runs[-1].append(item)
+        else:
+            runs.append([item])
+    return runs

@@ -92,13 +92,13 @@ def perform(key: str, call: Call) -> Performed:
     return Performed(answer=answer, waits_for=waits_for)
 
 
-def go_together(calls: Sequence[Call]) -> bool:
-    """Whether `write` can perform these calls: all are pieces of output, of a job each."""
-    return len(dict(_pieces(calls))) == len(calls)
+def output_of(call: Call) -> int | None:
+    """The job of whose output this call is a piece; None: it is something else."""
+    return call.job_id if isinstance(call.body, verbs.Output) else None
 
 
 def write(key: str, calls: Sequence[Call]) -> list[Performed | Refusal]:
-    """`perform` several pieces of output that go together, in one statement: what it returns or refuses, in order.
+    """`perform` several pieces of output, of a job each, in one statement: what it returns or refuses, in order.
 
     Raises InvalidKey, and what makes all of them fail.
     """

@@ -45,11 +45,12 @@ class Calls:
         while not self._waiting and not self._is_ended:
             self._changed.clear()
             await self._changed.wait()
-        taken = [self._waiting.popleft()] if self._waiting else []
-        while taken and self._waiting and sessions.go_together([*_calls(taken), self._waiting[0].call]):
+        taken: list[Received] = []
+        jobs: set[int | None] = set()  # whose output was taken; None: something else was
+        while self._waiting and (not taken or self._next_goes_with(jobs)):
             taken.append(self._waiting.popleft())
+            jobs.add(sessions.output_of(taken[-1].call))
         return taken
 
-
-def _calls(received: list[Received]) -> list[Call]:
-    return [each.call for each in received]
+    def _next_goes_with(self, jobs: set[int | None]) -> bool:
+        return sessions.output_of(self._waiting[0].call) not in {None, *jobs} and None not in jobs

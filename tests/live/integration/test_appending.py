@@ -10,12 +10,26 @@ from django.db import transaction
 from live import hub, operations
 from live.feeds import Watch
 from live.registry import Item
+from live.rendering import Page
 from postgres import connections
 from tests.live.integration.support import Notebook, append, eventually, reads, settled, write
 from tests.live.integration.test_layer import end_listeners
 from tests.live.integration.test_streams import all_of, new_log
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Pages(Notebook):
+    """A sink that keeps what came together, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pages: list[int] = []
+
+    def append(self, watch: Watch, page: Page) -> bool:
+        """Note how much came."""
+        self.pages.append(len(page.items))
+        return super().append(watch, page)
 
 
 def watch(here: hub.Hub, sink: Notebook, log_id: int, *, seen: str | None = None) -> Watch:
@@ -52,6 +66,23 @@ class TestWhoIsUpToDate:
         before = await settled(lambda: reads.count)
         await connections.run(append, log_id, "three")
         await eventually(lambda: sink.texts == ["one\n", "two\n", "three\n"])
+        assert reads.count == before
+
+    async def test_gets_those_of_one_moment_together(self, here: hub.Hub) -> None:
+        """As it is with reads: a page takes 50 messages a second, however many pieces there are."""
+        sink, log_id = Pages(), await new_log()
+        await up_to_date(here, sink, log_id)
+        before = reads.count
+
+        def write_many() -> None:
+            for n in range(60):
+                append(log_id, str(n))
+
+        began_s = asyncio.get_running_loop().time()
+        await connections.run(write_many)
+        await eventually(lambda: sink.texts == [f"{n}\n" for n in range(60)])
+        took_s = asyncio.get_running_loop().time() - began_s
+        assert len(sink.pages) <= 2 + took_s / 0.02
         assert reads.count == before
 
     async def test_gets_nothing_of_what_was_rolled_back(self, here: hub.Hub) -> None:
