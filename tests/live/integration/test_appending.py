@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import random
+from functools import partial
 
 import pytest
 from django.db import transaction
@@ -13,8 +14,7 @@ from live.registry import Item
 from live.rendering import Page
 from postgres import connections
 from tests.live.integration.support import Notebook, append, eventually, reads, settled, write
-from tests.live.integration.test_layer import end_listeners
-from tests.live.integration.test_streams import all_of, new_log
+from tests.live.integration.test_streams import all_have_all_of, new_log
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -152,31 +152,6 @@ class TestWhoIsNot:
 
 @pytest.mark.usefixtures("layer")
 async def test_nothing_is_lost_or_doubled_whoever_comes_and_goes_while_others_write(here: hub.Hub) -> None:
+    ways = [append, append, write]
     log_id = await new_log()
-    rng = random.Random(11)
-    sinks: list[Notebook] = []
-
-    async def write_some(writer: int) -> None:
-        for n in range(25):
-            how = rng.choice((append, append, write))
-            await connections.run(how, log_id, f"{writer}.{n}", *["extra"] * rng.randrange(3))
-
-    async def come_and_go() -> None:
-        for _ in range(40):
-            sink = Notebook()
-            joined = watch(here, sink, log_id)
-            await asyncio.sleep(rng.random() / 100)
-            if rng.random() < 0.5:  # a page that reconnects where it was
-                joined.close()
-                watch(here, sink, log_id, seen=joined.seen)
-            sinks.append(sink)
-
-    async def lose_connections() -> None:
-        for _ in range(3):
-            await asyncio.sleep(0.1)
-            await end_listeners()
-
-    await asyncio.gather(write_some(1), write_some(2), write_some(3), come_and_go(), lose_connections())
-    written = await connections.run(all_of, log_id)
-    await eventually(lambda: all(len(sink.texts) >= len(written) for sink in sinks))
-    assert [sink.texts == written for sink in sinks] == [True] * 40
+    await all_have_all_of(log_id, rng=random.Random(11), watch=partial(watch, here), ways=ways)

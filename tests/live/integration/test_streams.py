@@ -2,7 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 from django.contrib.auth.models import Group
@@ -33,6 +34,38 @@ def watch(here: hub.Hub, sink: Notebook | SendQueue, log_id: int, *, seen: str |
 def all_of(log_id: int) -> list[str]:
     """What the log holds."""
     return [item.data for item in log.read(None, 100_000, log_id=log_id)]
+
+
+async def all_have_all_of(
+    log_id: int, *, rng: random.Random, watch: Callable[..., Watch], ways: Sequence[Callable[..., None]]
+) -> None:
+    """Watchers come and go, three write in these ways, connections are lost: each has each line once, in order."""
+    sinks: list[Notebook] = []
+
+    async def write_some(writer: int) -> None:
+        for n in range(25):
+            extra = ["extra"] * rng.randrange(3)
+            await connections.run(rng.choice(ways), log_id, f"{writer}.{n}", *extra)
+
+    async def come_and_go() -> None:
+        for _ in range(40):
+            sink = Notebook()
+            joined = watch(sink, log_id)
+            await asyncio.sleep(rng.random() / 100)
+            if rng.random() < 0.5:  # a page that reconnects where it was
+                joined.close()
+                watch(sink, log_id, seen=joined.seen)
+            sinks.append(sink)
+
+    async def lose_connections() -> None:
+        for _ in range(3):
+            await asyncio.sleep(0.1)
+            await end_listeners()
+
+    await asyncio.gather(write_some(1), write_some(2), write_some(3), come_and_go(), lose_connections())
+    written = await connections.run(all_of, log_id)
+    await eventually(lambda: all(len(sink.texts) >= len(written) for sink in sinks))
+    assert [sink.texts == written for sink in sinks] == [True] * 40
 
 
 @pytest.mark.usefixtures("layer")
@@ -69,32 +102,7 @@ class TestStream:
         self, here: hub.Hub
     ) -> None:
         log_id = await new_log()
-        rng = random.Random(7)
-        sinks: list[Notebook] = []
-
-        async def write_some(writer: int) -> None:
-            for n in range(25):
-                await connections.run(write, log_id, f"{writer}.{n}", *["extra"] * rng.randrange(3))
-
-        async def come_and_go() -> None:
-            for _ in range(40):
-                sink = Notebook()
-                joined = watch(here, sink, log_id)
-                await asyncio.sleep(rng.random() / 100)
-                if rng.random() < 0.5:  # a page that reconnects where it was
-                    joined.close()
-                    watch(here, sink, log_id, seen=joined.seen)
-                sinks.append(sink)
-
-        async def lose_connections() -> None:
-            for _ in range(3):
-                await asyncio.sleep(0.1)
-                await end_listeners()
-
-        await asyncio.gather(write_some(1), write_some(2), write_some(3), come_and_go(), lose_connections())
-        written = await connections.run(all_of, log_id)
-        await eventually(lambda: all(len(sink.texts) >= len(written) for sink in sinks))
-        assert [sink.texts == written for sink in sinks] == [True] * 40
+        await all_have_all_of(log_id, rng=random.Random(7), watch=partial(watch, here), ways=[write])
 
     async def test_goes_on_after_a_read_that_failed(self, here: hub.Hub) -> None:
         sink = Notebook()
