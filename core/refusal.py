@@ -1,9 +1,10 @@
 """What is refused, and how every app says it: a code for programs, a sentence for people, an HTTP status."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, ParamSpec, TypeVar
 
 T = TypeVar("T")
+U = TypeVar("U")
 P = ParamSpec("P")
 
 CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="jobfarm"'}
@@ -57,12 +58,18 @@ def sentence_of(kind: type[Refusal]) -> str:
     return " ".join((kind.__doc__ or "").split())
 
 
-def answer(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | Refusal:
+def value_or_refusal(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | Refusal:
     """What `function` returns, or the Refusal that it raises: of several that are asked together, each has its own."""
     try:
         return function(*args, **kwargs)
     except Refusal as refusal:
         return refusal
+
+
+def in_place(checked: Sequence[T | Refusal], answers: Iterable[U]) -> list[U | Refusal]:
+    """These answers in the places of those that were not refused, in order; the refusals stay where they are."""
+    following = iter(answers)
+    return [one if isinstance(one, Refusal) else next(following) for one in checked]
 
 
 def _restored(kind: type[Refusal], args: tuple[Any, ...], facts: Mapping[str, Any]) -> Refusal:

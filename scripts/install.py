@@ -26,14 +26,9 @@ _PLACES: Final = {
 }
 # Those that change nothing of what is installed; the certificates go by the environment.
 _HARMLESS: Final = {
-    "cert",
-    "default-timeout",
-    "timeout",
-    "disable-pip-version-check",
-    "no-cache-dir",
-    "cache-dir",
+    *("cert", "default-timeout", "timeout", "cache-dir", "no-cache-dir", "disable-pip-version-check"),
+    *("progress-bar", "quiet", "no-input", "root-user-action", "break-system-packages"),
 }
-_HARMLESS_TOO: Final = {"progress-bar", "quiet", "no-input", "root-user-action", "break-system-packages"}
 
 
 def configured(listed: str) -> dict[str, str]:
@@ -48,7 +43,7 @@ def configured(listed: str) -> dict[str, str]:
 
 def options(settings: Mapping[str, str]) -> list[str] | None:
     """uv's options for these settings of pip; None where there are some that uv does not know."""
-    if settings.keys() - _PLACES.keys() - _HARMLESS - _HARMLESS_TOO:
+    if settings.keys() - _PLACES.keys() - _HARMLESS:
         return None
     places = [(_PLACES[name], place) for name in _PLACES for place in settings.get(name, "").split()]
     return [word for place in places for word in place]

@@ -64,13 +64,12 @@ def write_outputs(worker: Worker, pieces: Sequence[Piece]) -> list[int | Refusal
 
     What is refused of one piece changes nothing for the others.
     """
-    checks = [refusal.answer(_check_piece, piece) for piece in pieces]
-    good = [piece for piece, check in zip(pieces, checks, strict=True) if check is None]
-    rows = _stored(worker, good)
-    stored = iter(
-        [refusal.answer(_next_seq, worker, piece, row) for piece, row in zip(good, rows, strict=True)]
+    checked = [refusal.value_or_refusal(_checked, piece) for piece in pieces]
+    good = [piece for piece in checked if isinstance(piece, Piece)]
+    stored = zip(good, _stored(worker, good), strict=True)
+    return refusal.in_place(
+        checked, (refusal.value_or_refusal(_next_seq, worker, piece, row) for piece, row in stored)
     )
-    return [next(stored) if check is None else check for check in checks]
 
 
 def _stored(worker: Worker, pieces: Sequence[Piece]) -> list[moves.Row | None]:
@@ -141,12 +140,13 @@ def sha256_of(content: "File[bytes]") -> str:
     return digest.hexdigest()
 
 
-def _check_piece(piece: Piece) -> None:
+def _checked(piece: Piece) -> Piece:
     _storable(piece.text, "text")
     if piece.size > OUTPUT_BYTES:
         raise PayloadTooLarge(what="output", size=piece.size, limit=OUTPUT_BYTES)
     if not 0 <= piece.seq < 2**31 - 1:
         raise InvalidValue(field="seq", why=f"a whole number from 0 up, got {piece.seq}")
+    return piece
 
 
 @transactions.retried

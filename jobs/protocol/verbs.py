@@ -266,10 +266,10 @@ def write_output(worker: Worker, job_id: int, body: Output) -> Written:
 
 def write_outputs(worker: Worker, pieces: Sequence[tuple[int, Output]]) -> list[Written | Refusal]:
     """`write_output` for several jobs, a piece of each, together: what it returns or raises, in order."""
-    read = [refusal.answer(_piece, job_id, body) for job_id, body in pieces]
-    numbers = iter(operations.write_outputs(worker, [piece for piece in read if isinstance(piece, Piece)]))
-    verdicts = [next(numbers) if isinstance(piece, Piece) else piece for piece in read]
-    return [verdict if isinstance(verdict, Refusal) else Written(next_seq=verdict) for verdict in verdicts]
+    read = [refusal.value_or_refusal(_piece, job_id, body) for job_id, body in pieces]
+    numbers = operations.write_outputs(worker, [piece for piece in read if isinstance(piece, Piece)])
+    written = (n if isinstance(n, Refusal) else Written(next_seq=n) for n in numbers)
+    return refusal.in_place(read, written)
 
 
 def finish(worker: Worker, job_id: int, body: Finish) -> Ended:
@@ -285,13 +285,12 @@ def finish(worker: Worker, job_id: int, body: Finish) -> Ended:
 
 def finish_many(worker: Worker, body: FinishMany) -> EndedMany:
     """Hand in several jobs, then claim the next. Raises InvalidJson, PayloadTooLarge: nothing handed in."""
-    leases = [_lease_or_loss(ending) for ending in body.finished]
+    leases = [refusal.value_or_refusal(Lease.parse, ending.lease) for ending in body.finished]
     real = [
         _finished(e.id, e) for e, lease in zip(body.finished, leases, strict=True) if isinstance(lease, Lease)
     ]
     ended, jobs = operations.finish_and_claim(worker, real, limit=body.claim_next, request_id=body.request_id)
-    settled = iter(ended)
-    verdicts = [next(settled) if isinstance(lease, Lease) else lease for lease in leases]
+    verdicts = refusal.in_place(leases, ended)
     answers = [_ended(ending.id, verdict) for ending, verdict in zip(body.finished, verdicts, strict=True)]
     taken = [ClaimedJob.of(job) for job in jobs]
     return EndedMany(finished=answers, jobs=taken, drained=is_drained(worker))
@@ -305,7 +304,7 @@ def release(worker: Worker, job_id: int, body: Release) -> Released:
 
 def unclaim(worker: Worker, body: Unclaim) -> Unclaimed:
     """Give back what no call has named since it was claimed, as if it had not been; the rest is left alone."""
-    leases = [(named.id, _lease_or_loss(named)) for named in body.jobs]
+    leases = [(named.id, refusal.value_or_refusal(Lease.parse, named.lease)) for named in body.jobs]
     real = [(job_id, lease) for job_id, lease in leases if isinstance(lease, Lease)]
     return Unclaimed(unclaimed=operations.withdraw(worker, real))
 
@@ -361,14 +360,7 @@ def _finished(job_id: int, ending: Ending) -> operations.Finished:
     )
 
 
-def _lease_or_loss(leased: Leased) -> Lease | LeaseLost:
-    try:
-        return leased.parsed
-    except LeaseLost as lost:
-        return lost
-
-
-def _ended(job_id: int, verdict: Status | LeaseLost) -> EndedOne | LostOne:
-    if isinstance(verdict, LeaseLost):
+def _ended(job_id: int, verdict: Status | Refusal) -> EndedOne | LostOne:
+    if isinstance(verdict, Refusal):
         return LostOne(id=job_id, error=verdict.code, message=verdict.message, **verdict.numbers)
     return EndedOne(id=job_id, status=verdict)
