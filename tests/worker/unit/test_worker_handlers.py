@@ -222,9 +222,9 @@ class TestHeartbeat:
         @worker.handler("count")
         async def count(job: Job) -> None:
             for number in range(1, 201):
-                job.progress(number / 200)
                 await asyncio.sleep(0.001)
-            job.progress(detail="Counted")
+                job.progress(number / 200)
+            job.progress(detail="Counted")  # no await before it: no heartbeat takes the last number alone
             await until(
                 lambda: any(report.get("detail") == "Counted" for report in farm.jobs[job.id].reports)
             )
