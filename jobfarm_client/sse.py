@@ -9,25 +9,58 @@ from jobfarm_client.errors import Unreachable
 from jobfarm_client.models import Event
 
 
-class Parser:
-    """Takes a stream's text piece by piece (HTML Living Standard, 9.2.6; our farms end lines by a line feed)."""
+class Blocks:
+    """Takes a stream's text piece by piece (HTML Living Standard, 9.2.6): lines end by CR, LF or both."""
 
     def __init__(self) -> None:
-        self._rest = ""
+        self._rest: list[str] = []  # of a line that has not ended
+        self._is_after_return = False
+        self._fields: dict[str, str] = {}
+
+    def feed(self, text: str) -> Iterator[dict[str, str]]:
+        """The fields of each event that is complete with this text, `data` always among them."""
+        for line in self._lines(text):
+            if line:
+                self._take(line)
+                continue
+            fields, self._fields = self._fields, {}
+            if "data" in fields:
+                yield fields
+
+    def _lines(self, text: str) -> Iterator[str]:
+        if self._is_after_return and text:
+            text = text.removeprefix("\n")  # the other half of the end of a line
+            self._is_after_return = False
+        if "\n" not in text and "\r" not in text:
+            self._rest.append(text)
+            return
+        self._is_after_return = text.endswith("\r")
+        first, *others = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        *lines, rest = ["".join((*self._rest, first)), *others]
+        self._rest = [rest]
+        yield from lines
+
+    def _take(self, line: str) -> None:
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        is_more = name == "data" and name in self._fields
+        if name:  # else it is a comment
+            self._fields[name] = f"{self._fields[name]}\n{value}" if is_more else value
+
+
+class Parser:
+    """The events of a farm's stream."""
+
+    def __init__(self) -> None:
+        self._blocks = Blocks()
 
     def feed(self, text: str) -> Iterator[Event]:
         """The events that are complete with this text; comments and retry times are none. Raises Unreachable for what
         cannot be read."""
-        *blocks, self._rest = (self._rest + text).split("\n\n")
-        for block in blocks:
-            if (event := _event(block)) is not None:
-                yield event
+        return map(_event, self._blocks.feed(text))
 
 
-def _event(block: str) -> Event | None:
-    fields = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line and line[0] != ":")
-    if "data" not in fields:
-        return None
+def _event(fields: dict[str, str]) -> Event:
     try:
         data = json.loads(fields["data"])
     except ValueError as error:

@@ -7,12 +7,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import openai
-
 from jobfarm_worker.errors import Failed
-from jobfarm_worker.handlers import servers
+from jobfarm_worker.handlers.chunks import objects
 from jobfarm_worker.handlers.payloads import messages_of
-from jobfarm_worker.handlers.retrying import DELAYS_S, BrokenStreamError, retried
+from jobfarm_worker.handlers.retrying import DELAYS_S, retried
+from jobfarm_worker.handlers.servers import BrokenStreamError, Connection, Request, Server
 from jobfarm_worker.job import Job
 from jobfarm_worker.registry import Handler
 
@@ -37,7 +36,7 @@ def handler(*, url: str, environ: Mapping[str, str], delays_s: Sequence[float] =
     `model`, `temperature`, `max_tokens`, `top_p`, `seed` if wanted. Result: `{"text", "model",
     "finish_reason"}`.
     """
-    key = environ.get("JOBFARM_LLM_KEY") or environ.get("OPENAI_API_KEY") or "none"
+    server = Server.named(url, key="JOBFARM_LLM_KEY", environ=environ)
     usual_model = environ.get("JOBFARM_LLM_MODEL") or DEFAULT_MODEL
     rng = random.SystemRandom()
 
@@ -45,9 +44,9 @@ def handler(*, url: str, environ: Mapping[str, str], delays_s: Sequence[float] =
         question = _question(job.payload, usual_model)
         job.progress(detail=f"Asking {question['model']}")
         answer = Answer()
-        async with servers.client(url, key) as client:
+        async with server.opened() as connection:
             await retried(
-                lambda: _stream(client, question, answer, job),
+                lambda: _stream(connection, question, answer, job),
                 may_retry=lambda: not answer.text,  # what people have read cannot be taken back
                 rng=rng,
                 delays_s=delays_s,
@@ -64,9 +63,9 @@ def _question(payload: Any, usual_model: str) -> dict[str, Any]:
     return {"model": model, "messages": messages, **extras}
 
 
-async def _stream(client: openai.AsyncOpenAI, question: dict[str, Any], answer: Answer, job: Job) -> None:
+async def _stream(connection: Connection, question: dict[str, Any], answer: Answer, job: Job) -> None:
     """Write the tokens of one answer to the job as they come."""
-    async for token in _tokens(client, question, answer):
+    async for token in _tokens(connection, question, answer):
         if not answer.text:
             job.progress(detail=f"{answer.model} is writing")
         answer.text += token
@@ -77,19 +76,12 @@ async def _stream(client: openai.AsyncOpenAI, question: dict[str, Any], answer: 
         raise Failed("The model answered with nothing.")
 
 
-async def _tokens(client: openai.AsyncOpenAI, question: dict[str, Any], answer: Answer) -> AsyncIterator[str]:
-    stream = await client.chat.completions.create(**question, stream=True)
+async def _tokens(connection: Connection, question: dict[str, Any], answer: Answer) -> AsyncIterator[str]:
     answer.model = str(question["model"])
-    try:
-        async for chunk in stream:
-            answer.model = chunk.model or answer.model
-            for choice in chunk.choices[:1]:  # the last chunk may carry no choice, only the usage
-                answer.finish_reason = choice.finish_reason or answer.finish_reason
-                if choice.delta.content:
-                    yield choice.delta.content
-    except openai.APIError as error:  # an error event in the stream has no status to judge it by
-        raise BrokenStreamError(str(error)) from error
-    except Exception as error:  # the client passes on whatever its transport or its JSON reader raised
-        raise BrokenStreamError(f"{type(error).__name__}: {error}") from error
-    finally:
-        await stream.close()
+    async for chunk in connection.stream(Request("chat/completions", {**question, "stream": True})):
+        answer.model = str(chunk.get("model") or answer.model)
+        for choice in objects(chunk.get("choices"))[:1]:  # the last chunk may carry no choice, only the usage
+            answer.finish_reason = str(choice.get("finish_reason") or answer.finish_reason)
+            for delta in objects([choice.get("delta")]):
+                if content := delta.get("content"):
+                    yield str(content)

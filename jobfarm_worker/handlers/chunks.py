@@ -37,7 +37,7 @@ class Whole:
         self._answer |= {
             name: value for name, value in chunk.items() if name != "choices" and value is not None
         }
-        for choice in _objects(chunk.get("choices")):
+        for choice in objects(chunk.get("choices")):
             _merge(self._choices.setdefault(_index(choice), {}), copy.deepcopy(choice))
             self.has_token = self.has_token or _has_token(choice)
 
@@ -110,6 +110,11 @@ def line(chunk: Mapping[str, Any]) -> str:
     return json.dumps(chunk, separators=(",", ":")) + "\n"
 
 
+def objects(value: Any) -> list[dict[str, Any]]:
+    """The objects in a list; none where it is no list."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
 def wants_usage(body: Mapping[str, Any]) -> bool:
     """Whether this call asks for the chunk that only counts tokens."""
     options = body.get("stream_options")
@@ -119,10 +124,6 @@ def wants_usage(body: Mapping[str, Any]) -> bool:
 def is_usage(chunk: Mapping[str, Any]) -> bool:
     """Whether it says nothing but how many tokens were used."""
     return not chunk.get("choices") and chunk.get("usage") is not None
-
-
-def _objects(value: Any) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _index(item: Mapping[str, Any]) -> int:
@@ -144,7 +145,7 @@ def _whole(choice: dict[str, Any]) -> dict[str, Any]:
     delta, choice = {**delta}, {name: value for name, value in choice.items() if name != "delta"}
     calls = delta.get("tool_calls")
     if isinstance(calls, list):  # the index is that of the pieces
-        delta["tool_calls"] = [{k: v for k, v in call.items() if k != "index"} for call in _objects(calls)]
+        delta["tool_calls"] = [{k: v for k, v in call.items() if k != "index"} for call in objects(calls)]
     return {**choice, "message": {"role": "assistant", "content": None, **delta}}
 
 

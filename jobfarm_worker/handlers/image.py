@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
-from openai.types import Image
 from PIL import Image as Pillow
 from PIL import UnidentifiedImageError
 
 from jobfarm_worker.errors import Failed
-from jobfarm_worker.handlers import servers
+from jobfarm_worker.handlers.chunks import objects
 from jobfarm_worker.handlers.payloads import prompt_of
 from jobfarm_worker.handlers.retrying import DELAYS_S, retried
+from jobfarm_worker.handlers.servers import BrokenStreamError, Connection, Request, Server
 from jobfarm_worker.job import Job
 from jobfarm_worker.registry import Handler
 
@@ -33,22 +33,19 @@ def handler(*, url: str, environ: Mapping[str, str], delays_s: Sequence[float] =
     payloads that name none. Payload: `{"prompt": str}`, and `size` ("1024x1024") and `model` if wanted. The
     picture becomes the file `image.png`. Result: `{"file", "model", "width", "height"}`.
     """
-    key = environ.get("JOBFARM_IMAGE_KEY") or environ.get("OPENAI_API_KEY") or "none"
+    server = Server.named(url, key="JOBFARM_IMAGE_KEY", environ=environ)
     usual_model = environ.get("JOBFARM_IMAGE_MODEL") or DEFAULT_MODEL
     rng = random.SystemRandom()
 
     async def image(job: Job) -> dict[str, Any]:
         question = _question(job.payload, usual_model)
         job.progress(0.0, f"Asking {question['model']}")
-        async with servers.client(url, key) as client:
-            answer = await retried(
-                lambda: client.images.generate(**question),
-                may_retry=lambda: True,
-                rng=rng,
-                delays_s=delays_s,
+        async with server.opened() as connection:
+            pictures = await retried(
+                lambda: _painted(connection, question), may_retry=lambda: True, rng=rng, delays_s=delays_s
             )
         job.progress(0.9, "Saving")
-        picture = _png(await _bytes(answer.data or []))
+        picture = _png(await _bytes(pictures))
         job.file(FILE, picture)
         width, height = Pillow.open(io.BytesIO(picture)).size
         return {"file": FILE, "model": question["model"], "width": width, "height": height}
@@ -62,13 +59,22 @@ def _question(payload: Any, usual_model: str) -> dict[str, Any]:
     return {"prompt": prompt, "model": payload.get("model") or usual_model, "n": 1, **size}
 
 
-async def _bytes(images: Sequence[Image]) -> bytes:
+async def _painted(connection: Connection, question: dict[str, Any]) -> list[dict[str, Any]]:
+    answer = await connection.post(Request("images/generations", question))
+    try:
+        value = answer.json()
+    except ValueError as error:
+        raise BrokenStreamError(f"It is no JSON: {error}.") from error
+    return objects(value.get("data")) if isinstance(value, dict) else []
+
+
+async def _bytes(images: Sequence[Mapping[str, Any]]) -> bytes:
     """The picture in the answer, or where the answer says it is."""
     for image in images:
-        if image.b64_json:
-            return _decoded(image.b64_json)
-        if image.url:
-            return await _fetched(image.url)
+        if data := image.get("b64_json"):
+            return _decoded(str(data))
+        if url := image.get("url"):
+            return await _fetched(str(url))
     raise Failed("The image server answered with no picture.")
 
 

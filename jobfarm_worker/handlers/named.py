@@ -68,7 +68,7 @@ def _chat(environ: Environment) -> Handler:
     url = _server("JOBFARM_LLM_URL", environ)
     if not url:
         return _chat_demo(environ)
-    from jobfarm_worker.handlers import chat  # noqa: PLC0415 - needs openai
+    from jobfarm_worker.handlers import chat  # noqa: PLC0415 - needs aiohttp
 
     return chat.handler(url=url, environ=environ)
 
@@ -77,7 +77,7 @@ def _image(environ: Environment) -> Handler:
     url = _server("JOBFARM_IMAGE_URL", environ)
     if not url:
         return _image_demo(environ)
-    from jobfarm_worker.handlers import image  # noqa: PLC0415 - needs openai and pillow
+    from jobfarm_worker.handlers import image  # noqa: PLC0415 - needs aiohttp and pillow
 
     return image.handler(url=url, environ=environ)
 
@@ -86,7 +86,7 @@ def _openai(environ: Environment) -> Handler:
     url = _server("JOBFARM_LLM_URL", environ)
     if not url:
         return _openai_demo(environ)
-    from jobfarm_worker.handlers import openai_calls  # noqa: PLC0415 - needs openai
+    from jobfarm_worker.handlers import openai_calls  # noqa: PLC0415 - needs aiohttp
 
     return openai_calls.OpenAICalls(url=url, environ=environ)
 

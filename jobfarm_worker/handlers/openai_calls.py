@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
-import httpx
-import openai
-
 from jobfarm_worker.errors import Failed
-from jobfarm_worker.handlers import answers, servers
-from jobfarm_worker.handlers.chunks import Transcription, Whole, wants_usage
+from jobfarm_worker.handlers import answers
+from jobfarm_worker.handlers.chunks import Transcription, Whole, objects, wants_usage
 from jobfarm_worker.handlers.payloads import call_of
 from jobfarm_worker.handlers.responses import MappedResponse, PassedResponse
 from jobfarm_worker.handlers.responses_request import chat_request, with_context
-from jobfarm_worker.handlers.retrying import DELAYS_S, BrokenStreamError, is_worth_retrying, retried
+from jobfarm_worker.handlers.retrying import DELAYS_S, is_worth_retrying, retried
+from jobfarm_worker.handlers.servers import (
+    BrokenStreamError,
+    Connection,
+    Request,
+    Server,
+    ServerError,
+    StatusError,
+)
 from jobfarm_worker.job import Job
 
 MODELS_S = 10.0
@@ -50,45 +54,6 @@ class Streamed(Protocol):
         """The whole answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What is asked of the model server; with files it is a form."""
-
-    path: str
-    body: Mapping[str, Any]
-    files: Sequence[tuple[str, tuple[str, bytes]]] | None = None
-
-    async def posted(self, client: openai.AsyncOpenAI) -> httpx.Response:
-        """The server's answer, read to its end."""
-        response: httpx.Response = await client.post(
-            f"/{self.path}", cast_to=httpx.Response, body={**self.body}, **self._form
-        )
-        return response
-
-    async def chunks(self, client: openai.AsyncOpenAI) -> AsyncIterator[Mapping[str, Any]]:
-        """The objects of the server's stream. Raises BrokenStreamError for whatever breaks it."""
-        stream = await client.post(
-            f"/{self.path}", cast_to=object, body={**self.body}, stream=True,
-            stream_cls=openai.AsyncStream[object], **self._form,
-        )  # fmt: skip
-        try:
-            async for chunk in stream:
-                if isinstance(chunk, dict):
-                    yield chunk
-        except openai.APIError as error:  # an error event in the stream has no status to judge it by
-            raise BrokenStreamError(str(error)) from error
-        except Exception as error:  # the client passes on whatever its transport or its JSON reader raised
-            raise BrokenStreamError(f"{type(error).__name__}: {error}") from error
-        finally:
-            await stream.close()
-
-    @property
-    def _form(self) -> dict[str, Any]:
-        if self.files is None:
-            return {}
-        return {"files": self.files, "options": {"headers": {"Content-Type": "multipart/form-data"}}}
-
-
 class OpenAICalls:
     """A handler that passes calls on to the server at `url` (its `/v1` address), and announces its models.
 
@@ -101,8 +66,7 @@ class OpenAICalls:
     """
 
     def __init__(self, *, url: str, environ: Mapping[str, str], delays_s: Sequence[float] = DELAYS_S) -> None:
-        self._url = url
-        self._key = environ.get("JOBFARM_LLM_KEY") or environ.get("OPENAI_API_KEY") or "none"
+        self._server = Server.named(url, key="JOBFARM_LLM_KEY", environ=environ)
         self._delays_s = delays_s
         self._rng = random.SystemRandom()
         self._has_responses: bool | None = None
@@ -112,50 +76,41 @@ class OpenAICalls:
         whether it has `/responses`."""
         self._has_responses = None
         try:
-            async with self._client(MODELS_S) as client:
-                listed = await client.get("/models", cast_to=object)
-        except Exception as error:  # whatever its transport or its JSON reader raises
+            async with self._server.opened(timeout_s=MODELS_S) as connection:
+                listed = await connection.get("models")
+        except (ServerError, ValueError) as error:
             log.warning("the model server does not say which models it has: %s", error)
             return []
-        entries = listed.get("data") if isinstance(listed, dict) else None
-        models = [entry.get("id") for entry in entries or () if isinstance(entry, dict)]
-        return [name for name in models if isinstance(name, str)]
+        return _names(listed, among="data", field="id")
 
     async def loaded(self) -> list[str]:
         """The models that the server has in memory; none of a server that does not say, as Ollama does."""
-        root = self._url.rstrip("/").removesuffix("/v1")
+        root = replace(self._server, url=self._server.url.removesuffix("/v1"))
         try:
-            async with httpx.AsyncClient(timeout=MODELS_S) as client:
-                answer = (await client.get(f"{root}/api/ps")).raise_for_status().json()
-        except (httpx.HTTPError, ValueError):
+            async with root.opened(timeout_s=MODELS_S) as connection:
+                return _names(await connection.get("api/ps"), among="models", field="name")
+        except (ServerError, ValueError):
             return []
-        entries = answer.get("models") if isinstance(answer, dict) else None
-        entries = entries if isinstance(entries, list) else []
-        names = [entry.get("name") for entry in entries if isinstance(entry, dict)]
-        return [name for name in names if isinstance(name, str)]
 
     async def __call__(self, job: Job) -> Any:
         """Run one call."""
         path, body = call_of(job.payload)
         job.progress(detail=f"Asking {body.get('model')}"[:200])
-        async with self._client() as client:
+        async with self._server.opened() as connection:
             if path == "responses":
-                return await self._responded(client, body, job)
+                return await self._responded(connection, body, job)
             if path.startswith("audio/"):
-                return await self._transcribed(client, path, body, job)
+                return await self._transcribed(connection, path, body, job)
             if body.get("stream"):
                 shown = wants_usage(body)
                 request = Request(path, _counting(body))
-                return await self._streamed(client, request, lambda: Whole(shows_usage=shown), job)
-            answer = await self._whole(client, Request(path, body))
+                return await self._streamed(connection, request, lambda: Whole(shows_usage=shown), job)
+            answer = await self._whole(connection, Request(path, body))
         return answers.handed_in(job, path, answer)
 
-    def _client(self, timeout_s: float = servers.ANSWER_S) -> openai.AsyncOpenAI:
-        return servers.client(self._url, self._key, timeout_s=timeout_s)
-
-    async def _responded(self, client: openai.AsyncOpenAI, body: dict[str, Any], job: Job) -> Any:
+    async def _responded(self, connection: Connection, body: dict[str, Any], job: Job) -> Any:
         """A response: of the server's own, or made of a chat where it has none."""
-        is_own = await self._retried(lambda: self._knows_responses(client), may_retry=lambda: True)
+        is_own = await self._retried(lambda: self._knows_responses(connection), may_retry=lambda: True)
         kind = PassedResponse if is_own else MappedResponse
         request = _response_request(job.payload, body) if is_own else _chat_of(job.payload, body)
 
@@ -163,61 +118,58 @@ class OpenAICalls:
             return kind(body, job_id=job.id, fence=job.fence, now=_now())
 
         if body.get("stream"):
-            return await self._streamed(client, request, new, job)
+            return await self._streamed(connection, request, new, job)
         answer = new()
-        answer.take_whole(await self._whole(client, request))
+        answer.take_whole(await self._whole(connection, request))
         return answers.handed_in(job, "responses", answer.answer())
 
-    async def _knows_responses(self, client: openai.AsyncOpenAI) -> bool:
+    async def _knows_responses(self, connection: Connection) -> bool:
         """Whether the server has `/responses`: an empty call is refused there, and elsewhere not known."""
         if self._has_responses is None:
             try:
-                await client.post("/responses", cast_to=httpx.Response, body={})
-            except openai.APIStatusError as error:
-                if is_worth_retrying(error) and error.status_code not in UNKNOWN:
+                await connection.post(Request("responses", {}))
+            except StatusError as error:
+                if is_worth_retrying(error) and error.status not in UNKNOWN:
                     raise
-                self._has_responses = error.status_code not in UNKNOWN
+                self._has_responses = error.status not in UNKNOWN
             else:
                 self._has_responses = True
         return self._has_responses
 
-    async def _transcribed(
-        self, client: openai.AsyncOpenAI, path: str, body: dict[str, Any], job: Job
-    ) -> Any:
+    async def _transcribed(self, connection: Connection, path: str, body: dict[str, Any], job: Job) -> Any:
         """The text of the job's input file, which goes to the server as a form."""
         name = job.payload.get("file")
-        request = Request(path, body, files=[("file", (name, await job.input(name)))])
+        request = Request(path, body, file=(name, await job.input(name)))
         if body.get("stream"):
-            return await self._streamed(client, request, Transcription, job)
-        response = await self._retried(lambda: request.posted(client), may_retry=lambda: True)
-        content_type = response.headers.get("content-type", "")
+            return await self._streamed(connection, request, Transcription, job)
+        whole = await self._retried(lambda: connection.post(request), may_retry=lambda: True)
         try:
-            answer = response.json() if "json" in content_type else None
+            answer = whole.json() if "json" in whole.content_type else None
         except ValueError as error:
             raise Failed(f"The model server's answer is no JSON: {error}.") from error
         if answer is None:
-            return answers.handed_in_text(job, response.text, content_type=content_type)
+            return answers.handed_in_text(job, whole.text, content_type=whole.content_type)
         return answers.handed_in(job, path, answer)
 
-    async def _whole(self, client: openai.AsyncOpenAI, request: Request) -> Any:
+    async def _whole(self, connection: Connection, request: Request) -> Any:
         async def ask() -> Any:
-            response = await request.posted(client)
+            answer = await connection.post(request)
             try:
-                return response.json()
+                return answer.json()
             except ValueError as error:
                 raise BrokenStreamError(f"It is no JSON: {error}.") from error
 
         return await self._retried(ask, may_retry=lambda: True)
 
     async def _streamed(
-        self, client: openai.AsyncOpenAI, request: Request, new: Callable[[], Streamed], job: Job
+        self, connection: Connection, request: Request, new: Callable[[], Streamed], job: Job
     ) -> dict[str, Any]:
         answer = new()
 
         async def ask() -> None:
             nonlocal answer
             answer = new()
-            await _pass_on(client, request, answer, job)
+            await _pass_on(connection, request, answer, job)
 
         # What the caller has read cannot be taken back.
         await self._retried(ask, may_retry=lambda: not answer.has_token)
@@ -252,11 +204,11 @@ def _chat_of(payload: Mapping[str, Any], body: Mapping[str, Any]) -> Request:
     return Request("chat/completions", _counting(chat) if chat.get("stream") else chat)
 
 
-async def _pass_on(client: openai.AsyncOpenAI, request: Request, answer: Streamed, job: Job) -> None:
+async def _pass_on(connection: Connection, request: Request, answer: Streamed, job: Job) -> None:
     """Write the chunks of one answer as they come. Those before the first token are kept back: an attempt that ends
     before it left nothing behind."""
     held: list[str] = []
-    async for chunk in request.chunks(client):
+    async for chunk in connection.stream(request):
         is_first = not answer.has_token
         held += answer.lines(chunk)
         if answer.has_token:
@@ -277,12 +229,12 @@ def _now() -> int:
 def _with_answer(failed: Failed) -> Failed:
     """The failure with what the server answered, for the caller."""
     cause = failed.__cause__
-    if not isinstance(cause, openai.APIStatusError):
+    if not isinstance(cause, StatusError) or cause.body is None:
         return failed
-    try:
-        body = json.loads(cause.response.text)
-    except ValueError:
-        return failed
-    if not isinstance(body, dict):
-        return failed
-    return answers.refused(cause.status_code, body, message=cause.message, retryable=failed.retryable)
+    return answers.refused(cause.status, cause.body, message=cause.message, retryable=failed.retryable)
+
+
+def _names(listed: Any, *, among: str, field: str) -> list[str]:
+    """What a list of models, as servers answer with, has as this field of each."""
+    entries = objects(listed.get(among)) if isinstance(listed, dict) else []
+    return [entry[field] for entry in entries if isinstance(entry.get(field), str)]

@@ -16,9 +16,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
-import openai
-
 from jobfarm_worker.errors import Failed
+from jobfarm_worker.handlers.servers import BrokenStreamError, ServerError, StatusError, UnansweredError
 
 DELAYS_S = (1.0, 10.0, 20.0)
 JITTER_S = 0.1
@@ -27,27 +26,20 @@ AGAIN = frozenset({408, 409, 429})
 T = TypeVar("T")
 
 
-class BrokenStreamError(Exception):
-    """The answer broke off before the model said that it had finished."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(f"{self.__doc__} {why}".strip())
-
-
 def is_worth_retrying(error: Exception) -> bool:
     """Whether the same question may be answered when it is sent again."""
-    if isinstance(error, openai.APIStatusError):
-        should_retry = error.response.headers.get("x-should-retry", "").lower()
+    if isinstance(error, StatusError):
+        should_retry = error.headers.get("x-should-retry", "").lower()
         if should_retry in {"true", "false"}:
             return should_retry == "true"
-        return error.status_code in AGAIN or error.status_code >= 500
-    return isinstance(error, openai.APIConnectionError | BrokenStreamError)
+        return error.status in AGAIN or error.status >= 500
+    return isinstance(error, UnansweredError | BrokenStreamError)
 
 
 def sentence(error: Exception) -> str:
     """The message to the people who wait for the answer."""
-    if isinstance(error, openai.APIStatusError):
-        return f"The model server answered {error.status_code}: {error.message}"
+    if isinstance(error, StatusError):
+        return f"The model server answered {error.status}: {error.message}"
     return f"The model server failed: {error}"
 
 
@@ -66,7 +58,7 @@ async def retried(
     while True:
         try:
             return await request()
-        except (openai.APIError, BrokenStreamError) as error:
+        except ServerError as error:
             passing = is_worth_retrying(error)
             delay_s = next(delays, None)
             if not passing or delay_s is None or not may_retry():
@@ -78,10 +70,10 @@ async def retried(
 
 
 def _requested_wait_s(error: Exception) -> float | None:
-    if not isinstance(error, openai.APIStatusError):
+    if not isinstance(error, StatusError):
         return None
     now = datetime.now(UTC)  # noqa: TID251 (the edge to the model server: nobody above knows of its dates)
-    return retry_after_s(error.response.headers, now=now)
+    return retry_after_s(error.headers, now=now)
 
 
 def _too_long(error: Exception, delay_s: float) -> str:

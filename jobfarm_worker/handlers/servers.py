@@ -1,28 +1,257 @@
-"""Clients of OpenAI-compatible servers."""
+"""OpenAI-compatible servers over HTTP: a call is sent once, and what came back is an answer, a stream or an error.
+
+`retrying` says when to send it again. By aiohttp, whose parser is in C: a token costs a third of the processor's time
+that it cost with OpenAI's client, of which a relay needs nothing else (ADR 93).
+"""
 
 from __future__ import annotations
 
+import codecs
+import json
+import logging
 import ssl
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
+import aiohttp
 import httpx
-import openai
+
+from jobfarm_client.sse import Blocks
+from jobfarm_worker.options import VERSION
 
 ANSWER_S = 600.0  # a model that is being loaded sends nothing for minutes
+CONNECT_S = 30.0
+LONGEST_TEXT = 500  # characters of an error that is no JSON
+log = logging.getLogger("jobfarm_worker")
 
 
-def client(url: str, key: str, *, timeout_s: float = ANSWER_S) -> openai.AsyncOpenAI:
-    """A client of the server at `url` (its `/v1` address) that asks once; `async with` closes it.
+class ServerError(Exception):
+    """A model server did not answer as it should."""
 
-    A client of its own for each job, since a connection belongs to an event loop; the certificates are shared. To read
-    those of 140 authorities takes 30 ms and more of a processor, in which no other job of the worker goes on.
-    """
-    connections = openai.DefaultAsyncHttpxClient(verify=_certificates(), timeout=timeout_s)
-    return openai.AsyncOpenAI(
-        base_url=url, api_key=key, max_retries=0, timeout=timeout_s, http_client=connections
-    )
+
+class StatusError(ServerError):
+    """It refused the call: an answer with a status of 300 and more."""
+
+    def __init__(self, status: int, text: str, *, headers: Mapping[str, str]) -> None:
+        """`text` is the body; `headers` have names in lower case."""
+        super().__init__(f"{status}: {text[:LONGEST_TEXT]}")
+        self.status = status
+        self.headers = headers
+        self.body = _object(text)
+        """The body, if it is a JSON object."""
+        self.message = _message(self.body) or text[:LONGEST_TEXT]
+
+
+class UnansweredError(ServerError):
+    """It was not reached, or said nothing."""
+
+
+class BrokenStreamError(ServerError):
+    """The answer broke off before the model said that it had finished."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"{self.__doc__} {why}".strip())
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of a server; with a file (its name, its bytes) it is a form."""
+
+    path: str
+    body: Mapping[str, Any]
+    file: tuple[str, bytes] | None = None
+
+    def sent(self) -> dict[str, Any]:
+        """It as aiohttp's arguments."""
+        if self.file is None:
+            return {"json": {**self.body}}
+        form = aiohttp.FormData(
+            default_to_multipart=True, quote_fields=False
+        )  # as OpenAI's clients write names
+        for name, value in _form_fields(self.body):
+            form.add_field(name, value)
+        form.add_field("file", self.file[1], filename=self.file[0])
+        return {"data": form}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer, read to its end."""
+
+    text: str
+    content_type: str
+
+    def json(self) -> Any:
+        """The value it is. Raises ValueError where it is no JSON."""
+        return json.loads(self.text)
+
+
+class Connection:
+    """Calls of one server for one job."""
+
+    def __init__(self, session: aiohttp.ClientSession, *, url: str, proxy: str | None) -> None:
+        self._session = session
+        self._url = url
+        self._proxy = proxy
+
+    async def get(self, path: str) -> Any:
+        """The JSON at this address. Raises StatusError, UnansweredError, ValueError."""
+        async with self._answering("GET", path) as response:
+            return (await _read(response)).json()
+
+    async def post(self, request: Request) -> Answer:
+        """The answer to this call. Raises StatusError, UnansweredError."""
+        async with self._answering("POST", request.path, **request.sent()) as response:
+            return await _read(response)
+
+    async def stream(self, request: Request) -> AsyncIterator[dict[str, Any]]:
+        """The objects of the stream that answers this call. Raises StatusError and UnansweredError before the first,
+        BrokenStreamError for whatever breaks the stream, an error event among it."""
+        async with self._answering("POST", request.path, **request.sent()) as response:
+            with _breaking():
+                async for data in _events(response):
+                    if data.startswith("[DONE]"):
+                        return
+                    chunk = json.loads(data)
+                    if isinstance(chunk, dict):
+                        _no_error(chunk)
+                        yield chunk
+
+    @asynccontextmanager
+    async def _answering(self, method: str, path: str, **more: Any) -> AsyncIterator[aiohttp.ClientResponse]:
+        asking = self._session.request(method, f"{self._url}/{path}", proxy=self._proxy, **more)
+        with _connecting(self._url):
+            response = await asking
+        try:
+            if response.status >= 300:
+                headers = {name.lower(): value for name, value in response.headers.items()}
+                raise StatusError(response.status, (await _read(response)).text, headers=headers)
+            yield response
+        finally:
+            response.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where a server is (its `/v1` address), and the headers that each call has."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def named(cls, url: str, *, key: str, environ: Mapping[str, str]) -> Server:
+        """The server at `url`; the variable `key` has its key, else `OPENAI_API_KEY`, if it needs one. With
+        `OPENAI_ORG_ID` and `OPENAI_PROJECT_ID`, as OpenAI's client sends them."""
+        secret = (environ.get(key) or environ.get("OPENAI_API_KEY") or "none").strip()
+        headers = {"Authorization": f"Bearer {secret}", "User-Agent": f"jobfarm-worker/{VERSION}"}
+        named = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
+        more = {name: environ[variable].strip() for name, variable in named.items() if environ.get(variable)}
+        return cls(url.rstrip("/"), {**headers, **more})
+
+    @asynccontextmanager
+    async def opened(self, *, timeout_s: float = ANSWER_S) -> AsyncIterator[Connection]:
+        """A connection of its own, since one belongs to an event loop; `timeout_s` may pass between two pieces of an
+        answer. The certificates are shared: to read those of 140 authorities takes 30 ms and more of a processor, in
+        which no other job of the worker goes on."""
+        pauses = aiohttp.ClientTimeout(
+            total=None, sock_connect=min(CONNECT_S, timeout_s), sock_read=timeout_s
+        )
+        connector = aiohttp.TCPConnector(ssl=_certificates())
+        jar = aiohttp.DummyCookieJar()  # no answer is to change the next call
+        async with aiohttp.ClientSession(
+            connector=connector, timeout=pauses, headers=self.headers, cookie_jar=jar
+        ) as session:
+            yield Connection(session, url=self.url, proxy=_proxy(self.url))
 
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    return httpx.create_ssl_context()
+    return httpx.create_ssl_context()  # those of certifi, or SSL_CERT_FILE's, as for calls of the farm
+
+
+def _proxy(url: str) -> str | None:
+    """The proxy that the environment names for this address. Not left to aiohttp, which would look for passwords in
+    ~/.netrc too, and refuse a call that has a key already."""
+    parts = urlsplit(url)
+    if not parts.hostname or proxy_bypass(parts.hostname):
+        return None
+    proxies = getproxies()
+    return proxies.get(parts.scheme) or proxies.get("all")
+
+
+@contextmanager
+def _connecting(url: str) -> Iterator[None]:
+    """The caller is not told where the server is; who runs the worker is."""
+    try:
+        yield
+    except TimeoutError as error:
+        log.warning("the model server %s does not answer: %s", url, error)
+        raise UnansweredError("it did not answer in time.") from error
+    except (aiohttp.ClientError, OSError) as error:
+        log.warning("no connection to the model server %s: %s", url, error)
+        raise UnansweredError("connection error.") from error
+
+
+async def _read(response: aiohttp.ClientResponse) -> Answer:
+    try:
+        text = await response.text(errors="replace")
+    except (aiohttp.ClientError, OSError) as error:
+        raise BrokenStreamError(f"{type(error).__name__}: {error}") from error
+    return Answer(text=text, content_type=response.headers.get("content-type", ""))
+
+
+@contextmanager
+def _breaking() -> Iterator[None]:
+    """What breaks a stream: the network, or text that is no JSON."""
+    try:
+        yield
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise BrokenStreamError(f"{type(error).__name__}: {error}") from error
+
+
+async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[str]:
+    decoder, blocks = codecs.getincrementaldecoder("utf-8-sig")("replace"), Blocks()
+    async for piece in response.content.iter_any():
+        for fields in blocks.feed(decoder.decode(piece)):
+            yield fields["data"]
+
+
+def _no_error(chunk: Mapping[str, Any]) -> None:
+    """An error event in the stream has no status to judge it by."""
+    if chunk.get("error"):
+        raise BrokenStreamError(_message(chunk) or "An error occurred during streaming")
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _message(body: Mapping[str, Any] | None) -> str:
+    """The sentence in an error: where OpenAI has it, or as servers beside it do."""
+    error = (body or {}).get("error")
+    places = [
+        error.get("message") if isinstance(error, dict) else error,
+        *map((body or {}).get, ("message", "detail")),
+    ]
+    return next((place for place in places if isinstance(place, str) and place), "")
+
+
+def _form_fields(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Values as OpenAI's clients write them in a form: `name[]` for each of a list, `name[key]` for an object's."""
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _form_fields(each, f"{name}[{key}]" if name else key)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _form_fields(each, f"{name}[]")
+    elif value is not None:
+        yield name, value if isinstance(value, str) else json.dumps(value)

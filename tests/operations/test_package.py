@@ -135,7 +135,7 @@ class TestTheWheel:
         ]
         assert {pin.name for pin in pinned if pin.extras} == set(), "pip takes no extras in constraints"
         pins = {canonicalize_name(pin.name): next(iter(pin.specifier)).version for pin in pinned}
-        assert set(pins) - set(bounds) == {"psycopg-binary", "psycopg-pool"}
+        assert set(pins) - set(bounds) == {"psycopg-binary", "psycopg-pool", "openai"}  # the last: the docs'
         assert set(bounds) - set(pins) == set()
         assert [name for name, bound in bounds.items() if pins[name] not in bound] == []
 
@@ -199,7 +199,7 @@ class TestAnEnvironmentWithoutExtras:
         model = run(
             worker / "jobfarm-worker", "--handler", "chat", **key, JOBFARM_LLM_URL="http://127.0.0.1:9"
         )
-        assert "needs the package openai: pip install 'jobfarm[openai]'." in model.stderr
+        assert "needs the package aiohttp: pip install 'jobfarm[openai]'." in model.stderr
 
     def test_says_that_the_farm_needs_one(self, worker: Path, run: Run) -> None:
         refused = run(worker / "jobfarm", "doctor")

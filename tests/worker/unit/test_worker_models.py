@@ -9,13 +9,13 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-import openai
 import pytest
 from PIL import Image
 
 from jobfarm_worker import BadOption
 from jobfarm_worker.handlers import chat, image, named
-from jobfarm_worker.handlers.retrying import BrokenStreamError, is_worth_retrying, retry_after_s
+from jobfarm_worker.handlers.retrying import is_worth_retrying, retry_after_s
+from jobfarm_worker.handlers.servers import BrokenStreamError, ServerError
 from tests.worker.unit.outside import Door
 from tests.worker.unit.test_worker_demonstrators import run
 
@@ -220,7 +220,7 @@ class TestChat:
         handler = chat.handler(url="http://127.0.0.1:9/v1", environ={}, delays_s=QUICK)
         outcome, _ = await run(handler, {"prompt": "A tale"})
         assert (outcome.success, outcome.retryable) == (False, True)
-        assert outcome.error == "The model server failed: Connection error."
+        assert outcome.error == "The model server failed: connection error."
 
 
 class TestImage:
@@ -321,4 +321,4 @@ class TestRetryAfter:
 def test_other_errors_are_not_worth_retrying() -> None:
     assert is_worth_retrying(BrokenStreamError("x"))
     assert not is_worth_retrying(ValueError("x"))
-    assert not is_worth_retrying(openai.OpenAIError("x"))
+    assert not is_worth_retrying(ServerError("x"))

@@ -1,0 +1,224 @@
+"""Calls of OpenAI-compatible servers: what is sent, however the answer is cut, and every way to get none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobfarm_worker.handlers.servers import (
+    BrokenStreamError,
+    Request,
+    Server,
+    ServerError,
+    StatusError,
+    UnansweredError,
+)
+from tests.worker.unit.outside import Door
+
+CALL = Request("chat/completions", {"model": "tiny"})
+Answering = Callable[[Any], Awaitable[None]]
+
+
+class World:
+    """Answers each call as the test has it, and remembers it."""
+
+    def __init__(self) -> None:
+        self.pieces: Sequence[bytes] = [b"{}"]
+        self.status = 200
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.is_silent = False
+        self.calls: list[dict[str, Any]] = []
+        self.url = ""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        body = b""
+        while (message := await receive()).get("more_body"):
+            body += message["body"]
+        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+        self.calls.append({"path": scope["path"], "headers": headers, "body": body + message["body"]})
+        if self.is_silent:
+            await receive()  # until the caller goes
+            return
+        status, headers_sent = self.status, self.headers
+        if scope["path"] == "/moved/chat/completions":
+            status, headers_sent = 307, [(b"location", b"/v1/chat/completions")]
+        await send({"type": "http.response.start", "status": status, "headers": headers_sent})
+        for piece in self.pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await asyncio.sleep(0)
+        await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.fixture
+def world(door: Door) -> World:
+    there = World()
+    door.app, there.url = there, door.url
+    return there
+
+
+def server(url: str, **environ: str) -> Server:
+    return Server.named(url, key="JOBFARM_LLM_KEY", environ=environ)
+
+
+async def streamed(at: Server) -> list[Any]:
+    async with at.opened() as connection:
+        return [chunk async for chunk in connection.stream(CALL)]
+
+
+async def posted(at: Server) -> Any:
+    async with at.opened() as connection:
+        return (await connection.post(CALL)).json()
+
+
+class TestACall:
+    async def test_has_the_key_and_the_organisation_of_the_environment(self, world: World) -> None:
+        names = {"OPENAI_API_KEY": "other", "OPENAI_ORG_ID": "org", "OPENAI_PROJECT_ID": "house"}
+        await posted(server(f"{world.url}/v1/", JOBFARM_LLM_KEY="secret\n", **names))
+        call = world.calls[0]
+        assert (call["path"], json.loads(call["body"])) == ("/v1/chat/completions", {"model": "tiny"})
+        sent = [
+            call["headers"].get(name) for name in ("authorization", "openai-organization", "openai-project")
+        ]
+        assert sent == ["Bearer secret", "org", "house"]
+
+    async def test_goes_through_the_proxy_of_the_environment(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("http_proxy", world.url)
+        assert await posted(server("http://models.invalid/v1")) == {}
+        assert world.calls[0]["headers"]["host"] == "models.invalid"
+        monkeypatch.setenv("no_proxy", "models.invalid")
+        with pytest.raises(UnansweredError):
+            await posted(server("http://models.invalid/v1"))
+
+    async def test_keeps_its_key_beside_passwords_for_the_same_machine(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password else\n")
+        monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+        await posted(server(f"{world.url}/v1", JOBFARM_LLM_KEY="secret"))
+        assert world.calls[0]["headers"]["authorization"] == "Bearer secret"
+
+    async def test_follows_to_where_the_server_has_moved(self, world: World) -> None:
+        assert await posted(server(f"{world.url}/moved")) == {}
+        assert json.loads(world.calls[1]["body"]) == {"model": "tiny"}
+
+    async def test_of_one_job_carries_no_cookie_of_another_answer(self, world: World) -> None:
+        world.headers = [(b"set-cookie", b"of=somebody; Path=/")]
+        async with server(f"{world.url}/v1").opened() as connection:
+            await connection.post(CALL)
+            await connection.post(CALL)
+        assert "cookie" not in world.calls[1]["headers"]
+
+    async def test_with_a_file_is_a_form(self, world: World) -> None:
+        body = {"model": "tiny", "stream": True, "include": ["logprobs", "x"], "chunking": {"type": "auto"}}
+        request = Request("audio/transcriptions", {**body, "prompt": None}, file=("sound.mp3", b"\x00\xff"))
+        async with server(f"{world.url}/v1").opened() as connection:
+            await connection.post(request)
+        call = world.calls[0]
+        assert call["headers"]["content-type"].startswith("multipart/form-data; boundary=")
+        fields = [part.split(b"\r\n\r\n", 1) for part in call["body"].split(b"--")[1:] if b"\r\n\r\n" in part]
+        sent = [(head.split(b'name="')[1].split(b'"')[0], value.strip()) for head, value in fields]
+        assert sent == [
+            (b"model", b"tiny"), (b"stream", b"true"), (b"include[]", b"logprobs"), (b"include[]", b"x"),
+            (b"chunking[type]", b"auto"), (b"file", b"\x00\xff"),
+        ]  # fmt: skip
+
+
+class TestAStream:
+    @pytest.mark.parametrize("size", [1, 2, 7, 1000])
+    @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+    async def test_is_read_however_it_is_cut_and_whichever_way_its_lines_end(
+        self, world: World, size: int, end: str
+    ) -> None:
+        lines = [
+            ": hello",
+            "retry: 5",
+            "",
+            'data:{"a": "ö€😀"}',
+            "",
+            "event: x",
+            'data: {"b":',
+            "data: 2}",
+            "",
+            "data: 7",
+        ]
+        text = "\ufeff" + "".join(
+            f"{line}{end}" for line in [*lines, "", "data: [DONE]", "", 'data: {"c": 3}', ""]
+        )
+        data = text.encode()
+        world.pieces = [data[start : start + size] for start in range(0, len(data), size)]
+        assert await streamed(server(f"{world.url}/v1")) == [{"a": "ö€😀"}, {"b": 2}]
+
+    async def test_may_have_an_event_of_megabytes(self, world: World) -> None:
+        picture = "x" * 3_000_000
+        world.pieces = [f'data: {{"b64": "{picture}"}}\n\n'.encode()]
+        assert await streamed(server(f"{world.url}/v1")) == [{"b64": picture}]
+
+    @pytest.mark.parametrize(
+        ("piece", "why"),
+        [
+            (b"data: {oh}\n\n", "JSONDecodeError"),
+            (b'data: {"error": {"message": "out of memory"}}\n\n', "out of memory"),
+            (b'data: {"error": "out of memory"}\n\n', "out of memory"),
+            (b'data: {"error": {"code": 7}}\n\n', "An error occurred"),
+        ],
+    )
+    async def test_breaks_off_with_a_reason(self, world: World, piece: bytes, why: str) -> None:
+        world.pieces = [b'data: {"a": 1}\n\n', piece]
+        with pytest.raises(BrokenStreamError, match=why):
+            await streamed(server(f"{world.url}/v1"))
+
+    async def test_that_is_refused_has_a_status(self, world: World) -> None:
+        world.status, world.pieces = 429, [b'{"error": {"message": "Busy."}}']
+        world.headers = [(b"Retry-After", b"7")]
+        with pytest.raises(StatusError) as refused:
+            await streamed(server(f"{world.url}/v1"))
+        assert (refused.value.status, refused.value.headers["retry-after"]) == (429, "7")
+
+
+class TestNoAnswer:
+    @pytest.mark.parametrize(
+        ("body", "message"),
+        [
+            (b'{"error": {"message": "No such model."}}', "No such model."),
+            (b'{"error": "model not found"}', "model not found"),
+            (b'{"message": "Unauthorized"}', "Unauthorized"),
+            (b'{"detail": "Not Found"}', "Not Found"),
+            (b'{"detail": [{"loc": ["body"]}]}', '{"detail": [{"loc": ["body"]}]}'),
+            (b"<h1>Bad Gateway</h1>", "<h1>Bad Gateway</h1>"),
+            (b"[1]", "[1]"),
+            (b"", ""),
+        ],
+    )
+    async def test_but_an_error_has_the_servers_sentence(
+        self, world: World, body: bytes, message: str
+    ) -> None:
+        world.status, world.pieces = 404, [body]
+        with pytest.raises(StatusError) as refused:
+            await posted(server(f"{world.url}/v1"))
+        assert refused.value.message == message
+
+    async def test_in_time_is_an_error_that_does_not_say_where_the_server_is(
+        self, world: World, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        world.is_silent = True
+        with pytest.raises(UnansweredError) as refused:
+            async with server(f"{world.url}/v1").opened(timeout_s=0.1) as connection:
+                await connection.post(CALL)
+        assert str(refused.value) == "it did not answer in time."
+        assert f"the model server {world.url}/v1 does not answer" in caplog.text
+
+    @pytest.mark.parametrize(
+        "url", ["http://127.0.0.1:9/v1", "http://models.invalid/v1", "tiny", "ftp://x/v1", ""]
+    )
+    async def test_of_an_address_where_nobody_is(self, url: str, caplog: pytest.LogCaptureFixture) -> None:
+        with pytest.raises(ServerError) as refused:
+            await posted(server(url))
+        assert str(refused.value) == "connection error."
+        assert f"no connection to the model server {url}: " in caplog.text
