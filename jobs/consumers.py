@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from core import asgi
@@ -41,7 +41,20 @@ TOO_MANY: Final = {
     "message": f"Wait for answers: {MOST_QUEUED} messages are unanswered.",
 }
 
+LOOK_S: Final = 1.0  # what a claim has seen is good for so long, if nothing is heard of meanwhile
+
 Refuse = Callable[[Exception], tuple[int, Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What the worker's last claim saw: at this moment of the loop's clock there was no more for the worker, which was
+    as `touches` counts, in these queues."""
+
+    at: float
+    touches: int
+    queues: Sequence[str] | None
+    interest: Interest
 
 
 class WorkerSocket:
@@ -107,6 +120,7 @@ class Session:
         self._touched = asyncio.Event()
         self._touches = 0
         self._wakeup: Wakeup | None = None
+        self._look: Look | None = None
         self._waiting: asyncio.Task[None] | None = None
         self._is_gone = False
 
@@ -187,7 +201,10 @@ class Session:
         claims = sessions.wanted_jobs(call) > 0
         if claims:
             await self._take_the_place(call)
-        polled_at = _now()
+            if (look := self._look_for(call)) is not None:
+                self._park(received, look.interest, polled_at=look.at)
+                return
+        polled_at, touches = _now(), self._touches
         try:
             performed = await connections.run(sessions.perform, self._key, call)
         except InvalidKey:
@@ -196,7 +213,31 @@ class Session:
             self._end_wakeup(got_jobs=False)
             await self._refused(call, error)
             return
+        if claims:
+            self._note_look(call, performed, at=polled_at, touches=touches)
         await self._answer(received, performed, polled_at=polled_at, claims=claims)
+
+    def _look_for(self, call: Call) -> Look | None:
+        """The look that this claim would repeat, if it waits anyway. What came since then wakes it at once: the
+        notifier knows. A worker that holds nothing looks anew, since it may steal now."""
+        look, self._look = self._look, None
+        if look is None or not self._leases or not sessions.wait_s(call):
+            return None
+        is_fresh = _now() < look.at + LOOK_S and look.touches == self._touches
+        return look if is_fresh and look.queues == sessions.queues(call) else None
+
+    def _note_look(self, call: Call, performed: Performed, *, at: float, touches: int) -> None:
+        self._look = None
+        took_some = sessions.is_claim(call) and sessions.claimed(performed.answer)
+        if took_some and performed.waits_for is not None and performed.took_all:
+            self._look = Look(
+                at=at, touches=touches, queues=sessions.queues(call), interest=performed.waits_for
+            )
+
+    def _park(self, received: Received, interest: Interest, *, polled_at: float) -> None:
+        self._parked, self._claims_with_wait = received, True
+        self._queues = sessions.queues(received.call)
+        self._wait_for_work(interest, polled_at=polled_at)
 
     async def _take_the_place(self, call: Call) -> None:
         """A new claim ends the waiting of the last one; other calls that bring jobs leave it alone."""

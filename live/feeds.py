@@ -92,10 +92,18 @@ class Feed(ABC):
         """Whether this is one of its watchers."""
         return watch in self._watches
 
-    def join(self, watch: Watch) -> None:
-        """Add a watcher, and catch it up."""
+    def join(self, watch: Watch, *, quiet_s: float = 0.0) -> None:
+        """Add a watcher, and catch it up; after `quiet_s` seconds of silence, if nothing is there yet."""
         self._watches[watch] = None
-        self._catch_up(watch)
+        if quiet_s:
+            watch.behind = False
+            asyncio.get_running_loop().call_later(quiet_s, self._catch_up_if_silent, watch)
+        else:
+            self._catch_up(watch)
+
+    def _catch_up_if_silent(self, watch: Watch) -> None:
+        if watch.seen is None and watch in self._watches:
+            self._catch_up(watch)
 
     def leave(self, watch: Watch) -> None:
         """Remove a watcher."""
@@ -225,6 +233,7 @@ class StreamFeed(Feed):
         self._query = query
         self.is_appended = query.is_appended
         self._taken: list[Item] = []
+        self._delivered_at = float("-inf")
         self._handing_over: asyncio.TimerHandle | None = None
 
     def __str__(self) -> str:
@@ -241,7 +250,7 @@ class StreamFeed(Feed):
         self._taken += items
         if self._handing_over is None:
             loop = asyncio.get_running_loop()
-            wait_s = self._read_at + self._pause_s - loop.time()
+            wait_s = self._delivered_at + self._pause_s - loop.time()
             self._handing_over = loop.call_later(wait_s, self._hand_over) if wait_s > 0 else None
             if self._handing_over is None:
                 self._hand_over()
@@ -253,7 +262,7 @@ class StreamFeed(Feed):
         return super().stop()
 
     def _hand_over(self) -> None:
-        self._handing_over, self._read_at = None, asyncio.get_running_loop().time()
+        self._handing_over = None
         items, self._taken = self._taken, []
         for run in _runs(items):
             if self._task is not None:
@@ -290,6 +299,7 @@ class StreamFeed(Feed):
             self._deliver(page, together, there_is_more=len(page.items) >= self._query.page)
 
     def _deliver(self, page: rendering.Page, together: list[Watch], *, there_is_more: bool) -> None:
+        self._read_at = self._delivered_at = asyncio.get_running_loop().time()
         for watch in together:
             if watch in self._watches:
                 watch.seen = page.cursor

@@ -95,9 +95,13 @@ class Hub:
         audience: str,
         language: str,
         seen: str | None = None,
+        quiet_s: float = 0.0,
     ) -> Watch:
         """Let the sink know the latest state, or all that follows in a stream, from `seen` (version or
         cursor) on.
+
+        `quiet_s`: of something that came into being a moment ago, the first read comes with the first change, and
+        after so many seconds where there is none (one from before the watch has shown nobody anything).
 
         Rights are the caller's business: `audience` is what the query's `may_see` answered. End it with
         `.close()`. Raises UnknownQuery and BadArguments.
@@ -105,7 +109,7 @@ class Hub:
         query = registry.find(name)
         feed = self._feed(query, query.checked(arguments), audience, language)
         watch = Watch(watch_id=watch_id, sink=sink, feed=feed, seen=seen)
-        feed.join(watch)
+        feed.join(watch, quiet_s=quiet_s)
         return watch
 
     def notify(self, touched: Iterable[str], appended: Appended | None = None) -> None:

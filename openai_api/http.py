@@ -99,14 +99,22 @@ def labels(request: HttpRequest) -> dict[str, dict[str, str] | None]:
 
 
 def waits(
-    made: Made, *, user_id: int, is_stream: bool, is_kept: bool, after: int | None = None
+    made: Made,
+    *,
+    user_id: int,
+    is_stream: bool,
+    is_kept: bool,
+    after: int | None = None,
+    is_new: bool = False,
 ) -> HttpResponse:
     """The answer for who waits for this call: a note to the wrapper outside of Django, which waits (`waiting`).
 
     `is_kept`: the job goes on when the caller goes away. `after`: the number of the last event that the caller has.
+    `is_new`: the job was made by this request.
     """
     note = {
         "job": made.job_id, "user": user_id, "path": made.path, "stream": is_stream, "kept": is_kept, "after": after,
+        "new": is_new,
     }  # fmt: skip
     body = {"id": made.job_id, "object": "job", "status": "in_progress"}
     headers = {JOB_ID: str(made.job_id), jobs_http.STREAMS: json.dumps(note)}

@@ -131,7 +131,8 @@ class Watermarks:
         """
         with self._lock:
             self._save(now_s)
-            if self._saved_s <= 0 or (has_some and (self._is_sliced or self._last_full_scan_s > QUICK_S)):
+            is_slow = self._is_sliced or self._last_full_scan_s > QUICK_S
+            if self._saved_s <= 0 or (has_some and is_slow):
                 return None
             known = self._known(queues, owner_id)
             passes = self._go_on(known, after.passes if after else {}) if self._is_sliced else {}
@@ -139,6 +140,12 @@ class Watermarks:
             if is_whole:
                 _swept(known.values(), now_s)
             return _scan_of(known, set(known), passes, owner_id, is_whole=is_whole)
+
+    @property
+    def hide_nothing(self) -> bool:
+        """Whether a claim that gets less than it may take has scanned everywhere, also where it found something."""
+        with self._lock:
+            return self._saved_s > 0 and not self._is_sliced and self._last_full_scan_s <= QUICK_S
 
     def preview(self, owners: Collection[int | None] = (None,), *, now_s: float) -> tuple[IndexRange, ...]:
         """Where to scan for whether there is anything for these people's workers, or (None) for those of everybody:

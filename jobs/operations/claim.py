@@ -172,11 +172,14 @@ def count_claimable(interests: Sequence[tuple[Interest, int]], *, horizon_s: flo
     return answers
 
 
-@transactions.retried
 def _claimed_before(worker: Worker, request: UUID) -> list[Claimed]:
-    """What an earlier sending of this call claimed and no call has named since."""
-    rows = moves.claimed_before(worker, request)
-    return handed_out.again(worker, rows) if rows else []
+    """What an earlier sending of this call claimed and no call has named since. Of most calls there was none: that is
+    one round trip."""
+    rows = transactions.alone(lambda: moves.claimed_before(worker, request))
+    return _handed_out_again(worker, rows) if rows else []
+
+
+_handed_out_again = transactions.retried(handed_out.again)
 
 
 def _claim_once(
@@ -288,6 +291,11 @@ def _together(
         raise _SomeLost
     handed_in = answered(worker, finished, successes.announce(moved, freed))
     return handed_in, *_claim_once(worker, limit=limit, request=request, seen=Seen(scan, rows))
+
+
+def take_all_there_is() -> bool:
+    """Whether claims that get less than they want have looked everywhere (docs/adr/0036)."""
+    return hooks.WATERMARKS.hide_nothing
 
 
 @transactions.retried

@@ -10,6 +10,7 @@ from jobs import operations
 from jobs.domain.leases import Lease
 from jobs.domain.states import Status
 from jobs.models import Job
+from jobs.operations.claim import take_all_there_is
 from jobs.protocol import verbs
 from jobs.protocol.messages import Call
 from jobs.protocol.verbs import ClaimedJob, Ended, EndedMany, EndedOne, Finish, FinishMany, Leased
@@ -43,10 +44,12 @@ class Examined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Performed:
-    """The answer to a verb, and, after a claim that got less than it wanted, what the worker waits for."""
+    """The answer to a verb, and, after a claim that got less than it wanted, what the worker waits for; `took_all`:
+    what there was of that is in the answer."""
 
     answer: BaseModel
     waits_for: Interest | None
+    took_all: bool = False
 
 
 def arrive(key: str) -> Arrival:
@@ -85,11 +88,14 @@ def perform(key: str, call: Call) -> Performed:
     """
     worker = operations.authenticate(key)
     about = () if call.job_id is None else (call.job_id,)
+    looks_everywhere = take_all_there_is()
     with fields.about(worker=worker.name, job_id=call.job_id):
         answer = call.verb.perform(worker, *about, call.body)
     is_short = len(claimed(answer)) < wanted_jobs(call)
     waits_for = verbs.interest(worker, queues(call)) if is_short else None
-    return Performed(answer=answer, waits_for=waits_for)
+    return Performed(
+        answer=answer, waits_for=waits_for, took_all=is_short and looks_everywhere and take_all_there_is()
+    )
 
 
 def output_of(call: Call) -> int | None:

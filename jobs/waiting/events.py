@@ -62,7 +62,7 @@ class EventStream:
     ) -> None:
         story = Story.resumed(asgi.header(scope, "last-event-id"))
         here = hub.current()
-        watched = {"watch_id": "", "audience": "member", "language": settings.LANGUAGE_CODE}
+        watched: dict[str, Any] = {"watch_id": "", "audience": "member", "language": settings.LANGUAGE_CODE}
         # From the start, whatever the client has seen: of an ended job the end has to be sent once more.
         watches = [here.watch(send_queue, "job-json", {"job_id": job_id}, **watched)]
 

@@ -61,7 +61,7 @@ def create(request: HttpRequest, path: str) -> HttpResponse:
         or key is not None
         or request.headers.get(http.BACKGROUND, "").lower() in {"1", "true"}
     )
-    return http.waits(made, user_id=user.pk, is_stream=call.is_stream, is_kept=is_kept)
+    return http.waits(made, user_id=user.pk, is_stream=call.is_stream, is_kept=is_kept, is_new=key is None)
 
 
 @router.get("/{openaicall:path}/{jobid:job_id}")

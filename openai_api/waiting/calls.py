@@ -24,6 +24,7 @@ from postgres import connections
 _PING: Final = b": the job waits, or its worker thinks\n\n"
 _DONE: Final = b"data: [DONE]\n\n"
 _RETRY_AFTER_S: Final = 1
+_QUIET_S: Final = 0.25  # after which a new job is looked at although nothing was heard of it
 
 
 class WaitingCall:
@@ -65,30 +66,38 @@ class WaitingCall:
 
     async def _follow(self, note: Note, rights: Rights) -> bool:
         """Whether the call was answered; None comes from who gave up first."""
-        here, watched = (
-            hub.current(),
-            {"watch_id": "", "audience": "member", "language": settings.LANGUAGE_CODE},
-        )
-        watches = [here.watch(self._send_queue, "job-status", {"job_id": note["job"]}, **watched)]
+        watches = [self._watch(note, "job-status")]
         if note["after"] is not None:
             self._transcript = Transcript.behind(note["after"])
         self._transcript.reads_output = note["stream"]
         self._transcript.is_typed = note["path"] in domain.TYPED
         try:
             # Rights are watched all the while: the queue is held back until they are known, the first message too.
-            await first_of(self._stream(note, watches, watched), rights.lost(), self._stopping.wait())
+            await first_of(self._stream(note, watches), rights.lost(), self._stopping.wait())
         finally:
             for watch in watches:
                 watch.close()
         await self._end(note)
         return True
 
-    async def _stream(self, note: Note, watches: list[Watch], watched: Mapping[str, str]) -> None:
-        """Pass on what comes: how the job stands first, and once that is known, its output from there on."""
+    def _watch(self, note: Note, query: str, *, seen: str | None = None) -> Watch:
+        return hub.current().watch(
+            self._send_queue,
+            query,
+            {"job_id": note["job"]},
+            watch_id="",
+            audience="member",
+            language=settings.LANGUAGE_CODE,
+            seen=seen,
+            quiet_s=_QUIET_S if note["new"] else 0.0,
+        )
+
+    async def _stream(self, note: Note, watches: list[Watch]) -> None:
+        """Pass on what comes: how the job stands first, which of a new one is known, and its output from there on."""
         if note["stream"]:
-            await self._take()
-            seen, of_job = self._transcript.cursor, {"job_id": note["job"]}
-            watches += [hub.current().watch(self._send_queue, "job-output", of_job, seen=seen, **watched)]
+            if not note["new"]:
+                await self._take()
+            watches += [self._watch(note, "job-output", seen=self._transcript.cursor)]
         await self._pass_on(note)
 
     async def _take(self) -> bytes:

@@ -30,7 +30,7 @@ class Transcript:
         self._lines = 0
         self._partial = ""
         self._next_seq = 0
-        self._job: Mapping[str, Any] = {}
+        self._job: Mapping[str, Any] = {"status": "pending", "fence": 0}  # until it is known
         self._written = 0
         self.reads_output = True
         self.is_typed = False  # whether its events are named, as what each line is
@@ -63,7 +63,7 @@ class Transcript:
     @property
     def has_ended(self) -> bool:
         """Whether the job has ended and all of its output was passed on."""
-        if self._job.get("status", "pending") in _LIVE:
+        if self._job["status"] in _LIVE:
             return False
         if self._job["status"] != "success" or not (self._written and self.reads_output):
             return True
@@ -73,12 +73,12 @@ class Transcript:
     @property
     def is_success(self) -> bool:
         """Whether it ended as a success, of which this caller got chunks."""
-        return self._passed > 0 and self._job.get("status") == "success"
+        return self._passed > 0 and self._job["status"] == "success"
 
     @property
     def is_broken(self) -> bool:
         """Whether the caller has chunks of an attempt that is over without having succeeded."""
-        if not self._passed or not self._job:
+        if not self._passed:
             return False
         fence: int = self._job["fence"]
         return fence > self._fence or (self._job["status"] == "pending" and fence == self._fence)
@@ -99,7 +99,7 @@ class Transcript:
         for message in messages:
             if message.kind == "items":
                 yield from self._output(json.loads(message.encoded))
-        if self._held and self._job.get("status") == "success":
+        if self._held and self._job["status"] == "success":
             yield self._held
             self._held = b""
 

@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 
 from jobs import operations
-from jobs.models import Worker
+from jobs.models import Job, Worker
 from live import operations as live
 from tests import farm
 from tests.api.edges import callers
@@ -124,6 +124,60 @@ class TestAClaimThatWaits:
                 wait(staying)
             job = operations.submit("chat", {})
             assert [one["id"] for one in answer(staying)["jobs"]] == [job.pk]
+
+
+def unheard() -> Job:
+    """A job of which nobody was told that it can be claimed."""
+    job = operations.submit("chat", {}, run_at=timezone.now() + timedelta(hours=1))
+    Job.objects.filter(pk=job.pk).update(run_at=timezone.now())
+    return job
+
+
+class TestTheClaimAfterOneThatTookAllThereWas:
+    """A worker that got one job of five asks for more at once. It waits like any other, without another look."""
+
+    @pytest.fixture
+    def held(self, socket: ClientConnection) -> dict[str, Any]:
+        """The one job that there was."""
+        operations.submit("chat", {})
+        [job] = ask(socket, type="claim", limit=5)["jobs"]
+        return dict(job)
+
+    def test_waits_without_looking_until_something_is_heard(
+        self, socket: ClientConnection, held: dict[str, Any]
+    ) -> None:
+        job = unheard()
+        wait(socket)
+        live.touch("work:chat")
+        assert [one["id"] for one in answer(socket)["jobs"]] == [job.pk]
+
+    def test_gets_what_was_submitted_since_that_look(
+        self, socket: ClientConnection, held: dict[str, Any]
+    ) -> None:
+        job = operations.submit("chat", {})
+        assert [one["id"] for one in ask(socket, type="claim", wait=LONG_S)["jobs"]] == [job.pk]
+
+    @pytest.mark.parametrize("fields", [{}, {"wait": LONG_S, "queues": ["chat"]}])
+    def test_looks_where_it_does_not_wait_or_asks_for_other_queues(
+        self, socket: ClientConnection, held: dict[str, Any], fields: dict[str, Any]
+    ) -> None:
+        job = unheard()
+        assert [one["id"] for one in ask(socket, type="claim", **fields)["jobs"]] == [job.pk]
+
+    def test_looks_where_the_worker_holds_nothing_any_more(
+        self, socket: ClientConnection, held: dict[str, Any]
+    ) -> None:
+        ask(socket, type="finish", job=held["id"], lease=held["lease"], outcome="success")
+        job = unheard()
+        assert [one["id"] for one in ask(socket, type="claim", wait=LONG_S)["jobs"]] == [job.pk]
+
+    def test_looks_once_it_was_woken(self, socket: ClientConnection, held: dict[str, Any]) -> None:
+        wait(socket, limit=5)
+        first = operations.submit("chat", {})
+        assert [one["id"] for one in answer(socket)["jobs"]] == [first.pk]
+        wait(socket)
+        second = operations.submit("chat", {})
+        assert [one["id"] for one in answer(socket)["jobs"]] == [second.pk]
 
 
 class TestManyClaimsThatWait:

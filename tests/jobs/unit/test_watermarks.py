@@ -31,6 +31,18 @@ class TestMarks:
     def test_at_first_hide_nothing(self) -> None:
         assert _seen(Watermarks(), "q", "r", now_s=0) == [WHOLE, ("r", LOWEST, HIGHEST, EVER)]
 
+    def test_hide_nothing_while_full_scans_are_quick_and_may_be_made(self) -> None:
+        known = Watermarks()
+        _take(known, "q", (0, 1), now_s=0)
+        assert known.hide_nothing
+        for took_s, hide_nothing in ((watermarks.QUICK_S * 2, False), (watermarks.QUICK_S / 2, True)):
+            scan = known.full_scan(["q"], now_s=0)
+            assert scan is not None
+            known.lasted(scan, took_s)
+            assert known.hide_nothing is hide_nothing
+        known.spent(watermarks.SAVED_S)
+        assert not known.hide_nothing
+
     def test_begin_each_priority_at_the_last_that_was_taken_and_leave_no_gap(self) -> None:
         known = Watermarks()
         _take(known, "q", (50, 1), (50, 2), (0, 1), now_s=0)

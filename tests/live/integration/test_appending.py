@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import random
 from functools import partial
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -32,10 +33,10 @@ class Pages(Notebook):
         return super().append(watch, page)
 
 
-def watch(here: hub.Hub, sink: Notebook, log_id: int, *, seen: str | None = None) -> Watch:
+def watch(here: hub.Hub, sink: Notebook, log_id: int, **options: Any) -> Watch:
     """Watch a log whose lines may be handed over."""
-    here_is = {"watch_id": "w", "audience": "public", "language": "en-gb", "seen": seen}
-    return here.watch(sink, "test-appended", {"log_id": log_id}, **here_is)  # type: ignore[arg-type]
+    here_is = {"watch_id": "w", "audience": "public", "language": "en-gb", **options}
+    return here.watch(sink, "test-appended", {"log_id": log_id}, **here_is)
 
 
 async def up_to_date(here: hub.Hub, sink: Notebook, log_id: int) -> Watch:
@@ -56,6 +57,15 @@ class TestWhoIsUpToDate:
         lines = [f"{n}.{letter}\n" for n in range(20) for letter in "ab"]
         await eventually(lambda: [sink.texts for sink in sinks] == [lines, lines])
         assert reads.count == before
+
+    async def test_gets_the_first_at_once_also_right_after_a_read_that_found_nothing(
+        self, here: hub.Hub, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("live.feeds._MERGE_S", 3600.0)
+        sink, log_id = Notebook(), await new_log()
+        await up_to_date(here, sink, log_id)
+        await connections.run(append, log_id, "one")
+        await eventually(lambda: sink.texts == ["one\n"])
 
     async def test_reads_what_was_stored_elsewhere_and_then_goes_on_without(self, here: hub.Hub) -> None:
         sink, log_id = Notebook(), await new_log()
@@ -155,3 +165,40 @@ async def test_nothing_is_lost_or_doubled_whoever_comes_and_goes_while_others_wr
     ways = [append, append, write]
     log_id = await new_log()
     await all_have_all_of(log_id, rng=random.Random(11), watch=partial(watch, here), ways=ways)
+
+
+class TestWhoWatchesSomethingNew:
+    async def test_reads_nothing_while_all_is_handed_over(self, here: hub.Hub) -> None:
+        sink, log_id = Notebook(), await new_log()
+        before = reads.count
+        watch(here, sink, log_id, quiet_s=0.2)
+        await connections.run(append, log_id, "one")
+        await eventually(lambda: sink.texts == ["one\n"])
+        later, other = Notebook(), await new_log(2)
+        watch(here, later, other, quiet_s=0.3)  # its read comes after that of the first would have
+        await eventually(lambda: reads.count > before)
+        assert reads.count == before + 1
+
+    async def test_reads_after_a_while_what_was_stored_before(self, here: hub.Hub) -> None:
+        sink, log_id = Notebook(), await new_log()
+        await connections.run(append, log_id, "one")
+        watch(here, sink, log_id, quiet_s=0.05)
+        await eventually(lambda: sink.texts == ["one\n"])
+
+    async def test_reads_at_once_what_is_stored_elsewhere_or_after_a_gap(self, here: hub.Hub) -> None:
+        elsewhere, sink, log_id = Notebook(), Notebook(), await new_log()
+        watch(here, elsewhere, log_id, quiet_s=3600)
+        await connections.run(write, log_id, "one")
+        await eventually(lambda: elsewhere.texts == ["one\n"])
+        watch(here, sink, log_id, quiet_s=3600)
+        await connections.run(append, log_id, "two")
+        await eventually(lambda: [elsewhere.texts, sink.texts] == [["one\n", "two\n"]] * 2)
+
+    async def test_reads_nothing_once_it_left(self, here: hub.Hub) -> None:
+        sink, log_id = Notebook(), await new_log()
+        before = reads.count
+        watch(here, sink, log_id, quiet_s=0.05).close()
+        stays = Notebook()
+        watch(here, stays, await new_log(2), quiet_s=0.1)
+        await eventually(lambda: reads.count > before)
+        assert reads.count == before + 1
