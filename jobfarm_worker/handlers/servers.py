@@ -70,9 +70,8 @@ class Request:
         """It as aiohttp's arguments."""
         if self.file is None:
             return {"json": {**self.body}}
-        form = aiohttp.FormData(
-            default_to_multipart=True, quote_fields=False
-        )  # as OpenAI's clients write names
+        # Names as OpenAI's clients write them.
+        form = aiohttp.FormData(default_to_multipart=True, quote_fields=False)
         for name, value in _form_fields(self.body):
             form.add_field(name, value)
         form.add_field("file", self.file[1], filename=self.file[0])
@@ -100,12 +99,12 @@ class Connection:
         self._proxy = proxy
 
     async def get(self, path: str) -> Any:
-        """The JSON at this address. Raises StatusError, UnansweredError, ValueError."""
+        """The JSON at this address. Raises what `post` raises, and ValueError where it is none."""
         async with self._answering("GET", path) as response:
             return (await _read(response)).json()
 
     async def post(self, request: Request) -> Answer:
-        """The answer to this call. Raises StatusError, UnansweredError."""
+        """The answer to this call. Raises StatusError, UnansweredError, BrokenStreamError."""
         async with self._answering("POST", request.path, **request.sent()) as response:
             return await _read(response)
 
@@ -124,9 +123,10 @@ class Connection:
 
     @asynccontextmanager
     async def _answering(self, method: str, path: str, **more: Any) -> AsyncIterator[aiohttp.ClientResponse]:
-        asking = self._session.request(method, f"{self._url}/{path}", proxy=self._proxy, **more)
         with _connecting(self._url):
-            response = await asking
+            if urlsplit(self._proxy or "http:").scheme not in {"http", "https"}:  # aiohttp speaks HTTP to any
+                raise aiohttp.ClientError(f"the proxy {self._proxy} speaks no HTTP")
+            response = await self._session.request(method, f"{self._url}/{path}", proxy=self._proxy, **more)
         try:
             if response.status >= 300:
                 headers = {name.lower(): value for name, value in response.headers.items()}
@@ -181,7 +181,8 @@ def _proxy(url: str) -> str | None:
     if not parts.hostname or proxy_bypass(parts.hostname):
         return None
     proxies = getproxies()
-    return proxies.get(parts.scheme) or proxies.get("all")
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    return f"http://{proxy}" if proxy and "://" not in proxy else proxy
 
 
 @contextmanager

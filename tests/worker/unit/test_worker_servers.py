@@ -86,13 +86,22 @@ class TestACall:
         ]
         assert sent == ["Bearer secret", "org", "house"]
 
+    @pytest.mark.parametrize("variable", ["http_proxy", "all_proxy"])
+    @pytest.mark.parametrize("begin", ["http://", ""])
     async def test_goes_through_the_proxy_of_the_environment(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
+        self, world: World, monkeypatch: pytest.MonkeyPatch, variable: str, begin: str
     ) -> None:
-        monkeypatch.setenv("http_proxy", world.url)
+        monkeypatch.setenv(variable, begin + world.url.removeprefix("http://"))
         assert await posted(server("http://models.invalid/v1")) == {}
         assert world.calls[0]["headers"]["host"] == "models.invalid"
         monkeypatch.setenv("no_proxy", "models.invalid")
+        with pytest.raises(UnansweredError):
+            await posted(server("http://models.invalid/v1"))
+
+    async def test_fails_with_a_proxy_that_speaks_something_else(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("all_proxy", world.url.replace("http://", "socks5://"))
         with pytest.raises(UnansweredError):
             await posted(server("http://models.invalid/v1"))
 
