@@ -124,8 +124,8 @@ class Connection:
     @asynccontextmanager
     async def _answering(self, method: str, path: str, **more: Any) -> AsyncIterator[aiohttp.ClientResponse]:
         with _connecting(self._url):
-            if urlsplit(self._proxy or "http:").scheme not in {"http", "https"}:  # aiohttp speaks HTTP to any
-                raise aiohttp.ClientError(f"the proxy {self._proxy} speaks no HTTP")
+            if (speaks := urlsplit(self._proxy or "http:").scheme) not in {"http", "https"}:
+                raise aiohttp.ClientError(f"the proxy speaks {speaks}")  # aiohttp speaks HTTP to any
             response = await self._session.request(method, f"{self._url}/{path}", proxy=self._proxy, **more)
         try:
             if response.status >= 300:
