@@ -171,11 +171,11 @@ class TestWhoWatchesSomethingNew:
     async def test_reads_nothing_while_all_is_handed_over(self, here: hub.Hub) -> None:
         sink, log_id = Notebook(), await new_log()
         before = reads.count
-        watch(here, sink, log_id, quiet_s=0.2)
+        watch(here, sink, log_id, quiet_s=2)
         await connections.run(append, log_id, "one")
         await eventually(lambda: sink.texts == ["one\n"])
         later, other = Notebook(), await new_log(2)
-        watch(here, later, other, quiet_s=0.3)  # its read comes after that of the first would have
+        watch(here, later, other, quiet_s=2.2)  # its read comes after that of the first would have
         await eventually(lambda: reads.count > before)
         assert reads.count == before + 1
 
