@@ -17,7 +17,7 @@ from jobfarm_worker.errors import Failed
 from jobfarm_worker.handlers.chunks import objects
 from jobfarm_worker.handlers.payloads import prompt_of
 from jobfarm_worker.handlers.retrying import DELAYS_S, retried
-from jobfarm_worker.handlers.servers import BrokenStreamError, Connection, Request, Server
+from jobfarm_worker.handlers.servers import Connection, Request, Server
 from jobfarm_worker.job import Job
 from jobfarm_worker.registry import Handler
 
@@ -60,12 +60,8 @@ def _question(payload: Any, usual_model: str) -> dict[str, Any]:
 
 
 async def _painted(connection: Connection, question: dict[str, Any]) -> list[dict[str, Any]]:
-    answer = await connection.post(Request("images/generations", question))
-    try:
-        value = answer.json()
-    except ValueError as error:
-        raise BrokenStreamError(f"It is no JSON: {error}.") from error
-    return objects(value.get("data")) if isinstance(value, dict) else []
+    answer = await connection.post_json(Request("images/generations", question))
+    return objects(answer.get("data")) if isinstance(answer, dict) else []
 
 
 async def _bytes(images: Sequence[Mapping[str, Any]]) -> bytes:

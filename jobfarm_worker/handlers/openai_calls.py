@@ -152,14 +152,7 @@ class OpenAICalls:
         return answers.handed_in(job, path, answer)
 
     async def _whole(self, connection: Connection, request: Request) -> Any:
-        async def ask() -> Any:
-            answer = await connection.post(request)
-            try:
-                return answer.json()
-            except ValueError as error:
-                raise BrokenStreamError(f"It is no JSON: {error}.") from error
-
-        return await self._retried(ask, may_retry=lambda: True)
+        return await self._retried(lambda: connection.post_json(request), may_retry=lambda: True)
 
     async def _streamed(
         self, connection: Connection, request: Request, new: Callable[[], Streamed], job: Job

@@ -48,7 +48,7 @@ class StatusError(ServerError):
 
 
 class UnansweredError(ServerError):
-    """It was not reached, or said nothing."""
+    """It was not reached, or did not answer."""
 
 
 class BrokenStreamError(ServerError):
@@ -107,6 +107,14 @@ class Connection:
         """The answer to this call. Raises StatusError, UnansweredError, BrokenStreamError."""
         async with self._answering("POST", request.path, **request.sent()) as response:
             return await _read(response)
+
+    async def post_json(self, request: Request) -> Any:
+        """The JSON that answers this call. Raises what `post` raises; BrokenStreamError where it is none."""
+        answer = await self.post(request)
+        try:
+            return answer.json()
+        except ValueError as error:
+            raise BrokenStreamError(f"It is no JSON: {error}.") from error
 
     async def stream(self, request: Request) -> AsyncIterator[dict[str, Any]]:
         """The objects of the stream that answers this call. Raises StatusError and UnansweredError before the first,
@@ -187,7 +195,7 @@ def _proxy(url: str) -> str | None:
 
 @contextmanager
 def _connecting(url: str) -> Iterator[None]:
-    """The caller is not told where the server is; who runs the worker is."""
+    """Where the server is stands in the worker's log, and not in the error, which callers get."""
     try:
         yield
     except TimeoutError as error:

@@ -127,7 +127,7 @@ class TestAClaimThatWaits:
 
 
 def unheard() -> Job:
-    """A job of which nobody was told that it can be claimed."""
+    """A job that can be claimed, of which no notification went out."""
     job = operations.submit("chat", {}, run_at=timezone.now() + timedelta(hours=1))
     Job.objects.filter(pk=job.pk).update(run_at=timezone.now())
     return job
