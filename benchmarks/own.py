@@ -20,7 +20,6 @@ from django.test.utils import setup_databases, teardown_databases  # noqa: E402
 from jobs.domain.watermarks import Scan  # noqa: E402
 from jobs.models import Worker  # noqa: E402
 from jobs.queries import moves  # noqa: E402
-from postgres import statements  # noqa: E402
 
 # What has ended gets no body: no claim reads it.
 FILL = """
@@ -75,10 +74,9 @@ def settle_down() -> None:
 
 def claim_plan(worker: Worker, queue: str, look: Scan, *, limit: int = 1) -> dict[str, Any]:
     """EXPLAIN (ANALYZE, BUFFERS) of a claim, which is rolled back."""
-    given = {"worker": worker.pk, "worker_name": worker.name, "queues": [queue], "limit": limit}
-    given |= {"confirm_s": 20.0, "request": None, "only_if_idle": False}
+    statement, given = moves.claim_call(worker, queues=[queue], limit=limit, scan=look)
     with transaction.atomic():
-        plan = statements.load("jobs", "claim").explain(given | moves.ranges(look.ranges))
+        plan = statement.explain(given)
         transaction.set_rollback(True)
     return plan
 

@@ -15,8 +15,9 @@ def literal(values: Iterable[Any]) -> str:
     return "{" + ",".join(["NULL" if value is None else _element(value) for value in values]) + "}"
 
 
-def plain(values: Iterable[int | UUID]) -> str:
-    """One dimension of whole numbers or UUIDs, which need no quotes and no inspection of each."""
+def plain(values: Iterable[int | UUID | str]) -> str:
+    """One dimension of whole numbers or UUIDs (as a str: their digits), which need no quotes and no inspection of
+    each."""
     return "{" + ",".join(map(str, values)) + "}"
 
 

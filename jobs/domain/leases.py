@@ -1,6 +1,7 @@
 """The lease: the right to speak for a job, as the worker carries it."""
 
 import re
+import secrets
 from dataclasses import dataclass
 from typing import Self
 from uuid import UUID
@@ -28,6 +29,12 @@ class Lease:
         if match is None:
             raise LeaseLost
         return cls(fence=int(match[1]), secret=UUID(match[2]))
+
+
+def new_secrets(count: int) -> list[str]:
+    """So many secrets of leases to come, each 128 random bits as 32 hexadecimal digits."""
+    digits = secrets.token_hex(16 * count)
+    return [digits[begin : begin + 32] for begin in range(0, 32 * count, 32)]
 
 
 def why_lost(

@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models.functions import Now
 
 from jobs.domain import presence, watermarks
-from jobs.domain.leases import Lease
+from jobs.domain.leases import Lease, new_secrets
 from jobs.domain.outputs import Piece
 from jobs.domain.quotas import Room
 from jobs.domain.ranges import IndexRange
@@ -63,9 +63,39 @@ def claim(
     `scan` says where among what this worker may take (`jobs.domain.watermarks`), `request` which of its calls it is.
     """
     [rows] = statements.together(
-        [_claim(worker, queues=queues, limit=limit, only_if_idle=only_if_idle, scan=scan, request=request)]
+        [
+            claim_call(
+                worker, queues=queues, limit=limit, only_if_idle=only_if_idle, scan=scan, request=request
+            )
+        ]
     )
     return rows
+
+
+def claim_call(
+    worker: Worker,
+    *,
+    queues: Sequence[str],
+    limit: int,
+    scan: Scan,
+    only_if_idle: bool = False,
+    request: UUID | None = None,
+) -> statements.Call:
+    """What `claim` runs, for `statements.together` and for EXPLAIN."""
+    parameters = {
+        "worker": worker.pk,
+        "worker_name": worker.name,
+        "queues": list(queues),
+        "limit": limit,
+        "confirm_s": settings.JOBFARM["HEARTBEAT_S"],
+        "only_if_idle": only_if_idle,
+        "request": request,
+        "secrets": arrays.plain(new_secrets(limit)),
+        **ranges(scan.ranges),
+    }
+    if worker.owner_id is None:
+        return statements.load("jobs", "claim"), parameters
+    return statements.load("jobs", "claim_scoped"), parameters | {"owner": worker.owner_id}
 
 
 def claimed_before(worker: Worker, request: UUID) -> list[Row]:
@@ -161,7 +191,7 @@ def succeed_and_claim(
 ) -> tuple[list[Row], set[str], list[Row]]:
     """`succeed_and_free`, then `claim`, whatever of these leases is lost, in one round trip."""
     calls = [_succeed(worker, leases, results), _free([job for job, _ in leases])]
-    claim = _claim(worker, queues=queues, limit=limit, only_if_idle=False, scan=scan, request=request)
+    claim = claim_call(worker, queues=queues, limit=limit, scan=scan, request=request)
     moved, freed, rows = statements.together([*calls, claim])
     return moved, _queues(freed), rows
 
@@ -263,30 +293,6 @@ def keep_file(job_id: int, *, attempt: int, name: str, stored_as: str, size: int
         defaults={"stored_as": stored_as, "size": size, "sha256": sha256, "created_at": Now()},
     )  # fmt: skip
     return file
-
-
-def _claim(
-    worker: Worker,
-    *,
-    queues: Sequence[str],
-    limit: int,
-    only_if_idle: bool,
-    scan: Scan,
-    request: UUID | None,
-) -> statements.Call:
-    parameters = {
-        "worker": worker.pk,
-        "worker_name": worker.name,
-        "queues": list(queues),
-        "limit": limit,
-        "confirm_s": settings.JOBFARM["HEARTBEAT_S"],
-        "only_if_idle": only_if_idle,
-        "request": request,
-        **ranges(scan.ranges),
-    }
-    if worker.owner_id is None:
-        return statements.load("jobs", "claim"), parameters
-    return statements.load("jobs", "claim_scoped"), parameters | {"owner": worker.owner_id}
 
 
 def _succeed(

@@ -132,31 +132,30 @@ WITH RECURSIVE polled AS MATERIALIZED (
     LIMIT %(limit)s::bigint
 ), picked AS MATERIALIZED (
     SELECT DISTINCT ON (id) * FROM met ORDER BY id, pick_no
-), ranked AS (
-    SELECT picked.*, row_number() OVER (PARTITION BY name ORDER BY pick_no) AS rank_no FROM picked
+), wanted AS (
+    SELECT name, top, array_agg(id ORDER BY pick_no) AS ids FROM picked WHERE top IS NOT NULL GROUP BY name, top
 ), slot AS MATERIALIZED (
-    SELECT free.id, wanted.name, row_number() OVER (PARTITION BY wanted.name ORDER BY free.n) AS rank_no
-    FROM (SELECT name, top, count(*) AS jobs FROM picked WHERE top IS NOT NULL GROUP BY name, top) AS wanted
-    CROSS JOIN LATERAL (
-        SELECT slot.id, slot.n FROM jobs_slot AS slot
-        WHERE slot.queue_id = wanted.name AND slot.n < wanted.top AND slot.job_id IS NULL
-        ORDER BY slot.n LIMIT wanted.jobs FOR UPDATE SKIP LOCKED) AS free
-), admitted AS MATERIALIZED (
-    SELECT ranked.*, slot.id AS slot_id
-    FROM ranked LEFT JOIN slot USING (name, rank_no)
-    WHERE ranked.top IS NULL OR slot.id IS NOT NULL
+    SELECT free.id, wanted.ids[free.rank_no] AS job_id
+    FROM wanted CROSS JOIN LATERAL (
+        SELECT locked.id, row_number() OVER (ORDER BY locked.n) AS rank_no FROM (
+            SELECT slot.id, slot.n FROM jobs_slot AS slot
+            WHERE slot.queue_id = wanted.name AND slot.n < wanted.top AND slot.job_id IS NULL
+            ORDER BY slot.n LIMIT cardinality(wanted.ids) FOR UPDATE SKIP LOCKED) AS locked) AS free
 ), seated AS (
-    UPDATE jobs_slot SET job_id = admitted.id FROM admitted WHERE jobs_slot.id = admitted.slot_id
+    UPDATE jobs_slot SET job_id = slot.job_id FROM slot WHERE jobs_slot.id = slot.id
+), admitted AS (
+    SELECT picked.*, picked.top IS NULL OR slot.id IS NOT NULL AS has_room
+    FROM picked LEFT JOIN slot ON slot.job_id = picked.id
 ), claimed AS (
     UPDATE jobs_job AS job
-    SET status = 'in_progress', fence = job.fence + 1, lease_secret = gen_random_uuid(),
+    SET status = 'in_progress', fence = job.fence + 1, lease_secret = (%(secrets)s::uuid[])[admitted.pick_no],
         attempt = job.failures + 1, request = %(request)s::uuid,
         lease_expires_at = statement_timestamp() + make_interval(secs => %(confirm_s)s::float8),
         deadline_at = statement_timestamp() + make_interval(secs => job.timeout_s),
         worker_id = %(worker)s::bigint, worker_name = %(worker_name)s::text, claimed_at = statement_timestamp(),
         next_seq = 0, progress = NULL, detail = NULL,
         earlier_output_bytes = job.earlier_output_bytes + job.output_bytes, output_bytes = 0
-    FROM admitted WHERE job.id = admitted.id AND job.ended_at IS NULL AND job.lease_secret IS NULL
+    FROM admitted WHERE job.id = admitted.id AND admitted.has_room AND job.ended_at IS NULL AND job.lease_secret IS NULL
     RETURNING job.id, job.kind, job.queue, job.fence, job.lease_secret, job.lease_expires_at,
            job.attempt, job.max_attempts, job.retry_when_lost,
            job.priority, job.run_at, job.owner_id, job.group_id, job.excluded_workers = '{}' AS is_open,
@@ -168,7 +167,6 @@ SELECT claimed.id, claimed.kind, claimed.queue, claimed.fence, claimed.lease_sec
        claimed.owner_id, claimed.group_id, claimed.is_open, claimed.pick_no, body.inputs::text AS inputs
 FROM claimed LEFT JOIN jobs_body AS body ON body.job_id = claimed.id
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ranked.name, NULL, NULL, NULL, NULL, NULL, ranked.pick_no, NULL
-FROM ranked LEFT JOIN slot USING (name, rank_no)
-WHERE ranked.top IS NOT NULL AND slot.id IS NULL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, name, NULL, NULL, NULL, NULL, NULL, pick_no, NULL
+FROM admitted WHERE NOT has_room
 ORDER BY pick_no

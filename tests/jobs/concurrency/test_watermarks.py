@@ -67,13 +67,9 @@ def _held_snapshot() -> Iterator[None]:
 
 def _buffers(worker: Worker, look: Scan) -> int:
     """What a claim of one job that looks so reads; it is rolled back."""
-    given = {"worker": worker.pk, "worker_name": worker.name, "queues": ["work"], "limit": 1}
-    given |= {"confirm_s": 20.0, "request": None, "only_if_idle": False, "owner": worker.owner_id}
-    statement = "claim" if worker.owner_id is None else "claim_scoped"
+    statement, given = moves.claim_call(worker, queues=["work"], limit=1, scan=look)
     with transaction.atomic():
-        plan: dict[str, Any] = statements.load("jobs", statement).explain(given | moves.ranges(look.ranges))[
-            "Plan"
-        ]
+        plan: dict[str, Any] = statement.explain(given)["Plan"]
         transaction.set_rollback(True)
     assert plan["Actual Rows"] == 1
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])

@@ -116,19 +116,20 @@ def _filled(big: Farm) -> None:
 
 
 def _explain(name: str, **params: Any) -> dict[str, Any]:
+    return _root(statements.load("jobs", name), params)
+
+
+def _root(statement: statements.Statement, params: statements.Params) -> dict[str, Any]:
     """The root node of the plan, run for real."""
     with transaction.atomic():
-        plan: dict[str, Any] = statements.load("jobs", name).explain(params)["Plan"]
+        plan: dict[str, Any] = statement.explain(params)["Plan"]
         transaction.set_rollback(True)
     return plan
 
 
 def _claim(worker: Worker, *queues: str, limit: int = 1, steal: bool = False) -> dict[str, Any]:
-    params = {"worker": worker.pk, "worker_name": worker.name, "queues": list(queues), "limit": limit}
-    params |= {"confirm_s": 20.0, "only_if_idle": steal, "request": None}
     whole = Watermarks().scan(queues, now_s=0, owner_id=worker.owner_id)
-    statement = "claim" if worker.owner_id is None else "claim_scoped"
-    return _explain(statement, **params, **moves.ranges(whole.ranges), owner=worker.owner_id)
+    return _root(*moves.claim_call(worker, queues=queues, limit=limit, only_if_idle=steal, scan=whole))
 
 
 def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,6 @@ from jobs import operations
 from jobs.domain.watermarks import Watermarks
 from jobs.models import Requirement, Worker
 from jobs.queries import moves
-from postgres import statements
 from tests import farm
 from tests.jobs.labels.sample import labelled
 
@@ -39,14 +38,10 @@ def _analyze() -> None:
 
 
 def _claim(worker: Worker, queue: str) -> dict[str, Any]:
-    params = {"worker": worker.pk, "worker_name": worker.name, "queues": [queue], "limit": 1}
-    params |= {"confirm_s": 20.0, "only_if_idle": False, "request": None, "owner": worker.owner_id}
     whole = Watermarks().scan([queue], now_s=0, owner_id=worker.owner_id)
-    statement = "claim" if worker.owner_id is None else "claim_scoped"
+    statement, params = moves.claim_call(worker, queues=[queue], limit=1, scan=whole)
     with transaction.atomic():
-        plan: dict[str, Any] = statements.load("jobs", statement).explain(
-            params | moves.ranges(whole.ranges)
-        )["Plan"]
+        plan: dict[str, Any] = statement.explain(params)["Plan"]
         transaction.set_rollback(True)
     return plan
 
