@@ -17,7 +17,7 @@ from benchmarks.results import Table
 
 ENQUEUED, DRAINED, WARM_UP = 1_000, 20_000, 100
 DRAINED_WITHIN_S = 120
-WATERMARKS = {"enqueue": 0.75, "bulk": 0.4, "drain": 0.6}
+WATERMARKS = {"enqueue": 0.8, "bulk": 0.6, "drain": 0.85}
 WHAT = {
     "enqueue": "Enqueue, one client, one job a commit (jobs/s)",
     "bulk": "Bulk submit (jobs/s)",

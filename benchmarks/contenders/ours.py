@@ -57,11 +57,12 @@ def work() -> None:
     with psycopg.connect(connections.direct_conninfo(), autocommit=True) as listening:
         listening.execute("LISTEN live")
         while True:
-            while claimed := operations.claim(worker, limit=BATCH):
+            claimed = operations.claim(worker, limit=BATCH)
+            while claimed:
                 for job in claimed:
                     counter.job(job.payload.get("sent"))
                 done = [operations.Finished(job_id=c.id, lease=c.lease, outcome="success") for c in claimed]
-                operations.finish(worker, done)
+                _, claimed = operations.finish_and_claim(worker, done, limit=BATCH)
             for notice in listening.notifies(timeout=5):
                 if '"work:noop"' in notice.payload:
                     break
