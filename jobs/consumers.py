@@ -219,9 +219,10 @@ class Session:
 
     def _look_for(self, call: Call) -> Look | None:
         """The look that this claim would repeat, if it waits anyway. What came since then wakes it at once: the
-        notifier knows. A worker that holds nothing looks anew, since it may steal now."""
+        notifier knows. A worker that holds nothing looks anew, since it may steal now; so does one that waits for less
+        than it may take to be woken."""
         look, self._look = self._look, None
-        if look is None or not self._leases or not sessions.wait_s(call):
+        if look is None or not self._leases or sessions.wait_s(call) < LOOK_S:
             return None
         is_fresh = _now() < look.at + LOOK_S and look.touches == self._touches
         return look if is_fresh and look.queues == sessions.queues(call) else None

@@ -163,8 +163,8 @@ class TestTheClaimAfterOneThatTookAllThereWas:
         job = operations.submit("chat", {})
         assert [one["id"] for one in ask(socket, type="claim", wait=LONG_S)["jobs"]] == [job.pk]
 
-    @pytest.mark.parametrize("fields", [{}, {"wait": LONG_S, "queues": ["chat"]}])
-    def test_looks_where_it_does_not_wait_or_asks_for_other_queues(
+    @pytest.mark.parametrize("fields", [{}, {"wait": 0.001}, {"wait": LONG_S, "queues": ["chat"]}])
+    def test_looks_where_it_hardly_waits_or_asks_for_other_queues(
         self, socket: ClientConnection, held: dict[str, Any], fields: dict[str, Any]
     ) -> None:
         job = unheard()
