@@ -97,13 +97,13 @@ register_converter(JobIdConverter, "jobid")
 def count_submitted(request: HttpRequest, user: User, *, jobs: int = 1) -> None:
     """Take so many jobs from what this person, and the API token that came with the request, may submit.
 
-    Before anything is stored, and whatever becomes of it then. Raises RateLimited, and CountExceedsLimit for more
-    than may ever come at once.
+    Before anything is stored, and whatever becomes of it then. The commit of what is stored flushes the count along.
+    Raises RateLimited, and CountExceedsLimit for more than may ever come at once.
     """
     asks = [LimitRequest(name=limits.SUBMIT_USER, key=f"user:{user.pk}", count=jobs)]
     if (token := people.token_id(request)) is not None:
         asks.append(LimitRequest(name=limits.SUBMIT_TOKEN, key=f"token:{token}", count=jobs))
-    ratelimits.limit_all(asks, throws=True)
+    ratelimits.limit_all(asks, throws=True, waits_for_disk=False)
 
 
 def may_wait(request: HttpRequest) -> bool:
@@ -132,7 +132,8 @@ def count_empty_claim(worker: Worker) -> None:
 
     Only afterwards: a job that is there is never kept from the worker that may have it.
     """
-    ratelimits.limit(limits.EMPTY_CLAIMS, key=f"worker:{worker.pk}", throws=True)
+    ask = LimitRequest(name=limits.EMPTY_CLAIMS, key=f"worker:{worker.pk}")
+    ratelimits.limit_all([ask], throws=True, waits_for_disk=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

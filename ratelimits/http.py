@@ -57,7 +57,7 @@ class _Rule:
     count: Count
 
     def ask(self, request: HttpRequest) -> Note:
-        """LimitRequest the limit about this request, and keep the answer on the request."""
+        """Ask the limit about this request, and keep the answer on the request."""
         count = self.count(request) if callable(self.count) else self.count
         answer = operations.limit(self.name, key=self.key(request), count=count, config=self.config)
         note = Note(name=self.name, config=operations.config_of(self.name, self.config), answer=answer)

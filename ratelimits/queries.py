@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
+from django.db import connection
 from psycopg.types.json import Jsonb
 
 from postgres import statements
@@ -68,7 +69,7 @@ _by_actions_too = guards.trusted
 
 @_by_actions_too()
 def take(request: Request) -> Row:
-    """LimitRequest one limit; a row with `granted`, `retry_after_ms` (None: at once) and `remaining`."""
+    """Ask one limit; a row with `granted`, `retry_after_ms` (None: at once) and `remaining`."""
     params = {
         "name": request.name,
         "key": request.key,
@@ -81,9 +82,16 @@ def take(request: Request) -> Row:
 
 
 @_by_actions_too()
-def take_all(requests: Sequence[Request]) -> list[Row]:
-    """LimitRequest several, all or none; a row for each in their order, as from `take`."""
-    return statements.load("ratelimits", "take_all").run({"requests": Jsonb([*map(_parameters, requests)])})
+def take_all(requests: Sequence[Request], *, waits_for_disk: bool = True) -> list[Row]:
+    """Ask several, all or none; a row for each in their order, as from `take`.
+
+    Not `waits_for_disk`: where it is a transaction by itself, it may be lost in a crash of the server.
+    """
+    parameters = {
+        "requests": Jsonb([*map(_parameters, requests)]),
+        "is_flushed_later": not waits_for_disk and not connection.in_atomic_block,
+    }
+    return statements.load("ratelimits", "take_all").run(parameters)
 
 
 def read(name: str, key: str, *, shards: int) -> Stored:

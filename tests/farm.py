@@ -273,3 +273,10 @@ def rescanning() -> Iterator[None]:
             for name in wanted:
                 cursor.execute(f"RESET enable_{name}")
             cursor.execute("DISCARD PLANS")
+
+
+def setting(name: str) -> str:
+    """What this transaction goes by."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting(%s)", [name])
+        return str(cursor.fetchone()[0])

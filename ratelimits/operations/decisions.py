@@ -89,19 +89,22 @@ def limit(
     return _or_raised(answer, name, key) if throws else answer
 
 
-def limit_all(asks: Sequence[LimitRequest], *, throws: bool = False) -> Answer:
+def limit_all(asks: Sequence[LimitRequest], *, throws: bool = False, waits_for_disk: bool = True) -> Answer:
     """Take from all of these limits, or from none if any denies; `retry_after` is the largest of those that
     count.
 
     The rows are locked in one order, whatever the order of `asks`, so two of these never wait for each other
-    in a circle. No asks: granted. Raises what `limit` raises (RateLimited names the limit that takes
+    in a circle. No asks: granted. `waits_for_disk=False` is for what the caller commits something right after, or what
+    may be forgotten: outside of a transaction a crash of the server may then take back what was taken within its last
+    second. Raises what `limit` raises (RateLimited names the limit that takes
     longest), and RepeatedLimit.
     """
     batch = [_request_of(ask, throws) for ask in asks]
     _refuse_duplicates(batch)
     if not batch:
         return Answer(ok=True, retry_after=None)
-    decisions = [_answer_of(row) for row in _decided(lambda: queries.take_all(batch))]
+    rows = _decided(lambda: queries.take_all(batch, waits_for_disk=waits_for_disk))
+    decisions = [_answer_of(row) for row in rows]
     ok = all(decisions)
     for ask, answer in zip(asks, decisions, strict=True):
         if not answer:

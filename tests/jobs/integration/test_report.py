@@ -64,7 +64,7 @@ class TestHeartbeats:
     def test_leave_it_to_the_transaction_around_them_to_wait_for_the_disk(self, mine: Any) -> None:
         me, claimed = mine
         operations.heartbeat(me, claimed.id, claimed.lease)
-        assert _setting("synchronous_commit") == "on"
+        assert farm.setting("synchronous_commit") == "on"
         fence = {
             "job": claimed.id,
             "worker": me.pk,
@@ -73,7 +73,7 @@ class TestHeartbeats:
         }
         sent = {"lease_s": 60.0, "progress": None, "detail": None, "is_alone": True}
         assert statements.load("jobs", "heartbeat").run(fence | sent)
-        assert _setting("synchronous_commit") == "off"
+        assert farm.setting("synchronous_commit") == "off"
 
     def test_stay_on_their_page(self, mine: Any) -> None:
         """HOT: no index has a column of theirs. A heartbeat that is not writes eleven indexes.
@@ -88,13 +88,6 @@ class TestHeartbeats:
             operations.write_output(me, claimed.id, claimed.lease, seq=n, text="x")
         updates, kept = (now - then for now, then in zip(_updates(), written, strict=True))
         assert (updates, kept >= 17) == (20, True), f"{kept} of {updates} stayed"
-
-
-def _setting(name: str) -> str:
-    """What the transaction goes by."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT current_setting(%s)", [name])
-        return str(cursor.fetchone()[0])
 
 
 def _updates() -> tuple[int, int]:
