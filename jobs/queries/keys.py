@@ -90,7 +90,8 @@ def make_queues(names: Iterable[str]) -> None:
 
 def known_queues(names: Iterable[str]) -> set[str]:
     """Which of these queues exist."""
-    return set(Queue.objects.filter(name__in=set(names)).values_list("name", flat=True))
+    found = statements.load("jobs", "known_queues").run({"names": sorted(set(names))})
+    return {row.name for row in found}
 
 
 def all_queues() -> list[str]:
