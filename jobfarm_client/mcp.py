@@ -18,7 +18,7 @@ from pydantic import Field
 
 from jobfarm_client.aio import AsyncClient
 from jobfarm_client.errors import FarmError, WaitTimeout
-from jobfarm_client.models import Event, Job, JobFilters, Status
+from jobfarm_client.models import Condition, Event, Job, JobFilters, Status
 from jobfarm_client.wire import VERSION
 
 P = ParamSpec("P")
@@ -97,9 +97,20 @@ def _submit(farm: AsyncClient) -> Callable[..., Awaitable[dict[str, Any]]]:
         unique_key: Annotated[
             str | None, Field(description="Refused while a job of yours of this kind and key has not ended.")
         ] = None,
+        requires: Annotated[
+            dict[str, Condition] | None,
+            Field(
+                description='What the machine must have, by label, such as {"vram": ">=16", "region": "home"}.'
+            ),
+        ] = None,
+        prefers: Annotated[
+            dict[str, Condition] | None,
+            Field(description="As requires, for what is only better: such a machine gets it first."),
+        ] = None,
     ) -> dict[str, Any]:
         """Submit a job to the farm. Answers at once with the job; its id is what the other tools take."""
-        return _shown(await farm.submit(kind, payload, unique_key=unique_key))
+        job = await farm.submit(kind, payload, unique_key=unique_key, requires=requires, prefers=prefers)
+        return _shown(job)
 
     return submit
 

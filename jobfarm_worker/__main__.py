@@ -11,7 +11,7 @@ from pathlib import Path
 from jobfarm_worker import status
 from jobfarm_worker.errors import BadOption, WorkerError
 from jobfarm_worker.handlers import named
-from jobfarm_worker.options import VERSION
+from jobfarm_worker.options import VERSION, written_labels
 from jobfarm_worker.prefetching import MOST_READY
 from jobfarm_worker.worker import Worker
 
@@ -97,7 +97,7 @@ def _worker(options: argparse.Namespace) -> Worker:
         transport=options.transport,
         grace_s=options.grace,
         prefetch=options.prefetch,
-        labels=_labels(options.label),
+        labels=written_labels(options.label),
     )
     worker.name = options.name or worker.name
     sys.path.insert(
@@ -108,14 +108,6 @@ def _worker(options: argparse.Namespace) -> Worker:
     if not options.handler:
         raise BadOption("Which jobs? Give --handler at least once, for instance --handler chat.")
     return worker
-
-
-def _labels(written: Sequence[str]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in written]
-    for name, sign, _ in pairs:
-        if not sign:
-            raise BadOption(f"A label is such as vram=24 or region=home, not {name}.")
-    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def _key(options: argparse.Namespace) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jobfarm_client import wire
@@ -72,6 +72,15 @@ def checked(
         prefetch=prefetch,
         labels={name: _label(name, value) for name, value in (labels or {}).items()},
     )
+
+
+def written_labels(texts: Iterable[str]) -> dict[str, str]:
+    """The labels of a command line, each as `vram=24`; raises BadOption."""
+    pairs = [text.partition("=") for text in texts]
+    for name, sign, _ in pairs:
+        if not sign:
+            raise BadOption(f"A label is such as vram=24 or region=home, not {name}.")
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def _label(name: str, value: str) -> str:

@@ -44,7 +44,8 @@ class FarmBackend(BaseTaskBackend):
         self.validate_task(task)
         call = {"args": normalize_json(list(args)), "kwargs": normalize_json(dict(kwargs))}
         options = self.farm_options
-        body = {"kind": options.kind, "payload": {"task": task.module_path, **call}, **_options_of(task)}
+        body = {"kind": options.kind, "payload": {"task": task.module_path, **call}}
+        body |= _conditions_of(options) | _options_of(task)
         result = results.of(outbox.store(self.alias, body, options), None)
         task_enqueued.send(type(self), task_result=result)
         return result
@@ -60,6 +61,11 @@ class FarmBackend(BaseTaskBackend):
             return results.of(row, self.farm_options.reader().job(row.job))
         except NotFound as error:
             raise TaskResultDoesNotExist(result_id) from error
+
+
+def _conditions_of(options: FarmOptions) -> dict[str, Any]:
+    named = {"requires": options.requires, "prefers": options.prefers}
+    return {name: dict(conditions) for name, conditions in named.items() if conditions}
 
 
 def _options_of(task: AnyTask) -> dict[str, Any]:

@@ -10,21 +10,27 @@ from typing import Any
 
 from jobfarm_client.client import Client
 from jobfarm_client.errors import BadOption
+from jobfarm_client.models import Condition
 
 KIND = "django-task"
 SEND_S = 5.0  # a request of a web page waits for it
 READ_FOR_S = 10.0
-_NAMES = frozenset({"url", "token", "worker_key", "kind"})
+_NAMES = frozenset({"url", "token", "worker_key", "kind", "requires", "prefers"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FarmOptions:
-    """The OPTIONS of one backend. Nothing is checked before it is needed: a build has no token."""
+    """The OPTIONS of one backend. Nothing is checked before it is needed: a build has no token.
+
+    `requires` and `prefers`: conditions on the labels of the workers of its tasks, as `jobfarm_client.NewJob` has them.
+    """
 
     url: str | None = None
     token: str | None = None
     worker_key: str | None = None
     kind: str = KIND
+    requires: Mapping[str, Condition] | None = None
+    prefers: Mapping[str, Condition] | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> FarmOptions:

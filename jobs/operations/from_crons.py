@@ -20,15 +20,23 @@ def submit_job(
     job_queue: str | None = None,
     job_priority: int | None = None,
     unique_key: str | None = None,
+    requires: Json = None,
+    prefers: Json = None,
 ) -> int | None:
     """Submit a job of this kind without an owner, and return its id; None while one with its `unique_key` lives.
+
+    `requires` and `prefers` are conditions on its worker's labels, by label (docs/labels.md).
 
     Raises as `submit`.
     """
     try:
-        return submit(kind, payload, queue=job_queue, priority=job_priority, unique_key=unique_key).pk
+        job = submit(
+            kind, payload, queue=job_queue, priority=job_priority, unique_key=unique_key,
+            requires=requires, prefers=prefers,
+        )  # fmt: skip
     except NotUnique:
         return None
+    return job.pk
 
 
 def check(args: Mapping[str, Any]) -> None:
@@ -38,10 +46,15 @@ def check(args: Mapping[str, Any]) -> None:
         ("job_queue", str | None),
         ("unique_key", str | None),
         ("job_priority", int | None),
+        ("requires", dict | None),
+        ("prefers", dict | None),
     ):
         if not isinstance(args.get(name), types):
             raise InvalidValue(field=name, why=f"got {args.get(name)!r}")
-    check_submit(args["kind"], owner=None, queue=args.get("job_queue"), priority=args.get("job_priority"))
+    wants = {name: args.get(name) for name in ("requires", "prefers")}
+    check_submit(
+        args["kind"], owner=None, queue=args.get("job_queue"), priority=args.get("job_priority"), **wants
+    )
     payloads.encoded(args["payload"], limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], subject="payload")
 
 

@@ -158,13 +158,22 @@ def submit_many(new_jobs: Sequence[NewJob], *, by: User | None = None) -> list[J
 
 
 def check_submit(
-    kind: str, *, owner: User | None, queue: str | None, priority: int | None, by: User | None = None
+    kind: str,
+    *,
+    owner: User | None,
+    queue: str | None,
+    priority: int | None,
+    requires: Mapping[str, Any] | None = None,
+    prefers: Mapping[str, Any] | None = None,
+    by: User | None = None,
 ) -> None:
-    """Raise what `submit` would raise for a job of this kind, queue and priority, whatever its payload, the tokens of
-    its limit and its twins. Stores nothing: for what submits jobs later, to be checked when it is written down."""
+    """Raise what `submit` would raise for a job of this kind, queue, priority and conditions on labels, whatever its
+    payload, the tokens of its limit and its twins. Stores nothing: for what submits jobs later, to be checked when it
+    is written down."""
     new = NewJob(kind=kind, payload=None, owner=owner, queue=queue, priority=priority)
     named = {kind: queues.kind_of(kind)}
     check_values(new)
+    domain_labels.requirement(requires=requires, prefers=prefers, usual=named[kind].requires)
     _check_queues([new])
     _check_groups([new])
     if by is not None:

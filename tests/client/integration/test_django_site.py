@@ -7,7 +7,7 @@ import pytest
 
 from accounts import operations as accounts
 from jobs import operations
-from jobs.models import IdempotencyKey, Job
+from jobs.models import IdempotencyKey, Job, Worker
 from tests.api.edges.cutting import EVERY, cutting
 from tests.client.integration.sites import Site
 from tests.farm import kind, make_due, until, user
@@ -101,6 +101,20 @@ class TestTasks:
         for job in jobs:
             job.refresh_from_db()
             assert (job.status, job.attempt) == ("failed", 1), "no second attempt"
+
+    def test_run_on_the_machines_that_their_backend_requires(self, site: Site) -> None:
+        result_id = site.run(enqueue("write.using(backend='large').enqueue('Ada')"))
+        requirement = Job.objects.get().requirement
+        assert requirement is not None
+        assert (requirement.requires, requirement.prefers) == ({"vram": ">=16"}, {"region": "home|lab"})
+        with site.working("--backend", "large", "--label", "vram=8"):
+            until(lambda: Worker.objects.get().last_seen_at is not None, what="a small machine")
+            assert site.run(enqueue("write.enqueue('Bob')")) != result_id
+            until(lambda: Job.objects.filter(status="success").exists(), what="what needs no more")
+        assert Job.objects.exclude(requirement=None).get().status == "pending"
+        with site.working("--backend", "large", "--label", "vram=24"):
+            values = site.run(results([result_id]).replace("'default'", "'large'"))
+        assert values == [["SUCCESSFUL", ["Dear Ada"], []]]
 
     def test_wait_until_they_may_run(self, site: Site) -> None:
         code = (

@@ -66,7 +66,9 @@ class TestTools:
         tools = {tool.name: tool for tool in agent(does)}
         assert set(tools) == {"submit", "status", "wait", "cancel", "list"}
         assert all(tool.description for tool in tools.values())
-        assert set(tools["submit"].input_schema["properties"]) == {"kind", "payload", "unique_key"}
+        assert set(tools["submit"].input_schema["properties"]) == {
+            "kind", "payload", "unique_key", "requires", "prefers",
+        }  # fmt: skip
         assert tools["cancel"].annotations.destructive_hint
 
     def test_submit_wait_and_status_bring_the_result(self, agent: Run, crew: Crew) -> None:
@@ -98,6 +100,17 @@ class TestTools:
         assert canceled == {"verdict": "canceled_before_start", "status": "canceled"}
         assert [job["id"] for job in waiting["jobs"]] == [jobs[-1]["id"]]
         assert status(jobs[0]["id"]) == "canceled"
+
+    def test_submit_names_the_machines_that_may_have_it(self, agent: Run) -> None:
+        async def does(agent: Agent) -> Any:
+            wants = {"requires": {"vram": ">=16"}, "prefers": {"region": ["home", "lab"]}}
+            return await agent.call("submit", kind="work", **wants), await agent.call(
+                "submit", kind="work", requires={"vram": ">=much"}
+            )
+
+        job, refused = agent(does)
+        assert (job["requires"], job["prefers"]) == ({"vram": ">=16"}, {"region": "home|lab"})
+        assert "invalid: requires: vram>= needs a number" in refused
 
     def test_say_in_a_sentence_why_they_do_not_do_it(self, agent: Run) -> None:
         async def does(agent: Agent) -> Any:

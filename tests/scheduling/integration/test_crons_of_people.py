@@ -165,6 +165,15 @@ class TestACronOfJobs:
         job = Job.objects.get()
         assert (job.kind, job.priority, job.owner, job.body.payload) == ("work", 3, None, {"prompt": "hi"})
 
+    def test_submits_jobs_for_the_machines_that_it_names(self) -> None:
+        farm.kind()
+        self._make(kind="work", payload={}, requires={"vram": ">=16"}, prefers={"region": "home"})
+        scheduling.fire_due()
+        assert scheduling.run_due() == 1
+        requirement = Job.objects.get().requirement
+        assert requirement is not None
+        assert (requirement.requires, requirement.prefers) == ({"vram": ">=16"}, {"region": "home"})
+
     def test_submits_none_while_the_last_one_lives(self) -> None:
         farm.kind()
         self._make(kind="work", payload={}, unique_key="cron paint")
@@ -182,6 +191,9 @@ class TestACronOfJobs:
             {"kind": "work", "payload": {}, "job_queue": "none"},
             {"kind": "work", "payload": {}, "job_priority": 101},
             {"kind": "work", "payload": "x" * 2_000_000},
+            {"kind": "work", "payload": {}, "requires": ["vram"]},
+            {"kind": "work", "payload": {}, "requires": {"vram": ">=much"}},
+            {"kind": "work", "payload": {}, "prefers": {"": "home"}},
         ],
     )
     def test_is_refused_where_its_jobs_would_be(self, args: dict[str, object]) -> None:

@@ -14,6 +14,7 @@ from jobfarm_client.django.backend import FarmBackend
 from jobfarm_client.django.interface import task_backends
 from jobfarm_client.errors import FarmError
 from jobfarm_worker import Worker
+from jobfarm_worker.options import written_labels
 
 SEND_EVERY_S = 10.0
 
@@ -28,6 +29,13 @@ class Command(BaseCommand):
         parser.add_argument("--backend", default="default", help="alias of the backend in TASKS (default)")
         parser.add_argument("--concurrency", type=int, default=1, metavar="N", help="tasks at a time (1)")
         parser.add_argument("--queues", metavar="A,B", help="take tasks of these queues of the farm only")
+        parser.add_argument(
+            "--label",
+            action="append",
+            default=[],
+            metavar="LABEL=VALUE",
+            help="what tasks may require of this machine, as vram=24 or region=home; may be repeated",
+        )
         parser.add_argument(
             "--key-file", metavar="FILE", help="file with the worker's key, alone (or JOBFARM_KEY)"
         )
@@ -66,7 +74,11 @@ def _worker(backend: FarmBackend, options: dict[str, Any]) -> Worker:
     queues = [name.strip() for name in (options["queues"] or "").split(",") if name.strip()]
     url = farm.url or os.environ.get("JOBFARM_URL", "")
     worker = Worker(
-        url, _key(farm.worker_key, options), queues=queues or None, concurrency=options["concurrency"]
+        url,
+        _key(farm.worker_key, options),
+        queues=queues or None,
+        concurrency=options["concurrency"],
+        labels=written_labels(options["label"]),
     )
     worker.handler(farm.kind)(running.handler(backend.alias))
     return worker
