@@ -13,6 +13,7 @@ from jobfarm_worker.errors import (
     WrongServer,
 )
 from jobfarm_worker.job import Job
+from jobfarm_worker.options import written_labels
 from jobfarm_worker.registry import Handlers
 from jobfarm_worker.worker import Worker
 
@@ -27,4 +28,5 @@ __all__ = [
     "Unreachable",
     "Worker",
     "WrongServer",
+    "written_labels",
 ]

@@ -5,7 +5,7 @@ from jobs import operations
 from jobs.operations.hooks import COUNT_JOBS, MEASURE_USAGE
 from scheduling.operations import Missed, daily, declare, interval
 
-declare("expire waiting jobs", interval(minutes=1), operations.expire)
+declare("expire waiting jobs", interval(minutes=5), operations.expire)
 declare(COUNT_JOBS, interval(minutes=15), operations.roll_up)
 declare("forget old jobs", interval(minutes=15), operations.retain)
 declare("forget idempotency keys", interval(minutes=15), operations.forget_idempotency_keys)

@@ -1,8 +1,12 @@
-"""What apps above register: who meters jobs, and which kinds are metered whatever is decided about their jobs."""
+"""What apps above register: who meters jobs, which kinds are metered whatever is decided about their jobs, and which
+crons count jobs too."""
 
 from jobs.domain.meters import Hold, Meter
 
 METERED_KINDS: set[str] = set()
+COUNTING_CRONS: list[
+    str
+] = []  # by name; they fire within a minute after jobs were counted, see jobs.operations.rollup
 _meters: list[Meter] = []
 
 

@@ -1,7 +1,7 @@
-"""What is done regularly. On a farm where nothing happens the roll-up is four short statements."""
+"""What is done regularly. The roll-up fires within a minute after jobs were counted, and rarely otherwise."""
 
 from metering import operations
 from scheduling.operations import Missed, daily, declare, interval
 
-declare("count usage", interval(minutes=1), operations.roll_up)
+declare(operations.COUNT_USAGE, interval(minutes=15), operations.roll_up)
 declare("forget usage", daily(hour=4, minute=40), operations.forget, missed=Missed.ONCE)

@@ -7,11 +7,12 @@ from django.urls import reverse
 from jobs import operations as jobs
 from jobs.operations import Link
 from jobs.operations.hooks import Viewer
-from jobs.registry import register_meter
+from jobs.registry import COUNTING_CRONS, register_meter
 from metering import operations, registry
 
 register_meter(operations.METER)
 registry.declare_configured()
+COUNTING_CRONS.append(operations.COUNT_USAGE)
 
 
 @jobs.register_links

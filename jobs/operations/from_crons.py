@@ -20,8 +20,8 @@ def submit_job(
     job_queue: str | None = None,
     job_priority: int | None = None,
     unique_key: str | None = None,
-    requires: Json = None,
-    prefers: Json = None,
+    requires: Mapping[str, Json] | None = None,
+    prefers: Mapping[str, Json] | None = None,
 ) -> int | None:
     """Submit a job of this kind without an owner, and return its id; None while one with its `unique_key` lives.
 

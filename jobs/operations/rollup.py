@@ -12,6 +12,7 @@ from typing import Final
 
 from django.db import transaction
 
+from jobs import registry
 from jobs.domain import rollups
 from jobs.models import ALL_JOBS
 from jobs.operations import hooks
@@ -46,7 +47,7 @@ def roll_up() -> int:
     queries.forget()
     bulks.forget()
     if changed:
-        crons.hasten(hooks.COUNT_JOBS, within_s=SETTLED_WITHIN_S)
+        crons.hasten(hooks.COUNT_JOBS, *registry.COUNTING_CRONS, within_s=SETTLED_WITHIN_S)
     return changed
 
 

@@ -90,8 +90,8 @@ def make_queues(names: Iterable[str]) -> None:
 
 def known_queues(names: Iterable[str]) -> set[str]:
     """Which of these queues exist."""
-    found = statements.load("jobs", "known_queues").run({"names": sorted(set(names))})
-    return {row.name for row in found}
+    rows = statements.load("jobs", "known_queues").run({"names": sorted(set(names))})
+    return {row.name for row in rows}
 
 
 def all_queues() -> list[str]:

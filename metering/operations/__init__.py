@@ -5,12 +5,13 @@ from metering.domain.tokens import Tokens, expected, used
 from metering.errors import OverBudget
 from metering.operations.budgets import Balance, announce, balances, change, make, remove
 from metering.operations.meter import METER, forget_known
-from metering.operations.rollup import TOPIC, forget, roll_up, settle_left_over
+from metering.operations.rollup import COUNT_USAGE, TOPIC, forget, roll_up, settle_left_over
 from metering.operations.titles import amount
 from metering.operations.usage import of_job
 from metering.registry import declare
 
 __all__ = [
+    "COUNT_USAGE",
     "METER",
     "OverBudget",
     "TOPIC",

@@ -16,9 +16,14 @@ from jobs import operations as jobs
 from live import operations as live
 from metering import queries
 from postgres import transactions
+from scheduling import operations as crons
 from scheduling.operations import action
 
 TOPIC: Final = "usage"
+COUNT_USAGE: Final = "count usage"  # the cron
+COUNTED_WITHIN_S: Final = (
+    60.0  # what could be added to when it was last looked at, and where a run had no time left
+)
 _FIRST: Final = timedelta(days=31)  # a farm that was never counted: so far back
 _CHUNK: Final = timedelta(hours=6)  # of what ended, in one transaction
 BUDGET_S: Final = 5.0  # for chunks, in one run
@@ -38,6 +43,8 @@ def roll_up() -> int:
     while not is_done and time.monotonic() < until_s:
         more, is_done = _count(now=moments.now, horizon=moments.horizon)
         changed += more
+    if changed or not is_done:
+        crons.hasten(COUNT_USAGE, within_s=COUNTED_WITHIN_S)
     return changed
 
 

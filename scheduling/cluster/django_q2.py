@@ -8,7 +8,6 @@ from contextlib import nullcontext
 from multiprocessing.sharedctypes import RawValue
 from typing import Any, Final
 
-from django.db import transaction
 from django_q.brokers import Broker  # its setting `broker_class` names a subclass of this
 from django_q.conf import Conf  # its settings, and its words for what a cluster does
 from django_q.models import (
@@ -59,8 +58,7 @@ class OwnTasks(Broker):  # type: ignore[misc]  # django-q2 ships no types
     def own_tasks(self, limit: int) -> list[Package]:
         """Up to `limit` of them, given out for as long as its setting `retry` says. Called by our `dequeue`."""
         params = {"key": self.list_key, "limit": limit, "retry_s": float(Conf.RETRY)}
-        with transaction.atomic():
-            rows = statements.load("scheduling", "own_tasks").run(params)
+        rows = statements.load("scheduling", "own_tasks").run(params)
         return [(row.id, row.payload) for row in rows]
 
     def enqueue(self, task: str) -> int:

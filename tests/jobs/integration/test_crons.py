@@ -68,7 +68,7 @@ def wait_too_long(job: Job) -> None:
 class TestTheCrons:
     def test_are_these(self) -> None:
         found = dict(Cron.objects.values_list("name", "schedule"))
-        assert found["expire waiting jobs"] == "every 60 s"
+        assert found["expire waiting jobs"] == "every 300 s"
         assert found["forget old jobs"] == found["prune limits"] == "every 900 s"
         assert found["forget idempotency keys"] == "every 900 s"
 

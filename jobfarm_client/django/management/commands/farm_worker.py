@@ -13,8 +13,7 @@ from jobfarm_client.django import outbox, running
 from jobfarm_client.django.backend import FarmBackend
 from jobfarm_client.django.interface import task_backends
 from jobfarm_client.errors import FarmError
-from jobfarm_worker import Worker
-from jobfarm_worker.options import written_labels
+from jobfarm_worker import Worker, written_labels
 
 SEND_EVERY_S = 10.0
 
