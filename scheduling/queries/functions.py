@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models.functions import Now
 
-from postgres import statements
+from postgres import arrays, statements
 from scheduling.domain.states import LIVE, Kind, Status
 from scheduling.models import Due, ScheduledFunction
 
@@ -102,7 +102,7 @@ _COLUMNS = tuple(NewFunction.__dataclass_fields__)
 def schedule(new: Sequence[NewFunction]) -> list[ScheduledFunction]:
     """Insert rows; those that fire a cron for a fire time that was fired already are left out."""
     rows = statements.load("scheduling", "schedule").run(
-        {column: [getattr(row, column) for row in new] for column in _COLUMNS}
+        {column: arrays.literal(getattr(row, column) for row in new) for column in _COLUMNS}
     )
     return [_instance(row) for row in rows]
 
