@@ -4,9 +4,8 @@ crons count jobs too."""
 from jobs.domain.meters import Hold, Meter
 
 METERED_KINDS: set[str] = set()
-COUNTING_CRONS: list[
-    str
-] = []  # by name; they fire within a minute after jobs were counted, see jobs.operations.rollup
+# By name. They fire within a minute after jobs were counted (jobs.operations.rollup).
+COUNTING_CRONS: list[str] = []
 _meters: list[Meter] = []
 
 

@@ -21,9 +21,8 @@ from scheduling.operations import action
 
 TOPIC: Final = "usage"
 COUNT_USAGE: Final = "count usage"  # the cron
-COUNTED_WITHIN_S: Final = (
-    60.0  # what could be added to when it was last looked at, and where a run had no time left
-)
+# What could still be added to when it was last looked at, and what a run had no time left for.
+COUNTED_WITHIN_S: Final = 60.0
 _FIRST: Final = timedelta(days=31)  # a farm that was never counted: so far back
 _CHUNK: Final = timedelta(hours=6)  # of what ended, in one transaction
 BUDGET_S: Final = 5.0  # for chunks, in one run

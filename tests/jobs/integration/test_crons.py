@@ -12,11 +12,13 @@ from django.db.models import F
 from pytest_django import Settings
 
 import jobs.crons
+import metering.crons
 import ratelimits.crons
 from jobs import operations
 from jobs.models import IdempotencyKey, Job, ResultFile
 from jobs.operations import janitor
 from jobs.operations.idempotency import DELETED_AFTER_S
+from postgres import clock
 from ratelimits import operations as limits
 from ratelimits.models import Bucket
 from scheduling import operations as scheduling
@@ -30,10 +32,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _crons(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path) -> None:
-    """The crons of these two apps, as a farm has them; in other tests there are none."""
+    """The crons of these apps, as a farm has them; in other tests there are none."""
     settings.MEDIA_ROOT = tmp_path
     monkeypatch.setattr(crons, "_declared", {})
-    for module in (jobs.crons, ratelimits.crons):
+    monkeypatch.setattr(crons, "_hastened_until", {})
+    for module in (jobs.crons, metering.crons, ratelimits.crons):
         importlib.reload(module)
     Cron.objects.all().delete()
     scheduling.sync_crons()
@@ -118,6 +121,16 @@ class TestTheCrons:
         fired = fire("expire waiting jobs")
         assert (fired.status, fired.result) == ("success", 1)
         assert [farm.status(job) for job in (late, early)] == ["timed_out", "pending"]
+
+    def test_count_usage_within_a_minute_after_jobs_were_counted(self) -> None:
+        farm.kind()
+        farm.submit(1)
+        rests_until = clock.now() + timedelta(minutes=15)
+        Cron.objects.filter(name="count usage").update(next_at=rests_until)
+        farm.until(lambda: fire("count jobs for the charts").result, what="that there is something to count")
+        next_at = Cron.objects.get(name="count usage").next_at
+        assert next_at is not None
+        assert next_at <= clock.now() + timedelta(minutes=1)
 
     def test_prune_limits(self) -> None:
         quick = limits.TokenBucket(rate=1000, period=timedelta(seconds=1))
