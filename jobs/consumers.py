@@ -84,13 +84,13 @@ class WorkerSocket:
             code, reason = (COME_AGAIN, "come again later") if is_passing else (BROKEN, "internal error")
             await send({"type": "websocket.close", "code": code, "reason": reason})
             return
-        self._seen.came(arrival.worker_id)
+        self._seen.came(arrival.worker.pk)
         try:
             await Session(key, arrival, notifier=self._notifier(), refuse=self._refuse, send=send).serve(
                 receive
             )
         finally:
-            self._seen.went(arrival.worker_id)
+            self._seen.went(arrival.worker.pk)
 
 
 class Session:
@@ -108,8 +108,7 @@ class Session:
         self._interest = arrival.interest
         self._is_drained = False  # as far as the worker was notified
         self._queues: Sequence[str] | None = None
-        self._owner_id = arrival.owner_id
-        self._worker_id = arrival.worker_id
+        self._worker = arrival.worker
         self._notifier = notifier
         self._refuse = refuse
         self._send_raw = send
@@ -126,8 +125,8 @@ class Session:
 
     async def serve(self, receive: Receive) -> None:
         """Serve until the worker goes, or its key does."""
-        topics = [f"worker:{self._worker_id}"]
-        topics += [] if self._owner_id is None else [f"user:{self._owner_id}"]
+        topics = [f"worker:{self._worker.pk}"]
+        topics += [] if self._worker.owner_id is None else [f"user:{self._worker.owner_id}"]
         subscription = hub.current().watch_topics(topics, self._touch)
         self._touch()  # for what happened between the check of the key and this moment
         doing = asyncio.create_task(self._do())
@@ -168,7 +167,8 @@ class Session:
         """Perform the calls, one after the other. When the worker is gone, what it reported still counts."""
         while calls := await self._calls.next():
             touches = self._touches
-            await (self._do_together(calls) if len(calls) > 1 else self._do_next(calls[0]))
+            is_output = sessions.output_of(calls[0].call) is not None
+            await (self._write(calls) if is_output else self._do_next(calls[0]))
             if touches != self._touches:
                 self._touched.set()  # a job may have been taken from us before we had noted that it was ours
 
@@ -179,10 +179,11 @@ class Session:
         elif call is not None:
             await self._do_one(replace(received, call=call))
 
-    async def _do_together(self, pieces: Sequence[Received]) -> None:
-        """Store several pieces of output; one by one where one of them makes all fail."""
+    async def _write(self, pieces: Sequence[Received]) -> None:
+        """Store pieces of output; one by one where one of them makes all fail."""
         try:
-            answers = await connections.run(sessions.write, self._key, [piece.call for piece in pieces])
+            calls = [piece.call for piece in pieces]
+            answers = await connections.run(sessions.write, self._worker, self._key, calls)
         except InvalidKey:
             raise
         except Exception:
@@ -286,7 +287,7 @@ class Session:
             except InvalidKey:
                 raise
             except Exception:
-                logger.exception("Could not look after worker %s; its next call will tell", self._worker_id)
+                logger.exception("Could not look after worker %s; its next call will tell", self._worker.pk)
                 continue
             await self._send_stops(examined.stopped, leases)
             await self._send_drained(examined.is_drained)

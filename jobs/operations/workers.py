@@ -173,7 +173,7 @@ def authenticate(key: str) -> Worker:
     Keys hold 256 random bits, so a plain SHA-256 is enough to store, and looking the hash up tells a stranger nothing
     about how much of a guess was right.
     """
-    caller = keys.worker_by_hash(_hashed(key))
+    caller = keys.worker_by_hash(hashed(key))
     if caller is None or not caller.is_welcome:
         raise InvalidKey
     if not caller.is_fresh:
@@ -181,10 +181,9 @@ def authenticate(key: str) -> Worker:
     return caller.worker
 
 
-@transactions.retried
 def seen(worker_ids: Iterable[int]) -> None:
     """Note that these workers were heard of; rows that are fresh already are left alone."""
-    if keys.mark_seen(worker_ids):
+    if transactions.alone(lambda: keys.mark_seen(worker_ids)):
         live.touch("workers")
 
 
@@ -192,9 +191,10 @@ def _new_key() -> str:
     return PREFIX + secrets.token_urlsafe(32)
 
 
-def _hashed(key: str) -> str:
+def hashed(key: str) -> str:
+    """The key as it is stored."""
     return hashlib.sha256(key.encode(errors="replace")).hexdigest()
 
 
 def _stored(key: str) -> dict[str, str]:
-    return {"key_hash": _hashed(key), "key_hint": key[:HINT_CHARACTERS]}
+    return {"key_hash": hashed(key), "key_hint": key[:HINT_CHARACTERS]}

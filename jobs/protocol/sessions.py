@@ -9,7 +9,7 @@ from core.refusal import Refusal
 from jobs import operations
 from jobs.domain.leases import Lease
 from jobs.domain.states import Status
-from jobs.models import Job
+from jobs.models import Job, Worker
 from jobs.operations.claim import take_all_there_is
 from jobs.protocol import verbs
 from jobs.protocol.messages import Call
@@ -26,8 +26,7 @@ LOST = "lease_lost"
 class Arrival:
     """A worker that connected: what it holds already, and what it waits for."""
 
-    worker_id: int
-    owner_id: int | None
+    worker: Worker
     leases: Leases
     interest: Interest
 
@@ -59,8 +58,7 @@ def arrive(key: str) -> Arrival:
     running = Job.objects.filter(worker_id=worker.pk, status=Status.IN_PROGRESS)
     held = running.values_list("pk", "fence", "lease_secret")
     return Arrival(
-        worker_id=worker.pk,
-        owner_id=worker.owner_id,
+        worker=worker,
         leases={pk: Lease(fence=fence, secret=secret) for pk, fence, secret in held if secret},
         interest=verbs.interest(worker, None),
     )
@@ -103,14 +101,14 @@ def output_of(call: Call) -> int | None:
     return call.job_id if isinstance(call.body, verbs.Output) else None
 
 
-def write(key: str, calls: Sequence[Call]) -> list[Performed | Refusal]:
-    """`perform` several pieces of output, of a job each, in one statement: what it returns or refuses, in order.
+def write(worker: Worker, key: str, calls: Sequence[Call]) -> list[Performed | Refusal]:
+    """`perform` pieces of output, of a job each, in one statement, which checks the key too: what it returns or
+    refuses, in order.
 
     Raises InvalidKey, and what makes all of them fail.
     """
-    worker = operations.authenticate(key)
     with fields.about(worker=worker.name):
-        answers = verbs.write_outputs(worker, _pieces(calls))
+        answers = verbs.write_outputs(worker, _pieces(calls), key=key)
     return [each if isinstance(each, Refusal) else Performed(answer=each, waits_for=None) for each in answers]
 
 

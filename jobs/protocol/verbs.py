@@ -264,10 +264,15 @@ def write_output(worker: Worker, job_id: int, body: Output) -> Written:
     )
 
 
-def write_outputs(worker: Worker, pieces: Sequence[tuple[int, Output]]) -> list[Written | Refusal]:
-    """`write_output` for several jobs, a piece of each, together: what it returns or raises, in order."""
+def write_outputs(
+    worker: Worker, pieces: Sequence[tuple[int, Output]], *, key: str
+) -> list[Written | Refusal]:
+    """`write_output` for several jobs, a piece of each, together: what it returns or raises, in order.
+
+    Nobody has looked at the worker's key yet. Raises InvalidKey.
+    """
     read = [refusal.value_or_refusal(_piece, job_id, body) for job_id, body in pieces]
-    numbers = operations.write_outputs(worker, [piece for piece in read if isinstance(piece, Piece)])
+    numbers = operations.write_outputs(worker, [piece for piece in read if isinstance(piece, Piece)], key=key)
     written = (n if isinstance(n, Refusal) else Written(next_seq=n) for n in numbers)
     return refusal.in_place(read, written)
 

@@ -139,11 +139,14 @@ def heartbeat(
     return statements.load("jobs", "heartbeat").run(_fence(worker, job_id, lease) | params)
 
 
-def write_output(worker: Worker, pieces: Sequence[Piece], *, room: Room) -> list[Row]:
+def write_output(
+    worker: Worker, pieces: Sequence[Piece], *, room: Room, key_hash: str | None = None
+) -> list[Row]:
     """Store those pieces of output, of a job each, that are the next ones and that the quotas have room for.
 
     A row of `place` (counts from 1), `next_seq`, `stored`, `fits` (into attempt and job) and `has_room` (of owner and
-    farm, as `room` has it), with how much was written before; no row for a piece whose lease is lost.
+    farm, as `room` has it), with how much was written before; no row for a piece whose lease is lost, and none at all
+    where a key of this hash does not speak for the worker now. None: that was looked at.
     """
     quotas = {
         "attempt_quota": settings.JOBFARM["OUTPUT_BYTES_PER_ATTEMPT"],
@@ -154,7 +157,8 @@ def write_output(worker: Worker, pieces: Sequence[Piece], *, room: Room) -> list
     rooms = {"farm_room": room.farm, "near": list(room.owners), "room": list(room.owners.values())}
     columns = {name: [getattr(piece, name) for piece in pieces] for name in ("seq", "text", "size")}
     leases = _leases(worker, [(piece.job_id, piece.lease) for piece in pieces])
-    return statements.load("jobs", "write_output").run(leases | columns | quotas | rooms)
+    key = {"key_hash": key_hash}
+    return statements.load("jobs", "write_output").run(leases | columns | quotas | rooms | key)
 
 
 def lock_held(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row]:

@@ -288,6 +288,7 @@ class TestTheHolder:
             "farm_room": 9,
             "near": [1],
             "room": [9],
+            "key_hash": big.me.key_hash,
         }
         plans = {
             "heartbeat": _explain(
