@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import connection
 from psycopg import sql
 
+from jobfarm.environment import places as farms_places
 from postgres import connections
 from postgres.embedded import places
 
@@ -72,9 +73,15 @@ def make(server: Server) -> None:
     server.execute(sql.SQL("CREATE DATABASE {name} TEMPLATE {source}").format(**names))
 
 
+def may_lose_what_it_has() -> bool:
+    """Whether the server is one of tests alone: embedded, and not where this checkout has a farm of its own."""
+    is_embedded = bool(settings.DATABASES["default"].get("EMBEDDED"))
+    return is_embedded and farms_places.data() != settings.JOBFARM_DATA
+
+
 def write_without_waiting_for_the_disk() -> None:
     """Let the embedded server of the tests, and no other, hand its files to the operating system and go on."""
-    if not settings.DATABASES["default"].get("EMBEDDED"):
+    if not may_lose_what_it_has():
         return
     with psycopg.connect(
         connections.conninfo(), user=places.SUPERUSER, dbname="postgres", autocommit=True
