@@ -180,16 +180,19 @@ class Session:
             await self._do_one(replace(received, call=call))
 
     async def _write(self, pieces: Sequence[Received]) -> None:
-        """Store pieces of output; one by one where one of them makes all fail."""
+        """Store pieces of output; one by one where one of several makes all fail."""
         try:
             calls = [piece.call for piece in pieces]
             answers = await connections.run(sessions.write, self._worker, self._key, calls)
         except InvalidKey:
             raise
-        except Exception:
+        except Exception as error:
+            if len(pieces) == 1:
+                await self._failed(pieces[0].call, error)
+                return
             logger.debug("Pieces of output are stored one by one", exc_info=True)
             for piece in pieces:
-                await self._do_one(piece)
+                await self._write([piece])
             return
         for piece, answer in zip(pieces, answers, strict=True):
             if isinstance(answer, Refusal):
@@ -210,9 +213,8 @@ class Session:
             performed = await connections.run(sessions.perform, self._key, call)
         except InvalidKey:
             raise
-        except Exception as error:  # whatever it is, the worker gets it as an answer, and the socket lives on
-            self._end_wakeup(got_jobs=False)
-            await self._refused(call, error)
+        except Exception as error:
+            await self._failed(call, error)
             return
         if claims:
             self._note_look(call, performed, at=polled_at, touches=touches)
@@ -341,6 +343,11 @@ class Session:
         if self._wakeup is not None:
             wakeup, self._wakeup = self._wakeup, None
             wakeup.used() if got_jobs else wakeup.passed()
+
+    async def _failed(self, call: Call, error: Exception) -> None:
+        """Whatever it is, the worker gets it as an answer, and the socket lives on."""
+        self._end_wakeup(got_jobs=False)
+        await self._refused(call, error)
 
     async def _refused(self, call: Call, error: Exception) -> None:
         if isinstance(error, LeaseLost):

@@ -107,7 +107,8 @@ def write(worker: Worker, key: str, calls: Sequence[Call]) -> list[Performed | R
 
     Raises InvalidKey, and what makes all of them fail.
     """
-    with fields.about(worker=worker.name):
+    job_id = calls[0].job_id if len(calls) == 1 else None
+    with fields.about(worker=worker.name, job_id=job_id):
         answers = verbs.write_outputs(worker, _pieces(calls), key=key)
     return [each if isinstance(each, Refusal) else Performed(answer=each, waits_for=None) for each in answers]
 

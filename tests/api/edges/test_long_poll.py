@@ -182,6 +182,8 @@ class TestClientsThatGo:
     def test_get_no_job(self, server: Server, crew: Crew) -> None:
         gone = _raw_claim(server, crew)
         all_wait(server, 1)
+        gone.shutdown(socket.SHUT_WR)
+        assert gone.recv(1) == b""  # the server has noticed, and closed its side
         gone.close()
         staying = callers.crew(server)
         job = operations.submit("chat", {})

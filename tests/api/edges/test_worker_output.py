@@ -1,7 +1,7 @@
 """Output over the worker's WebSocket: pieces that come while others are stored are stored together."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -107,27 +107,49 @@ def test_that_is_refused_is_answered_beside_what_is_stored(
     assert OutputChunk.objects.count() == 2
 
 
-def test_that_makes_a_statement_fail_fails_alone(
-    socket: ClientConnection, held: list[dict[str, Any]], server: Any
-) -> None:
-    """A trigger of the test stands for whatever PostgreSQL may refuse of one row."""
+@pytest.fixture
+def poison(server: Any) -> Iterator[Callable[[], int]]:
+    """A trigger that stands for whatever PostgreSQL may refuse of one row; how often it was asked to store that."""
     with connection.cursor() as cursor:
         cursor.execute("""
+            CREATE SEQUENCE tries;
             CREATE FUNCTION refuse_poison() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-                IF NEW.text = 'poison' THEN RAISE EXCEPTION 'poison' USING ERRCODE = '55P03'; END IF;
+                IF NEW.text = 'poison' THEN
+                    PERFORM nextval('tries');  -- which no rollback takes back
+                    RAISE EXCEPTION 'poison' USING ERRCODE = '55P03';
+                END IF;
                 RETURN NEW;
-            END $$
+            END $$;
+            CREATE TRIGGER poison BEFORE INSERT ON jobs_outputchunk FOR EACH ROW EXECUTE FUNCTION refuse_poison();
         """)
+    yield _tries
+    with connection.cursor() as cursor:
         cursor.execute(
-            "CREATE TRIGGER poison BEFORE INSERT ON jobs_outputchunk FOR EACH ROW EXECUTE FUNCTION refuse_poison()"
+            "DROP TRIGGER poison ON jobs_outputchunk; DROP FUNCTION refuse_poison(); DROP SEQUENCE tries"
         )
-    try:
-        answers = _sent_while_first_waits(socket, held, [(1, 0, "kept"), (2, 0, "poison"), (3, 0, "kept")])
-    finally:
-        with connection.cursor() as cursor:
-            cursor.execute("DROP TRIGGER poison ON jobs_outputchunk; DROP FUNCTION refuse_poison()")
+
+
+def _tries() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM tries")
+        return int(cursor.fetchone()[0])
+
+
+def test_that_makes_a_statement_fail_fails_alone(
+    socket: ClientConnection, held: list[dict[str, Any]], poison: Callable[[], int]
+) -> None:
+    answers = _sent_while_first_waits(socket, held, [(1, 0, "kept"), (2, 0, "poison"), (3, 0, "kept")])
     assert answers[held[2]["id"], 0]["status"] == 503
+    assert poison() == 2
     assert sorted(OutputChunk.objects.values_list("text", flat=True)) == ["first", "kept", "kept"]
+
+
+def test_that_fails_is_not_tried_again_where_it_came_alone(
+    socket: ClientConnection, held: list[dict[str, Any]], poison: Callable[[], int]
+) -> None:
+    _send(socket, held[0], 0, "poison")
+    assert _answers(socket, 1)[held[0]["id"], 0]["status"] == 503
+    assert poison() == 1
 
 
 def test_before_a_finish_is_stored_before_it(socket: ClientConnection, held: list[dict[str, Any]]) -> None:
