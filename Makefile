@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 PY := .venv/bin/python
-.PHONY: help run test test-fast test-django6 chaos lint format docs screenshots clean bench
+.PHONY: help run test test-all test-fast test-django6 chaos lint format docs screenshots clean bench
 
 help:  ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "} {printf "  make %-12s %s\n", $$1, $$2}'
@@ -21,9 +21,12 @@ run: .venv/ready  ## start the farm at http://127.0.0.1:8000 (PORT=8000; Ctrl-C 
 # Python keeps what it compiled, whatever the caller's environment says: the tests start hundreds of processes.
 TESTED = PYTHONDONTWRITEBYTECODE= JOBFARM_DATA=$(CURDIR)/var/test $(PY) -m pytest -n 3 --durations=10
 
-test: .venv/ready-dev  ## run every test, the browser's included
+test: .venv/ready-dev  ## run the tests, the browser's included, but those marked `long`
 	@sh scripts/test-tools
-	$(TESTED) --dist loadfile --no-loadscope-reorder
+	$(TESTED) $(MARKED) --dist loadfile --no-loadscope-reorder
+
+test-all: MARKED = -m ''
+test-all: test  ## run every test, those marked `long` too
 
 # No browser, no process that is killed (tests/architecture/test_fast.py sees to that), and no program to install.
 FAST := tests/architecture tests/*/unit
