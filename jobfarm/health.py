@@ -3,7 +3,7 @@
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 import psycopg
@@ -22,6 +22,8 @@ from jobs.queries import keys, reads
 from outbox import operations as outbox
 from postgres import clock, connections, statements
 from scheduling import operations as scheduling
+from scheduling.domain.schedules import Source
+from scheduling.models import Cron
 from webhooks import operations as webhooks
 
 NOTICED_WITHIN_S = 5.0  # DESIGN promise 5
@@ -91,6 +93,7 @@ def scheduler() -> Iterator[Finding]:
             remedy="Start more clusters, or more processes with --workers, for the functions that the "
             "page shows as late.",
         )
+    yield from _crons(facts)
     if facts.colliding:
         worst = facts.colliding[0]
         yield Finding(
@@ -112,6 +115,29 @@ def scheduler() -> Iterator[Finding]:
             remedy="Their processes died. Check each on the page of functions, and run those again "
             "that may happen twice.",
         )
+
+
+def _crons(facts: scheduling.Health) -> Iterator[Finding]:
+    """Crons that do not fire. The sentences name those of code; what people called theirs is for the remedies."""
+    if facts.overdue and facts.clusters:  # without any, that is the fault
+        yield Finding(
+            level=_absence(),
+            sentence=f"Crons that should have fired a minute ago: {_named_to_strangers(facts.overdue)}.",
+            remedy=f"The clusters' log says what fails. Overdue: {', '.join(cron.name for cron in facts.overdue)}.",
+        )
+    if facts.unfirable:
+        reasons = "; ".join(f"{cron.name}: {cron.pause_reason}" for cron in facts.unfirable)
+        yield Finding(
+            level=Level.WARNING,
+            sentence=f"Crons that were paused because they could not be fired: {_named_to_strangers(facts.unfirable)}.",
+            remedy=f"Fix the cause, then resume each on its page, or remove it. {reasons}",
+        )
+
+
+def _named_to_strangers(crons: Sequence[Cron]) -> str:
+    names = [cron.name for cron in crons if cron.source == Source.CODE]
+    others = len(crons) - len(names)
+    return ", ".join([*names, *([f"{others} made or changed by people"] if others else [])])
 
 
 def _no_cluster(role: str) -> Finding:

@@ -14,6 +14,12 @@ class UnknownFunction(SchedulingError):
     code = "unknown_function"
 
 
+class BrokenFunction(UnknownFunction):
+    """{function} cannot be scheduled: importing it raised {why}."""
+
+    code = "broken_function"
+
+
 class NotAFunction(SchedulingError):
     """{function} cannot be decorated: {why}."""
 

@@ -53,6 +53,10 @@ class Cron(models.Model):
         "skipped", default=0, help_text="Firings that were skipped because the one before had not ended."
     )
     paused_at = models.DateTimeField(null=True, blank=True)
+    pause_reason = models.TextField(
+        "reason", null=True, editable=False,
+        help_text="Why the scheduler paused it, because it could not be fired. Empty: a person did.",
+    )  # fmt: skip
     retired_at = models.DateTimeField(null=True, blank=True, help_text="Since then no crons.py declares it.")
     source = models.CharField(
         max_length=6, choices=[(s, s) for s in Source], default=Source.CODE, db_default=Source.CODE.value,

@@ -13,7 +13,7 @@ from django.utils.module_loading import import_string
 from scheduling.domain import arguments, options
 from scheduling.domain.retries import Retry
 from scheduling.domain.states import Kind
-from scheduling.errors import UnknownFunction
+from scheduling.errors import BrokenFunction, UnknownFunction
 
 ACTION_TIMEOUT_S = 300.0
 
@@ -104,7 +104,7 @@ def register(
 
 
 def find(function: Callable[..., Any] | str) -> Function:
-    """The registered function of this dotted name, or the one that this is. Raises UnknownFunction.
+    """The registered function of this dotted name, or the one that this is. Raises UnknownFunction (BrokenFunction).
 
     A name that is not known yet is imported: that of a module which no app imports at its start.
     """
@@ -114,6 +114,8 @@ def find(function: Callable[..., Any] | str) -> Function:
             import_string(name)
         except (ImportError, ValueError):
             raise UnknownFunction(function=name) from None
+        except Exception as error:  # whatever a module does when it is imported
+            raise BrokenFunction(function=name, why=f"{type(error).__name__}: {error}") from error
     if name not in _functions:
         raise UnknownFunction(function=name)
     return _functions[name]

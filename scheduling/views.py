@@ -14,7 +14,7 @@ from core import audit, people
 from core.verdicts import CancelVerdict
 from scheduling import live_queries, operations
 from scheduling.domain.states import Status
-from scheduling.errors import NotEnded, NotFound
+from scheduling.errors import NotEnded, NotFound, SchedulingError
 from scheduling.models import ScheduledFunction
 from scheduling.queries import pages
 
@@ -138,6 +138,9 @@ def cron_action(request: HttpRequest, name: str, action: str) -> HttpResponse:
         do(name)
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
+    except SchedulingError as refusal:  # its function or its zone is gone
+        messages.error(request, refusal.message)
+        return redirect("scheduling:cron", name)
     row = pages.cron(name)
     assert row is not None
     audit.record(people.person(request), row, sentence)

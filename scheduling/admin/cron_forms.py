@@ -64,7 +64,7 @@ class CronForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
         except BadSchedule:  # a row that was edited by hand: whoever looks at it may mend it
             self.initial["timing"] = cron.schedule
             return
-        self.initial["timing"] = schedule.expression if isinstance(schedule, Calendar) else schedule.text()
+        self.initial["timing"] = schedule.typed()
         self.initial["zone"] = schedule.tz if isinstance(schedule, Calendar) else "UTC"
 
     def clean_arguments_text(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from scheduling.admin import common
 from scheduling.admin.cron_forms import FIELDS, CronForm
 from scheduling.domain import schedules
 from scheduling.domain.schedules import Source
-from scheduling.errors import BadSchedule, NotFound
+from scheduling.errors import BadSchedule, SchedulingError
 from scheduling.models import Cron
 from scheduling.queries import pages
 from scheduling.templatetags.scheduling import cron_status, pretty, short, timing, wall
@@ -42,11 +42,19 @@ class CronAdmin(common.Operated, administration.ReadOnly):
     ]  # fmt: skip
     search_fields = ["name", "function"]
     fields = [
-        ("name", "shown_status"), ("shown_schedule", "shown_source"), "function", "arguments",
+        ("name", "shown_status"), "pause_reason", ("shown_schedule", "shown_source"), "function", "arguments",
         ("missed", "at_most", "missed_count"), ("overlap", "skipped_count"), ("last_fire_at", "next_at"),
         "upcoming", "history",
     ]  # fmt: skip
-    readonly_fields = ["arguments", "history", "shown_schedule", "shown_source", "shown_status", "upcoming"]
+    readonly_fields = [
+        "arguments",
+        "history",
+        "pause_reason",
+        "shown_schedule",
+        "shown_source",
+        "shown_status",
+        "upcoming",
+    ]
     actions = ["pause", "resume", "run_now"]
     actions_detail = ["run_one_now", "follow_code", "remove"]
 
@@ -69,7 +77,9 @@ class CronAdmin(common.Operated, administration.ReadOnly):
         """Fields to fill in, and below them what is known."""
         if not self._is_form(request, obj):
             return self.fields
-        known = [] if obj is None else [("shown_status", "shown_source"), "upcoming", "history"]
+        known = (
+            [] if obj is None else [("shown_status", "shown_source"), "pause_reason", "upcoming", "history"]
+        )
         return [*FIELDS, *known]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Cron | None = None) -> Any:
@@ -202,20 +212,24 @@ class CronAdmin(common.Operated, administration.ReadOnly):
         if cron is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
         done = HttpResponseRedirect(reverse("admin:scheduling_cron_change", args=[cron.pk]))
-        try:
-            return self._each(request, [cron], do, word, dialog) or done
-        except NotFound as refusal:
-            self.message_user(request, refusal.message, messages.ERROR)
-            return done
+        return self._each(request, [cron], do, word, dialog) or done
 
     def _each(
         self, request: HttpRequest, crons: list[Cron], do: Any, word: str, dialog: dict[str, str]
     ) -> HttpResponse | None:
-        names = [cron.pk for cron in crons]
-        if question := administration.carry_out(self, request, lines=names, **dialog):
+        if question := administration.carry_out(self, request, lines=[cron.pk for cron in crons], **dialog):
             return question
-        for cron in crons:
-            do(cron.pk)
-            self.log_change(request, cron, word)
-        self.message_user(request, f"{word} ({', '.join(names)})", messages.SUCCESS)
+        done = [cron.pk for cron in crons if self._is_done(request, cron, do, word)]
+        if done:
+            self.message_user(request, f"{word} ({', '.join(done)})", messages.SUCCESS)
         return None
+
+    def _is_done(self, request: HttpRequest, cron: Cron, do: Any, word: str) -> bool:
+        """Do it; a refusal, as of one whose function is gone, is a sentence, and the others go on."""
+        try:
+            do(cron.pk)
+        except SchedulingError as refusal:
+            self.message_user(request, f"{cron.pk}: {refusal.message}", messages.ERROR)
+            return False
+        self.log_change(request, cron, word)
+        return True

@@ -1,6 +1,5 @@
 """When a cron fires: intervals and calendars; which fire times become functions, and which are only counted."""
 
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +15,9 @@ from scheduling.errors import BadSchedule
 
 _DAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 SHORTEST = timedelta(seconds=1)
+LONGEST = timedelta(
+    days=5 * 365
+)  # as far as a function can be scheduled: what lies further ahead leaves the calendar
 
 
 class Schedule(Protocol):
@@ -34,11 +36,18 @@ class Schedule(Protocol):
         """A text from which `parse` makes the same schedule again."""
 
 
+_NO_INTERVAL = "an interval is from one second to five years"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
     """Every so often, beginning when the cron is first seen."""
 
     every: timedelta
+
+    def __post_init__(self) -> None:
+        if not SHORTEST <= self.every <= LONGEST:
+            raise BadSchedule(why=_NO_INTERVAL)
 
     @property
     def zone(self) -> tzinfo:
@@ -60,8 +69,15 @@ class Interval:
         return count, [start + self.every * n for n in kept]
 
     def text(self) -> str:
-        """`every 30 s`."""
-        return f"every {self.every.total_seconds():g} s"
+        """`every 30 s`, to the microsecond."""
+        return f"every {_decimal(self.every)} s"
+
+    def typed(self) -> str:
+        """As people type it: in the largest unit that needs no fraction."""
+        fitting = (
+            f"every {self.every // unit} {name}" for name, unit in _UNITS.items() if not self.every % unit
+        )
+        return next(fitting, self.text())
 
 
 # A calendar schedule that missed more than this many fire times is not counted on: a minute's cron, one week.
@@ -119,6 +135,10 @@ class Calendar:
         """`0 6 * * * in Europe/Berlin`."""
         return f"{self.expression} in {self.tz}"
 
+    def typed(self) -> str:
+        """As people type it, beside the zone."""
+        return self.expression
+
     def _until(self, start: datetime, end: datetime) -> Iterator[datetime]:
         for moment in self._from(start):
             if moment > end:
@@ -143,16 +163,15 @@ class Calendar:
 def interval(
     *, seconds: float = 0, minutes: float = 0, hours: float = 0, every: timedelta | None = None
 ) -> Interval:
-    """Every so often; the first time at once. Raises BadSchedule unless it is finite and at least a second."""
+    """Every so often; the first time at once. Raises BadSchedule unless it is from a second to five years."""
     total = seconds + minutes * 60 + hours * 3600
     if every is not None and total:
         raise BadSchedule(why="say either every= or seconds=, minutes=, hours=")
-    if not math.isfinite(total) or total > timedelta.max.total_seconds():
-        raise BadSchedule(why=f"an interval must be finite, not {total}")
-    length = every if every is not None else timedelta(seconds=total)
-    if length < SHORTEST:
-        raise BadSchedule(why=f"an interval is at least one second, not {length.total_seconds():g} s")
-    return Interval(every=length)
+    if (
+        every is None and not 0 <= total <= LONGEST.total_seconds()
+    ):  # a NaN neither, and what no timedelta can hold
+        raise BadSchedule(why=_NO_INTERVAL)
+    return Interval(every=every if every is not None else timedelta(seconds=total))
 
 
 def hourly(*, minute: int = 0, tz: str = "UTC") -> Calendar:
@@ -209,8 +228,8 @@ def _number(name: str, value: Any, least: int, most: int) -> int:
     return value
 
 
-_UNITS = {"s": 1, "min": 60, "h": 3600}
-_EVERY = re.compile(r"every ([0-9]{1,9}(?:\.[0-9]{1,3})?) ?(s|min|h)")
+_UNITS = {"h": timedelta(hours=1), "min": timedelta(minutes=1), "s": timedelta(seconds=1)}
+_EVERY = re.compile(r"every ([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(s|min|h)")
 
 
 def typed(text: str, *, tz: str) -> Interval | Calendar:
@@ -219,8 +238,14 @@ def typed(text: str, *, tz: str) -> Interval | Calendar:
     Raises BadSchedule.
     """
     if every := _EVERY.fullmatch(" ".join(text.split())):
-        return interval(seconds=float(every[1]) * _UNITS[every[2]])
+        return interval(seconds=float(every[1]) * _UNITS[every[2]].total_seconds())
     return cron(text, tz=tz)
+
+
+def _decimal(length: timedelta) -> str:
+    """Its seconds, exactly."""
+    whole, rest = divmod(length, timedelta(seconds=1))
+    return f"{whole}.{rest // timedelta(microseconds=1):06}".rstrip("0") if rest else f"{whole}"
 
 
 def _seconds(text: str) -> float:

@@ -9,17 +9,18 @@ from datetime import datetime
 from functools import partial
 from typing import Any, ParamSpec, overload
 
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 
+from core.refusal import Refusal
 from postgres import clock
 from scheduling import guards, registry
 from scheduling.domain import arguments, schedules
 from scheduling.domain.arguments import Json
 from scheduling.domain.schedules import Calendar, Interval, Missed, Overlap, Policy, Source
 from scheduling.domain.states import Kind
-from scheduling.errors import BadSchedule, DuplicateCron, NotFound, UnknownFunction
+from scheduling.errors import BadSchedule, BrokenFunction, DuplicateCron, NotFound, UnknownFunction
 from scheduling.models import Cron, ScheduledFunction
-from scheduling.operations import notifications
+from scheduling.operations import endings, notifications
 from scheduling.operations.functions import insert
 from scheduling.queries import crons, functions
 from scheduling.queries.functions import NewFunction
@@ -29,6 +30,7 @@ P = ParamSpec("P")
 log = logging.getLogger(__name__)
 
 _LONGEST_NAME = 100
+LONGEST_REASON = 500
 _AT_ONCE = 20  # crons fired by one transaction
 
 
@@ -144,12 +146,13 @@ def fire_due() -> list[ScheduledFunction]:
     """Turn the fire times that have come into scheduled functions; those that were made.
 
     Any number of clusters may do this at once: a cron's row is locked, its fire time only moves forward, and one row
-    for each (cron, fire time) is what the database allows. All in one transaction.
+    for each (cron, fire time) is what the database allows. All in one transaction; a cron that cannot be fired is put
+    aside in it, and keeps the others from nothing.
     """
     with transaction.atomic():
         made: list[ScheduledFunction] = []
         for row in crons.lock_due(_AT_ONCE):
-            made += _fire_or_pause(row)
+            made += _fire_or_pause(row.name, now=row.now)
         return made
 
 
@@ -170,16 +173,19 @@ def pause(name: str) -> None:
     with transaction.atomic():
         cron = locked(name)
         if cron.paused_at is None:
-            crons.change(name, paused_at=clock.now())
+            crons.change(name, paused_at=clock.now(), pause_reason=None)
         notifications.changed([], crons=[name])
 
 
 def resume(name: str) -> None:
-    """Let a cron fire again, from its next fire time on: those of the pause were not missed. Raises NotFound."""
+    """Let a cron fire again, from its next fire time on: those of the pause were not missed. Raises NotFound,
+    and BadSchedule or UnknownFunction for one that could not be fired."""
     with transaction.atomic():
         cron = locked(name)
         if cron.paused_at is not None:
-            crons.change(name, paused_at=None, next_at=_next_after_pause(cron, now=clock.now()))
+            crons.change(
+                name, paused_at=None, pause_reason=None, next_at=_next_after_pause(cron, now=clock.now())
+            )
             notifications.due([firing_kind(cron)])
         notifications.changed([], crons=[name])
 
@@ -265,24 +271,37 @@ def _later(first: datetime | None, row: Cron) -> datetime | None:
     return max(first, row.last_fire_at)
 
 
-def _fire_or_pause(row: crons.Row) -> list[ScheduledFunction]:
-    """A cron that cannot be fired is paused: it would be retried at every turn, and hold up the others."""
+def _fire_or_pause(name: str, *, now: datetime) -> list[ScheduledFunction]:
+    """Fire one cron. One that cannot be fired is paused, with the reason on it: it would be tried at every turn, and
+    roll back the others. What the database cannot do now is no fault of the cron."""
     try:
-        return _fire(row)
-    except BadSchedule:
-        log.exception("The cron %r cannot be fired, and was paused", row.name)
-        crons.change(row.name, paused_at=row.now)
+        with transaction.atomic():  # a savepoint
+            return _fire(crons.read(name), now=now)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception as error:
+        log.exception("The cron %r cannot be fired, and was paused", name)
+        reason = f"It could not be fired: {_sentence(error)}"
+        crons.change(name, paused_at=now, pause_reason=reason[:LONGEST_REASON])
+        notifications.changed([], crons=[name])
         return []
 
 
-def _fire(row: crons.Row) -> list[ScheduledFunction]:
+def _sentence(error: Exception) -> str:
+    """What an error says, as text that PostgreSQL stores."""
+    words = error.message if isinstance(error, Refusal) else f"{type(error).__name__}: {error}"
+    return endings.storable(words)
+
+
+def _fire(row: Cron, *, now: datetime) -> list[ScheduledFunction]:
     policy = Policy(missed=Missed(row.missed), at_most=row.at_most, overlap=Overlap(row.overlap))
-    plan = schedules.decide(schedules.parse(row.schedule), run_at=row.next_at, now=row.now, policy=policy)
+    assert row.next_at is not None, "it is due"
+    plan = schedules.decide(schedules.parse(row.schedule), run_at=row.next_at, now=now, policy=policy)
     wanted = [_firing(row.function, row.args, name=row.name, fire_at=moment) for moment in plan.fire]
     if policy.overlap is Overlap.SKIP and wanted:
         wanted = [] if functions.is_firing_live(row.name) else wanted[-1:]
     made = insert(wanted) if wanted else []
-    has_missed = schedules.has_missed(plan, now=row.now)
+    has_missed = schedules.has_missed(plan, now=now)
     crons.move_on(row.name, firing=plan, skipped=len(plan.fire) - len(wanted), has_missed=has_missed)
     notifications.changed([], crons=[row.name])
     return made
@@ -298,6 +317,8 @@ def _firing(function: str, args: dict[str, Any], *, name: str, fire_at: datetime
     }
     try:
         registered = registry.find(function)
+    except BrokenFunction:
+        raise
     except UnknownFunction:
         return NewFunction(kind=Kind.ACTION, **columns)
     return NewFunction(kind=registered.kind, queue=registered.queue, priority=registered.priority, **columns)

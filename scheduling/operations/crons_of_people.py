@@ -32,7 +32,7 @@ def make(
         if row is None:
             crons.insert(name, **columns)
         else:
-            crons.change(name, retired_at=None, paused_at=None, **columns)
+            crons.change(name, retired_at=None, paused_at=None, pause_reason=None, **columns)
         return _announced(name)
 
 
@@ -61,7 +61,7 @@ def remove(name: str) -> None:
         if locked(name).source != Source.PERSON:
             raise NotFound(resource="cron made by a person")
         crons.retire([name])
-        _announced(name)
+        notifications.changed([], crons=[name])
 
 
 def is_editable(cron: Cron) -> bool:

@@ -70,8 +70,13 @@ def is_short(error: BaseException) -> bool:
     return any((getattr(cause, "sqlstate", None) or "").startswith(_SHORT) for cause in causes(error))
 
 
+def storable(text: str) -> str:
+    """The text without what PostgreSQL cannot store."""
+    return _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
 def _text(text: str, longest: int, *, from_the_end: bool = False) -> str:
-    text = _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
+    text = storable(text)
     if len(text) <= longest:
         return text
     return f"[...] {text[-longest:]}" if from_the_end else f"{text[:longest]} [...]"

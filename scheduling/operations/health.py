@@ -6,9 +6,12 @@ from datetime import datetime, timedelta
 
 from postgres import statements
 from scheduling.domain.schedules import LATE
-from scheduling.queries import clusters, functions
+from scheduling.models import Cron
+from scheduling.queries import clusters, crons, functions
 
 MOST_COLLIDING = 20
+CRON_LATE = timedelta(minutes=1)  # a cluster that lives fires within seconds
+MOST_CRONS = 20
 SEEN_WITHIN = timedelta(seconds=10)
 
 
@@ -37,7 +40,8 @@ class Colliding:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
     """Counts are of the last day, and stop at 1,000. `late`: what is not begun 15 s after its time. `colliding`: those
-    that collided most, 20 at most."""
+    that collided most, 20 at most. `overdue`: crons that should have fired a minute ago; `unfirable`: those that the
+    scheduler paused, because they could not be fired; 20 of each at most."""
 
     clusters: tuple[Living, ...]
     late: int
@@ -46,6 +50,8 @@ class Health:
     unknown: int
     failed: int
     colliding: tuple[Colliding, ...] = ()
+    overdue: tuple[Cron, ...] = ()
+    unfirable: tuple[Cron, ...] = ()
 
     def missing_roles(self) -> tuple[str, ...]:
         """The roles that no living cluster has: nothing of that kind will run."""
@@ -68,6 +74,8 @@ def health() -> Health:
         unknown=numbers.unknown,
         failed=numbers.failed,
         colliding=tuple(_colliding()),
+        overdue=tuple(crons.overdue(by=CRON_LATE)[:MOST_CRONS]),
+        unfirable=tuple(crons.unfirable()[:MOST_CRONS]),
     )
 
 

@@ -1,10 +1,10 @@
 """Statements about crons."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from postgres import statements
@@ -15,8 +15,25 @@ Row = statements.Row
 
 
 def lock_due(limit: int) -> list[Row]:
-    """Lock crons whose time has come, in the caller's transaction. Each row also has `now`."""
+    """Lock crons whose time has come, in the caller's transaction: their names, each with the clock's `now`."""
     return statements.load("scheduling", "due_crons").run({"limit": limit})
+
+
+def read(name: str) -> Cron:
+    """The cron."""
+    return Cron.objects.get(pk=name)
+
+
+def overdue(*, by: timedelta) -> "QuerySet[Cron]":
+    """Those that should have fired so long ago, the latest first, without their arguments."""
+    late = Cron.objects.filter(paused_at=None, retired_at=None, next_at__lt=Now() - by)
+    return late.defer("args").order_by("next_at")
+
+
+def unfirable() -> "QuerySet[Cron]":
+    """Those that the scheduler paused, because they could not be fired; without their arguments."""
+    paused = Cron.objects.filter(paused_at__isnull=False, retired_at=None, pause_reason__isnull=False)
+    return paused.defer("args").order_by("name")
 
 
 def move_on(name: str, *, firing: Firing, skipped: int, has_missed: bool) -> None:
@@ -41,8 +58,9 @@ def lock(name: str) -> Cron | None:
 
 
 def lock_all() -> dict[str, Cron]:
-    """All crons by name, locked in the order of their names."""
-    return {cron.pk: cron for cron in Cron.objects.select_for_update().order_by("name")}
+    """All crons by name, locked in the order of their names. Without the arguments: one that cannot be read keeps no
+    cluster from starting."""
+    return {cron.pk: cron for cron in Cron.objects.select_for_update().defer("args").order_by("name")}
 
 
 def insert(name: str, *, next_at: datetime | None, **columns: Any) -> None:

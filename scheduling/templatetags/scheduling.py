@@ -1,13 +1,14 @@
 """`{% load scheduling %}`: durations, JSON, times in a cron's own zone, and what a cron's status looks like."""
 
 import json
-import re
 from datetime import datetime
 from typing import Any, Final
 
 from django import template
 
+from scheduling.domain import schedules
 from scheduling.domain.schedules import Missed, Overlap
+from scheduling.errors import BadSchedule
 from scheduling.models import Cron
 from scheduling.queries.chains import Chain
 
@@ -18,7 +19,6 @@ CRON_BADGES: Final = {"active": "on", "paused": "paused", "retired": "off"}
 MISSED: Final = {Missed.SKIP: "skipped", Missed.ONCE: "made up for once", Missed.CATCH_UP: "made up for"}
 OVERLAP: Final = {Overlap.SKIP: "skipped", Overlap.ALLOW: "allowed"}
 _CHAINS: Final = {"success": ("success", "done"), "canceled": ("canceled", "stopped")}
-_UNITS: Final = (("h", 3600), ("min", 60))
 LONGEST_TEXT = 50_000  # characters of a JSON value or a traceback in a page
 
 
@@ -48,13 +48,12 @@ def short(function: str) -> str:
 
 @register.filter
 def timing(schedule: str) -> str:
-    """A schedule as it is kept, with its seconds in the largest unit that needs no fraction: "every 15 min"."""
-    interval = re.fullmatch(r"every (\d+) s", schedule)
-    if interval is None:
+    """A schedule as pages show it: an interval in the largest unit that needs no fraction, "every 15 min"."""
+    try:
+        parsed = schedules.parse(schedule)
+    except BadSchedule:
         return schedule
-    seconds = int(interval[1])
-    fitting = (f"every {seconds // size_s} {unit}" for unit, size_s in _UNITS if seconds % size_s == 0)
-    return next(fitting, schedule)
+    return parsed.typed() if isinstance(parsed, schedules.Interval) else schedule
 
 
 @register.filter

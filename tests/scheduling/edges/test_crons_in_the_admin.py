@@ -60,7 +60,7 @@ class TestMaking:
             ({"name": "a/b"}, "printable, without /"),
             ({"name": "greet"}, "already exists"),
             ({"timing": "at noon"}, "is no cron expression"),
-            ({"timing": "every 0 s"}, "at least one second"),
+            ({"timing": "every 0 s"}, "from one second to five years"),
             ({"arguments_text": "{"}, "This is not JSON"),
             ({"arguments_text": "[]"}, "A JSON object"),
             ({"arguments_text": '{"loud": 1}'}, "cannot be called like that"),

@@ -161,23 +161,6 @@ class TestOverlap:
         assert len(scheduling.fire_due()) == 1
 
 
-class TestACronThatCannotBeFired:
-    @pytest.mark.parametrize("schedule", ["every now and then", "0 6 * * * in Nowhere/Land", "nonsense"])
-    def test_is_paused_and_the_others_fire(self, schedule: str) -> None:
-        cron = declared()
-        Cron.objects.create(
-            name="broken",
-            function="x",
-            schedule=schedule,
-            missed="skip",
-            overlap="skip",
-            next_at=cron.next_at,
-        )
-        assert [row.cron_id for row in scheduling.fire_due()] == ["greet"]
-        assert Cron.objects.get(pk="broken").paused_at is not None
-        assert scheduling.upcoming(Cron(name="x", schedule=schedule)) == []
-
-
 class TestAClockThatGoesBack:
     def test_fires_nothing_twice(self) -> None:
         """The fire time that comes next only moves forward, and each has one row at most."""

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scheduling.domain import schedules
@@ -85,10 +85,18 @@ class TestAForm:
         )
         assert [moment.month for moment in found] == [1, 3, 5, 7]
 
-    @pytest.mark.parametrize("seconds", [1, 30, 90.5, 86400])
-    def test_interval_survives_being_stored(self, seconds: float) -> None:
-        every = schedules.interval(seconds=seconds)
-        assert schedules.parse(every.text()) == every
+    @given(length=st.timedeltas(schedules.SHORTEST, schedules.LONGEST))
+    @example(length=timedelta(hours=336))
+    @example(length=timedelta(seconds=1_234_567))
+    def test_interval_survives_being_stored_and_being_saved_by_its_own_form(self, length: timedelta) -> None:
+        every = Interval(every=length)
+        assert schedules.parse(every.text()) == schedules.typed(every.typed(), tz="UTC") == every
+
+    @pytest.mark.parametrize(
+        "text", ["every 336 h", "every 5 min", "every 90 s", "every 1.25 s", "every 1234567 s"]
+    )
+    def test_interval_is_shown_as_it_was_typed(self, text: str) -> None:
+        assert schedules.typed(text, tz="UTC").typed() == text
 
     @pytest.mark.parametrize(
         "make",
@@ -98,6 +106,8 @@ class TestAForm:
             lambda: schedules.interval(seconds=0.5),
             lambda: schedules.interval(seconds=float("nan")),
             lambda: schedules.interval(seconds=float("inf")),
+            lambda: schedules.interval(hours=10**400),
+            lambda: schedules.interval(every=timedelta.max),
             lambda: schedules.interval(seconds=1, every=timedelta(hours=1)),
             lambda: schedules.hourly(minute=60),
             lambda: schedules.daily(hour=24),

@@ -1,0 +1,173 @@
+"""One poisoned entry is put aside, with its reason shown, and the others go on: in everything here that does something
+for many at once."""
+
+import uuid
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from jobfarm import health, readiness
+from postgres import clock
+from scheduling import operations as scheduling
+from scheduling import registry
+from scheduling.domain import schedules
+from scheduling.errors import BadSchedule, UnknownFunction
+from scheduling.models import Cron
+from scheduling.operations import clusters, crons
+from scheduling.queries.clusters import Report
+from tests import farm
+from tests.scheduling.integration import sample
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SAY = registry.dotted_name(sample.say)
+UNREADABLE = "1" + "0" * 5000  # a number that jsonb holds, and Python refuses to read
+
+
+@pytest.fixture(autouse=True)
+def own_crons(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests declare crons of their own."""
+    monkeypatch.setattr(crons, "_declared", {})
+    Cron.objects.all().delete()
+
+
+def _due(name: str, **columns: object) -> Cron:
+    plain = {
+        "function": SAY,
+        "args": {"word": "hi"},
+        "schedule": "every 60 s",
+        "missed": "once",
+        "overlap": "skip",
+    }
+    now = clock.now()
+    return Cron.objects.create(name=name, source="person", next_at=now, **plain | columns)
+
+
+def _spoil(table: str, key: str, value: str | int) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"UPDATE {table} SET args = %s::jsonb WHERE {key} = %s", [f'{{"word": {UNREADABLE}}}', value]
+        )
+
+
+def _root() -> Client:
+    client = Client()
+    client.force_login(farm.user("root", is_staff=True, is_superuser=True))
+    return client
+
+
+class TestACronThatCannotBeFired:
+    @pytest.mark.parametrize(
+        ("poison", "reason"),
+        [
+            ({"schedule": "every 324000000000 s"}, "an interval is from one second to five years"),
+            ({"schedule": "every now and then"}, "is no number of seconds"),
+            ({"schedule": "0 6 * * * in Mars/Phobos"}, "there is no time zone"),
+            ({"missed": "never"}, "'never' is not a valid Missed"),
+            ({"overlap": "maybe"}, "'maybe' is not a valid Overlap"),
+            ({"at_most": 0}, "at_most is from 1"),
+            (
+                {"function": "tests.scheduling.integration.breaks_when_imported.run"},
+                "RuntimeError: not today",
+            ),
+        ],
+    )
+    def test_is_paused_with_the_reason_and_the_others_fire(
+        self, poison: dict[str, object], reason: str
+    ) -> None:
+        _due("a broken one", **poison)
+        _due("whole")
+        assert [row.cron_id for row in scheduling.fire_due()] == ["whole"]
+        broken = Cron.objects.get(pk="a broken one")
+        assert broken.paused_at is not None
+        assert reason in (broken.pause_reason or "")
+        assert scheduling.upcoming(broken) == []
+
+    def test_does_so_too_when_its_arguments_cannot_be_read_or_its_firing_not_be_written(self) -> None:
+        for name in ("unreadable", "long", "whole"):
+            _due(name)
+        _spoil("scheduling_cron", "name", "unreadable")
+        with connection.cursor() as cursor:  # what the database refuses: the cron's own row may be anything
+            cursor.execute(
+                "ALTER TABLE scheduling_scheduledfunction ADD CONSTRAINT x CHECK (cron_id <> 'long') NOT VALID"
+            )
+            try:
+                fired = scheduling.fire_due()
+            finally:
+                cursor.execute("ALTER TABLE scheduling_scheduledfunction DROP CONSTRAINT x")
+        assert [row.cron_id for row in fired] == ["whole"]
+        reasons = dict(Cron.objects.filter(pause_reason__isnull=False).values_list("name", "pause_reason"))
+        assert "ValueError" in str(reasons["unreadable"])
+        assert "IntegrityError" in str(reasons["long"])
+        scheduling.sync_crons()
+
+    def test_says_so_on_its_page_and_in_the_administration(self) -> None:
+        _due("broken", schedule="every now and then")
+        scheduling.fire_due()
+        root = _root()
+        for page in ("/crons/broken/", "/crons/", "/admin/scheduling/cron/broken/change/"):
+            assert "is no number of seconds" in root.get(page).content.decode(), page
+        Cron.objects.update(schedule="every 60 s")
+        scheduling.resume("broken")
+        assert Cron.objects.values_list("paused_at", "pause_reason").get() == (None, None)
+
+    def test_is_named_by_doctor_and_one_of_code_by_readiness_too(self) -> None:
+        _due("broken", schedule="every now and then")
+        scheduling.fire_due()
+        [finding] = [each for each in health.scheduler() if "could not be fired" in each.sentence]
+        assert "broken: It could not be fired: This is not a schedule" in finding.remedy
+        assert "broken" not in finding.sentence, "strangers read it"
+        Cron.objects.update(source="code")
+        answer = readiness.check_all().checks["scheduler"]
+        assert "paused because they could not be fired: broken." in str(answer["messages"])
+
+
+class TestCronsThatAreOverdue:
+    def test_are_named_by_doctor_and_those_of_code_by_readiness_too(self) -> None:
+        minutes = clock.now() - timedelta(minutes=2)
+        _due("judge things")
+        _due("mine")
+        Cron.objects.update(next_at=minutes)
+        Cron.objects.filter(pk="judge things").update(source="code")
+        cluster_id = uuid.uuid4()
+        clusters.begin(cluster_id, role="mutations")
+        clusters.report(cluster_id, Report(workers=1, free=1, waits=False))
+        [finding] = [each for each in health.scheduler() if "should have fired" in each.sentence]
+        assert finding.sentence.endswith(": judge things, 1 made or changed by people.")
+        assert "judge things, mine" in finding.remedy or "mine, judge things" in finding.remedy
+
+
+@pytest.mark.parametrize("text", ["every 90000000 h", "every 43801 h", "every 999999999 min"])
+def test_an_interval_that_leaves_the_calendar_is_refused_when_it_is_saved(text: str) -> None:
+    with pytest.raises(BadSchedule, match="five years"):
+        schedules.typed(text, tz="UTC")
+
+
+@pytest.mark.parametrize(
+    ("poison", "refusal"),
+    [
+        ({"function": "tests.scheduling.integration.sample.gone"}, UnknownFunction),
+        ({"schedule": "x in Mars/Phobos"}, BadSchedule),
+    ],
+)
+def test_a_cron_whose_function_or_zone_is_gone_is_removed_and_not_resumed(
+    poison: dict[str, str], refusal: type[Exception]
+) -> None:
+    _due("broken", paused_at=clock.now(), **poison)
+    with pytest.raises(refusal):
+        scheduling.resume("broken")
+    root = _root()
+    for page, form in (
+        ("/crons/broken/resume/", {}),
+        ("/admin/scheduling/cron/", {"action": "resume", "_selected_action": ["broken"], "confirmed": "yes"}),
+    ):
+        answer = root.post(page, form, follow=True)
+        assert (answer.status_code, len(answer.redirect_chain)) == (200, 1)
+        assert refusal.__doc__.split("{")[0] in " ".join(map(str, answer.context["messages"]))  # type: ignore[union-attr]
+    assert Cron.objects.get().paused_at is not None
+    assert (
+        root.post("/admin/scheduling/cron/broken/remove/", {"confirmed": "yes"}, follow=True).status_code
+        == 200
+    )
+    assert Cron.objects.get().retired_at is not None
