@@ -146,6 +146,9 @@ class Reading(models.Model):
     tokens_in = models.BigIntegerField()
     tokens_out = models.BigIntegerField()
     cost = _amount()
+    is_estimated = models.BooleanField(
+        default=False, db_default=False, help_text="Of what it wrote: its result does not say what it used."
+    )
 
 
 class Day(models.Model):

@@ -27,6 +27,9 @@ BY: Final[Mapping[str, tuple[str, ...]]] = {
     "group": ("group_id", "group__name"),
 }
 MOST_UNFOLDED: Final = 100  # settlements that a submit adds up; the roll-up folds them every minute
+MOST_READ: Final = (
+    256_000  # bytes of an output, some thousand tokens in lines of JSON; the rest is taken to be alike
+)
 NUMBERS: Final = ("attempts", "seconds", "tokens_in", "tokens_out", "cost")
 
 
@@ -58,6 +61,7 @@ class NewReading:
     tokens_in: int
     tokens_out: int
     path: tuple[str, ...]
+    is_estimated: bool
 
 
 def subjects() -> Subjects:
@@ -142,9 +146,20 @@ def keep_readings(readings: Sequence[NewReading]) -> None:
             "fence": [one.fence for one in readings],
             "tokens_in": [one.tokens_in for one in readings],
             "tokens_out": [one.tokens_out for one in readings],
+            "is_estimated": [one.is_estimated for one in readings],
             "path": ["{" + ",".join(one.path) + "}" for one in readings],
         }
     )
+
+
+def outputs(attempts: Sequence[tuple[int, int]]) -> dict[tuple[int, int], statements.Row]:
+    """Of these attempts (job and fence) that wrote anything: rows of `size head payload`, see outputs.sql."""
+    params = {
+        "job": [job for job, _ in attempts],
+        "fence": [fence for _, fence in attempts],
+        "most": MOST_READ,
+    }
+    return {(row.job_id, row.fence): row for row in statements.load("metering", "outputs").run(params)}
 
 
 def left_over(limit: int) -> list[int]:

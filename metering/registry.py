@@ -7,7 +7,7 @@ from django.conf import settings
 
 from jobs.registry import METERED_KINDS
 from metering.domain import tokens
-from metering.domain.tokens import Reader, Tokens
+from metering.domain.tokens import Reader, Tokens, Written
 
 _readers: dict[str, Reader] = {}
 
@@ -18,10 +18,12 @@ def declare(
     model: tuple[str, ...] = ("model",),
     used: Callable[[Any], Tokens] = tokens.used,
     expected: Callable[[Any], Tokens] = tokens.expected,
+    written: Callable[[str], Written] | None = None,
 ) -> Reader:
     """Have tokens of this kind's jobs counted: `model` is the path of the model's name in a payload, `used` reads a
-    result, `expected` a payload. The same kind again must say the same, or ValueError."""
-    reader = Reader(model=model, used=used, expected=expected)
+    result, `expected` a payload; `written` reads output, of attempts that end without saying what they used. The same
+    kind again must say the same, or ValueError."""
+    reader = Reader(model=model, used=used, expected=expected, written=written)
     if _readers.setdefault(kind, reader) != reader:
         raise ValueError(f"how tokens of the kind {kind!r} are read is declared twice")
     METERED_KINDS.add(kind)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, Final
 
 MOST: Final = 2**53  # more is no count of tokens
@@ -29,11 +30,28 @@ class Tokens:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
     """How a kind's jobs are read: `model` is the path of the model's name in a payload, `used` reads a result,
-    `expected` a payload. Neither raises for any JSON."""
+    `expected` a payload, `written` the output of an attempt whose result does not say what it used; None: such an
+    attempt is not known to have used any. None of them raises for any JSON or text."""
 
     model: tuple[str, ...]
     used: Callable[[Any], Tokens]
     expected: Callable[[Any], Tokens]
+    written: "Callable[[str], Written] | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a part of an output holds: so many characters of an answer, and the last count of tokens in it, if any."""
+
+    characters: int
+    used: Tokens | None = None
+
+    def estimated(self, prompt: Tokens, *, part: float = 1.0) -> Tokens:
+        """What an attempt used that wrote this, which is such a part of its output, after this prompt: nothing where
+        it wrote nothing of an answer."""
+        if not self.characters:
+            return Tokens()
+        return Tokens(prompt.input, min(MOST, ceil(self.characters / part / _CHARACTERS)))
 
 
 def used(result: Any) -> Tokens:

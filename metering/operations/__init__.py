@@ -1,7 +1,7 @@
 """What can be done with usage and budgets, by whoever comes from another app."""
 
 from metering.domain.budgets import Period, Unit
-from metering.domain.tokens import Tokens, expected, used
+from metering.domain.tokens import Tokens, Written, expected, used
 from metering.errors import OverBudget
 from metering.operations.budgets import Balance, announce, balances, change, make, remove
 from metering.operations.meter import METER, forget_known
@@ -19,6 +19,7 @@ __all__ = [
     "Balance",
     "Tokens",
     "Unit",
+    "Written",
     "amount",
     "announce",
     "change",

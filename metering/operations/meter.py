@@ -19,11 +19,12 @@ from jobs.domain.meters import Arriving, AttemptEnd, Hold
 from metering import queries, registry
 from metering.domain import budgets
 from metering.domain.budgets import Ledger, Need, Unit
-from metering.domain.tokens import Tokens
+from metering.domain.tokens import Reader, Tokens
 from metering.errors import BudgetExhausted, ExceedsBudget
 from metering.models import Budget, Model
 from metering.operations import titles
 from metering.queries import NewReading, NewReservation, Subjects
+from postgres.statements import Row
 
 FRESH_S: Final = 5.0  # within which a new budget counts in every process, as limits of people (docs/adr/0077)
 RECENT: Final = timedelta(days=7)  # of which the mean run of a kind is taken
@@ -118,8 +119,7 @@ class BudgetMeter:
 
     def attempts_ended(self, ends: Sequence[AttemptEnd]) -> None:
         """Keep the tokens of those whose kind reports them, and settle the jobs that have ended."""
-        readings = [reading for end in ends if (reading := _reading(end)) is not None]
-        if readings:
+        if readings := _readings(ends):
             queries.keep_readings(readings)
         self.ended_waiting([end.job_id for end in ends if end.is_over and end.is_metered])
 
@@ -230,11 +230,25 @@ def _cost(tokens: Tokens | None, price: Model | None) -> Decimal:
     return cost
 
 
-def _reading(end: AttemptEnd) -> NewReading | None:
-    reader = registry.reader_of(end.kind)
-    if reader is None:
-        return None
-    used = reader.used(end.result)
+def _readings(ends: Sequence[AttemptEnd]) -> list[NewReading]:
+    """The tokens of these attempts: as their results say, or else estimated from what they wrote."""
+    read = [
+        (end, reader, reader.used(end.result)) for end in ends if (reader := registry.reader_of(end.kind))
+    ]
+    silent = [(end.job_id, end.fence) for end, reader, used in read if reader.written and not used.total]
+    outputs = queries.outputs(silent) if silent else {}
+    return [_reading(end, reader, used, outputs.get((end.job_id, end.fence))) for end, reader, used in read]
+
+
+def _reading(end: AttemptEnd, reader: Reader, used: Tokens, output: Row | None) -> NewReading:
+    is_estimated = False
+    if output is not None and reader.written:
+        written = reader.written(output.head)
+        part = len(output.head.encode()) / output.size
+        prompt = reader.expected(values.loads(output.payload.encode()))
+        is_estimated = part < 1 or written.used is None
+        used = written.estimated(prompt, part=part) if is_estimated else written.used or used
     return NewReading(
-        job_id=end.job_id, fence=end.fence, tokens_in=used.input, tokens_out=used.output, path=reader.model
-    )
+        job_id=end.job_id, fence=end.fence, tokens_in=used.input, tokens_out=used.output, path=reader.model,
+        is_estimated=is_estimated and used.total > 0,
+    )  # fmt: skip

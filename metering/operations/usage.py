@@ -9,7 +9,8 @@ from metering.operations import titles
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobUsage:
-    """What a job used in all its ended attempts. `model` is empty where its kind reports no tokens."""
+    """What a job used in all its ended attempts. `model` is empty where its kind reports no tokens; `is_estimated`: an
+    attempt did not say what it used."""
 
     attempts: int
     seconds: float
@@ -17,6 +18,7 @@ class JobUsage:
     tokens_in: int
     tokens_out: int
     cost: str
+    is_estimated: bool
 
     @property
     def sentence(self) -> str:
@@ -24,7 +26,8 @@ class JobUsage:
         tries = "1 attempt" if self.attempts == 1 else f"{self.attempts} attempts"
         parts = [f"{self.seconds:,.1f} s in {tries}"]
         if self.model:
-            parts.append(f"{self.tokens_in:,} tokens in, {self.tokens_out:,} out")
+            estimated = " (estimated from what was written)" if self.is_estimated else ""
+            parts.append(f"{self.tokens_in:,} tokens in, {self.tokens_out:,} out{estimated}")
         return "; ".join([*parts, *([self.cost] if self.cost else [])])
 
 
@@ -36,5 +39,5 @@ def of_job(job_id: int) -> JobUsage | None:
     cost = titles.amount(row.cost, Unit.MONEY) if row.cost else ""
     return JobUsage(
         attempts=row.attempts, seconds=row.seconds, model=row.model or "", tokens_in=row.tokens_in,
-        tokens_out=row.tokens_out, cost=cost,
+        tokens_out=row.tokens_out, cost=cost, is_estimated=row.is_estimated,
     )  # fmt: skip

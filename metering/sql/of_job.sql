@@ -1,7 +1,8 @@
 -- What one job used: the time of all its attempts, and the tokens of those whose kind reports them.
 SELECT coalesce(sum(greatest(extract(epoch FROM run.ended_at - run.claimed_at), 0)), 0)::float8 AS seconds,
        count(*) AS attempts, max(reading.model) AS model, coalesce(sum(reading.tokens_in), 0)::bigint AS tokens_in,
-       coalesce(sum(reading.tokens_out), 0)::bigint AS tokens_out, coalesce(sum(reading.cost), 0) AS cost
+       coalesce(sum(reading.tokens_out), 0)::bigint AS tokens_out, coalesce(sum(reading.cost), 0) AS cost,
+       coalesce(bool_or(reading.is_estimated), false) AS is_estimated
 FROM (SELECT attempt.number AS fence, attempt.claimed_at, attempt.ended_at FROM jobs_attempt AS attempt
       WHERE attempt.job_id = %(job)s::bigint
       UNION ALL

@@ -2,13 +2,13 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from metering.domain import tokens
-from metering.domain.tokens import Tokens
+from metering.domain.tokens import Tokens, Written
 from openai_api.errors import InvalidCall
 
 ADDRESS: Final = "/v1/"  # where the API lies
@@ -166,26 +166,52 @@ def expected(payload: Any) -> Tokens:
 def output_text(line: str) -> str:
     """What one line of a streamed call's output adds to the text that people read: deltas, and which functions are
     called with what."""
+    chunk = _chunk(line)
+    choices = _objects(chunk.get("choices"))
+    return _choice_text(next((each for each in choices if not each.get("index")), {})) + _event_text(chunk)
+
+
+def written(output: str) -> Written:
+    """How long the answer is in these lines of output, of all choices; and what their last `usage` says."""
+    characters, counted = 0, None
+    for chunk in map(_chunk, output.split("\n")):
+        texts = [*map(_choice_text, _objects(chunk.get("choices"))), _event_text(chunk)]
+        characters += sum(map(len, texts))
+        response = chunk["response"] if isinstance(chunk.get("response"), dict) else chunk
+        counted = response if isinstance(response.get("usage"), dict) else counted
+    return Written(characters=characters, used=tokens.used(counted) if counted else None)
+
+
+def _chunk(line: str) -> Mapping[str, Any]:
     try:
         chunk = json.loads(line)
     except (ValueError, RecursionError):
-        return ""
-    if not isinstance(chunk, dict):
-        return ""
-    choice = next((each for each in _objects(chunk.get("choices")) if not each.get("index")), {})
+        return {}
+    return chunk if isinstance(chunk, dict) else {}
+
+
+def _choice_text(choice: Mapping[str, Any]) -> str:
     delta = choice["delta"] if isinstance(choice.get("delta"), dict) else {}
-    calls = [
+    functions = [
         each["function"]
         for each in _objects(delta.get("tool_calls"))
         if isinstance(each.get("function"), dict)
     ]
-    item = chunk["item"] if chunk.get("type") == "response.output_item.added" else None
-    named = [*calls, *_objects([item])]
-    texts = [delta.get(name) for name in ("reasoning_content", "content", "refusal")]
-    names = [f"{each['name']} " for each in named if isinstance(each.get("name"), str)]
-    arguments = [each.get("arguments") for each in calls]
-    shown = [*texts, choice.get("text"), *names, *arguments, chunk.get("delta")]
-    return "".join(each for each in shown if isinstance(each, str))
+    texts = [delta.get(name) for name in ("reasoning_content", "reasoning", "content", "refusal")]
+    names = [f"{each['name']} " for each in functions if isinstance(each.get("name"), str)]
+    arguments = [each.get("arguments") for each in functions]
+    return _joined([*texts, choice.get("text"), *names, *arguments])
+
+
+def _event_text(event: Mapping[str, Any]) -> str:
+    """What an event of a response or a transcription adds."""
+    item = event.get("item") if event.get("type") == "response.output_item.added" else None
+    names = [f"{each['name']} " for each in _objects([item]) if isinstance(each.get("name"), str)]
+    return _joined([*names, event.get("delta")])
+
+
+def _joined(texts: Iterable[Any]) -> str:
+    return "".join(each for each in texts if isinstance(each, str))
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:
