@@ -142,7 +142,8 @@ class HeldJob:
         """How the handler ended, with everything it wrote confirmed; None when the job was stopped."""
         if not (self._claimed.retry_when_lost or await self._is_ours()):
             return None
-        self._running = asyncio.create_task(perform(self._handler, self._job), name=repr(self._job))
+        performing = perform(self._handler, self._job, outbox=self._outbox)
+        self._running = asyncio.create_task(performing, name=repr(self._job))
         try:
             outcome = await self._running
         except asyncio.CancelledError:  # of the handler by `_halt`, or of ourselves

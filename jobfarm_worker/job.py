@@ -66,16 +66,18 @@ class Job:
             fraction = min(1.0, max(0.0, float(fraction)))
         self._outbox.report(Progress(fraction=fraction, detail=None if detail is None else storable(detail)))
 
-    def write(self, text: str) -> None:
+    def write(self, text: str) -> Awaitable[None]:
         """Append text to the job's output.
 
         It is sent when the unsent text holds one of `\\n . ? ! ,` or is longer than 100 characters, after one
-        second in any case (also while a plain function blocks), and at the end. In a plain function the call
-        waits while more than a million characters are unsent. Raises JobStopped when stopped.
+        second in any case (also while a plain function blocks), and at the end. While more than a million characters
+        are unsent, a plain function waits here, and an async one wherever it awaits next; what it returns may be
+        awaited for that, and has to be in tasks of the handler's own. Raises JobStopped when stopped.
         """
         if not isinstance(text, str):
             raise TypeError(f"Output is text; got {type(text).__name__}.")
         self._outbox.write(storable(text), may_block=threading.get_ident() != self._loop_thread)
+        return self._outbox.room
 
     def file(self, name: str, data: bytes) -> None:
         """Store a result file; the same name again replaces it. The job succeeds only after it has arrived.

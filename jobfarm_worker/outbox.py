@@ -5,10 +5,13 @@ Handlers fill it from any thread, the reporter empties it.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from typing import Any
 
 from jobfarm_worker.errors import JobStopped
 
@@ -16,7 +19,7 @@ FLUSH_AT = frozenset("\n.?!,")
 FLUSH_OVER = 100  # characters
 FLUSH_AFTER_S = 1.0
 PIECE = 65_536  # characters in one output call: at most 256 KB, far from the farm's limit on a body
-ROOM = 1_000_000  # unsent characters after which a plain handler waits for the network
+ROOM = 1_000_000  # unsent characters after which a handler waits for the network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +55,8 @@ def is_due(unsent: str) -> bool:
 class Outbox:
     """Text, files and the latest progress of one attempt; every method may be called from any thread.
 
-    `wake` is called, outside of the lock, whenever there is something to send.
+    `wake` is called, outside of the lock, whenever there is something to send. Text costs what it is long, however much
+    of it lies here: pieces are queued as they were written, and joined as they leave.
     """
 
     def __init__(self, *, wake: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
@@ -61,7 +65,10 @@ class Outbox:
         self._changed = threading.Condition()
         self._young = ""  # written, not due by the flush rule
         self._young_since_s = 0.0
-        self._due = ""
+        self._due: deque[str] = deque()  # pieces, none longer than PIECE
+        self._due_size = 0  # characters
+        self._waiting: list[asyncio.Future[None]] = []  # for room
+        self.room = Room(self)
         self._files: dict[str, File] = {}
         self._progress: Progress | None = None
         self._latest = Progress(fraction=None, detail=None)
@@ -77,17 +84,22 @@ class Outbox:
         if self._stopped:
             raise JobStopped
 
+    @property
+    def is_full(self) -> bool:
+        """Whether more than a million characters are unsent, of a job that is ours."""
+        return self._due_size >= ROOM and not self._stopped
+
     def write(self, text: str, *, may_block: bool) -> None:
-        """Add text to the output. `may_block`: wait while more than a million characters are unsent."""
+        """Add text to the output. `may_block`: wait while the box is full."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stopped or not may_block or len(self._due) < ROOM)
+            self._changed.wait_for(lambda: not (may_block and self.is_full))
             self.check()
             is_first = bool(text) and not self._young
             if is_first:
                 self._young_since_s = self._clock()
             self._young += text
             if is_due(self._young):
-                self._due, self._young = self._due + self._young, ""
+                self._make_due()
             elif not is_first:
                 return
         self._wake()  # also for the first word of a text that is not due: its second begins
@@ -106,8 +118,13 @@ class Outbox:
     def flush(self) -> None:
         """Make all text due, whatever the rule says."""
         with self._changed:
-            self._due, self._young = self._due + self._young, ""
+            self._make_due()
         self._wake()
+
+    def _make_due(self) -> None:
+        text, self._young = self._young, ""
+        self._due_size += len(text)
+        self._due.extend(text[start : start + PIECE] for start in range(0, len(text), PIECE))
 
     def report(self, progress: Progress) -> None:
         """Set the progress to send next; the latest wins, where it is silent the one before counts."""
@@ -127,10 +144,31 @@ class Outbox:
 
     def take_text(self) -> str:
         """The next piece of due text, taken out of the box; empty when there is none."""
+        pieces: list[str] = []
+        size = 0
         with self._changed:
-            piece, self._due = self._due[:PIECE], self._due[PIECE:]
+            while self._due and size + len(self._due[0]) <= PIECE:
+                pieces.append(self._due.popleft())
+                size += len(pieces[-1])
+            self._due_size -= size
             self._changed.notify_all()
-        return piece
+        self._let_go_on()
+        return "".join(pieces)
+
+    async def until_room(self) -> None:
+        """Wait, on the loop, until the box is not full."""
+        while self.is_full:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            await waiter
+
+    def _let_go_on(self) -> None:
+        """Wake who waits on the loop; they look again. Called there, as text is taken and jobs are stopped."""
+        if not self.is_full:
+            waiting, self._waiting = self._waiting, []
+            for waiter in waiting:
+                if not waiter.done():
+                    waiter.set_result(None)
 
     def take_file(self) -> File | None:
         """The file that waited longest, taken out of the box."""
@@ -170,3 +208,16 @@ class Outbox:
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
+        self._let_go_on()
+
+
+class Room:
+    """What `job.write` returns: to be awaited, by who may be faster than the network."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        """Wait while the box is full."""
+        if self._outbox.is_full:
+            yield from self._outbox.until_room().__await__()

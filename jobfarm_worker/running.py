@@ -9,10 +9,12 @@ import functools
 import inspect
 import threading
 import traceback
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 from jobfarm_worker.errors import Failed
 from jobfarm_worker.job import Job
+from jobfarm_worker.outbox import Outbox
 from jobfarm_worker.protocol import JobResult, size_of_json, storable
 from jobfarm_worker.registry import Handler
 
@@ -26,10 +28,13 @@ def is_async(function: Handler) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-async def perform(function: Handler, job: Job) -> JobResult:
+async def perform(function: Handler, job: Job, *, outbox: Outbox) -> JobResult:
     """Run the handler to its end: its value, or how it failed; canceled only from outside."""
     try:
-        result = await (function(job) if is_async(function) else _in_thread(function, job))
+        if is_async(function):
+            result = await Throttled(function(job), outbox)
+        else:
+            result = await _in_thread(function, job)
     except Failed as error:
         return failure(str(error), retryable=error.retryable)
     except asyncio.CancelledError:
@@ -43,6 +48,29 @@ async def perform(function: Handler, job: Job) -> JobResult:
         return JobResult(success=True, result=result, size=size_of_json(result))
     except ValueError as error:
         return failure(str(error))
+
+
+class Throttled:
+    """A coroutine that goes on, wherever it has awaited something, only once there is room for what it writes."""
+
+    def __init__(self, work: Awaitable[Any], outbox: Outbox) -> None:
+        self._work: Any = work.__await__()  # of a coroutine: with `send` and `throw`
+        self._outbox = outbox
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        """Its result. What is thrown into it meanwhile, a cancellation above all, it gets where it waits."""
+        go_on: Callable[[], Any] = functools.partial(self._work.send, None)
+        while True:
+            try:
+                awaited = go_on()
+            except StopIteration as end:
+                return end.value
+            try:
+                value = yield awaited
+                yield from self._outbox.room.__await__()
+                go_on = functools.partial(self._work.send, value)
+            except BaseException as error:
+                go_on = functools.partial(self._work.throw, error)
 
 
 def failure(error: str, *, retryable: bool = True) -> JobResult:

@@ -48,7 +48,8 @@ async def run(handler: Any, payload: Any) -> tuple[JobResult, RecordingContext]:
     async def confirmed() -> None:
         return None
 
-    return await perform(handler, Job(claimed, outbox=context, confirmed=confirmed)), context
+    job = Job(claimed, outbox=context, confirmed=confirmed)
+    return await perform(handler, job, outbox=context), context
 
 
 class TestChatDemonstrator:
@@ -128,7 +129,7 @@ class TestImageDemonstrator:
             id=7, kind="k", queue="q", payload={"prompt": PROMPT}, attempt=1, lease="l", heartbeat_s=20
         )
         job = Job(claimed, outbox=context, confirmed=lambda: asyncio.sleep(0))
-        outcome = await perform(image_demo.handler(side=48, pace_s=0), job)
+        outcome = await perform(image_demo.handler(side=48, pace_s=0), job, outbox=context)
         assert "JobStopped" in outcome.error
         assert len([report for report in context.reports if "band" in (report.detail or "")]) == 1
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobfarm_worker import Failed, Job, Worker, reporter
+from jobfarm_worker import Failed, Job, Worker, outbox, reporter
 from tests.worker.unit.outside import FarmServer, SayNo, until, working
 
 
@@ -32,6 +32,64 @@ class TestHandler:
         assert (job.status, job.result) == ("success", {"greeted": {"name": "Ada"}})
         assert (job.text, job.files) == ("Hello, you", {"a-name_1.txt": b"\x00\xff"})
         assert job.reports == [{"progress": 0.5, "detail": "Greeting"}]
+
+    async def test_that_is_faster_than_the_network_waits_where_it_awaits(
+        self, farm: FarmServer, worker: Worker
+    ) -> None:
+        text = "x" * 100_000
+        written: list[int] = []
+        farm.hold.add("output")
+
+        @worker.handler("flood")
+        async def flood(job: Job) -> None:
+            for number in range(100):
+                job.write(text)
+                written.append(number)
+                await asyncio.sleep(0)
+
+        async with working(worker):
+            job = farm.submit("flood")
+            await until(lambda: len(written) > 9)
+            for _ in range(200):
+                await asyncio.sleep(0)
+            while_held = len(written)
+            farm.hold.clear()
+            await until(lambda: job.finishes, timeout_s=30)
+
+        assert while_held <= 1 + (outbox.ROOM + outbox.PIECE) // len(text)
+        assert (len(written), job.text == 100 * text) == (100, True)
+
+    async def test_may_await_room_in_tasks_of_its_own_and_is_canceled_there(
+        self, farm: FarmServer, socket_worker: Worker
+    ) -> None:
+        text = "x" * 100_000
+        written: list[int] = []
+        endings: list[str] = []
+        farm.hold.add("output")
+
+        async def fill(job: Job) -> None:
+            while True:
+                await job.write(text)
+                written.append(len(written))
+
+        @socket_worker.handler("flood")
+        async def flood(job: Job) -> None:
+            filling = asyncio.create_task(fill(job))
+            try:
+                await filling
+            except asyncio.CancelledError:
+                endings.append("canceled")
+                raise
+
+        async with working(socket_worker):
+            job = farm.submit("flood")
+            await until(lambda: len(written) > 9)
+            farm.cancel(job)
+            await until(lambda: endings)
+            farm.hold.clear()
+
+        assert len(written) <= 1 + (outbox.ROOM + outbox.PIECE) // len(text)
+        assert endings == ["canceled"]
 
     async def test_is_heard_after_a_second_whatever_it_wrote_and_while_it_blocks(
         self, farm: FarmServer, worker: Worker

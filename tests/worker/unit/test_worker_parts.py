@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import threading
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +32,21 @@ GOOD: dict[str, Any] = {
 
 def outbox() -> Outbox:
     return Outbox(wake=lambda: None)
+
+
+def allocated(*, writes: int) -> int:
+    """The largest block of memory that so many writes ask for beside the text itself, times their number."""
+    box, largest, text = outbox(), 0, "z" * 250
+    tracemalloc.start()
+    try:
+        for _ in range(writes):
+            tracemalloc.reset_peak()
+            before, _ = tracemalloc.get_traced_memory()
+            box.write(text, may_block=False)
+            largest = max(largest, tracemalloc.get_traced_memory()[1] - before)
+    finally:
+        tracemalloc.stop()
+    return largest * writes
 
 
 def job(box: Outbox) -> Job:
@@ -91,6 +107,17 @@ class TestOutbox:
         box = outbox()
         box.write("x" * (2 * PIECE + 1), may_block=False)
         assert [len(box.take_text()) for _ in range(4)] == [PIECE, PIECE, 1, 0]
+
+    def test_cuts_nothing_that_was_written_in_short_pieces_and_joins_what_goes_into_a_call(self) -> None:
+        box = outbox()
+        for _ in range(1_000):
+            box.write("y" * 200, may_block=False)
+        sizes = [len(box.take_text()) for _ in range(5)]
+        assert sizes == [PIECE - PIECE % 200, PIECE - PIECE % 200, PIECE - PIECE % 200, 200_000 - 3 * sizes[0], 0]
+
+    def test_moves_the_same_text_the_same_number_of_times_however_much_of_it_lies_there(self) -> None:
+        """Counted in bytes that are allocated anew: a copy of what lies there at each write would be its square."""
+        assert allocated(writes=4_000) < 8 * allocated(writes=1_000)
 
     def test_merges_progress_and_lets_a_part_that_says_nothing_keep_the_older(self) -> None:
         box = outbox()
