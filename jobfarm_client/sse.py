@@ -16,6 +16,7 @@ class Blocks:
         self._rest: list[str] = []  # of a line that has not ended
         self._is_after_return = False
         self._fields: dict[str, str] = {}
+        self._data: list[str] = []  # its lines, joined once: an event may have many
 
     def feed(self, text: str) -> Iterator[dict[str, str]]:
         """The fields of each event that is complete with this text, `data` always among them."""
@@ -23,9 +24,9 @@ class Blocks:
             if line:
                 self._take(line)
                 continue
-            fields, self._fields = self._fields, {}
-            if "data" in fields:
-                yield fields
+            fields, data, self._fields, self._data = self._fields, self._data, {}, []
+            if data:
+                yield {**fields, "data": "\n".join(data)}
 
     def _lines(self, text: str) -> Iterator[str]:
         if self._is_after_return and text:
@@ -43,9 +44,10 @@ class Blocks:
     def _take(self, line: str) -> None:
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
-        is_more = name == "data" and name in self._fields
-        if name:  # else it is a comment
-            self._fields[name] = f"{self._fields[name]}\n{value}" if is_more else value
+        if name == "data":
+            self._data.append(value)
+        elif name:  # else it is a comment
+            self._fields[name] = value
 
 
 class Parser:

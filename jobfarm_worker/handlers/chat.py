@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from jobfarm_worker.errors import Failed
-from jobfarm_worker.handlers.chunks import objects
+from jobfarm_worker.handlers.chunks import GrowingText, objects
 from jobfarm_worker.handlers.payloads import messages_of
 from jobfarm_worker.handlers.retrying import DELAYS_S, retried
 from jobfarm_worker.handlers.servers import BrokenStreamError, Connection, Request, Server
@@ -23,7 +23,7 @@ EXTRAS = ("temperature", "max_tokens", "top_p", "seed")  # of the payload, hande
 class Answer:
     """What has come of one answer so far."""
 
-    text: str = ""
+    text: GrowingText = field(default_factory=GrowingText)
     model: str = ""
     finish_reason: str = ""
 
@@ -51,7 +51,7 @@ def handler(*, url: str, environ: Mapping[str, str], delays_s: Sequence[float] =
                 rng=rng,
                 delays_s=delays_s,
             )
-        return {"text": answer.text, "model": answer.model, "finish_reason": answer.finish_reason}
+        return {"text": str(answer.text), "model": answer.model, "finish_reason": answer.finish_reason}
 
     return chat
 

@@ -5,11 +5,29 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from jobfarm_worker.protocol import storable
 
 _REPLACED = frozenset({"id", "index", "object", "role", "type"})  # said once, or the same again in each chunk
+
+
+class GrowingText:
+    """A text that comes in pieces, joined once: continued with `+`, a field of a dict is copied whole for each."""
+
+    def __init__(self, *pieces: str) -> None:
+        self._pieces = [piece for piece in pieces if piece]
+
+    def __iadd__(self, piece: str) -> Self:
+        if piece:
+            self._pieces.append(piece)
+        return self
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def __str__(self) -> str:
+        return "".join(self._pieces)
 
 
 class Whole:
@@ -66,7 +84,7 @@ class Transcription:
     model = ""
 
     def __init__(self) -> None:
-        self._text = ""
+        self._text = GrowingText()
         self._done: Mapping[str, Any] = {}
         self.has_token = False
 
@@ -91,15 +109,15 @@ class Transcription:
     def answer(self) -> dict[str, Any]:
         """The text, with all else that its last event has."""
         answer: dict[str, Any] = storable_json(
-            {"text": self._text, **{name: value for name, value in self._done.items() if name != "type"}}
+            {"text": str(self._text), **{name: value for name, value in self._done.items() if name != "type"}}
         )
         return answer
 
 
 def storable_json(value: Any) -> Any:
     """The value with all texts as a farm stores them: halves of a character that came apart are one now."""
-    if isinstance(value, str):
-        return storable(value)
+    if isinstance(value, str | GrowingText):
+        return storable(str(value))
     if isinstance(value, dict):
         return {storable(name): storable_json(each) for name, each in value.items()}
     return [storable_json(each) for each in value] if isinstance(value, list) else value
@@ -161,8 +179,10 @@ def _merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:
             _merge(known, value)
         elif isinstance(known, list) and isinstance(value, list):
             into[name] = _merged(known, value)
+        elif isinstance(known, GrowingText) and isinstance(value, str):
+            known += value
         elif isinstance(known, str) and isinstance(value, str) and name != "finish_reason":
-            into[name] = known + value
+            into[name] = GrowingText(known, value)
         else:
             into[name] = value
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jobfarm_worker.handlers.chunks import line, storable_json
+from jobfarm_worker.handlers.chunks import GrowingText, line, storable_json
 
 EVENTS_OF_A_CLAIM: Final = 1_000_000  # more than the 50 MB of output hold that an attempt may write
 # What a response repeats of its request, and what it says where that is silent.
@@ -149,6 +149,7 @@ class MappedResponse(_Numbered):
             yield self._of(
                 item, "response.content_part.added", content_index=len(parts) - 1, part={**parts[-1]}
             )
+            parts[-1][field] = GrowingText()
         parts[-1][field] += text
         yield self._of(item, f"{name}.delta", content_index=len(parts) - 1, delta=text, **_logprobs(kind))
 
@@ -162,6 +163,7 @@ class MappedResponse(_Numbered):
             item = yield from self._opened(
                 "function_call", call_id=call_id, name=function.get("name") or "", arguments=""
             )
+            item.value["arguments"] = GrowingText()
             self._calls[number] = item
         if arguments := function.get("arguments"):
             item.value["arguments"] += arguments
@@ -185,6 +187,7 @@ class MappedResponse(_Numbered):
         parts = item.value["content"]
         part, at = parts[-1], len(parts) - 1
         _, name, field = _TEXTS[part["type"]]
+        part[field] = str(part[field])
         done = {field: part[field], **_logprobs(part["type"])}
         yield self._of(item, f"{name}.done", content_index=at, **done)
         yield self._of(item, "response.content_part.done", content_index=at, part={**part})
@@ -195,6 +198,7 @@ class MappedResponse(_Numbered):
         item.is_open = False
         value = item.value
         if value["type"] == "function_call":
+            value["arguments"] = str(value["arguments"])
             done = {"arguments": value["arguments"], "name": value["name"]}
             yield self._of(item, "response.function_call_arguments.done", **done)
         elif value["content"]:

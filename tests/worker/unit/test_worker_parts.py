@@ -113,7 +113,13 @@ class TestOutbox:
         for _ in range(1_000):
             box.write("y" * 200, may_block=False)
         sizes = [len(box.take_text()) for _ in range(5)]
-        assert sizes == [PIECE - PIECE % 200, PIECE - PIECE % 200, PIECE - PIECE % 200, 200_000 - 3 * sizes[0], 0]
+        assert sizes == [
+            PIECE - PIECE % 200,
+            PIECE - PIECE % 200,
+            PIECE - PIECE % 200,
+            200_000 - 3 * sizes[0],
+            0,
+        ]
 
     def test_moves_the_same_text_the_same_number_of_times_however_much_of_it_lies_there(self) -> None:
         """Counted in bytes that are allocated anew: a copy of what lies there at each write would be its square."""
