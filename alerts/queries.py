@@ -66,6 +66,11 @@ def keep(rule: Rule, before: Memory, after: Memory, *, unknown: str) -> bool:
     return bool(gone or changed or is_shown_otherwise)
 
 
+def note_unknown(rule: Rule, reason: str) -> None:
+    """Nothing is known of a rule, and why; what is kept of it stays."""
+    Rule.objects.filter(pk=rule.pk).update(unknown=reason)
+
+
 def drop_alerts(rule: Rule) -> None:
     """Forget what a rule's alerts were, without a message."""
     rule.alerts.all().delete()

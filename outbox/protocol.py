@@ -10,6 +10,7 @@ from core.api import MOST_LISTED
 from core.values import BIGINT, Body, Name, Number, Text, Whole
 from outbox import models, queries
 from outbox.domain.addresses import LONGEST_URL
+from outbox.domain.endpoints import LEAST_PER_MINUTE
 from outbox.domain.events import PATTERNS, TYPES
 from outbox.domain.states import EndpointStatus, Outcome, Status
 
@@ -24,7 +25,9 @@ Events = Annotated[list[Pattern], Field(min_length=1, max_length=len(PATTERNS), 
 Kinds = Annotated[
     list[Name], Field(max_length=100, description="Only of jobs of these kinds; empty: of all.")
 ]
-PerMinute = Annotated[Number, Field(gt=0, le=1e9, description="Messages a minute at most; null: no bound.")]
+PerMinute = Annotated[
+    Number, Field(ge=LEAST_PER_MINUTE, le=1e9, description="Messages a minute at most; null: no bound.")
+]
 Id = Annotated[Whole, Field(ge=1, le=BIGINT)]
 
 

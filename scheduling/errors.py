@@ -164,3 +164,9 @@ class RowMoved(SchedulingError):
     """The row of this scheduled function was changed while it ran, by itself or by a rewrite of the table."""
 
     code = "row_moved"
+
+
+class SomeFailed(SchedulingError):
+    """A part of it failed, and the rest was done. {reasons}"""
+
+    code = "some_failed"

@@ -1,5 +1,6 @@
 """Judging: an action reads the conditions, one mutation decides what fires and writes the messages (docs/adr/0080)."""
 
+import logging
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
@@ -18,9 +19,11 @@ from postgres import clock
 from scheduling import operations as scheduling
 from scheduling.operations import Json
 
+log = logging.getLogger(__name__)
 TOPIC: Final = "alerts"
 CRON: Final = "judge alerts"
 _AT_ONCE: Final = 200  # rules that one transaction judges
+_LONGEST_REASON: Final = 200  # characters of why nothing is known of a rule
 
 
 @scheduling.action(timeout=50, idempotent=True)
@@ -31,8 +34,12 @@ def watch() -> int:
     It runs in a cluster for actions, as the messages do: with one for mutations away it still reports that.
     """
     rules = queries.watched()
+    failures = scheduling.Failures()
     for start in range(0, len(rules), _AT_ONCE):
-        judge(readings=_readings(rules[start : start + _AT_ONCE]))
+        some = rules[start : start + _AT_ONCE]
+        with failures.aside(f"rules {some[0].pk} to {some[-1].pk}"):
+            judge(readings=_readings(some))
+    failures.raise_any()
     return len(rules)
 
 
@@ -42,15 +49,21 @@ def judge(*, readings: Json) -> list[int]:
     nothing; the ids of these messages.
 
     Rules are locked, and a reading that is not newer than what a rule was judged by counts for nothing: of several
-    that judge at once, one sends.
+    that judge at once, one sends. A rule that cannot be judged stays as it was and says why; the others are judged.
     """
     assert isinstance(readings, dict)
     rules = queries.lock([int(pk) for pk in readings])
     memories = queries.memories(rules)
     now = clock.now()
     sent: list[int] = []
+    failures = scheduling.Failures()
     for rule in rules:
-        sent += _judge(rule, memories[rule.pk], readings[str(rule.pk)], now)
+        with failures.aside(rule.name):
+            sent += _judge(rule, memories[rule.pk], readings[str(rule.pk)], now)
+    for rule in rules:
+        if reason := failures.reasons.get(rule.name):
+            queries.note_unknown(rule, f"It cannot be judged: {reason}"[:_LONGEST_REASON])
+            live.touch(TOPIC)
     return sent
 
 
@@ -74,8 +87,17 @@ def _readings(rules: Sequence[queries.Watched]) -> dict[str, Json]:
         if key not in read:
             read[key] = (clock.now(), registry.read(rule.condition, window_s=rule.window_s))
         at, reading = read[key]
-        seen[str(rule.pk)] = {"at": at.isoformat(), **_as_json(reading, rule)}
+        seen[str(rule.pk)] = {"at": at.isoformat(), **_seen(reading, rule)}
     return seen
+
+
+def _seen(reading: Reading | Unknown, rule: queries.Watched) -> dict[str, Json]:
+    """What a rule sees in a reading; a reading that is none is not known."""
+    try:
+        return _as_json(reading, rule)
+    except Exception as error:
+        log.exception("What the condition %s read is no reading", rule.condition)
+        return {"unknown": f"What was read makes no sense: {scheduling.reason_of(error)}"}
 
 
 def _as_json(reading: Reading | Unknown, rule: queries.Watched) -> dict[str, Json]:
@@ -90,7 +112,7 @@ def _judge(rule: Rule, memory: Memory, reading: Json, now: datetime) -> list[int
     assert isinstance(reading, dict)
     at = datetime.fromisoformat(str(reading["at"]))
     after, message = decide(policy_of(rule), memory, _observation(reading), observed_at=at, now=now)
-    if queries.keep(rule, memory, after, unknown=str(reading.get("unknown", ""))[:200]):
+    if queries.keep(rule, memory, after, unknown=str(reading.get("unknown", ""))[:_LONGEST_REASON]):
         live.touch(TOPIC)
     condition = registry.find(rule.condition)
     return [] if message is None or condition is None else _send(rule, message, condition)

@@ -8,6 +8,7 @@ from outbox.domain.events import ALL, OF_PEOPLE, PATTERNS
 from outbox.errors import BadEndpoint
 
 LONGEST_NAME = 100
+LEAST_PER_MINUTE = 0.001  # some more than one a day
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +33,8 @@ class Wanted:
             )
         if any(not 0 < len(kind) <= 100 or "\x00" in kind for kind in self.kinds) or len(self.kinds) > 100:
             raise BadEndpoint(field="kinds", reason="at most 100 names of kinds")
-        if self.per_minute is not None and not 0 < self.per_minute <= 1e9:
-            raise BadEndpoint(field="per_minute", reason="a number above 0")
+        if self.per_minute is not None and not LEAST_PER_MINUTE <= self.per_minute <= 1e9:
+            raise BadEndpoint(field="per_minute", reason=f"a number of at least {LEAST_PER_MINUTE}")
 
     def for_member(self) -> None:
         """Raise BadEndpoint for events that are nobody's own: they go to endpoints of the whole farm."""

@@ -38,6 +38,6 @@ def retry_after_s(status: int, headers: Mapping[str, str], *, now: datetime) -> 
 def _until(value: str, *, now: datetime) -> float | None:
     try:
         moment = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):  # a receiver writes what it likes: a year of twenty digits, say
         return None
     return None if moment.tzinfo is None else (moment - now).total_seconds()

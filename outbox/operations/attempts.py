@@ -1,8 +1,13 @@
-"""Attempts: what is due is leased, signed, and what became of it written. Sending itself is the sender's."""
+"""Attempts: what is due is leased, signed, and what became of it written. Sending itself is the sender's.
 
+Both are done for many at once, so what of it fails is one message's failed attempt, with the reason at it.
+"""
+
+import logging
 import random
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -25,13 +30,15 @@ MARGIN_S: Final = (
 )
 LIMIT: Final = "outbox/endpoint"
 GONE: Final = "It answered 410: it is gone."
+UNSENT: Final = "The farm could not send it: "
 UNSIGNED: Final = "No secret of this endpoint can be opened: SECRET_KEY changed. Rotate the secret."
 _RNG = random.SystemRandom()
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """A message that this sender may send once, within its lease."""
+    """A message that this sender may send once, within its lease; `fault`: why it cannot be sent."""
 
     id: int
     lease: UUID
@@ -45,6 +52,7 @@ class Claimed:
     subject: str
     occurred_at: datetime
     secrets: Sequence[str] = field(repr=False)
+    fault: str = ""
 
     def headers(self, *, now: datetime) -> dict[str, str]:
         """What is sent along at this moment."""
@@ -70,17 +78,38 @@ def claim(limit: int) -> list[Claimed]:
     limit is used up is left alone until it grants again."""
     lease_s = settings.OUTBOX["TIMEOUT_S"] + MARGIN_S
     rows = queries.claim(limit=limit, per_endpoint=settings.OUTBOX["IN_FLIGHT_PER_ENDPOINT"], lease_s=lease_s)
-    passed = _within_limits(rows)
+    failures = scheduling.Failures()
+    passed = _within_limits(rows, failures)
     keys = secrets.of({row.endpoint_id for row in passed}) if passed else {}
-    return [_claimed(row, keys[row.endpoint_id]) for row in passed]
+    return [_claimed(row, keys[row.endpoint_id], failures) for row in passed]
+
+
+def settle(ended: Sequence[Ended]) -> list[Outcome]:
+    """Write what these attempts came to, and what follows for their endpoints; the outcomes of those whose leases
+    held. Together; or, where that fails, one by one, and what cannot be written of one is that one's failure."""
+    if not ended:
+        return []
+    try:
+        return _settle(ended)
+    except Exception as error:
+        if scheduling.is_away(error):
+            raise
+    return [outcome for one in ended for outcome in _settle_alone(one)]
+
+
+def _settle_alone(ended: Ended) -> list[Outcome]:
+    try:
+        return _settle([ended])
+    except Exception as error:
+        if scheduling.is_away(error):
+            raise
+        log.exception("what became of a message could not be written")
+        reason = f"What it answered could not be kept: {type(error).__name__}."
+    return _settle([replace(ended, answer=Answer(error=reason, duration_ms=ended.answer.duration_ms))])
 
 
 @transactions.retried
-def settle(ended: Sequence[Ended]) -> list[Outcome]:
-    """Write what these attempts came to, and what follows for their endpoints; the outcomes of those whose leases
-    held."""
-    if not ended:
-        return []
+def _settle(ended: Sequence[Ended]) -> list[Outcome]:
     now = clock.now()
     settlements = [_settlement(one, now=now) for one in ended]
     held = {row.id for row in queries.settle(settlements)}
@@ -101,13 +130,15 @@ def next_due_s() -> float | None:
     return queries.next_due_s()
 
 
-def _within_limits(rows: Sequence[Any]) -> list[Any]:
+def _within_limits(rows: Sequence[Any], failures: scheduling.Failures) -> list[Any]:
+    """Those that may be sent now; the others go back. One whose limit cannot be asked passes, with a fault."""
     passed: list[Any] = []
     denied: list[Any] = []
     closed: set[int] = set()
     for row in rows:
-        if row.endpoint_id not in closed and not _grants(row):
-            closed.add(row.endpoint_id)
+        with failures.aside(f"endpoint {row.endpoint_id}") if row.per_minute else nullcontext():
+            if row.endpoint_id not in closed and not _grants(row):
+                closed.add(row.endpoint_id)
         (denied if row.endpoint_id in closed else passed).append(row)
     if denied:
         queries.release([(row.id, row.lease) for row in denied])
@@ -125,11 +156,13 @@ def _grants(row: Any) -> bool:
     return answer.ok
 
 
-def _claimed(row: Any, keys: Sequence[str]) -> Claimed:
+def _claimed(row: Any, keys: Sequence[str], failures: scheduling.Failures) -> Claimed:
+    reason = failures.reasons.get(f"endpoint {row.endpoint_id}")
+    fault = f"{UNSENT}{reason}" if reason else "" if keys else UNSIGNED
     return Claimed(
         id=row.id, lease=row.lease, endpoint_id=row.endpoint_id, attempts=row.attempts, is_failing=row.is_failing,
         url=row.url, body=row.body.encode(), message_id=f"msg_{row.uid.hex}", event_type=row.type, subject=row.subject,
-        occurred_at=row.occurred_at, secrets=keys,
+        occurred_at=row.occurred_at, secrets=keys, fault=fault,
     )  # fmt: skip
 
 

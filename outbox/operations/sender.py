@@ -96,13 +96,13 @@ class Sender:
         self._ended.append(Ended(claimed=claimed, started_at=now, answer=answer))
 
     async def _answer(self, claimed: Claimed, now: datetime) -> Answer:
-        if not claimed.secrets:
-            return Answer(error=attempts.UNSIGNED)
+        if claimed.fault:
+            return Answer(error=claimed.fault)
         try:
             return await self._client.post(claimed.url, claimed.body, headers=claimed.headers(now=now))
         except Exception as error:  # a fault of ours must not leave the message leased and unexplained
             log.exception("a message could not be sent")
-            return Answer(error=f"The farm could not send it: {type(error).__name__}.")
+            return Answer(error=f"{attempts.UNSENT}{type(error).__name__}.")
 
     async def _settle(self) -> None:
         ended = self._ended[:]
@@ -118,7 +118,9 @@ class Sender:
             log.warning(
                 "the sender lost the database and tries again: %s", explain_unreachable(error) or error
             )
-            return AWAY_S
+        except Exception:  # requests under way go on, and so do the messages of others
+            log.exception("a round of the sender failed, and is tried again")
+        return AWAY_S
 
     async def _wait(self, seconds: float) -> None:
         if seconds > GATHER_S and not self._must_stop:

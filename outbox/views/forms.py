@@ -5,7 +5,7 @@ from typing import Any, Final
 from django import forms
 
 from outbox.domain.addresses import LONGEST_URL
-from outbox.domain.endpoints import Wanted
+from outbox.domain.endpoints import LEAST_PER_MINUTE, Wanted
 from outbox.domain.events import OF_PEOPLE, PATTERNS, TEST, TYPES
 from outbox.domain.filters import Filter
 from outbox.errors import OutboxError
@@ -35,7 +35,7 @@ class EndpointForm(forms.Form):
     )  # fmt: skip
     with_result = forms.BooleanField(required=False, label="Send a job's result along")
     per_minute = forms.FloatField(
-        required=False, min_value=0.01, max_value=1e9, label="Messages a minute, at most"
+        required=False, min_value=LEAST_PER_MINUTE, max_value=1e9, label="Messages a minute, at most"
     )
     for_farm = forms.BooleanField(required=False, label="For events of the whole farm")
 

@@ -14,6 +14,7 @@ from scheduling.errors import (
     SecondConnection,
     WriteOutsideMutation,
 )
+from scheduling.operations.apart import Failures, reason_of
 from scheduling.operations.clusters import retain, run_due, sweep
 from scheduling.operations.crons import (
     checked_name,
@@ -30,6 +31,7 @@ from scheduling.operations.crons import (
 )
 from scheduling.operations.crons_of_people import edit, is_editable, make, remove
 from scheduling.operations.decorators import action, mutation
+from scheduling.operations.endings import is_away
 from scheduling.operations.functions import Cancellation, cancel, run_after, run_again, run_at
 from scheduling.operations.health import Health, health
 
@@ -49,6 +51,7 @@ __all__ = [
     "SecondConnection",
     "Status",
     "CancelVerdict",
+    "Failures",
     "WriteOutsideMutation",
     "action",
     "cancel",
@@ -63,6 +66,7 @@ __all__ = [
     "health",
     "hourly",
     "interval",
+    "is_away",
     "is_editable",
     "is_internal",
     "make",
@@ -71,6 +75,7 @@ __all__ = [
     "pause",
     "resume",
     "retain",
+    "reason_of",
     "remove",
     "run_after",
     "run_again",

@@ -1,0 +1,52 @@
+"""Work for many in one loop: what fails is put aside with its reason, and the others are done all the same."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+from django.db import connection, transaction
+
+from core.refusal import Refusal
+from postgres import transactions
+from scheduling.errors import SomeFailed
+from scheduling.operations import endings
+
+log = logging.getLogger(__name__)
+_LONGEST_REASON = 300  # characters
+
+
+class Failures:
+    """What failed of it: the reason by name, in the order in which it failed."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[str, str] = {}
+
+    @contextmanager
+    def aside(self, name: str) -> Iterator[None]:
+        """Put aside what the block raises, with a line in the log; in a transaction, what the block wrote goes.
+
+        Raised is what says nothing about this one: the database is away or short of something, or the transaction
+        collided and is to be run again.
+        """
+        is_inside = connection.in_atomic_block
+        try:
+            with transaction.atomic() if is_inside else nullcontext():
+                yield
+        except Exception as error:
+            if endings.is_away(error) or (is_inside and transactions.collided(error)):
+                raise
+            log.exception("%s failed, and was put aside", name)
+            self.reasons[name] = reason_of(error)
+
+    def raise_any(self) -> None:
+        """Raise SomeFailed if anything did: whoever ran it has failed then, where people look for that."""
+        if self.reasons:
+            listed = "; ".join(f"{name}: {reason}" for name, reason in self.reasons.items())
+            raise SomeFailed(reasons=listed)
+
+
+def reason_of(error: Exception) -> str:
+    """Why something failed, as one short line that PostgreSQL stores; a refusal is a sentence without its class."""
+    line = (endings.failed(error).error or "").partition("\n")[0]
+    said = line.removeprefix(f"{type(error).__name__}: ") if isinstance(error, Refusal) else line
+    return said[:_LONGEST_REASON]

@@ -1,0 +1,73 @@
+"""A rule that cannot be judged is put aside with the reason on it, and the other rules are judged."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from alerts import registry
+from alerts.domain.conditions import Condition, Measure, Reading, Unit
+from alerts.models import Rule
+from tests.alerts import watching
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def condition(code: str, reader: Callable[[int], Any]) -> None:
+    registry.register(Condition(code=code, title=code, unit=Unit.NUMBER, target="thing"))(reader)
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> Iterator[None]:
+    registry.everything()
+    before = dict(registry._registered)
+    yield
+    registry._registered.clear()
+    registry._registered.update(before)
+
+
+@pytest.fixture
+def good(boss: User) -> str:
+    condition("good", lambda _: Reading(measures=[Measure(subject="x", value=2.0)]))
+    watching.make("good", name="Good")
+    return "[FIRING:1] Good"
+
+
+def refused() -> Any:
+    raise RuntimeError("it cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("read", "reason"),
+    [
+        (refused, "It cannot be read: RuntimeError"),
+        (lambda: None, "What was read makes no sense: AttributeError"),
+        (
+            lambda: Reading(measures=[Measure(subject="x", value=None)]),
+            "What was read makes no sense: TypeError",
+        ),  # type: ignore[arg-type]
+        (lambda: Reading(measures=[Measure(subject="x" * 501, value=2.0)]), "It cannot be judged: DataError"),
+        (lambda: Reading(measures=[Measure(subject="x\x00", value=2.0)]), "It cannot be judged: "),
+    ],
+)
+def test_a_reading_that_cannot_be_kept_is_one_rules_trouble(
+    good: str, read: Callable[[], Any], reason: str
+) -> None:
+    condition("bad", lambda _: read())
+    bad = watching.make("bad", name="Bad")  # before the good one in every order
+    Rule.objects.filter(pk=bad.pk).update(id=0)
+    assert watching.watch() == [good]
+    assert Rule.objects.get(name="Bad").unknown.startswith(reason)
+    assert Rule.objects.get(name="Good").unknown == ""
+
+
+def test_a_rule_whose_row_was_spoilt_is_one_rules_trouble(good: str) -> None:
+    condition("also", lambda _: Reading(measures=[Measure(subject="x", value=2.0)]))
+    bad = watching.make("also", name="Bad")
+    Rule.objects.filter(pk=bad.pk).update(mail_to="nobody", id=0)
+    assert watching.watch() == [good]
+    assert watching.states() == {"x": "firing"}
+    assert Rule.objects.get(name="Bad").unknown.startswith(
+        "It cannot be judged: This cannot be a rule: its mail_to"
+    )

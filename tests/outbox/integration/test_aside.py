@@ -1,0 +1,123 @@
+"""A message that cannot be judged, signed, sent or written is put aside with its reason; the others are sent."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pytest_django import Settings
+
+from outbox import operations
+from outbox.models import Attempt, Endpoint, EndpointSecret, Message
+from outbox.operations import attempts, secrets
+from outbox.operations.attempts import Claimed
+from tests.outbox.receivers import HERE, receiver
+from tests.outbox.support import drain, endpoint
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _this_machine(settings: Settings) -> None:
+    settings.OUTBOX = {**settings.OUTBOX, "ALLOWED_NETWORKS": HERE, "TIMEOUT_S": 2.0}
+
+
+def record() -> None:
+    operations.record("queue.paused", "queue/gpu", {"queue": "gpu"})
+
+
+def stands(of: Endpoint) -> tuple[str, str]:
+    """The status of its message, and why that is so."""
+    row = Message.objects.get(endpoint=of)
+    return row.status, row.note
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Mon, 1 Jan 99999999999999999999 00:00:00 GMT",
+        "Mon, 1 Jan 2020 00:00:00 +99999999999999999999",
+        "9" * 5000,
+    ],
+)
+def test_a_receiver_whose_retry_after_is_no_moment_costs_the_others_nothing(header: str) -> None:
+    with receiver(status=503) as bad, receiver() as good:
+        bad.headers["retry-after"] = header
+        poisoned, other = endpoint(bad.url()), endpoint(good.url())
+        record()
+        drain()
+    assert stands(poisoned) == ("pending", "It answered 503.")
+    assert stands(other) == ("delivered", "")
+
+
+@pytest.mark.parametrize("per_minute", [5e-324, 1e-12])
+def test_an_endpoint_whose_limit_is_none_costs_the_others_nothing(per_minute: float) -> None:
+    with receiver() as there:
+        poisoned = endpoint(there.url("/bad"), per_minute=per_minute)
+        other = endpoint(there.url("/good"))
+        record()
+        record()
+        drain()
+    assert {row.status for row in Message.objects.filter(endpoint=other)} == {"delivered"}
+    assert {row.status for row in Message.objects.filter(endpoint=poisoned)} <= {"pending", "delivered"}
+    assert Message.objects.filter(endpoint=poisoned, status="pending").exists()
+
+
+def test_a_limit_that_cannot_be_asked_is_said_at_the_message() -> None:
+    poisoned = endpoint(per_minute=5e-324)
+    record()
+    drain()
+    status, note = stands(poisoned)
+    assert (status, note.startswith("The farm could not send it: This cannot be a rate limit")) == (
+        "pending",
+        True,
+    )
+    assert Endpoint.objects.get(pk=poisoned.pk).failing_since is not None
+
+
+def test_a_secret_that_is_no_secret_costs_the_others_nothing() -> None:
+    with receiver() as there:
+        poisoned, other = endpoint(there.url("/bad")), endpoint(there.url("/good"))
+        EndpointSecret.objects.filter(endpoint=poisoned).update(sealed=secrets._SEALER.seal("whsec_!"))
+        record()
+        drain()
+    assert stands(other) == ("delivered", "")
+    assert stands(poisoned)[0] == "pending"
+    assert "The farm could not send it" in stands(poisoned)[1]
+
+
+def test_an_answer_that_cannot_be_written_costs_the_others_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = attempts._settlement
+
+    def spoilt(ended: Any, **more: Any) -> Any:
+        settlement = plain(ended, **more)
+        is_bad = ended.claimed.url.endswith("/bad") and ended.answer.status is not None
+        return replace(settlement, error="\x00") if is_bad else settlement
+
+    monkeypatch.setattr(attempts, "_settlement", spoilt)
+    with receiver() as there:
+        poisoned, other = endpoint(there.url("/bad")), endpoint(there.url("/good"))
+        record()
+        drain()
+    assert stands(other) == ("delivered", "")
+    status, note = stands(poisoned)
+    assert (status, note.startswith("What it answered could not be kept")) == ("pending", True)
+    assert Attempt.objects.count() == 2
+
+
+def test_a_message_that_cannot_be_made_into_a_request_costs_the_others_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def headers(claimed: Claimed, **_: Any) -> dict[str, str]:
+        raise ValueError(claimed.subject)
+
+    with receiver() as there:
+        poisoned = endpoint(there.url("/bad"))
+        record()
+        monkeypatch.setattr(Claimed, "headers", headers)
+        drain()
+        assert stands(poisoned) == ("pending", "The farm could not send it: ValueError.")
+        monkeypatch.undo()
+        other = endpoint(there.url("/good"))
+        record()
+        drain()
+    assert stands(other) == ("delivered", "")
