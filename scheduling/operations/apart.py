@@ -48,5 +48,5 @@ class Failures:
 def reason_of(error: Exception) -> str:
     """Why something failed, as one short line that PostgreSQL stores; a refusal is a sentence without its class."""
     line = (endings.failed(error).error or "").partition("\n")[0]
-    said = line.removeprefix(f"{type(error).__name__}: ") if isinstance(error, Refusal) else line
-    return said[:_LONGEST_REASON]
+    sentence = line.removeprefix(f"{type(error).__name__}: ") if isinstance(error, Refusal) else line
+    return sentence[:_LONGEST_REASON]
