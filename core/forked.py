@@ -5,7 +5,6 @@ import ctypes
 import gc
 import logging
 import os
-import select
 import signal
 import sys
 import threading
@@ -14,6 +13,8 @@ import traceback
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import NoReturn
+
+from postgres import descriptors
 
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGCHLD)
 _POLL_S = 0.01
@@ -135,7 +136,7 @@ class Signals:
 
     def wait(self, seconds: float, *, or_fds: Collection[int] = ()) -> None:
         """Wait so long, or until a signal comes or has come since the last wait, or one of `or_fds` is readable."""
-        ready, _, _ = select.select([self._read, *or_fds], [], [], max(seconds, 0.0))
+        ready = descriptors.ready([self._read, *or_fds], within_s=seconds)
         with contextlib.suppress(BlockingIOError):
             while self._read in ready and os.read(self._read, 4096):
                 pass

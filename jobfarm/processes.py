@@ -5,7 +5,6 @@ import ctypes
 import json
 import logging
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from typing import Any
 
 from core import forked
 from postgres import connections
+from postgres.embedded.locks import Lock
 
 LONGEST_PAUSE_S = 30.0
 KILLED_WITHIN_S = 5.0
@@ -25,7 +25,6 @@ RESTING_S = 5.0  # while all run: the end of one is a signal
 SHORT_S = 0.02
 SILENCE_S = 1.5  # whoever presses Ctrl-C and sees nothing happen for longer wants to know why
 STEADY_S = 60.0  # a process that ran this long is well again: its next restart is quick
-MOST_FILES = 65_536  # a socket is a file: shells and service managers often allow 1,024
 _PR_SET_PDEATHSIG = 1
 log = logging.getLogger(__name__)
 
@@ -188,19 +187,26 @@ class Supervisor:
         draft.replace(self._note)  # who reads it after a kill finds all of it or all of the one before
 
 
-def allow_many_files() -> int:
-    """Let this process, and all that it starts, open as many files as the system allows, up to 65,536; how many."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
-    if soft == resource.RLIM_INFINITY or soft >= limit:
-        return soft
-    with contextlib.suppress(ValueError, OSError):  # macOS has a second limit below its "infinity"
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+class AnotherFarm(Exception):
+    """Another farm runs with the data in {folder}: stop it, or give this one a folder of its own (JOBFARM_DATA)."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__((AnotherFarm.__doc__ or "").format(folder=folder))
+
+
+def alone(folder: Path) -> Lock:
+    """The right to be the farm of this folder, until it is released or this process ends; no child has it. Raises
+    AnotherFarm, and UnsafeFolder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        return Lock.exclusive_now(folder / "farm.lock")
+    except BlockingIOError:
+        raise AnotherFarm(folder) from None
 
 
 def end_leftovers(folder: Path) -> int:
-    """Kill what an earlier farm with this folder left running (it was killed with -9 itself); how many there were.
+    """Kill what an earlier farm with this folder left running (it was killed with -9 itself); how many there were. For
+    who is `alone`: the note of a farm that runs names its children.
 
     A process counts as left over only if the note has both its id and the moment of its birth: ids come round again.
     """

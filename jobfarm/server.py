@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import resource
 import signal
 from collections.abc import Callable
 from types import FrameType
@@ -18,14 +19,19 @@ from jobs.waiting.beats import Beats
 from jobs.waiting.notifier import Notifier, Stopping
 from jobs.waiting.seen import Seen
 from jobs.waiting.wrapper import Waiting
-from live import hub
+from live import configuration, hub
 from live import routing as live
 from observing import numbers
 from openai_api.waiting.wrapper import OpenAICalls
+from postgres import descriptors
 from webhooks.routing import Webhooks
 
 logger = logging.getLogger("jobfarm")
 LIVE_SOCKET: Final = "/ws/live/"
+FEW_FILES: Final = (
+    "This process may open %d files, and each socket is one: more than that are not served. Let the system allow %d "
+    "(ulimit -Hn, LimitNOFILE of systemd)."
+)
 
 
 class Server:
@@ -77,6 +83,7 @@ class Running:
 
     async def begin(self) -> None:
         """What comes before the first request."""
+        _allow_files()
         await self._beats.begin()
 
     def notifier(self) -> Notifier:
@@ -121,6 +128,12 @@ class Running:
     async def _stop_waiting(self) -> None:
         if self._notifier is not None:
             await self._notifier.stop()
+
+
+def _allow_files() -> None:
+    files = descriptors.allow_many()
+    if files < configuration.FILES and files != resource.RLIM_INFINITY:
+        logger.warning(FEW_FILES, files, configuration.FILES)
 
 
 def _on_signals(stop: Callable[[], None]) -> Callable[[], None]:

@@ -5,6 +5,7 @@ import resource
 from collections.abc import Mapping
 from typing import Any, Final
 
+from postgres import descriptors
 from postgres.configuration import number
 
 # A read of the layer waits for five seconds (channels_redis), and redis-py gives one up after five by itself: a Redis
@@ -13,6 +14,7 @@ _REDIS_ANSWERS_WITHIN_S: Final = 15.0
 
 
 _MOST_SOCKETS: Final = 5000
+FILES: Final = 2 * _MOST_SOCKETS  # that a process is to have for so many; others take as many
 _OF_ADDRESS: Final = 500  # an office behind one address: 250 people with two tabs each
 _BURST: Final = 300  # the most that a page may watch is 200, and when it comes back it asks for all of them
 _PER_SECOND: Final = 10
@@ -24,7 +26,7 @@ def limits(environ: Mapping[str, str] = os.environ) -> dict[str, int]:
     A process that ran out of files would answer nobody, so by default sockets take at most half of
     them (`ulimit -n`).
     """
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = descriptors.most()
     most = _MOST_SOCKETS if files == resource.RLIM_INFINITY else max(1, min(_MOST_SOCKETS, files // 2))
     return {
         "SOCKETS": number("JOBFARM_PAGE_SOCKETS", most, environ=environ),

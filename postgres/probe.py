@@ -7,7 +7,6 @@ waiting, and is gone at its deadline: no thread and no connection of the pool st
 tried at once: one that is frozen would else use up the time of the one that took its place.
 """
 
-import select
 import threading
 import time
 from enum import StrEnum
@@ -17,7 +16,7 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from postgres import connections, hosts, statements
+from postgres import connections, descriptors, hosts, statements
 
 WITHIN_S: Final = 1.8  # for /health/ready, which answers within 2 s
 FRESH_S: Final = 1.0
@@ -96,8 +95,8 @@ def _ready(waits: dict[pq.abc.PGconn, int], deadline: float) -> list[pq.abc.PGco
     sockets = {attempt: attempt.socket for attempt in waits}
     reads = [sockets[attempt] for attempt, wait in waits.items() if wait == pq.PollingStatus.READING]
     writes = [sockets[attempt] for attempt, wait in waits.items() if wait == pq.PollingStatus.WRITING]
-    readable, writable, _ = select.select(reads, writes, [], max(deadline - time.monotonic(), 0))
-    return [attempt for attempt, of_it in sockets.items() if of_it in {*readable, *writable}]
+    ready = descriptors.ready(reads, to_write=writes, within_s=deadline - time.monotonic())
+    return [attempt for attempt, of_it in sockets.items() if of_it in ready]
 
 
 def _written(pgconn: pq.abc.PGconn, deadline: float) -> Verdict:
@@ -124,7 +123,7 @@ def _abandoned(pgconn: pq.abc.PGconn) -> Verdict:
     cancel.start()
     until = time.monotonic() + 0.1
     while cancel.poll() in {pq.PollingStatus.READING, pq.PollingStatus.WRITING} and time.monotonic() < until:
-        select.select([cancel.socket], [cancel.socket], [], 0.01)
+        descriptors.ready([cancel.socket], to_write=[cancel.socket], within_s=0.01)
     cancel.finish()
     return Verdict.STALLED
 
@@ -143,4 +142,4 @@ def _is_ready(pgconn: pq.abc.PGconn, deadline: float, *, to_write: bool = False)
     if remaining_s <= 0:
         return False
     reads, writes = ([], [pgconn.socket]) if to_write else ([pgconn.socket], [])
-    return any(select.select(reads, writes, [], remaining_s))
+    return bool(descriptors.ready(reads, to_write=writes, within_s=remaining_s))

@@ -201,7 +201,7 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
             "2](adr/0002-embedded-postgresql.md))"),
         Variable("JOBFARM_PAGE_SOCKETS", whole(1), None,
             "sockets of pages that one process takes; others get 403 and come back ([ADR "
-            "56](adr/0056-what-a-page-socket-may-ask-for.md))", shown="5,000, at most half of `ulimit -n`"),
+            "56](adr/0056-what-a-page-socket-may-ask-for.md))", shown="5,000, at most half of `ulimit -Hn`"),
         Variable("JOBFARM_PAGE_SOCKETS_PER_ADDRESS", whole(1), 500, "and of them from one address"),
         Variable("JOBFARM_PAGE_BURST", whole(1), 300,
             "what a page may ask for at once: a message weighs 10, each kilobyte and each part of the page 1"),

@@ -1,6 +1,5 @@
 """psycopg's pool, made to find its way back quickly after PostgreSQL was restarted or killed."""
 
-import select
 import time
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import psycopg
 from psycopg_pool import ConnectionPool
 
+from postgres import descriptors
 from postgres.backend.posting import Connection
 
 # After this long a failed attempt is given up, so that the next request begins with a new one. psycopg's own
@@ -66,6 +66,4 @@ class Pool(ConnectionPool[Connection]):
 
 def _has_unread_input(connection: Connection) -> bool:
     """Whether the server has sent something unrequested: mostly that it closes the connection."""
-    poll = select.poll()
-    poll.register(connection.pgconn.socket, select.POLLIN)
-    return bool(poll.poll(0))
+    return bool(descriptors.ready([connection.pgconn.socket], within_s=0))

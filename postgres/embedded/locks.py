@@ -33,6 +33,11 @@ class Lock:
         return cls(path, fcntl.LOCK_EX)
 
     @classmethod
+    def exclusive_now(cls, path: Path) -> Self:
+        """The lock that nobody else holds. Raises BlockingIOError if somebody does."""
+        return cls(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    @classmethod
     def shared(cls, path: Path) -> Self:
         """A share of it; waits for whoever holds it alone."""
         return cls(path, fcntl.LOCK_SH)

@@ -1,7 +1,8 @@
 """Watches a process: whether it still lives, for about a microsecond a check."""
 
 import os
-import select
+
+from postgres import descriptors
 
 
 class Watch:
@@ -19,9 +20,7 @@ class Watch:
         descriptor = self._descriptor
         if descriptor is None:
             return not exists(self.pid)
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        return bool(poll.poll(0))
+        return bool(descriptors.ready([descriptor], within_s=0))
 
     def close(self) -> None:
         """Stop watching."""

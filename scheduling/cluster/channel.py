@@ -8,7 +8,6 @@ kernel, whole or not at all.
 import array
 import os
 import pickle
-import select
 import socket
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from typing import Any
 
 from django.db import connections
 
+from postgres import descriptors
 from scheduling.cluster import django_q2
 from scheduling.cluster.scoreboard import Scoreboard
 from scheduling.queries.functions import Dispatch
@@ -63,7 +63,7 @@ class Channel:
         may still be quicker."""
         own = self._receiving.fileno()
         fds = [own] if or_fd is None else [own, or_fd]
-        return own in select.select(fds, [], [], within_s)[0]
+        return own in descriptors.ready(fds, within_s=within_s)
 
     def try_get(self) -> tuple[bool, Any]:
         """(True, a message) if one is there for us, (False, None) if another process was quicker."""

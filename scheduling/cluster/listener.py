@@ -2,12 +2,11 @@
 
 import contextlib
 import logging
-import select
 from collections.abc import Collection
 
 import psycopg
 
-from postgres import connections
+from postgres import connections, descriptors
 from postgres.statements import Params, Statement
 from scheduling.cluster.scoreboard import Scoreboard
 
@@ -41,7 +40,7 @@ class Listener:
         assert self._connection is not None
         fds = [self._connection.fileno(), *([board.stop_fd] if board else [])]
         fds += [board.wakeup_fd] if board and for_workers else []
-        ready, _, _ = select.select(fds, [], [], max(seconds, 0.0))
+        ready = descriptors.ready(fds, within_s=seconds)
         if board and board.wakeup_fd in ready:
             board.clear_wakeup()
         if self._connection.fileno() not in ready:

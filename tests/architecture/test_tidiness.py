@@ -53,6 +53,17 @@ def test_statements_live_in_queries_and_sql_files() -> None:
     assert found == [], "put statements into queries or sql/"
 
 
+def test_nobody_waits_with_what_knows_no_descriptor_from_1024_on() -> None:
+    allowed = {"tests", "benchmarks"}
+    found = [
+        str(path.relative_to(ROOT))
+        for path in tracked("*.py")
+        if not allowed & set(path.relative_to(ROOT).parts)
+        and re.search(r"\bselect\.select\(|from select import|SelectSelector", path.read_text())
+    ]
+    assert found == [], "postgres.descriptors.ready waits for any"
+
+
 def test_every_requirement_is_pinned_exactly_and_says_what_for() -> None:
     lines = [
         line

@@ -24,7 +24,8 @@ from jobfarm.processes import Child
 from jobfarm.rights import Rights
 from jobs import operations as jobs
 from observing import exposition
-from postgres import embedded
+from postgres import descriptors, embedded
+from postgres.embedded.locks import Lock
 from postgres.errors import PostgresError
 from postgres.reachability import explain_unreachable
 
@@ -61,9 +62,8 @@ class Command(BaseCommand):
         """Run until Ctrl-C or SIGTERM."""
         if with_worker:
             _set_for_trying_out()
-        processes.end_leftovers(settings.JOBFARM_DATA)
-        processes.allow_many_files()
-        listener = self._bind(host, port)
+        descriptors.allow_many()
+        lock, listener = self._alone_at(host, port)
         url = f"http://{host}:{listener.getsockname()[1]}"
         try:
             self._prepare()
@@ -76,11 +76,15 @@ class Command(BaseCommand):
         finally:
             listener.close()
             embedded.release()
+            lock.release()
 
-    def _bind(self, host: str, port: int) -> socket.socket:
+    def _alone_at(self, host: str, port: int) -> tuple[Lock, socket.socket]:
+        """The folder before the address: a farm that was killed may have left processes that hold it."""
         try:
-            return listening.bind(host, port)
-        except (listening.AddressInUse, OSError) as error:
+            lock = processes.alone(settings.JOBFARM_DATA)
+            processes.end_leftovers(settings.JOBFARM_DATA)
+            return lock, listening.bind(host, port)
+        except (processes.AnotherFarm, listening.AddressInUse, PostgresError, OSError) as error:
             raise CommandError(str(error)) from None
 
     def _prepare(self) -> None:

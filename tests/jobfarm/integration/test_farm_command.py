@@ -21,6 +21,7 @@ from typing import TextIO
 import pytest
 
 from jobfarm import processes
+from postgres import descriptors
 from postgres.embedded import places
 from tests import forkserver, prepared
 
@@ -164,7 +165,7 @@ def _few_files() -> None:
 def most_files() -> int:
     """How many the system lets a farm's processes open."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return processes.MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, processes.MOST_FILES)
+    return descriptors.MOST if hard == resource.RLIM_INFINITY else min(hard, descriptors.MOST)
 
 
 def _environments() -> Iterator[tuple[str, bytes]]:
@@ -256,6 +257,7 @@ class TestFarm:
         farm.start()
         farm.manage("create_kind", "kept")
         until(farm.is_complete, "the clusters report")
+        self._is_left_alone_by_a_second_one_in_its_folder(farm)
         assert farm.signal(signal.SIGKILL) == -signal.SIGKILL
         until(lambda: farm.left_running() == [], "everything ends with the farm, the clusters' processes too")
 
@@ -270,6 +272,20 @@ class TestFarm:
         self._lets_in_for_a_quarter_of_an_hour_and_ends_at_a_second_ctrl_c(farm)
         assert farm.left_running() == []
         assert not (farm.data / "farm.json").exists()
+
+    def _is_left_alone_by_a_second_one_in_its_folder(self, farm: Farm) -> None:
+        before = farm.children(), farm.left_running()
+        for port in ("0", farm.url.rpartition(":")[2]):
+            second = forkserver.run(
+                ["manage.py", "farm", "--port", port], env=farm.environment, timeout=PATIENCE_S
+            )
+            assert second.returncode == 1
+            assert second.stderr == (
+                f"CommandError: Another farm runs with the data in {farm.data}: stop it, or give this one a folder of "
+                "its own (JOBFARM_DATA).\n"
+            )
+        assert (farm.children(), farm.left_running()) == before
+        assert farm.is_complete()
 
     def _lets_in_for_a_quarter_of_an_hour_and_ends_at_a_second_ctrl_c(self, farm: Farm) -> None:
         """At a terminal, with a link for who sits there. The action would take 100 s, and could have all of them."""
@@ -292,10 +308,10 @@ class TestFarm:
 class TestManyFiles:
     def test_may_be_open_whatever_the_shell_allows(self) -> None:
         """As many as the system lets it raise the limit to."""
-        script = "from jobfarm import processes; print(processes.allow_many_files())"
+        script = "from postgres import descriptors; print(descriptors.allow_many())"
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         answers = [self._limit_of(script, (64, hard)) for hard in (64, min(limits[1], 4096), limits[1])]
-        assert answers == [64, min(limits[1], 4096), min(limits[1], processes.MOST_FILES)]
+        assert answers == [64, min(limits[1], 4096), min(limits[1], descriptors.MOST)]
 
     def _limit_of(self, code: str, limits: tuple[int, int]) -> int:
         done = subprocess.run(

@@ -1,13 +1,12 @@
 """Which channel layer is configured, and how many sockets a process takes."""
 
-import resource
-
 import pytest
 from channels.layers import ChannelLayerManager
 from pytest_django import Settings
 
 from live import configuration
 from live.layer import NotifyChannelLayer
+from postgres import descriptors
 from postgres.errors import InvalidSetting
 
 
@@ -35,8 +34,7 @@ def test_a_redis_where_nothing_happens_is_no_redis_that_is_gone(settings: Settin
 
 class TestLimits:
     def test_leave_half_of_the_files_to_others(self) -> None:
-        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        assert configuration.limits({})["SOCKETS"] == min(5000, files // 2)
+        assert configuration.limits({})["SOCKETS"] == min(5000, descriptors.most() // 2)
 
     def test_are_what_the_environment_says(self) -> None:
         given = {"JOBFARM_PAGE_SOCKETS_PER_ADDRESS": "7", "JOBFARM_PAGE_PER_SECOND": "3"}

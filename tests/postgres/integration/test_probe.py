@@ -13,6 +13,7 @@ import pytest
 
 from postgres import embedded, probe
 from postgres.probe import Verdict
+from tests.descriptors import many_open
 from tests.farm import until
 from tests.operations import postgresqls
 from tests.operations.postgresqls import DEBIAN_15, Server
@@ -57,6 +58,12 @@ class TestAServer:
         until(lambda: not pids(server))
         with psycopg.connect(postgresqls.url(server)) as connection:
             assert connection.execute("SELECT count(*) FROM pg_stat_user_tables").fetchone() == (0,)
+
+    def test_that_is_well_is_writable_for_a_process_with_fifteen_hundred_descriptors(
+        self, server: Server
+    ) -> None:
+        with many_open():
+            assert ask(server) is Verdict.WRITABLE
 
     def test_that_takes_no_writes_is_read_only(self, server: Server) -> None:
         execute(server, "ALTER DATABASE farm SET default_transaction_read_only = on")

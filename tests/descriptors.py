@@ -1,0 +1,26 @@
+"""A process with so many open files that new ones have numbers of which `select.select` knows nothing."""
+
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+MANY = 1_500  # FD_SETSIZE is 1,024
+
+
+@contextmanager
+def many_open() -> Iterator[None]:
+    """Fifteen hundred open files, as a web process with that many sockets has."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2 * MANY:
+        pytest.skip("the system allows too few open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * MANY), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(MANY)]
+    try:
+        yield
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
