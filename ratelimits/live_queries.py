@@ -28,6 +28,7 @@ def gauges(*, name: str = "", search: str = "") -> Mapping[str, Any]:
         "gauges": rows,
         "total": total,
         "declared": operations.everything(),
+        "broken": operations.broken(),
         "is_narrowed": bool(name or search),
     }
 

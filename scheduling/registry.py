@@ -1,6 +1,7 @@
 """The functions that can be scheduled, by dotted name; and the values that describe them."""
 
 import inspect
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -41,15 +42,22 @@ class Function:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One run of one scheduled function."""
+    """One run of one scheduled function. `stored_args` is JSON text, read when it is called: what cannot be read is a
+    failure of this run."""
 
     id: int
     function: str
     kind: Kind
-    args: dict[str, Any]
+    stored_args: str
     attempt: int
     task_backend: str | None
     ran_by: str
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """Its arguments."""
+        args: dict[str, Any] = json.loads(self.stored_args)
+        return args
 
 
 class TaskRunner(Protocol):

@@ -18,7 +18,7 @@ from ratelimits.errors import (
 )
 from ratelimits.limits import declare
 from ratelimits.operations.decisions import Answer, LimitRequest, Value, check, get_value, limit, limit_all
-from ratelimits.operations.made import config_from, everything, make
+from ratelimits.operations.made import broken, config_from, everything, make
 from ratelimits.operations.requests import config_of, stored_key
 from ratelimits.operations.states import TOPIC, give_back, prune, reset, reset_stored
 
@@ -38,6 +38,7 @@ __all__ = [
     "TokenBucket",
     "UnknownLimit",
     "Value",
+    "broken",
     "check",
     "config_from",
     "config_of",

@@ -48,9 +48,24 @@ def find(name: str) -> Config | None:
 
 
 def everything() -> dict[str, Config]:
-    """All named limits, by name: those of code, and those that people made."""
-    made = {row.name: _kept(row) for row in queries.made_limits()}
-    return dict(sorted((made | limits.everything()).items()))
+    """All named limits that can be asked, by name: those of code, and those that people made."""
+    return dict(sorted((_read_all()[0] | limits.everything()).items()))
+
+
+def broken() -> dict[str, str]:
+    """The limits that people made whose row is no limit, by name, with the reason. Who asks one is refused with it; the
+    others go on."""
+    return _read_all()[1]
+
+
+def _read_all() -> tuple[dict[str, Config], dict[str, str]]:
+    made, broken = {}, {}
+    for row in queries.made_limits():
+        try:
+            made[row.name] = _kept(row)
+        except InvalidConfig as refusal:
+            broken[row.name] = refusal.message
+    return made, broken
 
 
 def config_from(

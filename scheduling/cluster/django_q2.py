@@ -4,7 +4,10 @@ No other module imports it. What is done with it here is no public interface of 
 version; a test says so when another one is installed.
 """
 
-from contextlib import nullcontext
+import ast
+import logging
+import uuid
+from contextlib import nullcontext, suppress
 from multiprocessing.sharedctypes import RawValue
 from typing import Any, Final
 
@@ -19,8 +22,8 @@ from django_q.models import (
 )
 from django_q.monitor import monitor  # the loop that stores results of its own tasks
 from django_q.pusher import pusher  # the loop that asks our broker, and unpacks its own tasks
-from django_q.scheduler import scheduler  # makes tasks of its own schedules that are due
-from django_q.signing import SignedPackage  # how its monitor reads what a cluster reports
+from django_q.scheduler import scheduler as make_tasks  # of its own schedules that are due
+from django_q.signing import BadSignature, SignedPackage  # how it packs tasks, and what a cluster reports
 from django_q.status import Stat  # what that is; reads attributes of our sentinel by their names
 from django_q.worker import worker  # the loop that calls functions, and ends after so many
 
@@ -35,6 +38,8 @@ KNOWN_VERSION: Final = "1.11.1"
 
 SCHEDULER_S: Final = 30.0  # its own pace for its schedules
 OWN: Final = "own"  # wakes those who run its tasks
+
+log = logging.getLogger(__name__)
 
 Package = tuple[Any, str]  # what its monitor acknowledges a task by, and the signed task
 
@@ -59,7 +64,20 @@ class OwnTasks(Broker):  # type: ignore[misc]  # django-q2 ships no types
         """Up to `limit` of them, given out for as long as its setting `retry` says. Called by our `dequeue`."""
         params = {"key": self.list_key, "limit": limit, "retry_s": float(Conf.RETRY)}
         rows = statements.load("scheduling", "own_tasks").run(params)
-        return [(row.id, row.payload) for row in rows]
+        return [(row.id, row.payload) for row in rows if self._is_readable(row)]
+
+    def _is_readable(self, row: Any) -> bool:
+        """Whether its pusher can unpack it, or puts it aside by itself. One whose classes left the code ended it, and
+        the others of its batch waited for their next turn."""
+        try:
+            SignedPackage.loads(row.payload)
+        except (TypeError, BadSignature):
+            return True
+        except Exception as error:
+            _put_aside(f"task {row.id}", func="", error=error)
+            self.fail(row.id)
+            return False
+        return True
 
     def enqueue(self, task: str) -> int:
         """Queue one in the caller's transaction; the id it is acknowledged by. Called by `async_task`."""
@@ -96,6 +114,41 @@ class OwnTasks(Broker):  # type: ignore[misc]  # django-q2 ships no types
         """What clusters reported within the last ten seconds. In rows, since a cache may belong to one
         process. Called by `Stat.get_all`: `qmonitor`, `qinfo`, `qmemory`."""
         return [stat.decode() for stat in cluster_queries.stats()]
+
+
+def scheduler(*, broker: Broker) -> None:
+    """Make tasks of its own schedules that are due. It does so in one transaction, which a schedule that cannot be read
+    rolls back at every turn: such a one repeats no more, and a failed task says why."""
+    for row in Schedule.objects.exclude(repeats=0).filter(next_run__lt=clock.now()):
+        try:
+            _check(row)
+        except Exception as error:
+            _put_aside(f"schedule {row.name or row.pk}", func=row.func, error=error)
+            Schedule.objects.filter(pk=row.pk).update(repeats=0)
+    make_tasks(broker=broker)
+
+
+def _check(row: Any) -> None:
+    """Raise what making a task of this schedule would raise."""
+    if row.args:
+        ast.literal_eval(row.args)
+    options: Any = {}
+    with suppress(SyntaxError, ValueError):  # "a=1, b=2", or what it ignores
+        options = ast.literal_eval(row.kwargs or "{}")
+    if not isinstance(options, dict) or not isinstance(options.get("q_options", {}), dict):
+        raise TypeError("its keyword arguments are no mapping")
+    if row.schedule_type != Schedule.ONCE:
+        row.calculate_next_run(row.next_run)
+
+
+def _put_aside(what: str, *, func: str, error: Exception) -> None:
+    """Leave a failed task that names what could not be read, and why."""
+    why = f"{what} cannot be read: {type(error).__name__}: {error}"
+    log.error("django-q2's %s", why, exc_info=error)
+    now = clock.now()
+    Task.objects.create(
+        id=uuid.uuid4().hex, name=why[:100], func=func or "unknown", started=now, stopped=now, success=False
+    )
 
 
 class Timer:

@@ -30,7 +30,7 @@ UNKNOWN = Ending(
 def failed(error: BaseException) -> Ending:
     """A failure."""
     kind = type(error)
-    sentence = _text(f"{kind.__name__}: {error}", _LONGEST_ERROR)
+    sentence = _text(f"{kind.__name__}: {_said_by(error)}", _LONGEST_ERROR)
     trace = "".join(traceback.format_exception(error))
     name = f"{kind.__module__}.{kind.__qualname__}"
     return Ending(
@@ -68,6 +68,14 @@ def is_away(error: BaseException) -> bool:
 def is_short(error: BaseException) -> bool:
     """Whether `error` says that the server is there and short of something: its disk is full, say."""
     return any((getattr(cause, "sqlstate", None) or "").startswith(_SHORT) for cause in causes(error))
+
+
+def _said_by(error: BaseException) -> str:
+    """Its text; an exception may raise when it is asked for that."""
+    try:
+        return str(error)
+    except Exception as fault:
+        return f"its text raises {type(fault).__name__}"
 
 
 def storable(text: str) -> str:

@@ -1,15 +1,18 @@
 """Who hears of a change: the clusters that wait for work, and the pages that show it. Both after the commit."""
 
+import logging
 import threading
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from django.db import DEFAULT_DB_ALIAS, transaction
+from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, transaction
 
 from live import operations as live
 from scheduling import registry
 from scheduling.domain.states import Kind
 from scheduling.queries import functions
+
+log = logging.getLogger(__name__)
 
 # Called with the cron, the function's id, and the error.
 Observer = Callable[[str, int, str], None]
@@ -59,9 +62,16 @@ def observe_cron_failures(observer: Observer) -> None:
 
 
 def cron_failed(cron: str | None, *, function_id: int, error: str | None) -> None:
-    """A function failed. None: no cron had scheduled it."""
+    """A function failed. None: no cron had scheduled it. An observer that raises is a line in the log: what ended has
+    ended."""
     for observer in _observers if cron is not None else ():
-        observer(str(cron), function_id, error or "")
+        try:
+            with transaction.atomic():  # a savepoint
+                observer(str(cron), function_id, error or "")
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception:
+            log.exception("An observer of crons failed for function #%s", function_id)
 
 
 def _notify() -> None:

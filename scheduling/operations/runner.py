@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, connections, transaction
+from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections, transaction
 
 from core.backoff import Backoff
 from observing import functions as counts
@@ -137,9 +137,20 @@ def settle(call: Call, ending: Ending, *, by: Holder) -> bool:
 
 
 def try_again(ended: ScheduledFunction, *, known: bool) -> None:
-    """Schedule the next try of an action that ended badly, if it was declared to be retried."""
+    """Schedule the next try of an action that ended badly, if it was declared to be retried. One that cannot be is a
+    line in the log."""
     if ended.status not in {Status.FAILED, Status.UNKNOWN} or ended.task_backend is not None:
         return
+    try:
+        with transaction.atomic():  # a savepoint: of many that are given up, one may not be what can be read
+            _try_again(ended, known=known)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        log.exception("Function #%s cannot be tried again", ended.pk)
+
+
+def _try_again(ended: ScheduledFunction, *, known: bool) -> None:
     try:
         declared = registry.find(ended.function)
     except UnknownFunction:
@@ -207,7 +218,7 @@ def _take_and_run(run: _Run) -> None:
             id=row.id,
             function=row.function,
             kind=Kind.MUTATION,
-            args=row.args,
+            stored_args=row.args,
             attempt=row.attempt,
             task_backend=row.task_backend,
             ran_by=run.by.ran_by,
@@ -327,11 +338,11 @@ def _mend_connections() -> None:
 
 
 def _timeout_s(call: Call) -> float | None:
-    if call.task_backend is not None:
-        return registry.interfaces.tasks.timeout_s(call) if registry.interfaces.tasks else None
     try:
+        if call.task_backend is not None:
+            return registry.interfaces.tasks.timeout_s(call) if registry.interfaces.tasks else None
         return registry.find(call.function).timeout_s
-    except UnknownFunction:
+    except Exception:  # its function, or its backend, is gone: which its run will say
         return None
 
 
@@ -349,7 +360,7 @@ def _call_of(row: ScheduledFunction) -> Call:
         id=row.pk,
         function=row.function,
         kind=Kind(row.kind),
-        args=row.args,
+        stored_args=row.args,
         attempt=row.attempt,
         task_backend=row.task_backend,
         ran_by=row.ran_by or "",

@@ -188,20 +188,20 @@ def fail_pending(function_id: int, *, by: Holder, ending: Ending, elapsed_s: flo
 
 
 def start(function_id: int, *, by: Holder) -> ScheduledFunction | None:
-    """Start an action; None if it is not ours to start."""
+    """Start an action; None if it is not ours to start. Its `args` are JSON text."""
     rows = statements.load("scheduling", "start").run({"id": function_id} | _who(by))
     return _instance(rows[0]) if rows else None
 
 
 def end_action(function_id: int, *, by: Holder, ending: Ending) -> ScheduledFunction | None:
-    """Write how an action ended; None if that is not ours to say any more."""
+    """Write how an action ended; None if that is not ours to say any more. Without arguments and result."""
     params = {"id": function_id, "status": ending.status.value, "result": ending.result, **_error(ending)}
     rows = statements.load("scheduling", "end_action").run(params | _who(by))
     return _instance(rows[0]) if rows else None
 
 
 def give_up(cluster_id: UUID, *, ran_by: str | None, ending: Ending) -> list[ScheduledFunction]:
-    """End running actions of a dead cluster, or of its process `ran_by`, as unknown."""
+    """End running actions of a dead cluster, or of its process `ran_by`, as unknown; without arguments."""
     params = {
         "cluster_id": cluster_id,
         "ran_by": ran_by,
@@ -277,7 +277,8 @@ def retain(*, age_s: float, limit: int) -> int:
 
 def _instance(row: Row) -> ScheduledFunction:
     # In the order of the model's fields, which is not that of the table's columns.
-    names = [field.attname for field in ScheduledFunction._meta.concrete_fields]  # noqa: SLF001
+    fields = [field.attname for field in ScheduledFunction._meta.concrete_fields]  # noqa: SLF001
+    names = [name for name in fields if name in row._fields]
     return ScheduledFunction.from_db("default", names, [getattr(row, name) for name in names])
 
 

@@ -10,6 +10,6 @@ WITH lost AS (
 UPDATE scheduling_scheduledfunction AS f
 SET status = 'unknown', ended_at = clock_timestamp(), error = %(error)s, error_class = %(error_class)s
 FROM lost WHERE f.id = lost.id
-RETURNING f.id, f.function, f.kind, f.queue, f.priority, f.args, f.task_backend, f.status, f.parent_id,
+RETURNING f.id, f.function, f.kind, f.queue, f.priority, f.task_backend, f.status, f.parent_id,
           f.retry_of_id, f.run_again_of_id, f.attempt, f.cron_id, f.fire_at, f.created_at, f.run_at, f.started_at,
-          f.ended_at, f.cluster_id, f.ran_by, f.result, f.error, f.error_class, f.traceback
+          f.ended_at, f.cluster_id, f.ran_by, f.error, f.error_class

@@ -13,6 +13,6 @@ WITH gone AS (
 UPDATE scheduling_scheduledfunction AS f
 SET status = 'in_progress', started_at = clock_timestamp(), cluster_id = %(cluster_id)s::uuid, ran_by = %(ran_by)s
 FROM gone WHERE f.id = gone.function_id AND f.status = 'pending'
-RETURNING f.id, f.function, f.kind, f.queue, f.priority, f.args, f.task_backend, f.status, f.parent_id,
+RETURNING f.id, f.function, f.kind, f.queue, f.priority, f.args::text AS args, f.task_backend, f.status, f.parent_id,
           f.retry_of_id, f.run_again_of_id, f.attempt, f.cron_id, f.fire_at, f.created_at, f.run_at, f.started_at,
-          f.ended_at, f.cluster_id, f.ran_by, f.result, f.error, f.error_class, f.traceback
+          f.ended_at, f.cluster_id, f.ran_by, f.error, f.error_class, f.traceback

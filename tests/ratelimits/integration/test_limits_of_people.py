@@ -13,7 +13,7 @@ from jobs.models import Job
 from ratelimits import limits
 from ratelimits import operations as ratelimits
 from ratelimits.errors import InvalidConfig, InvalidName, UnknownLimit
-from ratelimits.models import Limit
+from ratelimits.models import Bucket, Limit
 from ratelimits.operations import made
 from tests import farm
 
@@ -137,3 +137,36 @@ class TestTheAdministration:
         client.force_login(user)
         assert client.get("/admin/ratelimits/limit/").status_code == 200
         assert client.post(ADD, FORM).status_code == 403
+
+
+class TestABrokenOne:
+    def test_is_put_aside_with_its_reason_and_the_others_are_asked(self) -> None:
+        for name in ("broken", "whole"):
+            ratelimits.make(name, ratelimits.TokenBucket(rate=2, period=MINUTE))
+        Limit.objects.filter(pk="broken").update(period_s=-1)
+        made._read.clear()
+        assert ratelimits.limit("whole").ok
+        assert ("broken" in ratelimits.everything(), "whole" in ratelimits.everything()) == (False, True)
+        with pytest.raises(InvalidConfig):
+            ratelimits.limit("broken")
+        client = Client()
+        client.force_login(farm.user("root", is_staff=True, is_superuser=True))
+        assert (
+            "Cannot be used: This cannot be a rate limit: period is"
+            in client.get("/limits/").content.decode()
+        )
+        for page in (
+            "/admin/ratelimits/limit/",
+            "/admin/ratelimits/limit/broken/change/",
+            "/admin/jobs/kind/add/",
+        ):
+            assert client.get(page).status_code == 200, page
+
+    def test_state_is_forgotten_and_keeps_no_other_from_being_forgotten(self) -> None:
+        for key in ("broken", "whole"):
+            ratelimits.limit(
+                "x", key=key, config=ratelimits.TokenBucket(rate=1, period=timedelta(microseconds=1))
+            )
+        Bucket.objects.filter(key="broken").update(period_ms=0)
+        farm.until(lambda: ratelimits.prune() or not Bucket.objects.exists(), what="the bucket is full")
+        assert not Bucket.objects.exists()

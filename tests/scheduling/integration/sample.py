@@ -281,3 +281,22 @@ def change_its_own_row() -> None:
     """Change the row that says that this function runs."""
     with connection.cursor() as cursor:
         cursor.execute("UPDATE scheduling_scheduledfunction SET priority = 5 WHERE status = 'pending'")
+
+
+class Unprintable(Exception):
+    """One that has no text."""
+
+    def __str__(self) -> str:
+        return str(1 / 0)
+
+
+@action()
+def raise_unprintable() -> None:
+    """Raise it."""
+    raise Unprintable
+
+
+@mutation
+def raise_unprintable_mutation() -> None:
+    """Raise it in a transaction."""
+    raise Unprintable

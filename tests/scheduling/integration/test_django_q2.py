@@ -36,6 +36,10 @@ from scheduling.queries.clusters import Report
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+class Leaves:
+    """A class of an argument, until the code forgets it."""
+
+
 class Stop:
     """The event that ends the pusher: nothing is due any more."""
 
@@ -102,6 +106,18 @@ class TestATask:
         assert result(good) == 3
         assert not OrmQ.objects.exists()
 
+    def test_whose_classes_left_the_code_is_put_aside_and_stops_no_other(
+        self, broker: Broker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async_task("operator.add", Leaves(), 2)
+        good = async_task("operator.add", 1, 2)
+        monkeypatch.delattr(f"{__name__}.Leaves")
+        run(broker)
+        assert result(good) == 3
+        assert not OrmQ.objects.exists()
+        [failed] = Task.objects.filter(success=False)
+        assert "cannot be read: AttributeError" in failed.name
+
     def test_of_a_group_and_of_a_chain_are_found_together(self, broker: Broker) -> None:
         for n in (2, 3):
             async_task("operator.mul", n, n, group="squares")
@@ -131,6 +147,28 @@ class TestASchedule:
         daily.refresh_from_db()
         assert daily.next_run > timezone.now()
         assert daily.success()
+
+    @pytest.mark.parametrize(
+        "poison",
+        [
+            {"args": "(1, x)"},
+            {"kwargs": "5"},
+            {"kwargs": "{'q_options': 5}"},
+            {"schedule_type": Schedule.CRON, "cron": "x"},
+        ],
+    )
+    def test_that_cannot_be_read_is_put_aside_and_the_others_make_their_tasks(
+        self, broker: Broker, poison: dict[str, str]
+    ) -> None:
+        broken, _ = schedule("operator.add", name="broken"), schedule("operator.mul", 6, 7, name="whole")
+        Schedule.objects.filter(pk=broken.pk).update(**{"schedule_type": Schedule.DAILY, **poison})
+        Schedule.objects.update(next_run=timezone.now() - timedelta(seconds=1))
+        django_q2.scheduler(broker=broker)
+        run(broker)
+        assert Task.objects.get(group="whole").result == 42
+        assert "schedule broken cannot be read" in Task.objects.get(success=False).name
+        broken.refresh_from_db()
+        assert broken.repeats == 0
 
     def test_that_is_once_is_gone_afterwards(self, broker: Broker) -> None:
         schedule("operator.mul", 6, 7, schedule_type=Schedule.ONCE)

@@ -3,6 +3,7 @@ for many at once."""
 
 import uuid
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -14,8 +15,8 @@ from scheduling import operations as scheduling
 from scheduling import registry
 from scheduling.domain import schedules
 from scheduling.errors import BadSchedule, UnknownFunction
-from scheduling.models import Cron
-from scheduling.operations import clusters, crons
+from scheduling.models import Cron, ScheduledFunction
+from scheduling.operations import clusters, crons, notifications
 from scheduling.queries.clusters import Report
 from tests import farm
 from tests.scheduling.integration import sample
@@ -171,3 +172,62 @@ def test_a_cron_whose_function_or_zone_is_gone_is_removed_and_not_resumed(
         == 200
     )
     assert Cron.objects.get().retired_at is not None
+
+
+class TestAFunctionThatCannotBeRun:
+    @pytest.mark.parametrize("function", [sample.say, sample.make_group])
+    def test_by_its_arguments_fails_with_the_reason_and_the_others_run(self, function: Any) -> None:
+        args = {"word": "hi"} if function is sample.say else {"name": "hi"}
+        first, second = (scheduling.run_after(0, function, **args) for _ in range(2))
+        _spoil("scheduling_scheduledfunction", "id", first.pk)
+        scheduling.run_due()
+        rows = ScheduledFunction.objects.defer("args")
+        assert (rows.get(pk=first.pk).status, rows.get(pk=second.pk).status) == ("failed", "success")
+        assert "ValueError: Exceeds the limit" in (rows.get(pk=first.pk).error or "")
+
+    def test_by_its_backend_that_is_gone_fails_with_the_reason(self) -> None:
+        row = scheduling.run_after(0, sample.say, word="hi")
+        task = "tests.scheduling.integration.tasks.add"
+        ScheduledFunction.objects.update(
+            task_backend="gone", function=task, args={"args": [1, 2], "kwargs": {}}
+        )
+        scheduling.run_due()
+        row.refresh_from_db()
+        assert (row.status, "gone" in (row.error or "")) == ("failed", True)
+
+    @pytest.mark.parametrize("function", [sample.raise_unprintable, sample.raise_unprintable_mutation])
+    def test_to_an_end_that_has_a_text_ends_all_the_same(self, function: Any) -> None:
+        row = scheduling.run_after(0, function)
+        scheduling.run_due()
+        row.refresh_from_db()
+        assert (row.status, row.error) == ("failed", "Unprintable: its text raises ZeroDivisionError")
+
+    def test_again_after_its_cluster_died_is_unknown_and_the_others_are_retried(self) -> None:
+        cluster_id = uuid.uuid4()
+        clusters.begin(cluster_id, role="actions")
+        rows = [scheduling.run_after(0, sample.die_once, path="") for _ in range(3)]
+        ScheduledFunction.objects.update(
+            status="in_progress", started_at=clock.now(), cluster_id=cluster_id, ran_by="a process"
+        )
+        _spoil("scheduling_scheduledfunction", "id", rows[0].pk)
+        broken = "tests.scheduling.integration.breaks_when_imported.run"
+        ScheduledFunction.objects.filter(pk=rows[1].pk).update(function=broken)
+        clusters.end(cluster_id, ending="died")
+        ended = ScheduledFunction.objects.filter(cluster_id=cluster_id).values_list("status", flat=True)
+        assert list(ended) == ["unknown"] * 3
+        assert ScheduledFunction.objects.get(attempt=2).retry_of_id == rows[2].pk
+
+    def test_is_told_to_an_observer_that_raises_and_ends_all_the_same(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        told: list[str] = []
+
+        def breaks(*_: object) -> None:
+            raise RuntimeError("not today")
+
+        monkeypatch.setattr(notifications, "_observers", [breaks, lambda cron, *_: told.append(cron)])
+        _due("broken", function="tests.scheduling.integration.sample.gone")
+        [row] = scheduling.fire_due()
+        scheduling.run_due()
+        row.refresh_from_db()
+        assert (row.status, told) == ("failed", ["broken"])
