@@ -1,6 +1,5 @@
 """docs/point-in-time.md, done: a farm comes back as it was at a second before its disaster."""
 
-import re
 import shlex
 import shutil
 import time
@@ -10,12 +9,11 @@ import psycopg
 import pytest
 
 from postgres import embedded
-from tests.forkserver import ROOT
+from tests import documented
 from tests.operations import postgresqls
 from tests.operations.postgresqls import DEBIAN_15, Server
 
-PAGE = (ROOT / "docs" / "point-in-time.md").read_text()
-ARCHIVING, COPYING, RECOVERY = re.findall(r"^ *```(?:ini|sh)\n(.*?)^ *```", PAGE, re.MULTILINE | re.DOTALL)
+ARCHIVING, COPYING, RECOVERY = documented.blocks("point-in-time.md")
 PATIENCE_S = 60
 
 BEFORE = """

@@ -1,11 +1,9 @@
 """Workers behind a proxy that loses every fourth answer: no job ends that they did not end (promise 2)."""
 
 import asyncio
-import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,13 +12,12 @@ from jobfarm_worker import Worker
 from jobs import operations
 from jobs.models import Attempt, Job
 from postgres import connections
-from tests import farm
+from tests import documented, farm
 from tests.api.edges import callers
 from tests.api.edges.callers import Crew
 from tests.api.edges.cutting import CuttingProxy, cutting
 from tests.servers import Server
 
-API = Path(__file__).parents[3] / "docs" / "api.md"
 WITHIN_S = 120
 
 
@@ -50,11 +47,7 @@ def _are_over() -> bool:
 
 class TestAWorkerOfCurl:
     def test_written_from_the_page_about_the_api_loses_nothing(self, proxy: CuttingProxy, crew: Crew) -> None:
-        [script] = [
-            block
-            for block in re.findall(r"```sh\n(.*?)```", API.read_text(), re.DOTALL)
-            if "again()" in block
-        ]
+        script = documented.block("api.md", "again()")
         jobs = farm.submit(12, "cut")
         environment = {"FARM": proxy.url, "KEY": crew.key, "PATH": "/usr/local/bin:/usr/bin:/bin"}
         subprocess.run(["bash", "-c", script], env=environment, check=True, timeout=WITHIN_S)

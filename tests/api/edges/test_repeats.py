@@ -7,7 +7,6 @@ import struct
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,8 +18,7 @@ from django.db import connection, transaction
 from accounts import operations as accounts
 from jobs import operations
 from jobs.models import Job
-from tests import farm
-from tests.forkserver import ROOT
+from tests import documented, farm
 from tests.servers import Server
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -110,7 +108,7 @@ class TestAtTheSameMoment:
 
 class TestTheExampleInTheDocuments:
     def test_submits_once_however_often_it_is_run(self, server: Server, ada: User) -> None:
-        [example] = re.findall(r"```sh\n(key=.*?)```", Path(ROOT / "docs/api.md").read_text(), re.DOTALL)
+        example = documented.block("api.md", "key=")
         _, token = accounts.create_token(ada, name="curl")
         shell = {"PATH": "/usr/bin:/bin:/usr/local/bin", "FARM": server.url, "TOKEN": token}
         twice = example + example.split("\n", 1)[1]

@@ -4,14 +4,13 @@ import asyncio
 import contextlib
 import json
 import os
-import re
 import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -21,16 +20,13 @@ from mcp.client.stdio import StdioServerParameters
 
 from jobs import operations
 from jobs.models import Job
+from tests import documented
 from tests.forkserver import ROOT
 from tests.servers import Server
 
-PAGE: Final = (ROOT / "docs" / "client.md").read_text()
-BLOCKS: Final = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-
-
-def blocks(language: str) -> list[str]:
-    """The page's blocks in this language, in order."""
-    return [text for name, text in BLOCKS if name == language]
+BLOCKING, AWAITED, SETTINGS, TASKS = documented.blocks("client.md", "python")
+EXPORT, COMMANDS, OF_THE_FARM, OF_THE_SITE = documented.blocks("client.md", "sh")
+[OF_AN_AGENT] = documented.blocks("client.md", "json")
 
 
 class Shell:
@@ -69,7 +65,10 @@ class Shell:
 
 @pytest.fixture
 def shell(server: Server, token: str, tmp_path: Path) -> Shell:
-    return Shell(tmp_path, JOBFARM_URL=server.url, JOBFARM_TOKEN=token)
+    exported = EXPORT.replace("https://farm.example", server.url).replace("jft_...", token)
+    words = shlex.split(exported)
+    assert words.pop(0) == "export"
+    return Shell(tmp_path, **dict(word.split("=", 1) for word in words))
 
 
 @pytest.fixture
@@ -88,13 +87,13 @@ def demonstrator(shell: Shell) -> Iterator[None]:
 @pytest.mark.usefixtures("demonstrator")
 class TestPython:
     def test_of_the_client_that_blocks(self, shell: Shell) -> None:
-        output = shell.run("python", "-", typed=blocks("python")[0])
+        output = shell.run("python", "-", typed=BLOCKING)
         assert "\nsuccess " in output
         assert output.splitlines()[-1] == f"job {Job.objects.order_by('-pk')[0].pk} has not ended"
         assert Job.objects.count() == 6
 
     def test_of_the_client_that_is_awaited(self, shell: Shell) -> None:
-        output = shell.run("python", "-", typed=blocks("python")[1])
+        output = shell.run("python", "-", typed=AWAITED)
         assert output == "".join(
             f"{pk} success\n" for pk in Job.objects.order_by("pk").values_list("pk", flat=True)
         )
@@ -102,29 +101,26 @@ class TestPython:
 
 @pytest.mark.usefixtures("demonstrator")
 def test_the_commands(shell: Shell) -> None:
-    *_, last_event, canceled, ended = shell.run("sh", "-e", "-c", blocks("sh")[0]).splitlines()
+    *_, last_event, canceled, ended = shell.run("sh", "-e", "-c", COMMANDS).splitlines()
     assert json.loads(last_event) == {"event": "end", "status": "success"}
     assert canceled.endswith(" too_late (success)")
     assert ended == "it had ended"
 
 
 def test_the_site(shell: Shell, ada: User, tmp_path: Path) -> None:
-    settings, tasks = blocks("python")[2:]
-    of_the_farm, of_the_site = blocks("sh")[1:]
     shell.run("python", "-m", "django", "startproject", "site_of_ada", ".")
     with (tmp_path / "site_of_ada" / "settings.py").open("a") as file:
-        file.write(f"import os\n{settings}\nINSTALLED_APPS += ['letters']\n")
+        file.write(f"import os\n{SETTINGS}\nINSTALLED_APPS += ['letters']\n")
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "__init__.py").touch()
-    (tmp_path / "letters" / "tasks.py").write_text(tasks)
-    shell.environment["JOBFARM_KEY"] = shell.run("sh", "-e", "-c", of_the_farm).splitlines()[-1]
-    assert shell.run("sh", "-e", "-c", of_the_site).splitlines()[-1] == "Dear Ada"
+    (tmp_path / "letters" / "tasks.py").write_text(TASKS)
+    shell.environment["JOBFARM_KEY"] = shell.run("sh", "-e", "-c", OF_THE_FARM).splitlines()[-1]
+    assert shell.run("sh", "-e", "-c", OF_THE_SITE).splitlines()[-1] == "Dear Ada"
     assert Job.objects.get().owner == ada
 
 
 def test_the_tools_of_an_agent(shell: Shell) -> None:
-    [block] = blocks("json")
-    [[name, host]] = json.loads(block)["mcpServers"].items()
+    [[name, host]] = json.loads(OF_AN_AGENT)["mcpServers"].items()
     assert set(host["env"]) == {"JOBFARM_URL", "JOBFARM_TOKEN"}
     names = ("PATH", "PYTHONPATH", *host["env"])
     environment = {variable: shell.environment[variable] for variable in names}

@@ -1,7 +1,6 @@
 """The app that docs/python.md prints, run as printed."""
 
 import importlib
-import re
 import sys
 import time
 from collections.abc import Iterator
@@ -11,18 +10,14 @@ from types import ModuleType
 import pytest
 from django.contrib.auth.models import User
 
-from jobs import kinds
 from jobs.errors import NotUnique
 from jobs.models import Job
 from live import publishing
-from ratelimits import limits
 from ratelimits.errors import RateLimited
 from scheduling import operations as scheduling
-from scheduling import registry
 from scheduling.models import ScheduledFunction
-from scheduling.operations import crons
-
-PAGE = (Path(__file__).parents[3] / "docs" / "python.md").read_text()
+from tests import documented
+from tests.jobfarm.integration.forgetting import what_is_declared
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -30,15 +25,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def app(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
     """The page's first module, on a farm that forgets afterwards what it declared."""
-    monkeypatch.setattr(kinds, "DECLARED", dict(kinds.DECLARED))
-    monkeypatch.setattr(kinds, "HOOKS", dict(kinds.HOOKS))
-    monkeypatch.setattr(limits, "_declared", dict(limits._declared))
-    monkeypatch.setattr(crons, "_declared", dict(crons._declared))
-    monkeypatch.setattr(registry, "_functions", dict(registry._functions))
-    [source, *_] = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    source = documented.block("python.md", '"""Thumbnails')
     (tmp_path / "thumbnails.py").write_text(source)
     monkeypatch.syspath_prepend(str(tmp_path))
-    yield importlib.import_module("thumbnails")
+    with what_is_declared():
+        yield importlib.import_module("thumbnails")
     del sys.modules["thumbnails"]
 
 

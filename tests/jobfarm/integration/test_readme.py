@@ -10,22 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from tests import documented
 from tests.jobfarm.integration.test_farm_command import PATIENCE_S, ROOT, Farm, one_farm
 
 README = (ROOT / "README.md").read_text()
-START, TOUR = re.findall(r"^```sh\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
-WORKER, OPENAI = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+START, TOUR = documented.blocks("README.md", "sh")
+WORKER, OPENAI = documented.blocks("README.md", "python")
 [FILE] = re.findall(r"Save this as `([\w.]+)`", README)
-[FRONT_DOOR] = re.findall(
-    r"^```sh\n(.*?)^```$", (ROOT / "docs/front-door.md").read_text(), re.DOTALL | re.MULTILINE
-)
-[BATCH] = [
-    block
-    for block in re.findall(
-        r"^```python\n(.*?)^```$", (ROOT / "docs/front-door.md").read_text(), re.DOTALL | re.MULTILINE
-    )
-    if "client.batches" in block
-]
+FRONT_DOOR = documented.block("front-door.md", "farm=")
+[BATCH] = documented.blocks("front-door.md", "python")
 PRIMES_BELOW_5000 = 669
 WORDS_OF_THE_QUESTION = 4
 NOTICE = "(demonstrator: no language model is configured)"

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import secrets
 import shlex
 import signal
@@ -24,11 +23,10 @@ from psycopg import sql
 
 from postgres import connections
 from postgres.backend.base import DatabaseWrapper
+from tests import documented
 from tests.ports import free_port
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "your-own-app.md").read_text()
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 MANAGE = ".venv/bin/python manage.py "
 # Several commands in one process: each of its own would cost two seconds of a processor.
 ONE_AFTER_THE_OTHER = """
@@ -45,12 +43,13 @@ PATIENCE_S = 180.0
 
 def _files() -> dict[str, str]:
     """The files of the page, by the path that each names in its first line."""
-    return {text.splitlines()[0].removeprefix("# "): text for kind, text in BLOCKS if kind == "python"}
+    files = documented.blocks("your-own-app.md", "python")
+    return {text.splitlines()[0].removeprefix("# "): text for text in files}
 
 
 def _shell() -> list[str]:
     """The page's blocks for a shell, in its order."""
-    return [text for kind, text in BLOCKS if kind == "sh"]
+    return documented.blocks("your-own-app.md", "sh")
 
 
 class OwnFarm:

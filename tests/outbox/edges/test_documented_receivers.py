@@ -1,6 +1,5 @@
 """The receivers of docs/outbox.md, run as they stand there, take what the farm sends and nothing else."""
 
-import re
 import select
 import socket
 import subprocess
@@ -17,20 +16,23 @@ from pytest_django import Settings
 from outbox import operations
 from outbox.models import Message
 from outbox.operations import secrets
+from tests import documented
 from tests.outbox.receivers import HERE
 from tests.outbox.support import drain, endpoint
 from tests.ports import free_port
 
 pytestmark = pytest.mark.django_db(transaction=True)
-PAGE = (Path(__file__).parents[3] / "docs" / "outbox.md").read_text()
+SAMPLES = {
+    "python": documented.block("outbox.md", "import json"),
+    "javascript": documented.block("outbox.md", "const {"),
+}
 LANGUAGES = {"python": (sys.executable, "receiver.py"), "javascript": ("node", "receiver.js")}
 STARTS_WITHIN_S = 30
 
 
 def sample(language: str) -> str:
     """The example in this language."""
-    [text] = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
-    return str(text)
+    return SAMPLES[language]
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests import documented
 from tests.webhook_samples import changed, sample
 from webhooks.domain import bodies
 from webhooks.domain.rules import Rule, check
@@ -51,7 +52,7 @@ def test_a_push_to_the_main_branch_becomes_the_payload_of_a_deployment() -> None
 
 def test_the_code_declares_two_rules_without_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "_declared", [])
-    [code] = re.findall(r"```python\n(import webhooks\n.*?)```", SECTION, re.DOTALL)
+    code = documented.block("webhooks.md", "import webhooks")
     exec(code, {})
     declared = rules.declared()
     assert [(one.rule.name, one.mistake()) for one in declared] == [

@@ -1,0 +1,26 @@
+"""What the documents print declares kinds, limits, functions and crons; the farm of the tests forgets them again."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from jobs import kinds
+from metering import registry as metered
+from ratelimits import limits
+from scheduling import registry
+from scheduling.operations import crons
+
+REGISTRIES = (
+    kinds.DECLARED, kinds.HOOKS, limits._declared, crons._declared, registry._functions, metered._readers,
+)  # fmt: skip
+
+
+@contextmanager
+def what_is_declared() -> Iterator[None]:
+    """Forget at the end what was declared meanwhile."""
+    kept = [dict(one) for one in REGISTRIES]
+    try:
+        yield
+    finally:
+        for one, before in zip(REGISTRIES, kept, strict=True):
+            one.clear()
+            one.update(before)  # type: ignore[arg-type]  # each has got back its own
