@@ -32,9 +32,10 @@ from scheduling import operations as scheduling
 from scheduling.domain.states import Kind
 from scheduling.models import ScheduledFunction
 from scheduling.operations import clusters
-from tests import farm
+from tests import documented, farm
 from tests.operations.databases import empty_database, on
 from tests.scheduling.integration import sample
+from tests.shells import Shell
 from webhooks.domain.names import Source
 from webhooks.operations import secrets as webhook_secrets
 
@@ -378,3 +379,20 @@ def _goes_on(worker: Worker, held: operations.Claimed, ended: int) -> None:
     assert clusters.run_due(kinds=[Kind.MUTATION]) >= 1
     assert ScheduledFunction.objects.get(function__endswith="make_group").status == "success"
     assert not ratelimits.limit("spent", config=ONE_A_DAY)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_commands_of_the_documents(tmp_path: Path) -> None:
+    job = operations.submit("chat", {"prompt": "Why?"})
+    commands = documented.block("operations.md", ".venv/bin/python manage.py backup /backups")
+    *backups, restore = commands.replace("/backups", str(tmp_path / "backups")).splitlines()
+    (tmp_path / "backups").mkdir()
+    (tmp_path / "shell").mkdir()
+    shell = Shell(tmp_path / "shell", checkout=True)
+    shell.follow("\n".join(backups), {})
+    assert len(list((tmp_path / "backups").iterdir())) == 2
+    with empty_database() as name:
+        shell.environment["JOBFARM_TEST_DATABASE"] = name
+        shell.follow(restore, {})
+        with on(name):
+            assert Job.objects.get().pk == job.pk

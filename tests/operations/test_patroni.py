@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from postgres import configuration
+from tests import documented
 from tests.farm import until
 from tests.forkserver import ROOT
 from tests.operations import postgresqls
@@ -50,7 +51,8 @@ class TestTheFiles:
         assert f"{first}:{parsed['port'].split(',')[0]}" == PATRONI["postgresql"]["connect_address"]
         assert second in (DEPLOY / "patroni.yml").read_text().split("etcd runs on three")[0]
         assert parsed["target_session_attrs"] == "read-write"
-        assert FARMS_URL[1] in (ROOT / "docs" / "operations.md").read_text()
+        [printed] = documented.blocks("operations.md", "ini")
+        assert printed.strip() == f"DATABASE_URL={FARMS_URL[1]}"
 
     def test_patroni_knows_every_etcd(self) -> None:
         members = re.findall(r"http://([\d.]+):2380", ETCD["initial-cluster"])

@@ -1,11 +1,8 @@
 """docs/client.md, run as printed: the clients, the commands, a site, and the tools of an agent."""
 
 import asyncio
-import contextlib
 import json
-import os
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +11,6 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 
@@ -23,44 +19,11 @@ from jobs.models import Job
 from tests import documented
 from tests.forkserver import ROOT
 from tests.servers import Server
+from tests.shells import Shell
 
 BLOCKING, AWAITED, SETTINGS, TASKS = documented.blocks("client.md", "python")
 EXPORT, COMMANDS, OF_THE_FARM, OF_THE_SITE = documented.blocks("client.md", "sh")
 [OF_AN_AGENT] = documented.blocks("client.md", "json")
-
-
-class Shell:
-    """A terminal in which `jobfarm` and `python` are what the page means."""
-
-    def __init__(self, folder: Path, **environment: str) -> None:
-        self._folder = folder
-        programs = folder / "bin"
-        programs.mkdir()
-        for name, command in (
-            ("jobfarm", [sys.executable, str(ROOT / "manage.py")]),
-            ("python", [sys.executable]),
-        ):
-            (programs / name).write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
-            (programs / name).chmod(0o755)
-        self.environment = {
-            **os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{programs}:{os.environ['PATH']}",
-            "JOBFARM_TEST_DATABASE": str(connection.settings_dict["NAME"]), **environment,
-        }  # fmt: skip
-        self.environment.pop("DJANGO_SETTINGS_MODULE", None)
-
-    def run(self, *command: str, typed: str = "") -> str:
-        """What a command prints; an AssertionError with its complaints if it fails."""
-        with subprocess.Popen(
-            command, cwd=self._folder, env=self.environment, text=True, start_new_session=True, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        ) as process:  # fmt: skip
-            try:
-                output, errors = process.communicate(typed, timeout=120)
-            finally:  # what it began in the background, where it did not come to end that itself
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGTERM)
-        assert process.returncode == 0, errors
-        return output
 
 
 @pytest.fixture

@@ -1,16 +1,21 @@
 """`manage.py webhooks` against a real server."""
 
+import base64
 import io
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from django.core.management import CommandError, call_command
 
+from tests import documented
 from tests.servers import Server
+from tests.shells import Shell
 from webhooks.domain.names import Source
 from webhooks.models import Delivery, SandboxToken, Secret
+from webhooks.sources.configs import config_of
 
 
 @pytest.fixture(autouse=True)
@@ -116,3 +121,20 @@ def test_tokens_of_a_sandbox_are_shown_once_and_revoked() -> None:
     assert token not in str(SandboxToken.objects.values())
     assert run("token", "revoke", "box-1") == ["1 token of box-1 revoked."]
     assert run("token", "revoke", "box-1") == ["0 tokens of box-1 revoked."]
+
+
+def test_the_commands_of_the_documents(server: Server, tmp_path: Path) -> None:
+    add = documented.block("webhooks.md", ".venv/bin/python manage.py webhooks secret add")
+    shell = Shell(tmp_path, checkout=True)
+    secret = "whsec_" + base64.b64encode(bytes(24)).decode()
+    commands = add.replace("stripe --stdin", f"stripe --stdin <<< {secret}")
+    assert len(shell.follow(commands, {}).splitlines()[-1]) > 1
+    assert set(Secret.objects.values_list("source", flat=True)) == {"github", "stripe"}
+
+
+def test_the_hook_of_an_agent_that_the_documents_print() -> None:
+    [printed] = documented.blocks("webhooks.md", "json")
+    [event] = json.loads(printed)["hooks"]["PostToolUse"]
+    [hook] = event["hooks"]
+    assert urlsplit(hook["url"]).path == config_of(Source.SANDBOX_HOOKS).path
+    assert hook["headers"] == {"Authorization": "Bearer $FARM_TOKEN"}
