@@ -109,6 +109,16 @@ def test_a_worker_of_two_kinds(shell: Shell) -> None:
         farm.until(lambda: set(announced("handlers") or ()) == {"chat", "image"})
 
 
+def test_a_workers_key_and_the_doctor_of_the_first_day(shell: Shell) -> None:
+    create, ask = (
+        documented.block("first-day.md", "runuser -u jobfarm -- .venv/bin/python manage.py create_worker"),
+        documented.block("first-day.md", "runuser -u jobfarm -- .venv/bin/python manage.py doctor"),
+    )
+    here = {"runuser -u jobfarm -- ": ""}
+    assert shell.follow(create, here).splitlines()[-1].startswith("jfw_")
+    assert shell.follow(f"{ask.strip()} || true", here)
+
+
 def test_a_worker_with_models(shell: Shell) -> None:
     create, start = documented.block("front-door.md", ".venv/bin/python manage.py create_worker").splitlines()
     key = shell.follow(create, {}).splitlines()[-1]

@@ -31,7 +31,7 @@ def shell(server: Server, token: str, tmp_path: Path) -> Shell:
     exported = EXPORT.replace("https://farm.example", server.url).replace("jft_...", token)
     words = shlex.split(exported)
     assert words.pop(0) == "export"
-    return Shell(tmp_path, **dict(word.split("=", 1) for word in words))
+    return Shell(tmp_path, checkout=False, **dict(word.split("=", 1) for word in words))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from jobs import kinds
 from metering import registry as metered
@@ -9,7 +10,7 @@ from ratelimits import limits
 from scheduling import registry
 from scheduling.operations import crons
 
-REGISTRIES = (
+REGISTRIES: tuple[dict[str, Any], ...] = (
     kinds.DECLARED, kinds.HOOKS, limits._declared, crons._declared, registry._functions, metered._readers,
 )  # fmt: skip
 
@@ -23,4 +24,4 @@ def what_is_declared() -> Iterator[None]:
     finally:
         for one, before in zip(REGISTRIES, kept, strict=True):
             one.clear()
-            one.update(before)  # type: ignore[arg-type]  # each has got back its own
+            one.update(before)

@@ -124,12 +124,14 @@ def test_tokens_of_a_sandbox_are_shown_once_and_revoked() -> None:
 
 
 def test_the_commands_of_the_documents(server: Server, tmp_path: Path) -> None:
-    add = documented.block("webhooks.md", ".venv/bin/python manage.py webhooks secret add")
+    add, send = documented.blocks("webhooks.md", "sh")
     shell = Shell(tmp_path, checkout=True)
     secret = "whsec_" + base64.b64encode(bytes(24)).decode()
     commands = add.replace("stripe --stdin", f"stripe --stdin <<< {secret}")
     assert len(shell.follow(commands, {}).splitlines()[-1]) > 1
     assert set(Secret.objects.values_list("source", flat=True)) == {"github", "stripe"}
+    assert shell.follow(f"{send.rstrip()} --url {server.url}", {}) == '200 {"status": "received"}\n'
+    assert Delivery.objects.get().event_type == "issues.opened"
 
 
 def test_the_hook_of_an_agent_that_the_documents_print() -> None:
