@@ -103,7 +103,10 @@ def test_labels(shell: Shell) -> None:
 
 
 def test_a_worker_of_two_kinds(shell: Shell) -> None:
-    create, start = documented.blocks("worker.md", "sh")[0], documented.block("worker.md", "JOBFARM_KEY=...")
+    create, start = (
+        documented.block("worker.md", ".venv/bin/python"),
+        documented.block("worker.md", "JOBFARM_KEY=..."),
+    )
     key = shell.follow(create, {}).splitlines()[-1]
     with shell.running(start.replace("...", key).replace(FARM, shell.environment["FARM"]).strip()):
         farm.until(lambda: set(announced("handlers") or ()) == {"chat", "image"})
