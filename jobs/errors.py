@@ -164,6 +164,13 @@ class NotFound(JobsError):
     http_status = 404
 
 
+class AlreadyRetried(JobsError):
+    """Another job retries it already."""
+
+    code = "already_retried"
+    http_status = 409
+
+
 class NotEnded(JobsError):
     """The job has not ended yet, so it cannot be retried as a new one."""
 

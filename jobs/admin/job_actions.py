@@ -1,10 +1,11 @@
 """What the administration does with jobs: to which it applies, and what came of it, in words."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from core import people
@@ -12,8 +13,10 @@ from jobs import operations
 from jobs.domain.states import ENDED, LIVE, Status
 from jobs.errors import JobsError
 from jobs.models import Job
+from jobs.queries import lists
 from ratelimits.errors import RateLimitsError
 
+_ALREADY: Final = "retried already"
 AT_ONCE: Final = 1000  # jobs that one action touches; the message says when more match
 
 Action = Callable[[HttpRequest, int], str]
@@ -29,11 +32,12 @@ def cancel(request: HttpRequest, job_id: int) -> str:
 
 def retry(request: HttpRequest, job_id: int) -> str:
     """Retry it; what it came to."""
-    try:
-        operations.retry(job_id, by=people.person(request))
-    except (JobsError, RateLimitsError) as refusal:
-        return refusal.message
-    return "retried"
+    return _retry(request, job_id, once=False)
+
+
+def retry_once(request: HttpRequest, job_id: int) -> str:
+    """Retry it unless another job does; what it came to."""
+    return _retry(request, job_id, once=True)
 
 
 def run_now(request: HttpRequest, job_id: int) -> str:
@@ -57,11 +61,12 @@ def fitting(job: Job, *, now: datetime) -> set[str]:
 FITS: Final[dict[Action, frozenset[Status]]] = {
     cancel: LIVE,
     retry: ENDED,
+    retry_once: ENDED,
     run_now: frozenset({Status.PENDING}),
 }
 
 
-def preview(chosen: list[tuple[int, str]], *, fits: frozenset[Status]) -> list[str]:
+def preview(chosen: Sequence[tuple[int, str]], *, fits: frozenset[Status]) -> list[str]:
     """What the action applies to: how many jobs, by their status at this moment."""
     counts = Counter(status for _, status in chosen[:AT_ONCE])
     lines = [
@@ -71,6 +76,24 @@ def preview(chosen: list[tuple[int, str]], *, fits: frozenset[Status]) -> list[s
     if len(chosen) > AT_ONCE:
         lines.append(f"and more, which are not changed: {AT_ONCE} at a time")
     return lines
+
+
+def chosen(jobs: QuerySet[Job], action: Action) -> list[tuple[int, str]]:
+    """The jobs that were chosen and one more than the action touches, each with its status; of who is not to be
+    retried again, that."""
+    rows = jobs.order_by("pk").annotate(tried=lists.retried())
+    return [
+        (pk, _ALREADY if action is retry_once and tried else status)
+        for pk, status, tried in rows.values_list("pk", "status", "tried")[: AT_ONCE + 1]
+    ]
+
+
+def _retry(request: HttpRequest, job_id: int, *, once: bool) -> str:
+    try:
+        operations.retry(job_id, by=people.person(request), once=once)
+    except (JobsError, RateLimitsError) as refusal:
+        return refusal.message
+    return "retried"
 
 
 def counted(results: Counter[str]) -> str:

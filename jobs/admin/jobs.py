@@ -228,9 +228,9 @@ class JobAdmin(common.Operated, JobFields):
 
     @admin.action(description="Retry", permissions=["operate"])
     def retry_selected(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
-        """Retry each ended one, after a question; then say what it came to."""
+        """Retry each ended one that no job retries, after a question; then say what it came to."""
         return self._each(
-            request, queryset, title="Retry these jobs?", button="Retry them", action=job_actions.retry
+            request, queryset, title="Retry these jobs?", button="Retry them", action=job_actions.retry_once
         )
 
     @action(description="Cancel", url_path="cancel", permissions=["operate"])  # type: ignore[untyped-decorator]
@@ -263,7 +263,7 @@ class JobAdmin(common.Operated, JobFields):
         button: str,
         action: job_actions.Action,
     ) -> HttpResponse | None:
-        chosen = list(queryset.order_by("pk").values_list("pk", "status")[: job_actions.AT_ONCE + 1])
+        chosen = job_actions.chosen(queryset, action)
         some = chosen[: job_actions.AT_ONCE]
         if not administration.is_confirmed(request):
             return administration.question(

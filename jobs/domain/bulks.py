@@ -49,18 +49,19 @@ UNDOING: Final = {
 }
 
 
-def sentence(action: BulkAction, value: str) -> str:
-    """What is about to be done to each, as a person says it."""
+def sentence(action: BulkAction, value: str, *, jobs: int) -> str:
+    """What is about to be done to so many, as a person says it."""
+    them = f"{jobs:,} job{'' if jobs == 1 else 's'}"
     match action:
         case BulkAction.CANCEL:
-            return "Cancel"
+            return f"Cancel {them}"
         case BulkAction.RETRY:
-            return "Retry, as new jobs,"
+            return f"Retry {them}"
         case BulkAction.QUEUE:
-            return f"Move to the queue {value}"
+            return f"Move {them} to the queue {value}"
         case BulkAction.PRIORITY:
-            return f"Give the priority {value} to"
+            return f"Give {them} the priority {value}"
         case BulkAction.RUN_NOW:
-            return "Run now"
+            return f"Run {them} now"
         case BulkAction.UNDO:
             return "Undo"

@@ -90,7 +90,7 @@ def bulk(*, bulk_id: int) -> Mapping[str, Any] | None:
     action = BulkAction(row.undoes.action if row.undoes else row.action)
     return {
         "bulk": row,
-        "sentence": UNDOING[action] if row.undoes else sentence(action, row.value),
+        "sentence": UNDOING[action] if row.undoes else sentence(action, row.value, jobs=row.matched),
         "share": _share(row),
         "results": sorted(row.results.items(), key=lambda entry: -entry[1]),
         "undoing": bulks.undoing(bulk_id),

@@ -127,6 +127,10 @@ class Bulk(models.Model):
         related_name="undone_by",
         help_text="The bulk action that this one undoes.",
     )
+    back = models.TextField(blank=True, default="", db_default="", help_text="The page that it was asked on.")
+    error = models.TextField(
+        blank=True, default="", db_default="", help_text="What all of the jobs failed of."
+    )
     phase = models.CharField(
         max_length=8, choices=[(p.value, p.value) for p in Phase], default=Phase.COUNTING.value
     )

@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db import transaction
 
 from core import audit
 from core.refusal import Refusal
@@ -20,7 +19,7 @@ from core.verdicts import CancelVerdict
 from jobs import limits, registry
 from jobs.domain.bulks import FITS, OVER, BulkAction, Phase, sentence
 from jobs.domain.filters import Filters
-from jobs.domain.states import ENDED, Status
+from jobs.domain.states import Status
 from jobs.errors import InvalidValue, JobsError, NotFound
 from jobs.models import Bulk, BulkItem, Job
 from jobs.operations import hooks, queues
@@ -39,6 +38,7 @@ STEP_S = 5.0  # then others go on
 COUNTED_AT_ONCE_S = 0.5  # while the person waits for the answer; what is left is counted by the scheduler
 _RESTING = OVER | {Phase.READY}
 _TOO_LATE = "came too late"
+_RETRIED = "retried before, left out"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,20 +56,22 @@ class BatchResult:
             self.changed += count if changed else 0
 
 
-def create(action: BulkAction, *, by: User, filters: Filters, value: str = "") -> Bulk:
+def create(
+    action: BulkAction, *, by: User, filters: Filters, value: str = "", back: str = "", error: str = ""
+) -> Bulk:
     """Ask to do this to every job that matches and that `by` may act on. Nothing is done before `begin`.
 
-    A large number may still be being counted when this returns. Raises UnknownQueue, InvalidValue, and
-    PriorityNotAllowed or QueueChoiceNotAllowed for what takes a right that `by` does not have.
+    A retry leaves out what another job retries already. `back` is the page that it is asked on, `error` what all of
+    the jobs failed of. A large number may still be being counted when this returns. Raises UnknownQueue,
+    InvalidValue, and PriorityNotAllowed or QueueChoiceNotAllowed for what takes a right that `by` does not have.
     """
     queues.check_bulk_value(action, value)
     queues.check_bulk(action, value, kind=filters.kind, by=by)
     newest = min(bulks.top_id(), lists.id_range(filters)[1] - 1)
-    with transaction.atomic():
-        criteria = filters.at(clock.now()).as_dict()
-        bulk = Bulk.objects.create(
-            by=by, action=action, value=value, filters=criteria, top_id=newest, next_id=newest + 1
-        )
+    bulk = Bulk.objects.create(
+        by=by, action=action, value=value, filters=filters.at(clock.now()).as_dict(), top_id=newest,
+        next_id=newest + 1, back=back, error=error,
+    )  # fmt: skip
     if _go_on(bulk.pk, for_s=COUNTED_AT_ONCE_S) is not None:
         scheduling.run_after(0, step, bulk_id=bulk.pk)
     bulk.refresh_from_db()
@@ -85,8 +87,8 @@ def begin(bulk_id: int, *, by: User) -> Bulk:
     if bulk.phase == Phase.READY:
         bulk.phase, bulk.began_at = Phase.RUNNING, clock.now()
         bulk.save(update_fields=["phase", "began_at"])
-        done = sentence(BulkAction(bulk.action), bulk.value)
-        audit.record(by, bulk, f"{done} {bulk.matched} jobs: {bulk.filters}")
+        begun = sentence(BulkAction(bulk.action), bulk.value, jobs=bulk.matched)
+        audit.record(by, bulk, f"{begun}: {bulk.filters}")
         _soon(bulk)
     return bulk
 
@@ -114,12 +116,12 @@ def undo(bulk_id: int, *, by: User) -> Bulk:
         defaults={
             "by": by, "action": BulkAction.UNDO, "filters": bulk.filters, "top_id": bulk.top_id,
             "next_id": bulk.top_id + 1, "matched": bulks.count_items(bulk_id),
-            "phase": Phase.RUNNING, "began_at": clock.now(),
+            "phase": Phase.RUNNING, "began_at": clock.now(), "back": bulk.back, "error": bulk.error,
         },
     )  # fmt: skip
     if is_new:
         audit.record(by, bulk, f"undone by #{undoing.pk}")
-        live.touch(_topic(bulk))
+        live.touch(f"bulk:{bulk.pk}")
         _soon(undoing)
     return undoing
 
@@ -151,7 +153,7 @@ def _batch(bulk_id: int) -> tuple[bool, float | None]:
         return True, None
     wait_s = _next(bulk)
     bulk.save()
-    live.touch(_topic(bulk))
+    live.touch(f"bulk:{bulk.pk}")
     return bulk.phase in _RESTING, wait_s
 
 
@@ -159,18 +161,17 @@ def _next(bulk: Bulk) -> float | None:
     """Count the next range, or do the next batch; seconds to wait where a limit says so."""
     if bulk.phase == Phase.COUNTING:
         _count(bulk)
-        return None
-    if not bulk.by.is_active:
-        _end(bulk, Phase.STOPPED, why="the account that started it is no longer active")
-        return None
-    if (why := _no_longer_allowed(bulk)) is not None:
+    elif (why := _no_longer_allowed(bulk)) is not None:
         _end(bulk, Phase.STOPPED, why=why)
-        return None
-    return _undo_batch(bulk) if bulk.undoes is not None else _do_batch(bulk)
+    else:
+        return _undo_batch(bulk) if bulk.undoes is not None else _do_batch(bulk)
+    return None
 
 
 def _no_longer_allowed(bulk: Bulk) -> str | None:
     """Why whoever asked for it may not do so any more, cut to what a bulk keeps."""
+    if not bulk.by.is_active:
+        return "the account that started it is no longer active"
     try:
         queues.check_bulk(BulkAction(bulk.action), bulk.value, kind=Filters.of(bulk.filters).kind, by=bulk.by)
     except JobsError as refusal:
@@ -181,7 +182,9 @@ def _no_longer_allowed(bulk: Bulk) -> str | None:
 def _count(bulk: Bulk) -> None:
     floor = bulks.floor(bulk)
     low, high = bulks.id_range(bulk, floor=floor)
-    bulk.matched += bulks.count_within(bulk, low, high) if low < high else 0
+    matched, retried = bulks.count_within(bulk, low, high) if low < high else (0, 0)
+    bulk.matched += matched
+    bulk.results = dict(Counter(bulk.results) + Counter({_RETRIED: retried}))
     bulk.next_id = low
     if low <= floor:
         bulk.phase, bulk.next_id = Phase.READY, bulk.top_id + 1
@@ -219,8 +222,8 @@ def _wait_for_limit(bulk: Bulk, jobs: int) -> timedelta | None:
     submits = bulk.action in {BulkAction.RETRY, BulkAction.UNDO}
     if not submits or bulks.reaches_all(bulk.by):
         return None
-    most = ratelimits.config_of(limits.SUBMIT_USER).most  # a small limit lets a batch by when it is full
-    count = min(jobs, most)
+    # A small limit lets a batch by when it is full.
+    count = min(jobs, ratelimits.config_of(limits.SUBMIT_USER).most)
     return ratelimits.limit(limits.SUBMIT_USER, key=f"user:{bulk.by_id}", count=count).retry_after
 
 
@@ -238,7 +241,7 @@ def _end(bulk: Bulk, phase: Phase, *, by: User | None = None, why: str = "") -> 
     bulk.save()
     summary = "; ".join(f"{count} {result}" for result, count in bulk.results.items()) or "nothing changed"
     audit.record(by or bulk.by, bulk, f"{phase}: {summary}"[:2000])
-    live.touch(_topic(bulk))
+    live.touch(f"bulk:{bulk.pk}")
 
 
 def _own(bulk_id: int, *, by: User) -> Bulk:
@@ -251,11 +254,7 @@ def _own(bulk_id: int, *, by: User) -> Bulk:
 
 def _soon(bulk: Bulk) -> None:
     scheduling.run_after(0, step, bulk_id=bulk.pk)
-    live.touch(_topic(bulk))
-
-
-def _topic(bulk: Bulk) -> str:
-    return f"bulk:{bulk.pk}"
+    live.touch(f"bulk:{bulk.pk}")
 
 
 def _do(bulk: Bulk, job_ids: Sequence[int], *, now: datetime) -> BatchResult:
@@ -302,9 +301,10 @@ def _cancel(job_ids: Sequence[int], *, by: User) -> BatchResult:
 
 def _retry(job_ids: Sequence[int], *, by: User) -> BatchResult:
     outcome = BatchResult()
-    for job in bulks.with_bodies(job_ids, states=ENDED):
-        made = _again(job, outcome, by=by)
-        if made is not None:
+    jobs = bulks.lock_unretried(job_ids)  # two bulks may have found the same
+    outcome.note(_RETRIED, count=len(job_ids) - len(jobs))
+    for job in jobs:
+        if (made := _again(job, outcome, by=by)) is not None:
             outcome.items[job.pk] = {"made": made.pk}
     return outcome
 
@@ -372,8 +372,8 @@ def _submit_again(items: Iterable[BulkItem], *, now: datetime) -> BatchResult:
 
 def _cancel_new(items: Sequence[BulkItem], *, by: User) -> BatchResult:
     outcome = BatchResult()
-    jobs = bulks.lock_jobs([item.was["made"] for item in items], states=[Status.PENDING])
-    untouched = [job for job in jobs if job.fence == 0]
+    made = [item.was["made"] for item in items]
+    untouched = [job for job in bulks.lock_jobs(made, states=[Status.PENDING]) if job.fence == 0]
     outcome.note("canceled before start", count=len(cancel_locked(untouched, by=by)), changed=True)
     outcome.note("had been taken by a worker", count=len(items) - len(untouched))
     return outcome
@@ -387,10 +387,8 @@ def _restore(items: Sequence[BulkItem], column: str, old: Callable[[dict[str, An
         for job in bulks.lock_jobs(was, states=[Status.PENDING])
         if job.fence == was[job.pk]["fence"] and _json(getattr(job, column)) == was[job.pk]["set_to"]
     ]
-    by_value: dict[Any, list[Job]] = {}
-    for job in jobs:
-        by_value.setdefault(old(was[job.pk]), []).append(job)
-    for value, same in by_value.items():
+    for value in {old(was[job.pk]) for job in jobs}:
+        same = [job for job in jobs if old(was[job.pk]) == value]
         outcome.note("put back", count=_write(same, {column: value}), changed=True)
     outcome.note("did not wait any more, or were changed since", count=len(items) - len(jobs))
     return outcome

@@ -19,10 +19,10 @@ from jobs.domain.bounds import check_values
 from jobs.domain.kinds import Kind
 from jobs.domain.states import ENDED, Status
 from jobs.domain.watermarks import MARGIN_S
-from jobs.errors import NotAMember, NotEnded, NotFound, NotUnique, UnknownQueue
+from jobs.errors import AlreadyRetried, NotAMember, NotEnded, NotFound, NotUnique, UnknownQueue
 from jobs.models import Job, Requirement
 from jobs.operations import events, hooks, inputs, labels, metering, queues, quotas
-from jobs.queries import keys, moves, reads, submits
+from jobs.queries import bulks, keys, moves, reads, submits
 from jobs.queries.submits import Stored, Twin
 from observing import traces
 from postgres import transactions
@@ -185,9 +185,10 @@ def check_payload(payload: Any) -> None:
     payloads.encoded(payload, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], subject="payload")
 
 
-def retry(job_id: int, *, by: User | None) -> Job:
+def retry(job_id: int, *, by: User | None, once: bool = False) -> Job:
     """Retry an ended job: submit it again, as a new job that points at it; history never changes.
 
+    `once` is for who retries many: AlreadyRetried where another job retries it, unless that was canceled unbegun.
     `by` None is the system itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, NotEnded, and
     NotUnique while a twin with the same `unique_key` lives, TooManyWaiting; of its kind's limit it takes anew, see
     `submit`. It keeps its input files (UnknownFile where one was deleted), queue and priority: PriorityNotAllowed and
@@ -198,6 +199,8 @@ def retry(job_id: int, *, by: User | None) -> Job:
         raise NotEnded
     if by is not None:
         queues.check_retry(job, by=by)
+    if once and not bulks.lock_unretried([job.pk]):
+        raise AlreadyRetried
     return submit_again(job, by=by)
 
 

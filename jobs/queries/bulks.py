@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 
 from jobs.domain.bulks import FITS, OVER, BulkAction, Phase
 from jobs.domain.filters import Filters
-from jobs.domain.states import Status
+from jobs.domain.states import ENDED, Status
 from jobs.models import Bulk, BulkItem, Job
 from jobs.queries import lists, reads
 
@@ -39,9 +39,11 @@ def reaches_all(by: User) -> bool:
     return reads.is_operator(by) and by.has_perm("jobs.operate_job")
 
 
-def matching(bulk: Bulk) -> Q:
-    """The jobs that the bulk means, as they stand at this moment."""
+def matching(bulk: Bulk, *, retried: bool = False) -> Q:
+    """The jobs that the bulk means, as they stand at this moment; `retried`: those that it leaves out for that."""
     where = lists.narrowed(Filters.of(bulk.filters)) & Q(status__in=sorted(FITS[BulkAction(bulk.action)]))
+    if bulk.action == BulkAction.RETRY:
+        where &= Q(lists.retried()) if retried else ~Q(lists.retried())
     return where if reaches_all(bulk.by) else where & Q(owner_id=bulk.by_id)
 
 
@@ -57,9 +59,12 @@ def id_range(bulk: Bulk, *, floor: int) -> tuple[int, int]:
     return max(floor, bulk.next_id - length), bulk.next_id
 
 
-def count_within(bulk: Bulk, low: int, high: int) -> int:
-    """How many of the jobs with these ids match."""
-    return Job.objects.filter(matching(bulk), pk__gte=low, pk__lt=high).count()
+def count_within(bulk: Bulk, low: int, high: int) -> tuple[int, int]:
+    """How many of the jobs with these ids match, and how many a retry leaves out."""
+    jobs = Job.objects.filter(pk__gte=low, pk__lt=high)
+    is_retry = bulk.action == BulkAction.RETRY
+    left_out = jobs.filter(matching(bulk, retried=True)).count() if is_retry else 0
+    return jobs.filter(matching(bulk)).count(), left_out
 
 
 def ids_within(bulk: Bulk, low: int, high: int, *, limit: int) -> list[int]:
@@ -71,6 +76,13 @@ def ids_within(bulk: Bulk, low: int, high: int, *, limit: int) -> list[int]:
 def lock_jobs(job_ids: Iterable[int], *, states: Iterable[Status]) -> list[Job]:
     """Those of these jobs that stand so, locked in the order of their ids."""
     jobs = Job.objects.select_for_update().filter(pk__in=list(job_ids), status__in=sorted(states))
+    return list(jobs.order_by("pk"))
+
+
+def lock_unretried(job_ids: Iterable[int]) -> list[Job]:
+    """Those of these ended jobs that no job retries, locked, with their payloads."""
+    locked = [job.pk for job in lock_jobs(job_ids, states=ENDED)]
+    jobs = Job.objects.select_related("body").filter(~Q(lists.retried()), pk__in=locked)
     return list(jobs.order_by("pk"))
 
 

@@ -5,7 +5,7 @@ group, of an unhappy status, or those that live. What else is asked is looked at
 by many jobs without meeting one that fits, the way ends after SCAN_LIMIT of them and can be taken up again there.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from django.db.models import (
 )
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Left, Now, NullIf, Right
-from django.db.models.lookups import GreaterThan
+from django.db.models.lookups import GreaterThan, IsNull
 
 from jobs.domain import payloads
 from jobs.domain.filters import DESCRIBED, Filters, ids_of, moment
@@ -45,6 +45,7 @@ EXCERPT = 120  # characters of a payload in a list
 SHORT_BYTES = 2_000  # as stored, compressed: what is longer lies outside of the row
 ERROR_END = 400  # characters
 _NOBODY = -1
+_RETRIES: Final = Q(retry_of__isnull=False) & ~Q(status=Status.CANCELED, fence=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +166,18 @@ def id_range(filters: Filters) -> tuple[int, int]:
     high = rollups.end_before(until) if until else BIGGEST_ID
     ids = ids_of(filters.ids)
     return max(low, min(ids, default=0)), min(high, max(ids, default=BIGGEST_ID) + 1)
+
+
+def retried() -> IsNull:
+    """Whether a job tries this one again; one that was canceled before a worker took it did not."""
+    again = Job.objects.filter(_RETRIES, retry_of_id=OuterRef("pk"))
+    return IsNull(Subquery(again.values("pk")[:1]), False)
+
+
+def retries_of(job_ids: Iterable[int]) -> dict[int, Job]:
+    """Of these jobs, for those that are `retried` the newest job that does so, with its status."""
+    again = Job.objects.filter(_RETRIES, retry_of_id__in=list(job_ids)).order_by("pk")
+    return {job.retry_of_id or 0: job for job in again.only("pk", "retry_of", "status")}
 
 
 def live_ids(status: str) -> list[int] | None:

@@ -14,8 +14,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from core import people
 from jobs import operations
-from jobs.domain.bulks import BulkAction
-from jobs.domain.filters import Filters
+from jobs.domain.bulks import BulkAction, sentence
+from jobs.domain.filters import Filters, ids_of
 from jobs.errors import JobsError, NotFound
 from jobs.models import Bulk
 from jobs.queries import bulks, reads
@@ -43,11 +43,15 @@ def bulk(request: HttpRequest, bulk_id: int) -> HttpResponse:
     row = bulks.find(bulk_id)
     if row is None or not (row.by_id == user.pk or reads.is_operator(user)):
         raise Http404("There is no such bulk action.")
-    filters = Filters.of(row.filters).for_address()
+    filters = Filters.of(row.filters)
+    list_url = f"{reverse('jobs:list')}?{urlencode(filters.for_address())}"
     context = {
         "bulk": row,
-        "filters": filters,
-        "list_url": f"{reverse('jobs:list')}?{urlencode(filters)}",
+        "filters": {name: value for name, value in filters.as_dict().items() if name != "ids"},
+        "chosen": len(ids_of(filters.ids)),
+        "sentence": sentence(BulkAction(row.action), row.value, jobs=row.matched),
+        "list_url": list_url,
+        "back_url": row.back or list_url,
         "may_act": row.by_id == user.pk or bulks.reaches_all(user),
     }
     return render(request, "jobs/bulk.html", context)
@@ -75,14 +79,12 @@ def undo(request: HttpRequest, bulk_id: int) -> HttpResponse:
 
 
 def _create(request: HttpRequest, user: User) -> HttpResponse:
-    data = request.POST.copy()
-    if chosen := data.getlist("job"):  # rows that were ticked, and not all that match
-        data["ids"] = ",".join(chosen)
-    narrowed, form = FilterForm(data, user=user), BulkActionForm(data)
-    filters = narrowed.filters()
-    back = f"{reverse('jobs:list')}?{urlencode(filters.as_dict())}"
-    if not (narrowed.is_valid() and form.is_valid()):
-        for errors in (narrowed.errors, form.errors):
+    listed, form = FilterForm(request.POST, user=user), BulkActionForm(request.POST)
+    ticked = request.POST.getlist("job")  # and not all that match
+    meant = FilterForm({"ids": ",".join(ticked)}, user=user) if ticked else listed
+    filters, back = meant.filters(), listed.address()
+    if not (meant.is_valid() and form.is_valid()):
+        for errors in (meant.errors, form.errors):
             for field_errors in errors.values():
                 messages.error(request, " ".join(str(error) for error in field_errors))
         return HttpResponseRedirect(back)
@@ -92,6 +94,7 @@ def _create(request: HttpRequest, user: User) -> HttpResponse:
             by=user,
             filters=filters,
             value=form.cleaned_data["value"],
+            back=back,
         )
     except JobsError as refusal:
         messages.error(request, refusal.message)

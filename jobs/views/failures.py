@@ -1,5 +1,6 @@
 """Failures grouped by error, and bulk actions on a group."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from django import forms
@@ -20,6 +21,7 @@ from jobs.domain.filters import Filters
 from jobs.domain.states import Status
 from jobs.queries import bulks
 from jobs.queries import failures as queries
+from jobs.templatetags.farm import last_line
 from jobs.views import access
 
 _AGES: Final = {"hour": "Last hour", "day": "Last 24 hours", "week": "Last 7 days"}
@@ -60,13 +62,14 @@ def failures(request: HttpRequest) -> HttpResponse:
 
 
 def _row(group: queries.Group) -> dict[str, Any]:
-    query = _filters(group).for_address()
+    retries = [(status, len(ids), *_linked(ids)) for status, ids in group.retries.items()]
     return {
         "group": group,
         "count": len(group.ids),
         "more_workers": max(0, len(group.workers) - _WORKERS),
-        "linked": query["ids"].count(",") + 1,
-        "list_url": f"{reverse('jobs:list')}?{urlencode(query)}",
+        "linked": _linked(group.ids),
+        "retries": retries,
+        "retried": sum(map(len, group.retries.values())),
         "cancels": _ACTIONS[Status(group.status)] is BulkAction.CANCEL,
     }
 
@@ -77,9 +80,21 @@ def _act(request: HttpRequest, user: User, of_late: queries.Failures, age: str) 
     if group is None:
         messages.error(request, "All of these jobs have been deleted.")
         return HttpResponseRedirect(f"{reverse('jobs:failures')}?{urlencode({'age': age})}")
-    made = operations.bulk.create(_ACTIONS[Status(group.status)], by=user, filters=_filters(group))
+    made = operations.bulk.create(
+        _ACTIONS[Status(group.status)],
+        by=user,
+        filters=_filters(group.ids),
+        back=f"{reverse('jobs:failures')}?{urlencode({'age': age})}",
+        error=last_line(group.error),
+    )
     return HttpResponseRedirect(reverse("jobs:bulk", args=[made.pk]))
 
 
-def _filters(group: queries.Group) -> Filters:
-    return Filters(ids=",".join(map(str, group.ids)))
+def _linked(ids: Sequence[int]) -> tuple[int, str]:
+    """How many of these jobs a link leads to, the first of them, and the link."""
+    query = _filters(ids).for_address()
+    return query.get("ids", "").count(",") + 1, f"{reverse('jobs:list')}?{urlencode(query)}"
+
+
+def _filters(ids: Sequence[int]) -> Filters:
+    return Filters(ids=",".join(map(str, ids)))

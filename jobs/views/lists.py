@@ -9,6 +9,8 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
+from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -86,6 +88,16 @@ class FilterForm(forms.Form):
         sort = self.cleaned_data.get("sort")
         return query | {"sort": sort} if sort else query
 
+    def place(self) -> dict[str, str]:
+        """`query`, and the page."""
+        query, before = self.query(), self.cleaned_data.get("before")
+        return query | {"before": str(before)} if before else query
+
+    def address(self) -> str:
+        """Of the list that it filters, at its page."""
+        place = urlencode(self.place())
+        return f"{reverse('jobs:list')}?{place}" if place else reverse("jobs:list")
+
     def is_further(self) -> bool:
         """Whether a filter is set, or wrong, that stands folded away."""
         return any(self.data.get(name) for name, described in DESCRIBED.items() if described.is_further)
@@ -143,7 +155,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
         "form": form,
         "shown": form.shown(),
         "counted": asdict(form.filters()),
-        "kept": form.filters().as_dict(),
+        "kept": form.place(),
         "actions": BulkActionForm(),
         "saved": saved_filters.of_person(user),
         "query": form.query(),

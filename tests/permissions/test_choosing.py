@@ -231,7 +231,7 @@ class TestBulkActions:
         assert set(Job.objects.filter(retry_of__isnull=False).values_list("retry_of", flat=True)) == {
             plain.pk
         }
-        assert _done(BulkAction.RETRY, people["operator"], status="canceled").changed == 2
+        assert _done(BulkAction.RETRY, people["operator"], status="canceled").changed == 1
         assert Job.objects.filter(retry_of=raised.pk).count() == 1
 
     def test_are_taken_back_whoever_raised_it(self, people: dict[str, User]) -> None:

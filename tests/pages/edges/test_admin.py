@@ -86,6 +86,20 @@ class TestJobs:
             Job.objects.filter(retry_of__isnull=False).values_list("retry_of", flat=True)
         )
 
+    def test_try_again_leaves_out_what_was_retried(self, browse: Browse, little_farm: Farm) -> None:
+        ended = farm.submit(2, "image")
+        for job in ended:
+            operations.cancel(job.pk, by=None)
+        operations.retry(ended[0].pk, by=None)
+        client = browse(little_farm.oscar)
+        lines = _act(client, "retry_selected", ended).context["lines"]
+        assert lines == ["1 canceled", "1 retried already, which stays as it is"]
+        answers = [_messages(_act(client, "retry_selected", ended, confirmed="yes")) for _ in range(2)]
+        already = "Another job retries it already."
+        assert answers[0] in (["1 retried; 1 " + already], [f"1 {already}; 1 retried"])
+        assert answers[1] == ["2 " + already]
+        assert Job.objects.exclude(retry_of=None).count() == 2
+
     @pytest.mark.parametrize("method", ["get", "post"])
     def test_its_own_page_asks_too(self, browse: Browse, little_farm: Farm, method: str) -> None:
         client, path = browse(little_farm.oscar), f"{JOBS}{little_farm.job.pk}/cancel/"

@@ -41,7 +41,7 @@ class TestTheWay:
         where, page = _follow(
             client, "/jobs/bulk/", {"kind": "image", "action": "change_priority", "new_priority": "8"}
         )
-        assert "Give the priority 8 to 3 jobs?" in page
+        assert "Give 3 jobs the priority 8?" in page
         assert Job.objects.filter(priority=8).count() == 0
         _follow(client, f"{where}begin/", {})
         _run_steps()
@@ -56,6 +56,22 @@ class TestTheWay:
         assert Job.objects.filter(priority=8).count() == 0
         assert [bulk.phase for bulk in Bulk.objects.all()] == ["done", "done"]
         assert len(re.findall(r'href="/jobs/bulk/\d+/"', client.get("/jobs/bulk/").content.decode())) == 2
+
+    @pytest.mark.parametrize("ticked", [False, True])
+    def test_leads_back_to_the_filters_the_order_and_the_page(
+        self, browse: Browse, little_farm: Farm, ticked: bool
+    ) -> None:
+        jobs = farm.submit(60, "image", owner=little_farm.ada)
+        client = browse(little_farm.oscar)
+        place = "kind=image&sort=wait&before=50"
+        listed = client.get(f"/jobs/?{place}").content.decode()
+        [form] = re.findall(r'<form class="card selected".*?</form>', listed, re.DOTALL)
+        kept = dict(re.findall(r'<input type="hidden" name="(kind|sort|before)" value="(\w+)">', form))
+        assert kept == {"kind": "image", "sort": "wait", "before": "50"}
+        chosen = {"job": [str(jobs[0].pk), str(jobs[1].pk)]} if ticked else {}
+        _, page = _follow(client, "/jobs/bulk/", {"action": "cancel", **kept, **chosen})
+        assert f"Cancel {2 if ticked else 60} jobs?" in page
+        assert re.findall(r'href="(.*?)">Back', page) == [f"/jobs/?{place}".replace("&", "&amp;")] * 2
 
     @pytest.mark.parametrize(
         ("data", "sentence"),

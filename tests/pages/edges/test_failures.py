@@ -50,11 +50,30 @@ def test_of_a_group_are_retried_together(little_farm: Farm, browse: Browse) -> N
     page = client.get("/jobs/failures/").content.decode()
     [key, _] = re.findall(r'name="group" value="(\w+)"', page)
     answer = client.post("/jobs/failures/", {"group": key, "age": "day"}, follow=True)
-    assert "Retry, as new jobs, 2 jobs?" in answer.content.decode()
+    confirmation = answer.content.decode()
+    assert "Retry 2 jobs?" in confirmation
+    assert '<p class="mono error">boom 2</p>' in confirmation
+    assert 'href="/jobs/failures/?age=day"' in confirmation
     bulk = Bulk.objects.get()
     operations.bulk.begin(bulk.pk, by=little_farm.oscar)
     operations.bulk.step(bulk_id=bulk.pk)
     assert {*Job.objects.exclude(retry_of=None).values_list("retry_of", flat=True)} == {*ids[:2]}
+
+
+def test_that_were_retried_leave_their_group_and_it_says_what_became_of_them(
+    little_farm: Farm, browse: Browse
+) -> None:
+    ids = _fail(little_farm, "boom", "boom", "boom")
+    operations.retry(ids[0], by=None)
+    assert _groups(browse, little_farm) == {"boom": 2}
+    again = [operations.retry(job_id, by=None).pk for job_id in ids[1:]]
+    farm.succeed(little_farm.worker, farm.claim_one(little_farm.worker))
+    assert _groups(browse, little_farm) == {"boom": 0}
+    page = browse(little_farm.oscar).get("/jobs/failures/").content.decode()
+    assert "3 retried:" in " ".join(page.split())
+    assert f'href="/jobs/?ids={again[1]}%2C{again[0]}">2 pending</a>' in page
+    assert "1 success</a>" in page
+    assert 'name="group"' not in page
 
 
 def test_that_wait_to_be_retried_are_a_group_that_is_canceled(little_farm: Farm, browse: Browse) -> None:

@@ -1,0 +1,53 @@
+"""A bulk retry takes each failed job once, however often it is begun."""
+
+import pytest
+from django.contrib.auth.models import User
+
+from jobs import operations
+from jobs.domain.bulks import BulkAction
+from jobs.domain.filters import Filters
+from jobs.models import Bulk, Job, Worker
+from tests import farm
+from tests.pages.integration.test_bulk import _do, _to_the_end, worker
+
+pytestmark = pytest.mark.django_db
+__all__ = ["worker"]
+
+
+class TestRetryingTwice:
+    @pytest.fixture
+    def failed(self, worker: Worker) -> list[int]:
+        """Three jobs that failed."""
+        jobs = farm.submit(3, max_attempts=1)
+        for _ in jobs:
+            farm.fail(worker, farm.claim_one(worker), "boom")
+        return [job.pk for job in jobs]
+
+    def test_leaves_out_what_was_retried_and_says_how_many(self, boss: User, failed: list[int]) -> None:
+        operations.retry(failed[0], by=None)
+        created = operations.bulk.create(BulkAction.RETRY, by=boss, filters=Filters(status="failed"))
+        assert (created.matched, created.results) == (2, {"retried before, left out": 1})
+        done = _to_the_end(operations.bulk.begin(created.pk, by=boss))
+        assert done.results == {"retried before, left out": 1, "retried": 2}
+        again = operations.bulk.create(BulkAction.RETRY, by=boss, filters=Filters(status="failed"))
+        assert (again.matched, again.results) == (0, {"retried before, left out": 3})
+        assert sorted(Job.objects.values_list("retry_of", flat=True).exclude(retry_of=None)) == failed
+
+    def test_of_two_that_were_counted_before_either_began_the_second_does_nothing(
+        self, boss: User, failed: list[int]
+    ) -> None:
+        one, two = (
+            operations.bulk.create(BulkAction.RETRY, by=boss, filters=Filters(status="failed")).pk
+            for _ in range(2)
+        )
+        for bulk_id in (one, two):
+            _to_the_end(operations.bulk.begin(bulk_id, by=boss))
+        assert Job.objects.exclude(retry_of=None).count() == 3
+        assert Bulk.objects.get(pk=two).changed == 0
+
+    def test_is_done_where_the_first_retries_were_canceled_before_they_began(
+        self, boss: User, failed: list[int]
+    ) -> None:
+        done = _do(BulkAction.RETRY, boss, status="failed")
+        _to_the_end(operations.bulk.undo(done.pk, by=boss))
+        assert _do(BulkAction.RETRY, boss, status="failed").changed == 3
