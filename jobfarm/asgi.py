@@ -1,4 +1,4 @@
-"""The server's entry: `uvicorn jobfarm.asgi:application --ws jobfarm.frames:Protocol --lifespan on`."""
+"""The server's entry, for uvicorn as `jobfarm.management.commands.web` configures it."""
 
 import gc
 import os

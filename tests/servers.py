@@ -51,7 +51,8 @@ class Server:
         configuration = web.configuration()
         command = [
             *("-W", "error::RuntimeWarning", "-m", "uvicorn", "jobfarm.asgi:application"),
-            *("--fd", str(self._listener.fileno()), "--ws", str(configuration.ws), "--lifespan", "on"),
+            *("--fd", str(self._listener.fileno()), "--lifespan", "on"),
+            *("--http", str(configuration.http), "--ws", str(configuration.ws)),
             *("--log-level", "warning", "--ws-max-size", str(configuration.ws_max_size)),
         ]
         with self._log.open("ab") as log:

@@ -18,7 +18,7 @@ from prometheus_client import REGISTRY, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from core import forked
+from core import forked, service
 from core.backoff import Backoff
 from observing import exposition
 from observing.functions import FunctionCounts
@@ -80,6 +80,7 @@ class Supervisor:
         # Set by the signal handlers, looked at by the loops: a handler must not touch a lock that the code it
         # interrupted may hold, as an Event's.
         self._must_stop = self._is_in_a_hurry = False
+        self._is_ready = False
         self._pauses = Backoff(first_s=0.2, cap_s=5, jitter=0)
         self._deaths = 0
 
@@ -138,7 +139,9 @@ class Supervisor:
             why = self._check(life)
             if why is not None:
                 return "frozen", why
-            self._wait(CHECK_S)
+            self._say_once_that_it_works(life)
+            self._wait(CHECK_S if self._is_ready else TICK_S)
+        service.stopping()
         life.process.terminate()
         until = time.monotonic() + settings.SCHEDULING["GRACE_S"] + MARGIN_S
         while life.process.poll() is None and not self._is_in_a_hurry:
@@ -146,6 +149,11 @@ class Supervisor:
                 return "frozen", "it did not stop when it was told to"
             self._signals.wait(TICK_S)
         return "stopped", "it was told to end at once" if self._is_in_a_hurry else None
+
+    def _say_once_that_it_works(self, life: Life) -> None:
+        if not self._is_ready and life.board.seen_ago_s() is not None:
+            self._is_ready = True
+            service.ready()
 
     def _wait(self, seconds: float) -> None:
         """Wait so long, or until a signal; or answer whoever asks for the numbers."""

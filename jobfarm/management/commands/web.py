@@ -11,9 +11,14 @@ from django.core.management.base import BaseCommand, CommandError
 
 from core import commands
 from jobfarm import listening
+from jobfarm.serving import Server
 from postgres import embedded
 
 DRAIN_S = 5  # open requests get this long after SIGTERM; waiting ones are answered at once
+LINGER_HELP = (
+    "serve on for so long after SIGTERM, each answer the last of its connection: behind a proxy that keeps "
+    "connections, longer than it keeps idle ones (with deploy/nginx and deploy/caddy: 5)"
+)
 
 
 class Command(BaseCommand):
@@ -26,8 +31,9 @@ class Command(BaseCommand):
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=settings.PORT)
         parser.add_argument("--fd", type=int, help="a listening socket that the parent opened")
+        parser.add_argument("--linger", type=float, default=0.0, metavar="SECONDS", help=LINGER_HELP)
 
-    def handle(self, *, host: str, port: int, fd: int | None, **_: Any) -> None:
+    def handle(self, *, host: str, port: int, fd: int | None, linger: float = 0.0, **_: Any) -> None:
         """Serve until SIGINT or SIGTERM."""
         try:
             listener = listening.bind(host, port) if fd is None else socket.socket(fileno=fd)
@@ -38,7 +44,7 @@ class Command(BaseCommand):
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
         try:
-            uvicorn.Server(configuration()).run(sockets=[listener])
+            Server(configuration(), linger_s=linger).run(sockets=[listener])
         finally:
             embedded.release()
 
@@ -47,6 +53,7 @@ def configuration() -> uvicorn.Config:
     """How uvicorn serves the farm."""
     return uvicorn.Config(
         "jobfarm.asgi:application",
+        http="jobfarm.serving:Protocol",
         ws="jobfarm.frames:Protocol",
         # A megabyte of result is six in escapes (\u0065). A message over its limit is refused with a sentence; only one
         # over twice that costs its worker the socket.

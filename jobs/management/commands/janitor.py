@@ -14,6 +14,7 @@ from django.core.management.base import BaseCommand
 from django.db import DatabaseError, InterfaceError, connections
 from prometheus_client import REGISTRY, generate_latest
 
+from core import service
 from jobs import operations
 from jobs.domain.presence import EVERY_S, Part
 from jobs.operations.workers import Presence
@@ -49,6 +50,7 @@ class Command(BaseCommand):
         try:
             with outbox.Background():
                 watch(stop, reports)
+            service.stopping()
             reports.end()
         finally:
             embedded.release()
@@ -77,6 +79,7 @@ class Reports:
         """Say for the first time that it is there: before it has done anything."""
         if self._due_at is None:
             self.report()
+            service.ready()
 
     def report(self) -> None:
         """Say that it is there and gets on with its work, unless it has done so a moment ago."""
