@@ -267,7 +267,7 @@ class Session:
         if parks := sessions.is_claim(call) and not jobs and _now() < received.until:
             self._parked = received
         else:
-            await self._send(messages.answer(call, performed.answer))
+            await self._send(performed.text)
         if performed.waits_for is not None and (parks or not self._claims_with_wait):
             self._queues = sessions.queues(call)
             self._wait_for_work(performed.waits_for, polled_at=polled_at)

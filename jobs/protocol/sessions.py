@@ -11,7 +11,7 @@ from jobs.domain.leases import Lease
 from jobs.domain.states import Status
 from jobs.models import Job, Worker
 from jobs.operations.claim import take_all_there_is
-from jobs.protocol import verbs
+from jobs.protocol import messages, verbs
 from jobs.protocol.messages import Call
 from jobs.protocol.verbs import ClaimedJob, Ended, EndedMany, EndedOne, Finish, FinishMany, Leased
 from jobs.queries import reads
@@ -43,10 +43,12 @@ class Examined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Performed:
-    """The answer to a verb, and, after a claim that got less than it wanted, what the worker waits for; `took_all`:
-    what there was of that is in the answer."""
+    """The answer to a verb, also as the worker gets it: megabytes for a hundred jobs, which no event loop is to write.
+    After a claim that got less than it wanted, what the worker waits for; `took_all`: what there was of that is in the
+    answer."""
 
     answer: BaseModel
+    text: str
     waits_for: Interest | None
     took_all: bool = False
 
@@ -92,7 +94,10 @@ def perform(key: str, call: Call) -> Performed:
     is_short = len(claimed(answer)) < wanted_jobs(call)
     waits_for = verbs.interest(worker, queues(call)) if is_short else None
     return Performed(
-        answer=answer, waits_for=waits_for, took_all=is_short and looks_everywhere and take_all_there_is()
+        answer=answer,
+        text=messages.answer(call, answer),
+        waits_for=waits_for,
+        took_all=is_short and looks_everywhere and take_all_there_is(),
     )
 
 
@@ -110,7 +115,12 @@ def write(worker: Worker, key: str, calls: Sequence[Call]) -> list[Performed | R
     job_id = calls[0].job_id if len(calls) == 1 else None
     with fields.about(worker=worker.name, job_id=job_id):
         answers = verbs.write_outputs(worker, _pieces(calls), key=key)
-    return [each if isinstance(each, Refusal) else Performed(answer=each, waits_for=None) for each in answers]
+    return [
+        each
+        if isinstance(each, Refusal)
+        else Performed(answer=each, text=messages.answer(call, each), waits_for=None)
+        for call, each in zip(calls, answers, strict=True)
+    ]
 
 
 def _pieces(calls: Sequence[Call]) -> list[tuple[int, verbs.Output]]:

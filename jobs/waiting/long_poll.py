@@ -5,7 +5,8 @@ import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from http import HTTPStatus
+from typing import Final
 
 from core import asgi, bodies
 from core.asgi import Receive, Scope, Send
@@ -72,14 +73,12 @@ class LongPoll:
         while True:
             polled_at = self._loop.time()
             answer = await self._call(scope, body, woken.wakeup if woken else None)
-            waits_for = answer.notes.get(http.WAITS_FOR.lower())
             remaining_s = until - self._loop.time()
-            is_newly_drained = woken is not None and woken.wakeup is None and _is_drained(answer)
-            if waits_for is None or remaining_s <= 0 or self._stopping or is_newly_drained:
+            if (waits := _waits(answer)) is None or remaining_s <= 0 or self._stopping:
                 return answer
-            waiting = self._wait(
-                scope, http.read_waits_for(waits_for), polled_at=polled_at, timeout_s=remaining_s
-            )
+            if woken is not None and woken.wakeup is None and waits.is_drained:
+                return answer
+            waiting = self._wait(scope, waits, polled_at=polled_at, timeout_s=remaining_s)
             woken = await client.during(waiting)
             if woken is None:
                 return answer
@@ -128,11 +127,12 @@ class LongPoll:
             self._is_touched = True
 
     async def _call(self, scope: Scope, body: bytes, wakeup: Wakeup | None) -> Answer:
-        """Call once; a wakeup ends with that, whatever comes of it."""
+        """Call once; a wakeup ends with that, whatever comes of it. An answer without a note of what its claim waits for
+        has jobs: with a hundred of them it is megabytes, which nobody decodes here."""
         got_jobs = False
         try:
             answer = await self._django.call(scope, body)
-            got_jobs = bool(_jobs(answer))
+            got_jobs = answer.status == HTTPStatus.OK and _waits(answer) is None
             return answer
         finally:
             if wakeup is not None:
@@ -140,20 +140,18 @@ class LongPoll:
 
     async def _withdraw(self, scope: Scope, answer: Answer) -> None:
         """Nobody got this answer: its jobs are for others at once, not only when their leases run out."""
-        leases = {job["id"]: Lease.parse(job["lease"]) for job in _jobs(answer)}
-        if leases:
-            key = http.bearer(asgi.header(scope, "authorization"))
-            await connections.run(sessions.withdraw, key, leases)
+        if answer.status == HTTPStatus.OK and _waits(answer) is None:
+            await connections.run(_withdraw, http.bearer(asgi.header(scope, "authorization")), answer)
 
 
-def _jobs(answer: Answer) -> list[Any]:
-    body = answer.json if answer.status == 200 else None
-    return list(body["jobs"]) if isinstance(body, dict) else []
+def _withdraw(key: str, answer: Answer) -> None:
+    leases = {job["id"]: Lease.parse(job["lease"]) for job in answer.json["jobs"]}
+    sessions.withdraw(key, leases)
 
 
-def _is_drained(answer: Answer) -> bool:
-    body = answer.json if answer.status == 200 else None
-    return isinstance(body, dict) and body.get("drained") is True
+def _waits(answer: Answer) -> http.Waits | None:
+    note = answer.notes.get(http.WAITS_FOR.lower())
+    return None if note is None else http.read_waits_for(note)
 
 
 def _wait_s(body: bytes) -> float:
