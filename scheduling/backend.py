@@ -9,10 +9,13 @@ has no word for, canceled and unknown, is FAILED there, and the error's class sa
 import json
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from inspect import iscoroutinefunction
 from typing import Any
 
+from django.db import DatabaseError, connection, transaction
+from django.dispatch import Signal
 from django.utils.module_loading import import_string
 
 from postgres import clock
@@ -108,7 +111,7 @@ class SchedulingBackend(BaseTaskBackend):
             ]
         )
         result = self._result(row, task=task)
-        task_enqueued.send(type(self), task_result=result)
+        _notify(task_enqueued, self, result)
         return result
 
     def get_result(self, result_id: str) -> AnyResult:
@@ -159,12 +162,12 @@ class Runner:
         """Call the task's function."""
         backend, task = _backend(call), _load(call.function)
         result = self._started(backend, call, task)
-        task_started.send(type(backend), task_result=result)
+        _notify(task_started, backend, result)
         context = [TaskContext(task_result=result)] if task.takes_context else []
         return normalize_json(task.call(*context, *call.args["args"], **call.args["kwargs"]))
 
     def ended(self, function_id: int, raised: BaseException | None = None) -> None:
-        """Send the interface's signals; an error of a receiver is logged."""
+        """Send the interface's signals; whatever goes wrong is logged."""
         row = functions.find(function_id)
         if row is None or row.task_backend is None or row.status not in ENDED:
             return
@@ -172,7 +175,7 @@ class Runner:
             backend = task_backends[row.task_backend]
             _send_finished(backend, backend.get_result(str(row.pk)), raised or _stands_for(row))
         except Exception:
-            log.exception("A receiver of task_finished failed for task %s", function_id)
+            log.exception("task_finished could not be sent for task %s", function_id)
 
     def _started(self, backend: SchedulingBackend, call: Call, task: AnyTask) -> AnyResult:
         row = functions.find(call.id)
@@ -233,12 +236,23 @@ def _built(kind: type[AnyTask], **values: Any) -> AnyTask:
 def _send_finished(backend: BaseTaskBackend, result: AnyResult, raised: BaseException | None) -> None:
     """As the interface says, what was raised is handled meanwhile: receivers find it by `sys.exc_info()`."""
     if raised is None:
-        task_finished.send(type(backend), task_result=result)
+        _notify(task_finished, backend, result)
         return
     try:
         raise raised
     except BaseException:
-        task_finished.send(type(backend), task_result=result)
+        _notify(task_finished, backend, result)
+
+
+def _notify(signal: Signal, backend: BaseTaskBackend, result: AnyResult) -> None:
+    """Send a signal. What a receiver raises is Django's to log, and nothing to the task: also where the database
+    refused it something within the task's own transaction, of which then all that receivers wrote is undone."""
+    if not signal.has_listeners(type(backend)):
+        return
+    with transaction.atomic() if connection.in_atomic_block else nullcontext():
+        answers = signal.send_robust(type(backend), task_result=result)
+        if connection.in_atomic_block and any(isinstance(error, DatabaseError) for _, error in answers):
+            transaction.set_rollback(True)
 
 
 def _stands_for(row: ScheduledFunction) -> BaseException | None:

@@ -47,7 +47,7 @@ class FarmBackend(BaseTaskBackend):
         body = {"kind": options.kind, "payload": {"task": task.module_path, **call}}
         body |= _conditions_of(options) | _options_of(task)
         result = results.of(outbox.store(self.alias, body, options), None)
-        task_enqueued.send(type(self), task_result=result)
+        task_enqueued.send_robust(type(self), task_result=result)
         return result
 
     def get_result(self, result_id: str) -> AnyResult:

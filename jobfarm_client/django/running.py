@@ -42,18 +42,18 @@ def handler(alias: str) -> Callable[[Job], Any]:
 
 def _run(job: Job, alias: str) -> Any:
     """Raises Failed with what the task raised; for good where the site has no such task, which another try is not
-    going to find."""
+    going to find. What a receiver of a signal raises is Django's to log: the task has run, and is not to run again."""
     task, call = _task(job, alias), job.payload
     started = _result(job, task, alias)
-    task_started.send(FarmBackend, task_result=started)
+    task_started.send_robust(FarmBackend, task_result=started)
     context = [TaskContext(task_result=started)] if task.takes_context else []
     try:
         value = normalize_json(task.call(*context, *call["args"], **call["kwargs"]))
     except Exception as error:
         if job.attempt >= (job.max_attempts or 1):
-            task_finished.send(FarmBackend, task_result=_failed(started, error))
+            task_finished.send_robust(FarmBackend, task_result=_failed(started, error))
         raise Failed(results.report(error, traceback.format_exc())) from error
-    task_finished.send(FarmBackend, task_result=_succeeded(started, value))
+    task_finished.send_robust(FarmBackend, task_result=_succeeded(started, value))
     return value
 
 

@@ -127,8 +127,8 @@ class LongPoll:
             self._is_touched = True
 
     async def _call(self, scope: Scope, body: bytes, wakeup: Wakeup | None) -> Answer:
-        """Call once; a wakeup ends with that, whatever comes of it. An answer without a note of what its claim waits for
-        has jobs: with a hundred of them it is megabytes, which nobody decodes here."""
+        """Call once; a wakeup ends with that, whatever comes of it. An answer without a note of what its claim waits
+        for has jobs: a hundred of them are megabytes, which nobody decodes here."""
         got_jobs = False
         try:
             answer = await self._django.call(scope, body)

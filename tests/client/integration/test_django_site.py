@@ -92,6 +92,29 @@ class TestTasks:
         code = f"answer = task_backends['default'].get_result({result_id!r}).errors[-1].traceback"
         assert "NoSuchAddress: nobody is called\nNobody" in site.run(code)
 
+    def test_are_not_run_again_for_a_receiver_that_raises(self, site: Site) -> None:
+        answer = site.run(
+            "from types import SimpleNamespace\n"
+            "from jobfarm_client.django import running\n"
+            "from jobfarm_client.django.interface import task_enqueued, task_finished, task_started\n"
+            "called = []\n"
+            "def broken(*, signal, **_):\n"
+            "    called.append(signal)\n"
+            "    raise ValueError('of the receiver')\n"
+            "for signal in (task_enqueued, task_finished, task_started):\n"
+            "    signal.connect(broken)\n"
+            "tasks.write.enqueue('Ada')\n"
+            "def ran(name):\n"
+            "    call = {'task': f'letters.tasks.{name}', 'args': ['Ada'], 'kwargs': {}}\n"
+            "    try:\n"
+            "        return running.handler('default')(\n"
+            "            SimpleNamespace(id=7, attempt=2, max_attempts=2, payload=call))\n"
+            "    except Exception as error:\n"
+            "        return str(error).split()[0]\n"
+            "answer = [ran('write'), ran('fail'), len(called)]"
+        )
+        assert answer == [["Dear Ada"], "letters.tasks.NoSuchAddress", 5]
+
     def test_that_are_none_of_the_sites_are_not_run(self, site: Site) -> None:
         payloads: list[Any] = [{"task": "letters.tasks.secret", "args": [], "kwargs": {}}, "nonsense", {}]
         jobs = [operations.submit("django-task", payload) for payload in payloads]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import Group
-from django.db import transaction
+from django.db import connection, transaction
 
 from postgres import clock
 from scheduling import operations as scheduling
@@ -38,6 +38,9 @@ from tests.scheduling.integration import tasks
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+SIGNALS = (task_enqueued, task_started, task_finished)
+
+
 class Undone(Exception):
     """What undoes a transaction in these tests."""
 
@@ -57,6 +60,29 @@ def signals() -> Iterator[list[tuple[str, str, str]]]:
         receivers.append((signal, receive))
     yield signals
     for signal, receiver in receivers:
+        signal.disconnect(receiver)
+
+
+@pytest.fixture
+def broken_receivers() -> Iterator[list[str]]:
+    """Receivers of all signals that raise, in the first case after a write of their own that they have to lose."""
+    called: list[str] = []
+
+    def refused_by_the_database(**_: Any) -> None:
+        called.append("refused")
+        Group.objects.create(name="written by a receiver")
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1 / 0")
+
+    def broken(**_: Any) -> None:
+        called.append("broken")
+        raise ValueError("the receiver's own fault")
+
+    pairs = [(each, one) for each in SIGNALS for one in (refused_by_the_database, broken)]
+    for signal, receiver in pairs:
+        signal.connect(receiver)
+    yield called
+    for signal, receiver in pairs:
         signal.disconnect(receiver)
 
 
@@ -132,6 +158,26 @@ class TestEnqueueing:
         assert async_to_sync(tasks.add.aget_result)(result.id).return_value == 9
         async_to_sync(result.arefresh)()
         assert result.return_value == 9
+
+
+class TestReceiversThatRaise:
+    @pytest.mark.parametrize("task_of", [tasks.write, tasks.write_as_a_mutation])
+    def test_are_never_the_tasks_fate(self, task_of: Any, broken_receivers: list[str]) -> None:
+        result = task_of.enqueue("once")
+        assert scheduling.run_due() == 1
+        result.refresh()
+        assert (result.status, result.errors) == (TaskResultStatus.SUCCESSFUL, [])
+        assert broken_receivers == ["refused", "broken"] * 3
+        assert Group.objects.filter(name="once").count() == 1
+
+    def test_leave_the_transaction_that_enqueues_as_it_was(self, broken_receivers: list[str]) -> None:
+        with transaction.atomic():
+            Group.objects.create(name="of the caller")
+            tasks.add.enqueue(1)
+            Group.objects.create(name="of the caller, later")
+        assert broken_receivers == ["refused", "broken"]
+        assert ScheduledFunction.objects.count() == 1
+        assert not Group.objects.filter(name="written by a receiver").exists()
 
 
 def _inner() -> Any:
