@@ -40,6 +40,12 @@ def loads(text: str | bytes) -> Any:
         raise NotJsonError(f"The body is not JSON: {why}.") from None
 
 
+def row_id(text: str) -> int | None:
+    """The number of a row that a person looks for, "2979" or "#2979"; None for what is none."""
+    digits = text.strip().removeprefix("#")
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
+
+
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
 

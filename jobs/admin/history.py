@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from core import administration
+from core.values import row_id
 from jobs.admin import common
 from jobs.domain.states import AttemptOutcome
 from jobs.models import Attempt
@@ -66,8 +67,8 @@ class AttemptAdmin(administration.BoundedList):
         term = search_term.strip()
         if not term:
             return queryset, False
-        is_id = term.isascii() and term.isdigit() and len(term) <= 18
-        return queryset.filter(job_id=int(term)) if is_id else queryset.none(), False
+        job_id = row_id(term)
+        return queryset.none() if job_id is None else queryset.filter(job_id=job_id), False
 
     @display(description="Outcome", label=COLOURS)  # type: ignore[untyped-decorator]
     def how(self, attempt: Attempt) -> tuple[str, str]:

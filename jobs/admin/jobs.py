@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString
 from unfold.decorators import action, display
 
 from core import administration
+from core.values import row_id
 from jobs.admin import common, job_actions
 from jobs.admin.job_fields import JobFields
 from jobs.domain.states import Status
@@ -196,16 +197,16 @@ class JobAdmin(common.Operated, JobFields):
 
     def finds_exactly(self, term: str) -> bool:
         """A number is an id."""
-        return _is_id(term.strip())
+        return row_id(term) is not None
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Job], search_term: str  # noqa: ARG002
     ) -> tuple[QuerySet[Job], bool]:  # fmt: skip
         """An id, or whole words among the jobs that a list scans."""
-        term = search_term.strip()
+        term, job_id = search_term.strip(), row_id(search_term)
         if not term:
             return queryset, False
-        condition = Q(pk=int(term)) if _is_id(term) else Q(kind=term) | Q(unique_key=term)
+        condition = Q(kind=term) | Q(unique_key=term) if job_id is None else Q(pk=job_id)
         return queryset.filter(condition), False
 
     def get_inlines(self, request: HttpRequest, obj: Job | None = None) -> Any:  # noqa: ARG002  # the admin's
@@ -297,7 +298,3 @@ class JobAdmin(common.Operated, JobFields):
             )
         self.message_user(request, job_actions.counted(Counter([action(request, job.pk)])), messages.SUCCESS)
         return HttpResponseRedirect(reverse("admin:jobs_job_change", args=[job.pk]))
-
-
-def _is_id(term: str) -> bool:
-    return term.isascii() and term.isdigit() and len(term) <= 18

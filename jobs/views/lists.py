@@ -7,7 +7,7 @@ from typing import Any, Final
 from django import forms
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -15,13 +15,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from core import people
+from core.values import row_id
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import DESCRIBED, Filter, Filters, ids_of, moment
 from jobs.queries import bulks, fleet, pages, reads, saved_filters
 from jobs.views import access
 
 _ANY: Final = [("", "Any")]
-_WIDGETS: Final = {"search": forms.TextInput({"type": "search", "placeholder": "Text, or key:value"})}
+_WIDGETS: Final = {"search": forms.TextInput({"type": "search", "placeholder": "Text, key:value or #number"})}
 
 
 class Moment(forms.CharField):
@@ -148,9 +149,15 @@ class BulkActionForm(forms.Form):
 @require_safe
 @never_cache
 def jobs(request: HttpRequest) -> HttpResponse:
-    """The jobs that this person may see, newest first, live; the filters stand in the address."""
+    """The jobs that this person may see, newest first, live; the filters stand in the address.
+
+    The number of a job as text leads to its page.
+    """
     user = people.person(request)
     form = FilterForm(request.GET, user=user)
+    job_id = row_id(form.filters().text)
+    if job_id is not None and reads.visible_to(user).filter(pk=job_id).exists():
+        return HttpResponseRedirect(reverse("jobs:job", args=[job_id]))
     context = {
         "form": form,
         "shown": form.shown(),

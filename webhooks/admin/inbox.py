@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString, mark_safe
 from unfold.decorators import action, display
 
 from core import administration, people
+from core.values import row_id
 from live import html
 from webhooks import live_queries, operations
 from webhooks.admin import common
@@ -134,7 +135,7 @@ class DeliveryAdmin(common.BoundedList):
 
     def finds_exactly(self, term: str) -> bool:
         """A number is an id; a word may be in any number of bodies."""
-        return _is_number(term.strip())
+        return row_id(term) is not None
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Delivery], search_term: str  # noqa: ARG002
@@ -143,7 +144,7 @@ class DeliveryAdmin(common.BoundedList):
         term = search_term.strip()
         if not term:
             return queryset, False
-        return pages.with_words(queryset, term, or_pk=int(term) if _is_number(term) else None), False
+        return pages.with_words(queryset, term, or_pk=row_id(term)), False
 
     @display(description="Status")  # type: ignore[untyped-decorator]
     def state(self, row: Delivery) -> SafeString:
@@ -321,7 +322,3 @@ def _preview(chosen: list[tuple[Any, str]]) -> list[str]:
     preview = [f"{count} {status}" for status, count in sorted(counts.items())]
     more = f"and more, which are not changed: {AT_ONCE} at a time; the inbox replays all that match"
     return [*preview, more] if len(chosen) > AT_ONCE else preview
-
-
-def _is_number(term: str) -> bool:
-    return term.isascii() and term.isdigit() and len(term) <= 18

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, User
 
 from jobs import operations
 from jobs.models import Job
@@ -186,3 +186,26 @@ class TestCost:
             client = browse(little_farm.person(who))
             with django_assert_max_num_queries(most):
                 assert client.get(path.format(job=busy.pk)).status_code == 200
+
+
+class TestNumbers:
+    @pytest.mark.parametrize("text", ["{}", "%23{}", "+%23{}+"])
+    def test_open_the_job(self, browse: Browse, little_farm: Farm, text: str) -> None:
+        answer = browse(little_farm.bob).get(f"/jobs/?status=failed&text={text.format(little_farm.job.pk)}")
+        assert (answer.status_code, answer.headers["Location"]) == (302, f"/jobs/{little_farm.job.pk}/")
+
+    def test_of_jobs_that_one_may_not_see_are_looked_for_as_texts(
+        self, browse: Browse, little_farm: Farm
+    ) -> None:
+        own = operations.submit("chat", {"prompt": f"What was {little_farm.job.pk}?"}, owner=little_farm.eve)
+        assert _shown(browse(little_farm.eve).get(f"/jobs/?text={little_farm.job.pk}")) == [own.pk]
+
+    @pytest.mark.parametrize("table", ["job", "attempt"])
+    def test_with_their_sign_are_found_in_the_administration(
+        self, browse: Browse, little_farm: Farm, table: str
+    ) -> None:
+        farm.fail(little_farm.worker, farm.claim_one(little_farm.worker))
+        page = browse(User.objects.create_superuser("boss")).get(
+            f"/admin/jobs/{table}/?q=%23{little_farm.job.pk}"
+        )
+        assert page.context["cl"].result_count == 1
