@@ -34,6 +34,7 @@ SOURCES: Final = {
 class CronAdmin(common.Operated, administration.ReadOnly):
     """Crons: when they fire, what came of it, and a pause; those of apps and of people can be changed."""
 
+    form = CronForm
     list_display = [
         "name", "shown_schedule", "shown_function", "shown_source", "shown_status", "last_fire_at", "next_at",
     ]  # fmt: skip
@@ -66,12 +67,6 @@ class CronAdmin(common.Operated, administration.ReadOnly):
         """Whoever has Django's right to; but nobody changes a cron of the farm itself."""
         is_editable = obj is not None and operations.is_editable(obj)
         return is_editable and bool(request.user.has_perm("scheduling.change_cron"))
-
-    def get_form(self, request: HttpRequest, obj: Cron | None = None, **kwargs: Any) -> Any:
-        """The form of whoever may change it; of all others none, but fields to read."""
-        if self._is_form(request, obj):
-            kwargs["form"] = CronForm
-        return super().get_form(request, obj, **kwargs)
 
     def get_fields(self, request: HttpRequest, obj: Cron | None = None) -> Any:
         """Fields to fill in, and below them what is known."""

@@ -120,9 +120,12 @@ def declare(  # type: ignore[misc]  # it takes what any of these names; position
 
 def checked_name(name: str) -> str:
     """The name as it is. Raises BadSchedule."""
-    if not (name.isprintable() and len(name.strip()) > 0 and len(name) <= _LONGEST_NAME) or "/" in name:
+    is_short = len(name.strip()) > 0 and len(name) <= _LONGEST_NAME
+    if (
+        not (name.isprintable() and is_short) or "/" in name or name.endswith("*")
+    ):  # which means more to live topics
         raise BadSchedule(
-            why=f"a cron's name is printable, without /, and at most {_LONGEST_NAME} characters: {name!r}"
+            why=f"a cron's name is printable, without /, ends with no *, at most {_LONGEST_NAME} characters: {name!r}"
         )
     return name
 

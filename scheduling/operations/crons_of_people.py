@@ -37,7 +37,8 @@ def make(
 
 
 def edit(name: str, *, schedule: Interval | Calendar, args: Mapping[str, Any], policy: Policy) -> Cron:
-    """Change what a cron does from now on; what code says of it no longer counts until `follow_code`.
+    """Change what a cron does from now on; what code says of it no longer counts until `follow_code`,
+    if that is another thing.
 
     Another schedule counts from now. Raises NotFound, NotEditable for a cron of the farm itself, BadArguments,
     NotJson, and what the function's own check raises.
@@ -49,7 +50,7 @@ def edit(name: str, *, schedule: Interval | Calendar, args: Mapping[str, Any], p
         columns = _columns(row.function, schedule, args, policy)
         if columns["schedule"] != row.schedule:
             columns["next_at"] = schedule.after(clock.now())
-        if row.source == Source.CODE:
+        if row.source == Source.CODE and any(getattr(row, name) != value for name, value in columns.items()):
             columns["source"] = Source.EDITED
         crons.change(name, **columns)
         return _announced(name)

@@ -58,6 +58,7 @@ class TestMaking:
         ("change", "sentence"),
         [
             ({"name": "a/b"}, "printable, without /"),
+            ({"name": "all *"}, "ends with no *"),
             ({"name": "greet"}, "already exists"),
             ({"timing": "at noon"}, "is no cron expression"),
             ({"timing": "every 0 s"}, "from one second to five years"),
