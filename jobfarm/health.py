@@ -31,6 +31,7 @@ ROOM_BYTES = 1 << 30
 SKEW_S = 2.0
 NOTIFICATION_WITHIN_S = 2.0
 REDIS_WITHIN_S = 1.5
+LISTED = 5  # jobs that a finding names
 
 
 def examine(*, surroundings: Callable[[], Iterable[Finding]] | None = None) -> Iterator[Finding]:
@@ -325,6 +326,18 @@ def _queues() -> Iterator[Finding]:
             )
 
 
+def _unconfirmed() -> Iterator[Finding]:
+    named = [f"#{pk} ({kind})" for pk, kind in reads.unconfirmed(most=LISTED + 1)]
+    if named:
+        yield Finding(
+            level=Level.WARNING,
+            sentence="Jobs whose workers take them and never say a word: "
+            f"{', '.join(named[:LISTED])}{' and more' if len(named) > LISTED else ''}.",
+            remedy="Such a job may end its worker as soon as it begins (memory, a crash in a library), or no answer "
+            "reaches the workers: their logs say which. Cancel it, or mend its handler.",
+        )
+
+
 def served() -> Iterator[Finding]:
     """Whether each job that waits is one that a live worker may take; names no queue."""
     waiting = [queue for queue in reads.waiting_queues() if not queue.paused]
@@ -390,7 +403,7 @@ FOUNDATIONS: Mapping[str, Check] = {
     "database": database_health.database, "writes": database_health.writes, "migrations": database_health.migrations,
 }  # fmt: skip
 CHECKS: tuple[Check, ...] = (
-    janitor, presence.web, scheduler, _webhooks, _rules, _outbox, _workers, _queues, quotas,
+    janitor, presence.web, scheduler, _webhooks, _rules, _outbox, _workers, _queues, _unconfirmed, quotas,
     database_health.snapshots, database_health.dead_rows, _settings,
 )  # fmt: skip
 SURROUNDINGS: tuple[Check, ...] = (

@@ -231,6 +231,7 @@ JOBFARM: dict[str, Any] = {
     "LEASE_S": _ENV["JOBFARM_LEASE_S"],
     "HEARTBEAT_S": _ENV["JOBFARM_HEARTBEAT_S"],
     "JANITOR_S": 3.0,  # the longest the janitor sleeps: of the 5 s in which a silent worker is noticed, 2 s are left
+    "UNCONFIRMED_LEASES": _ENV["JOBFARM_UNCONFIRMED_LEASES"],
     "EXCLUSION_S": 30.0,  # how long a worker that failed a job leaves it to the others
     "HEAD_START_S": _ENV[
         "JOBFARM_HEAD_START_S"

@@ -18,6 +18,9 @@
 #ifndef MAX_FAILURES
 #define MAX_FAILURES 2  /* attempts that may fail, or be lost */
 #endif
+#ifndef MOST_UNCONFIRMED
+#define MOST_UNCONFIRMED 2  /* from so many leases in a row that no call named, each counts as lost */
+#endif
 
 /* The guards, each of which a mutant leaves out. */
 #ifndef LEASE_IS_CURRENT
@@ -34,6 +37,9 @@
 #endif
 #ifndef WAS_CONFIRMED
 #define WAS_CONFIRMED (confirmed_fence == fence)
+#endif
+#ifndef MAY_BE_AN_ANSWER
+#define MAY_BE_AN_ANSWER (unconfirmed + 1 < MOST_UNCONFIRMED)
 #endif
 #ifndef MAY_BE_CLAIMED
 #define MAY_BE_CLAIMED (status == pending)
@@ -54,6 +60,7 @@ mtype status = pending;
 byte fence = 0;      /* only ever grows */
 byte confirmed_fence = 0; /* of the last claim whose lease a call has named */
 byte failures = 0;
+byte unconfirmed = 0;   /* leases in a row that no call named */
 byte holder = 0;        /* whose claim it is */
 bool ran_out = false;   /* the lease did, and no heartbeat came before that */
 bool again = true;      /* its kind is tried again when it is lost */
@@ -84,6 +91,7 @@ inline end_as(how) {
 inline confirm() {
     confirmed_fence = fence;
     ran_out = false;
+    unconfirmed = 0;
     grace = false;      /* its worker was heard */
     started = true
 }
@@ -209,12 +217,17 @@ proctype Janitor() {
     :: atomic {
         JANITOR_SEES && FARM_HEARS ->
             if
-            :: !WAS_CONFIRMED ->                                    /* nobody spoke for it: that was no attempt */
+            :: !WAS_CONFIRMED && MAY_BE_AN_ANSWER ->                /* nobody spoke for it: that was no attempt */
                 assert(!ENDED);
+                unconfirmed++;
                 status = pending
-            :: WAS_CONFIRMED ->
+            :: else ->
                 lost_of_the_living = lost_of_the_living || (alive[holder] && last[holder] == fence);
-                attempt_of_nobody = attempt_of_nobody || confirmed_fence != fence;
+                attempt_of_nobody = attempt_of_nobody || (confirmed_fence != fence && unconfirmed + 1 < MOST_UNCONFIRMED);
+                if
+                :: confirmed_fence != fence -> unconfirmed++; confirmed_fence = fence; started = true
+                :: else
+                fi;
                 failures++;
                 if
                 :: again && failures < MAX_FAILURES -> assert(!ENDED); status = pending
@@ -280,8 +293,11 @@ ltl a_verdict_is_true {
 /* Promises 1 and 5: with a janitor that runs, a job whose lease ran out does not stay with its silent worker. */
 ltl silence_is_noticed { [] ((status == in_progress && ran_out) -> <> (status != in_progress || !ran_out)) }
 
-/* Promise 5: no attempt is lost whose worker lives and could have been heard, none is counted that nobody spoke for, and
- * a job times out only if its kind is not tried again or all of its attempts are used up. */
+/* A job that ends each worker before it says a word does not go round for ever. */
+ltl a_silent_job_is_counted { [] (unconfirmed >= MOST_UNCONFIRMED -> failures > 0) }
+
+/* Promise 5: no attempt is lost whose worker lives and could have been heard, none is counted that nobody spoke for but in
+ * a row of them, and a job times out only if its kind is not tried again or all of its attempts are used up. */
 ltl nothing_is_lost_for_nothing {
     [] (!lost_of_the_living && !attempt_of_nobody && (status == timed_out -> (!again || failures >= MAX_FAILURES)))
 }

@@ -75,6 +75,8 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
     "Jobs": (
         Variable("JOBFARM_LEASE_S", positive, 60.0, "how long a silent worker keeps its job", "s"),
         Variable("JOBFARM_HEARTBEAT_S", positive, 20.0, "how often a worker reports", "s"),
+        Variable("JOBFARM_UNCONFIRMED_LEASES", whole(2), 5,
+            "from so many leases in a row that no call named, each counts as a lost attempt of its job"),
         Variable("JOBFARM_RETENTION_DAYS", whole(0), 30, "how long ended jobs are kept", "days"),
         Variable("JOBFARM_SUBMIT_PER_MINUTE", positive, 600.0,
             "jobs that come in with one API token, on average; a person may have twice that"),

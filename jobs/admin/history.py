@@ -35,6 +35,7 @@ COLOURS: Final = {
     AttemptOutcome.TIMED_OUT: "warning",
     AttemptOutcome.RELEASED: "default",
     AttemptOutcome.CANCELED: "default",
+    AttemptOutcome.UNCONFIRMED: "warning",
 }
 
 

@@ -102,8 +102,9 @@ more than 60 times a minute gets 429 `rate_limited`.
          -H 'Content-Type: application/json' -d '{"limit": 1, "wait": 30}'
 
 Each job comes with a `lease`. It is the right to speak for the job: send it with every later call. The first of
-them confirms it, so send a heartbeat on receipt: unconfirmed for `heartbeat_every` seconds, the job goes back as
-if it had not been claimed. Then it runs out at `lease_expires_at` unless you send a heartbeat (or output) at
+them confirms it, so send a heartbeat on receipt: unconfirmed for `heartbeat_every` seconds, the job goes back, and
+no attempt is counted; again and again, with a delay and for another worker, and from the fifth time in a row as a
+lost attempt. Then it runs out at `lease_expires_at` unless you send a heartbeat (or output) at
 least every `heartbeat_every` seconds; the attempt is lost, and another worker gets the job.
 
 If the answer does not arrive, send the same call with the same `request_id` again: it is answered with what it
@@ -345,6 +346,7 @@ code and a label, and `method` and `path` where it is a call that you may make.
 | `expired` | its `expires_at` has passed; it is about to be ended | `expires_at` |
 | `waiting_for_limit` | the tokens of its kind's limit come in later | `limit`, `until`, `seconds` |
 | `waiting_for_budget` | it waits for a budget's next window | `until`, `seconds` |
+| `unconfirmed` | its last workers took it and never said a word: it may end them as it begins | `leases` |
 | `not_due` | its `run_at` lies ahead | `run_at`, `seconds` |
 | `queue_paused` | nothing of its queue is claimed | `since`; for operators `by` |
 | `queue_full` | as many of its queue run as may | `ceiling`; for operators `running` |

@@ -17,7 +17,18 @@ from jobs.domain.states import ENDED, Status
 FOR_OPERATORS: Final = frozenset({"running", "by", "others", "busy"})
 # Reasons that time alone does not remove.
 NEED_SOMEBODY: Final = frozenset(
-    {"queue_paused", "no_worker", "all_drained", "out_of_scope", "not_asked", "no_label", "all_failed_it"}
+    {
+        *(
+            "queue_paused",
+            "no_worker",
+            "all_drained",
+            "out_of_scope",
+            "not_asked",
+            "no_label",
+            "all_failed_it",
+        ),
+        "unconfirmed",
+    }
 )
 
 
@@ -36,7 +47,7 @@ class Facts:
     otherwise, by their names. `at_once` of the workers need not leave it to one with what it `prefers`, which they
     do for `head_start_in_s` more.
     `is_free`: a worker that may take it holds no job. `is_unconfirmed`: it is in progress, and its worker has not named
-    its lease yet.
+    its lease yet; so many before in a row (`unconfirmed`) nobody named at all.
     """
 
     status: Status
@@ -65,6 +76,7 @@ class Facts:
     limit_until: datetime | None = None
     limit_in_s: float = 0.0
     is_unconfirmed: bool = False
+    unconfirmed: int = 0
     drained: int = 0
     requires: Conditions = field(default_factory=dict)
     prefers: Conditions = field(default_factory=dict)
@@ -119,6 +131,7 @@ REMEDIES: Final[Mapping[str, Callable[[str], tuple[Remedy, ...]]]] = {
     "expired": lambda _: (wait("Wait a few seconds: once it has ended, it can be retried"),),
     "waiting_for_limit": lambda _: (wait("Wait until its tokens are available"), RAISE_LIMIT, CANCEL),
     "waiting_for_budget": lambda _: (wait("Wait until the budget has room"), RAISE_BUDGET, CANCEL),
+    "unconfirmed": lambda _: (wait("Wait for another worker to try it"), CANCEL),
     "not_due": lambda _: (RUN_NOW, CANCEL),
     "queue_paused": lambda queue: (resume_queue(queue),),
     "queue_full": lambda queue: (raise_ceiling(queue),),
@@ -142,7 +155,7 @@ def explain(facts: Facts) -> list[Reason]:
     if facts.expired:
         return [_expired(facts)]
     reasons = [*_limit(facts), *_hold(facts), *_due(facts), *_queue(facts), *_workers(facts)]
-    return reasons or [_next(facts)]
+    return [*_unconfirmed(facts), *(reasons or [_next(facts)])]
 
 
 def duration(seconds: float) -> str:
@@ -190,6 +203,7 @@ def _not_waiting(facts: Facts) -> Reason:
     sentence = f"It is not waiting: it is {facts.status.replace('_', ' ')}."
     if facts.is_unconfirmed:
         sentence = "A worker has claimed it and has not confirmed that yet. If it does not, it is soon pending again."
+        sentence = " ".join([sentence, *(reason.sentence for reason in _unconfirmed(facts))])
     is_over = facts.status in ENDED
     return Reason(
         code="not_waiting",
@@ -209,6 +223,17 @@ def _until(moment: datetime | None) -> str:
 
 def _utc(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _unconfirmed(facts: Facts) -> list[Reason]:
+    """Its leases were not confirmed, and not by one answer that was lost."""
+    if facts.unconfirmed < 2:
+        return []
+    sentence = (
+        f"Its last {facts.unconfirmed} workers took it and never said a word: it may end them as soon as it begins, "
+        "or no answer reaches them."
+    )
+    return [_reason(facts, "unconfirmed", sentence, leases=facts.unconfirmed)]
 
 
 def _limit(facts: Facts) -> list[Reason]:

@@ -25,7 +25,7 @@ class AttemptOutcome(StrEnum):
     """How an attempt ended without success.
 
     LOST: its lease ran out, so its worker died or could not be heard. TIMED_OUT: it ran longer than its timeout.
-    UNCONFIRMED: no call ever named its lease. That is no attempt, and no history is kept of it.
+    UNCONFIRMED: no call ever named its lease. That is no attempt, until it is the fifth in a row: then it is LOST.
     """
 
     FAILED = "failed"
@@ -34,11 +34,6 @@ class AttemptOutcome(StrEnum):
     RELEASED = "released"
     CANCELED = "canceled"
     UNCONFIRMED = "unconfirmed"
-
-
-IN_HISTORY = tuple(
-    outcome for outcome in AttemptOutcome if outcome is not AttemptOutcome.UNCONFIRMED
-)  # in the history
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,7 +62,7 @@ def spans(
 
 
 def _free_since(over: dict[int, datetime], number: int, *, unless_known: datetime) -> datetime:
-    """When the attempt before this one was over: claims that nobody confirmed are in no history.
+    """When the attempt before this one was over: claims whose answer nobody got are in no history.
 
     Before the oldest attempt of a history that begins later than the job, that is not known.
     """

@@ -14,7 +14,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from jobs.domain import labels
-from jobs.domain.states import ENDED, IN_HISTORY, LIVE, Status
+from jobs.domain.states import ENDED, LIVE, AttemptOutcome, Status
 from jobs.models.kinds import valid_name
 
 PENDING = Q(status=Status.PENDING)
@@ -183,6 +183,9 @@ class Job(models.Model):
     releases = models.PositiveSmallIntegerField(
         default=0, db_default=0, help_text="How often in a row it was released."
     )
+    unconfirmed = models.SmallIntegerField(
+        default=0, db_default=0, help_text="How often in a row no call named its lease."
+    )
     lease_secret = models.UUIDField(null=True, blank=True, editable=False)
     lease_expires_at = models.DateTimeField(null=True, blank=True)
     deadline_at = models.DateTimeField(null=True, blank=True, help_text="When this run times out.")
@@ -270,6 +273,7 @@ class Job(models.Model):
             models.Index("group", "id", name="jobs_of_group", condition=Q(group__isnull=False)),
             models.Index("retry_of", name="jobs_retries", condition=Q(retry_of__isnull=False)),
             models.Index("requirement", name="jobs_of_requirement", condition=Q(requirement__isnull=False)),
+            models.Index("id", name="jobs_unconfirmed", condition=Q(status__in=sorted(LIVE), unconfirmed__gte=2)),
         ]  # fmt: skip
 
     def __str__(self) -> str:
@@ -294,14 +298,15 @@ class Body(models.Model):
 class Attempt(models.Model):
     """One claim of one job that ended without success. The current one lives on the job's row.
 
-    `attempt` is null for one that was given back: it does not count. `secret` is that of its lease.
+    `attempt` is null for one that does not count: it was given back, or no call ever named its lease. `secret` is that
+    of its lease.
     """
 
     job = models.ForeignKey(Job, models.CASCADE, db_constraint=False, db_index=False, related_name="attempts")
     number = models.BigIntegerField(help_text="The claim number.")
     attempt = models.PositiveSmallIntegerField(null=True, blank=True)
     secret = models.UUIDField(null=True, blank=True, editable=False)
-    outcome = models.CharField(max_length=13, choices=[(o, o.replace("_", " ")) for o in IN_HISTORY])
+    outcome = models.CharField(max_length=13, choices=[(o, o.replace("_", " ")) for o in AttemptOutcome])
     worker = _loose(Worker, on_delete=models.DO_NOTHING, related_name="attempts")
     worker_name = models.CharField(max_length=100)
     claimed_at = models.DateTimeField()

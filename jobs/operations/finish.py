@@ -109,15 +109,13 @@ def release(worker: Worker, job_id: int, lease: Lease) -> None:
 
 @transactions.retried
 def withdraw(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[int]:
-    """Take back at once what `worker` was given and does not begin: as if never claimed. The jobs that wait again.
+    """Take back at once what `worker` was given and does not begin, or what could not be sent to it: as if never
+    claimed. The jobs that wait again.
 
     A lease that it has named meanwhile, or lost, is left alone.
     """
     rows = [row for row in moves.lock_held(worker, leases) if row.confirmed_fence < row.fence]
-    settled = settle(
-        [decide(row, AttemptOutcome.UNCONFIRMED, retryable=True, error="") for row in rows], rows=rows
-    )
-    return list(settled)
+    return list(settle([_never_claimed(row) for row in rows], rows=rows))
 
 
 @transactions.retried
@@ -169,15 +167,15 @@ def cancel_locked(jobs: Sequence[Job], *, by: User | None) -> dict[int, CancelVe
 
 def decide(row: Any, outcome: AttemptOutcome, *, retryable: bool, error: str) -> Settlement:
     """What becomes of the locked job `row` whose attempt ended so. Whom it hides from is decided by `settle`."""
-    judgement = retries.judge(
-        outcome,
-        failures=row.failures,
-        max_attempts=row.max_attempts,
-        retryable=retryable,
-        backoff=queues.backoff_of(row.kind),
-        rng=_RNG,
-        releases=row.releases,
-    )
+    common: dict[str, Any] = {
+        "failures": row.failures, "max_attempts": row.max_attempts, "retryable": retryable, "rng": _RNG,
+        "backoff": queues.backoff_of(row.kind), "releases": row.releases,
+    }  # fmt: skip
+    if outcome is AttemptOutcome.UNCONFIRMED:
+        most = settings.JOBFARM["UNCONFIRMED_LEASES"]
+        judgement = retries.judge_unconfirmed(**common, unconfirmed=row.unconfirmed, most=most)
+    else:
+        judgement = retries.judge(outcome, **common)
     return Settlement(
         job_id=row.id,
         fence=row.fence,
@@ -185,10 +183,18 @@ def decide(row: Any, outcome: AttemptOutcome, *, retryable: bool, error: str) ->
         failures=judgement.failures,
         delay_s=judgement.delay_s,
         releases=judgement.releases,
+        unconfirmed=judgement.unconfirmed,
         excluded_workers=row.excluded_workers if judgement.status is Status.PENDING else (),
-        outcome=outcome,
+        outcome=judgement.outcome,
         error=error[:ERROR_CHARACTERS],
     )
+
+
+def _never_claimed(row: Any) -> Settlement:
+    return Settlement(
+        job_id=row.id, fence=row.fence, status=Status.PENDING, failures=row.failures, releases=row.releases,
+        unconfirmed=row.unconfirmed, excluded_workers=row.excluded_workers,
+    )  # fmt: skip
 
 
 def settle(settlements: Sequence[Settlement], *, rows: Any) -> dict[int, Status]:
@@ -319,8 +325,12 @@ def _requirement(settlement: Settlement) -> list[int]:
 
 
 def _failed(settlement: Settlement) -> bool:
-    returned = settlement.outcome in {AttemptOutcome.RELEASED, AttemptOutcome.UNCONFIRMED}
-    return settlement.status is Status.PENDING and not returned and settlement.blames_worker
+    """Whether its worker is to leave it to others: not what it gave back or never got, nor the first lease that no call
+    named."""
+    if settlement.outcome is AttemptOutcome.UNCONFIRMED:
+        return settlement.unconfirmed > 1
+    was_returned = settlement.outcome in {AttemptOutcome.RELEASED, None}
+    return settlement.status is Status.PENDING and not was_returned and settlement.blames_worker
 
 
 def _announce(row: Any) -> None:

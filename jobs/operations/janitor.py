@@ -139,7 +139,8 @@ def _take_back(limit: int) -> int:
 
 def _overdue(row: Any) -> moves.Settlement:
     if not row.confirmed:
-        return decide(row, AttemptOutcome.UNCONFIRMED, retryable=True, error="")
+        error = f"no call named its lease: its worker died, or got no answer ({row.unconfirmed + 1} in a row)"
+        return decide(row, AttemptOutcome.UNCONFIRMED, retryable=row.retry_when_lost, error=error)
     if row.silent:
         error = f"lost: it last called {duration(row.last_seen_ago_s)} ago"
         return decide(row, AttemptOutcome.LOST, retryable=row.retry_when_lost, error=error)

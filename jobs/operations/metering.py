@@ -61,7 +61,7 @@ def settled(moved: Iterable[Any], *, settlements: Sequence[Settlement], locked: 
         _end(row, by_job[row.id], locked[row.id])
         for row in moved
         if _is_metered(locked[row.id])
-        and (by_job[row.id].outcome is not AttemptOutcome.UNCONFIRMED or row.status != Status.PENDING)
+        and (row.status != Status.PENDING or by_job[row.id].outcome not in {AttemptOutcome.UNCONFIRMED, None})
     )
 
 

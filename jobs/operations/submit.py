@@ -36,6 +36,7 @@ _FRESH = dict.fromkeys(field.attname for field in Job._meta.concrete_fields) | {
     "attempt": 0,
     "failures": 0,
     "releases": 0,
+    "unconfirmed": 0,
     "fence": 0,
     "confirmed_fence": 0,
     "next_seq": 0,

@@ -36,6 +36,7 @@ class Settlement:
     error: str | None = None
     result: str | None = None
     releases: int = 0
+    unconfirmed: int = 0
     blames_worker: bool = True
 
 
@@ -235,6 +236,7 @@ def settle(settlements: Sequence[Settlement]) -> list[Row]:
             "error": [s.error for s in settlements],
             "result": [s.result for s in settlements],
             "releases": [s.releases for s in settlements],
+            "unconfirmed": [s.unconfirmed for s in settlements],
             "grace_s": settings.JOBFARM["EXCLUSION_S"],
         }
     )

@@ -7,7 +7,7 @@ from datetime import timedelta
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser, User
-from django.db.models import Min, Q, QuerySet
+from django.db.models import F, Min, Q, QuerySet
 from django.db.models.functions import Now
 
 from jobs import registry
@@ -15,7 +15,7 @@ from jobs.domain import labels
 from jobs.domain.leases import Lease
 from jobs.domain.ranges import IndexRange
 from jobs.domain.reasons import Facts, Reason, explain
-from jobs.domain.states import Status
+from jobs.domain.states import LIVE, Status
 from jobs.errors import NotAllowed, NotFound
 from jobs.models import Attempt, Job, OutputChunk, Reachability, ResultFile, Share, Worker
 from jobs.queries import moves, requirements
@@ -199,6 +199,13 @@ def waiting_queues() -> list[statements.Row]:
     is one), `out_of_scope` (there is one, and a job waits that none of them may take), `lacking` (there is one, and
     this is required of labels by a job that waits, and none of them has it; else null)."""
     return statements.load("jobs", "unserved").run({"alive_s": settings.JOBFARM["WORKER_ALIVE_S"]})
+
+
+def unconfirmed(*, most: int) -> list[tuple[int, str]]:
+    """Living jobs of which no worker ever named the last two leases or more, `most` at most, the oldest first: the id
+    and kind of each."""
+    silent = Job.objects.filter(status__in=sorted(LIVE), unconfirmed__gte=2, confirmed_fence__lt=F("fence"))
+    return list(silent.order_by("pk").values_list("pk", "kind")[:most])
 
 
 def overdue_s() -> float:

@@ -1,5 +1,6 @@
 -- Write how attempts ended: move the jobs on, keep the attempts that did not succeed, free their slots, store results.
--- What was released is no attempt of the job's count, and what was never confirmed is no attempt at all.
+-- What was released or never confirmed is no attempt of the job's count; what nobody got (no outcome, and it waits again)
+-- leaves no trace.
 -- A job has a secret exactly while it runs. Said so, and not by its status, no partial index offers itself: that of
 -- the running jobs holds the dead entries of all that ran lately.
 -- Slots are freed in the order of their ids (docs/adr/0044).
@@ -9,15 +10,18 @@
 WITH settlement AS MATERIALIZED (
     SELECT * FROM unnest(
         %(job)s::bigint[], %(fence)s::bigint[], %(status)s::text[], %(failures)s::smallint[], %(delay_s)s::float8[],
-        %(excluded_workers)s::text[], %(outcome)s::text[], %(error)s::text[], %(result)s::text[], %(releases)s::smallint[]
-    ) AS g (job_id, fence, status, failures, delay_s, excluded_workers, outcome, error, result, releases)
+        %(excluded_workers)s::text[], %(outcome)s::text[], %(error)s::text[], %(result)s::text[], %(releases)s::smallint[],
+        %(unconfirmed)s::smallint[]
+    ) AS g (job_id, fence, status, failures, delay_s, excluded_workers, outcome, error, result, releases, unconfirmed)
 ), settled AS (
     UPDATE jobs_job AS job
     SET status = settlement.status,
         failures = settlement.failures,
         releases = settlement.releases,
+        unconfirmed = settlement.unconfirmed,
         attempt = CASE WHEN settlement.status = 'pending' THEN settlement.failures ELSE job.attempt END,
-        confirmed_fence = CASE WHEN settlement.outcome = 'unconfirmed' THEN job.confirmed_fence ELSE job.fence END,
+        confirmed_fence = CASE WHEN settlement.outcome = 'unconfirmed' OR settlement.outcome IS NULL AND settlement.status = 'pending'
+                          THEN job.confirmed_fence ELSE job.fence END,
         last_secret = job.lease_secret,
         ended_at = CASE WHEN settlement.status = 'pending' THEN NULL ELSE statement_timestamp() END,
         run_at = CASE WHEN settlement.status = 'pending' AND settlement.delay_s > 0
@@ -35,11 +39,12 @@ WITH settlement AS MATERIALIZED (
 ), history AS (
     INSERT INTO jobs_attempt (
         job_id, number, attempt, secret, outcome, worker_id, worker_name, claimed_at, ended_at, error)
-    SELECT settlement.job_id, settlement.fence, CASE WHEN settlement.outcome <> 'released' THEN settled.attempt END,
+    SELECT settlement.job_id, settlement.fence, 
+           CASE WHEN settlement.outcome NOT IN ('released', 'unconfirmed') THEN settled.attempt END,
            settled.last_secret, settlement.outcome, settled.worker_id, settled.worker_name, settled.claimed_at,
            statement_timestamp(), settlement.error
     FROM settlement JOIN settled ON settled.id = settlement.job_id
-    WHERE settlement.outcome <> 'unconfirmed'
+    WHERE settlement.outcome IS NOT NULL
 ), held AS MATERIALIZED (
     SELECT slot.id FROM jobs_slot AS slot WHERE slot.job_id IN (SELECT settled.id FROM settled)
     ORDER BY slot.id FOR UPDATE OF slot

@@ -15,7 +15,7 @@ WITH held AS MATERIALIZED (
 ), settled AS (
     UPDATE jobs_job AS job
     SET status = 'success', ended_at = statement_timestamp(), excluded_workers = '{}', excluded_until = NULL, progress = 1,
-        detail = NULL, releases = 0, confirmed_fence = job.fence, last_secret = job.lease_secret, lease_secret = NULL,
+        detail = NULL, releases = 0, unconfirmed = 0, confirmed_fence = job.fence, last_secret = job.lease_secret, lease_secret = NULL,
         lease_expires_at = NULL, deadline_at = NULL
     FROM held WHERE job.id = held.id AND job.lease_secret IS NOT NULL
     RETURNING job.id, job.kind, job.queue, job.status, job.fence, job.failures, job.worker_name,

@@ -127,6 +127,7 @@ WITH RECURSIVE job AS MATERIALIZED (
 )
 SELECT job.status, job.queue, job.run_at, job.is_metered, job.excluded_until, coalesce(job.expired, false) AS expired, job.expires_at,
        job.status = 'in_progress' AND job.confirmed_fence < job.fence AS is_unconfirmed,
+       CASE WHEN job.confirmed_fence < job.fence THEN job.unconfirmed ELSE 0 END AS unconfirmed,
        greatest(extract(epoch FROM job.run_at - statement_timestamp()), 0)::float8 AS due_in_s,
        job.limit_name, job.limit_until,
        greatest(extract(epoch FROM job.limit_until - statement_timestamp()), 0)::float8 AS limit_in_s,

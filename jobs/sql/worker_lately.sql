@@ -16,7 +16,7 @@ SELECT reach.since,
             SELECT outcome FROM jobs_attempt
             WHERE worker_id = %(worker)s::bigint AND ended_at >= reach.since
             ORDER BY ended_at DESC LIMIT %(most)s::bigint) AS attempt
-        WHERE outcome NOT IN ('released', 'canceled')) AS failed,
+        WHERE outcome NOT IN ('released', 'unconfirmed', 'canceled')) AS failed,
        ARRAY(SELECT id FROM lately WHERE worker_id = %(worker)s::bigint
              ORDER BY ended_at DESC, id DESC LIMIT %(listed)s::bigint) AS jobs
 FROM reach

@@ -30,6 +30,7 @@ OUTCOMES: Final = {
     AttemptOutcome.TIMED_OUT: Badge(status="timed_out", label="timed out"),
     AttemptOutcome.RELEASED: Badge(status="canceled", label="released"),
     AttemptOutcome.CANCELED: Badge(status="canceled", label="canceled"),
+    AttemptOutcome.UNCONFIRMED: Badge(status="timed_out", label="unconfirmed"),
 }
 PHASES: Final = {
     Phase.COUNTING: Badge(status="in_progress", label="counting"),

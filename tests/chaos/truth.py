@@ -165,14 +165,15 @@ def _judge_job(
 def _judge_claims(
     findings: Findings, job: Job, *, runs: dict[int, list[str]], past: list[Attempt], spoken: set[int]
 ) -> None:
-    """Of each claim that its worker confirmed the history tells. Of others it does not: what they began is no attempt,
-    and what must not run twice does not begin before."""
+    """The history has each claim but those whose answer nobody got. What a claim began that no call confirmed is no
+    attempt, and what must not run twice does not begin before."""
     name, ended = f"{_name(job)} {_reported(past)}", {attempt.number for attempt in past}
     reported = ended | ({job.fence} if job.status == "success" else set())
-    given_back = {attempt.number for attempt in past if attempt.outcome == "released"}
+    unconfirmed = {attempt.number for attempt in past if attempt.outcome == "unconfirmed"}
+    given_back = unconfirmed | {attempt.number for attempt in past if attempt.outcome == "released"}
     findings.ends.update(attempt.outcome for attempt in past)
-    findings.ends["unconfirmed"] += job.fence - len(reported)
-    counted = [attempt.attempt for attempt in past if attempt.outcome != "released"]
+    findings.ends["withdrawn"] += job.fence - len(reported)
+    counted = [attempt.attempt for attempt in past if attempt.number not in given_back]
     findings.losing(spoken - reported, f"{name}: workers spoke under the claims {spoken}")
     findings.losing(
         job.confirmed_fence > max(reported, default=0), f"{name}: claim {job.confirmed_fence} was confirmed"
@@ -184,7 +185,9 @@ def _judge_claims(
     if job.kind == "once":
         findings.doubling(len(reported - given_back) > 1, f"{name} was retried")
         findings.doubling(len(set(runs) - given_back) > 1, f"{name} ran again: {runs}")
-        findings.doubling(set(runs) - reported, f"{name} ran under a claim that nobody confirmed: {runs}")
+        findings.doubling(
+            set(runs) - (reported - unconfirmed), f"{name} ran under a claim that nobody confirmed: {runs}"
+        )
 
 
 def _judge_silence(findings: Findings, job: Job, past: list[Attempt], *, silences: Silences) -> None:

@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 MODEL = Path(__file__).parents[2] / "docs" / "formal" / "lease.pml"
-CLAIMS = ("an_end_is_final", "a_verdict_is_true", "silence_is_noticed", "nothing_is_lost_for_nothing")
+CLAIMS = (
+    "an_end_is_final",
+    "a_verdict_is_true",
+    "silence_is_noticed",
+    "a_silent_job_is_counted",
+    "nothing_is_lost_for_nothing",
+)
 MUTANTS = [
     pytest.param("LEASE_IS_CURRENT(lease) true", "a_verdict_is_true", id="that a lease is the current one"),
     pytest.param("IS_RUNNING true", "an_end_is_final", id="that a job runs whose end is handed in"),
@@ -22,6 +28,10 @@ MUTANTS = [
     pytest.param(
         "WAS_CONFIRMED true", "nothing_is_lost_for_nothing", id="that somebody spoke for an attempt"
     ),
+    pytest.param(
+        "MAY_BE_AN_ANSWER false", "nothing_is_lost_for_nothing", id="that one answer may have been lost"
+    ),
+    pytest.param("MAY_BE_AN_ANSWER true", "a_silent_job_is_counted", id="of how often that was so in a row"),
     pytest.param(
         "STILL_STANDS(lease) true",
         "nothing_is_lost_for_nothing",

@@ -8,6 +8,7 @@ from jobs.models import Worker
 
 ATTEMPTS = 3
 FREE_RELEASES = 3
+MOST_UNCONFIRMED = 5
 
 
 @dataclass
@@ -21,6 +22,7 @@ class Model:
     failures: int = 0
     attempt: int = 0
     releases: int = 0
+    unconfirmed: int = 0  # leases in a row that no call named
     waits: bool = False  # for its backoff
     hidden_from: set[int] = field(default_factory=set)  # workers that failed or lost it
     silent: bool = False  # its lease ran out, and nobody has looked
@@ -49,11 +51,12 @@ class Model:
     def succeed(self) -> None:
         self.confirm()
         self.move("success")
-        self.releases = 0
+        self.releases = self.unconfirmed = 0
 
     def fail(self, end: str, *, retryable: bool, waits: bool) -> None:
         """An attempt ended without success: another one, if there may be one, else this end."""
         self.confirm()
+        self.unconfirmed = 0
         self.failures += 1
         again = retryable and self.failures < ATTEMPTS
         self.move("pending" if again else end)
@@ -63,7 +66,7 @@ class Model:
     def release(self) -> None:
         self.confirm()
         self.move("pending")
-        self.attempt, self.releases = self.failures, self.releases + 1
+        self.attempt, self.releases, self.unconfirmed = self.failures, self.releases + 1, 0
         self.waits = self.releases > FREE_RELEASES
 
     def cancel(self) -> str:
@@ -72,7 +75,7 @@ class Model:
             return "too_late"
         runs, ran_before = self.status == "in_progress", self.confirmed_no > 0
         if runs:
-            self.confirmed_no, self.releases = self.claims, 0
+            self.confirmed_no, self.releases, self.unconfirmed = self.claims, 0, 0
         self.move("canceled")
         return (
             "canceled_while_running" if runs
@@ -83,9 +86,16 @@ class Model:
         """The janitor saw that its lease ran out."""
         if self.confirmed_no == self.claims:
             self.fail("timed_out", retryable=self.kind == "again", waits=False)
+            return
+        count = self.unconfirmed + 1
+        if count >= MOST_UNCONFIRMED:
+            self.fail("timed_out", retryable=self.kind == "again", waits=True)
         else:
             self.move("pending")
-            self.attempt = self.failures
+            self.attempt, self.waits = self.failures, count > 1
+            if count > 1:
+                self.hidden_from.add(self.leases[-1][0].pk)
+        self.unconfirmed = count
 
     def accepts(self, who: Worker, lease: operations.Claimed) -> bool:
         """Whether a call of `who` with this lease may change anything."""
@@ -117,8 +127,8 @@ class Model:
         """What the table says of it."""
         return (
             self.status, self.claims, self.confirmed_no, self.attempt, self.failures, self.releases,
-            len(self.text),
+            self.unconfirmed, len(self.text),
         )  # fmt: skip
 
 
-COLUMNS = ("status", "fence", "confirmed_fence", "attempt", "failures", "releases", "next_seq")
+COLUMNS = ("status", "fence", "confirmed_fence", "attempt", "failures", "releases", "unconfirmed", "next_seq")

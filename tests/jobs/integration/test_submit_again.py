@@ -251,7 +251,7 @@ class TestAnUnconfirmedLease:
         left_s = (taken.lease_expires_at - farm.now()).total_seconds()
         assert 19 < left_s <= 20
 
-    def test_goes_back_without_an_attempt_an_error_or_a_trace(self) -> None:
+    def test_costs_nothing_once_but_a_line_in_the_history(self) -> None:
         farm.kind(max_attempts=1)
         [job] = farm.submit(1)
         me = farm.worker()
@@ -265,7 +265,9 @@ class TestAnUnconfirmedLease:
             0,
             0,
         )
-        assert (stored.excluded_workers, Attempt.objects.count(), stored.ended_at) == ([], 0, None)
+        assert (stored.excluded_workers, stored.run_at, stored.ended_at) == ([], stored.created_at, None)
+        [(number, outcome, *_)] = farm.history(job)
+        assert (number, outcome, Attempt.objects.get(job_id=job.pk).attempt) == (1, "unconfirmed", None)
         again = farm.claim_one(me)
         assert (again.attempt, again.max_attempts) == (1, 1)
         assert farm.succeed(me, again) == "success"

@@ -7,7 +7,7 @@ import pytest
 
 from core.backoff import LONGEST_S, Backoff
 from jobs.domain.kinds import Kind
-from jobs.domain.retries import Judgement, judge
+from jobs.domain.retries import Judgement, judge, judge_unconfirmed
 from jobs.domain.states import AttemptOutcome, Status
 
 
@@ -18,7 +18,15 @@ def _judge(outcome: AttemptOutcome, **given: Any) -> Judgement:
         "retryable": True,
         "backoff": Backoff(jitter=0),
     }
-    return judge(outcome, **{**settings, **given}, rng=random.Random(1))
+    rng = random.Random(1)
+    if outcome is AttemptOutcome.UNCONFIRMED:
+        return judge_unconfirmed(**{"unconfirmed": 0, "most": 5, **settings, **given}, rng=rng)
+    return judge(outcome, **{**settings, **given}, rng=rng)
+
+
+def _then(**fields: Any) -> dict[str, Any]:
+    """What a judgement says; where it does not say as what the attempt counts: as what it was."""
+    return fields
 
 
 class TestBackoff:
@@ -80,45 +88,68 @@ class TestJudging:
     @pytest.mark.parametrize(
         ("outcome", "given", "judgement"),
         [
-            (AttemptOutcome.FAILED, {}, Judgement(status=Status.PENDING, failures=1, delay_s=1)),
-            (AttemptOutcome.FAILED, {"failures": 1}, Judgement(status=Status.PENDING, failures=2, delay_s=2)),
-            (AttemptOutcome.FAILED, {"failures": 2}, Judgement(status=Status.FAILED, failures=3)),
-            (AttemptOutcome.FAILED, {"retryable": False}, Judgement(status=Status.FAILED, failures=1)),
-            (AttemptOutcome.FAILED, {"max_attempts": 1}, Judgement(status=Status.FAILED, failures=1)),
-            (AttemptOutcome.LOST, {}, Judgement(status=Status.PENDING, failures=1)),
-            (AttemptOutcome.LOST, {"retryable": False}, Judgement(status=Status.TIMED_OUT, failures=1)),
-            (AttemptOutcome.LOST, {"failures": 2}, Judgement(status=Status.TIMED_OUT, failures=3)),
-            (AttemptOutcome.TIMED_OUT, {}, Judgement(status=Status.PENDING, failures=1, delay_s=1)),
-            (AttemptOutcome.TIMED_OUT, {"failures": 2}, Judgement(status=Status.TIMED_OUT, failures=3)),
+            (AttemptOutcome.FAILED, {}, _then(status=Status.PENDING, failures=1, delay_s=1)),
+            (AttemptOutcome.FAILED, {"failures": 1}, _then(status=Status.PENDING, failures=2, delay_s=2)),
+            (AttemptOutcome.FAILED, {"failures": 2}, _then(status=Status.FAILED, failures=3)),
+            (AttemptOutcome.FAILED, {"retryable": False}, _then(status=Status.FAILED, failures=1)),
+            (AttemptOutcome.FAILED, {"max_attempts": 1}, _then(status=Status.FAILED, failures=1)),
+            (AttemptOutcome.LOST, {}, _then(status=Status.PENDING, failures=1)),
+            (AttemptOutcome.LOST, {"retryable": False}, _then(status=Status.TIMED_OUT, failures=1)),
+            (AttemptOutcome.LOST, {"failures": 2}, _then(status=Status.TIMED_OUT, failures=3)),
+            (AttemptOutcome.TIMED_OUT, {}, _then(status=Status.PENDING, failures=1, delay_s=1)),
+            (AttemptOutcome.TIMED_OUT, {"failures": 2}, _then(status=Status.TIMED_OUT, failures=3)),
             (
                 AttemptOutcome.RELEASED,
                 {"failures": 2},
-                Judgement(status=Status.PENDING, failures=2, releases=1),
+                _then(status=Status.PENDING, failures=2, releases=1),
             ),
             (
                 AttemptOutcome.RELEASED,
                 {"releases": 2},
-                Judgement(status=Status.PENDING, failures=0, releases=3),
+                _then(status=Status.PENDING, failures=0, releases=3),
             ),
             (
                 AttemptOutcome.RELEASED,
                 {"releases": 3},
-                Judgement(status=Status.PENDING, failures=0, delay_s=1, releases=4),
+                _then(status=Status.PENDING, failures=0, delay_s=1, releases=4),
             ),
             (
                 AttemptOutcome.RELEASED,
                 {"releases": 5},
-                Judgement(status=Status.PENDING, failures=0, delay_s=4, releases=6),
+                _then(status=Status.PENDING, failures=0, delay_s=4, releases=6),
             ),
             (
                 AttemptOutcome.UNCONFIRMED,
                 {"failures": 2, "max_attempts": 1, "retryable": False, "releases": 2},
-                Judgement(status=Status.PENDING, failures=2, releases=2),
+                _then(status=Status.PENDING, failures=2, releases=2, unconfirmed=1),
             ),
-            (AttemptOutcome.CANCELED, {"failures": 2}, Judgement(status=Status.CANCELED, failures=2)),
+            (
+                AttemptOutcome.UNCONFIRMED,
+                {"unconfirmed": 3, "retryable": False},
+                _then(status=Status.PENDING, failures=0, delay_s=4, unconfirmed=4),
+            ),
+            (
+                AttemptOutcome.UNCONFIRMED,
+                {"unconfirmed": 4},
+                _then(
+                    status=Status.PENDING, failures=1, delay_s=8, unconfirmed=5, outcome=AttemptOutcome.LOST
+                ),
+            ),
+            (
+                AttemptOutcome.UNCONFIRMED,
+                {"unconfirmed": 5, "failures": 2},
+                _then(
+                    status=Status.TIMED_OUT,
+                    failures=3,
+                    delay_s=16,
+                    unconfirmed=6,
+                    outcome=AttemptOutcome.LOST,
+                ),
+            ),
+            (AttemptOutcome.CANCELED, {"failures": 2}, _then(status=Status.CANCELED, failures=2)),
         ],
     )
     def test_decides_where_it_goes(
-        self, outcome: AttemptOutcome, given: dict[str, Any], judgement: Judgement
+        self, outcome: AttemptOutcome, given: dict[str, Any], judgement: dict[str, Any]
     ) -> None:
-        assert _judge(outcome, **given) == judgement
+        assert _judge(outcome, **given) == Judgement(**{"outcome": outcome, **judgement})

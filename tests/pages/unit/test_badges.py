@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from jobs.domain.bulks import Phase
-from jobs.domain.states import IN_HISTORY, AttemptOutcome
+from jobs.domain.states import AttemptOutcome
 from jobs.queries.fleet import QueueRow
 from jobs.templatetags import badges
 from webhooks.domain.states import Status
@@ -16,7 +16,7 @@ PAUSED = {"paused_at": datetime(2026, 1, 1, tzinfo=UTC)}
 
 
 class TestBadges:
-    @pytest.mark.parametrize("outcome", IN_HISTORY)
+    @pytest.mark.parametrize("outcome", AttemptOutcome)
     def test_of_an_attempt_has_the_colour_of_its_line(self, outcome: AttemptOutcome) -> None:
         assert badges.outcome_badge(outcome)["status"] == badges.outcome_status(outcome)
 
