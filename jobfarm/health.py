@@ -12,13 +12,10 @@ from django.core.files.storage import storages
 from psycopg import sql
 
 from core.commands import MANAGE
-from jobfarm import database_health, presence
+from jobfarm import database_health, job_health, presence
 from jobfarm.bounds import bounded
 from jobfarm.findings import Check, Finding, Level
-from jobs import operations as jobs
-from jobs.domain import labels
-from jobs.models import ALL_JOBS
-from jobs.queries import keys, reads
+from jobs.queries import reads
 from outbox import operations as outbox
 from postgres import clock, connections, statements
 from scheduling import operations as scheduling
@@ -31,7 +28,6 @@ ROOM_BYTES = 1 << 30
 SKEW_S = 2.0
 NOTIFICATION_WITHIN_S = 2.0
 REDIS_WITHIN_S = 1.5
-LISTED = 5  # jobs that a finding names
 
 
 def examine(*, surroundings: Callable[[], Iterable[Finding]] | None = None) -> Iterator[Finding]:
@@ -122,7 +118,7 @@ def _crons(facts: scheduling.Health) -> Iterator[Finding]:
     """Crons that do not fire. The sentences name those of code; what people called theirs is for the remedies."""
     if facts.overdue and facts.clusters:  # without any, that is the fault
         yield Finding(
-            level=_absence(),
+            level=presence.absence(),
             sentence=f"Crons that should have fired a minute ago: {_named_to_strangers(facts.overdue)}.",
             remedy=f"The clusters' log says what fails. Overdue: {', '.join(cron.name for cron in facts.overdue)}.",
         )
@@ -196,7 +192,7 @@ def _outbox() -> Iterator[Finding]:
     facts = outbox.health()
     if facts.is_late:
         yield Finding(
-            level=_absence(),
+            level=presence.absence(),
             sentence=f"A message of the outbox should have been sent {facts.oldest_due_s:.0f} s ago.",
             remedy=f"Janitors send them ({MANAGE} janitor): the log of one that runs says what fails, and more of them "
             "send more.",
@@ -273,103 +269,6 @@ def redis() -> Iterator[Finding]:
             )
 
 
-def _workers() -> Iterator[Finding]:
-    live = keys.count_live()
-    drained = f", {live.drained} of them drained" if live.drained else ""
-    if live.workers > live.drained:
-        yield Finding(level=Level.FINE, sentence=f"Live workers: {live.workers}{drained}.")
-    elif live.workers:
-        yield Finding(
-            level=Level.WARNING,
-            sentence="Every live worker is drained: nothing will run.",
-            remedy=f"Undrain one on its page, or with {MANAGE} workers undrain NAME.",
-        )
-    elif presence.is_starting():
-        yield Finding(level=Level.STARTING, sentence="No worker has reported yet.")
-    else:
-        yield Finding(
-            level=Level.WARNING,
-            sentence="No live worker: nothing will run.",
-            remedy=f"{MANAGE} create_worker NAME --queue Q prints a key; start python -m jobfarm_worker with it.",
-        )
-
-
-def _queues() -> Iterator[Finding]:
-    for queue in reads.waiting_queues():
-        if queue.paused:
-            yield Finding(
-                level=Level.WARNING,
-                sentence=f"Jobs are pending in the queue {queue.name}, which is paused.",
-                remedy="Resume it on its page when its jobs may run again.",
-            )
-        elif not queue.served:
-            yield Finding(
-                level=_absence(),
-                sentence=f"Jobs are pending in the queue {queue.name}, which no live worker serves.",
-                remedy=f"Start a worker whose queues include {queue.name}, or have a worker whose key "
-                "allows it ask for it.",
-            )
-        elif queue.out_of_scope:
-            yield Finding(
-                level=_absence(),
-                sentence=f"Jobs are pending in the queue {queue.name} that none of its live workers may take.",
-                remedy="Each of them serves only the jobs of its owner and the owner's groups. Start one that "
-                f"serves everybody: {MANAGE} create_worker NAME --queue {queue.name}.",
-            )
-        elif queue.lacking is not None:
-            wanted = labels.in_words(queue.lacking)
-            yield Finding(
-                level=_absence(),
-                sentence=f"Jobs are pending in the queue {queue.name} that require {wanted}, which none of its live "
-                "workers has.",
-                remedy="Start a worker with these labels (--label), or label one in the administration.",
-            )
-
-
-def _unconfirmed() -> Iterator[Finding]:
-    named = [f"#{pk} ({kind})" for pk, kind in reads.unconfirmed(most=LISTED + 1)]
-    if named:
-        yield Finding(
-            level=Level.WARNING,
-            sentence="Jobs whose workers take them and never say a word: "
-            f"{', '.join(named[:LISTED])}{' and more' if len(named) > LISTED else ''}.",
-            remedy="Such a job may end its worker as soon as it begins (memory, a crash in a library), or no answer "
-            "reaches the workers: their logs say which. Cancel it, or mend its handler.",
-        )
-
-
-def served() -> Iterator[Finding]:
-    """Whether each job that waits is one that a live worker may take; names no queue."""
-    waiting = [queue for queue in reads.waiting_queues() if not queue.paused]
-    for sentence, queues in (
-        ("Queues with pending jobs that no live worker serves", [q for q in waiting if not q.served]),
-        (
-            "Queues with jobs that none of their live workers may take",
-            [q for q in waiting if q.out_of_scope or q.lacking is not None],
-        ),
-    ):
-        if queues:
-            yield Finding(level=_absence(), sentence=f"{sentence}: {len(queues)}.")
-
-
-def quotas() -> Iterator[Finding]:
-    """Whether all jobs together have nearly as much as they may."""
-    for quota in jobs.used(ALL_JOBS):
-        if quota.quota and quota.is_nearly_reached:
-            setting = f"JOBFARM_{jobs.setting_of(quota.resource, of=quota.of)}"
-            yield Finding(
-                level=Level.WARNING,
-                sentence=f"All jobs together have {quota.used:,} {quota.resource}; {quota.quota:,} are allowed.",
-                remedy="The administration's list of usage says whose they are. Delete jobs earlier "
-                f"(JOBFARM_RETENTION_DAYS), or allow more ({setting}).",
-            )
-
-
-def _absence() -> Level:
-    """How bad it is that a worker is missing: not at all while the farm starts."""
-    return Level.STARTING if presence.is_starting() else Level.WARNING
-
-
 def _files() -> Iterator[Finding]:
     if settings.FILES_ORIGIN:
         if complaint := getattr(storages["default"], "complaint", lambda: None)():
@@ -403,7 +302,8 @@ FOUNDATIONS: Mapping[str, Check] = {
     "database": database_health.database, "writes": database_health.writes, "migrations": database_health.migrations,
 }  # fmt: skip
 CHECKS: tuple[Check, ...] = (
-    janitor, presence.web, scheduler, _webhooks, _rules, _outbox, _workers, _queues, _unconfirmed, quotas,
+    janitor, presence.web, scheduler, _webhooks, _rules, _outbox, job_health.workers, job_health.queues,
+    job_health.unconfirmed, job_health.quotas,
     database_health.snapshots, database_health.dead_rows, _settings,
 )  # fmt: skip
 SURROUNDINGS: tuple[Check, ...] = (

@@ -85,6 +85,11 @@ def is_starting() -> bool:
     return presence.is_starting(processes())
 
 
+def absence() -> Level:
+    """How bad it is that a worker is missing: not at all while the farm starts."""
+    return Level.STARTING if is_starting() else Level.WARNING
+
+
 def janitors() -> Iterator[Finding]:
     """Whether a janitor is there, and each that is silent."""
     return _of(Part.JANITOR, processes())

@@ -4,14 +4,14 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from jobfarm import health, presence
+from jobfarm import health, job_health, presence
 from jobfarm.findings import Check, Finding, Level
 from postgres.reachability import explain_unreachable
 
 WORDS = {Level.FINE: "ok", Level.STARTING: "starting", Level.WARNING: "warning", Level.ERROR: "error"}
 # What a server can serve without. A load balancer that sent its visitors elsewhere for these would mend nothing.
 SURROUNDINGS: Mapping[str, Check] = {
-    "janitor": health.janitor, "scheduler": health.scheduler, "web": presence.web, "queues": health.served,
+    "janitor": health.janitor, "scheduler": health.scheduler, "web": presence.web, "queues": job_health.served,
     "redis": health.redis,
 }  # fmt: skip
 log = logging.getLogger(__name__)

@@ -179,7 +179,7 @@ class NotEnded(JobsError):
 
 
 class NotWaiting(JobsError):
-    """The job is no longer pending: it is in progress or has ended."""
+    """The job is no longer pending: it is in progress, has ended, or was not begun by its expires_at."""
 
     code = "not_waiting"
     http_status = 409

@@ -105,6 +105,7 @@ class Reason:
     remedies: tuple[Remedy, ...] = ()
 
 
+NOT_STARTED: Final = "it had not started by its expires_at"
 CANCEL: Final = Remedy(code="cancel", label="Cancel the job", call="cancel")
 
 
@@ -156,6 +157,11 @@ def explain(facts: Facts) -> list[Reason]:
         return [_expired(facts)]
     reasons = [*_limit(facts), *_hold(facts), *_due(facts), *_queue(facts), *_workers(facts)]
     return [*_unconfirmed(facts), *(reasons or [_next(facts)])]
+
+
+def expired(expires_at: datetime | None) -> str:
+    """The error of a job that no worker began in time."""
+    return f"{NOT_STARTED}{_until(expires_at)}"
 
 
 def duration(seconds: float) -> str:

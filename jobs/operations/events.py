@@ -7,6 +7,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.contrib.auth.models import User
 
+from jobs.domain.reasons import expired
 from jobs.domain.states import AttemptOutcome, Status
 from jobs.queries import reads
 from jobs.queries.moves import Settlement
@@ -87,7 +88,7 @@ def _data(row: Any) -> dict[str, Any]:
         "attempt": row.attempt,
         "max_attempts": row.max_attempts,
         "worker": row.worker_name,
-        "error": row.error or None,
+        "error": expired(row.expires_at) if reads.was_never_begun(row) else row.error or None,
         "created_at": row.created_at.isoformat(),
         "ended_at": None if row.ended_at is None else row.ended_at.isoformat(),
         "path": f"/api/v1/jobs/{row.id}",

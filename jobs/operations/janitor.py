@@ -10,8 +10,8 @@ from typing import Any, Final
 from django.conf import settings
 from django.core.files.storage import default_storage
 
+from jobs.domain import reasons
 from jobs.domain.files import UNUSED_FOR_S
-from jobs.domain.reasons import duration
 from jobs.domain.states import AttemptOutcome, Status
 from jobs.operations import events, hooks, metering, quotas
 from jobs.operations.finish import decide, settle
@@ -142,7 +142,7 @@ def _overdue(row: Any) -> moves.Settlement:
         error = f"no call named its lease: its worker died, or got no answer ({row.unconfirmed + 1} in a row)"
         return decide(row, AttemptOutcome.UNCONFIRMED, retryable=row.retry_when_lost, error=error)
     if row.silent:
-        error = f"lost: it last called {duration(row.last_seen_ago_s)} ago"
+        error = f"lost: it last called {reasons.duration(row.last_seen_ago_s)} ago"
         return decide(row, AttemptOutcome.LOST, retryable=row.retry_when_lost, error=error)
     error = "the run took longer than allowed"
     return decide(row, AttemptOutcome.TIMED_OUT, retryable=row.retry_on_timeout, error=error)
@@ -155,7 +155,7 @@ def _expire(limit: int) -> int:
         quotas.give_back_of_unstarted(rows)
         moves.expire([row.id for row in rows])
         hooks.changed([row.id for row in rows])
-        hooks.ended_waiting(rows, to=Status.TIMED_OUT, error="it waited longer than allowed")
+        hooks.ended_waiting(rows, to=Status.TIMED_OUT, error=reasons.NOT_STARTED)
         events.ended_waiting([row.id for row in rows])
         metering.ended_waiting(rows)
     return len(rows)

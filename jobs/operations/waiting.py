@@ -52,7 +52,8 @@ def change_priority(job_id: int, priority: int, *, by: User | None) -> Job:
 def _waiting(job_id: int, *, by: User | None) -> Job:
     """The locked job, for `by` to change. Raises NotFound, NotAllowed, NotWaiting."""
     job = reads.operable(job_id, by=by, lock=True)
-    if job.status != Status.PENDING:
+    is_late = job.expires_at is not None and job.confirmed_fence == 0 and job.expires_at <= clock.now()
+    if job.status != Status.PENDING or is_late:
         raise NotWaiting
     return job
 

@@ -122,7 +122,7 @@ def in_full(job_ids: Sequence[int]) -> list[Job]:
     Jobs that are not there are left out.
     """
     jobs = models.Job.objects.select_related("owner", "group", "body", "requirement").in_bulk(job_ids)
-    errors, files = reads.last_errors(job_ids), reads.files(job_ids)
+    errors, files = reads.errors(list(jobs.values())), reads.files(job_ids)
     rows = [jobs[job_id] for job_id in job_ids if job_id in jobs]
     return [_full(job, error=errors.get(job.pk), files=files[job.pk]) for job in rows]
 

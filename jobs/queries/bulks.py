@@ -93,8 +93,9 @@ def with_bodies(job_ids: Iterable[int], *, states: Iterable[Status]) -> list[Job
 
 
 def change_waiting(job_ids: Sequence[int], **columns: Any) -> int:
-    """Change these columns of locked jobs that wait; how many rows that were."""
-    return Job.objects.filter(pk__in=job_ids, status=Status.PENDING).update(**columns)
+    """Change these columns of locked jobs that wait and have not expired; how many rows that were."""
+    in_time = Q(expires_at=None) | Q(expires_at__gt=Now()) | Q(confirmed_fence__gt=0)
+    return Job.objects.filter(in_time, pk__in=job_ids, status=Status.PENDING).update(**columns)
 
 
 def keep(bulk: Bulk, items: dict[int, dict[str, Any]]) -> None:

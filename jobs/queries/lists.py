@@ -27,7 +27,7 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Left, Now, NullIf, Right
 from django.db.models.lookups import GreaterThan, IsNull
 
-from jobs.domain import payloads
+from jobs.domain import payloads, reasons
 from jobs.domain.filters import DESCRIBED, Filters, ids_of, moment
 from jobs.domain.states import Status
 from jobs.models import Attempt, Job
@@ -206,11 +206,12 @@ def _about() -> Case:
 
 def _last_error() -> Case:
     """The end of what the last attempt of an unhappy job, or of one that is to be tried again, wrote: the last line of
-    a traceback is the error."""
+    a traceback is the error. Of one that nobody began in time, that."""
     attempts = Attempt.objects.filter(job_id=OuterRef("pk")).exclude(error="").order_by("-number")
     end = Subquery(attempts.annotate(end=Right("error", ERROR_END)).values("end")[:1])
     is_unhappy = Q(status__in=[Status.FAILED, Status.TIMED_OUT]) | Q(status=Status.PENDING, failures__gt=0)
-    return Case(When(is_unhappy, then=Coalesce(end, Value(""))), default=Value(""))
+    is_late = When(status=Status.TIMED_OUT, confirmed_fence=0, then=Value(reasons.NOT_STARTED))
+    return Case(is_late, When(is_unhappy, then=Coalesce(end, Value(""))), default=Value(""))
 
 
 def _below(filters: Filters, before: int | None) -> Q:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
@@ -14,7 +15,7 @@ from jobs import registry
 from jobs.domain import labels
 from jobs.domain.leases import Lease
 from jobs.domain.ranges import IndexRange
-from jobs.domain.reasons import Facts, Reason, explain
+from jobs.domain.reasons import Facts, Reason, expired, explain
 from jobs.domain.states import LIVE, Status
 from jobs.errors import NotAllowed, NotFound
 from jobs.models import Attempt, Job, OutputChunk, Reachability, ResultFile, Share, Worker
@@ -153,9 +154,15 @@ def attempts(job_id: int) -> list[Attempt]:
     return list(Attempt.objects.filter(job_id=job_id).order_by("number"))
 
 
-def last_errors(job_ids: Sequence[int]) -> dict[int, str]:
-    """For each of these jobs that has a failed attempt, how the newest one failed."""
-    return {job_id: attempt.error for job_id, attempt in last_attempts(job_ids).items()}
+def errors(jobs: Sequence[Job]) -> dict[int, str]:
+    """For each of these jobs that failed once, or ended since nobody began it in time: what went wrong last."""
+    last = {job_id: attempt.error for job_id, attempt in last_attempts([job.pk for job in jobs]).items()}
+    return last | {job.pk: expired(job.expires_at) for job in jobs if was_never_begun(job)}
+
+
+def was_never_begun(job: Any) -> bool:
+    """Whether this job ended because no worker had begun it by its `expires_at`."""
+    return bool(job.status == Status.TIMED_OUT and job.confirmed_fence == 0)
 
 
 def files(job_ids: Sequence[int]) -> dict[int, list[ResultFile]]:

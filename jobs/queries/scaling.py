@@ -36,7 +36,7 @@ def queue_loads(*, queue: str = "") -> list[QueueLoad]:
     return [
         QueueLoad(
             queue=row.name,
-            oldest_wait_s=row.oldest_wait_s,
+            oldest_wait_s=row.oldest_wait_s if row.waiting else 0.0,  # what waits may have expired
             load=Load(
                 waiting=row.waiting,
                 running=row.running,

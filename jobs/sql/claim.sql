@@ -88,7 +88,7 @@ WITH RECURSIVE polled AS MATERIALIZED (
         WHERE job.status = 'pending' AND job.queue = polled.name AND job.excluded_workers = excluded_set.excluded_workers
           AND job.priority BETWEEN scan_range.low AND scan_range.high
           AND job.run_at >= scan_range.since AND job.run_at < scan_range.until AND job.run_at <= statement_timestamp()
-          AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())
+          AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp() OR job.confirmed_fence > 0)
         ORDER BY job.priority DESC, job.run_at, job.id LIMIT 1) AS head
     WHERE NOT %(worker)s::bigint = ANY (excluded_set.excluded_workers)
 ), picked AS MATERIALIZED (
@@ -99,7 +99,7 @@ WITH RECURSIVE polled AS MATERIALIZED (
         WHERE job.status = 'pending' AND job.queue = sorted.name AND job.excluded_workers = sorted.excluded_workers
           AND job.priority BETWEEN sorted.low AND sorted.high
           AND job.run_at >= sorted.since AND job.run_at < sorted.until AND job.run_at <= statement_timestamp()
-          AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())
+          AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp() OR job.confirmed_fence > 0)
         ORDER BY job.priority DESC, job.run_at, job.id
         LIMIT sorted.room FOR UPDATE SKIP LOCKED) AS pick
     LIMIT %(limit)s::bigint

@@ -94,7 +94,7 @@ WITH RECURSIVE polled AS MATERIALIZED (
               AND job.owner_id = excluded_set.owner_id AND job.excluded_workers = excluded_set.excluded_workers
               AND job.priority BETWEEN scan_range.low AND scan_range.high
               AND job.run_at >= scan_range.since AND job.run_at < scan_range.until AND job.run_at <= statement_timestamp()
-              AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())
+              AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp() OR job.confirmed_fence > 0)
             ORDER BY job.priority DESC, job.run_at, job.id LIMIT 1) AS owned
         UNION ALL
         SELECT * FROM (
@@ -103,7 +103,7 @@ WITH RECURSIVE polled AS MATERIALIZED (
               AND job.group_id = excluded_set.group_id AND job.excluded_workers = excluded_set.excluded_workers
               AND job.priority BETWEEN scan_range.low AND scan_range.high
               AND job.run_at >= scan_range.since AND job.run_at < scan_range.until AND job.run_at <= statement_timestamp()
-              AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())
+              AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp() OR job.confirmed_fence > 0)
             ORDER BY job.priority DESC, job.run_at, job.id LIMIT 1) AS shared) AS head
     WHERE NOT %(worker)s::bigint = ANY (excluded_set.excluded_workers)
 ), met AS MATERIALIZED (
@@ -116,7 +116,7 @@ WITH RECURSIVE polled AS MATERIALIZED (
               AND job.owner_id = sorted.owner_id AND job.excluded_workers = sorted.excluded_workers
               AND job.priority BETWEEN sorted.low AND sorted.high
               AND job.run_at >= sorted.since AND job.run_at < sorted.until AND job.run_at <= statement_timestamp()
-              AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())
+              AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp() OR job.confirmed_fence > 0)
             ORDER BY job.priority DESC, job.run_at, job.id
             LIMIT sorted.room FOR UPDATE SKIP LOCKED) AS owned
         UNION ALL
@@ -126,7 +126,7 @@ WITH RECURSIVE polled AS MATERIALIZED (
               AND job.group_id = sorted.group_id AND job.excluded_workers = sorted.excluded_workers
               AND job.priority BETWEEN sorted.low AND sorted.high
               AND job.run_at >= sorted.since AND job.run_at < sorted.until AND job.run_at <= statement_timestamp()
-              AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())
+              AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp() OR job.confirmed_fence > 0)
             ORDER BY job.priority DESC, job.run_at, job.id
             LIMIT sorted.room FOR UPDATE SKIP LOCKED) AS shared) AS pick
     LIMIT %(limit)s::bigint

@@ -2,6 +2,7 @@
 -- results, and only up to a size: `result_bytes` says how large a larger one is.
 SELECT job.id, job.kind, job.queue, job.status, job.owner_id, owner.username AS owner, job.group_id, team.name AS team,
        job.unique_key, job.retry_of_id, job.attempt, job.max_attempts, job.worker_name, job.created_at, job.ended_at,
+       job.expires_at, job.confirmed_fence,
        last.error, size.bytes AS result_bytes, CASE WHEN size.bytes <= %(most)s::bigint THEN body.result END AS result
 FROM jobs_job AS job
 LEFT JOIN auth_user AS owner ON owner.id = job.owner_id

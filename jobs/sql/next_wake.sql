@@ -11,6 +11,6 @@ WITH reachability AS (
 )
 SELECT extract(epoch FROM least(
     (SELECT CASE WHEN ends_at IS NOT NULL THEN greatest(ends_at, from_then_on) END FROM running CROSS JOIN reachability),
-    (SELECT min(expires_at) FROM jobs_job WHERE status = 'pending' AND expires_at IS NOT NULL),
+    (SELECT min(expires_at) FROM jobs_job WHERE status = 'pending' AND expires_at IS NOT NULL AND confirmed_fence = 0),
     (SELECT min(excluded_until) FROM jobs_job WHERE status = 'pending' AND excluded_until IS NOT NULL)
 ) - statement_timestamp())::float8 AS seconds

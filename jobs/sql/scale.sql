@@ -42,6 +42,7 @@ SELECT chosen.name, chosen.paused_at IS NOT NULL AS is_paused, chosen.ceiling,
                 WHERE job.status = 'pending' AND job.queue = head.name
                   AND job.excluded_workers = head.excluded_workers AND job.priority = head.priority
                   AND job.run_at <= statement_timestamp()
+                  AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp() OR job.confirmed_fence > 0)
                 ORDER BY job.excluded_workers, job.priority DESC, job.run_at, job.id
                 LIMIT %(limit)s::bigint) AS theirs
             WHERE head.name = chosen.name AND head.run_at <= statement_timestamp()

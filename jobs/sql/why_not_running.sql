@@ -8,7 +8,7 @@
 -- of an owner's and a group's jobs apart, so that what it may not take is not read. In the job's own queue what lies
 -- before the job is counted, of the queues before it only those are named in which something is to be had.
 WITH RECURSIVE job AS MATERIALIZED (
-    SELECT job.*, job.expires_at <= statement_timestamp() AS expired, job.status = 'pending' AS waits,
+    SELECT job.*, job.expires_at <= statement_timestamp() AND job.confirmed_fence = 0 AS expired, job.status = 'pending' AS waits,
            job.run_at > statement_timestamp() AS is_early
     FROM jobs_job AS job WHERE job.id = %(job)s::bigint
 ), present AS MATERIALIZED (
@@ -91,7 +91,7 @@ WITH RECURSIVE job AS MATERIALIZED (
                 SELECT other.priority, other.run_at, other.id FROM jobs_job AS other
                 WHERE other.status = 'pending' AND other.queue = scan.name AND other.excluded_workers = scan.excluded_workers
                   AND other.run_at <= statement_timestamp()
-                  AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp())
+                  AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp() OR other.confirmed_fence > 0)
                 ORDER BY other.priority DESC, other.run_at, other.id LIMIT scan.most) AS head
             WHERE NOT scan.is_own OR (-head.priority, head.run_at, head.id) < (-scan.priority, scan.run_at, scan.id))
         ELSE (
@@ -99,7 +99,7 @@ WITH RECURSIVE job AS MATERIALIZED (
                 SELECT other.priority, other.run_at, other.id FROM jobs_job AS other
                 WHERE other.status = 'pending' AND other.queue = scan.name AND other.owner_id = scan.owner_id
                   AND other.excluded_workers = scan.excluded_workers AND other.run_at <= statement_timestamp()
-                  AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp())
+                  AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp() OR other.confirmed_fence > 0)
                 ORDER BY other.priority DESC, other.run_at, other.id LIMIT scan.most) AS head
             WHERE NOT scan.is_own OR (-head.priority, head.run_at, head.id) < (-scan.priority, scan.run_at, scan.id)
         ) + (
@@ -107,7 +107,7 @@ WITH RECURSIVE job AS MATERIALIZED (
                 SELECT other.priority, other.run_at, other.id, other.owner_id FROM jobs_job AS other
                 WHERE other.status = 'pending' AND other.queue = scan.name AND other.group_id = membership.group_id
                   AND other.excluded_workers = scan.excluded_workers AND other.run_at <= statement_timestamp()
-                  AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp())
+                  AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp() OR other.confirmed_fence > 0)
                 ORDER BY other.priority DESC, other.run_at, other.id LIMIT scan.most) AS head
             WHERE membership.user_id = scan.owner_id
               AND (NOT scan.is_own OR head.owner_id IS DISTINCT FROM scan.owner_id

@@ -43,15 +43,6 @@ class TestASweep:
         assert (farm.status(waiting), Job.objects.get(pk=failed.pk).excluded_workers) == ("timed_out", [])
         assert farm.everything(fine) == before
 
-    def test_expires_a_job_that_waits_for_a_later_attempt_too(self) -> None:
-        farm.kind(expires_s=60)
-        [job] = farm.submit(1)
-        me = farm.worker()
-        farm.fail(me, farm.claim_one(me))
-        farm.pass_time(job, 61)
-        assert operations.sweep().expired == 1
-        assert (farm.status(job), operations.claim(me)) == ("timed_out", [])
-
     def test_leaves_a_running_job_alone_whose_wait_would_be_over(self) -> None:
         farm.kind(expires_s=60)
         [job] = farm.submit(1)

@@ -4,7 +4,7 @@ import pytest
 from django.conf import LazySettings
 
 from core.backoff import Backoff
-from jobfarm import health
+from jobfarm import job_health
 from jobs import operations
 from jobs.models import Attempt, Job, Worker
 from jobs.queries import reads
@@ -64,7 +64,7 @@ class TestAJobThatEndsItsWorkers:
         assert (stored.status, stored.failures, stored.attempt) == ("timed_out", 2, 2)
         outcomes = Attempt.objects.filter(job_id=job.pk).order_by("number").values_list("outcome", "attempt")
         assert list(outcomes) == [("unconfirmed", None)] * 4 + [("lost", 1), ("lost", 2)]
-        assert "no call named its lease" in reads.last_errors([job.pk])[job.pk]
+        assert "no call named its lease" in reads.errors([stored])[job.pk]
 
     def test_ends_with_the_fifth_where_its_kind_is_not_tried_again(self, settings: LazySettings) -> None:
         settings.JOBFARM = settings.JOBFARM | {"UNCONFIRMED_LEASES": 2}
@@ -119,13 +119,13 @@ class TestItIsNamed:
         first, second, _ = _workers()
         _vanish(job, first)
         assert "unconfirmed" not in {reason.code for reason in reads.why_not_running(job.pk)}
-        assert list(health._unconfirmed()) == []
+        assert list(job_health.unconfirmed()) == []
         _vanish(job, second)
         reasons = reads.why_not_running(job.pk)
         assert [reason.code for reason in reasons] == ["unconfirmed", "not_due"]
         assert reasons[0].numbers == {"leases": 2}
         assert "never said a word" in reasons[0].sentence
-        [finding] = health._unconfirmed()
+        [finding] = job_health.unconfirmed()
         assert f"#{job.pk} (work)" in finding.sentence
 
     def test_no_more_once_a_worker_speaks(self) -> None:
@@ -141,4 +141,4 @@ class TestItIsNamed:
         operations.heartbeat(third, taken.id, taken.lease)
         [reason] = reads.why_not_running(job.pk)
         assert "never said a word" not in reason.sentence
-        assert list(health._unconfirmed()) == []
+        assert list(job_health.unconfirmed()) == []

@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group, User
 from django.db.models.functions import Now
 from django.test import Client
 
-from jobfarm import health, live_queries, presence
+from jobfarm import health, job_health, live_queries, presence
 from jobfarm.findings import Finding, Level
 from jobs import operations
 from jobs.domain.presence import Part
@@ -196,20 +196,20 @@ class TestQueuesThatNobodyServes:
         _, bob, _ = owners
         farm.submit(1, owner=bob)
         farm.worker("bobs", owner=bob)
-        assert findings(health._queues) == []
+        assert findings(job_health.queues) == []
         User.objects.filter(pk=bob.pk).update(is_active=False)
-        assert findings(health._queues) == [(Level.WARNING, self.SENTENCE)]
-        assert (Level.WARNING, "No live worker: nothing will run.") in findings(health._workers)
+        assert findings(job_health.queues) == [(Level.WARNING, self.SENTENCE)]
+        assert (Level.WARNING, "No live worker: nothing will run.") in findings(job_health.workers)
 
     def test_are_those_whose_workers_ask_for_other_queues(self) -> None:
         farm.kind("else")
         me = farm.worker("me", "work", "else")
         operations.claim(me, queues=["else"])
         farm.submit(1)
-        assert findings(health._queues) == [(Level.WARNING, self.SENTENCE)]
+        assert findings(job_health.queues) == [(Level.WARNING, self.SENTENCE)]
         operations.claim(me, queues=["work"])
         farm.submit(1)
-        assert findings(health._queues) == []
+        assert findings(job_health.queues) == []
 
     def test_are_not_those_of_a_worker_that_asks_for_all(self) -> None:
         farm.kind("else")
@@ -217,7 +217,7 @@ class TestQueuesThatNobodyServes:
         operations.claim(me, queues=["else"])
         operations.claim(me)
         farm.submit(1)
-        assert findings(health._queues) == []
+        assert findings(job_health.queues) == []
 
 
 class TestQueuesWhoseWorkersHaveTheWrongScope:
@@ -232,7 +232,7 @@ class TestQueuesWhoseWorkersHaveTheWrongScope:
         ada, bob, _ = owners
         farm.submit(1, owner=ada)
         farm.worker("bobs", owner=bob)
-        assert findings(health._queues) == [(Level.WARNING, self.SENTENCE)]
+        assert findings(job_health.queues) == [(Level.WARNING, self.SENTENCE)]
         assert ready("queues") == {
             "status": "warning",
             "messages": ["Queues with jobs that none of their live workers may take: 1."],
@@ -244,7 +244,7 @@ class TestQueuesWhoseWorkersHaveTheWrongScope:
         farm.submit(1, owner=ada)
         farm.worker("bobs", owner=bob)
         farm.worker("all")
-        assert findings(health._queues) == []
+        assert findings(job_health.queues) == []
         assert ready("queues") == {"status": "ok"}
 
     def test_do_not_count_workers_of_an_owner_who_is_switched_off(
@@ -255,7 +255,7 @@ class TestQueuesWhoseWorkersHaveTheWrongScope:
         farm.worker("hers", owner=ada)
         farm.worker("bobs", owner=bob)
         User.objects.filter(pk=ada.pk).update(is_active=False)
-        assert findings(health._queues) == [(Level.WARNING, self.SENTENCE)]
+        assert findings(job_health.queues) == [(Level.WARNING, self.SENTENCE)]
 
     def test_are_none_where_owner_or_group_fits(self, owners: tuple[User, User, Group]) -> None:
         ada, bob, group = owners
@@ -263,13 +263,13 @@ class TestQueuesWhoseWorkersHaveTheWrongScope:
         farm.submit(1, owner=ada, group=group)
         farm.submit(1, owner=bob)
         farm.worker("bobs", owner=bob)
-        assert findings(health._queues) == []
+        assert findings(job_health.queues) == []
 
     def test_count_jobs_of_nobody(self, owners: tuple[User, User, Group]) -> None:
         _, bob, _ = owners
         farm.submit(1)
         farm.worker("bobs", owner=bob)
-        assert findings(health._queues) == [(Level.WARNING, self.SENTENCE)]
+        assert findings(job_health.queues) == [(Level.WARNING, self.SENTENCE)]
 
     def test_are_found_behind_jobs_that_may_be_taken(self, owners: tuple[User, User, Group]) -> None:
         ada, bob, _ = owners
@@ -277,13 +277,13 @@ class TestQueuesWhoseWorkersHaveTheWrongScope:
         farm.submit(1, owner=ada)
         farm.submit(10, owner=bob)
         farm.worker("bobs", owner=bob)
-        assert findings(health._queues) == [(Level.WARNING, self.SENTENCE)]
+        assert findings(job_health.queues) == [(Level.WARNING, self.SENTENCE)]
 
     def test_are_none_while_the_job_is_not_due(self, owners: tuple[User, User, Group]) -> None:
         ada, bob, _ = owners
         farm.submit(1, owner=ada, run_at=farm.now() + timedelta(hours=1))
         farm.worker("bobs", owner=bob)
-        assert findings(health._queues) == []
+        assert findings(job_health.queues) == []
 
     def test_are_not_worse_than_starting_while_the_farm_starts(
         self, owners: tuple[User, User, Group]
@@ -292,13 +292,13 @@ class TestQueuesWhoseWorkersHaveTheWrongScope:
         farm.submit(1, owner=ada)
         farm.worker("bobs", owner=bob)
         Process.objects.update(started_at=Now())
-        assert findings(health._queues) == [(Level.STARTING, self.SENTENCE)]
+        assert findings(job_health.queues) == [(Level.STARTING, self.SENTENCE)]
 
     def test_without_any_worker_are_those_that_nobody_serves(self, owners: tuple[User, User, Group]) -> None:
         ada, _, _ = owners
         farm.submit(1, owner=ada)
         operations.sync()
-        assert findings(health._queues) == [
+        assert findings(job_health.queues) == [
             (Level.WARNING, "Jobs are pending in the queue work, which no live worker serves.")
         ]
         assert ready("queues") == {

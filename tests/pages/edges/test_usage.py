@@ -10,7 +10,7 @@ from django.core.files import File
 from django.test import Client
 from pytest_django import Settings
 
-from jobfarm import health
+from jobfarm import job_health
 from jobfarm.findings import Level
 from jobs import operations
 from jobs.operations import quotas, rollup
@@ -92,11 +92,11 @@ class TestTheAdministration:
 
 class TestTheDoctor:
     def test_says_nothing_while_there_is_room(self, ada: User) -> None:
-        assert list(health.quotas()) == []
+        assert list(job_health.quotas()) == []
 
     def test_warns_when_the_farm_has_used_nine_tenths_of_a_quota(self, ada: User, settings: Settings) -> None:
         settings.JOBFARM = {**settings.JOBFARM, "OUTPUT_BYTES_IN_ALL": 1100, "FILES_IN_ALL": 2}
-        output, files = health.quotas()
+        output, files = job_health.quotas()
         assert (output.level, files.level) == (Level.WARNING, Level.WARNING)
         assert output.sentence == "All jobs together have 1,024 bytes of output; 1,100 are allowed."
         assert files.sentence == "All jobs together have 2 files; 2 are allowed."

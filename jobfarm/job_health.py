@@ -1,0 +1,109 @@
+"""What is wrong with jobs and workers, and what to do about it: checks behind `manage.py doctor` and /health/ready."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from core.commands import MANAGE
+from jobfarm import presence
+from jobfarm.findings import Finding, Level
+from jobs import operations as jobs
+from jobs.domain import labels
+from jobs.models import ALL_JOBS
+from jobs.queries import keys, reads
+
+LISTED: Final = 5  # jobs that a finding names
+
+
+def workers() -> Iterator[Finding]:
+    """Whether a worker is there that claims."""
+    live = keys.count_live()
+    drained = f", {live.drained} of them drained" if live.drained else ""
+    if live.workers > live.drained:
+        yield Finding(level=Level.FINE, sentence=f"Live workers: {live.workers}{drained}.")
+    elif live.workers:
+        yield Finding(
+            level=Level.WARNING,
+            sentence="Every live worker is drained: nothing will run.",
+            remedy=f"Undrain one on its page, or with {MANAGE} workers undrain NAME.",
+        )
+    elif presence.is_starting():
+        yield Finding(level=Level.STARTING, sentence="No worker has reported yet.")
+    else:
+        yield Finding(
+            level=Level.WARNING,
+            sentence="No live worker: nothing will run.",
+            remedy=f"{MANAGE} create_worker NAME --queue Q prints a key; start python -m jobfarm_worker with it.",
+        )
+
+
+def queues() -> Iterator[Finding]:
+    """Whether what is due in each queue is taken by somebody."""
+    for queue in reads.waiting_queues():
+        if queue.paused:
+            yield Finding(
+                level=Level.WARNING,
+                sentence=f"Jobs are pending in the queue {queue.name}, which is paused.",
+                remedy="Resume it on its page when its jobs may run again.",
+            )
+        elif not queue.served:
+            yield Finding(
+                level=presence.absence(),
+                sentence=f"Jobs are pending in the queue {queue.name}, which no live worker serves.",
+                remedy=f"Start a worker whose queues include {queue.name}, or have a worker whose key "
+                "allows it ask for it.",
+            )
+        elif queue.out_of_scope:
+            yield Finding(
+                level=presence.absence(),
+                sentence=f"Jobs are pending in the queue {queue.name} that none of its live workers may take.",
+                remedy="Each of them serves only the jobs of its owner and the owner's groups. Start one that "
+                f"serves everybody: {MANAGE} create_worker NAME --queue {queue.name}.",
+            )
+        elif queue.lacking is not None:
+            wanted = labels.in_words(queue.lacking)
+            yield Finding(
+                level=presence.absence(),
+                sentence=f"Jobs are pending in the queue {queue.name} that require {wanted}, which none of its live "
+                "workers has.",
+                remedy="Start a worker with these labels (--label), or label one in the administration.",
+            )
+
+
+def unconfirmed() -> Iterator[Finding]:
+    """Whether jobs end their workers before these say a word."""
+    named = [f"#{pk} ({kind})" for pk, kind in reads.unconfirmed(most=LISTED + 1)]
+    if named:
+        yield Finding(
+            level=Level.WARNING,
+            sentence="Jobs whose workers take them and never say a word: "
+            f"{', '.join(named[:LISTED])}{' and more' if len(named) > LISTED else ''}.",
+            remedy="Such a job may end its worker as soon as it begins (memory, a crash in a library), or no answer "
+            "reaches the workers: their logs say which. Cancel it, or mend its handler.",
+        )
+
+
+def served() -> Iterator[Finding]:
+    """Whether each job that waits is one that a live worker may take; names no queue."""
+    waiting = [queue for queue in reads.waiting_queues() if not queue.paused]
+    for sentence, queues in (
+        ("Queues with pending jobs that no live worker serves", [q for q in waiting if not q.served]),
+        (
+            "Queues with jobs that none of their live workers may take",
+            [q for q in waiting if q.out_of_scope or q.lacking is not None],
+        ),
+    ):
+        if queues:
+            yield Finding(level=presence.absence(), sentence=f"{sentence}: {len(queues)}.")
+
+
+def quotas() -> Iterator[Finding]:
+    """Whether all jobs together have nearly as much as they may."""
+    for quota in jobs.used(ALL_JOBS):
+        if quota.quota and quota.is_nearly_reached:
+            setting = f"JOBFARM_{jobs.setting_of(quota.resource, of=quota.of)}"
+            yield Finding(
+                level=Level.WARNING,
+                sentence=f"All jobs together have {quota.used:,} {quota.resource}; {quota.quota:,} are allowed.",
+                remedy="The administration's list of usage says whose they are. Delete jobs earlier "
+                f"(JOBFARM_RETENTION_DAYS), or allow more ({setting}).",
+            )
