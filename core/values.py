@@ -31,10 +31,13 @@ def loads(text: str | bytes) -> Any:
 
     Raises NotJsonError, also for what Python takes and JSON does not have.
 
-    That is NaN and the infinities, numbers beyond a double such as 1e400, nesting that exhausts the parser.
+    That is NaN and the infinities, numbers beyond a double such as 1e400, nesting that exhausts the parser, and a name
+    twice in one object.
     """
     try:
-        return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+        return json.loads(
+            text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=unique_names
+        )
     except (ValueError, RecursionError) as error:
         why = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
         raise NotJsonError(f"The body is not JSON: {why}.") from None
@@ -44,6 +47,20 @@ def row_id(text: str) -> int | None:
     """The number of a row that a person looks for, "2979" or "#2979"; None for what is none."""
     digits = text.strip().removeprefix("#")
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
+
+
+class NamedTwice(ValueError):
+    """An object of JSON that has a name twice: which of the two counts, readers do not agree upon."""
+
+
+def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these names and values. Raises NamedTwice."""
+    built = dict(pairs)
+    if len(built) != len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise NamedTwice(f"an object has the name {twice[:50]!r} twice")
+    return built
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -10,7 +10,7 @@ from jobfarm import __version__
 # jobfarm_client.command_line.VERBS; a test compares the two.
 _OF_CLIENTS = ("submit", "watch", "tail", "cancel")
 _WITHOUT_SERVER = (
-    "The farm itself needs further packages: pip install 'jobfarm[server]'. Here are "
+    "The farm itself needs further packages: in a checkout of it, pip install '.[server]'. Here are "
     f"jobfarm-worker, and jobfarm {', '.join(_OF_CLIENTS)}."
 )
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 
-import psycopg
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.template import loader
@@ -14,13 +13,9 @@ from django.views import defaults
 
 from jobfarm.refusals import PASSING_S
 from postgres import transactions
-from postgres.errors import causes
-from postgres.reachability import explain_unreachable
+from postgres.reachability import is_away
 
 _RETRY_AFTER_S: Final = 5  # an embedded server is back by then
-# What PostgreSQL says to a statement while it shuts down or starts (class 57), of a connection that broke (08), of a
-# full disk or too many connections (53), and of a file it cannot write (58).
-_AWAY: Final = ("57P0", "08", "53", "58")
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
@@ -32,7 +27,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     error = sys.exception()  # Django calls this while it handles the exception, under ASGI too
     if error is not None and transactions.is_passing(error):
         return _later("busy.html", retry_after_s=PASSING_S)
-    if error is not None and _is_away(error):
+    if error is not None and is_away(error):
         return _later("503.html", retry_after_s=_RETRY_AFTER_S)
     return defaults.server_error(request)
 
@@ -56,14 +51,6 @@ def _later(template: str, *, retry_after_s: int) -> HttpResponse:
     page = loader.get_template(template).render()
     headers = {"Retry-After": str(retry_after_s)}
     return HttpResponse(page, status=HTTPStatus.SERVICE_UNAVAILABLE, headers=headers)
-
-
-def _is_away(error: BaseException) -> bool:
-    lost = any(
-        isinstance(cause, psycopg.OperationalError) and (cause.sqlstate or "").startswith(_AWAY)
-        for cause in causes(error)
-    )
-    return lost or explain_unreachable(error) is not None
 
 
 def _is_bare(request: HttpRequest, response: HttpResponseBase) -> bool:

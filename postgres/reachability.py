@@ -7,7 +7,7 @@ import psycopg
 from django.db import InterfaceError, OperationalError, connections
 from psycopg_pool import PoolTimeout
 
-from postgres.errors import PostgresError, causes
+from postgres.errors import EmbeddedError, PostgresError, causes
 
 # What libpq and the server say, and what that means to the one who set DATABASE_URL. The server may speak
 # another language; when nothing here matches, the sentence ends with its message.
@@ -39,6 +39,11 @@ _MEANINGS = {
 }
 
 
+# What PostgreSQL says to a statement while it shuts down or starts (class 57), of a connection that broke (08), of a
+# full disk or too many connections (53), and of a file it cannot write (58).
+_AWAY = ("57P0", "08", "53", "58")
+
+
 def explain_unreachable(error: BaseException, *, using: str = "default") -> str | None:
     """One sentence that names host, port, database and user and says what to check; None if `error` says no
     such thing.
@@ -54,6 +59,29 @@ def explain_unreachable(error: BaseException, *, using: str = "default") -> str 
         if isinstance(cause, psycopg.OperationalError) and cause.sqlstate is None:
             return f"{server_name(using)} {_meaning(str(cause))}."
     return None
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether `error` says that the database cannot serve just now, which passes, and is no fault of who asked."""
+    return any(
+        isinstance(cause, PoolTimeout | EmbeddedError)
+        or (isinstance(cause, psycopg.OperationalError) and (cause.sqlstate or _AWAY[0]).startswith(_AWAY))
+        for cause in causes(error)
+    )
+
+
+class Outages(logging.Filter):
+    """Makes one line of what is logged with a traceback because the database is away: each request of that time would
+    have one, and each says the same."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Keep the record, with the reason in place of the traceback."""
+        error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
+        if error is not None and is_away(error):
+            why = explain_unreachable(error) or " ".join(str(error).split())
+            record.msg, record.args = f"{record.getMessage()}: {why}", ()
+            record.exc_info = record.exc_text = None
+        return True
 
 
 def note_trouble(logger: logging.Logger, failure: str, error: Exception) -> bool:

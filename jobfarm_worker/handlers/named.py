@@ -45,7 +45,7 @@ def _made(name: str, make: Callable[[Environment], Handler], environ: Environmen
     except ModuleNotFoundError as error:
         extra = "demo" if error.name == "numpy" else "openai"
         raise BadOption(
-            f"The handler {name} needs the package {error.name}: pip install 'jobfarm[{extra}]'."
+            f"The handler {name} needs the package {error.name}: in a checkout of jobfarm, pip install '.[{extra}]'."
         ) from error
 
 

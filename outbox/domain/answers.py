@@ -13,11 +13,10 @@ KEPT_BYTES: Final = 4096  # of an answer; no more of it is read
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What a request came to. `status` None: there was no answer, and `error` is the reason, without the address
-    itself, whose path may be a secret. `is_refused`: nothing was sent, the farm does not connect there."""
+    itself, whose path may be a secret."""
 
     status: int | None = None
     error: str = ""
-    is_refused: bool = False
     duration_ms: int = 0
     body: bytes = field(default=b"", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -77,7 +77,7 @@ class Client:
         except (
             Exception
         ) as error:  # httpcore's, h11's, OpenSSL's, the system's: what a stranger's server makes happen
-            fields = {"error": _sentence(error, deadline_s), "is_refused": isinstance(error, _AddressRefused)}
+            fields = {"error": _sentence(error, deadline_s)}
         finally:
             self._uses[url] -= 1
         await self._close_unused()
@@ -122,12 +122,10 @@ class Client:
         await self.aclose()
 
 
-class _AddressRefused(Exception):
-    """The name stands for an address of a private network, to which this farm sends nothing."""
+class _Unreachable(Exception):
+    """The name of the host stands for no address that this farm sends to: for none, or for one of a private network."""
 
-
-class _Unresolved(Exception):
-    """The name of the host stands for no address."""
+    # Which of the two is not said: whoever adds endpoints could ask which names there are inside.
 
 
 class _GuardedNetwork(httpcore.AsyncNetworkBackend):
@@ -141,7 +139,7 @@ class _GuardedNetwork(httpcore.AsyncNetworkBackend):
         self, host: str, port: int, *args: Any, **kwargs: Any
     ) -> httpcore.AsyncNetworkStream:
         """Try the addresses of a name in turn. One that is refused refuses them all."""
-        failure: Exception = _Unresolved()
+        failure: Exception = _Unreachable()
         for address in await self._addresses(host, port):
             try:
                 return await self._network.connect_tcp(address, port, *args, **kwargs)
@@ -153,9 +151,9 @@ class _GuardedNetwork(httpcore.AsyncNetworkBackend):
         try:
             resolved = (await self._resolve(host, port))[:_MOST_ADDRESSES]
         except (OSError, UnicodeError):
-            raise _Unresolved from None
+            raise _Unreachable from None
         if any(addresses.is_refused(address, allowed=self._allowed) for address in resolved):
-            raise _AddressRefused
+            raise _Unreachable
         return resolved
 
     async def sleep(self, seconds: float) -> None:
@@ -175,7 +173,7 @@ async def _beginning(stream: AsyncIterable[bytes]) -> bytes:
 def _sentence(error: Exception, deadline_s: float) -> str:
     if isinstance(error, TimeoutError):
         return f"It did not answer within {deadline_s:g} s."
-    if isinstance(error, _AddressRefused | _Unresolved):
+    if isinstance(error, _Unreachable):
         return str(type(error).__doc__)
     sentence = str(error) or type(error).__name__
     return sentence.encode(errors="replace").decode().replace("\x00", "�")[:_LONGEST_ERROR]

@@ -77,3 +77,29 @@ def test_every_requirement_is_pinned_exactly_and_says_what_for() -> None:
 @pytest.mark.django_db
 def test_no_migration_is_missing() -> None:
     call_command("makemigrations", "--check", "--dry-run", verbosity=0)
+
+
+def test_nothing_says_to_install_by_a_name_that_is_nobodys() -> None:
+    """On PyPI whoever registers it gets to run there what he likes: a checkout or a wheel's path is named."""
+    by_name = re.compile(r"pip3? install\b[^\n]*?\s['\"]?jobfarm(?![\w./-])")
+    kinds = (
+        "*.py",
+        "*.md",
+        "*.toml",
+        "*.txt",
+        "*.html",
+        "*.yaml",
+        "*.yml",
+        "*.sh",
+        "Makefile",
+        "Dockerfile",
+        "Procfile",
+        "scripts/*",
+    )
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in tracked(*kinds)
+        for line in path.read_text().splitlines()
+        if by_name.search(line)
+    ]
+    assert found == []

@@ -1,4 +1,4 @@
-"""What `pip install jobfarm`, with and without [server], gives: outside of any checkout."""
+"""What the wheel, with and without [server], gives: outside of any checkout."""
 
 import json
 import os
@@ -147,6 +147,26 @@ class TestTheWheel:
         assert f"{folder} ['-P', '-m', 'jobfarm', 'web']" in printed
 
 
+class TestACheckout:
+    def test_is_compiled_whole_by_the_line_of_the_first_day(self, tmp_path: Path) -> None:
+        """The farm's user may not write there: what is not compiled then is compiled at each start."""
+        [line] = re.findall(
+            r"^\.venv/bin/(python -m compileall .*)$", (ROOT / "docs/first-day.md").read_text(), re.MULTILINE
+        )
+        for package in PACKAGES:
+            for source in (ROOT / package).rglob("*.py"):
+                copy = tmp_path / source.relative_to(ROOT)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.touch()
+        (tmp_path / "tests").mkdir()
+        (tmp_path / "tests" / "test_x.py").touch()
+        subprocess.run(
+            ["sh", "-ec", line.replace("python", sys.executable, 1)], cwd=tmp_path, check=True, timeout=60
+        )
+        compiled = {path.parents[1] / f"{path.name.partition('.')[0]}.py" for path in tmp_path.rglob("*.pyc")}
+        assert compiled == set(tmp_path.rglob("*.py")) - {tmp_path / "tests" / "test_x.py"}
+
+
 class TestTheImage:
     LINES: Final = re.sub(r"\\\n\s*", "", (ROOT / "Dockerfile").read_text()).splitlines()
 
@@ -195,17 +215,17 @@ class TestAnEnvironmentWithoutExtras:
         key = {"JOBFARM_KEY": "jfw_x", "JOBFARM_URL": "http://127.0.0.1:9"}
         painter = run(worker / "jobfarm-worker", "--handler", "image-demo", **key)
         assert painter.returncode == 2
-        assert "needs the package numpy: pip install 'jobfarm[demo]'." in painter.stderr
+        assert "needs the package numpy: in a checkout of jobfarm, pip install '.[demo]'." in painter.stderr
         model = run(
             worker / "jobfarm-worker", "--handler", "chat", **key, JOBFARM_LLM_URL="http://127.0.0.1:9"
         )
-        assert "needs the package aiohttp: pip install 'jobfarm[openai]'." in model.stderr
+        assert "needs the package aiohttp: in a checkout of jobfarm, pip install '.[openai]'." in model.stderr
 
     def test_says_that_the_farm_needs_one(self, worker: Path, run: Run) -> None:
         refused = run(worker / "jobfarm", "doctor")
         assert refused.returncode == 1
         assert refused.stderr == (
-            "The farm itself needs further packages: pip install 'jobfarm[server]'. "
+            "The farm itself needs further packages: in a checkout of it, pip install '.[server]'. "
             "Here are jobfarm-worker, and jobfarm submit, watch, tail, cancel.\n"
         )
         assert run(worker / "jobfarm", "--version").stdout == f"jobfarm {jobfarm.__version__}\n"

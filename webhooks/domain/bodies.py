@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qs
 
+from core.values import NamedTwice, unique_names
 from webhooks.errors import NotJson
 
 # Real payloads nest about ten deep. Python's parser recurses, and so does whoever walks the result.
@@ -46,13 +47,15 @@ def parse(body: bytes, *, content_type: str = "application/json") -> Parsed:
     try:
         document = json.loads(
             text,
-            object_pairs_hook=_object,
+            object_pairs_hook=unique_names,
             parse_int=_integer,
             parse_float=_number,
             parse_constant=_constant,
         )
     except RecursionError:
         raise NotJson(reason="it is nested too deep") from None
+    except NamedTwice as error:
+        raise NotJson(reason=str(error)) from None
     except json.JSONDecodeError as error:
         raise NotJson(reason=f"{error.msg} at character {error.pos}") from None
     if not (_HOSTILE.search(body) or FORM in content_type):
@@ -103,15 +106,6 @@ def _refuse_depth(text: str) -> None:
                 raise NotJson(reason=f"it is nested more than {DEEPEST} deep")
         elif mark in "]}":
             depth -= 1
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    built = dict(pairs)
-    if len(built) != len(pairs):
-        seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise NotJson(reason=f"an object has the name {twice[:50]!r} twice")
-    return built
 
 
 def _integer(digits: str) -> int:

@@ -202,7 +202,7 @@ def _lacking() -> str:
     return (
         ""
         if "image" in _demonstrated()
-        else "No worker paints pictures here: for one that does, pip install 'jobfarm[demo]'."
+        else "No worker paints pictures here: for one that does, pip install numpy pillow."
     )
 
 

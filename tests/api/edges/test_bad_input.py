@@ -54,6 +54,7 @@ PAYLOADS: list[Any] = [
     ("NaN", 400, "not_json"),
     ("-Infinity", 400, "not_json"),
     ("1e400", 400, "not_json"),
+    ('{"a": 1, "b": 2, "a": 1}', 400, "not_json"),
     ("9" * 5000, 400, "not_json"),
     ("9" * 2000, 422, "invalid_json"),
     ("[" * 200 + "]" * 200, 422, "invalid_json"),

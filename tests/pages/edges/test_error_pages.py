@@ -2,7 +2,9 @@
 
 import html
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import psycopg
 import pytest
 from django.db import OperationalError, connection, connections
@@ -10,6 +12,7 @@ from django.test import Client
 
 from tests.pages.edges.conftest import Farm
 from tests.pages.edges.serving import served
+from tests.servers import database_away, serve
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -34,11 +37,29 @@ def _refused(*_: object) -> None:
     raise OperationalError("connection refused") from psycopg.OperationalError("connection refused")
 
 
+def _asked(url: str) -> int:
+    """How it answers somebody with a key."""
+    key = {"Authorization": "Bearer jft_of_somebody"}
+    return httpx.request("POST" if url.endswith("claim") else "GET", url, headers=key, timeout=30).status_code
+
+
 def _full(*_: object) -> None:
     raise OperationalError("no space left") from psycopg.errors.DiskFull("no space left")
 
 
 class TestTheDatabaseAway:
+    def test_is_one_line_of_the_log_for_a_request_and_no_traceback(self, transactional_db: None) -> None:
+        with serve() as server:
+            with database_away(), ThreadPoolExecutor() as requests:
+                paths = ["/api/v1/jobs", "/v1/models", "/accounts/guest/", "/api/v1/worker/claim"]
+                asked = [requests.submit(_asked, f"{server.url}{path}") for path in paths]
+                assert [request.result() for request in asked] == [503] * len(paths)
+            about = [line for line in server.log.splitlines() if "django.request" in line]
+            assert "Traceback" not in server.log
+        assert sorted(line.partition(": ")[2].partition(": ")[2].split(":")[0] for line in about) == sorted(
+            paths
+        )
+
     @pytest.mark.parametrize("fails", [_refused, _full])
     def test_is_said_as_such_and_without_asking_it(
         self,
