@@ -154,14 +154,16 @@ def requeue(message_ids: Sequence[int]) -> int:
     )
 
 
-def retain(*, age_s: float, limit: int) -> int:
-    """Delete a batch of old messages; how many."""
-    return len(statements.load("outbox", "retain").run({"age_s": age_s, "limit": limit}))
+def retain(age_s: float, limit: int, skip: int) -> int:
+    """Delete a batch of old messages after the oldest so many; how many."""
+    params = {"age_s": age_s, "limit": limit, "skip": skip}
+    return len(statements.load("outbox", "retain").run(params))
 
 
-def retain_events(*, age_s: float, limit: int) -> int:
-    """Delete a batch of old events; how many."""
-    return len(statements.load("outbox", "retain_events").run({"age_s": age_s, "limit": limit}))
+def retain_events(age_s: float, limit: int, skip: int) -> int:
+    """As `retain`, events of which no message is left."""
+    params = {"age_s": age_s, "limit": limit, "skip": skip}
+    return len(statements.load("outbox", "retain_events").run(params))
 
 
 def _plain(value: Any) -> Any:
@@ -193,10 +195,10 @@ def add_callbacks(job_ids: Sequence[int], *, endpoint_id: int) -> None:
     )
 
 
-def retain_callbacks(*, age_s: float, limit: int) -> int:
+def retain_callbacks(age_s: float, limit: int, skip: int) -> int:
     """Delete a batch of callbacks of jobs that were submitted so long ago that no event of theirs is kept."""
     old = Callback.objects.filter(created_at__lt=Now() - timedelta(seconds=age_s + _LONGEST_JOB_S))
-    return Callback.objects.filter(pk__in=old.values("pk")[:limit]).delete()[0]
+    return Callback.objects.filter(pk__in=old.order_by("pk").values("pk")[skip : skip + limit]).delete()[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,15 @@
 
 from datetime import timedelta
 
+from django.contrib.auth.models import User
+from django.db import connection
+
 from accounts import queries
 from accounts.models import Guest
 from accounts.operations import groups
 from postgres import clock
 from scheduling import operations as scheduling
+from scheduling.operations import Json
 
 # In one transaction, which holds locks on each; where there are more, another one follows at once.
 RETIRED_AT_ONCE = 20
@@ -14,16 +18,18 @@ SESSIONS_AT_ONCE = 1000
 
 
 @scheduling.mutation
-def retire_guests() -> dict[str, int]:
+def retire_guests() -> dict[str, Json]:
     """See guests off whose time is over: out of their groups, and deleted unless something of theirs is still there.
 
     What others see (a message, a picture, a job) stays, under the made-up name, of an account that nobody gets into.
     """
     ids = queries.guests_to_retire(now=clock.now(), limit=RETIRED_AT_ONCE)
-    deleted = [_retire(guest) for pk in ids if (guest := queries.lock_guest(pk))]
+    failures = scheduling.Failures()
+    deleted = [_retire(guest, failures) for pk in ids if (guest := queries.lock_guest(pk))]
     if len(ids) == RETIRED_AT_ONCE:
         scheduling.run_after(timedelta(0), retire_guests)
-    return {"deleted": deleted.count(True), "kept": deleted.count(False)}
+    counts: dict[str, Json] = {"deleted": deleted.count(True), "kept": deleted.count(False)}
+    return counts | ({"failed": dict(failures.reasons)} if failures.reasons else {})
 
 
 @scheduling.mutation
@@ -41,14 +47,16 @@ def forget_captchas() -> int:
     return queries.forget_captchas(before=clock.now())
 
 
-def _retire(guest: Guest) -> bool:
-    """Whether the account could be deleted."""
+def _retire(guest: Guest, failures: scheduling.Failures) -> bool:
+    """Whether the account could be deleted. One whose deletion fails stays as well, and is not tried again."""
     user = guest.user
-    for group in queries.member_groups_of(user):
-        groups.leave(group, by=user)
-    if not queries.owns_something(user):
-        user.delete()
-        return True
+    with failures.aside(user.get_username()):
+        for group in queries.member_groups_of(user):
+            groups.leave(group, by=user)
+        if not queries.owns_something(user):
+            User.objects.filter(pk=user.pk).delete()
+            connection.check_constraints()  # now, and not at the commit, where it would be the fault of all
+            return True
     user.is_active = False
     user.save(update_fields=["is_active"])
     guest.retired_at = clock.now()

@@ -77,11 +77,16 @@ def retain() -> int:
     holds.
 
     Returns how many jobs were deleted; their files follow (`delete_files`). After some batches it schedules itself
-    for the rest. A job that has not ended is never deleted, nor an input file within 24 hours of its upload.
+    for the rest. A job that has not ended is never deleted, nor an input file within 24 hours of its upload. One
+    that cannot be deleted, since a table of another app names it, say, stays, and is in the error that it ends with.
     """
-    keys.free_empty_slots()
-    done = _in_batches(_forget, size=RETAINED_AT_ONCE, most=RETAIN_BATCHES)
-    _in_batches(_forget_uploads, size=RETAINED_AT_ONCE, most=RETAIN_BATCHES)
+    failures = scheduling.Failures()
+    with failures.aside("slots that nobody holds"):
+        keys.free_empty_slots()
+    done = failures.in_batches(_forget, name="a job", size=RETAINED_AT_ONCE, most=RETAIN_BATCHES)
+    with failures.aside("input files that no job uses"):
+        _in_batches(_forget_uploads, size=RETAINED_AT_ONCE, most=RETAIN_BATCHES)
+    failures.raise_any()
     if done == RETAINED_AT_ONCE * RETAIN_BATCHES:
         scheduling.run_after(0, retain)
     return done
@@ -172,9 +177,9 @@ def _clear_exclusions(limit: int) -> int:
 
 
 @transactions.retried
-def _forget(limit: int) -> int:
+def _forget(limit: int, skip: int) -> int:
     """The files go after the rows, by a function of the same transaction: none is left over, whoever is killed."""
-    rows = moves.retain(age_s=settings.JOBFARM["RETENTION_DAYS"] * 86400.0, limit=limit)
+    rows = moves.retain(age_s=settings.JOBFARM["RETENTION_DAYS"] * 86400.0, limit=limit, skip=skip)
     if names := [name for row in rows for name in row.files]:
         scheduling.run_after(0, delete_files, names=names)
     return len(rows)

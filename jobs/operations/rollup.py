@@ -43,9 +43,13 @@ class _Counting:
 @action(timeout=60, idempotent=True, own_writes=True)
 def roll_up() -> int:
     """Bring the rollups up to date, forget old ones, and announce it; how many rows of minutes changed."""
-    changed = count(queries.moments())
-    queries.forget()
-    bulks.forget()
+    failures, changed = crons.Failures(), 0
+    with failures.aside("minutes"):
+        changed = count(queries.moments())
+    for name, forget in (("old minutes", queries.forget), ("old bulk actions", bulks.forget)):
+        with failures.aside(name):
+            forget()
+    failures.raise_any()
     if changed:
         crons.hasten(hooks.COUNT_JOBS, *registry.COUNTING_CRONS, within_s=SETTLED_WITHIN_S)
     return changed
@@ -72,11 +76,14 @@ def measure_usage() -> None:
     """Fold what changed since the last time, and count waiting jobs. The first time ever all is counted anew."""
     if not usage.was_recounted():
         recount_usage()
+    failures = crons.Failures()
     began_s = time.monotonic()
     if began_s >= _Counting.not_before_s:
-        _count_waiting()
+        with failures.aside("waiting jobs"):
+            _count_waiting()
         _Counting.not_before_s = began_s + _SHARE * (time.monotonic() - began_s)
     _fold()
+    failures.raise_any()
 
 
 @action(timeout=3600, idempotent=True, own_writes=True)

@@ -29,20 +29,27 @@ def score_also(subject: str, measured: Measured) -> None:
 
 @scheduling.action(timeout=600, idempotent=True)
 def score_yesterday() -> int:
-    """Score the day (UTC) that is over, and forget what is older than 400 days; how many scores."""
+    """Score the day (UTC) that is over, and forget what is older than 400 days; how many scores. What cannot be
+    measured of one subject is in the error that it ends with; the others are scored."""
     today = clock.now().astimezone(UTC).date()
-    return keep_scores(day=(today - timedelta(days=1)).isoformat())
+    failures, done = scheduling.Failures(), 0
+    for subject in _subjects:
+        with failures.aside(subject):
+            done += keep_scores(day=(today - timedelta(days=1)).isoformat(), subject=subject)
+    failures.raise_any()
+    return done
 
 
 @scheduling.mutation
-def keep_scores(*, day: str) -> int:
-    """Score one day, given in ISO 8601; scores of it that are there are replaced. How many."""
+def keep_scores(*, day: str, subject: str = "") -> int:
+    """Score one day, given in ISO 8601, of one subject or of all; scores of it that are there are replaced. How
+    many."""
     scored = date.fromisoformat(day)
     start = datetime.combine(scored, time.min, UTC)
     kept = [
-        _score(scored, subject, row)
-        for subject, measured in _subjects.items()
-        for row in measured(start=start, stop=start + timedelta(days=1))
+        _score(scored, name, row)
+        for name in ([subject] if subject else _subjects)
+        for row in _subjects[name](start=start, stop=start + timedelta(days=1))
     ]
     scores.keep(kept)
     scores.forget(before=scored - KEPT)

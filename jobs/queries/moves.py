@@ -281,9 +281,10 @@ def clear_exclusions(limit: int) -> list[Row]:
     return statements.load("jobs", "clear_exclusions").run({"limit": limit})
 
 
-def retain(*, age_s: float, limit: int) -> list[Row]:
-    """Delete up to `limit` jobs that ended longer ago than `age_s`; a row each with the names of its stored files."""
-    return statements.load("jobs", "retain").run({"age_s": age_s, "limit": limit})
+def retain(*, age_s: float, limit: int, skip: int) -> list[Row]:
+    """Delete up to `limit` jobs that ended longer ago than `age_s`, after the first so many; a row each with the names
+    of its stored files."""
+    return statements.load("jobs", "retain").run({"age_s": age_s, "limit": limit, "skip": skip})
 
 
 def stored_file(job_id: int, *, attempt: int, name: str) -> str | None:

@@ -6,7 +6,7 @@
 WITH old AS MATERIALIZED (
     SELECT id, owner_id FROM jobs_job
     WHERE ended_at < statement_timestamp() - make_interval(secs => %(age_s)s::float8)
-    ORDER BY ended_at, id LIMIT %(limit)s::bigint FOR UPDATE SKIP LOCKED
+    ORDER BY ended_at, id LIMIT %(limit)s::bigint OFFSET %(skip)s::bigint FOR UPDATE SKIP LOCKED
 ), output AS (DELETE FROM jobs_outputchunk WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), attempts AS (DELETE FROM jobs_attempt WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), bodies AS (DELETE FROM jobs_body WHERE job_id = ANY (ARRAY(SELECT id FROM old))

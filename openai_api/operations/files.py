@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from django.conf import settings
@@ -15,9 +16,10 @@ from openai_api.domain import files as domain
 from openai_api.errors import FileInBatch, InvalidCall, UnknownFile
 from openai_api.models import File
 from postgres import clock, transactions
-from scheduling.operations import action
+from scheduling.operations import Failures, action
 
 _FORGOTTEN_AT_ONCE: Final = 200
+_BATCHES: Final = 500  # in one run of `retain`
 
 
 def create(
@@ -93,15 +95,16 @@ def retain() -> int:
     The bytes follow with the uploads that no job uses (`jobs.operations.retain`).
     """
     age = timedelta(days=settings.OPENAI["FILE_DAYS"])
-    files = _in_batches(lambda limit: queries.forget_files(limit=limit))
-    return files + _in_batches(lambda limit: queries.forget_batches(age=age, limit=limit))
-
-
-def _in_batches(step: Any) -> int:
-    done = 0
-    while (handled := step(_FORGOTTEN_AT_ONCE)) == _FORGOTTEN_AT_ONCE:
-        done += handled
-    return done + int(handled)
+    failures = Failures()
+    done = sum(
+        failures.in_batches(step, name=name, size=_FORGOTTEN_AT_ONCE, most=_BATCHES)
+        for name, step in (
+            ("a file", queries.forget_files),
+            ("a batch", partial(queries.forget_batches, age)),
+        )
+    )
+    failures.raise_any()
+    return done
 
 
 def refuse_unless_batch(file: File) -> None:

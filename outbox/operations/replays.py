@@ -4,8 +4,8 @@ All that match a filter are replayed in batches, a second apart, so that what is
 them. Each batch checks the rights of who asked again.
 """
 
-from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from django.conf import settings
@@ -120,10 +120,15 @@ def retain() -> int:
     """Delete messages that ended longer ago than OUTBOX_RETENTION_DAYS, then events of which none is left; how many
     messages."""
     age_s = settings.OUTBOX["RETENTION_DAYS"] * 86400.0
-    done = _in_batches(queries.retain, age_s)
-    _in_batches(queries.retain_events, age_s)
-    _in_batches(queries.retain_callbacks, age_s)
-    return done
+    failures = scheduling.Failures()
+    messages, _, _ = (
+        failures.in_batches(partial(step, age_s), name=name, size=_RETAINED, most=_BATCHES)
+        for name, step in (
+            ("a message", queries.retain), ("an event", queries.retain_events), ("a callback", queries.retain_callbacks)
+        )
+    )  # fmt: skip
+    failures.raise_any()
+    return messages
 
 
 def _replayable(wanted: Filter, by: User) -> QuerySet[Message]:
@@ -138,12 +143,3 @@ def _announce(rows: list[tuple[int, int]]) -> None:
     wake()
     endpoint_ids = {endpoint_id for _, endpoint_id in rows}
     live.touch("outbox", *(f"endpoint:{pk}" for pk in endpoint_ids), *(f"message:{pk}" for pk, _ in rows))
-
-
-def _in_batches(step: Callable[..., int], age_s: float) -> int:
-    done = 0
-    for _ in range(_BATCHES):
-        done += (handled := step(age_s=age_s, limit=_RETAINED))
-        if handled < _RETAINED:
-            break
-    return done

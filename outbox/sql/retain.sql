@@ -3,7 +3,7 @@
 WITH old AS MATERIALIZED (
     SELECT message.id FROM outbox_message AS message
     WHERE message.ended_at < statement_timestamp() - make_interval(secs => %(age_s)s::float8)
-    ORDER BY message.ended_at LIMIT %(limit)s::bigint
+    ORDER BY message.ended_at, message.id LIMIT %(limit)s::bigint OFFSET %(skip)s::bigint
 ), history AS (
     DELETE FROM outbox_attempt USING old WHERE outbox_attempt.message_id = old.id
 )

@@ -1,7 +1,7 @@
 """Work for many in one loop: what fails is put aside with its reason, and the others are done all the same."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 
 from django.db import connection, transaction
@@ -13,6 +13,7 @@ from scheduling.operations import endings
 
 log = logging.getLogger(__name__)
 _LONGEST_REASON = 300  # characters
+_SMALLER = 8  # times, after a batch that failed: one of 500 is found in four
 
 
 class Failures:
@@ -35,8 +36,32 @@ class Failures:
         except Exception as error:
             if endings.is_away(error) or (is_inside and transactions.collided(error)):
                 raise
-            log.exception("%s failed, and was put aside", name)
-            self.reasons[name] = reason_of(error)
+            self._note(name, error)
+
+    def in_batches(self, step: Callable[[int, int], int], *, name: str, size: int, most: int) -> int:
+        """Let `step(limit, skip)` take what is due, the oldest first, `size` at once and `most` times at most; how many
+        it took. A batch that fails is taken in smaller ones, and what fails alone is skipped."""
+        done, skip, limit = 0, 0, size
+        for _ in range(most):
+            try:
+                taken = step(limit, skip)
+            except Exception as error:
+                if endings.is_away(error):
+                    raise
+                if limit == 1:
+                    skip += 1
+                    self._note(f"{name}, {skip}", error)
+                limit = max(1, limit // _SMALLER)
+                continue
+            done += taken
+            if taken < limit:
+                break
+            limit = min(size, limit * _SMALLER)
+        return done
+
+    def _note(self, name: str, error: Exception) -> None:
+        log.error("%s failed, and was put aside", name, exc_info=error)
+        self.reasons[name] = reason_of(error)
 
     def raise_any(self) -> None:
         """Raise SomeFailed if anything did: whoever ran it has failed then, where people look for that."""
@@ -47,6 +72,6 @@ class Failures:
 
 def reason_of(error: Exception) -> str:
     """Why something failed, as one short line that PostgreSQL stores; a refusal is a sentence without its class."""
-    line = (endings.failed(error).error or "").partition("\n")[0]
+    line = " ".join((endings.failed(error).error or "").split())
     sentence = line.removeprefix(f"{type(error).__name__}: ") if isinstance(error, Refusal) else line
     return sentence[:_LONGEST_REASON]

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 from django.conf import settings
@@ -14,6 +15,7 @@ from django.db import connection, transaction
 from postgres.errors import NestedTransaction
 from scheduling.domain.states import Kind
 from scheduling.operations import endings, notifications, runner
+from scheduling.operations.apart import Failures
 from scheduling.operations.decorators import action
 from scheduling.operations.functions import POLL_S, run_after
 from scheduling.queries import clusters, functions
@@ -115,13 +117,14 @@ def retain() -> int:
     Returns how many functions that were. After a hundred batches it schedules itself for the rest.
     """
     age_s = settings.SCHEDULING["RETENTION_DAYS"] * _DAY_S
-    clusters.retain(age_s=age_s)
-    total = 0
-    for _ in range(RETAIN_BATCHES):
-        total += (batch := functions.retain(age_s=age_s, limit=RETAIN_BATCH))
-        if batch < RETAIN_BATCH:
-            return total
-    run_after(0, retain)
+    failures = Failures()
+    with failures.aside("clusters"):
+        clusters.retain(age_s=age_s)
+    step = partial(functions.retain, age_s)
+    total = failures.in_batches(step, name="a function", size=RETAIN_BATCH, most=RETAIN_BATCHES)
+    failures.raise_any()
+    if total == RETAIN_BATCH * RETAIN_BATCHES:
+        run_after(0, retain)
     return total
 
 

@@ -269,10 +269,11 @@ def is_firing_live(cron: str) -> bool:
     return ScheduledFunction.objects.filter(cron_id=cron, status__in=sorted(LIVE)).exists()
 
 
-def retain(*, age_s: float, limit: int) -> int:
-    """Delete up to `limit` functions that ended longer ago; how many."""
+def retain(age_s: float, limit: int, skip: int) -> int:
+    """Delete up to `limit` functions that ended longer ago, after the oldest so many; how many."""
     with transaction.atomic():
-        return len(statements.load("scheduling", "retain").run({"age_s": age_s, "limit": limit}))
+        params = {"age_s": age_s, "limit": limit, "skip": skip}
+        return len(statements.load("scheduling", "retain").run(params))
 
 
 def _instance(row: Row) -> ScheduledFunction:

@@ -4,6 +4,6 @@ DELETE FROM scheduling_scheduledfunction
 WHERE id = ANY (ARRAY(
     SELECT id FROM scheduling_scheduledfunction
     WHERE ended_at < clock_timestamp() - make_interval(secs => %(age_s)s)
-    ORDER BY ended_at LIMIT %(limit)s
+    ORDER BY ended_at, id LIMIT %(limit)s OFFSET %(skip)s
     FOR UPDATE SKIP LOCKED))
 RETURNING id

@@ -63,8 +63,9 @@ def process_batch(*, deliveries: list[int]) -> int:
     return len(rows)
 
 
-def record_failure(*, delivery: int, row_pointer: str, error: str) -> str | None:
-    """Write that an attempt failed which could not say so itself: it took its process with it. In a transaction."""
+@scheduling.mutation
+def record_failure(*, delivery: int, error: str, row_pointer: str = "(0,0)") -> str | None:
+    """Write that an attempt failed which could not say so itself: it took its process with it, say."""
     row = inbox.take(delivery, row_pointer=row_pointer)
     if row is None or row.status not in WAITING:
         return None

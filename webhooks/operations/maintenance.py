@@ -4,6 +4,7 @@ Nothing should have to be reconciled: a delivery and its run are one transaction
 are restored in parts, a run may kill its process each time, and a process may die between a file and its row.
 """
 
+import logging
 import time
 from datetime import timedelta
 from typing import Any, Final
@@ -20,6 +21,7 @@ from webhooks.models import Reconciliation
 from webhooks.operations import activity, attempts
 from webhooks.queries import inbox, maintenance
 
+log = logging.getLogger(__name__)
 # Longer than any wait in a healthy cluster's queue, so that what is merely slow is left alone.
 LATE_S: Final = 120.0
 STUCK_BATCH: Final = 500
@@ -32,32 +34,43 @@ PROCESS: Final = f"{attempts.process.__module__}.{attempts.process.__qualname__}
 def reconcile() -> dict[str, Any]:
     """Find and mend: deliveries that nothing will process, jobs past their lease or time, files that no job knows.
 
-    What a round found is kept as a row of its own; also the result: how many of each.
+    What a round found is kept as a row of its own; also the result: how many of each. What of it fails keeps the rest
+    from nothing, and is in the row and in the error that it ends with.
     """
-    deliveries = reschedule_stuck()
-    swept = jobs.sweep()
-    files = jobs.delete_orphaned_files(now=clock.now())
-    findings = {
-        "deliveries": deliveries,
-        "jobs": {"taken_back": swept.taken_back, "expired": swept.expired},
-        "files": files[:_MOST_DETAILS],
-    }
-    return report(findings=findings, files=len(files))
+    failures = scheduling.Failures()
+    deliveries: list[int] = []
+    files: list[str] = []
+    ended = {"taken_back": 0, "expired": 0}
+    with failures.aside("deliveries"):
+        deliveries = reschedule_stuck()
+    with failures.aside("jobs"):
+        swept = jobs.sweep()
+        ended = {"taken_back": swept.taken_back, "expired": swept.expired}
+    with failures.aside("files"):
+        files = jobs.delete_orphaned_files(now=clock.now())
+    findings = {"deliveries": deliveries, "jobs": ended, "files": files[:_MOST_DETAILS]}
+    failed: dict[str, Any] = {"failed": dict(failures.reasons)} if failures.reasons else {}
+    numbers = report(findings=findings | failed, files=len(files))
+    failures.raise_any()
+    return numbers
 
 
 @scheduling.mutation
 def reschedule_stuck() -> list[int]:
     """Schedule the processing of deliveries that wait and have no run, up to 500; their ids.
 
-    One whose run died with its process counts that as a failed attempt, so it does not kill processes for ever.
+    One whose run died with its process counts that as a failed attempt, so it does not kill processes for ever. One
+    for which not even that can be written stays as it is, and is counted as late.
     """
     rows = inbox.stuck(function=PROCESS, late_s=LATE_S, limit=STUCK_BATCH)
+    failures = scheduling.Failures()
     for row in rows:
-        if row.error is None:
-            scheduling.run_after(0, attempts.process, delivery=row.id, row_pointer=row.row_pointer)
-        else:
-            attempts.record_failure(delivery=row.id, row_pointer=row.row_pointer, error=row.error)
-    return [row.id for row in rows]
+        with failures.aside(f"delivery {row.id}"):
+            if row.error is None:
+                scheduling.run_after(0, attempts.process, delivery=row.id, row_pointer=row.row_pointer)
+            else:
+                attempts.record_failure(delivery=row.id, row_pointer=row.row_pointer, error=row.error)
+    return [row.id for row in rows if f"delivery {row.id}" not in failures.reasons]
 
 
 @scheduling.mutation
@@ -87,7 +100,8 @@ BUDGET_S: Final = 25.0
 def drain_sandbox_queue() -> int:
     """Process telemetry that waits, oldest first, for 25 seconds at most; how many deliveries that were.
 
-    An action, because many transactions follow one another; each batch is a mutation.
+    An action, because many transactions follow one another; each batch is a mutation. Of one that fails each delivery
+    is processed alone, and the one that it fails for has failed.
     """
     until = time.monotonic() + BUDGET_S
     done = 0
@@ -96,23 +110,38 @@ def drain_sandbox_queue() -> int:
         for start in range(0, len(waiting), DRAIN_BATCH):
             if time.monotonic() >= until:
                 return done
-            done += attempts.process_batch(deliveries=waiting[start : start + DRAIN_BATCH])
+            done += _processed(waiting[start : start + DRAIN_BATCH])
         if done == before:  # somebody else has all of them
             break
     return done
 
 
+def _processed(deliveries: list[int]) -> int:
+    try:
+        return attempts.process_batch(deliveries=deliveries)
+    except Exception as error:
+        if scheduling.is_away(error):
+            raise
+        if len(deliveries) > 1:
+            return sum(_processed([one]) for one in deliveries)
+        log.exception("The delivery %d cannot be processed", deliveries[0])
+        attempts.record_failure(delivery=deliveries[0], error=scheduling.reason_of(error))
+        return 1
+
+
 FORGET_BATCH: Final = 500
+_FORGET_BATCHES: Final = 1000  # in one run
 # Bodies of these carry code, prompts and whatever tools printed.
 _SANDBOX: Final = (Source.SANDBOX_HOOKS, Source.SANDBOX_TELEMETRY)
 
 
 @scheduling.mutation
-def forget_batch(*, sources: list[str], days: float) -> int:
+def forget_batch(*, sources: list[str], days: float, limit: int = FORGET_BATCH, skip: int = 0) -> int:
     """Forget one batch; how many deliveries that were."""
     with transaction.atomic():
+        older_than = timedelta(days=days)
         return inbox.forget(
-            older_than=timedelta(days=days), sources=[Source(name) for name in sources], limit=FORGET_BATCH
+            older_than=older_than, sources=[Source(name) for name in sources], limit=limit, skip=skip
         )
 
 
@@ -130,21 +159,24 @@ def retain() -> int:
     The days are more than any sender resends for: a delivery that was forgotten would count as new.
     """
     others = [source.value for source in Source if source not in _SANDBOX]
-    done = _forget_all(others, days=settings.WEBHOOKS["RETENTION_DAYS"])
-    done += _forget_all(
-        [source.value for source in _SANDBOX], days=settings.WEBHOOKS["SANDBOX_RETENTION_DAYS"]
-    )
-    forget_refusals(days=settings.WEBHOOKS["RETENTION_DAYS"])
+    of_sandboxes = [source.value for source in _SANDBOX]
+    days, sandbox_days = settings.WEBHOOKS["RETENTION_DAYS"], settings.WEBHOOKS["SANDBOX_RETENTION_DAYS"]
+    failures = scheduling.Failures()
+    done = _forget_all(others, failures, days=days) + _forget_all(of_sandboxes, failures, days=sandbox_days)
+    with failures.aside("counters of refusals"):
+        forget_refusals(days=days)
     now = clock.now()
-    activity.prune(
-        activity_before=(now - timedelta(days=settings.WEBHOOKS["RETENTION_DAYS"])).isoformat(),
-        telemetry_before=(now - timedelta(days=settings.WEBHOOKS["SANDBOX_RETENTION_DAYS"])).isoformat(),
-    )
+    with failures.aside("activity and telemetry"):
+        activity.prune(
+            activity_before=(now - timedelta(days=days)).isoformat(),
+            telemetry_before=(now - timedelta(days=sandbox_days)).isoformat(),
+        )
+    failures.raise_any()
     return done
 
 
-def _forget_all(sources: list[str], *, days: float) -> int:
-    done = 0
-    while batch := forget_batch(sources=sources, days=days):
-        done += batch
-    return done
+def _forget_all(sources: list[str], failures: scheduling.Failures, *, days: float) -> int:
+    def step(limit: int, skip: int) -> int:
+        return forget_batch(sources=sources, days=days, limit=limit, skip=skip)
+
+    return failures.in_batches(step, name="a delivery", size=FORGET_BATCH, most=_FORGET_BATCHES)

@@ -9,6 +9,7 @@ from captcha.models import CaptchaStore
 from django.contrib.auth.models import AnonymousUser, Group, User
 from django.contrib.sessions.backends.db import SessionStore
 from django.contrib.sessions.models import Session
+from django.db import connection
 from django.test import Client, RequestFactory
 from pytest_django import Settings
 
@@ -264,3 +265,26 @@ class TestWhatRanOut:
         assert [operations.retire_guests()["deleted"] for _ in range(3)] == [2, 1, 0]
         following = ScheduledFunction.objects.filter(status="pending").values_list("function", flat=True)
         assert sorted(name.rpartition(".")[2] for name in following) == ["forget_sessions", "retire_guests"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_guest_who_cannot_be_deleted_is_retired_as_one_who_left_something() -> None:
+    first, second = people.guest(), people.guest()
+    Guest.objects.update(expires_at=clock.now() - timedelta(days=1))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE TABLE of_another_app (it integer REFERENCES auth_user DEFERRABLE INITIALLY DEFERRED)"
+        )
+        cursor.execute("INSERT INTO of_another_app VALUES (%s)", [first.pk])
+        try:
+            came = retention.retire_guests()
+        finally:
+            cursor.execute("DROP TABLE of_another_app")
+    assert (came["deleted"], came["kept"], str(came["failed"]).partition(":")[0]) == (
+        1,
+        1,
+        f"{{'{first.username}'",
+    )
+    assert User.objects.filter(pk=second.pk).count() == 0
+    assert Guest.objects.get(user=first).retired_at is not None
+    assert retention.retire_guests() == {"deleted": 0, "kept": 0}

@@ -267,7 +267,7 @@ class TestTheJanitor:
 
     def test_forgets_by_age(self) -> None:
         for age_s, deleted in ((86400.0, 0), (-1.0, 500)):
-            plan = _explain("retain", age_s=age_s, limit=500)
+            plan = _explain("retain", age_s=age_s, limit=500, skip=0)
             assert plan["Actual Rows"] == deleted
             assert not {n["Relation Name"] for n in _nodes(plan) if n["Node Type"] == "Seq Scan"} & {
                 "jobs_job", "jobs_body",

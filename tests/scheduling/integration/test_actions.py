@@ -328,7 +328,7 @@ class TestRetention:
         scheduling.run_due()
         _age(old)
         with rescanning():
-            assert [functions.retain(age_s=7 * 86400.0, limit=2) for _ in range(4)] == [2, 2, 1, 0]
+            assert [functions.retain(7 * 86400.0, 2, 0) for _ in range(4)] == [2, 2, 1, 0]
 
 
 def _age(rows: list[ScheduledFunction]) -> None:

@@ -32,10 +32,10 @@ def test_what_fails_in_a_transaction_leaves_nothing_and_the_others_are_done() ->
 def test_a_refusal_is_a_sentence_and_no_failure_raises_nothing() -> None:
     failures = scheduling.Failures()
     failures.raise_any()
-    for sentence in ("No\x00, not\ntoday.",):
+    for sentence in ("No\x00, not\n  today.",):
         with failures.aside("it"):
             raise Refusal(sentence)
-    assert failures.reasons == {"it": "No\N{REPLACEMENT CHARACTER}, not"}
+    assert failures.reasons == {"it": "No\N{REPLACEMENT CHARACTER}, not today."}
 
 
 @pytest.mark.parametrize("sqlstate", ["40001", "57P01"])

@@ -2,7 +2,9 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
@@ -10,8 +12,9 @@ import pytest
 from pytest_django import Settings
 
 from scheduling import operations as scheduling
+from webhooks.domain import catalog as offers
 from webhooks.models import CatalogModel, ModelServer
-from webhooks.operations import refresh_model_catalog
+from webhooks.operations import catalog, refresh_model_catalog
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -25,6 +28,9 @@ class Answers(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer as was said."""
         self.requests.append((self.path, self.headers["Authorization"]))
+        if self.path == "/drips/models":
+            self._drip()
+            return
         status, body = self.given[self.path]
         self.send_response(status)
         if status == 302:
@@ -32,6 +38,14 @@ class Answers(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def _drip(self) -> None:
+        """Begin a line, and never end it."""
+        with suppress(OSError):
+            while True:
+                self.wfile.write(b"H")
+                self.wfile.flush()
+                time.sleep(0.05)
 
     def log_message(self, *_: Any) -> None:
         """Not in the tests' output."""
@@ -119,6 +133,31 @@ class TestTheCatalog:
         assert row.answered_at is not None
         assert row.polled_at is not None
         assert row.polled_at > row.answered_at
+
+    def test_gives_up_one_that_answers_a_byte_at_a_time_and_asks_the_others(
+        self, server: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(catalog, "_TIMEOUT_S", 0.5)
+        settings.LLM_SERVERS = [f"{server}/drips", f"{server}/good"]
+        offer("/good/models", "llama")
+        outcome = refresh()
+        assert outcome[f"{server}/drips"] == "TimeoutError: no whole answer within 0.5 s"
+        assert (outcome[f"{server}/good"], present()) == (1, {("good", "llama")})
+
+    def test_keeps_what_the_others_answer_when_what_one_does_cannot_be_kept(
+        self, server: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        settings.LLM_SERVERS = [f"{server}/bad", f"{server}/good"]
+        offer("/bad/models", "long")
+        offer("/good/models", "llama")
+        too_long = [offers.Offered(name="x" * 300, owned_by="", made_at=None)]
+        plain = offers.read
+        monkeypatch.setattr(
+            offers, "read", lambda document: too_long if "long" in str(document) else plain(document)
+        )
+        outcome = refresh()
+        assert outcome[f"{server}/bad"].startswith("DataError: ")
+        assert (outcome[f"{server}/good"], present()) == (1, {("good", "llama")})
 
     def test_says_which_server_is_not_there_and_recovers(self, server: str, settings: Settings) -> None:
         settings.LLM_SERVERS = ["http://127.0.0.1:9/v1", "no address at all"]
