@@ -16,7 +16,8 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The result of one check: a sentence, and what to do if it is not fine.
+    """The result of one check: a sentence, what to do if it is not fine, and the name of the page on which that is done
+    (`page_of` is what its address holds).
 
     /health/ready shows strangers the sentences of its checks and never a remedy: hosts are named in remedies alone.
     """
@@ -24,6 +25,8 @@ class Finding:
     level: Level
     sentence: str
     remedy: str = ""
+    page: str = ""
+    page_of: str = ""
 
 
 Check = Callable[[], Iterator[Finding]]

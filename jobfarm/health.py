@@ -4,6 +4,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import psycopg
@@ -41,8 +42,8 @@ def examine(*, surroundings: Callable[[], Iterable[Finding]] | None = None) -> I
         yield from findings
         if any(finding.level is Level.ERROR for finding in findings):
             return  # the others would stumble over the same thing
-    for check in CHECKS:
-        yield from bounded(check)
+    for check, page in CHECKS.items():
+        yield from (replace(finding, page=finding.page or page) for finding in bounded(check))
     yield from surroundings() if surroundings else examine_surroundings()
 
 
@@ -87,8 +88,7 @@ def scheduler() -> Iterator[Finding]:
         yield Finding(
             level=Level.WARNING,
             sentence=f"Scheduled functions that are late: {facts.late}, the oldest by {facts.oldest_late_s:.0f} s.",
-            remedy="Start more clusters, or more processes with --workers, for the functions that the "
-            "page shows as late.",
+            remedy="Start more clusters, or more processes with --workers, for the functions that are late.",
         )
     yield from _crons(facts)
     if facts.colliding:
@@ -109,8 +109,7 @@ def scheduler() -> Iterator[Finding]:
         yield Finding(
             level=Level.WARNING,
             sentence=f"Actions with an unknown outcome within a day: {facts.unknown}.",
-            remedy="Their processes died. Check each on the page of functions, and run those again "
-            "that may happen twice.",
+            remedy="Their processes died. Check each on the page of functions, and repeat those that may happen twice.",
         )
 
 
@@ -301,11 +300,13 @@ def _settings() -> Iterator[Finding]:
 FOUNDATIONS: Mapping[str, Check] = {
     "database": database_health.database, "writes": database_health.writes, "migrations": database_health.migrations,
 }  # fmt: skip
-CHECKS: tuple[Check, ...] = (
-    janitor, presence.web, scheduler, _webhooks, _rules, _outbox, job_health.workers, job_health.queues,
-    job_health.unconfirmed, job_health.quotas,
-    database_health.snapshots, database_health.dead_rows, _settings,
-)  # fmt: skip
+CHECKS: dict[Check, str] = {
+    janitor: "", presence.web: "", scheduler: "scheduling:functions", _webhooks: "webhooks:inbox",
+    _rules: "admin:webhooks_rule_changelist", _outbox: "outbox:endpoints", job_health.workers: "jobs:workers",
+    job_health.queues: "jobs:queues", job_health.unconfirmed: "jobs:failures",
+    job_health.quotas: "admin:jobs_usage_changelist", database_health.snapshots: "", database_health.dead_rows: "",
+    _settings: "",
+}  # fmt: skip
 SURROUNDINGS: tuple[Check, ...] = (
     _clock, _notifications, redis, _files, database_health.disk, database_health.schema, database_health.autovacuum,
     database_health.pooler,

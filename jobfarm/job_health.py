@@ -42,12 +42,16 @@ def queues() -> Iterator[Finding]:
         if queue.paused:
             yield Finding(
                 level=Level.WARNING,
+                page="jobs:queue",
+                page_of=queue.name,
                 sentence=f"Jobs are pending in the queue {queue.name}, which is paused.",
                 remedy="Resume it on its page when its jobs may run again.",
             )
         elif not queue.served:
             yield Finding(
                 level=presence.absence(),
+                page="jobs:queue",
+                page_of=queue.name,
                 sentence=f"Jobs are pending in the queue {queue.name}, which no live worker serves.",
                 remedy=f"Start a worker whose queues include {queue.name}, or have a worker whose key "
                 "allows it ask for it.",
@@ -55,6 +59,8 @@ def queues() -> Iterator[Finding]:
         elif queue.out_of_scope:
             yield Finding(
                 level=presence.absence(),
+                page="jobs:queue",
+                page_of=queue.name,
                 sentence=f"Jobs are pending in the queue {queue.name} that none of its live workers may take.",
                 remedy="Each of them serves only the jobs of its owner and the owner's groups. Start one that "
                 f"serves everybody: {MANAGE} create_worker NAME --queue {queue.name}.",
@@ -63,6 +69,8 @@ def queues() -> Iterator[Finding]:
             wanted = labels.in_words(queue.lacking)
             yield Finding(
                 level=presence.absence(),
+                page="jobs:queue",
+                page_of=queue.name,
                 sentence=f"Jobs are pending in the queue {queue.name} that require {wanted}, which none of its live "
                 "workers has.",
                 remedy="Start a worker with these labels (--label), or label one in the administration.",

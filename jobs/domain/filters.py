@@ -43,14 +43,15 @@ def _filter(**description: Any) -> Any:
 
 
 _STATUSES: Final = tuple((status.value, status.replace("_", " ")) for status in Status)
+_DUE: Final = (("now", "Now"), ("later", "Later"))
 _SUBMITTED: Final = tuple((age, f"In the last {age}") for age in AGES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
     """`owner`, `group` and `worker` are names. `age` is one of AGES; `since` and `until` bound the time of submission,
-    in UTC as ISO 8601 says it ("2026-09-30T14:05"). `text` is looked for in payloads, results and errors, or as
-    `key:value` in payloads (`jobs.domain.searches`). `ids` are single jobs, "7,9"."""
+    in UTC as ISO 8601 says it ("2026-09-30T14:05"). `due` means pending jobs alone. `text` is looked for in payloads,
+    results and errors, or as `key:value` in payloads (`jobs.domain.searches`). `ids` are single jobs, "7,9"."""
 
     status: str = _filter(type="choice", choices=_STATUSES, column="status", about="How it stands.")
     kind: str = _filter(type="kinds", column="kind", about="Name of the kind.")
@@ -60,6 +61,7 @@ class Filters:
     worker: str = _filter(
         column="worker_name", about="Name of the worker that has it or had it last.", is_further=True
     )
+    due: str = _filter(type="choice", label="Pending and due", choices=_DUE, is_further=True)
     age: str = _filter(type="choice", label="Submitted", choices=_SUBMITTED)
     since: str = _filter(type="moment", label="From (UTC)", is_further=True)
     until: str = _filter(type="moment", label="Until (UTC)", is_further=True)

@@ -22,6 +22,12 @@ def member(viewer: Viewer, job_id: int) -> str | None:
     return MEMBER if reads.visible_to(viewer.user).filter(pk=job_id).exists() else None
 
 
+def audience_of_detail(viewer: Viewer, *, job_id: int, **_: Any) -> str | None:
+    """As `audience_of_job`, but operator for operators, who are shown links to more."""
+    audience = audience_of_job(viewer, job_id=job_id)
+    return OPERATOR if audience == MEMBER and reads.is_operator(viewer.user) else audience
+
+
 def audience_of_list(viewer: Viewer, **arguments: Any) -> str | None:
     """Operators may ask for everybody's; anybody for what is theirs."""
     user = viewer.user

@@ -10,7 +10,7 @@ from jobs.domain import outputs, payloads, timelines
 from jobs.domain.reasons import NEED_SOMEBODY
 from jobs.domain.states import ENDED, Status
 from jobs.domain.timelines import Current, Span
-from jobs.live_queries.common import MEMBER, OPERATOR, PUBLIC, audience_of_job, member
+from jobs.live_queries.common import MEMBER, OPERATOR, PUBLIC, audience_of_detail, audience_of_job, member
 from jobs.models import Attempt, Job, OutputChunk, ResultFile, Stage
 from jobs.protocol import jobs as protocol
 from jobs.queries import pages, reads, reports
@@ -143,7 +143,7 @@ def _(viewer: Viewer, *, job_id: int) -> str | None:  # noqa: ARG001  # operator
     "job-facts",
     topics=_of_job,
     rights_topics=_shared,
-    audiences=(PUBLIC, MEMBER),
+    audiences=(PUBLIC, MEMBER, OPERATOR),
     template="jobs/live/facts.html",
     at_most_every_s=0.25,
     anonymous="ticket",
@@ -181,7 +181,7 @@ def job_files(*, job_id: int) -> Mapping[str, Any] | None:
     "job-history",
     topics=_of_job,
     rights_topics=_shared,
-    audiences=(PUBLIC, MEMBER),
+    audiences=(PUBLIC, MEMBER, OPERATOR),
     template="jobs/live/history.html",
     at_most_every_s=0.25,
     anonymous="ticket",
@@ -290,8 +290,11 @@ def job_why(*, job_id: int, queue: str) -> Mapping[str, Any] | None:
     }
 
 
-for part in (job, job_facts, job_files, job_history):
+for part in (job, job_files):
     part.may_see(audience_of_job)
+
+for detail in (job_facts, job_history):
+    detail.may_see(audience_of_detail)
 
 
 @job_why.may_see

@@ -24,6 +24,7 @@ def worker_history(*, worker_id: int) -> Mapping[str, Any] | None:
         return None
     scores = done.days(row.worker)
     return {
+        "worker_name": row.worker.name,
         "lately": done.lately(worker_id),
         "failures": done.failures(worker_id),
         "days": [score for score in reversed(scores) if score is not None],

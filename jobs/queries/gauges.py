@@ -23,11 +23,12 @@ class Settled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """How many jobs stand so: exactly, at least that many, or about as many."""
+    """How many jobs stand so: exactly, at least that many, or about as many. `due`: now or later, where that counts."""
 
     status: Status
     title: str
     number: int
+    due: str = ""
     has_more: bool = False
     is_estimate: bool = False
 
@@ -88,25 +89,26 @@ def figures() -> list[Figure]:
     """Jobs by where they stand, all of the farm; waiting ones apart from those that are not due yet."""
     [row] = statements.load("jobs", "states").run({"limit": COUNTED + 1})
     counted = (
-        (Status.PENDING, "Pending", row.due),
-        (Status.PENDING, "Pending, due later", row.later),
-        (Status.IN_PROGRESS, "In progress", row.running),
-        (Status.FAILED, "Failed", row.failed),
-        (Status.TIMED_OUT, "Timed out", row.timed_out),
-        (Status.CANCELED, "Canceled", row.canceled),
+        (Status.PENDING, "Pending", row.due, "now"),
+        (Status.PENDING, "Pending, due later", row.later, "later"),
+        (Status.IN_PROGRESS, "In progress", row.running, ""),
+        (Status.FAILED, "Failed", row.failed, ""),
+        (Status.TIMED_OUT, "Timed out", row.timed_out, ""),
+        (Status.CANCELED, "Canceled", row.canceled, ""),
     )
     success = Figure(status=Status.SUCCESS, title="Success", number=row.success, is_estimate=not row.is_small)
-    return [_counted(status, title, number, row) for status, title, number in counted] + [success]
+    return [*(_counted(*each, row) for each in counted), success]
 
 
 def _pending(number: int, *, has_more: bool) -> Figure:
     return Figure(status=Status.PENDING, title="Pending", number=number, has_more=has_more)
 
 
-def _counted(status: Status, title: str, number: int, row: statements.Row) -> Figure:
+def _counted(status: Status, title: str, number: int, due: str, row: statements.Row) -> Figure:
     # Due now and due later are counted together: where that stopped, each of them is at least what was met.
     stopped = row.due + row.later > COUNTED if status is Status.PENDING else number > COUNTED
-    return Figure(status=status, title=title, number=min(number, COUNTED), has_more=stopped and number > 0)
+    has_more = stopped and number > 0
+    return Figure(status=status, title=title, number=min(number, COUNTED), due=due, has_more=has_more)
 
 
 def _rounded(number: int) -> str:

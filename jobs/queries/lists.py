@@ -282,8 +282,14 @@ LENGTHS: Final = {
     "run": Coalesce("ended_at", Now()) - F("claimed_at"),
 }
 
+
+def _due(text: str) -> Q:
+    """Pending jobs that are due now, or later."""
+    return Q(status=Status.PENDING) & (Q(run_at__gt=Now()) if text == "later" else Q(run_at__lte=Now()))
+
+
 # Filters that are more than a comparison with a column. An age was made a moment before.
 _CONDITIONS: Final[dict[str, Callable[[str], Q]]] = {
-    "owner": _of_owner, "group": _of_group, "age": lambda _: Q(), "since": _since, "until": _until,
+    "owner": _of_owner, "group": _of_group, "age": lambda _: Q(), "since": _since, "until": _until, "due": _due,
     "text": searches.fits, "ids": lambda text: Q(pk__in=ids_of(text)),
 }  # fmt: skip

@@ -50,9 +50,9 @@ imagegame-table        -        -        -        -        -        member   -  
 inbox-figures          -        -        -        -        -        -        operator operator operator
 job                    -        public   -        -        member   member   member   member   member
 job-badge              -        -        -        -        -        -        operator operator operator
-job-facts              -        public   -        -        member   member   member   member   member
+job-facts              -        public   -        -        member   member   operator operator operator
 job-files              -        public   -        -        member   member   member   member   member
-job-history            -        public   -        -        member   member   member   member   member
+job-history            -        public   -        -        member   member   operator operator operator
 job-json               -        -        -        -        member   member   member   member   member
 job-output             -        public   -        -        member   member   member   member   member
 job-status             -        -        -        -        member   member   member   member   member

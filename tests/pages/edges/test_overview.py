@@ -191,11 +191,20 @@ class TestSuccess:
 
 class TestStates:
     def test_are_counted_apart_and_lead_to_their_jobs(self, browse: Browse, little_farm: Farm) -> None:
-        operations.submit("chat", {}, run_at=farm.now().replace(year=2100))
+        later = operations.submit("chat", {}, run_at=farm.now().replace(year=2100))
         page = browse(little_farm.oscar).get("/").content.decode()
-        found = re.findall(r'\?status=(\w+)">\s*<span class="soft">([^<]*)</span> <strong[^>]*>([^<]*)', page)
+        found = re.findall(
+            r'\?status=([^"]+)">\s*<span class="soft">([^<]*)</span> <strong[^>]*>([^<]*)', page
+        )
         assert found[:3] == [
-            ("pending", "Pending", "1"), ("pending", "Pending, due later", "1"), ("in_progress", "In progress", "0"),
+            ("pending&amp;due=now", "Pending", "1"), ("pending&amp;due=later", "Pending, due later", "1"),
+            ("in_progress", "In progress", "0"),
+        ]  # fmt: skip
+        lists = [
+            browse(little_farm.oscar).get(f"/jobs/?status=pending&due={due}") for due in ("now", "later")
+        ]
+        assert [re.findall(r'data-key="j(\d+)"', each.content.decode()) for each in lists] == [
+            [str(little_farm.job.pk)], [str(later.pk)],
         ]  # fmt: skip
         assert [title for _, title, _ in found[3:]] == ["Failed", "Timed out", "Canceled", "Success"]
 
@@ -210,8 +219,8 @@ class TestNumbers:
         client = browse(little_farm.oscar)
         for waiting in ("2", "3", "3+", "3+"):
             page = client.get("/").content.decode()
-            tile = re.search(r'Pending</dt><dd class="value">([^<]*)', page)
-            row = re.search(r'data-key="qchat".*?data-label="Pending"[^>]*>([^<]*)', page, re.DOTALL)
+            tile = re.search(r'Pending</dt><dd class="value"><a[^>]*>([^<]*)', page)
+            row = re.search(r'data-key="qchat".*?data-label="Pending"[^>]*><a[^>]*>([^<]*)', page, re.DOTALL)
             assert tile
             assert row
             assert (tile[1], row[1]) == (waiting, waiting)
@@ -225,7 +234,8 @@ class TestNumbers:
         operations.seen([little_farm.worker.pk, other.pk])
         operations.drain(other, by=None)
         page = " ".join(browse(little_farm.oscar).get("/").content.decode().split())
-        assert 'Live workers</dt> <dd class="value">2 <span class="soft small">of 2, 1 drained</span>' in page
+        drained = '<a href="/workers/">2</a> <span class="soft small">of 2, 1 drained</span>'
+        assert f'Live workers</dt> <dd class="value">{drained}' in page
 
     def test_cost_few_statements(
         self, browse: Browse, little_farm: Farm, monkeypatch: pytest.MonkeyPatch
@@ -266,7 +276,7 @@ class TestWarnings:
         assert claimed is not None
         farm.pass_time(claimed, 3600)
         page = browse(little_farm.oscar).get("/").content.decode()
-        warnings = re.findall(r'<div class="notice (\w+)">\s*<p><strong>([^<]*)', page)
+        warnings = re.findall(r'<div class="notice (\w+)">\s*<p>\s*<strong>([^<]*)', page)
         assert warnings == sorted(warnings, key=lambda warning: warning[0] != "bad")
         assert ("late", "Jobs are pending in the queue chat, which is paused.") in warnings
         assert any(mood == "bad" and "past its lease" in sentence for mood, sentence in warnings)
