@@ -9,9 +9,10 @@ from jobfarm.findings import Finding, Level
 from jobs import operations as jobs
 from jobs.domain import labels
 from jobs.models import ALL_JOBS
-from jobs.queries import keys, reads
+from jobs.queries import keys, reads, requirements
 
 LISTED: Final = 5  # jobs that a finding names
+NEARLY_FULL: Final = 0.8
 
 
 def workers() -> Iterator[Finding]:
@@ -87,6 +88,21 @@ def unconfirmed() -> Iterator[Finding]:
             f"{', '.join(named[:LISTED])}{' and more' if len(named) > LISTED else ''}.",
             remedy="Such a job may end its worker as soon as it begins (memory, a crash in a library), or no answer "
             "reaches the workers: their logs say which. Cancel it, or mend its handler.",
+        )
+
+
+def requirement_sets() -> Iterator[Finding]:
+    """Whether there is room for more different sets of conditions on labels."""
+    most, used = jobs.allowed("REQUIREMENTS_IN_ALL"), requirements.count()
+    if most and used > most * NEARLY_FULL:
+        by = requirements.most_by()
+        whose = f"Those of {by[0]} have {by[1]:,} of them. " if by else ""
+        yield Finding(
+            level=Level.WARNING,
+            sentence=f"Requirement sets nearly full: jobs that wait or run have {used:,} different sets of conditions "
+            f"on labels; {most:,} are allowed.",
+            remedy=f"{whose}Cancel jobs that name what differs for each of them, or allow more "
+            "(JOBFARM_REQUIREMENTS_IN_ALL): every claim looks at each set in its queues.",
         )
 
 

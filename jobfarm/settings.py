@@ -253,6 +253,9 @@ JOBFARM: dict[str, Any] = {
     # What the jobs of one owner, and all jobs together, may have until they are deleted (docs/adr/0057); 0: no quota.
     "WAITING_JOBS_PER_OWNER": _ENV["JOBFARM_WAITING_JOBS_PER_OWNER"],
     "WAITING_JOBS_IN_ALL": _ENV["JOBFARM_WAITING_JOBS_IN_ALL"],
+    # Different sets of conditions on labels that living jobs have: each costs every claim (docs/adr/0085).
+    "REQUIREMENTS_PER_OWNER": _ENV["JOBFARM_REQUIREMENTS_PER_OWNER"],
+    "REQUIREMENTS_IN_ALL": _ENV["JOBFARM_REQUIREMENTS_IN_ALL"],
     "OUTPUT_BYTES_PER_OWNER": _ENV["JOBFARM_OUTPUT_BYTES_PER_OWNER"],
     "OUTPUT_BYTES_IN_ALL": _ENV["JOBFARM_OUTPUT_BYTES_IN_ALL"],
     "FILES_PER_OWNER": _ENV["JOBFARM_FILES_PER_OWNER"],

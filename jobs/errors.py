@@ -122,6 +122,16 @@ class TooManyWaiting(QuotaReached):
     }
 
 
+class TooManyRequirements(QuotaReached):
+    """No more different sets of conditions on labels; `retry_after` is in seconds."""
+
+    http_status = 429
+    WHOSE: ClassVar[dict[str, str]] = {
+        "owner": "Quota of one owner, different sets of conditions on labels that waiting or running jobs have",
+        "farm": "Quota of the whole farm, different sets of conditions on labels that waiting or running jobs have",
+    }
+
+
 class InvalidValue(JobsError):
     """{field}: {why}."""
 

@@ -109,6 +109,10 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("JOBFARM_WAITING_JOBS_PER_OWNER", _quota, 100_000,
             "waiting jobs of one owner; here and below 0 is no quota"),
         Variable("JOBFARM_WAITING_JOBS_IN_ALL", _quota, 10_000_000, "waiting jobs"),
+        Variable("JOBFARM_REQUIREMENTS_PER_OWNER", _quota, 100,
+            "different sets of conditions on labels that waiting and running jobs of one owner have "
+            "([labels.md](labels.md#bounds))"),
+        Variable("JOBFARM_REQUIREMENTS_IN_ALL", _quota, 1000, "such sets of all jobs; each costs every claim"),
         Variable("JOBFARM_OUTPUT_BYTES_PER_OWNER", _quota, 5_000_000_000, "output of one owner's jobs", "bytes"),
         Variable("JOBFARM_OUTPUT_BYTES_IN_ALL", _quota, 100_000_000_000, "output of all jobs", "bytes"),
         Variable("JOBFARM_FILES_PER_OWNER", _quota, 100_000,

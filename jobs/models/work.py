@@ -115,7 +115,7 @@ class Requirement(models.Model):
     """What jobs require of the labels of their worker, and prefer: each distinct set is one row (docs/adr/0085).
 
     A waiting job has the number of its set, made negative, before the ids in `excluded_workers`: it hides from every
-    worker that does not satisfy the set.
+    worker that does not satisfy the set. One that no living job has is retired: claims pass it over.
     """
 
     id = models.AutoField(primary_key=True)
@@ -126,6 +126,12 @@ class Requirement(models.Model):
         "self", on_delete=models.DO_NOTHING, related_name="+"
     )  # what is required, without the preferences
     created_at = models.DateTimeField(db_default=Now())
+    retired_at = models.DateTimeField(null=True, help_text="Since then no living job has it.")
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["id"], name="jobs_requirements_in_use", condition=Q(retired_at__isnull=True))
+        ]
 
     def __str__(self) -> str:
         return labels.in_words(self.requires) or f"prefers {labels.in_words(self.prefers)}"
@@ -273,6 +279,8 @@ class Job(models.Model):
             models.Index("group", "id", name="jobs_of_group", condition=Q(group__isnull=False)),
             models.Index("retry_of", name="jobs_retries", condition=Q(retry_of__isnull=False)),
             models.Index("requirement", name="jobs_of_requirement", condition=Q(requirement__isnull=False)),
+            models.Index("requirement", "owner", name="jobs_living_of_requirement",
+                         condition=Q(requirement__isnull=False, status__in=sorted(LIVE))),
             models.Index("id", name="jobs_unconfirmed", condition=Q(status__in=sorted(LIVE), unconfirmed__gte=2)),
         ]  # fmt: skip
 

@@ -15,7 +15,7 @@ from jobs.operations.inputs import delete_upload, expires_at, keep_upload, read_
 from jobs.operations.janitor import Sweep, delete_orphaned_files, expire, next_due_s, retain, sweep
 from jobs.operations.labels import forget_requirements, preferring_loaded, set_labels
 from jobs.operations.queues import create_kind, known_kind, pause, resume, set_ceiling, sync
-from jobs.operations.quotas import setting_of, used
+from jobs.operations.quotas import allowed, setting_of, used
 from jobs.operations.report import heartbeat, put_file, write_output, write_outputs
 from jobs.operations.rollup import measure_usage, recount_usage, roll_up
 from jobs.operations.scores import score_also, score_yesterday
@@ -41,6 +41,7 @@ from jobs.queries.rollups import moments
 from jobs.queries.workers import OfferedModel, offered_models
 
 __all__ = [
+    "allowed",
     "Cancellation",
     "Claimed",
     "Finished",

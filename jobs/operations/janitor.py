@@ -13,7 +13,7 @@ from django.core.files.storage import default_storage
 from jobs.domain import reasons
 from jobs.domain.files import UNUSED_FOR_S
 from jobs.domain.states import AttemptOutcome, Status
-from jobs.operations import events, hooks, metering, quotas
+from jobs.operations import events, hooks, labels, metering, quotas
 from jobs.operations.finish import decide, settle
 from jobs.queries import inputs, keys, moves, reads, reports
 from postgres import transactions
@@ -86,6 +86,9 @@ def retain() -> int:
     done = failures.in_batches(_forget, name="a job", size=RETAINED_AT_ONCE, most=RETAIN_BATCHES)
     with failures.aside("input files that no job uses"):
         _in_batches(_forget_uploads, size=RETAINED_AT_ONCE, most=RETAIN_BATCHES)
+    if done:
+        with failures.aside("sets of conditions on labels"):
+            labels.delete_retired()
     failures.raise_any()
     if done == RETAINED_AT_ONCE * RETAIN_BATCHES:
         scheduling.run_after(0, retain)

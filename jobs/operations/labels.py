@@ -13,23 +13,32 @@ from django.contrib.auth.models import User
 from core import audit
 from jobs.domain import labels
 from jobs.domain.labels import Requirement, Values
-from jobs.errors import InvalidValue
+from jobs.errors import InvalidValue, TooManyRequirements
 from jobs.models import Worker
-from jobs.queries import requirements
+from jobs.operations import quotas
+from jobs.queries import reads, requirements
 from live import operations as live
 from postgres import transactions
 from scheduling.operations import action
 
-FORGET_AFTER_S: Final = 86_400.0  # what no job of a day has is seldom asked for again
-_FORGOTTEN_AT_ONCE: Final = 200
+_AT_ONCE: Final = 500  # sets that are retired, or deleted, in one statement
+_RETRY_AFTER_S: Final = 60  # jobs end; nobody knows when
 
 
-def ids_of(sets: Collection[Requirement]) -> dict[str, int]:
+def ids_of(sets: Collection[Requirement], *, chosen: Collection[tuple[int, str]] = ()) -> dict[str, int]:
     """The id of each of these sets by its text, in the caller's transaction: new ones are stored, with who satisfies
-    them. Raises InvalidValue where the farm knows `requirements.MOST` others."""
+    them.
+
+    `chosen`: (owner, text) of those that are not their kinds' own. Raises TooManyRequirements for one of them where its
+    owner's living jobs, or those of all, have as many different sets as they may; never for an operator's. Kinds' own
+    and operators' are bounded by who runs the farm.
+    """
     known = requirements.known({one.text for one in sets})
     missing = {one.text: one for one in sets if one.text not in known}
-    return known | _made(missing) if missing else known
+    choosers = {owner_id for owner_id, text in chosen if text in missing}
+    ids = known | _made(missing, choosers) if missing else known
+    _check_owners(chosen, ids)
+    return ids
 
 
 def relabel(worker_id: int) -> None:
@@ -68,23 +77,40 @@ def set_labels(worker: Worker, by_staff: Mapping[str, Any], *, by: User | None) 
 
 @action(idempotent=True, own_writes=True)
 def forget_requirements() -> int:
-    """Delete sets that no job has, made a day ago or earlier, some hundred at a time; how many."""
-    return _forget()
+    """Retire sets that no living job has; how many. Claims look at them no more, `delete_retired` deletes them with
+    their last job."""
+    return _retire_alone() if transactions.alone(lambda: requirements.lock_unused(limit=1)) else 0
 
 
 @transactions.retried
-def _forget() -> int:
-    unused = requirements.lock_unused(age_s=FORGET_AFTER_S, limit=_FORGOTTEN_AT_ONCE)
-    return len(requirements.delete_unused(unused)) if unused else 0
+def delete_retired() -> int:
+    """Delete retired sets whose last job is deleted, some hundred at a time; how many."""
+    return requirements.delete_retired(limit=_AT_ONCE)
 
 
-def _made(missing: Mapping[str, Requirement]) -> dict[str, int]:
+@transactions.retried
+def _retire_alone() -> int:
+    requirements.close()
+    return _retire_unused()
+
+
+def _retire_unused() -> int:
+    """In a transaction that has closed the table. The base of a set goes a round after it."""
+    retired = 0
+    while unused := requirements.lock_unused(limit=_AT_ONCE):
+        if not (more := requirements.retire(unused)):
+            break
+        retired += more
+    return retired
+
+
+def _made(missing: Mapping[str, Requirement], choosers: Collection[int]) -> dict[str, int]:
     requirements.close()
     bases = {text: Requirement(requires=one.requires, prefers={}) for text, one in missing.items()}
     bases = {text: base for text, base in bases.items() if base.requires and base.text != text}
     wanted = {base.text: base for base in bases.values()} | dict(missing)
     before = requirements.known(wanted)  # somebody else made some of them until the lock was free
-    _check_room(len(wanted) - len(before))
+    _check_room(len(wanted) - len(before), choosers)
     requirements.make([one for one in bases.values() if one.text not in before], bases={})
     known = requirements.known(wanted)
     own = {text: known[base.text] for text, base in bases.items()}
@@ -94,13 +120,32 @@ def _made(missing: Mapping[str, Requirement]) -> dict[str, int]:
     return ids
 
 
-def _check_room(more: int) -> None:
-    if more and requirements.count() + more > requirements.MOST:
-        why = (
-            f"jobs of this farm have {requirements.MOST:,} different requirements already, which is the most; "
-            "use one of those, or wait until some of these jobs are deleted"
-        )
-        raise InvalidValue(field="requires", why=why)
+def _check_room(more: int, choosers: Collection[int]) -> None:
+    most = quotas.bound("REQUIREMENTS_IN_ALL")
+    if most is None or requirements.count() + more <= most:
+        return
+    _retire_unused()
+    used = requirements.count()
+    if used + more > most and not all(map(_operates, choosers)):
+        raise TooManyRequirements(of="farm", quota=most, used=used, more=more, retry_after=_RETRY_AFTER_S)
+
+
+def _check_owners(chosen: Collection[tuple[int, str]], ids: Mapping[str, int]) -> None:
+    if (most := quotas.bound("REQUIREMENTS_PER_OWNER")) is None:
+        return
+    for owner_id in {owner_id for owner_id, _ in chosen}:
+        wanted = {ids[text] for owner, text in chosen if owner == owner_id}
+        more = len(wanted - requirements.held(owner_id, wanted))
+        used = len(requirements.held(owner_id)) if more else 0
+        if more and used + more > most and not _operates(owner_id):
+            raise TooManyRequirements(
+                of="owner", quota=most, used=used, more=more, retry_after=_RETRY_AFTER_S
+            )
+
+
+def _operates(owner_id: int) -> bool:
+    person = User.objects.filter(pk=owner_id).first()
+    return person is not None and reads.is_operator(person)
 
 
 def _note_who_satisfies(sets: Mapping[int, Requirement]) -> None:

@@ -49,7 +49,7 @@ _OF_KIND = (
     *("queue", "priority", "expires_s", "max_attempts", "timeout_s"),
     *("retry_when_lost", "retry_on_timeout"),
 )
-_BESIDE = ("payload", "traceparent", "expires_s", "limit_wait_s", "files", "wanted", "may_wait")
+_BESIDE = ("payload", "traceparent", "expires_s", "limit_wait_s", "files", "wanted", "chooses", "may_wait")
 
 
 @dataclass(slots=True, kw_only=True)  # frozen, it takes twice as long to make, and bulks make thousands
@@ -111,8 +111,9 @@ def submit(
     """Put a job into the table, in the caller's transaction if there is one (DESIGN promise 9), and return it.
 
     What is None comes from its kind, as in NewJob. Raises UnknownKind, UnknownQueue, InvalidJson, PayloadTooLarge,
-    InvalidValue, NotAMember, TooManyWaiting (of its owner, or in all; without an owner in all alone), and NotUnique
-    when a twin has not ended: a job of the same owner and kind with the same `unique_key`; its `job` is the twin's id.
+    InvalidValue, NotAMember, TooManyWaiting (of its owner, or in all; without an owner in all alone),
+    TooManyRequirements, and NotUnique when a twin has not ended: a job of the same owner and kind with the same
+    `unique_key`; its `job` is the twin's id.
     Jobs without an owner are the site's own and share one space of keys. `by` None is the site itself, which chooses
     queue and priority as it likes; for a person that raises PriorityNotAllowed and QueueChoiceNotAllowed beyond their
     rights. UnknownFile for one of `files` that is not there, or neither theirs nor of a job that they may see.
@@ -299,7 +300,7 @@ def _rows(new_jobs: Sequence[NewJob], named: Mapping[str, Kind]) -> list[dict[st
 def _usual(kind: Kind) -> dict[str, Any]:
     """The row of a job that names nothing but this kind."""
     common = {name: getattr(kind, name) for name in _OF_KIND}
-    beside = {"limit_wait_s": None, "files": None, "wanted": None, "may_wait": False}
+    beside = {"limit_wait_s": None, "files": None, "wanted": None, "chooses": False, "may_wait": False}
     return _FRESH | {"kind": kind.name} | beside | common
 
 
@@ -315,6 +316,9 @@ def _apply_choices(row: dict[str, Any], new: NewJob, kind: Kind) -> None:
     if new.requires or new.prefers or kind.requires:
         row["wanted"] = domain_labels.requirement(
             requires=new.requires, prefers=new.prefers, usual=kind.requires
+        )
+        row["chooses"] = bool(
+            row["wanted"] and (row["wanted"].prefers or row["wanted"].requires != kind.requires)
         )
     if kind.limit is not None:
         row |= quotas.limit_columns(kind, owner_id=row["owner_id"], count=new.limit_count)
@@ -342,7 +346,8 @@ def _stored(rows: Sequence[dict[str, Any]], locked: Mapping[UUID, Any]) -> list[
 def _intern(rows: Sequence[dict[str, Any]]) -> None:
     """Write into rows that require or prefer something which set that is."""
     wanted = {row["wanted"].text: row["wanted"] for row in rows if row["wanted"] is not None}
-    ids = labels.ids_of(wanted.values()) if wanted else {}
+    chosen = {(row["owner_id"], row["wanted"].text) for row in rows if row["chooses"] and row["owner_id"]}
+    ids = labels.ids_of(wanted.values(), chosen=chosen) if wanted else {}
     for row in rows:
         if row["wanted"] is not None:
             row["requirement_id"] = ids[row["wanted"].text]

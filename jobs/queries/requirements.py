@@ -4,16 +4,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from django.db import connection
+from django.db.models import Count, Exists, OuterRef, Q
 
 from jobs.domain import labels
 from jobs.domain.labels import Requirement, Values
+from jobs.domain.states import LIVE
+from jobs.models import Job, Worker
 from jobs.models import Requirement as Row
-from jobs.models import Worker
 from postgres import statements
 
-MOST: Final = (
-    1000  # sets that are known at a time: a claim looks at the first job of each that waits in its queues
-)
+_IN_USE: Final = Q(retired_at=None)
 
 
 def known(texts: Collection[str]) -> dict[str, int]:
@@ -30,8 +30,23 @@ def close() -> None:
 
 
 def count() -> int:
-    """How many sets are known."""
-    return Row.objects.count()
+    """How many sets living jobs have, or had a moment ago: a claim looks at the first job of each in its queues."""
+    return Row.objects.filter(_IN_USE).count()
+
+
+def held(owner_id: int, ids: Collection[int] | None = None) -> set[int]:
+    """The sets, or those of them with these ids, that living jobs of this owner have."""
+    living = Job.objects.filter(requirement=OuterRef("pk"), owner=owner_id, status__in=sorted(LIVE))
+    rows = Row.objects.filter(_IN_USE) if ids is None else Row.objects.filter(pk__in=ids)
+    return set(rows.filter(Exists(living)).values_list("pk", flat=True))
+
+
+def most_by() -> tuple[str, int] | None:
+    """Whose living jobs have the most different sets, and how many; None: no owner's have any."""
+    living = Job.objects.filter(requirement__isnull=False, status__in=sorted(LIVE), owner__isnull=False)
+    counted = living.values("owner__username").annotate(sets=Count("requirement", distinct=True))
+    first = counted.order_by("-sets", "owner__username").first()
+    return first and (first["owner__username"], first["sets"])
 
 
 def make(sets: Iterable[Requirement], *, bases: Mapping[str, int]) -> None:
@@ -46,8 +61,8 @@ def make(sets: Iterable[Requirement], *, bases: Mapping[str, int]) -> None:
 
 
 def everything() -> dict[int, Requirement]:
-    """All sets that are known, by id."""
-    rows = Row.objects.values_list("pk", "requires", "prefers")
+    """All sets that are not retired, by id."""
+    rows = Row.objects.filter(_IN_USE).values_list("pk", "requires", "prefers")
     return {pk: Requirement(requires=requires, prefers=prefers) for pk, requires, prefers in rows}
 
 
@@ -82,12 +97,16 @@ def set_labels(worker_id: int, by_staff: Mapping[str, str]) -> None:
     Worker.objects.filter(pk=worker_id).update(labels=dict(by_staff))
 
 
-def lock_unused(*, age_s: float, limit: int) -> list[int]:
-    """Lock sets that no job has, made longer ago than `age_s`; their ids."""
-    rows = statements.load("jobs", "lock_unused_requirements").run({"age_s": age_s, "limit": limit})
-    return [row.id for row in rows]
+def lock_unused(*, limit: int) -> list[int]:
+    """Lock sets that no living job has; their ids."""
+    return [row.id for row in statements.load("jobs", "lock_unused_requirements").run({"limit": limit})]
 
 
-def delete_unused(ids: Sequence[int]) -> list[int]:
-    """Delete those of these locked sets that have no job; their ids."""
-    return [row.id for row in statements.load("jobs", "delete_unused_requirements").run({"ids": list(ids)})]
+def retire(ids: Sequence[int]) -> int:
+    """Retire those of these locked sets that have no living job; how many."""
+    return len(statements.load("jobs", "retire_requirements").run({"ids": list(ids)}))
+
+
+def delete_retired(*, limit: int) -> int:
+    """Delete retired sets that no job has; how many."""
+    return len(statements.load("jobs", "delete_retired_requirements").run({"limit": limit}))

@@ -32,8 +32,8 @@ WITH RECURSIVE polled AS MATERIALIZED (
     SELECT ARRAY(
         SELECT one.id FROM jobs_requirement AS one
         CROSS JOIN (SELECT satisfies FROM jobs_worker WHERE id = %(worker)s::bigint) AS mine
-        WHERE one.id = ANY (mine.satisfies)
-           OR one.prefers <> '{}' AND (one.base_id IS NULL OR one.base_id = ANY (mine.satisfies)))
+        WHERE one.retired_at IS NULL AND (one.id = ANY (mine.satisfies)
+           OR one.prefers <> '{}' AND (one.base_id IS NULL OR one.base_id = ANY (mine.satisfies))))
 ), excluded_set (name, owner_id, group_id, excluded_workers, until, step) AS (
     SELECT polled.name, whose.owner_id, whose.group_id, '{}'::bigint[], 'infinity'::timestamptz, 0 FROM polled CROSS JOIN whose WHERE room > 0
     UNION ALL
