@@ -9,8 +9,8 @@ from confusable_homoglyphs import categories
 
 KEY_PREFIX = "jft_"  # so that a leaked key names what it opens, and scanners of repositories can look for it
 # What an API token may do, as OAuth writes it (RFC 6749, section 3.3). submit: send in jobs; read: look at all that its
-# person may see; operate: cancel, retry, run now.
-SCOPES = ("submit", "read", "operate")
+# person may see; operate: cancel, retry, run now; endpoints: say where the farm posts events and alerts to.
+SCOPES = ("submit", "read", "operate", "endpoints")
 LONGEST_DAYS = 3650  # that a token may be good for, if it ends at all
 HINT_LENGTH = 8  # four of the prefix and four that distinguish one's own tokens: 24 of 256 bits revealed
 NAME_LIMIT = 100

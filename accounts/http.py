@@ -33,15 +33,27 @@ def _token(request: HttpRequest) -> ApiToken | None:
         token = operations.token(key.strip())
     except Unauthorized:
         return None
-    request.__dict__[_LET_IN_BY] = token.pk
+    request.__dict__[_LET_IN_BY] = token
     fields.note(user=token.user_id, token=token.pk)
     return token
 
 
 def token_id(request: HttpRequest) -> int | None:
     """The API token that let this request in; None where it was a session."""
-    token_pk: int | None = request.__dict__.get(_LET_IN_BY)
-    return token_pk
+    token: ApiToken | None = request.__dict__.get(_LET_IN_BY)
+    return None if token is None else token.pk
+
+
+def require(request: HttpRequest, scope: str) -> None:
+    """Raise InsufficientScope if an API token let this request in that may not do this as well; a session may."""
+    token: ApiToken | None = request.__dict__.get(_LET_IN_BY)
+    if token is not None:
+        _check(token, scope)
+
+
+def _check(token: ApiToken, scope: str) -> None:
+    if not token.may(scope):
+        raise InsufficientScope(scope=scope, scopes=" and ".join(token.scopes.split()))
 
 
 def limit_key(request: HttpRequest) -> str:
@@ -84,8 +96,7 @@ class TokenAuth(HttpBearer):
         token = _token(request)
         if token is None:
             return None
-        if not token.may(self.scope):
-            raise InsufficientScope(scope=self.scope, scopes=" and ".join(token.scopes.split()))
+        _check(token, self.scope)
         return token.user
 
     def authenticate(self, request: HttpRequest, token: str) -> User | None:  # noqa: ARG002  # ninja's signature

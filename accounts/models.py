@@ -20,9 +20,7 @@ class ApiToken(models.Model):
     )
     scopes = models.CharField(
         max_length=100,
-        db_default=" ".join(
-            domain.SCOPES
-        ),  # also of tokens that a farm of the release before makes meanwhile
+        db_default="submit read operate",  # of tokens that a farm of the release before makes meanwhile
         editable=False,
         help_text="Its scopes, separated by spaces.",
     )

@@ -39,7 +39,8 @@ One rule.
     curl -sS $FARM/api/v1/alerts/rules/$RULE -H "Authorization: Bearer $TOKEN"
 """
 CREATE = """
-Makes a rule, which is judged within a minute. 422 `bad_rule` names the `field` that is wrong, and the `reason`.
+Makes a rule, which is judged within a minute. To name who gets its messages takes the scope `endpoints` as well. 422
+`bad_rule` names the `field` that is wrong, and the `reason`.
 
     curl -sS $FARM/api/v1/alerts/rules -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
          -d '{"name": "Jobs wait", "condition": "jobs_wait", "threshold": 900, "mail_to": ["ops@example.org"]}'
@@ -125,6 +126,7 @@ def rules(request: HttpRequest) -> protocol.AlertRules:
 def create(request: HttpRequest, body: protocol.NewAlertRule) -> Status[protocol.AlertRule]:
     """Make one."""
     by, values = _allowed(request, "add"), body.values(of=None)
+    _check_recipients(request, body)
     if values["threshold"] is None:
         condition = registry.find(body.condition)
         values["threshold"] = condition.threshold if condition else 0.0
@@ -155,6 +157,7 @@ def rule(request: HttpRequest, rule_id: int) -> protocol.AlertRule:
 def change(request: HttpRequest, rule_id: int, body: protocol.ChangedAlertRule) -> protocol.AlertRule:
     """Change some of its fields."""
     by = _allowed(request, "change")
+    _check_recipients(request, body)
     with transaction.atomic():
         if (row := queries.locked_rule(rule_id)) is None:
             raise NotFound
@@ -200,6 +203,12 @@ def delete(request: HttpRequest, rule_id: int) -> protocol.DeletedAlertRule:
     """Delete it with what fires of it."""
     operations.remove(rule_id, by=_allowed(request, "delete"))
     return protocol.DeletedAlertRule(id=rule_id)
+
+
+def _check_recipients(request: HttpRequest, body: protocol.ChangedAlertRule) -> None:
+    """Where messages go is what a scope of its own is for, as with endpoints of the outbox."""
+    if body.mail_to or body.webhook_url:
+        people.require(request, "endpoints")
 
 
 def _allowed(request: HttpRequest, right: str) -> User:

@@ -36,8 +36,9 @@ class TokenForm(forms.Form):
             ("submit", "Submit jobs"),
             ("read", "Read jobs, their output and files"),
             ("operate", "Cancel jobs, retry them, run them now"),
+            ("endpoints", "Say where the farm posts events to; job results too, with Read"),
         ],
-        initial=domain.SCOPES,
+        initial=("submit", "read", "operate"),
         widget=forms.CheckboxSelectMultiple,
         error_messages={"required": "Choose at least one permission."},
     )

@@ -11,7 +11,8 @@ Your endpoints, newest first; for staff who may see them all of them.
 """
 CREATE: Final = """
 Makes an endpoint of yours, or with `for_farm` one of the whole farm (404 for who is no operator). `secret` verifies
-what it gets, and is in this answer alone. 422 `bad_url`, `bad_endpoint`; 409 `too_many_endpoints`.
+what it gets, and is in this answer alone. Takes the scope `endpoints`, and with `with_result` `read` as well. 422
+`bad_url`, `bad_endpoint`; 409 `too_many_endpoints`.
 
     curl -sS $FARM/api/v1/outbox/endpoints -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
          -d '{"name": "mine", "url": "https://hooks.example/jobfarm", "events": ["job.failed", "job.timed_out"]}'
@@ -22,14 +23,15 @@ One endpoint, with the fingerprints of the secrets that sign now.
     curl -sS $FARM/api/v1/outbox/endpoints/$ENDPOINT -H "Authorization: Bearer $TOKEN"
 """
 CHANGE: Final = """
-Changes the fields that are there. What was written for it before goes to its new address. 403 `forbidden` for one
-that you may only look at.
+Changes the fields that are there. What was written for it before goes to its new address. Takes the scopes of making
+it as it is then. 403 `forbidden` for one that you may only look at.
 
     curl -sS -X PATCH $FARM/api/v1/outbox/endpoints/$ENDPOINT -H "Authorization: Bearer $TOKEN" \\
          -H 'Content-Type: application/json' -d '{"events": ["job.*"], "per_minute": 60}'
 """
 ROTATE: Final = """
-Gives it another secret, which is in this answer alone. Those before sign along for `overlap_s`, a day without it.
+Gives it another secret, which is in this answer alone. Those before sign along for `overlap_s`, a day without it. Takes
+the scope `endpoints`.
 
     curl -sS $FARM/api/v1/outbox/endpoints/$ENDPOINT/rotate -H "Authorization: Bearer $TOKEN" \\
          -H 'Content-Type: application/json' -d '{"overlap_s": 3600}'
@@ -55,7 +57,7 @@ Sends it an event `outbox.test`, whatever it asks for.
     curl -sS -X POST $FARM/api/v1/outbox/endpoints/$ENDPOINT/test -H "Authorization: Bearer $TOKEN"
 """
 DELETE: Final = """
-Deletes it with its messages.
+Deletes it with its messages. Takes the scope `endpoints`.
 
     curl -sS -X DELETE $FARM/api/v1/outbox/endpoints/$ENDPOINT -H "Authorization: Bearer $TOKEN"
 """

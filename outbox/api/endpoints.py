@@ -19,7 +19,7 @@ from outbox.errors import NotFound
 from outbox.models import Endpoint
 
 router = Router(tags=["Outbox"])
-READ, OPERATE = map(people.callers, ("read", "operate"))
+READ, OPERATE, CHANGE = map(people.callers, ("read", "operate", "endpoints"))
 _FIELDS = ("name", "url", "events", "kinds", "with_result", "per_minute")
 
 
@@ -45,7 +45,7 @@ def list_endpoints(request: HttpRequest, cursor: Cursor = None, limit: Limit = 5
 
 @router.post(
     "",
-    auth=OPERATE,
+    auth=CHANGE,
     response={201: protocol.EndpointWithSecret, REFUSALS: Problem},
     summary="Make an endpoint",
     description=documents.CREATE,
@@ -55,6 +55,7 @@ def list_endpoints(request: HttpRequest, cursor: Cursor = None, limit: Limit = 5
 def create(request: HttpRequest, body: protocol.NewEndpoint) -> Status[protocol.EndpointWithSecret]:
     """Make one, and show its secret."""
     wanted = Wanted(**body.model_dump(include={*_FIELDS}))
+    _check_results(request, wanted)
     row, secret = operations.create(wanted, by=caller(request), for_farm=body.for_farm)
     return Status(201, _with_secret(row.pk, secret, by=caller(request)))
 
@@ -73,7 +74,7 @@ def show(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
 
 @router.patch(
     "/{int:endpoint_id}",
-    auth=OPERATE,
+    auth=CHANGE,
     response={200: protocol.EndpointInFull, REFUSALS: Problem},
     summary="Change an endpoint",
     description=documents.CHANGE,
@@ -85,13 +86,14 @@ def change(request: HttpRequest, endpoint_id: int, body: protocol.ChangedEndpoin
         row = operations.operable(endpoint_id, by=caller(request), lock=True)
         as_it_is = {name: getattr(row, name) for name in _FIELDS}
         wanted = Wanted(**as_it_is | body.model_dump(exclude_unset=True))
+        _check_results(request, wanted)
         operations.change(endpoint_id, wanted, by=caller(request))
     return _in_full(endpoint_id, by=caller(request))
 
 
 @router.post(
     "/{int:endpoint_id}/rotate",
-    auth=OPERATE,
+    auth=CHANGE,
     response={200: protocol.EndpointWithSecret, REFUSALS: Problem},
     summary="Rotate an endpoint's secret",
     description=documents.ROTATE,
@@ -155,7 +157,7 @@ def send_test(request: HttpRequest, endpoint_id: int) -> protocol.SentTest:
 
 @router.delete(
     "/{int:endpoint_id}",
-    auth=OPERATE,
+    auth=CHANGE,
     response={200: protocol.DeletedEndpoint, REFUSALS: Problem},
     summary="Delete an endpoint",
     description=documents.DELETE,
@@ -164,6 +166,12 @@ def delete(request: HttpRequest, endpoint_id: int) -> protocol.DeletedEndpoint:
     """Delete it with its messages."""
     operations.delete(endpoint_id, by=caller(request))
     return protocol.DeletedEndpoint(id=endpoint_id)
+
+
+def _check_results(request: HttpRequest, wanted: Wanted) -> None:
+    """Whoever has results sent somewhere may read them."""
+    if wanted.with_result:
+        people.require(request, "read")
 
 
 def _acted(act: Callable[..., Any], endpoint_id: int, *, by: User) -> protocol.EndpointInFull:

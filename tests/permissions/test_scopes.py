@@ -12,6 +12,7 @@ from accounts import operations as accounts
 from accounts.http import SessionAuth
 from jobs import operations
 from jobs.api.clients import router
+from outbox.models import Endpoint
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("work_kind")]
 NEW = {"kind": "work", "payload": 1}
@@ -92,7 +93,7 @@ def test_a_file_is_read(ada: User) -> None:
         scope: _client(ada, scope).get(f"/api/v1/jobs/{job.pk}/files/a.txt").status_code
         for scope in domain.SCOPES
     }
-    assert statuses == {"submit": 403, "read": 404, "operate": 403}
+    assert statuses == {"submit": 403, "read": 404, "operate": 403, "endpoints": 403}
 
 
 def test_a_session_may_all_that_its_person_may(client: Client, ada: User) -> None:
@@ -122,6 +123,71 @@ def test_uploads_are_made_and_deleted_by_who_may_submit_and_looked_at_by_who_may
     def statuses(method: str, path: str) -> dict[str, int]:
         return {scope: _client(ada, scope).generic(method, path, b"x").status_code for scope in domain.SCOPES}
 
-    assert statuses("POST", "/api/v1/files?name=a.txt") == {"submit": 201, "read": 403, "operate": 403}
-    assert statuses("GET", f"/api/v1/files/{kept.pk}") == {"submit": 403, "read": 200, "operate": 403}
-    assert statuses("DELETE", f"/api/v1/files/{kept.pk}") == {"submit": 200, "read": 403, "operate": 403}
+    assert statuses("POST", "/api/v1/files?name=a.txt") == {
+        "submit": 201,
+        "read": 403,
+        "operate": 403,
+        "endpoints": 403,
+    }
+    assert statuses("GET", f"/api/v1/files/{kept.pk}") == {
+        "submit": 403,
+        "read": 200,
+        "operate": 403,
+        "endpoints": 403,
+    }
+    assert statuses("DELETE", f"/api/v1/files/{kept.pk}") == {
+        "submit": 200,
+        "read": 403,
+        "operate": 403,
+        "endpoints": 403,
+    }
+
+
+@pytest.mark.parametrize(
+    ("scopes", "with_result", "status"),
+    [
+        (["operate", "read", "submit"], False, 403),
+        (["endpoints"], False, 201),
+        (["endpoints", "operate"], True, 403),
+        (["endpoints", "read"], True, 201),
+    ],
+)
+def test_where_results_go_is_said_by_who_may_read_them(
+    ada: User, scopes: list[str], with_result: bool, status: int
+) -> None:
+    _, key = accounts.create_token(ada, name="x", scopes=scopes)
+    new = {"name": "x", "url": "https://hooks.example/", "with_result": with_result}
+    client = Client(headers={"Authorization": f"Bearer {key}"})
+    answer = client.post("/api/v1/outbox/endpoints", new, content_type="application/json")
+    assert answer.status_code == status
+    assert Endpoint.objects.count() == (status == 201)
+
+
+def test_an_endpoint_with_results_is_moved_by_who_may_read_them(ada: User) -> None:
+    row = Endpoint.objects.create(
+        name="x", url="https://hooks.example/", owner=ada, events=["job.*"], with_result=True
+    )
+    at = f"/api/v1/outbox/endpoints/{row.pk}"
+
+    def moved(scope: str, body: dict[str, object]) -> int:
+        return _client(ada, scope).patch(at, body, content_type="application/json").status_code
+
+    elsewhere = {"url": "https://other.example/"}
+    assert [moved(scope, elsewhere) for scope in domain.SCOPES] == [403] * len(domain.SCOPES)
+    assert moved("endpoints", {**elsewhere, "with_result": False}) == 200
+    statuses = {scope: _client(ada, scope).post(f"{at}/pause").status_code for scope in domain.SCOPES}
+    assert statuses == {"submit": 403, "read": 403, "operate": 200, "endpoints": 403}
+
+
+def test_recipients_of_alerts_are_named_by_who_may_say_where_events_go(boss: User) -> None:
+    rule = {"name": "x", "condition": "jobs_wait"}
+
+    def made(scopes: list[str], body: dict[str, object]) -> int:
+        _, key = accounts.create_token(boss, name="x", scopes=scopes)
+        client = Client(headers={"Authorization": f"Bearer {key}"})
+        return client.post("/api/v1/alerts/rules", body, content_type="application/json").status_code
+
+    there = {"webhook_url": "https://hooks.example/"}
+    assert made(["operate", "read"], {**rule, **there}) == 403
+    assert made(["operate", "endpoints"], {**rule, **there}) == 201
+    assert made(["operate"], {**rule, "name": "y"}) == 201

@@ -19,7 +19,7 @@ class Command(PersonCommand):
         super().add_arguments(parser)
         parser.add_argument("--name", default="command line", help="What the token is for (%(default)s).")
 
-        scope_help = "What it may do; may be given several times (all: submit, read and operate)."
+        scope_help = "What it may do; may be given several times (all: submit, read, operate and endpoints)."
         parser.add_argument("--scope", action="append", choices=domain.SCOPES, help=scope_help)
         parser.add_argument("--days", type=float, help="How many days it is valid (until it is revoked).")
 
