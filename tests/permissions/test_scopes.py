@@ -1,6 +1,6 @@
 """What API tokens may do: each scope opens its own calls and no others; a session is all that its person is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 from django.contrib.auth.models import User
@@ -182,7 +182,7 @@ def test_an_endpoint_with_results_is_moved_by_who_may_read_them(ada: User) -> No
 def test_recipients_of_alerts_are_named_by_who_may_say_where_events_go(boss: User) -> None:
     rule = {"name": "x", "condition": "jobs_wait"}
 
-    def made(scopes: list[str], body: dict[str, object]) -> int:
+    def made(scopes: list[str], body: Mapping[str, object]) -> int:
         _, key = accounts.create_token(boss, name="x", scopes=scopes)
         client = Client(headers={"Authorization": f"Bearer {key}"})
         return client.post("/api/v1/alerts/rules", body, content_type="application/json").status_code
