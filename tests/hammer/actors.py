@@ -1,0 +1,227 @@
+"""One process of the hammer: `python -m tests.hammer.actors ROLE WORKER SEED UNTIL FOLDER`. It may be killed anywhere.
+
+Each calls the farm's own operations in transactions of their own, as the network and the pages do, and writes down
+what it was told.
+"""
+
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+import django
+from django.db import DatabaseError, connection
+
+django.setup()
+
+from django.contrib.auth.models import Group, User  # noqa: E402
+from django.utils import timezone  # noqa: E402
+
+from jobs import operations  # noqa: E402
+from jobs.errors import JobsError, LeaseLost, NotUnique  # noqa: E402
+from jobs.models import Job, Worker  # noqa: E402
+from tests.hammer import planted, scene  # noqa: E402
+
+_CALLS: Final = {"submit", "bulk", "keys", "work", "cancel", "janitor", "move", "ceiling"}
+
+
+class Actor:
+    """What one process does again and again, by dice of its own."""
+
+    def __init__(self, *, worker: int, seed: int, file: TextIO) -> None:
+        self.rng = random.Random(seed)
+        self.worker = Worker.objects.get(pk=worker) if worker else None
+        self.held: list[operations.Claimed] = []
+        self._file = file
+
+    def note(self, call: str, job: int, fence: int | None, answer: str, began: float) -> None:
+        """Write down what a call was answered."""
+        worker = self.worker.pk if self.worker else None
+        self._file.write(json.dumps([call, job, fence, answer, worker, began, time.time()]) + "\n")
+        self._file.flush()
+
+    # -- who brings jobs
+
+    def draw(self) -> dict[str, Any]:
+        """Whose a job is, where it goes, and when."""
+        rng = self.rng
+        owner = rng.choice([None, *User.objects.filter(username__in=scene.PEOPLE)])
+        club = (
+            Group.objects.get(name="club")
+            if owner and owner.username == "ada" and rng.random() < 0.5
+            else None
+        )
+        now = timezone.now()
+        return {
+            "queue": rng.choice(scene.QUEUES), "priority": rng.choice([0, 0, 0, 5]), "owner": owner, "group": club,
+            "requires": rng.choice([None, None, None, {"gpu": "yes"}]),
+            "run_at": rng.choice([None, None, None, now + timedelta(seconds=0.3)]),
+            "expires_at": rng.choice([None, None, None, now + timedelta(seconds=0.5)]),
+            "timeout_s": rng.choice([None, None, None, 0.4]),
+        }  # fmt: skip
+
+    def submit(self) -> None:
+        began = time.time()
+        self.note("submit", operations.submit("work", {"n": 1}, **self.draw()).pk, None, "", began)
+
+    def bulk(self) -> None:
+        began, options = time.time(), self.draw()
+        new = [
+            operations.NewJob(kind="work", payload={"n": n}, **options)
+            for n in range(self.rng.choice([5, 30]))
+        ]
+        for job in operations.submit_many(new):
+            assert isinstance(job, Job)
+            self.note("submit", job.pk, None, "", began)
+        time.sleep(0.1)
+
+    def keys(self) -> None:
+        keys = [f"key {n}" for n in range(20)]
+        self.rng.shuffle(keys)
+        owner = User.objects.get(username=self.rng.choice(scene.PEOPLE))
+        new = [operations.NewJob(kind="work", payload={}, owner=owner, unique_key=key) for key in keys[:8]]
+        began = time.time()
+        for job in operations.submit_many(new):
+            if not isinstance(job, NotUnique):
+                self.note("submit", job.pk, None, "", began)
+        time.sleep(0.05)
+
+    # -- who does them
+
+    def work(self) -> None:
+        assert self.worker is not None
+        queues = self.rng.choice([None, None, ["two", "one"], ["three"]])
+        request, limit, began = f"request {self.rng.random()}", self.rng.choice([1, 1, 5, 20]), time.time()
+        for _ in range(self.rng.choice([1, 1, 1, 2])):  # a second time: the answer was lost
+            claimed = operations.claim(self.worker, queues=queues, limit=limit, request_id=request)
+            for job in claimed:
+                self.note("claim", job.id, job.lease.fence, "", began)
+        self.held += [job for job in claimed if job.lease not in {one.lease for one in self.held}]
+        for job in self.rng.sample(self.held, min(len(self.held), 5)):
+            self.report(job)
+        if self.rng.random() < 0.04:
+            time.sleep(scene.LEASE_S + 0.5)  # silent for too long
+        self.rng.shuffle(self.held)
+        count = self.rng.choice([0, 1, len(self.held)])
+        ending, self.held = self.held[:count], self.held[count:]
+        if ending:
+            self.end(ending)
+        elif not claimed:
+            time.sleep(0.02)
+
+    def report(self, job: operations.Claimed) -> None:
+        """A sign of life, of one kind or the other."""
+        assert self.worker is not None
+        began = time.time()
+        try:
+            if self.rng.random() < 0.7:
+                operations.heartbeat(self.worker, job.id, job.lease, progress=self.rng.random())
+            else:
+                operations.write_output(self.worker, job.id, job.lease, seq=0, text="hello")
+        except LeaseLost:
+            self.note("report", job.id, job.lease.fence, "LeaseLost", began)
+            self.held = [one for one in self.held if one is not job]
+        else:
+            self.note("report", job.id, job.lease.fence, "done", began)
+
+    def end(self, jobs: list[operations.Claimed]) -> None:
+        """Hand them in, with the next claim or without, or give them back."""
+        assert self.worker is not None
+        way, began = self.rng.random(), time.time()
+        if way < 0.1:
+            self.give_back(jobs)
+            return
+        finished = [
+            operations.Finished(
+                job_id=job.id,
+                lease=job.lease,
+                outcome="success" if self.rng.random() < 0.8 else "failed",
+                result={"ok": 1},
+            )
+            for job in jobs
+        ]
+        if way < 0.5:
+            answers, claimed = operations.finish_and_claim(
+                self.worker, finished, limit=self.rng.choice([0, 1, 5])
+            )
+            for job in claimed:
+                self.note("claim", job.id, job.lease.fence, "", began)
+            self.held += claimed
+        else:
+            answers = operations.finish(self.worker, finished)
+        for entry, answer in zip(finished, answers, strict=True):
+            word = "LeaseLost" if isinstance(answer, LeaseLost) else answer.value
+            self.note("finish", entry.job_id, entry.lease.fence, word, began)
+
+    def give_back(self, jobs: list[operations.Claimed]) -> None:
+        assert self.worker is not None
+        if self.rng.random() < 0.5:
+            operations.withdraw(self.worker, [(job.id, job.lease) for job in jobs])
+            return
+        for job in jobs:
+            began = time.time()
+            try:
+                operations.release(self.worker, job.id, job.lease)
+            except LeaseLost:
+                continue
+            self.note("release", job.id, job.lease.fence, "done", began)
+
+    # -- who is around
+
+    def cancel(self) -> None:
+        living = list(
+            Job.objects.filter(status__in=("pending", "in_progress")).values_list("pk", flat=True)[:60]
+        )
+        for job_id in self.rng.sample(living, min(len(living), 5)):
+            began = time.time()
+            self.note("cancel", job_id, None, operations.cancel(job_id, by=None).verdict.value, began)
+        time.sleep(0.1)
+
+    def janitor(self) -> None:
+        operations.sweep()
+        time.sleep(0.1)
+
+    def move(self) -> None:
+        """Somebody has a job that waits go first, or now."""
+        waiting = list(Job.objects.filter(status="pending").order_by("-pk").values_list("pk", flat=True)[:40])
+        for job_id in self.rng.sample(waiting, min(len(waiting), 5)):
+            if self.rng.random() < 0.5:
+                operations.change_priority(job_id, self.rng.choice([0, 5, 7]), by=None)
+            else:
+                operations.run_now(job_id, by=None)
+        time.sleep(0.1)
+
+    def ceiling(self) -> None:
+        """The ceiling of queue three moves, and queue three rests now and then. That of queue two stays."""
+        operations.set_ceiling("three", self.rng.choice([1, 2, 5, 20, None]))
+        if self.rng.random() < 0.2:
+            operations.pause("three")
+            time.sleep(0.1)
+            operations.resume("three")
+        time.sleep(0.15)
+
+
+def main(role: str, worker: str, seed: str, until: str, folder: str) -> None:
+    """Play a role until this moment. A connection that is cut is made anew; a refusal is an answer."""
+    assert role in _CALLS
+    planted.plant(os.environ["HAMMER_PLANTED"])
+    path = Path(folder) / f"{role}.{worker}.{seed}.calls"
+    with path.open("a") as file:
+        actor = Actor(worker=int(worker), seed=int(seed), file=file)
+        act: Callable[[], None] = getattr(actor, role)
+        while time.time() < float(until):
+            try:
+                act()
+            except JobsError:
+                pass
+            except DatabaseError:
+                connection.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,92 @@
+"""What happens to the rows of jobs, recorded by PostgreSQL itself, and what callers were told, by their processes.
+
+The trigger writes while the statement holds the row's lock, so the lines of a job are in the order in which it moved,
+whoever moved it; a transaction that is rolled back leaves none.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.db import connection
+
+_INSTALL = """
+CREATE TABLE hammer_move (
+    seq bigint GENERATED ALWAYS AS IDENTITY, job_id bigint, was text, becomes text, fence int, confirmed int,
+    worker_id bigint, at double precision DEFAULT extract(epoch FROM clock_timestamp()));
+CREATE FUNCTION hammer_note() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO hammer_move (job_id, was, becomes, fence, confirmed, worker_id)
+    VALUES (NEW.id, CASE WHEN TG_OP = 'UPDATE' THEN OLD.status END, NEW.status, NEW.fence, NEW.confirmed_fence,
+            NEW.worker_id);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER hammer_inserts AFTER INSERT ON jobs_job FOR EACH ROW EXECUTE FUNCTION hammer_note();
+CREATE TRIGGER hammer_moves AFTER UPDATE ON jobs_job FOR EACH ROW
+WHEN ((OLD.status, OLD.fence, OLD.confirmed_fence) IS DISTINCT FROM (NEW.status, NEW.fence, NEW.confirmed_fence))
+EXECUTE FUNCTION hammer_note();
+"""
+_REMOVE = """
+DROP TRIGGER IF EXISTS hammer_inserts ON jobs_job;
+DROP TRIGGER IF EXISTS hammer_moves ON jobs_job;
+DROP FUNCTION IF EXISTS hammer_note;
+DROP TABLE IF EXISTS hammer_move;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One change of a job's status or of its fences: the row as it became, and the database's clock at that moment."""
+
+    job: int
+    was: str | None
+    becomes: str
+    fence: int
+    confirmed: int
+    worker: int | None
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a caller was told: the call, the job, the fence it spoke for (None: a person's), and the answer; when it
+    began and ended, by the same clock as the moves."""
+
+    call: str
+    job: int
+    fence: int | None
+    answer: Any
+    worker: int | None
+    began: float
+    ended: float
+
+
+def install() -> None:
+    """Have PostgreSQL record every move of this database's jobs."""
+    with connection.cursor() as cursor:
+        cursor.execute(_INSTALL)
+
+
+def remove() -> None:
+    """Forget the record, and record nothing more."""
+    with connection.cursor() as cursor:
+        cursor.execute(_REMOVE)
+
+
+def moves() -> list[Move]:
+    """All moves so far, those of one job in their order."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT job_id, was, becomes, fence, confirmed, worker_id, at FROM hammer_move ORDER BY seq"
+        )
+        return [Move(*row) for row in cursor.fetchall()]
+
+
+def calls(folder: Path) -> Iterator[Call]:
+    """What the processes were told. A last line that a kill has cut off was not heard."""
+    for path in sorted(folder.glob("*.calls")):
+        for line in path.read_text().splitlines(keepends=True):
+            if line.endswith("\n"):
+                yield Call(*json.loads(line))

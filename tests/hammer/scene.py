@@ -1,0 +1,156 @@
+"""Who plays, on which queues, and how a run goes: processes are killed and connections cut, what is left is done, and
+the checker looks at all of it."""
+
+import os
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from django.contrib.auth.models import Group, User
+from django.db import connection
+
+from core.backoff import Backoff
+from jobs import operations
+from jobs.models import Job, Worker
+from tests import forkserver
+from tests.hammer import checking, recording
+
+LEASE_S: Final = 1.5
+_LIVING: Final = ("pending", "in_progress")
+QUEUES: Final = ("one", "one", "two", "three")
+CEILING_OF_TWO: Final = 3
+PEOPLE: Final = ("ada", "bob")
+ROLES: Final = (
+    *("submit", "bulk", "keys", "keys"), *("work",) * 5, *("cancel", "janitor", "move", "ceiling"),
+)  # fmt: skip
+_RUNNING_IN_TWO: Final = "SELECT count(*) FROM jobs_job WHERE queue = 'two' AND status = 'in_progress'"
+_CUT: Final = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+ORDER BY random() LIMIT 1
+"""
+
+
+@dataclass
+class Report:
+    """What a run came to."""
+
+    faults: list[str]
+    ended: Counter[str]
+    kills: int = 0
+    cuts: int = 0
+    answers: Counter[str] = field(default_factory=Counter)
+
+
+def prepare() -> list[int]:
+    """Queues, people, and workers of all scopes; the workers' ids."""
+    operations.create_kind(
+        operations.Kind(name="work", queue="one", backoff=Backoff(first_s=0.05, cap_s=0.2))
+    )
+    club, _ = Group.objects.get_or_create(name="club")
+    people = [User.objects.create_user(name) for name in PEOPLE]
+    people[0].groups.add(club)
+    workers = []
+    for number, owner in enumerate([None, None, None, people[0], people[1]]):
+        worker, _ = operations.create_worker(f"w{number}", queues=("one", "two", "three"), owner=owner)
+        workers.append(worker.pk)
+    operations.set_ceiling("two", CEILING_OF_TWO)
+    operations.set_labels(Worker.objects.get(pk=workers[0]), {"gpu": "yes"}, by=None)
+    operations.seen(workers)
+    return workers
+
+
+def run(seconds: float, folder: Path, *, seed: int = 1, planted: str = "") -> Report:
+    """Hammer this database for so long, and check. `planted` is a fault that the processes get (`actors`)."""
+    workers = prepare()
+    recording.install()
+    try:
+        stage = _Stage(folder, workers, until=time.time() + seconds, rng=random.Random(seed), planted=planted)
+        faults = stage.play()
+        _drain(workers[0])
+        calls = list(recording.calls(folder))
+        statuses = dict(Job.objects.values_list("pk", "status"))
+        faults += checking.faults(recording.moves(), calls, statuses)
+        faults += [f"job {job}: is left {status}" for job, status in statuses.items() if status in _LIVING]
+        answers = Counter(f"{one.call} {one.answer}".strip() for one in calls)
+        return Report(faults, Counter(statuses.values()), stage.kills, stage.cuts, answers)
+    finally:
+        recording.remove()
+
+
+class _Stage:
+    def __init__(
+        self, folder: Path, workers: list[int], *, until: float, rng: random.Random, planted: str
+    ) -> None:
+        self._folder, self._workers, self._until, self._rng, self._planted = (
+            folder,
+            workers,
+            until,
+            rng,
+            planted,
+        )
+        self._started = self.kills = self.cuts = 0
+
+    def play(self) -> list[str]:
+        """Kill, cut and watch until the time is over; what the watcher has seen."""
+        processes = [self._start(place) for place in range(len(ROLES))]
+        faults: list[str] = []
+        while time.time() < self._until:
+            faults += self._watch()
+            time.sleep(0.02)
+            if self._rng.random() < 0.03:
+                place = self._rng.randrange(len(ROLES))
+                processes[place].kill()
+                processes[place].wait()
+                processes[place] = self._start(place)
+                self.kills += 1
+            if self._rng.random() < 0.01:
+                with connection.cursor() as cursor:
+                    cursor.execute(_CUT)
+                    self.cuts += 1
+        for process in processes:
+            process.wait(timeout=60)
+        return faults
+
+    def _watch(self) -> list[str]:
+        """One snapshot: the queue whose ceiling never moves is never above it."""
+        with connection.cursor() as cursor:
+            cursor.execute(_RUNNING_IN_TWO)
+            [count] = cursor.fetchone() or [0]
+        return (
+            [f"{count} run in a queue with a ceiling of {CEILING_OF_TWO}"] if count > CEILING_OF_TWO else []
+        )
+
+    def _start(self, place: int) -> forkserver.Process:
+        self._started += 1
+        environment = {
+            **os.environ,
+            "JOBFARM_TEST_DATABASE": str(connection.settings_dict["NAME"]),
+            "JOBFARM_LEASE_S": str(LEASE_S), "JOBFARM_HEARTBEAT_S": "0.5", "JOBFARM_HEAD_START_S": "0.1",
+            "DJANGO_SETTINGS_MODULE": "jobfarm.settings",
+            "HAMMER_PLANTED": self._planted,
+        }  # fmt: skip
+        turn = ROLES[:place].count("work")
+        worker = self._workers[turn] if ROLES[place] == "work" else 0
+        words = [ROLES[place], str(worker), str(self._started), str(self._until), str(self._folder)]
+        return forkserver.Process(["-m", "tests.hammer.actors", *words], env=environment, loaded=True)
+
+
+def _drain(worker_id: int) -> None:
+    """Whatever is left is done by one worker that may have all of it; what does not end within a minute is a fault."""
+    operations.resume("three")
+    for queue in ("two", "three"):
+        operations.set_ceiling(queue, None)
+    worker, deadline = Worker.objects.get(pk=worker_id), time.time() + 60
+    while Job.objects.filter(status__in=_LIVING).exists() and time.time() < deadline:
+        operations.sweep()
+        claimed = operations.claim(worker, limit=200)
+        operations.finish(
+            worker,
+            [operations.Finished(job_id=job.id, lease=job.lease, outcome="success") for job in claimed],
+        )
+        if not claimed:
+            time.sleep(0.05)

@@ -1,0 +1,29 @@
+"""Thirteen processes at the farm's own operations, killed and cut off: no fault but those that are planted."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.hammer import scene
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SECONDS = float(os.environ.get("HAMMER_SECONDS", "8"))
+
+
+def test_no_call_is_told_what_the_tables_do_not_say(tmp_path: Path) -> None:
+    report = scene.run(SECONDS, tmp_path)
+    print(report)
+    assert report.faults == []
+    assert report.ended["success"] > 50, report
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("fault", "noticed"),
+    [("fence", "after the claim was over|was told success"), ("ceiling", "a ceiling of 3")],
+)
+def test_a_guard_that_is_taken_out_is_noticed(tmp_path: Path, fault: str, noticed: str) -> None:
+    report = scene.run(max(SECONDS, 15), tmp_path, planted=fault)
+    assert any(re.search(noticed, one) for one in report.faults), report
