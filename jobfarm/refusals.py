@@ -129,7 +129,8 @@ def _in_form(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBa
     if is_openai:
         body = json.loads(cast("HttpResponse", response).content) if is_ours else refused.body
         status, body = openai.refused(body, status=response.status_code)
-        refused = replace(refused, status=status, body=body)
+        headers = {**refused.headers, **openai.advice(response.headers)}
+        refused = replace(refused, status=status, body=body, headers=headers)
     answer: Any = respond(refused)
     answer._has_been_logged = getattr(response, "_has_been_logged", False)  # noqa: SLF001 (Django's, against two lines)
     for (

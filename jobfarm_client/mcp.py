@@ -26,6 +26,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 WAIT_S: Final = 50.0  # hosts give up on a tool after a minute or so
+# An agent is told that the farm is away while it still listens, and may call again: a restart of the farm is bridged.
+ANSWER_S: Final = 10.0
+RETRY_FOR_S: Final = 5.0
 INSTRUCTIONS: Final = """\
 Work that takes long runs as a job on a farm of machines. submit it (its kind says what sort of work it is), then wait
 for it, again and again while it has not ended; status says how far it is, and cancel ends it."""
@@ -70,7 +73,7 @@ def main() -> int:
 
 
 async def _serve() -> None:
-    async with AsyncClient() as farm:
+    async with AsyncClient(timeout_s=ANSWER_S, retry_for_s=RETRY_FOR_S) as farm:
         await server(farm).run_stdio_async()
 
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from django.core.files.uploadedfile import UploadedFile
@@ -21,13 +22,23 @@ from openai_api.operations import Ended, Made
 JOB_ID: Final = "X-Job-Id"
 BACKGROUND: Final = "X-Background"
 LABELS: Final = {"requires": "X-Requires", "prefers": "X-Prefers"}
-# What the clients of OpenAI read before they repeat a call: one that the farm tried often enough is not to be repeated.
-NO_RETRY: Final = ("x-should-retry", "false")
+ATTEMPT: Final = "X-Stainless-Retry-Count"
 FORM: Final = "multipart/form-data"
 USUALLY_LISTED: Final = 20
 MOST_LISTED: Final = 100
 _NUMBER: Final = re.compile(r"[0-9]{1,15}")
 _KEY: Final = re.compile(r"[ -~]{1,255}")
+
+
+_DECIDING: Final = (*LABELS.values(), BACKGROUND)  # headers that say what is asked for, too
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """An attempt of a client that repeats its calls; `fingerprint` is what all attempts of one call share."""
+
+    is_repeated: bool
+    fingerprint: str
 
 
 class CallConverter:
@@ -82,12 +93,27 @@ def fingerprint(request: HttpRequest, call: domain.Call) -> list[Any]:
     return [request.path, call.body, digest.hexdigest()] if file else [request.path, call.body]
 
 
+def attempt_of(request: HttpRequest, call: domain.Call, *, token_id: int | None) -> Attempt | None:
+    """Which attempt of a client that repeats its calls by itself this is; None of any other client."""
+    count = request.headers.get(ATTEMPT, "")
+    if not _NUMBER.fullmatch(count):
+        return None
+    decisive = [*fingerprint(request, call), token_id, *(request.headers.get(name, "") for name in _DECIDING)]
+    digest = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
+    return Attempt(is_repeated=int(count) > 0, fingerprint=digest)
+
+
 def idempotency_key(request: HttpRequest) -> str | None:
     """The key of a call that may be repeated, if it has one. Raises InvalidCall."""
     key = request.headers.get("Idempotency-Key")
     if key is not None and not _KEY.fullmatch(key):
         raise InvalidCall(param="Idempotency-Key", why="1 to 255 printable ASCII characters")
     return key
+
+
+def is_background(request: HttpRequest) -> bool:
+    """Whether the job is to go on when its caller goes away, as a header says."""
+    return request.headers.get(BACKGROUND, "").lower() in {"1", "true"}
 
 
 def labels(request: HttpRequest) -> dict[str, dict[str, str] | None]:
@@ -106,15 +132,16 @@ def waits(
     is_kept: bool,
     after: int | None = None,
     is_new: bool = False,
+    again: str = "",
 ) -> HttpResponse:
     """The answer for who waits for this call: a note to the wrapper outside of Django, which waits (`waiting`).
 
     `is_kept`: the job goes on when the caller goes away. `after`: the number of the last event that the caller has.
-    `is_new`: the job was made by this request.
+    `is_new`: the job was made by this request. `again`: by what the same call is known, of a client that repeats it.
     """
     note = {
         "job": made.job_id, "user": user_id, "path": made.path, "stream": is_stream, "kept": is_kept, "after": after,
-        "new": is_new,
+        "new": is_new, "again": again, "model": made.model,
     }  # fmt: skip
     body = {"id": made.job_id, "object": "job", "status": "in_progress"}
     headers = {JOB_ID: str(made.job_id), jobs_http.STREAMS: json.dumps(note)}
@@ -129,7 +156,7 @@ def answer(made: Made, ended: Ended) -> HttpResponse:
     response[JOB_ID] = str(made.job_id)
     response["X-Content-Type-Options"] = "nosniff"
     if ended.status >= 400:
-        response[NO_RETRY[0]] = NO_RETRY[1]
+        response[domain.NO_RETRY[0]] = domain.NO_RETRY[1]
     return response
 
 

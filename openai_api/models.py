@@ -152,3 +152,12 @@ class Slice(models.Model):
     def is_open(self) -> bool:
         """Whether some of its jobs had not ended when they were counted last."""
         return self.completed + self.failed < len(self.job_ids)
+
+
+class LeftCall(models.Model):
+    """A call whose caller went away a moment ago and may repeat it: who does takes over its job, and this row."""
+
+    job_id = models.BigIntegerField(primary_key=True)
+    owner_id = models.IntegerField()
+    fingerprint = models.CharField(max_length=64)
+    left_at = models.DateTimeField(db_default=Now())

@@ -10,7 +10,7 @@ from django.db.models import F, Q, QuerySet, Sum
 from django.db.models.functions import Now
 
 from openai_api.domain.batches import LIVE
-from openai_api.models import Batch, File, Slice
+from openai_api.models import Batch, File, LeftCall, Slice
 
 Row = TypeVar("Row", File, Batch)
 
@@ -152,3 +152,26 @@ def save(row: Batch, **columns: Any) -> None:
 def keep_counts(counted: Sequence[Slice]) -> None:
     """Write the counts of these slices."""
     Slice.objects.bulk_update(counted, ["completed", "failed"])
+
+
+def leave(job_id: int, *, owner_id: int, fingerprint: str) -> None:
+    """Note that the caller of this job went away."""
+    row = LeftCall(job_id=job_id, owner_id=owner_id, fingerprint=fingerprint)
+    LeftCall.objects.bulk_create([row], ignore_conflicts=True)
+
+
+def take_back(job_id: int) -> bool:
+    """Forget that its caller went away; whether that was still noted. Of several that try, one does."""
+    return LeftCall.objects.filter(job_id=job_id).delete()[0] > 0
+
+
+def take_over(fingerprint: str, *, owner_id: int, age: timedelta) -> int | None:
+    """The oldest job of this call of this person whose caller went away so lately, for the one who asks first."""
+    rows = LeftCall.objects.filter(fingerprint=fingerprint, owner_id=owner_id, left_at__gt=Now() - age)
+    return next((row.job_id for row in rows.order_by("job_id") if take_back(row.job_id)), None)
+
+
+def forget_left(*, age: timedelta) -> list[int]:
+    """Forget calls whose callers went away longer ago than this; their jobs."""
+    old = LeftCall.objects.filter(left_at__lt=Now() - age).values_list("job_id", flat=True)[:100]
+    return [job_id for job_id in list(old) if take_back(job_id)]

@@ -126,6 +126,8 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
             "batches of one person that have yet to end ([front-door.md](front-door.md#batches))"),
         Variable("JOBFARM_OPENAI_FILE_BYTES", whole(1), 200_000_000, "one file of `/v1/files`", "bytes"),
         Variable("JOBFARM_OPENAI_FILE_DAYS", positive, 30.0, "how long files and ended batches are kept", "days"),
+        Variable("JOBFARM_OPENAI_RETRY_GRACE", positive, 10.0,
+            "so long a call goes on whose client gave up waiting and may repeat it; OpenAI's wait 8 s at most", "s"),
     ),
     "Examples": (
         Variable("JOBFARM_CHAT_TOKENS_PER_MINUTE", positive, 300_000.0,

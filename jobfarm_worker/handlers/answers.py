@@ -29,8 +29,9 @@ def handed_in(job: Job, path: str, answer: Any) -> Any:
     if size_of_json(answer) <= LARGEST_RESULT:
         return answer
     job.file(FILE, dumps(answer).encode())
-    usage = answer.get("usage") if isinstance(answer, dict) else None  # which the farm counts
-    return {"answer_file": FILE} | ({"usage": usage} if isinstance(usage, dict) else {})
+    # What the farm counts, and what it says of the answer itself.
+    beside = {name: answer.get(name) for name in ("usage", "jobfarm")} if isinstance(answer, dict) else {}
+    return {"answer_file": FILE} | {name: value for name, value in beside.items() if isinstance(value, dict)}
 
 
 def handed_in_text(job: Job, text: str, *, content_type: str) -> dict[str, str]:

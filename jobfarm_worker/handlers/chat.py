@@ -70,10 +70,11 @@ async def _stream(connection: Connection, question: dict[str, Any], answer: Answ
             job.progress(detail=f"{answer.model} is writing")
         answer.text += token
         job.write(token)
-    if not answer.finish_reason:
+    if not answer.finish_reason and not connection.is_complete:
         raise BrokenStreamError("The stream just ended.")
     if not answer.text:
         raise Failed("The model answered with nothing.")
+    answer.finish_reason = answer.finish_reason or "stop"  # some servers do not say why
 
 
 async def _tokens(connection: Connection, question: dict[str, Any], answer: Answer) -> AsyncIterator[str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
+from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from jobfarm_worker.protocol import storable
@@ -30,12 +32,56 @@ class GrowingText:
         return "".join(self._pieces)
 
 
+FINISH_SUPPLIED = (
+    "The model server did not say why the answer ended: its finish_reason was supplied by the farm."
+)
+
+
+@dataclass(slots=True)
+class _Call:
+    index: Any
+    id: Any
+    name: Any
+    arguments: GrowingText = field(default_factory=GrowingText)
+
+
+class CallNumbers:
+    """Which call of a function each piece belongs to: by `index`, also of servers that leave it out or say 0 of all."""
+
+    def __init__(self) -> None:
+        self._calls: list[_Call] = []
+
+    def of(self, piece: Mapping[str, Any]) -> int:
+        """The number of the call that this piece is of, counted from 0."""
+        function = piece["function"] if isinstance(piece.get("function"), dict) else {}
+        name, index = function.get("name"), piece.get("index")
+        index = index if isinstance(index, int) else None
+        number = self._known(index, piece.get("id"), name)
+        if number is None:
+            number = len(self._calls)
+            self._calls.append(_Call(index, piece.get("id"), name))
+        self._calls[number].arguments += str(function.get("arguments") or "")
+        return number
+
+    def _known(self, index: int | None, call_id: Any, name: Any) -> int | None:
+        same = [n for n, call in enumerate(self._calls) if index is None or call.index == index]
+        last = self._calls[same[-1]] if same else None
+        if last is None:
+            return None
+        if call_id and last.id and call_id != last.id and (name or index is None):
+            return next((n for n in same if self._calls[n].id == call_id), None)
+        if not call_id and index is None and name and (name != last.name or _is_json(str(last.arguments))):
+            return None  # nothing but its name says that another call begins
+        return same[-1]
+
+
 class Whole:
     """What has come of one answer so far."""
 
     def __init__(self, *, shows_usage: bool = True) -> None:
         """`shows_usage`: the chunk that only counts tokens is for the caller too."""
         self._shows_usage = shows_usage
+        self._calls: defaultdict[int, CallNumbers] = defaultdict(CallNumbers)
         self._answer: dict[str, Any] = {}
         self._choices: dict[int, dict[str, Any]] = {}
         self.has_token = False
@@ -55,14 +101,33 @@ class Whole:
         self._answer |= {
             name: value for name, value in chunk.items() if name != "choices" and value is not None
         }
+        if (usage := usage_of(chunk)) is not None:
+            self._answer["usage"] = usage
         for choice in objects(chunk.get("choices")):
-            _merge(self._choices.setdefault(_index(choice), {}), copy.deepcopy(choice))
+            number, copied = _index(choice), copy.deepcopy(choice)
+            for call in objects(copied["delta"].get("tool_calls")) if _is_delta(copied) else ():
+                call["index"] = self._calls[number].of(call)
+            _merge(self._choices.setdefault(number, {}), copied)
             self.has_token = self.has_token or _has_token(choice)
 
     def lines(self, chunk: Mapping[str, Any]) -> list[str]:
         """Take the next chunk in: what of it is for the caller, as lines of output."""
         self.add(chunk)
         return [line(chunk)] if self._shows_usage or not is_usage(chunk) else []
+
+    def supply_finish(self) -> list[str]:
+        """The server said that this is all, and not why: a chunk that does, as a line of output."""
+        ended = [number for number, choice in self._choices.items() if choice.get("finish_reason")]
+        choices = [self._finish_of(number) for number in sorted(self._choices.keys() - ended)]
+        head = {name: self._answer.get(name) for name in ("id", "object", "created", "model")}
+        return self.lines({**head, "choices": choices, "jobfarm": {"notes": [FINISH_SUPPLIED]}})
+
+    def _finish_of(self, number: int) -> dict[str, Any]:
+        known = self._choices[number]
+        if "text" in known:
+            return {"index": number, "text": "", "finish_reason": "stop"}
+        reason = "tool_calls" if _is_delta(known) and known["delta"].get("tool_calls") else "stop"
+        return {"index": number, "delta": {}, "finish_reason": reason}
 
     def closing(self) -> list[str]:
         """The lines at the end of the stream: none."""
@@ -101,6 +166,10 @@ class Transcription:
             self._text += str(event.get("delta", ""))
         self.has_token = bool(self._text or self._done)
         return [line(event)]
+
+    def supply_finish(self) -> list[str]:
+        """Nothing: without its last event it is not whole."""
+        return []
 
     def closing(self) -> list[str]:
         """The lines at the end of the stream: none."""
@@ -144,6 +213,24 @@ def is_usage(chunk: Mapping[str, Any]) -> bool:
     return not chunk.get("choices") and chunk.get("usage") is not None
 
 
+def usage_of(chunk: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a chunk says of tokens, in OpenAI's place or in Groq's; None: nothing."""
+    places = (chunk, chunk["x_groq"] if isinstance(chunk.get("x_groq"), dict) else {})
+    return next((place["usage"] for place in places if isinstance(place.get("usage"), dict)), None)
+
+
+def _is_delta(choice: Mapping[str, Any]) -> bool:
+    return isinstance(choice.get("delta"), dict)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def _index(item: Mapping[str, Any]) -> int:
     index = item.get("index")
     return index if isinstance(index, int) else 0
@@ -182,7 +269,8 @@ def _merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:
         elif isinstance(known, GrowingText) and isinstance(value, str):
             known += value
         elif isinstance(known, str) and isinstance(value, str) and name != "finish_reason":
-            into[name] = GrowingText(known, value)
+            # A function's name comes whole: some servers say it again in each piece.
+            into[name] = known if name == "name" and known == value else GrowingText(known, value)
         else:
             into[name] = value
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from jobfarm_worker.errors import Failed
-from jobfarm_worker.handlers import answers
+from jobfarm_worker.handlers import answers, embeddings
 from jobfarm_worker.handlers.chunks import Transcription, Whole, objects, wants_usage
 from jobfarm_worker.handlers.payloads import call_of
 from jobfarm_worker.handlers.responses import MappedResponse, PassedResponse
@@ -47,6 +47,10 @@ class Streamed(Protocol):
     def lines(self, chunk: Mapping[str, Any], /) -> list[str]:
         """Take the next piece in: what the caller gets of it, as lines of output."""
 
+    def supply_finish(self) -> list[str]:
+        """The server said that this is all, and not that it finished: the lines which say so in its place. Of an answer
+        that is not whole without the server's own word, none, and it stays unfinished."""
+
     def closing(self) -> list[str]:
         """The lines at the end of the stream."""
 
@@ -70,6 +74,7 @@ class OpenAICalls:
         self._delays_s = delays_s
         self._rng = random.SystemRandom()
         self._has_responses: bool | None = None
+        self._counts: bool | None = None  # whether it takes `stream_options`; None: that is not known
 
     async def models(self) -> list[str]:
         """The models of the server; none while it does not answer. Each minute, so this is also when it is asked anew
@@ -106,6 +111,8 @@ class OpenAICalls:
                 request = Request(path, _counting(body))
                 return await self._streamed(connection, request, lambda: Whole(shows_usage=shown), job)
             answer = await self._whole(connection, Request(path, body))
+        if path == "embeddings":
+            answer = embeddings.encoded(answer, body)
         return answers.handed_in(job, path, answer)
 
     async def _responded(self, connection: Connection, body: dict[str, Any], job: Job) -> Any:
@@ -162,12 +169,41 @@ class OpenAICalls:
         async def ask() -> None:
             nonlocal answer
             answer = new()
-            await _pass_on(connection, request, answer, job)
+            await self._passed_on(connection, request, answer, job)
 
-        # What the caller has read cannot be taken back.
-        await self._retried(ask, may_retry=lambda: not answer.has_token)
+        try:
+            # What the caller has read cannot be taken back.
+            await self._retried(ask, may_retry=lambda: not answer.has_token)
+        except Failed as failed:
+            raise (
+                _for_good(failed) if answer.has_token and not job.payload.get("kept") else failed
+            ) from failed.__cause__
         result: dict[str, Any] = answers.handed_in(job, request.path, answer.answer())
         return result
+
+    async def _passed_on(self, connection: Connection, request: Request, answer: Streamed, job: Job) -> None:
+        """Pass one answer on. A server that refuses `stream_options`, which are the farm's wish, is asked without, and
+        from then on it is not asked with them. One that refuses the call without them too means the call."""
+        if "stream_options" not in request.body:
+            await _pass_on(connection, request, answer, job)
+            return
+        refused: StatusError | None = None
+        if self._counts is not False:
+            try:
+                await _pass_on(connection, request, answer, job)
+            except StatusError as error:
+                if not _may_refuse_options(error, is_known=self._counts is not None):
+                    raise
+                refused = error
+            else:
+                self._counts = True
+                return
+        without = {name: value for name, value in request.body.items() if name != "stream_options"}
+        try:
+            await _pass_on(connection, replace(request, body=without), answer, job)
+        except StatusError as error:
+            raise refused or error from None
+        self._counts = False
 
     async def _retried(self, request: Any, *, may_retry: Any) -> Any:
         try:
@@ -183,6 +219,12 @@ def _counting(body: Mapping[str, Any]) -> dict[str, Any]:
         **body,
         "stream_options": {**(options if isinstance(options, dict) else {}), "include_usage": True},
     }
+
+
+def _may_refuse_options(error: StatusError, *, is_known: bool) -> bool:
+    """Whether it may be `stream_options` that the server refuses: it says so, or nothing is known of it."""
+    is_named = "stream_options" in str(error) or "include_usage" in str(error)
+    return error.status in (400, 422) and (is_named or not is_known)
 
 
 def _response_request(payload: Mapping[str, Any], body: Mapping[str, Any]) -> Request:
@@ -209,6 +251,8 @@ async def _pass_on(connection: Connection, request: Request, answer: Streamed, j
                 job.progress(detail=f"{answer.model or request.body.get('model')} is writing"[:200])
             job.write("".join(held))
             held.clear()
+    if not answer.is_finished and answer.has_token and connection.is_complete:
+        held += answer.supply_finish()
     if not answer.is_finished:
         raise BrokenStreamError(getattr(answer, "failure", "") or "The stream just ended.")
     if last := held + answer.closing():
@@ -217,6 +261,12 @@ async def _pass_on(connection: Connection, request: Request, answer: Streamed, j
 
 def _now() -> int:
     return int(time.time())  # noqa: TID251 (as a model server says when it answered)
+
+
+def _for_good(failed: Failed) -> Failed:
+    """The failure of an answer that its caller has begun to read, and that nobody comes back for: the job ends with it,
+    since another attempt would write for nobody."""
+    return Failed(str(failed), retryable=False)
 
 
 def _with_answer(failed: Failed) -> Failed:

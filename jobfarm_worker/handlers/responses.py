@@ -8,10 +8,19 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from jobfarm_worker.handlers.chunks import GrowingText, line, storable_json
+from jobfarm_worker.handlers.chunks import (
+    FINISH_SUPPLIED,
+    CallNumbers,
+    GrowingText,
+    line,
+    storable_json,
+    usage_of,
+)
+from jobfarm_worker.handlers.responses_request import left_out
+from jobfarm_worker.handlers.tools import Tool, by_chat_name
 
 EVENTS_OF_A_CLAIM: Final = 1_000_000  # more than the 50 MB of output hold that an attempt may write
 # What a response repeats of its request, and what it says where that is silent.
@@ -32,7 +41,8 @@ _OF_ITEMS: Final[Mapping[str, dict[str, Any]]] = {
     "message": {"role": "assistant"},
     "reasoning": {"summary": []},
 }
-_PREFIXES: Final = {"message": "msg", "reasoning": "rs", "function_call": "fc"}
+_PREFIXES: Final = {"message": "msg", "reasoning": "rs", "function_call": "fc", "custom_tool_call": "ctc"}
+_CALLS: Final = ("function_call", "custom_tool_call")
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _ENDS: Final = frozenset({"response.completed", "response.incomplete"})
 
@@ -44,6 +54,8 @@ class _Item:
     index: int
     value: dict[str, Any]
     is_open: bool = True
+    tool: Tool | None = None
+    arguments: GrowingText = field(default_factory=GrowingText)
 
 
 class _Numbered:
@@ -84,6 +96,9 @@ class MappedResponse(_Numbered):
         super().__init__(body, job_id=job_id, fence=fence, now=now)
         self._items: list[_Item] = []
         self._calls: dict[int, _Item] = {}
+        self._call_numbers = CallNumbers()
+        self._tools = by_chat_name(body.get("tools"))
+        self._notes = left_out(body)
         self._finish_reason = ""
         self._has_begun = False
 
@@ -95,6 +110,12 @@ class MappedResponse(_Numbered):
     def lines(self, chunk: Mapping[str, Any]) -> list[str]:
         """The events that this chunk makes, as lines of output."""
         return [line(event) for event in self._events(chunk)]
+
+    def supply_finish(self) -> list[str]:
+        """The server said that this is all, and not why: no events, since a response says nothing of it."""
+        self._finish_reason = "stop"
+        self._notes.append(FINISH_SUPPLIED)
+        return []
 
     def closing(self) -> list[str]:
         """The events at the end of the stream, as lines."""
@@ -116,8 +137,8 @@ class MappedResponse(_Numbered):
             self.response["model"] = chunk.get("model") or self.response["model"]
             yield self._whole("response.created")
             yield self._whole("response.in_progress")
-        if isinstance(chunk.get("usage"), dict):
-            self.response["usage"] = _usage(chunk["usage"])
+        if (counted := usage_of(chunk)) is not None:
+            self.response["usage"] = _usage(counted)
         for choice in chunk.get("choices") or ():
             if isinstance(choice, dict) and not choice.get("index"):
                 yield from self._delta(_object(choice.get("delta")))
@@ -155,27 +176,27 @@ class MappedResponse(_Numbered):
 
     def _call(self, call: Mapping[str, Any]) -> Iterator[Event]:
         self.has_token = True
-        function = _object(call.get("function"))
-        number = call["index"] if isinstance(call.get("index"), int) else 0
+        function, number = _object(call.get("function")), self._call_numbers.of(call)
         item = self._calls.get(number)
         if item is None:
+            name = str(function.get("name") or "")
+            tool = self._tools.get(name) or Tool(name)
             call_id = call.get("id") or f"call_{self._job_id}_{number}"
-            item = yield from self._opened(
-                "function_call", call_id=call_id, name=function.get("name") or "", arguments=""
-            )
-            item.value["arguments"] = GrowingText()
-            self._calls[number] = item
-        if arguments := function.get("arguments"):
-            item.value["arguments"] += arguments
-            yield self._of(item, "response.function_call_arguments.delta", delta=arguments)
+            opened: _Item = yield from self._opened(**tool.item(), call_id=call_id)
+            opened.tool = tool
+            item = self._calls[number] = opened
+        if arguments := str(function.get("arguments") or ""):
+            item.arguments += arguments
+            if item.value["type"] == "function_call":
+                yield self._of(item, "response.function_call_arguments.delta", delta=arguments)
 
-    def _opened(self, kind: str, **fields: Any) -> Any:
+    def _opened(self, type: str, **fields: Any) -> Any:  # noqa: A002 (the field of an item)
         """A new item, behind the end of the text before it; calls of functions stay open side by side."""
-        if self._items and self._items[-1].value["type"] != "function_call":
+        if self._items and self._items[-1].value["type"] not in _CALLS:
             yield from self._closed(self._items[-1], "completed")
         index = len(self._items)
-        item_id = f"{_PREFIXES[kind]}_{self._job_id}_{index}"
-        item = _Item(index, {"id": item_id, "type": kind, "status": "in_progress", **fields})
+        item_id = f"{_PREFIXES[type]}_{self._job_id}_{index}"
+        item = _Item(index, {"id": item_id, "type": type, "status": "in_progress", **fields})
         self._items.append(item)
         yield self._event("response.output_item.added", output_index=index, item=copy.deepcopy(item.value))
         return item
@@ -197,14 +218,24 @@ class MappedResponse(_Numbered):
             return
         item.is_open = False
         value = item.value
-        if value["type"] == "function_call":
-            value["arguments"] = str(value["arguments"])
+        if value["type"] == "custom_tool_call":
+            yield from self._closed_custom(item)
+        elif value["type"] == "function_call":
+            value["arguments"] = str(item.arguments)
             done = {"arguments": value["arguments"], "name": value["name"]}
             yield self._of(item, "response.function_call_arguments.done", **done)
         elif value["content"]:
             yield from self._closed_part(item)
         value["status"] = status
         yield self._event("response.output_item.done", output_index=item.index, item=copy.deepcopy(value))
+
+    def _closed_custom(self, item: _Item) -> Iterator[Event]:
+        """The input of a custom tool, which is known once its arguments are whole."""
+        assert item.tool is not None
+        item.value |= item.tool.item(str(item.arguments))
+        text = item.value["input"]
+        yield self._of(item, "response.custom_tool_call_input.delta", delta=text)
+        yield self._of(item, "response.custom_tool_call_input.done", input=text)
 
     def _last_events(self) -> Iterator[Event]:
         reason = _INCOMPLETE.get(self._finish_reason)
@@ -214,6 +245,7 @@ class MappedResponse(_Numbered):
         self.response |= {
             "status": status, "output": [item.value for item in self._items],
             "incomplete_details": {"reason": reason} if reason else None,
+            **({"jobfarm": {"notes": self._notes}} if self._notes else {}),
         }  # fmt: skip
         yield self._whole(f"response.{status}")
 
@@ -240,6 +272,10 @@ class PassedResponse(_Numbered):
         self.is_finished = self.is_finished or kind in _ENDS
         self.has_token = self.has_token or self.is_finished or kind.endswith(".delta")
         return [line(self._event(kind, **fields))]
+
+    def supply_finish(self) -> list[str]:
+        """Nothing: without its last event it is not whole."""
+        return []
 
     def closing(self) -> list[str]:
         """Nothing: its last event was the end."""
@@ -270,7 +306,9 @@ def _usage(counted: Mapping[str, Any]) -> dict[str, Any]:
     of_input, of_output = (counted.get(f"{part}_tokens_details") or {} for part in ("prompt", "completion"))
     return {
         "input_tokens": counted.get("prompt_tokens") or 0,
-        "input_tokens_details": {"cached_tokens": of_input.get("cached_tokens") or 0},
+        "input_tokens_details": {
+            name: of_input.get(name) or 0 for name in ("cached_tokens", "cache_write_tokens")
+        },
         "output_tokens": counted.get("completion_tokens") or 0,
         "output_tokens_details": {"reasoning_tokens": of_output.get("reasoning_tokens") or 0},
         "total_tokens": counted.get("total_tokens") or 0,

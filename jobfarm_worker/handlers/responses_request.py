@@ -1,6 +1,7 @@
 """A request of the Responses API as one of `chat/completions`, for servers that have that alone (docs/adr/0088).
 
-What has no counterpart there is refused by its name: a field that is left out in silence changes the answer.
+What has no counterpart there and changes the answer is refused by its name. What only asks for more is left out, and a
+note in the answer says so.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from jobfarm_worker.errors import Failed
-from jobfarm_worker.handlers import answers
+from jobfarm_worker.handlers import tools
+from jobfarm_worker.handlers.tools import chat_tools, check_fields, unsupported
 
 _SAME: Final = frozenset(
     {"model", "temperature", "top_p", "user", "service_tier", "safety_identifier", "prompt_cache_key"}
@@ -20,17 +21,17 @@ _FARMS: Final = frozenset(
 )  # it keeps to these itself
 _MAPPED: Final = frozenset(
     {"input", "instructions", "max_output_tokens", "parallel_tool_calls", "reasoning", "stream", "text"}
-    | {"tool_choice", "tools", "truncation"}
+    | {"tool_choice", "tools"}
 )
-_KNOWN: Final = _SAME | _FARMS | _MAPPED
+# What asks for more than an answer, or says how it is asked: a chat answers the same without it.
+_MORE: Final = frozenset(
+    {"client_metadata", "include", "max_tool_calls", "prompt_cache_options", "prompt_cache_retention"}
+    | {"stream_options", "top_logprobs", "truncation"}
+)
+_MORE_OF_REASONING: Final = ("context", "generate_summary", "summary")
+_KNOWN: Final = _SAME | _FARMS | _MAPPED | _MORE
+_NOTHING: Final[tuple[Any, ...]] = (None, [], {}, 0, "disabled", "none")
 _ROLES: Final = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
-
-
-def unsupported(param: str, why: str) -> Failed:
-    """The refusal of a field, in OpenAI's form; for good."""
-    message = f"{param}: {why}"
-    error = {"message": message, "type": "invalid_request_error", "param": param, "code": "unsupported_value"}
-    return answers.refused(400, {"error": error}, message=message, retryable=False)
 
 
 def items_of(value: Any) -> list[Any]:
@@ -56,26 +57,33 @@ def chat_request(body: Mapping[str, Any]) -> dict[str, Any]:
     for name in fields:
         if name not in _KNOWN:
             raise unsupported(name, "the model server has chat/completions alone, which has no such field")
-    if fields.get("truncation", "disabled") != "disabled":
-        raise unsupported("truncation", "only disabled")
     return {
         **{name: value for name, value in fields.items() if name in _SAME},
         **({"max_tokens": fields["max_output_tokens"]} if "max_output_tokens" in fields else {}),
         **({"stream": True} if fields.get("stream") else {}),
         **_reasoning(fields.get("reasoning") or {}),
         **_text(fields.get("text") or {}),
-        **_tools(fields),
+        **chat_tools(fields),
         "messages": _messages(fields),
     }
 
 
+def left_out(body: Mapping[str, Any]) -> list[str]:
+    """What of a request its chat does not say, in a sentence each."""
+    reasoning = body["reasoning"] if isinstance(body.get("reasoning"), dict) else {}
+    named = [name for name in sorted(_MORE) if body.get(name) not in _NOTHING]
+    named += [f"reasoning.{name}" for name in _MORE_OF_REASONING if reasoning.get(name) not in _NOTHING]
+    named += [f"the tool {kind}" for kind in tools.left_out(body.get("tools"))]
+    return [f"Left out: {name}. The model server has chat/completions alone." for name in named]
+
+
 def _reasoning(reasoning: Any) -> dict[str, Any]:
-    _check_fields(reasoning, "reasoning", {"effort"})
+    check_fields(reasoning, "reasoning", {"effort", *_MORE_OF_REASONING})
     return {"reasoning_effort": reasoning["effort"]} if reasoning.get("effort") else {}
 
 
 def _text(text: Any) -> dict[str, Any]:
-    _check_fields(text, "text", {"format", "verbosity"})
+    check_fields(text, "text", {"format", "verbosity"})
     verbosity = {"verbosity": text["verbosity"]} if text.get("verbosity") else {}
     shape = text.get("format") or {"type": "text"}
     kind = shape.get("type") if isinstance(shape, dict) else None
@@ -87,38 +95,6 @@ def _text(text: Any) -> dict[str, Any]:
         raise unsupported("text.format.type", "text, json_object or json_schema")
     schema = {name: value for name, value in shape.items() if name != "type" and value is not None}
     return {**verbosity, "response_format": {"type": "json_schema", "json_schema": schema}}
-
-
-def _tools(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Tools and their choice; a server without tools may refuse a choice among none."""
-    tools = fields.get("tools")
-    if tools is None:
-        if fields.get("tool_choice") == "required":
-            raise unsupported("tool_choice", "there are no tools to choose from")
-        return {}
-    if not isinstance(tools, list):
-        raise unsupported("tools", "a list")
-    parallel = {name: fields[name] for name in ("parallel_tool_calls",) if name in fields}
-    functions = [_function(tool, f"tools[{number}]") for number, tool in enumerate(tools)]
-    return {"tools": functions, **parallel, **_tool_choice(fields.get("tool_choice"))}
-
-
-def _function(tool: Any, at: str) -> dict[str, Any]:
-    if not isinstance(tool, dict) or tool.get("type") != "function":
-        raise unsupported(f"{at}.type", "only functions: the model server runs no tools of its own")
-    _check_fields(tool, at, {"type", "name", "description", "parameters", "strict"})
-    function = {name: value for name, value in tool.items() if name != "type" and value is not None}
-    return {"type": "function", "function": function}
-
-
-def _tool_choice(choice: Any) -> dict[str, Any]:
-    if choice is None:
-        return {}
-    if choice in ("auto", "none", "required"):
-        return {"tool_choice": choice}
-    if isinstance(choice, dict) and choice.get("type") == "function":
-        return {"tool_choice": {"type": "function", "function": {"name": choice.get("name")}}}
-    raise unsupported("tool_choice", "auto, none, required or a function")
 
 
 def _messages(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -156,11 +132,16 @@ def _add_call(messages: list[dict[str, Any]], item: Mapping[str, Any], at: str) 
     for name in ("call_id", "name", "arguments"):
         if not isinstance(item.get(name), str):
             raise unsupported(f"{at}.{name}", "a text")
-    function = {"name": item["name"], "arguments": item["arguments"]}
+    function = {"name": tools.named(item["name"], item.get("namespace")), "arguments": item["arguments"]}
     call = {"id": item["call_id"], "type": "function", "function": function}
     if not messages or messages[-1]["role"] != "assistant":
         messages.append({"role": "assistant", "content": None})
     messages[-1].setdefault("tool_calls", []).append(call)
+
+
+def _add_custom_call(messages: list[dict[str, Any]], item: Mapping[str, Any], at: str) -> None:
+    arguments = tools.custom_arguments(_of_type(str, item, "input", at))
+    _add_call(messages, {**item, "arguments": arguments}, at)
 
 
 def _add_output(messages: list[dict[str, Any]], item: Mapping[str, Any], at: str) -> None:
@@ -176,14 +157,18 @@ def _add_output(messages: list[dict[str, Any]], item: Mapping[str, Any], at: str
 
 
 def _leave_out(_messages: list[dict[str, Any]], _item: Mapping[str, Any], _at: str) -> None:
-    """Earlier reasoning: chats do not have it, and the templates of models that reason leave it out themselves."""
+    """Earlier reasoning, which the templates of models that reason leave out; searches of another server, whose
+    outcome is the message behind them."""
 
 
 _ITEMS: Final[Mapping[str, Callable[[list[dict[str, Any]], Mapping[str, Any], str], None]]] = {
     "message": _add_message,
     "function_call": _add_call,
     "function_call_output": _add_output,
+    "custom_tool_call": _add_custom_call,
+    "custom_tool_call_output": _add_output,
     "reasoning": _leave_out,
+    "web_search_call": _leave_out,
 }
 
 
@@ -210,11 +195,3 @@ def _of_type(wanted: type, part: Mapping[str, Any], name: str, at: str) -> Any:
     if not isinstance(value, wanted):
         raise unsupported(f"{at}.{name}", f"is needed; got {json.dumps(sorted(part))[:200]}")
     return value
-
-
-def _check_fields(value: Any, at: str, known: set[str]) -> None:
-    if not isinstance(value, dict):
-        raise unsupported(at, "an object")
-    for name, each in value.items():
-        if name not in known and each is not None:
-            raise unsupported(f"{at}.{name}", "chat/completions has no such field")

@@ -97,6 +97,8 @@ class Connection:
         self._session = session
         self._url = url
         self._proxy = proxy
+        self.is_complete = False
+        """Whether the latest stream ended with [DONE], and did not just end."""
 
     async def get(self, path: str) -> Any:
         """The JSON at this address. Raises what `post` raises, and ValueError where it is none."""
@@ -119,10 +121,12 @@ class Connection:
     async def stream(self, request: Request) -> AsyncIterator[dict[str, Any]]:
         """The objects of the stream that answers this call. Raises StatusError and UnansweredError before the first,
         BrokenStreamError for whatever breaks the stream, an error event among it."""
+        self.is_complete = False
         async with self._answering("POST", request.path, **request.sent()) as response:
             with _breaking():
                 async for data in _events(response):
                     if data.startswith("[DONE]"):
+                        self.is_complete = True
                         return
                     chunk = json.loads(data)
                     if isinstance(chunk, dict):

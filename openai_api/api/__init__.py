@@ -1,5 +1,6 @@
 """The calls of OpenAI's API. Who waits for an answer waits outside of Django (`waiting`)."""
 
+from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -12,6 +13,7 @@ from jobs import http as jobs_http
 from jobs import operations as jobs
 from openai_api import domain, http, operations
 from openai_api.errors import InvalidCall, UnknownModel
+from openai_api.operations import returning
 
 router = Router(auth=TokenAuth("submit"))
 
@@ -36,32 +38,31 @@ def show_model(request: HttpRequest, model: str) -> dict[str, Any]:
 def create(request: HttpRequest, path: str) -> HttpResponse:
     """Make a call: a job, once for each Idempotency-Key. A repeat waits for the same job."""
     user, call, key = _user(request), http.call(request, path), http.idempotency_key(request)
-    labels = http.labels(request)
+    labels, token_id = http.labels(request), people.token_id(request)
+    call = replace(call, is_kept=call.is_background or key is not None or http.is_background(request))
+    attempt = None if key is not None else http.attempt_of(request, call, token_id=token_id)
+    again = "" if attempt is None else attempt.fingerprint
+    made = returning.take_over(again, path=path, user=user) if attempt and attempt.is_repeated else None
+    if made is not None:
+        return http.waits(made, user_id=user.pk, is_stream=call.is_stream, is_kept=call.is_kept, again=again)
     repeatable = None if key is None else jobs.repeatable(user, key, http.fingerprint(request, call))
     [job_id] = jobs.once(
         repeatable,
         count=lambda: jobs_http.count_submitted(request, user),
         submit=lambda: [
             operations.submit(
-                call,
-                user=user,
-                file=http.file_of(request),
-                token_id=people.token_id(request),
-                may_wait=jobs_http.may_wait(request),
-                **labels,
+                call, user=user, file=http.file_of(request), token_id=token_id,
+                may_wait=jobs_http.may_wait(request), **labels,
             )
         ],
-    )
+    )  # fmt: skip
     assert isinstance(job_id, int)  # calls have no unique key, so none is refused for a twin
-    made = operations.Made(job_id=job_id, path=path, is_stream=call.is_stream)
     if call.is_background and not call.is_stream:
         return http.response(job_id, operations.response(job_id, user=user))
-    is_kept = (
-        call.is_background
-        or key is not None
-        or request.headers.get(http.BACKGROUND, "").lower() in {"1", "true"}
+    made = operations.Made(job_id=job_id, path=path, is_stream=call.is_stream, model=call.model)
+    return http.waits(
+        made, user_id=user.pk, is_stream=call.is_stream, is_kept=call.is_kept, is_new=key is None, again=again
     )
-    return http.waits(made, user_id=user.pk, is_stream=call.is_stream, is_kept=is_kept, is_new=key is None)
 
 
 @router.get("/{openaicall:path}/{jobid:job_id}")

@@ -22,6 +22,8 @@ PATHS: Final = ("chat/completions", "completions", "embeddings", "images/generat
 # Where a worker puts an answer that is larger than a result may be: one in JSON, and a text of another sort.
 ANSWER_FILE: Final = "answer.json"
 ANSWER_FILES: Final = frozenset({ANSWER_FILE, "answer.txt"})
+# What else stands in the result beside it.
+ANSWER_FIELDS: Final = frozenset({"answer_file", "content_type", "jobfarm", "usage"})
 JSON: Final = "application/json"
 # The sorts of text that transcriptions come as; whatever else a worker says is text.
 TEXTS: Final = frozenset({"text/plain", "text/vtt", "text/srt", "application/x-subrip"})
@@ -38,6 +40,9 @@ _REPEATED: Final[Mapping[str, Any]] = {
     "truncation": "disabled", "user": None,
 }  # fmt: skip
 LONGEST_MODEL: Final = 200
+# What the clients of OpenAI read before they repeat a call: one that the farm tried often enough is not to be repeated.
+NO_RETRY: Final = ("x-should-retry", "false")
+LONGEST_RETRY_S: Final = 60  # a longer Retry-After they take for none, and come again within seconds
 # The types of OpenAI's errors, by status; what is not here is the caller's fault below 500 and the server's above.
 _TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 # What the worker's handler writes as the error of a call that its server refused.
@@ -54,7 +59,8 @@ class Call:
     """One call: where in the API, the model, whether its answer comes in pieces, and its whole body.
 
     Of a response `is_background` says that nobody waits for it, `previous` is the job of the one that it follows, and
-    `context` the conversation until then. `file` is the name of a call's input file.
+    `context` the conversation until then. `file` is the name of a call's input file. `is_kept`: the job goes on when
+    its caller goes away, who may come back for it.
     """
 
     path: str
@@ -65,12 +71,17 @@ class Call:
     previous: int | None = None
     context: Sequence[Any] = ()
     file: str | None = None
+    is_kept: bool = False
 
     @property
     def payload(self) -> dict[str, Any]:
-        """The payload of its job."""
-        context = {"context": [*self.context]} if self.context else {}
-        return {"path": self.path, "body": self.body, **context, **({"file": self.file} if self.file else {})}
+        """The payload of its job: what of it says something."""
+        more = {"context": [*self.context], "file": self.file, "kept": self.is_kept}
+        return {
+            "path": self.path,
+            "body": self.body,
+            **{name: value for name, value in more.items() if value},
+        }
 
 
 def call(path: str, body: object, *, file: str | None = None) -> Call:
@@ -261,6 +272,13 @@ def refused(body: Mapping[str, Any], *, status: int) -> tuple[int, Mapping[str, 
     return status, error(message, status=status, code=code, param=body.get("param"))
 
 
+def advice(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """What a refusal with these headers says to OpenAI's clients besides: not to repeat by themselves what has to wait
+    longer than they do."""
+    wait = headers.get("Retry-After", "")
+    return dict([NO_RETRY]) if wait.isdecimal() and int(wait) > LONGEST_RETRY_S else {}
+
+
 def failure(*, job_id: int, status: str, message: str) -> tuple[int, Mapping[str, Any]]:
     """The HTTP status and the body for a call whose job ended without success: what the model server answered, word
     for word, where that is why."""
@@ -275,9 +293,13 @@ def failure(*, job_id: int, status: str, message: str) -> tuple[int, Mapping[str
     return number, error(sentence, status=number, code=code, job_id=job_id)
 
 
-def broken(job_id: int) -> Mapping[str, Any]:
-    """The error for a stream whose worker was lost after its first token: what another writes is another answer."""
+def broken(job_id: int, *, why: str | None = None) -> Mapping[str, Any]:
+    """The error for a stream whose attempt is over after its first token: what another writes is another answer. `why`
+    it failed; None: its worker was lost."""
     message = f"The worker of job {job_id} was lost in the middle of its answer."
+    if why is not None:
+        [reason, *_] = why.splitlines() or [""]
+        message = f"Job {job_id} failed in the middle of its answer and is tried again: {reason}"
     return error(message, status=502, code="stream_broken", job_id=job_id)
 
 

@@ -43,6 +43,7 @@ class Made:
     job_id: int
     path: str
     is_stream: bool
+    model: str
     ended: Ended | None = None
 
 
@@ -90,8 +91,14 @@ def submit(
 def find(job_id: int, *, path: str, user: User) -> Made:
     """A call of this person at this path of the API. Raises UnknownCall."""
     job = _own(job_id, path=path, user=user)
-    is_stream = bool(_body(job).get("stream"))
-    return Made(job_id=job.id, path=path, is_stream=is_stream, ended=_ended(job))
+    body = _body(job)
+    return Made(
+        job_id=job.id,
+        path=path,
+        is_stream=bool(body.get("stream")),
+        model=str(body.get("model")),
+        ended=_ended(job),
+    )
 
 
 def content(made: Made, ended: Ended) -> Any:
@@ -107,6 +114,14 @@ def content(made: Made, ended: Ended) -> Any:
 def give_up(job_id: int) -> None:
     """Nobody waits for this call any more: cancel it. One that has ended stays as it is."""
     jobs.cancel(job_id, by=None)
+
+
+def broken(job_id: int) -> Mapping[str, Any]:
+    """The error for a stream whose attempt is over in the middle of its answer: whose fault that was."""
+    attempts = protocol.with_attempts(job_id).attempts
+    ended = next((attempt for attempt in attempts if attempt.ended_at is not None), None)
+    is_failed = ended is not None and ended.outcome == "failed"
+    return domain.broken(job_id, why=(ended.error or "") if ended is not None and is_failed else None)
 
 
 def response(job_id: int, *, user: User) -> Mapping[str, Any]:
@@ -179,7 +194,7 @@ def _context(job: protocol.Job) -> list[Any]:
 def _response(job: protocol.Job) -> Mapping[str, Any]:
     ended = _ended(job)
     if ended is not None and ended.status == 200:
-        made = Made(job_id=job.id, path=domain.RESPONSES, is_stream=False)
+        made = Made(job_id=job.id, path=domain.RESPONSES, is_stream=False, model="")
         return {
             **content(made, ended),
             "created_at": int(job.created_at.timestamp()),
@@ -198,10 +213,7 @@ def _ended(job: protocol.Job) -> Ended | None:
         return Ended(status=status, body=body)
     result = job.result if isinstance(job.result, dict) else {}
     kind = domain.content_type(result["content_type"]) if "content_type" in result else domain.JSON
-    if (
-        result.keys() <= {"answer_file", "content_type", "usage"}
-        and result.get("answer_file") in domain.ANSWER_FILES
-    ):
+    if result.keys() <= domain.ANSWER_FIELDS and result.get("answer_file") in domain.ANSWER_FILES:
         name = result["answer_file"]
         return Ended(status=200, body=None, file=name, fence=job.fence, content_type=kind)
     if result.keys() == {"answer_text", "content_type"}:

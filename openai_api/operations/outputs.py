@@ -14,7 +14,7 @@ from django.core.files.storage import default_storage
 
 from jobs import operations as jobs
 from openai_api import queries
-from openai_api.domain import ANSWER_FILE
+from openai_api.domain import ANSWER_FIELDS, ANSWER_FILE
 from openai_api.domain.batches import BatchStatus, Ended, answered, unanswered
 from openai_api.domain.files import OUTPUT
 from openai_api.models import Batch, File
@@ -81,7 +81,7 @@ def _ended(job_id: int, row: Any) -> Ended:
 def _in_file(row: Any) -> str:
     """The answer of a call that was larger than a result may be, in one line."""
     result = json.loads(row.result)
-    if not (isinstance(result, dict) and result.keys() <= {"answer_file", "content_type", "usage"}):
+    if not (isinstance(result, dict) and result.keys() <= ANSWER_FIELDS):
         return str(row.result)
     stored = jobs.result_file(row.id, name=ANSWER_FILE, attempt=row.fence)
     with default_storage.open(stored.stored_as) as file:

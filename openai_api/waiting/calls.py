@@ -18,10 +18,11 @@ from live import hub
 from live.feeds import Watch
 from live.send_queue import SendQueue
 from openai_api import domain, http, operations
+from openai_api.operations import returning
+from openai_api.waiting import pings
 from openai_api.waiting.transcript import Transcript
 from postgres import connections
 
-_PING: Final = b": the job waits, or its worker thinks\n\n"
 _DONE: Final = b"data: [DONE]\n\n"
 _RETRY_AFTER_S: Final = 1
 _QUIET_S: Final = 0.25  # after which a new job is looked at although nothing was heard of it
@@ -41,9 +42,11 @@ class WaitingCall:
         self._send_queue = SendQueue()
         self._transcript = Transcript.resumed(asgi.header(scope, "last-event-id"))
         self._has_started = False
+        self._has_pinged = False
 
     async def serve(self) -> None:
-        """Answer when the call has ended, or piece by piece. Who goes away cancels it, unless it is to be kept."""
+        """Answer when the call has ended, or piece by piece. Who goes away cancels it, unless it is to be kept, or may
+        come back."""
         with bodies.Spooled() as body:
             try:
                 await body.read_from(self._receive)
@@ -58,11 +61,23 @@ class WaitingCall:
             answer, note = await rights.first_answer(self._scope, body, again=self._events)
             if note is None:
                 await answer.send(self._send)
-            elif await client.during(self._follow(note, rights)) is None and not note["kept"]:
-                await connections.run(operations.give_up, note["job"])
+            elif await client.during(self._follow(note, rights)) is None:
+                await self._left(note)
         finally:
             rights.close()
             client.close()
+
+    async def _left(self, note: Note) -> None:
+        """The caller went away. One that repeats its calls, as it does before an answer has begun, finds the job for a
+        while; a server that ends leaves it to the next."""
+        if note["again"] and not self._has_started:
+            here = {"user_id": note["user"], "fingerprint": note["again"]}
+            await connections.run(returning.leave, note["job"], **here)
+            await first_of(asyncio.sleep(settings.OPENAI["RETRY_GRACE_S"]), self._stopping.wait())
+            if not self._stopping:
+                await connections.run(returning.end_grace, note["job"], is_kept=note["kept"])
+        elif not note["kept"]:
+            await connections.run(operations.give_up, note["job"])
 
     async def _follow(self, note: Note, rights: Rights) -> bool:
         """Whether the call was answered; None comes from who gave up first."""
@@ -111,14 +126,15 @@ class WaitingCall:
                 async with asyncio.timeout(PING_S):
                     events = await self._take()
             except TimeoutError:
-                events = _PING
+                events = pings.event(note, self._transcript, is_first=not self._has_pinged)
+                self._has_pinged = True
             if note["stream"] and events:
                 await self._send_piece(note, events)
 
     async def _end(self, note: Note) -> None:
         """Say how it ended: the end of the stream, the answer, or an error which names the job."""
         if self._transcript.is_broken:
-            await self._break_off(note, 502, domain.broken(note["job"]))
+            await self._break_off(note, 502, await connections.run(operations.broken, note["job"]))
             if not note["kept"]:
                 await connections.run(operations.give_up, note["job"])
         elif self._transcript.is_success and self._transcript.has_ended:
@@ -160,7 +176,7 @@ class WaitingCall:
         is_repeatable = self._scope["method"] == "GET" or asgi.header(self._scope, "idempotency-key")
         repeat = b"true" if is_repeatable else b"false"
         headers = (*_head(note, b"application/json"), (b"retry-after", str(_RETRY_AFTER_S).encode()))
-        again = (http.NO_RETRY[0].encode(), repeat)
+        again = (domain.NO_RETRY[0].encode(), repeat)
         await Answer(status=status, headers=(*headers, again), body=content).send(self._send)
 
     async def _send_piece(self, note: Note, events: bytes) -> None:

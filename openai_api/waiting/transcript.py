@@ -37,6 +37,7 @@ class Transcript:
         # That it is complete is said when the job has succeeded: who reads it may at once continue that response.
         self._held = b""
         self.is_gone = False
+        self.latest: Mapping[str, Any] = {}  # the chunk that was passed on last
 
     @classmethod
     def resumed(cls, last_event_id: str) -> Self:
@@ -49,6 +50,16 @@ class Transcript:
         """Where the caller of a response left off that has the event with this `sequence_number`."""
         claim, place = divmod(number, EVENTS_OF_A_CLAIM)
         return cls(fence=claim + 1, passed=place + 1)
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether the caller has chunks."""
+        return self._passed > 0
+
+    @property
+    def status(self) -> str:
+        """The job's, as far as it is known."""
+        return str(self._job["status"])
 
     @property
     def next_number(self) -> int:
@@ -133,7 +144,7 @@ class Transcript:
                 continue
             self._lines += 1
             if self._lines > self._passed:
-                self._passed = self._lines
+                self._passed, self.latest = self._lines, chunk
                 event = self._event(chunk, line)
                 if self.is_typed and chunk.get("type") in ENDS:
                     self._held = event

@@ -7,8 +7,9 @@ from tests.architecture.test_tidiness import ROOT, tracked
 
 NAMES = sorted(path.parent.name for path in tracked("examples/*/apps.py"))
 # An import, the label of a table or permission, the name of an address, a path of pages or templates. A bare "chat" is
-# a kind of jobs, which the worker brings along; "chat/completions" is a call of OpenAI's API.
-_QUOTED = rf"[\"'](?!chat/completions\b)(?:{'|'.join(NAMES)})[.:/-]\w"
+# a kind of jobs, which the worker brings along; "chat/completions" is a call of OpenAI's API, and "chat.completion" how
+# its answers call themselves.
+_QUOTED = rf"[\"'](?!chat/completions\b|chat\.completion\b)(?:{'|'.join(NAMES)})[.:/-]\w"
 NAMED = re.compile(rf"\bexamples\.(?:{'|'.join(NAMES)})\b|{_QUOTED}|\bimagegame\b")
 PRODUCT = (
     "accounts",

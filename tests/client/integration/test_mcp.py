@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -11,6 +12,7 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 
+from jobfarm_client.mcp import WAIT_S
 from tests.api.edges.callers import Crew
 from tests.client.integration.test_calls import begun, finish
 from tests.farm import status
@@ -133,3 +135,16 @@ def test_without_a_token_it_says_so() -> None:
     )
     assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
     assert "Whose jobs?" in ran.stderr
+
+
+def test_say_within_seconds_that_the_farm_is_away() -> None:
+    """A host gives up on a tool after a minute: what it says later nobody reads."""
+
+    async def does(agent: Agent) -> list[Any]:
+        async with asyncio.timeout(WAIT_S):
+            return [await agent.call("status", job=1), await agent.call("wait", job=1)]
+
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    answers = asyncio.run(_with_agent(f"http://127.0.0.1:{port}", "jft_x", does))
+    assert ["unreachable" in answer for answer in answers] == [True, True]

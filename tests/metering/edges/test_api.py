@@ -83,6 +83,7 @@ class TestAFullBudget:
         assert (error["type"], error["code"]) == ("rate_limit_error", "budget_exhausted")
         assert "There is room from" in error["message"]
         assert int(refused["Retry-After"]) > 0
+        assert refused.get("x-should-retry") == ("false" if int(refused["Retry-After"]) > 60 else None)
         waiting = post(client, "/v1/chat/completions", body, **background, **{"X-Wait": "1"})
         assert waiting.status_code == 202
         assert Job.objects.get(pk=int(waiting["X-Job-Id"])).run_at == budgets.tomorrow()

@@ -21,6 +21,7 @@ from tests.openai_api import model_server
 from tests.openai_api.model_server import ModelServer
 from tests.servers import Server, Serving
 
+GRACE_S = 3  # longer than OpenAI's clients wait before they repeat a call for the first time
 Working = Callable[..., AbstractContextManager[None]]
 
 
@@ -37,7 +38,7 @@ def serving(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
 def running(serving: Serving, django_db_blocker: DjangoDbBlocker) -> Server:
     """The server of this file's tests."""
     with django_db_blocker.unblock():
-        return serving.having()
+        return serving.having(JOBFARM_OPENAI_RETRY_GRACE=str(GRACE_S))
 
 
 @pytest.fixture

@@ -86,7 +86,9 @@ class TestAResponse:
         self, client: openai.OpenAI, model: ModelServer, working: Working
     ) -> None:
         with working(), pytest.raises(openai.BadRequestError) as caught:
-            client.responses.create(model="tiny", input="Hello?", tools=[{"type": "web_search"}])
+            client.responses.create(
+                model="tiny", input="Hello?", tools=[{"type": "file_search", "vector_store_ids": []}]
+            )
         assert caught.value.param == "tools[0].type"
         assert model.requests == []
 
@@ -246,7 +248,11 @@ class TestInTheBackground:
         model.scripts = [Script([rest, json.dumps(completion("Hello.")).encode()], headers=model_server.JSON)]
         with working():
             made = client.responses.create(model="tiny", input="Say hello.", background=True)
-            assert (made.status, made.background, made.output) == ("queued", True, [])
+            assert made.status in {
+                "queued",
+                "in_progress",
+            }  # a worker that waits may be faster than the answer
+            assert (made.background, made.output) == (True, [])
             farm.until(lambda: client.responses.retrieve(made.id).status == "in_progress", what="the worker")
             rest.set()
             response = farm.until(lambda: _completed(client, Job.objects.get().pk), what="the answer")

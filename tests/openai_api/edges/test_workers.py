@@ -130,7 +130,8 @@ class TestAWorkerThatDies:
             assert next(stream).choices[0].delta.content == "Hel"
             with pytest.raises(openai.APIError) as caught:
                 next(stream)
-        assert caught.value.code == "stream_broken"
+        assert caught.value.code == "job_failed"
+        assert "The model server failed: " in caught.value.message
 
 
 class TestManyWhoWait:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobfarm_worker.handlers.chunks import Whole, is_usage, line
+from jobfarm_worker.handlers.chunks import FINISH_SUPPLIED, Whole, is_usage, line
 from jobfarm_worker.handlers.openai_demo import Demonstrator
 from tests.worker.unit.test_worker_demonstrators import run
 
@@ -22,6 +22,33 @@ def chunk(*choices: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def choice(index: int = 0, finish: str | None = None, **delta: Any) -> dict[str, Any]:
     return {"index": index, "delta": delta, "finish_reason": finish}
+
+
+def piece(arguments: str, *, name: str | None = None, **more: Any) -> dict[str, Any]:
+    """A piece of a call of a function."""
+    return {**more, "function": {"arguments": arguments, **({"name": name} if name else {})}}
+
+
+# Two calls of the same function, as servers write them; of each the same is to be read.
+CALLS_OF_SERVERS = {
+    "by index": [
+        piece("", name="look", index=0, id="a"), piece('{"n": 1}', index=0),
+        piece("", name="look", index=1, id="b"), piece('{"n": 2}', index=1),
+    ],
+    "without an index": [
+        piece("", name="look", id="a"), piece('{"n"', name="look"), piece(": 1}", name="look"),
+        piece('{"n": 2}', name="look", id="b"),
+    ],
+    "with one index": [
+        piece("", name="look", index=0, id="a"), piece('{"n": 1}', index=0, id="a"),
+        piece("", name="look", index=0, id="b"), piece('{"n": 2}', index=0, id="b"),
+    ],
+    "with a new id in each piece": [
+        piece('{"n"', name="look", index=0, id="a"), piece(": 1}", index=0, id="b"),
+        piece('{"n": 2}', name="look", index=1, id="c"),
+    ],
+    "without index and id": [piece('{"n": 1}', name="look"), piece('{"n": 2}', name="look")],
+}  # fmt: skip
 
 
 def whole(*chunks: dict[str, Any]) -> Whole:
@@ -56,6 +83,34 @@ class TestTheWhole:
             chunk({**choice(content="b"), "logprobs": second}),
         )
         assert [each["token"] for each in made.answer()["choices"][0]["logprobs"]["content"]] == ["a", "b"]
+
+    def test_has_each_call_of_a_function_once_with_its_name(self) -> None:
+        for pieces in CALLS_OF_SERVERS.values():
+            calls = whole(*[chunk(choice(tool_calls=[each])) for each in pieces]).answer()["choices"][0][
+                "message"
+            ]
+            functions = [call["function"] for call in calls["tool_calls"]]
+            assert functions == [{"name": "look", "arguments": f'{{"n": {n}}}'} for n in (1, 2)]
+
+    def test_has_the_usage_where_groq_has_it(self) -> None:
+        made = whole(
+            chunk(choice(content="a")), chunk(choice(finish="stop"), x_groq={"id": "r", "usage": {"n": 1}})
+        )
+        assert made.answer()["usage"] == {"n": 1}
+
+    def test_is_finished_by_the_farm_where_the_server_does_not_say_why(self) -> None:
+        made = whole(
+            chunk(choice(0, content="a")), chunk(choice(1, content="b")), chunk(choice(1, finish="length"))
+        )
+        [supplied] = map(json.loads, made.supply_finish())
+        assert supplied["choices"] == [choice(0, finish="stop")]
+        assert (supplied["id"], supplied["jobfarm"]["notes"]) == ("c", [FINISH_SUPPLIED])
+        assert [each["finish_reason"] for each in made.answer()["choices"]] == ["stop", "length"]
+        assert made.answer()["jobfarm"] == supplied["jobfarm"]
+
+    def test_of_a_call_is_finished_with_the_call(self) -> None:
+        made = whole(chunk(choice(tool_calls=[piece("{}", name="look", index=0)])))
+        assert json.loads(made.supply_finish()[0])["choices"][0]["finish_reason"] == "tool_calls"
 
     def test_is_not_finished_before_each_choice_is(self) -> None:
         assert not whole().is_finished

@@ -201,7 +201,7 @@ class TestChat:
         assert "broke off" in outcome.error
 
     async def test_fails_when_the_stream_ends_without_a_reason(self, server: ModelServer) -> None:
-        server.scripts = [(200, [event("Once"), b"data: [DONE]\n\n"], {})]
+        server.scripts = [(200, [event("Once")], {})]
         outcome, _ = await run(chatting(server), {"prompt": "A tale"})
         assert (outcome.success, "broke off" in outcome.error) == (False, True)
 

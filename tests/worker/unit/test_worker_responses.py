@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from jobfarm_worker import Failed
-from jobfarm_worker.handlers.chunks import Transcription
+from jobfarm_worker.handlers.chunks import FINISH_SUPPLIED, Transcription
 from jobfarm_worker.handlers.openai_demo import Demonstrator
 from jobfarm_worker.handlers.responses import MappedResponse, PassedResponse
 from jobfarm_worker.handlers.responses_request import chat_request
-from tests.worker.unit.test_worker_chunks import choice, chunk
+from tests.worker.unit.test_worker_chunks import CALLS_OF_SERVERS, choice, chunk
 from tests.worker.unit.test_worker_demonstrators import run
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
@@ -124,16 +124,13 @@ class TestTheChatOfARequest:
     @pytest.mark.parametrize(
         ("body", "param"),
         [
-            ({"include": ["reasoning.encrypted_content"]}, "include"),
             ({"prompt": {"id": "p"}}, "prompt"),
-            ({"top_logprobs": 3}, "top_logprobs"),
-            ({"max_tool_calls": 3}, "max_tool_calls"),
             ({"top_k": 3}, "top_k"),
-            ({"truncation": "auto"}, "truncation"),
-            ({"reasoning": {"summary": "auto"}}, "reasoning.summary"),
             ({"text": {"format": {"type": "grammar"}}}, "text.format.type"),
             ({"text": "short"}, "text"),
-            ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+            ({"tools": [{"type": "file_search"}]}, "tools[0].type"),
+            ({"tools": [{"type": "web_search"}], "tool_choice": {"type": "web_search"}}, "tool_choice"),
+            ({"reasoning": {"odd": 1}}, "reasoning.odd"),
             ({"tools": [{"type": "function", "name": "f", "odd": 1}]}, "tools[0].odd"),
             ({"tools": [{"type": "function", "name": "f"}], "tool_choice": {"type": "mcp"}}, "tool_choice"),
             ({"tool_choice": "required"}, "tool_choice"),
@@ -194,7 +191,7 @@ class TestTheEventsOfAChat:
             }
         ]
         assert response["usage"] == {
-            "input_tokens": 3, "input_tokens_details": {"cached_tokens": 1},
+            "input_tokens": 3, "input_tokens_details": {"cached_tokens": 1, "cache_write_tokens": 0},
             "output_tokens": 2, "output_tokens_details": {"reasoning_tokens": 2}, "total_tokens": 5,
         }  # fmt: skip
 
@@ -244,6 +241,31 @@ class TestTheEventsOfAChat:
         reasoning, message = answer.answer()["output"]
         assert (reasoning["summary"], reasoning["content"][0]["text"]) == ([], "Hm")
         assert [part["type"] for part in message["content"]] == ["output_text", "refusal"]
+
+    def test_of_calls_without_an_index_are_not_glued(self) -> None:
+        for pieces in CALLS_OF_SERVERS.values():
+            answer = mapped()
+            events(
+                answer,
+                *[chunk(choice(tool_calls=[piece])) for piece in pieces],
+                chunk(choice(finish="tool_calls")),
+            )
+            assert [(item["name"], item["arguments"]) for item in answer.answer()["output"]] == [
+                ("look", '{"n": 1}'), ("look", '{"n": 2}'),
+            ]  # fmt: skip
+
+    def test_count_tokens_where_groq_has_them(self) -> None:
+        answer = mapped()
+        events(answer, chunk(choice(content="Hi.")), chunk(choice(finish="stop"), x_groq={"usage": USAGE}))
+        assert answer.answer()["usage"]["total_tokens"] == 5
+
+    def test_are_whole_where_the_server_says_done_and_not_why(self) -> None:
+        answer = mapped()
+        answer.lines(chunk(choice(content="Hi.")))
+        assert (answer.supply_finish(), answer.is_finished) == ([], True)
+        [*_, last] = map(json.loads, answer.closing())
+        assert (last["type"], last["response"]["status"]) == ("response.completed", "completed")
+        assert last["response"]["jobfarm"]["notes"] == [FINISH_SUPPLIED]
 
     @pytest.mark.parametrize(
         ("finish", "reason"), [("length", "max_output_tokens"), ("content_filter", "content_filter")]
@@ -349,6 +371,6 @@ class TestTheDemonstrator:
         assert outcome.result["usage"]["input_tokens"] == 4
 
     async def test_refuses_what_a_chat_cannot_say(self) -> None:
-        body = {"model": "demonstrator", "input": "x", "tools": [{"type": "web_search"}]}
+        body = {"model": "demonstrator", "input": "x", "tools": [{"type": "mcp"}]}
         outcome, _ = await run(Demonstrator(pace_s=0), {"path": "responses", "body": body})
         assert outcome.error.startswith("The model server answered 400: tools[0].type: ")
