@@ -8,9 +8,9 @@ FROM python:3.11-slim-bookworm
 ENV PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN useradd --system --user-group --home-dir /nonexistent --shell /usr/sbin/nologin jobfarm \
     && install -d -o jobfarm -g jobfarm /var/lib/jobfarm-files
-COPY --from=wheel /wheel /source/requirements.txt /wheel/
+COPY --from=wheel /wheel /source/constraints.txt /wheel/
 # The versions that were tested; pip compiles the modules, which who runs them could not write.
-RUN pip install -c /wheel/requirements.txt "$(echo /wheel/jobfarm-*.whl)[server]"
+RUN pip install -c /wheel/constraints.txt "$(echo /wheel/jobfarm-*.whl)[server]"
 USER jobfarm
 WORKDIR /
 ENV JOBFARM_DATA=/var/lib/jobfarm-files

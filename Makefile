@@ -2,16 +2,16 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 PY := .venv/bin/python
-.PHONY: help run test test-all test-fast test-django6 chaos lint format docs screenshots clean bench
+.PHONY: help run test test-all test-fast test-django6 chaos lint format docs constraints screenshots clean bench
 
 help:  ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "} {printf "  make %-12s %s\n", $$1, $$2}'
 
-.venv/ready: requirements.txt
+.venv/ready: requirements.txt constraints.txt
 	@PYTHON=$(PYTHON) sh scripts/environment requirements.txt
 	@touch $@
 
-.venv/ready-dev: requirements.txt requirements-dev.txt
+.venv/ready-dev: requirements.txt requirements-dev.txt constraints.txt
 	@PYTHON=$(PYTHON) sh scripts/environment requirements-dev.txt
 	@touch .venv/ready $@
 
@@ -85,6 +85,9 @@ format: .venv/ready-dev  ## put the code in its standard form
 docs: .venv/ready-dev  ## write docs/python.md from docstrings, and docs/settings.md from the table of variables
 	$(PY) -m scripts.python_docs
 	$(PY) -m scripts.settings_docs
+
+constraints: .venv/ready-dev  ## write constraints.txt anew: a version for each package that the requirements bring along
+	$(PY) -m scripts.constraints
 
 screenshots: .venv/ready-dev  ## take the pictures in docs/screenshots anew
 	@sh scripts/test-tools

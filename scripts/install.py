@@ -17,6 +17,8 @@ from typing import Final
 
 UV: Final = "uv==0.13.9"
 _PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+# pip takes the best version of all places, uv that of the first which has one.
+STRATEGY: Final = ("--index-strategy", "unsafe-best-match")
 # Settings of pip that say where packages come from, and uv's options for them; each may name several places.
 _PLACES: Final = {
     "index-url": "--default-index",
@@ -51,8 +53,7 @@ def options(settings: Mapping[str, str]) -> list[str] | None:
 
 def main(python: str, arguments: list[str]) -> int:
     """Install them; the status to end with."""
-    listed = subprocess.run([*_PIP, "config", "list"], capture_output=True, text=True, check=False).stdout
-    settings = configured(listed)
+    settings = configured(listed())
     places = options(settings)
     if places is not None and _by_uv(python, [*places, *arguments], cert=settings.get("cert")):
         return 0
@@ -63,13 +64,26 @@ def main(python: str, arguments: list[str]) -> int:
 
 def _by_uv(python: str, arguments: list[str], *, cert: str | None) -> bool:
     with tempfile.TemporaryDirectory() as folder:
-        get = [*_PIP, "install", "--quiet", "--no-compile", "--target", folder, UV]
-        if not _succeeds(get, {}):
-            return False
-        # pip takes the best version of all places, uv that of the first which has one.
-        uv = [f"{folder}/bin/uv", "pip", "install", "--quiet", "--index-strategy", "unsafe-best-match"]
-        has_cert = {} if cert is None else {"SSL_CERT_FILE": cert}
-        return _succeeds([*uv, "--python", python, *_compiled(arguments), *arguments], has_cert)
+        return (uv := gotten(folder)) is not None and _succeeds(
+            [*uv, "install", "--quiet", "--python", python, *_compiled(arguments), *arguments, *STRATEGY],
+            certified(cert),
+        )
+
+
+def gotten(folder: str) -> list[str] | None:
+    """`uv pip` as words of a command line, installed into this folder; None where it cannot be had."""
+    get = [*_PIP, "install", "--quiet", "--no-compile", "--target", folder, UV]
+    return [f"{folder}/bin/uv", "pip"] if _succeeds(get, {}) else None
+
+
+def certified(cert: str | None) -> dict[str, str]:
+    """The environment by which uv trusts whom pip trusts."""
+    return {} if cert is None else {"SSL_CERT_FILE": cert}
+
+
+def listed() -> str:
+    """What pip is configured to, as it says it."""
+    return subprocess.run([*_PIP, "config", "list"], capture_output=True, text=True, check=False).stdout
 
 
 def _compiled(arguments: list[str]) -> list[str]:

@@ -14,7 +14,10 @@ from outbox.operations.http import Client
 from tests.outbox import receivers
 from tests.outbox.receivers import HERE, receiver
 
-NOWHERE = "The name of the host stands for no address that this farm sends to: for none, or for one of a private network."
+NOWHERE = (
+    "The name of the host stands for no address that this farm sends to: "
+    "for none, or for one of a private network."
+)
 
 
 @pytest.fixture(autouse=True)
