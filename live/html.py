@@ -42,6 +42,10 @@ class AdminMedia:
     js: tuple[Script, ...] = (Script("live/live.js", defer=True),)
 
 
+# What scrolls is reached by the keyboard, and named to who does not see it.
+REACHED: Final = {"tabindex": "0", "role": "group"}
+
+
 def wrapper(
     name: str,
     arguments: Mapping[str, Any],
@@ -125,6 +129,8 @@ def _stream(
 ) -> SafeString:
     text, cursor = rendering.replay(query, arguments)
     attributes = {"data-live": query.name, "data-live-stream": "", "data-live-cursor": cursor or ""}
+    if element == "pre":  # it scrolls: the keyboard reaches it
+        attributes |= REACHED | {"aria-label": "Output"}
     return _element(element, css, attributes, arguments, ticket, text)
 
 

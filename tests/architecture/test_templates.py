@@ -41,6 +41,11 @@ class TestTemplates:
         assert lines
         assert [place for place, length in lines if length > LONGEST_LINE] == []
 
+    def test_let_the_keyboard_reach_what_scrolls(self, folder: str) -> None:
+        texts = [tag for path in _templates(folder) for tag in re.findall(r"<pre\b[^>]*>", path.read_text())]
+        wanted = ('tabindex="0"', 'role="group"', "aria-label=")
+        assert [tag for tag in texts if not all(each in tag for each in wanted)] == []
+
     def test_load_no_library_of_an_app_above_their_own(self, folder: str) -> None:
         assert [breach for path in _templates(folder) for breach in _breaches(path)] == []
 

@@ -353,7 +353,7 @@ def _begin(runner: Worker) -> None:
         runner, claimed.id, claimed.lease, progress=0.62, detail="Writing it down, minute 31 of 50"
     )
     jobs.write_output(
-        runner, claimed.id, claimed.lease, seq=0, text="Good morning, and welcome to the second day.\n"
+        runner, claimed.id, claimed.lease, seq=0, text="Good morning, and welcome to the second day.\n" * 60
     )
 
 

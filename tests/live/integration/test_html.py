@@ -113,6 +113,11 @@ class TestStream:
         assert attributes(markup.split(">")[0])["data-live-cursor"] == str(last.pk)
         assert markup.split(">", 1)[1] == "\n" + "".join(f"&lt;line&gt; {n}\n" for n in range(20)) + "</pre>"
 
+    def test_that_scrolls_is_reached_by_the_keyboard(self) -> None:
+        found = attributes(render('{% live_stream "test-log" log_id=1 %}').split(">")[0])
+        reached = {name: found.get(name) for name in ("tabindex", "role", "aria-label")}
+        assert reached == {"tabindex": "0", "role": "group", "aria-label": "Output"}
+
     def test_is_empty_and_without_a_cursor_before_it_begins(self) -> None:
         markup = render('{% live_stream "test-log" log_id=1 element="div" %}')
         assert markup == (
