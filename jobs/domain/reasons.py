@@ -15,6 +15,10 @@ from jobs.domain.states import ENDED, Status
 
 # Numbers that speak of other people's jobs and workers, or of who runs the farm. No sentence holds them.
 FOR_OPERATORS: Final = frozenset({"running", "by", "others", "busy"})
+_STANDS: Final = {
+    Status.PENDING: "it is pending", Status.IN_PROGRESS: "it is in progress", Status.SUCCESS: "it succeeded",
+    Status.FAILED: "it failed", Status.CANCELED: "it was canceled", Status.TIMED_OUT: "it timed out",
+}  # fmt: skip
 # Reasons that time alone does not remove.
 NEED_SOMEBODY: Final = frozenset(
     {
@@ -206,7 +210,7 @@ def _reason(facts: Facts, code: str, sentence: str, **numbers: Any) -> Reason:
 
 
 def _not_waiting(facts: Facts) -> Reason:
-    sentence = f"It is not waiting: it is {facts.status.replace('_', ' ')}."
+    sentence = f"It is not waiting: {_STANDS[facts.status]}."
     if facts.is_unconfirmed:
         sentence = "A worker has claimed it and has not confirmed that yet. If it does not, it is soon pending again."
         sentence = " ".join([sentence, *(reason.sentence for reason in _unconfirmed(facts))])

@@ -24,6 +24,7 @@ COLUMNS: Final = (
     "id", "kind", "queue", "status", "priority", "owner", "group", "worker", "attempt", "failures", "about", "error",
     "created_at", "run_at", "claimed_at", "ended_at",
 )  # fmt: skip
+_HEADINGS: Final = {"id": "Job", "created_at": "Submitted", "run_at": "Not before"}  # of the others, the name
 # What a spreadsheet takes for a formula (OWASP, "CSV Injection").
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
@@ -82,9 +83,14 @@ def _row(job: Job) -> dict[str, Any]:
         "attempt": job.attempt,
         "failures": job.failures,
         "about": dressed.excerpt,
-        "error": dressed.last_error or None,
+        "error": _whole_lines(dressed.last_error) or None,
         **{name: _moment(getattr(job, name)) for name in COLUMNS if name.endswith("_at")},
     }
+
+
+def _whole_lines(error: str) -> str:
+    """The end of an error, from the first line of which nothing is missing."""
+    return (error.partition("\n")[2] or error) if len(error) >= lists.ERROR_END else error
 
 
 def _moment(at: Any) -> str | None:
@@ -94,7 +100,7 @@ def _moment(at: Any) -> str | None:
 def _csv(jobs: Sequence[Job]) -> str:
     text = io.StringIO()
     rows = csv.writer(text)  # RFC 4180
-    rows.writerow(COLUMNS)
+    rows.writerow(_HEADINGS.get(name, name.removesuffix("_at").capitalize()) for name in COLUMNS)
     rows.writerows([_cell(value) for value in _row(job).values()] for job in jobs)
     return text.getvalue()
 

@@ -32,6 +32,10 @@ _COLUMNS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")  # of a spreadsheet (OWASP, "CSV Injection")
 _LARGEST: Final = 2**31 - 1
+_LONGEST: Final = timedelta(days=366)
+
+
+_DAY: Final = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
 
 
 def _choices(values: Sequence[Any], titles: Mapping[Any, str] | None = None) -> list[tuple[str, str]]:
@@ -45,6 +49,8 @@ class Form(forms.Form):
     days = forms.ChoiceField(
         label="In the last", choices=_choices(_DAYS, {days: f"{days} days" for days in _DAYS}), required=False
     )
+    since = forms.DateField(label="Or from", required=False, widget=_DAY)
+    until = forms.DateField(label="To", required=False, widget=_DAY)
     measure = forms.ChoiceField(
         label="Chart", choices=_choices(_MEASURES, {"seconds": "Seconds of workers", "cost": "Money"}), required=False
     )  # fmt: skip
@@ -100,7 +106,7 @@ def as_csv(request: HttpRequest) -> HttpResponse:
     shown = _shown(request, people.person(request))
     text = io.StringIO()
     rows = csv.writer(text)
-    rows.writerow([*queries.BY[shown.by], *queries.NUMBERS])
+    rows.writerow([_heading(name) for name in (*queries.BY[shown.by], *queries.NUMBERS)])
     for row in queries.summed(shown.rows, by=shown.by):
         values = [row[name] for name in queries.BY[shown.by]] + [
             row[f"sum_{name}"] for name in queries.NUMBERS
@@ -117,8 +123,7 @@ def _shown(request: HttpRequest, user: User) -> _Shown:
     wanted = {name: form.cleaned_data.get(name) for name in form.fields}
     sees_all = jobs.sees_all(user)
     narrowed = {name: value for name in _COLUMNS if (value := wanted[name]) not in (None, "")}
-    until = clock.now().date()
-    since = until - timedelta(days=int(wanted["days"] or _DAYS[0]) - 1)
+    since, until = _period(wanted, today=clock.now().date())
     chosen = {_COLUMNS[name]: value for name, value in narrowed.items()}
     return _Shown(
         form=form, sees_all=sees_all, by=wanted["by"] or _BY[0], measure=wanted["measure"] or _MEASURES[0],
@@ -127,13 +132,28 @@ def _shown(request: HttpRequest, user: User) -> _Shown:
     )  # fmt: skip
 
 
+def _period(wanted: Mapping[str, Any], *, today: date) -> tuple[date, date]:
+    """The first and the last day that are shown: those that are named, else so many up to today. Not over _LONGEST."""
+    until = min(wanted["until"] or today, today)
+    since = wanted["since"] or until - timedelta(days=int(wanted["days"] or _DAYS[0]) - 1)
+    return max(min(since, until), until - _LONGEST), until
+
+
+def _heading(column: str) -> str:
+    """What a column is called: "worker_id" and "worker__name" are "Worker id" and "Worker"."""
+    return column.partition("__")[0].replace("_", " ").capitalize()
+
+
 def _entry(row: Mapping[str, Any], shown: _Shown, request: HttpRequest) -> dict[str, Any]:
     """A row of the table: its name, its numbers, and the address with these rows alone."""
     columns = queries.BY[shown.by]
     value, name = row[columns[0]], row[columns[-1]]
     link = ""
-    if shown.by in _COLUMNS and value not in (None, ""):
-        query = request.GET.copy()
+    query = request.GET.copy()
+    if shown.by == "day":
+        query["by"], query["since"], query["until"] = "person", str(value), str(value)
+        link = query.urlencode()
+    elif shown.by in _COLUMNS and value not in (None, ""):
         query[shown.by] = str(value)
         query["by"] = "day"
         link = query.urlencode()

@@ -1,4 +1,4 @@
-"""Moments with their seconds, in the order in which they sort: who reads a log beside it compares them."""
+"""Moments as the farm's own pages write them, with their seconds: who reads a log beside it compares them."""
 
-DATE_FORMAT = "Y-m-d"
-DATETIME_FORMAT = "Y-m-d H:i:s"
+DATE_FORMAT = "j M Y"
+DATETIME_FORMAT = "j M Y H:i:s"

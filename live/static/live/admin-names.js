@@ -1,4 +1,4 @@
-// Names and roles that screen readers need, and that the administration's fields are made without: Django's search in
+// Names and roles that screen readers need, and that the administration is made without: its main part, Django's search in
 // lists of choices, and select2's boxes, which it makes anew with each choice.
 (() => {
   const mend = () => {
@@ -14,6 +14,7 @@
   };
 
   addEventListener("load", () => {
+    document.getElementById("content")?.setAttribute("role", "main");
     const form = document.querySelector("form:has(.admin-autocomplete, .selectfilter)");
     if (!form) return;
     mend();

@@ -81,6 +81,8 @@ class TestReasons:
         ("facts", "sentence"),
         [
             ({"status": Status.IN_PROGRESS}, "It is not waiting: it is in progress."),
+            ({"status": Status.SUCCESS}, "It is not waiting: it succeeded."),
+            ({"status": Status.TIMED_OUT}, "It is not waiting: it timed out."),
             (
                 {"expired": True, "expires_at": AT},
                 "It has expired (2024-03-10 01:59:00 UTC) and is about to end as timed out.",

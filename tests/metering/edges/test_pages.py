@@ -63,6 +63,21 @@ class TestThePage:
         assert ">work</a>" not in page(client, boss, "days=7")
         assert ">work</a>" in page(client, boss, "days=90&measure=cost")
 
+    def test_of_a_day_or_a_range_is_shown_by_person(self, client: Client, boss: User) -> None:
+        past, yesterday = (clock.now().date() - timedelta(days=days) for days in (10, 1))
+        that_day = page(client, boss, f"by=person&since={past}&until={past}")
+        assert (">bob</a>" in that_day, ">ada</a>" in that_day) == (True, False)
+        since_then = page(client, boss, f"by=person&since={past}")
+        assert (">bob</a>" in since_then, ">ada</a>" in since_then) == (True, True)
+        assert "Nothing was used" in page(client, boss, f"by=person&since={yesterday}&until={yesterday}")
+        assert f"?by=person&amp;since={past}&amp;until={past}" in page(client, boss, "by=day")
+
+    @pytest.mark.parametrize(
+        "query", ["since=x&until=9999-12-31", "since=0001-01-01", "since=2030-01-01&until=2020-01-01"]
+    )
+    def test_ignores_days_that_make_no_sense(self, client: Client, boss: User, query: str) -> None:
+        assert "Usage" in page(client, boss, query)
+
     @pytest.mark.parametrize(
         "query", ["by=moon&days=x&measure=y", "person=x&worker=99999999999999", "kind=%00"]
     )
@@ -92,8 +107,8 @@ class TestTheFile:
         rows = list(csv.DictReader(response.content.decode().splitlines()))
         assert rows == [
             {
-                "model": "tiny", "attempts": "2", "seconds": "3.0", "tokens_in": "1000", "tokens_out": "50",
-                "cost": "1.500000",
+                "Model": "tiny", "Attempts": "2", "Seconds": "3.0", "Tokens in": "1000", "Tokens out": "50",
+                "Cost": "1.500000",
             }
         ]  # fmt: skip
 

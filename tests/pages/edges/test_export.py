@@ -23,19 +23,32 @@ def test_a_table_has_what_the_list_shows(little_farm: Farm, browse: Browse) -> N
     answer = browse(little_farm.ada).get("/jobs/export.csv?kind=image")
     assert answer["Content-Disposition"] == 'attachment; filename="jobs.csv"'
     [row] = csv.DictReader(io.StringIO(answer.content.decode(), newline=""))
-    assert tuple(row) == export.COLUMNS
-    assert (row["status"], row["owner"], row["worker"]) == ("failed", "ada", "gpu")
-    assert row["about"] == 'a "barn", at night\nin May'
-    assert row["error"] == "Traceback\nMemoryError: too big"
-    assert row["ended_at"].endswith("+00:00")
-    assert row["group"] == ""
+    assert tuple(row)[:4] == ("Job", "Kind", "Queue", "Status")
+    assert tuple(row)[-4:] == ("Submitted", "Not before", "Claimed", "Ended")
+    assert (row["Status"], row["Owner"], row["Worker"]) == ("failed", "ada", "gpu")
+    assert row["About"] == 'a "barn", at night\nin May'
+    assert row["Error"] == "Traceback\nMemoryError: too big"
+    assert row["Ended"].endswith("+00:00")
+    assert row["Group"] == ""
+
+
+def test_an_error_of_which_the_end_is_kept_begins_with_a_whole_line(
+    little_farm: Farm, browse: Browse
+) -> None:
+    operations.submit("image", {}, owner=little_farm.ada, max_attempts=1)
+    lines = [f"line {n} of the traceback" for n in range(100, 200)]
+    worker = farm.worker("gpu", "image")
+    farm.fail(worker, farm.claim_one(worker), error="\n".join(lines))
+    [line] = browse(little_farm.ada).get("/jobs/export.jsonl?kind=image").content.decode().splitlines()
+    kept = json.loads(line)["error"].split("\n")
+    assert kept == lines[-len(kept) :]
 
 
 def test_no_cell_is_a_formula(little_farm: Farm, browse: Browse) -> None:
     operations.submit("chat", {"prompt": '=HYPERLINK("https://evil.example")'}, owner=little_farm.eve)
     answer = browse(little_farm.eve).get("/jobs/export.csv").content.decode()
     [row] = csv.DictReader(io.StringIO(answer))
-    assert row["about"] == '\'=HYPERLINK("https://evil.example")'
+    assert row["About"] == '\'=HYPERLINK("https://evil.example")'
     [line] = browse(little_farm.eve).get("/jobs/export.jsonl").content.decode().splitlines()
     assert json.loads(line)["about"] == '=HYPERLINK("https://evil.example")'
 
