@@ -169,7 +169,7 @@ def test_an_endpoint_with_results_is_moved_by_who_may_read_them(ada: User) -> No
     )
     at = f"/api/v1/outbox/endpoints/{row.pk}"
 
-    def moved(scope: str, body: dict[str, object]) -> int:
+    def moved(scope: str, body: Mapping[str, object]) -> int:
         return _client(ada, scope).patch(at, body, content_type="application/json").status_code
 
     elsewhere = {"url": "https://other.example/"}

@@ -1,10 +1,11 @@
-"""How much one address may send to one source, without asking the database for each request.
+"""How much one address may send to one source (`webhooks.limits`), without asking the database for each request.
 
 Tokens are taken from the limit in blocks that grow while an address is busy, and spent from memory. What is taken is
 taken, so the limit holds over all processes; what is not spent within seconds is given up, never granted twice.
 """
 
 import asyncio
+import hashlib
 import math
 import time
 from collections import OrderedDict
@@ -15,8 +16,6 @@ from typing import Final
 
 from postgres import connections
 from ratelimits import operations as ratelimits
-from webhooks import limits
-from webhooks.domain.names import Source
 
 LARGEST_BLOCK: Final = 64
 KEPT_S: Final = 10.0
@@ -33,7 +32,7 @@ class Admission:
     retry_after: timedelta = timedelta(0)
 
 
-Ask = Callable[[Source, str, int], Admission]
+Ask = Callable[[str, str, int], Admission]
 
 
 @dataclass(slots=True)
@@ -58,11 +57,11 @@ class Admissions:
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
-        self._blocks: OrderedDict[tuple[Source, str], _Block] = OrderedDict()
+        self._blocks: OrderedDict[tuple[str, str], _Block] = OrderedDict()
 
-    async def admit(self, source: Source, address: str) -> timedelta | None:
+    async def admit(self, limit: str, address: str) -> timedelta | None:
         """Let one request go on (None), or say after how long it may come again. Raises the database's error."""
-        block = self._block(source, address)
+        block = self._block(limit, address)
         while True:
             now = time.monotonic()
             if block.has_tokens(now):
@@ -73,18 +72,18 @@ class Admissions:
             async with block.refilling:
                 now = time.monotonic()
                 if not block.has_tokens(now) and now >= block.denied_until:
-                    await self._refill(block, source, address)
+                    await self._refill(block, limit, address)
 
-    def _block(self, source: Source, address: str) -> _Block:
-        block = self._blocks.setdefault((source, address), _Block())
-        self._blocks.move_to_end((source, address))
+    def _block(self, limit: str, address: str) -> _Block:
+        block = self._blocks.setdefault((limit, address), _Block())
+        self._blocks.move_to_end((limit, address))
         if len(self._blocks) > MOST_ADDRESSES:
             self._blocks.popitem(last=False)
         return block
 
-    async def _refill(self, block: _Block, source: Source, address: str) -> None:
+    async def _refill(self, block: _Block, limit: str, address: str) -> None:
         wanted = block.next_size(time.monotonic())
-        granted = await connections.run(self._ask, source, address, wanted)
+        granted = await connections.run(self._ask, limit, address, wanted)
         now = time.monotonic()
         if granted.count:
             block.remaining, block.size, block.until = granted.count, granted.count, now + KEPT_S
@@ -93,12 +92,28 @@ class Admissions:
             block.retry_at, block.denied_until = now + wait_s, now + min(wait_s, LONGEST_DENIAL_S)
 
 
-def admit(source: Source, address: str, wanted: int) -> Admission:
-    """Take so many tokens of the source's limit for this address; one, if that many are not left."""
-    name = limits.BY_SOURCE[source]
-    if wanted > 1 and ratelimits.limit(name, key=address, count=wanted):
+class Recent:
+    """Credentials that were good a while ago. They are looked at again each time; only whether they may be is known."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[bytes, None] = OrderedDict()
+
+    def has(self, credential: str) -> bool:
+        """Whether it was good the last time."""
+        return hashlib.sha256(credential.encode()).digest() in self._known
+
+    def add(self, credential: str) -> None:
+        """It was good."""
+        self._known[hashlib.sha256(credential.encode()).digest()] = None
+        if len(self._known) > MOST_ADDRESSES:
+            self._known.popitem(last=False)
+
+
+def admit(limit: str, address: str, wanted: int) -> Admission:
+    """Take so many tokens of a limit for this address; one, if that many are not left."""
+    if wanted > 1 and ratelimits.limit(limit, key=address, count=wanted):
         return Admission(count=wanted)
-    answer = ratelimits.limit(name, key=address)
+    answer = ratelimits.limit(limit, key=address)
     if answer:
         return Admission(count=1)
     return Admission(count=0, retry_after=answer.retry_after or timedelta(seconds=1))

@@ -1,9 +1,10 @@
 """The eight addresses that adapters post to.
 
-What is cheap comes first: method, size, media type, the limit of source and address, the form of the signature's
-headers; then the body, the signature, and the transaction that stores. A body of more than a megabyte has a lane of
-its own, in which no other waits for it. Senders read the status alone: 2xx is stored, 4xx is theirs to mend, and
-trouble of our own is always 503, since some of them give up on 4xx. No session, no cookie, no redirect
+What is cheap comes first: method, size, media type, the form of the signature's headers; then the body, the
+signature, the limit of source and address, and the transaction that stores. What is refused before a secret fitted
+takes from a limit of its own; where that is used up nobody asks the database about it. A body of more than a megabyte
+has a lane of its own, in which no other waits for it. Senders read the status alone: 2xx is stored, 4xx is theirs to
+mend, and trouble of our own is always 503, since some of them give up on 4xx. No session, no cookie, no redirect
 (docs/adr/0021).
 """
 
@@ -43,7 +44,7 @@ from webhooks.errors import (
     WebhooksError,
 )
 from webhooks.http import bodies, child_process
-from webhooks.http.admission import Admissions, admit
+from webhooks.http.admission import Admissions, Recent, admit
 from webhooks.http.batches import BatchWriter, Refusals
 from webhooks.operations import ingest
 from webhooks.operations.ingest import Kept, Refused, Signed, Verdict
@@ -62,15 +63,16 @@ RETRY_AFTER_S: Final = 30  # for trouble of our own
 _MOST_FIELDS: Final = 20  # of the address's query
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Call:
-    """One request, before its body."""
+    """One request, before its body. `is_charged`: it took from the limit of what no secret signed."""
 
     source: Source
     method: str
     headers: Mapping[str, str]
     query: Mapping[str, str]
     address: str | None
+    is_charged: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,7 @@ class Webhooks:
     def __init__(self, app: App) -> None:
         self._app = app
         self._admissions = Admissions(admit)
+        self._bearers = Recent()
         self._gatherer, self._gatherer_of_large = BatchWriter(ingest.keep), BatchWriter(ingest.keep)
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
         self._refusals = Refusals(ingest.count_refusals)
@@ -115,12 +118,10 @@ class Webhooks:
     async def _serve(self, call: _Call, body: bodies.Body) -> _Answer:
         try:
             _check_head(call)
-            await self._admit(call)
             ingest.check_head(call.source, call.headers, now=_now())
             kept = await self._receive(call, body)
         except (WebhooksError, RateLimited) as error:
-            await self._count(call, error)
-            return _refused(error)
+            return _refused(await self._refusal(call, error))
         except ClientGone:
             raise
         except Exception as error:
@@ -129,27 +130,72 @@ class Webhooks:
             return _TROUBLE
         return _answer(call, kept)
 
-    async def _admit(self, call: _Call) -> None:
+    async def _admit(self, call: _Call, limit: str) -> None:
         key = _limited_by(call.address)
-        async with _in_time():
-            wait = await self._admissions.admit(call.source, key)
+        wait = await self._admissions.admit(limit, key)
         if wait is not None:
-            raise RateLimited(name=limits.BY_SOURCE[call.source], key=key, retry_after=wait)
+            raise RateLimited(name=limit, key=key, retry_after=wait)
+
+    async def _admit_unsigned(self, call: _Call) -> None:
+        if not call.is_charged:
+            call.is_charged = True
+            await self._admit(call, limits.UNSIGNED[call.source])
+
+    async def _refusal(self, call: _Call, error: Refusal) -> Refusal:
+        """What a request is answered that was refused: by a flood's limit, if it is one; others are counted."""
+        if not isinstance(error, _COUNTED):
+            return error
+        try:
+            async with _in_time():
+                await self._admit_unsigned(call)
+        except RateLimited as limited:
+            return limited
+        except Exception:
+            log.exception("A refused request of %s could not be limited", call.source)
+        else:
+            await self._count(call, error)
+        return error
 
     async def _receive(self, call: _Call, body: bodies.Body) -> Kept:
         with self._room.of(call.source, _limited_by(call.address)) as held:
             request = Request(headers=call.headers, body=await body.read(held), query=call.query)
             if len(request.body) <= child_process.LARGE_BYTES:
                 async with _in_time():
-                    return await _keep(call, request, self._gatherer)
+                    return await self._keep(call, request, self._gatherer)
             async with asyncio.timeout(settings.WEBHOOKS["ANSWER_WITHIN_S"]), self._large:
-                return await _keep(call, request, self._gatherer_of_large)
+                return await self._keep(call, request, self._gatherer_of_large)
 
-    async def _count(self, call: _Call, error: Exception) -> None:
-        """Count what was refused for its content, or for want of room. A flood is stopped by its limit, which has a
-        page of its own."""
-        if not isinstance(error, _COUNTED):
-            return
+    async def _keep(self, call: _Call, request: Request, writer: BatchWriter) -> Kept:
+        signed = await self._signed(call, request)
+        await self._admit(call, limits.SIGNED[call.source])
+        opened = await _opened(call, request, signed)
+        kept = await writer.put(_delivery(call, request, signed, opened))
+        if kept.verdict is Verdict.UNSIGNED:
+            signed = await _signed_anew(call, request)
+            kept = await writer.put(_delivery(call, request, signed, opened))
+        if kept.verdict is Verdict.UNSIGNED:
+            raise BadSignature(reason="retired_secret")
+        return kept
+
+    async def _signed(self, call: _Call, request: Request) -> Signed:
+        """By the secrets that this process knows; if none of them fits, by those that the database has now."""
+        if keys := keyring.known(call.source):
+            verify = partial(ingest.verify, call.source, request, keys=keys, now=_now())
+            try:
+                return verify() if len(request.body) <= SMALL_BYTES else await connections.run(verify)
+            except BadSignature as error:
+                if error.reason != "bad_signature" and call.source is not Source.SANDBOX_HOOKS:
+                    raise
+        bearer = call.headers.get("authorization", "")
+        if not self._bearers.has(bearer):  # which a flood from the same address does not know
+            await self._admit_unsigned(call)
+        signed = await _signed_anew(call, request)
+        if signed.sandbox is not None:
+            self._bearers.add(bearer)
+        return signed
+
+    async def _count(self, call: _Call, error: Refusal) -> None:
+        """Count what was refused for its content, or for want of room."""
         reason = error.reason if isinstance(error, BadSignature) else error.code
         size = _announced(call)
         refused = Refused(
@@ -226,33 +272,6 @@ def _announced(call: _Call) -> int:
 
 def _limited_by(address: str | None) -> str:
     return f"address:{addresses.network(address) or 'unknown'}"
-
-
-async def _keep(call: _Call, request: Request, writer: BatchWriter) -> Kept:
-    signed = await _signed(call, request)
-    opened = await _opened(call, request, signed)
-    kept = await writer.put(_delivery(call, request, signed, opened))
-    if kept.verdict is Verdict.UNSIGNED:
-        signed = await _signed_anew(call, request)
-        kept = await writer.put(_delivery(call, request, signed, opened))
-    if kept.verdict is Verdict.UNSIGNED:
-        raise BadSignature(reason="retired_secret")
-    return kept
-
-
-async def _signed(call: _Call, request: Request) -> Signed:
-    """By the secrets that this process knows; if none of them fits, by those that the database has now."""
-    keys = keyring.known(call.source)
-    if not keys:
-        return await _signed_anew(call, request)
-    verify = partial(ingest.verify, call.source, request, keys=keys, now=_now())
-    try:
-        return verify() if len(request.body) <= SMALL_BYTES else await connections.run(verify)
-    except BadSignature as error:
-        may_be_known = error.reason == "bad_signature" or call.source is Source.SANDBOX_HOOKS
-        if not may_be_known:
-            raise
-    return await _signed_anew(call, request)
 
 
 async def _signed_anew(call: _Call, request: Request) -> Signed:

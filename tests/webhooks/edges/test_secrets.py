@@ -170,6 +170,39 @@ class TestLimits:
         assert Delivery.objects.filter(source=Source.CLERK).count() == taken
         assert other == 200
 
+    def test_of_what_is_unsigned_takes_nothing_from_what_is_signed(self) -> None:
+        """A flood from the address that the senders share: 60 of each kind a minute may come from there."""
+        _, clerk = secrets.add(Source.CLERK)
+        secrets.add(Source.SANDBOX_HOOKS)
+        _, token = create_token("box-1")
+        wrong, hook = secrets.add(Source.CLERK)[1], {"hook_event_name": "Stop", "session_id": "s"}
+        Secret.objects.filter(fingerprint=Secret.objects.latest("pk").fingerprint).delete()
+        with (
+            serve(WEBHOOKS_PER_MINUTE="60") as server,
+            httpx.Client(base_url=server.url, timeout=20) as client,
+        ):
+            bearer = {"Authorization": f"Bearer {token}"}
+            statuses = [client.post("/api/sandbox/hook-events", json=hook, headers=bearer).status_code]
+            flood = [signed(Source.CLERK, *_body(n), wrong) for n in range(150)]
+            nonsense = [{"Authorization": f"Bearer {n}"} for n in range(150)]
+            with ThreadPoolExecutor(16) as pool:
+                refused = [
+                    answer.status_code for answer in pool.map(lambda given: post(client, given), flood)
+                ]
+                unknown = list(pool.map(lambda given: _status(client, hook, given), nonsense))
+            statuses += [post(client, signed(Source.CLERK, *_body(n), clerk)).status_code for n in range(40)]
+            statuses += [
+                client.post("/api/sandbox/hook-events", json=hook | {"n": 1}, headers=bearer).status_code
+            ]
+        assert set(statuses) == {200}
+        for answers in (refused, unknown):
+            assert set(answers) == {401, 429}
+        assert refused.count(429) > 60
+
+
+def _status(client: httpx.Client, body: dict[str, str], headers: dict[str, str]) -> int:
+    return client.post("/api/sandbox/hook-events", json=body, headers=headers).status_code
+
 
 def _body(number: int) -> tuple[dict[str, object]]:
     return ({"type": "test.event", "n": number},)
