@@ -21,7 +21,7 @@ from scheduling import registry
 from scheduling.domain import schedules
 from scheduling.domain.schedules import Missed, Overlap, Policy
 from tests.permissions import asking
-from tests.permissions.page import Page
+from tests.permissions.page import Page, target
 from tests.permissions.world import World
 
 pytestmark = pytest.mark.django_db
@@ -111,3 +111,36 @@ def test_the_administrations_forms_save_what_they_show(farm: World) -> None:
                     faults[f"{model._meta.label} {row.pk}"] = fault
     assert faults == {}
     assert looked_at > 20
+
+
+# Where the site changes what is there: the page with the form, and where that goes.
+_OF_THE_SITE = {
+    "alerts/rules/<jobid:rule_id>/": "alerts/rules/<jobid:rule_id>/",
+    "outbox/<int:endpoint_id>/edit/": "outbox/<int:endpoint_id>/edit/",
+    "queues/<str:name>/": "queues/<str:name>/ceiling/",
+    "workers/<jobid:worker_id>/": "workers/<jobid:worker_id>/labels/",
+    "chat/<jobid:group_id>/": "chat/<jobid:group_id>/instructions/",
+}
+
+
+def _own_form(client: Client, address: str, to: str) -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
+    """What the form on this page that goes there sends, but for the token, and its buttons."""
+    forms = Page(client.get(address).content.decode()).forms.values()
+    [form] = [
+        each for each in forms if target(address, each.action or address) == to and each.method == "post"
+    ]
+    return {name: values for name, values in form.fields.items() if "csrf" not in name}, form.buttons
+
+
+def test_the_sites_forms_save_what_they_show(farm: World) -> None:
+    """The rows are looked at by what the page shows of them, before and after."""
+    root, owner = farm.browsers()["root"], farm.browsers()["owner"]
+    for page, to in _OF_THE_SITE.items():
+        client = owner if page.startswith("chat") else root
+        names = farm.names(to)
+        with asking.undone(client):
+            address, there = asking.address(page, names), asking.address(to, names)
+            fields, [(button, value), *_] = _own_form(client, address, there)
+            answer = client.post(there, fields | ({button: value} if button else {}))
+            assert answer.status_code == 302, (page, answer.content.decode()[:500])
+            assert _own_form(client, address, there)[0] == fields, page
