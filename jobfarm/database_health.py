@@ -1,6 +1,5 @@
 """What may be wrong with the database, for `manage.py doctor`, the overview and /health/ready."""
 
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -106,19 +105,29 @@ def autovacuum() -> Iterator[Finding]:
 
 def disk() -> Iterator[Finding]:
     """Whether the disk of a database on this machine has room; of one elsewhere its own monitor says so."""
+    folder = data_folder()
+    if folder is not None and (free := shutil.disk_usage(folder).free) < ROOM_BYTES:
+        yield Finding(
+            level=Level.WARNING,
+            sentence=f"The disk of the database has {free >> 20} MiB left.",
+            remedy=f"Make room where {folder} is, or lower JOBFARM_RETENTION_DAYS: a full disk stops the farm.",
+        )
+
+
+def data_folder() -> Path | None:
+    """Where the database keeps its data, if that is on this machine and this role may know."""
     host = str(connection.settings_dict["HOST"])
     if host and not host.startswith("/") and host not in {"127.0.0.1", "::1", "localhost"}:
-        return
-    for folder in (Path(row.name) for row in statements.load("jobfarm", "data_directory").run()):
-        if not os.access(folder, os.X_OK):
-            return
-        free = shutil.disk_usage(folder).free
-        if free < ROOM_BYTES:
-            yield Finding(
-                level=Level.WARNING,
-                sentence=f"The disk of the database has {free >> 20} MiB left.",
-                remedy=f"Make room where {folder} is, or lower JOBFARM_RETENTION_DAYS: a full disk stops the farm.",
-            )
+        return None
+    folders = [Path(row.name) for row in statements.load("jobfarm", "data_directory").run()]
+    return next(filter(_is_here, folders), None)
+
+
+def _is_here(folder: Path) -> bool:
+    try:
+        return folder.is_dir()  # which asks for no right to it, only to what it lies in
+    except OSError:
+        return False
 
 
 def pooler() -> Iterator[Finding]:

@@ -25,7 +25,6 @@ from scheduling.models import Cron
 from webhooks import operations as webhooks
 
 NOTICED_WITHIN_S = 5.0  # DESIGN promise 5
-ROOM_BYTES = 1 << 30
 SKEW_S = 2.0
 NOTIFICATION_WITHIN_S = 2.0
 REDIS_WITHIN_S = 1.5
@@ -281,7 +280,7 @@ def _files() -> Iterator[Finding]:
         yield Finding(
             level=Level.ERROR, sentence=f"{folder} is not writable.", remedy="Result files go there."
         )
-    elif free < ROOM_BYTES:
+    elif free < database_health.ROOM_BYTES:
         sentence = f"{folder} has {free >> 20} MiB left."
         yield Finding(
             level=Level.WARNING, sentence=sentence, remedy="Make room, or lower JOBFARM_RETENTION_DAYS."

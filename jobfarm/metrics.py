@@ -4,12 +4,14 @@ Two halves: what this process did itself (observing.numbers), and what the farm 
 reads from the database alike. Of the past nothing is counted for this: it comes from the roll-up of the charts.
 """
 
+import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection, transaction
 from prometheus_client import REGISTRY, generate_latest
@@ -17,7 +19,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 from psycopg_pool import PoolTimeout
 
-from jobfarm import __version__, job_metrics, presence
+from jobfarm import __version__, database_health, job_metrics, presence
 from jobs import operations as jobs
 from jobs.models import ALL_JOBS
 from jobs.queries import fleet, gauges, keys, pages, reads
@@ -74,6 +76,7 @@ class Farm(Collector):
                     *_webhooks(),
                     *_outbox(),
                     *_database(),
+                    *_disks(),
                 ]
         except (DatabaseError, PostgresError, PoolTimeout):
             return [GaugeMetricFamily(UP, "Whether the database answers.", value=0)]
@@ -229,6 +232,7 @@ def _outbox() -> Iterator[Metric]:
     yield messages
     for name, about, value in (
         ("oldest_due_seconds", "Since when a message is due that could have been sent.", facts.oldest_due_s),
+        ("endpoint_failing_seconds", "For how long every attempt to an endpoint has failed.", facts.failing_s),
         ("endpoints_paused", "Endpoints that the farm paused because every attempt failed.", facts.paused),
         ("endpoints_unreadable", "Endpoints whose secret SECRET_KEY does not open.", facts.unreadable),
     ):  # fmt: skip
@@ -246,6 +250,24 @@ def _database() -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "jobfarm_jobs_dead_rows", "Dead rows of the table of jobs, estimated.", value=dead
     )
+
+
+def _disks() -> Iterator[Metric]:
+    """Those of this machine that the farm fills."""
+    free = GaugeMetricFamily(
+        "jobfarm_disk_free_bytes", "What a disk of this machine has left.", labels=["disk"]
+    )
+    size = GaugeMetricFamily("jobfarm_disk_bytes", "Its size.", labels=["disk"])
+    folders = {
+        "database": database_health.data_folder(),
+        "files": None if settings.FILES_ORIGIN else settings.MEDIA_ROOT,
+    }
+    for name, folder in folders.items():
+        if folder is not None and folder.exists():
+            usage = shutil.disk_usage(folder)
+            free.add_metric([name], usage.free)
+            size.add_metric([name], usage.total)
+    yield from (free, size)
 
 
 def _pool() -> Iterator[Metric]:

@@ -225,7 +225,7 @@ def counted(endpoints: Sequence[Endpoint]) -> list[Counted]:
 
 
 def health() -> Row:
-    """One row of `waiting dead paused oldest_due_s`."""
+    """One row of `waiting dead paused failing_s oldest_due_s`."""
     [row] = statements.load("outbox", "health").run()
     return row
 

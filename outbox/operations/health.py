@@ -16,13 +16,15 @@ class Health:
 
     `waiting` and `dead` messages are counted up to ten thousand. `oldest_due_s`: for how long the message is due that
     could have been sent longest ago; 0: none is. `paused` endpoints were paused by the farm, because every attempt
-    failed. `unreadable` ones, of the 200 made last, have no secret that SECRET_KEY opens, so nothing is sent to them.
+    failed; `failing_s`: for how long every attempt to another one has. `unreadable` ones, of the 200 made last, have no
+    secret that SECRET_KEY opens, so nothing is sent to them.
     """
 
     waiting: int
     dead: int
     oldest_due_s: float
     paused: int
+    failing_s: float
     unreadable: int
 
     @property
@@ -38,5 +40,5 @@ def health() -> Health:
     unreadable = sum(not one for one in opened.values())
     return Health(
         waiting=facts.waiting, dead=facts.dead, oldest_due_s=facts.oldest_due_s, paused=facts.paused,
-        unreadable=unreadable,
+        failing_s=facts.failing_s, unreadable=unreadable,
     )  # fmt: skip

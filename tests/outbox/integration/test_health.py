@@ -124,7 +124,10 @@ def test_metrics_have_what_the_outbox_does(settings: Settings, monkeypatch: pyte
     Message.objects.filter(subject="queue/dead").update(**dead)
     stopped = endpoint("https://two.example/", owner=farm.user("ann"))
     Endpoint.objects.filter(pk=stopped.pk).update(status="paused", failing_since=Now())
+    failing = endpoint("https://three.example/")
+    Endpoint.objects.filter(pk=failing.pk).update(failing_since=Now() - timedelta(hours=1))
     text = scraped(settings, monkeypatch)
+    assert float(text.partition("\njobfarm_outbox_endpoint_failing_seconds ")[2].split()[0]) >= 3600
     assert 'jobfarm_outbox_messages{status="waiting"} 1.0' in text
     assert 'jobfarm_outbox_messages{status="dead"} 1.0' in text
     assert float(text.partition("\njobfarm_outbox_oldest_due_seconds ")[2].split()[0]) >= 300
