@@ -8,6 +8,7 @@ from jobfarm import presence
 from jobfarm.findings import Finding, Level
 from jobs import operations as jobs
 from jobs.domain import labels
+from jobs.domain.unserved import Unserved
 from jobs.models import ALL_JOBS
 from jobs.queries import keys, reads, requirements
 
@@ -49,14 +50,7 @@ def queues() -> Iterator[Finding]:
                 remedy="Resume it on its page when its jobs may run again.",
             )
         elif not queue.served:
-            yield Finding(
-                level=presence.absence(),
-                page="jobs:queue",
-                page_of=queue.name,
-                sentence=f"Jobs are pending in the queue {queue.name}, which no live worker serves.",
-                remedy=f"Start a worker whose queues include {queue.name}, or have a worker whose key "
-                "allows it ask for it.",
-            )
+            yield _unserved(reads.unserved(queue))
         elif queue.out_of_scope:
             yield Finding(
                 level=presence.absence(),
@@ -76,6 +70,24 @@ def queues() -> Iterator[Finding]:
                 "workers has.",
                 remedy="Start a worker with these labels (--label), or label one in the administration.",
             )
+
+
+def _unserved(queue: Unserved) -> Finding:
+    if queue.drained:
+        return Finding(
+            level=Level.WARNING,
+            page="jobs:worker",
+            page_of=str(queue.drained[0].id),
+            sentence=f"Jobs are pending. {queue.sentence}",
+            remedy=f"Undrain it on its page, or with {MANAGE} workers undrain {queue.drained[0].name}.",
+        )
+    return Finding(
+        level=presence.absence(),
+        page="jobs:queue",
+        page_of=queue.queue,
+        sentence=f"Jobs are pending. {queue.sentence}",
+        remedy=f"Start a worker whose queues include {queue.queue}, or have a worker whose key allows it ask for it.",
+    )
 
 
 def unconfirmed() -> Iterator[Finding]:

@@ -350,7 +350,8 @@ code and a label, and `method` and `path` where it is a call that you may make.
 | `not_due` | its `run_at` lies ahead | `run_at`, `seconds` |
 | `queue_paused` | nothing of its queue is claimed | `since`; for operators `by` |
 | `queue_full` | as many of its queue run as may | `ceiling`; for operators `running` |
-| `no_worker` | no live worker's key allows its queue | |
+| `no_worker` | no live worker's key allows its queue | of the last one `last_worker`, `last_seen_at` |
+| `all_drained` | the live workers that could take it are drained | `drained`, `names` |
 | `out_of_scope` | live workers do, but they serve other people's jobs only | for operators `others` |
 | `not_asked` | live workers could take it, but their claims name other queues | `workers` |
 | `no_label` | live workers could take it, but each lacks a label that it requires | `missing`, `nearest`, `workers` |
@@ -358,10 +359,11 @@ code and a label, and `method` and `path` where it is a call that you may make.
 | `all_failed_it` | every live worker that could take it has failed it | `workers`, `until` |
 | `stealers_busy` | only workers that steal from it could take it, none is idle | `workers`; for operators `busy` |
 | `ahead` | the same workers take others first: of its queue (1000: or more), of other queues | `jobs`, `queues` |
+| `expires` | beside the others: it ends by itself then, if no worker has begun it | `expires_at`, `seconds` |
 | `next` | none of these: the next worker that asks takes it | |
 
 Remedies: `wait`, `run_now`, `cancel`, `retry`, `resume_queue`, `raise_ceiling`, `raise_limit`, `raise_budget`,
-`add_worker`, `add_label`, `ask_for_queue` (of a worker whose process names other queues than its key has).
+`add_worker`, `undrain_worker`, `add_label`, `ask_for_queue` (of a worker whose process names other queues than its key has).
 """
 SCALE: Final = """
 How much there is to do, and how many workers keep up with what arrives and have what waits begun within `drain_s`

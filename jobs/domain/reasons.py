@@ -3,15 +3,16 @@
 Who may do that is for the call, or the page, that does it to say.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Final
 
 from jobs.domain import labels
 from jobs.domain.labels import Conditions, Values
 from jobs.domain.meters import Hold
 from jobs.domain.states import ENDED, Status
+from jobs.domain.unserved import NAMED, Named, Unserved, utc
 
 # Numbers that speak of other people's jobs and workers, or of who runs the farm. No sentence holds them.
 FOR_OPERATORS: Final = frozenset({"running", "by", "others", "busy"})
@@ -45,7 +46,8 @@ class Facts:
     Live workers whose key allows the queue: `servers`; of those the job is in the scope of `in_scope`, of those
     `workers` ask for the queue, and of those `excluded_alive` failed it. Of the rest `home_workers` serve the queue
     first; the others steal from it when idle, `busy_stealers` hold a job, `stealers_at_home` have jobs of their own
-    queues to take; `drained` more could take it if they were not drained. `ahead` jobs of the queue, and something in
+    queues to take; `drained` more could take it if they were not drained. Where nobody serves it, `last_worker` did
+    until `last_seen_at`. `ahead` jobs of the queue, and something in
     the queues `first`, are taken before it by the worker that is nearest to it.
     Of what it `requires` of labels no worker has enough where `lacking` holds the labels of those that could take it
     otherwise, by their names. `at_once` of the workers need not leave it to one with what it `prefers`, which they
@@ -81,7 +83,10 @@ class Facts:
     limit_in_s: float = 0.0
     is_unconfirmed: bool = False
     unconfirmed: int = 0
-    drained: int = 0
+    drained: Sequence[Named] = ()
+    last_worker: str | None = None
+    last_seen_at: datetime | None = None
+    expires_in_s: float | None = None
     requires: Conditions = field(default_factory=dict)
     prefers: Conditions = field(default_factory=dict)
     lacking: Mapping[str, Values] = field(default_factory=dict)
@@ -92,11 +97,13 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """One way out: a code for machines, a label for people, and the API's `POST /jobs/{id}/<call>`."""
+    """One way out: a code for machines, a label for people, and the API's `POST /jobs/{id}/<call>`, or the worker whose
+    page leads there."""
 
     code: str
     label: str
     call: str | None = None
+    worker_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +126,6 @@ RUN_NOW: Final = Remedy(code="run_now", label="Run it now", call="run_now")
 RETRY: Final = Remedy(code="retry", label="Retry it as a new job", call="retry")
 
 
-UNDRAIN: Final = Remedy(code="undrain_worker", label="Undrain one of them")
-
-
 ADD_LABEL: Final = Remedy(code="add_label", label="Start a worker that has what it requires, or label one")
 
 
@@ -141,7 +145,8 @@ REMEDIES: Final[Mapping[str, Callable[[str], tuple[Remedy, ...]]]] = {
     "queue_paused": lambda queue: (resume_queue(queue),),
     "queue_full": lambda queue: (raise_ceiling(queue),),
     "no_worker": lambda queue: (add_worker(queue),),
-    "all_drained": lambda queue: (UNDRAIN, add_worker(queue)),
+    "all_drained": lambda queue: (add_worker(queue),),
+    "expires": lambda _: (CANCEL,),
     "out_of_scope": lambda queue: (add_worker(queue),),
     "not_asked": lambda queue: (ask_for_queue(queue), add_worker(queue)),
     "stealers_busy": lambda queue: (wait("Wait until one of them is idle"), add_worker(queue)),
@@ -160,7 +165,7 @@ def explain(facts: Facts) -> list[Reason]:
     if facts.expired:
         return [_expired(facts)]
     reasons = [*_limit(facts), *_hold(facts), *_due(facts), *_queue(facts), *_workers(facts)]
-    return [*_unconfirmed(facts), *(reasons or [_next(facts)])]
+    return [*_unconfirmed(facts), *(reasons or [_next(facts)]), *_expires(facts)]
 
 
 def expired(expires_at: datetime | None) -> str:
@@ -200,6 +205,11 @@ def add_worker(queue: str) -> Remedy:
     return Remedy(code="add_worker", label=f"Add a worker for the queue {queue}")
 
 
+def undrain(worker: Named) -> Remedy:
+    """For a worker that is given nothing."""
+    return Remedy(code="undrain_worker", label=f"Undrain {worker.name}", worker_id=worker.id)
+
+
 def ask_for_queue(queue: str) -> Remedy:
     """For workers that could take it and ask for other queues."""
     return Remedy(code="ask_for_queue", label=f"Have one of these workers ask for the queue {queue} too")
@@ -228,11 +238,7 @@ def _expired(facts: Facts) -> Reason:
 
 
 def _until(moment: datetime | None) -> str:
-    return "" if moment is None else f" ({_utc(moment)})"
-
-
-def _utc(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return "" if moment is None else f" ({utc(moment)})"
 
 
 def _unconfirmed(facts: Facts) -> list[Reason]:
@@ -250,7 +256,7 @@ def _limit(facts: Facts) -> list[Reason]:
     if facts.limit_until is None or facts.limit_in_s <= 0:
         return []
     sentence = (
-        f"It is waiting for the limit {facts.limit} until {_utc(facts.limit_until)}: "
+        f"It is waiting for the limit {facts.limit} until {utc(facts.limit_until)}: "
         f"in {duration(facts.limit_in_s)}."
     )
     numbers = {"limit": facts.limit, "until": facts.limit_until, "seconds": facts.limit_in_s}
@@ -261,9 +267,7 @@ def _hold(facts: Facts) -> list[Reason]:
     """It waits for its meter, as long as it is due later."""
     if facts.hold is None:
         return []
-    sentence = (
-        f"Waiting for {facts.hold.cause} until {_utc(facts.hold.until)}: in {duration(facts.due_in_s)}."
-    )
+    sentence = f"Waiting for {facts.hold.cause} until {utc(facts.hold.until)}: in {duration(facts.due_in_s)}."
     numbers = {"until": facts.hold.until, "seconds": facts.due_in_s}
     return [_reason(facts, "waiting_for_budget", sentence, **numbers)]
 
@@ -278,7 +282,7 @@ def _due(facts: Facts) -> list[Reason]:
 
 def _queue(facts: Facts) -> list[Reason]:
     if facts.paused_at is not None:
-        sentence = f"The queue {facts.queue} has been paused since {_utc(facts.paused_at)}."
+        sentence = f"The queue {facts.queue} has been paused since {utc(facts.paused_at)}."
         return [_reason(facts, "queue_paused", sentence, since=facts.paused_at, by=facts.paused_by)]
     if facts.ceiling is not None and len(facts.running) >= facts.ceiling:
         sentence = f"The queue {facts.queue} is full: {facts.ceiling} of its jobs may run at a time."
@@ -289,10 +293,8 @@ def _queue(facts: Facts) -> list[Reason]:
 def _workers(facts: Facts) -> list[Reason]:
     """Nobody takes it, or somebody will after something else; nothing if it is somebody's next."""
     queue = facts.queue
-    if facts.drained and not facts.workers:
-        return [_reason(facts, "all_drained", _all_drained(facts), drained=facts.drained)]
-    if not facts.servers:
-        return [_reason(facts, "no_worker", f"No live worker serves the queue {queue}.")]
+    if not facts.servers or (facts.drained and not facts.workers):
+        return [_unserved(facts)]
     if not facts.in_scope:
         sentence = f"The live workers of the queue {queue} serve other people's jobs only."
         return [_reason(facts, "out_of_scope", sentence, others=facts.servers)]
@@ -306,6 +308,34 @@ def _workers(facts: Facts) -> list[Reason]:
     if facts.due_in_s > 0:
         return []
     return _later(facts) if facts.at_once or facts.head_start_in_s <= 0 else [_head_start(facts)]
+
+
+def _unserved(facts: Facts) -> Reason:
+    unserved = Unserved(
+        queue=facts.queue,
+        drained=facts.drained,
+        last_worker=facts.last_worker,
+        last_seen_at=facts.last_seen_at,
+    )
+    if not facts.drained:
+        numbers = (
+            {"last_worker": facts.last_worker, "last_seen_at": facts.last_seen_at}
+            if facts.last_worker
+            else {}
+        )
+        return _reason(facts, "no_worker", unserved.sentence, **numbers)
+    names = [worker.name for worker in facts.drained]
+    reason = _reason(facts, "all_drained", unserved.sentence, drained=len(names), names=names)
+    return replace(reason, remedies=(*map(undrain, facts.drained[:NAMED]), *reason.remedies))
+
+
+def _expires(facts: Facts) -> list[Reason]:
+    """It ends by itself where nobody begins it."""
+    if facts.expires_at is None or facts.expires_in_s is None or facts.expires_in_s <= 0:
+        return []
+    when = f"in {duration(facts.expires_in_s)} ({utc(facts.expires_at)})"
+    sentence = f"It expires {when} if no worker has begun it by then."
+    return [_reason(facts, "expires", sentence, expires_at=facts.expires_at, seconds=facts.expires_in_s)]
 
 
 def _asks_elsewhere(facts: Facts) -> Reason:
@@ -337,12 +367,6 @@ def _head_start(facts: Facts) -> Reason:
         f"any other may take it in {duration(facts.head_start_in_s)}."
     )
     return _reason(facts, "head_start", sentence, prefers=facts.prefers, seconds=facts.head_start_in_s)
-
-
-def _all_drained(facts: Facts) -> str:
-    if facts.drained == 1:
-        return "The only live worker that could take it is drained: it is given no jobs until that ends."
-    return f"All {facts.drained} live workers that could take it are drained: they are given no jobs until that ends."
 
 
 def _later(facts: Facts) -> list[Reason]:

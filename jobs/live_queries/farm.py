@@ -10,7 +10,8 @@ from jobs.domain.rollups import PERIODS, Period
 from jobs.domain.states import Status
 from jobs.live_queries.common import MEMBER, OPERATOR, audience_of_list, audience_of_worker, operators
 from jobs.operations import rollup
-from jobs.queries import fleet, gauges, lists, pages, rollups, timeline
+from jobs.queries import fleet, gauges, lists, pages, reads, rollups, timeline
+from jobs.queries.pages import EVERYBODY
 from live.registry import live_query
 from postgres import clock
 
@@ -135,7 +136,11 @@ def queues(*, whose: int) -> Mapping[str, Any]:
 def queue(*, whose: int, queue: str) -> Mapping[str, Any] | None:
     """One queue."""
     rows = fleet.queue_rows(viewer=whose, name=queue) if queue else []
-    return {"queue": rows[0]} if rows else None
+    if not rows:
+        return None
+    waiting = reads.waiting_queues() if rows[0].is_stuck and whose == EVERYBODY else []
+    unserved = [reads.unserved(row) for row in waiting if row.name == queue and not row.served]
+    return {"queue": rows[0], "unserved": unserved[0] if unserved else None}
 
 
 @live_query(

@@ -17,6 +17,7 @@ from jobs.domain.leases import Lease
 from jobs.domain.ranges import IndexRange
 from jobs.domain.reasons import Facts, Reason, expired, explain
 from jobs.domain.states import LIVE, Status
+from jobs.domain.unserved import Named, Unserved
 from jobs.errors import NotAllowed, NotFound
 from jobs.models import Attempt, Job, OutputChunk, Reachability, ResultFile, Share, Worker
 from jobs.queries import moves, requirements
@@ -208,6 +209,14 @@ def waiting_queues() -> list[statements.Row]:
     return statements.load("jobs", "unserved").run({"alive_s": settings.JOBFARM["WORKER_ALIVE_S"]})
 
 
+def unserved(queue: statements.Row) -> Unserved:
+    """What is said of one of `waiting_queues` that is not served."""
+    drained = tuple(map(Named, queue.drained_ids, queue.drained))
+    return Unserved(
+        queue=queue.name, drained=drained, last_worker=queue.last_worker, last_seen_at=queue.last_seen_at
+    )
+
+
 def unconfirmed(*, most: int) -> list[tuple[int, str]]:
     """Living jobs of which no worker ever named the last two leases or more, `most` at most, the oldest first: the id
     and kind of each."""
@@ -245,6 +254,7 @@ def _lacking(row: statements.Row) -> dict[str, labels.Values]:
 
 def _facts(row: statements.Row, *, job_id: int, lacking: Mapping[str, labels.Values]) -> Facts:
     known = row._asdict()
+    drained_ids = known.pop("drained_ids")
     is_held = known.pop("is_metered") and row.status == Status.PENDING and row.due_in_s > 0
     renamed = {
         "lacking": lacking,
@@ -253,6 +263,7 @@ def _facts(row: statements.Row, *, job_id: int, lacking: Mapping[str, labels.Val
         "limit": known.pop("limit_name"),
         "limit_in_s": row.limit_in_s or 0.0,
         "running": tuple(row.running),
+        "drained": tuple(map(Named, drained_ids, row.drained)),
         "first": tuple(row.first),
         "ahead_limit": AHEAD_LIMIT,
     }

@@ -1,4 +1,5 @@
 -- For the doctor: queues in which a due job waits, whether they are paused, whether a live worker serves them, and
+-- (where none does: which are live and drained, and which of all was heard of last), and
 -- whether a job waits that none of those workers may take: each of them serves the jobs of its owner, and of the
 -- owner's groups; and the first requirement of labels (a negative number in a set) that none of them satisfies.
 -- A live worker serves the queues that it asks for (note_polled.sql), and none while it is drained or once its owner may
@@ -31,6 +32,7 @@ WITH RECURSIVE head (name, excluded_workers, priority, run_at, step) AS (
     SELECT name, excluded_workers, priority FROM head WHERE run_at <= statement_timestamp()
 )
 SELECT queue.name, queue.paused_at IS NOT NULL AS paused, serving.workers, serving.workers > 0 AS served,
+       idle.drained_ids, idle.drained, last.last_worker, last.last_seen_at,
        serving.workers > 0 AND NOT serving.somebody_serves_all AND EXISTS (
            SELECT FROM due CROSS JOIN LATERAL (
                SELECT job.owner_id, job.group_id FROM jobs_job AS job
@@ -57,5 +59,19 @@ FROM jobs_queue AS queue CROSS JOIN LATERAL (
       AND worker.last_seen_at > statement_timestamp() - make_interval(secs => %(alive_s)s::float8)
       AND (queue.name = ANY (worker.queues) OR worker.steals && ARRAY[queue.name, '*']::varchar[])
       AND (worker.polled_queues IS NULL OR worker.polled_queues && ARRAY[queue.name, '*']::varchar[])) AS serving
+CROSS JOIN LATERAL (
+    SELECT coalesce(array_agg(worker.id ORDER BY worker.name, worker.id), '{}') AS drained_ids,
+           coalesce(array_agg(worker.name ORDER BY worker.name, worker.id), '{}') AS drained
+    FROM jobs_worker AS worker LEFT JOIN auth_user AS person ON person.id = worker.owner_id
+    WHERE serving.workers = 0 AND worker.revoked_at IS NULL AND worker.drained_at IS NOT NULL AND coalesce(person.is_active, true)
+      AND worker.last_seen_at > statement_timestamp() - make_interval(secs => %(alive_s)s::float8)
+      AND (queue.name = ANY (worker.queues) OR worker.steals && ARRAY[queue.name, '*']::varchar[])
+      AND (worker.polled_queues IS NULL OR worker.polled_queues && ARRAY[queue.name, '*']::varchar[])) AS idle
+LEFT JOIN LATERAL (
+    SELECT worker.name AS last_worker, worker.last_seen_at FROM jobs_worker AS worker
+    WHERE serving.workers = 0
+      AND worker.last_seen_at <= statement_timestamp() - make_interval(secs => %(alive_s)s::float8)
+      AND (queue.name = ANY (worker.queues) OR worker.steals && ARRAY[queue.name, '*']::varchar[])
+    ORDER BY worker.last_seen_at DESC, worker.id LIMIT 1) AS last ON true
 WHERE queue.name IN (SELECT name FROM due)
 ORDER BY queue.name

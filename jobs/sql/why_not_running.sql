@@ -12,7 +12,7 @@ WITH RECURSIVE job AS MATERIALIZED (
            job.run_at > statement_timestamp() AS is_early
     FROM jobs_job AS job WHERE job.id = %(job)s::bigint
 ), present AS MATERIALIZED (
-    SELECT worker.id, worker.drained_at IS NOT NULL AS is_drained, worker.owner_id, worker.queues, worker.steals,
+    SELECT worker.id, worker.name, worker.drained_at IS NOT NULL AS is_drained, worker.owner_id, worker.queues, worker.steals,
            CASE WHEN '*' = ANY (worker.polled_queues) THEN NULL ELSE worker.polled_queues END AS named,
            worker.polled_queues IS NULL OR worker.polled_queues && ARRAY[job.queue, '*']::varchar[] AS asks,
            job.queue = ANY (worker.queues) AS is_home, worker.id = ANY (job.excluded_workers) AS is_excluded,
@@ -126,6 +126,7 @@ WITH RECURSIVE job AS MATERIALIZED (
     SELECT * FROM outlook ORDER BY is_at_home, cardinality(first) > 0, ahead LIMIT 1
 )
 SELECT job.status, job.queue, job.run_at, job.is_metered, job.excluded_until, coalesce(job.expired, false) AS expired, job.expires_at,
+       CASE WHEN job.confirmed_fence = 0 THEN extract(epoch FROM job.expires_at - statement_timestamp())::float8 END AS expires_in_s,
        job.status = 'in_progress' AND job.confirmed_fence < job.fence AS is_unconfirmed,
        CASE WHEN job.confirmed_fence < job.fence THEN job.unconfirmed ELSE 0 END AS unconfirmed,
        greatest(extract(epoch FROM job.run_at - statement_timestamp()), 0)::float8 AS due_in_s,
@@ -134,7 +135,7 @@ SELECT job.status, job.queue, job.run_at, job.is_metered, job.excluded_until, co
        queue.paused_at, person.username AS paused_by, queue.ceiling,
        ARRAY(SELECT slot.job_id FROM jobs_slot AS slot
              WHERE slot.queue_id = job.queue AND slot.job_id IS NOT NULL ORDER BY slot.n) AS running,
-       rollup.*, draining.*, stealing.*,
+       rollup.*, draining.*, last.*, stealing.*,
        coalesce(requirement.requires, '{}') AS requires, coalesce(requirement.prefers, '{}') AS prefers,
        greatest(extract(epoch FROM job.run_at - statement_timestamp())::float8 + %(head_start_s)s::float8, 0)
        AS head_start_in_s,
@@ -155,7 +156,17 @@ CROSS JOIN (
            coalesce(array_agg(id ORDER BY id) FILTER (WHERE is_in_scope AND asks AND is_lacking), '{}') AS lacking
     FROM server) AS rollup
 CROSS JOIN (
-    SELECT count(*) AS drained FROM present WHERE is_drained AND is_in_scope AND asks AND NOT is_excluded AND NOT is_lacking) AS draining
+    SELECT coalesce(array_agg(id ORDER BY name, id), '{}') AS drained_ids, coalesce(array_agg(name ORDER BY name, id), '{}') AS drained
+    FROM present WHERE is_drained AND is_in_scope AND asks AND NOT is_excluded AND NOT is_lacking) AS draining
+LEFT JOIN LATERAL (
+    SELECT worker.name AS last_worker, worker.last_seen_at FROM jobs_worker AS worker
+    WHERE job.waits AND rollup.servers = 0
+      AND worker.last_seen_at <= statement_timestamp() - make_interval(secs => %(alive_s)s::float8)
+      AND (job.queue = ANY (worker.queues) OR worker.steals && ARRAY[job.queue, '*']::varchar[])
+      AND (worker.owner_id IS NULL OR worker.owner_id = job.owner_id OR EXISTS (
+          SELECT FROM auth_user_groups AS membership
+          WHERE membership.user_id = worker.owner_id AND membership.group_id = job.group_id))
+    ORDER BY worker.last_seen_at DESC, worker.id LIMIT 1) AS last ON true
 CROSS JOIN (
     SELECT (SELECT count(*) FROM able WHERE is_busy) AS busy_stealers,
            (SELECT coalesce(sum(workers), 0)::bigint FROM outlook WHERE is_at_home) AS stealers_at_home) AS stealing

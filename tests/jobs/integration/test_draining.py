@@ -104,11 +104,14 @@ class TestWhy:
         one = _drained(farm.worker("a"))
         [job] = farm.submit(1)
         [reason] = reads.why_not_running(job.pk)
-        assert (reason.code, reason.numbers) == ("all_drained", {"drained": 1})
-        assert [remedy.code for remedy in reason.remedies] == ["undrain_worker", "add_worker"]
+        assert (reason.code, reason.numbers) == ("all_drained", {"drained": 1, "names": ["a"]})
+        assert "The only live worker of the queue work that could take it, a, is drained" in reason.sentence
+        undrain, add = reason.remedies
+        assert (undrain.code, undrain.label, undrain.worker_id) == ("undrain_worker", "Undrain a", one.pk)
+        assert add.code == "add_worker"
         _drained(farm.worker("b"))
         [reason] = reads.why_not_running(job.pk)
-        assert reason.numbers == {"drained": 2}
+        assert reason.numbers == {"drained": 2, "names": ["a", "b"]}
         operations.undrain(one)
         assert [reason.code for reason in reads.why_not_running(job.pk)] == ["next"]
 

@@ -185,7 +185,7 @@ def owners() -> tuple[User, User, Group]:
 
 
 class TestQueuesThatNobodyServes:
-    SENTENCE = "Jobs are pending in the queue work, which no live worker serves."
+    SENTENCE = "Jobs are pending. No live worker serves the queue work."
 
     @pytest.fixture(autouse=True)
     def _kind(self) -> None:
@@ -299,7 +299,7 @@ class TestQueuesWhoseWorkersHaveTheWrongScope:
         farm.submit(1, owner=ada)
         operations.sync()
         assert findings(job_health.queues) == [
-            (Level.WARNING, "Jobs are pending in the queue work, which no live worker serves.")
+            (Level.WARNING, "Jobs are pending. No live worker serves the queue work.")
         ]
         assert ready("queues") == {
             "status": "warning",

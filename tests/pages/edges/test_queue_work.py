@@ -32,7 +32,7 @@ class TestAQueuesPage:
         farm.kind("video")
         operations.submit("video", {}, owner=little_farm.ada)
         page = browse(little_farm.oscar).get("/queues/video/").content.decode()
-        assert "no live worker serves this queue" in page
+        assert "No live worker serves the queue" in page
 
     def test_counts_those_who_take_from_it_when_idle(self, little_farm: Farm) -> None:
         farm.kind("video")
