@@ -346,7 +346,7 @@ code and a label, and `method` and `path` where it is a call that you may make.
 | `expired` | its `expires_at` has passed; it is about to be ended | `expires_at` |
 | `waiting_for_limit` | the tokens of its kind's limit come in later | `limit`, `until`, `seconds` |
 | `waiting_for_budget` | it waits for a budget's next window | `until`, `seconds` |
-| `unconfirmed` | its last workers took it and never said a word: it may end them as it begins | `leases` |
+| `unconfirmed` | its last workers took it and never said a word: it may end them | `leases` |
 | `not_due` | its `run_at` lies ahead | `run_at`, `seconds` |
 | `queue_paused` | nothing of its queue is claimed | `since`; for operators `by` |
 | `queue_full` | as many of its queue run as may | `ceiling`; for operators `running` |
@@ -363,7 +363,8 @@ code and a label, and `method` and `path` where it is a call that you may make.
 | `next` | none of these: the next worker that asks takes it | |
 
 Remedies: `wait`, `run_now`, `cancel`, `retry`, `resume_queue`, `raise_ceiling`, `raise_limit`, `raise_budget`,
-`add_worker`, `undrain_worker`, `add_label`, `ask_for_queue` (of a worker whose process names other queues than its key has).
+`add_worker`, `undrain_worker`, `add_label`, `ask_for_queue` (of a worker whose process names other queues than its key
+has).
 """
 SCALE: Final = """
 How much there is to do, and how many workers keep up with what arrives and have what waits begun within `drain_s`
