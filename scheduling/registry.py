@@ -3,7 +3,7 @@
 import inspect
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -60,6 +60,15 @@ class Call:
         return args
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What people's crons need to know of a function: `check` raises a Refusal for arguments that it cannot take, and
+    `lives` says whether what any of these results of it began, such as a job, has not ended."""
+
+    check: Callable[[Mapping[str, Any]], None]
+    lives: Callable[[Sequence[Any]], bool]
+
+
 class TaskRunner(Protocol):
     """Runs the functions of another interface, whose rows name it in `task_backend` (scheduling.backend)."""
 
@@ -79,7 +88,7 @@ class _Interfaces:
 
 interfaces = _Interfaces()
 _functions: dict[str, Function] = {}
-_offered: dict[str, Callable[[Mapping[str, Any]], None]] = {}
+_offered: dict[str, Offer] = {}
 
 
 def register(
@@ -142,9 +151,14 @@ def is_internal(name: str) -> bool:
     return name.partition(".")[0] in roots - added
 
 
-def offer(function: Callable[..., Any], *, check: Callable[[Mapping[str, Any]], None]) -> None:
-    """Let people make crons of a function of the farm itself. `check` raises a Refusal for arguments it cannot take."""
-    _offered[find(function).name] = check
+def offer(function: Callable[..., Any], offer: Offer) -> None:
+    """Let people make crons of a function of the farm itself."""
+    _offered[find(function).name] = offer
+
+
+def offered(name: str) -> Offer | None:
+    """What the farm says of its function of this name; None if it does not offer it."""
+    return _offered.get(name)
 
 
 def for_people() -> list[Function]:
@@ -157,8 +171,8 @@ def check_for_people(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
     raises."""
     function = find(name)
     checked = arguments.checked(args, signature=function.signature, name=function.name)
-    if function.name in _offered:
-        _offered[function.name](checked)
+    if (offer := offered(function.name)) is not None:
+        offer.check(checked)
     return checked
 
 

@@ -1,13 +1,15 @@
 """Jobs that people's crons submit."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
 
 from jobs.domain import payloads
+from jobs.domain.states import LIVE
 from jobs.errors import InvalidValue, NotUnique
 from jobs.operations.submit import check_submit, submit
+from jobs.queries import reads
 from scheduling import registry
 from scheduling.operations import Json, mutation
 
@@ -58,4 +60,10 @@ def check(args: Mapping[str, Any]) -> None:
     payloads.encoded(args["payload"], limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], subject="payload")
 
 
-registry.offer(submit_job, check=check)
+def lives(job_ids: Sequence[Any]) -> bool:
+    """Whether any of these jobs, which firings submitted, waits or runs."""
+    known = [job_id for job_id in job_ids if isinstance(job_id, int)]
+    return any(status in LIVE for status in reads.statuses(known).values())
+
+
+registry.offer(submit_job, registry.Offer(check=check, lives=lives))

@@ -1,7 +1,8 @@
 """When a cron fires: intervals and calendars; which fire times become functions, and which are only counted."""
 
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
@@ -80,6 +81,12 @@ class Interval:
         return next(fitting, self.text())
 
 
+_FIVE_FIELDS = 'five fields: minute, hour, day, month, weekday, such as "0 6 * * 1-5"; nor "every 5 min"'
+_WALL = datetime(2024, 1, 1, tzinfo=UTC).replace(tzinfo=None)  # a clock on the wall knows no zone
+_NAMED = {
+    "@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
+}  # fmt: skip
 # A calendar schedule that missed more than this many fire times is not counted on: a minute's cron, one week.
 _MOST_COUNTED = 10_080
 
@@ -88,24 +95,28 @@ _MOST_COUNTED = 10_080
 class Calendar:
     """A cron expression in a time zone.
 
-    What cronsim does on the days when clocks change is what Debian's cron does: a fixed time that the clock skips
-    fires at the first moment after it, a time that comes twice fires at the first of the two, and one with a
-    wildcard in its minute or hour goes by elapsed time.
+    On the days when clocks change it does what Debian's cron does: a fixed time that the clock skips fires at the first
+    moment after it, a time that comes twice fires at the first of the two, and one with a wildcard in its minute or
+    hour goes by elapsed time. cronsim walks the wall clock alone: with a zone it takes each change for one of whole
+    hours, and a midnight that is skipped for 01:00.
     """
 
     expression: str
     tz: str = "UTC"
 
     def __post_init__(self) -> None:
-        try:
-            CronSim(self.expression, datetime(2024, 1, 1, tzinfo=UTC))
-        except CronSimError as error:
-            raise BadSchedule(why=f"{self.expression!r} is no cron expression: {error}") from None
+        shown = f"{self.expression[:60]!r}"
+        if known := _NAMED.get(self.expression.lower()):
+            raise BadSchedule(why=f"{shown} is written {known!r} here")
         if len(self.expression.split()) != 5:
-            raise BadSchedule(
-                why=f"{self.expression!r} must have five fields: minute, hour, day, month, weekday"
-            )
+            raise BadSchedule(why=f"{shown} is no cron expression of {_FIVE_FIELDS}")
         _zone(self.tz)
+        try:
+            is_ever = next(CronSim(self.expression, _WALL), None)
+        except (CronSimError, ValueError) as error:
+            raise BadSchedule(why=f"{shown} is no cron expression: {str(error)[:60]}") from None
+        if is_ever is None:
+            raise BadSchedule(why=f"{shown} never fires: no such day comes within fifty years")
 
     @property
     def zone(self) -> tzinfo:
@@ -146,18 +157,55 @@ class Calendar:
             yield moment
 
     def _from(self, moment: datetime) -> Iterator[datetime]:
-        """Fire times after `moment`.
-
-        Strictly growing, whatever the wall clock does: cronsim forgets in which of two equal hours it begins, and
-        names the same moment for each of several times that the clock skips.
-        """
+        """Fire times after `moment`; strictly growing, whatever the wall clock does."""
         last = moment
         # A little earlier, because the clock on the wall may have gone back since.
-        for wall in CronSim(self.expression, (moment - timedelta(hours=3)).astimezone(_zone(self.tz))):
-            fire_time = wall.astimezone(UTC)
+        start = (moment - timedelta(hours=3)).astimezone(self.zone).replace(tzinfo=None)
+        minute, hour, *_ = self.expression.split()
+        by_elapsed_time = minute.startswith("*") or hour.startswith("*")
+        walk = _elapsed if by_elapsed_time else _fixed
+        for fire_time in walk(CronSim(self.expression, start), self.zone):
             if fire_time > last:
                 yield fire_time
                 last = fire_time
+
+
+def _fixed(walls: Iterable[datetime], zone: tzinfo) -> Iterator[datetime]:
+    """The first moment of each of these times of the wall clock; of one that is skipped, the first after it."""
+    for wall in walls:
+        first, second = _moments(wall, zone)
+        yield first if first <= second else _change(second, first, zone)
+
+
+def _elapsed(walls: Iterable[datetime], zone: tzinfo) -> Iterator[datetime]:
+    """Every moment at which the wall clock shows one of these times, in order."""
+    again: deque[datetime] = deque()  # the second ones of an hour that comes twice
+    for wall in walls:
+        first, second = _moments(wall, zone)
+        while again and again[0] < first:
+            yield again.popleft()
+        if first <= second:  # else it is skipped
+            yield first
+        if first < second:
+            again.append(second)
+    yield from again
+
+
+def _moments(wall: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
+    """By the offset before a change of the clock, and by the one after it: two where a time comes twice; the later one
+    first where it is skipped; else the same."""
+    first, second = (wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+    return first, second
+
+
+def _change(before: datetime, after: datetime, zone: tzinfo) -> datetime:
+    """The second at which the clock changes between these moments."""
+    old = before.astimezone(zone).utcoffset()
+    while after - before > timedelta(seconds=1):
+        middle = before + (after - before) // timedelta(seconds=2) * timedelta(seconds=1)
+        is_old = middle.astimezone(zone).utcoffset() == old
+        before, after = (middle, after) if is_old else (before, middle)
+    return after
 
 
 def interval(

@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 _LONGEST_NAME = 100
 LONGEST_REASON = 500
+_LOOKED_BACK = 10  # firings whose jobs may live: the last one, and those that were run by hand
 _AT_ONCE = 20  # crons fired by one transaction
 
 
@@ -302,12 +303,20 @@ def _fire(row: Cron, *, now: datetime) -> list[ScheduledFunction]:
     plan = schedules.decide(schedules.parse(row.schedule), run_at=row.next_at, now=now, policy=policy)
     wanted = [_firing(row.function, row.args, name=row.name, fire_at=moment) for moment in plan.fire]
     if policy.overlap is Overlap.SKIP and wanted:
-        wanted = [] if functions.is_firing_live(row.name) else wanted[-1:]
+        wanted = [] if _is_at_work(row) else wanted[-1:]
     made = insert(wanted) if wanted else []
     has_missed = schedules.has_missed(plan, now=now)
     crons.move_on(row.name, firing=plan, skipped=len(plan.fire) - len(wanted), has_missed=has_missed)
     notifications.changed([], crons=[row.name])
     return made
+
+
+def _is_at_work(row: Cron) -> bool:
+    """Whether an earlier firing has not ended, nor what it began."""
+    if functions.is_firing_live(row.name):
+        return True
+    offer = registry.offered(row.function)
+    return offer is not None and offer.lives(functions.last_results(row.name, limit=_LOOKED_BACK))
 
 
 def _firing(function: str, args: dict[str, Any], *, name: str, fire_at: datetime) -> NewFunction:

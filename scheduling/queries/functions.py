@@ -269,6 +269,12 @@ def is_firing_live(cron: str) -> bool:
     return ScheduledFunction.objects.filter(cron_id=cron, status__in=sorted(LIVE)).exists()
 
 
+def last_results(cron: str, *, limit: int) -> list[Any]:
+    """What the last firings of a cron returned, the newest first."""
+    rows = ScheduledFunction.objects.filter(cron_id=cron, attempt=1).order_by("-fire_at")
+    return list(rows.values_list("result", flat=True)[:limit])
+
+
 def retain(age_s: float, limit: int, skip: int) -> int:
     """Delete up to `limit` functions that ended longer ago, after the oldest so many; how many."""
     with transaction.atomic():

@@ -87,6 +87,9 @@ class TestMaking:
         assert len(answer["firings"]) == 10
         assert all("06:00" in moment for moment in answer["firings"])
         assert "no cron expression" in root.get(preview, {"timing": "x", "zone": "UTC"}).json()["error"]
+        assert (
+            "Exceeds" in root.get(preview, {"timing": "1" * 5000 + " * * * *", "zone": "UTC"}).json()["error"]
+        )
         assert "no time zone" in root.get(preview, {"timing": "* * * * *", "zone": "../x"}).json()["error"]
 
     def test_begins_with_a_kind(self, root: Client) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
+from jobs import operations as jobs
 from jobs.errors import JobsError
 from jobs.models import Job
 from jobs.operations import from_crons
@@ -174,9 +175,32 @@ class TestACronOfJobs:
         assert requirement is not None
         assert (requirement.requires, requirement.prefers) == ({"vram": ">=16"}, {"region": "home"})
 
+    def test_skips_a_firing_while_the_job_of_an_earlier_one_lives(self) -> None:
+        farm.kind()
+        self._make(kind="work", payload={})
+        for _ in range(3):
+            Cron.objects.update(next_at=clock.now())
+            scheduling.fire_due()
+            scheduling.run_due()
+        assert (Job.objects.count(), _row("paint").skipped_count) == (1, 2)
+        jobs.cancel(Job.objects.get().pk, by=None)
+        Cron.objects.update(next_at=clock.now())
+        assert len(scheduling.fire_due()) == 1
+
+    def test_submits_one_at_each_firing_where_overlap_is_allowed(self) -> None:
+        farm.kind()
+        self._make(kind="work", payload={})
+        Cron.objects.update(overlap="allow")
+        for _ in range(2):
+            Cron.objects.update(next_at=clock.now())
+            scheduling.fire_due()
+            scheduling.run_due()
+        assert Job.objects.count() == 2
+
     def test_submits_none_while_the_last_one_lives(self) -> None:
         farm.kind()
         self._make(kind="work", payload={}, unique_key="cron paint")
+        Cron.objects.update(overlap="allow")
         for _ in range(2):
             Cron.objects.update(next_at=clock.now())
             scheduling.fire_due()

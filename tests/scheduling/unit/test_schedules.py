@@ -59,6 +59,32 @@ class TestTheDayWhenClocksGoBack:
         ]  # fmt: skip
 
 
+class TestChangesOfAnotherSort:
+    """By half an hour, and at midnight: as Debian's cron does. In Lord Howe 02:00 becomes 01:30 on 5 April 2026, and
+    02:30 on 4 October; in Santiago 00:00 becomes 01:00 on 6 September."""
+
+    @pytest.mark.parametrize(
+        ("expression", "zone", "since", "expected"),
+        [
+            ("0 */2 * * *", "Australia/Lord_Howe", "2026-04-04 23", ["05 00:00", "05 02:00", "05 04:00", "05 06:00"]),
+            ("45 1 * * *", "Australia/Lord_Howe", "2026-04-04 23", ["05 01:45", "06 01:45"]),
+            ("*/30 1-2 * * *", "Australia/Lord_Howe", "2026-04-04 23",
+             ["05 01:00", "05 01:30", "05 01:30", "05 02:00", "05 02:30", "06 01:00"]),
+            ("0 */2 * * *", "Australia/Lord_Howe", "2026-10-03 23", ["04 00:00", "04 04:00", "04 06:00"]),
+            ("0,10,40 2 * * *", "Australia/Lord_Howe", "2026-10-03 23", ["04 02:30", "04 02:40", "05 02:00"]),
+            ("0 */6 * * 0", "America/Santiago", "2026-09-05 12", ["06 06:00", "06 12:00", "06 18:00"]),
+            ("*/10 0 * * 0", "America/Santiago", "2026-09-05 12", ["13 00:00"]),
+            ("0 0 * * 0", "America/Santiago", "2026-09-05 12", ["06 01:00", "13 00:00"]),
+        ],
+    )  # fmt: skip
+    def test_lose_no_firing_and_add_none(
+        self, expression: str, zone: str, since: str, expected: list[str]
+    ) -> None:
+        start = datetime.fromisoformat(f"{since}:00").replace(tzinfo=ZoneInfo(zone))
+        found = times(schedules.cron(expression, tz=zone), start, len(expected))
+        assert [moment.rpartition(" ")[0] for moment in found] == expected
+
+
 class TestAForm:
     def test_interval_begins_at_once(self) -> None:
         every = schedules.interval(seconds=30)
@@ -118,6 +144,8 @@ class TestAForm:
             lambda: schedules.cron("* * * * * *"),
             lambda: schedules.cron("61 * * * *"),
             lambda: schedules.cron("0 0 31 2 *"),
+            lambda: schedules.cron("0 0 */15 2 5#5"),
+            lambda: schedules.cron("1" * 5000 + " * * * *"),
             lambda: schedules.daily(tz="Mars/Olympus"),
             lambda: schedules.daily(tz="../etc/passwd"),
             lambda: schedules.daily(tz=""),
@@ -126,6 +154,22 @@ class TestAForm:
     def test_is_refused_when_it_makes_no_sense(self, make: object) -> None:
         with pytest.raises(BadSchedule):
             make()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("expression", "sentence"),
+    [
+        ("@daily", "is written '0 0 \\* \\* \\*' here"),
+        ("@reboot", 'five fields: .* such as "0 6 \\* \\* 1-5"'),
+        ("0 0 30 2 *", "Bad day-of-month"),
+        ("0 0 */15 2 5#5", "never fires"),
+        ("1" * 5000 + " * * * *", "no cron expression: Exceeds the limit"),
+    ],
+)
+def test_what_is_no_expression_is_refused_with_what_to_write(expression: str, sentence: str) -> None:
+    with pytest.raises(BadSchedule, match=sentence) as refused:
+        schedules.cron(expression)
+    assert len(refused.value.message) < 300
 
 
 class TestCounting:
