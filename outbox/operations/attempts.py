@@ -196,9 +196,11 @@ def _judge_endpoints(ended: Sequence[Ended], *, now: datetime) -> None:
     took = {one.claimed.endpoint_id for one in ended if one.answer.is_accepted}
     if recovered := {one.claimed.endpoint_id for one in ended if one.claimed.is_failing} & took:
         queries.note_success(recovered)
-    if failed := {one.claimed.endpoint_id for one in ended} - took:
-        queries.note_failure(failed)
-        _pause_hopeless(failed)
+    if failed := {
+        one.claimed.endpoint_id: _note(one.answer) for one in ended if one.claimed.endpoint_id not in took
+    }:
+        queries.note_failures(failed)
+        _pause_hopeless(failed.keys())
     for one in ended:
         if seconds := one.answer.retry_after_s(now=now):
             queries.hold(one.claimed.endpoint_id, seconds=seconds)
