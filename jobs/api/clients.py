@@ -23,6 +23,7 @@ from jobs.protocol import clients
 from jobs.protocol import jobs as protocol
 from jobs.protocol.values import BIGINT, INTEGER
 from jobs.queries import inputs, lists, reads, reports
+from observing import fields
 
 T = TypeVar("T")
 Stored = dict[int, protocol.Job]
@@ -319,7 +320,9 @@ def _submitted_once(
         count=lambda: http.count_submitted(request, _user(request)),
         submit=submit,
     )
-    return Status(201, _raised(_answered([answer], stored)[0]))
+    job = _raised(_answered([answer], stored)[0])
+    fields.note(job_id=job.id)
+    return Status(201, job)
 
 
 def _submitted(
