@@ -10,9 +10,11 @@ from typing import Final
 from django.db import connections
 
 from jobfarm.findings import Check, Finding, Level
-from postgres import reachability
+from postgres import deadline, reachability
 
 CHECKED_WITHIN_S: Final = 10.0  # all of them take 20 ms on a farm that is well
+UNREACHABLE: Final = "The database does not answer."
+_ALARM_LATER_S: Final = 0.5  # the deadline of the database names it
 
 
 class _TooLong(BaseException):
@@ -20,11 +22,12 @@ class _TooLong(BaseException):
 
 
 def bounded(check: Check, *, within_s: float = CHECKED_WITHIN_S) -> list[Finding]:
-    """What the check finds; an error if it fails, or takes longer (that is noticed in the main thread alone)."""
+    """What the check finds; an error if it fails, or takes longer: that of another thread waits no longer for the
+    database alone."""
     findings: list[Finding] = []
     name = _name(check)
     try:
-        with _alarm(within_s):
+        with _alarm(within_s + _ALARM_LATER_S), deadline.within(within_s):
             findings.extend(check())
     except _TooLong:
         connections.close_all()
@@ -42,7 +45,7 @@ def _name(check: Check) -> str:
 
 def _failure(name: str, error: Exception) -> Finding:
     if why := reachability.explain_unreachable(error):
-        return Finding(level=Level.ERROR, sentence="The database does not answer.", remedy=why)
+        return Finding(level=Level.ERROR, sentence=UNREACHABLE, remedy=why)
     message = str(error).partition("\n")[0]
     return Finding(
         level=Level.ERROR, sentence=f"The check of {name} failed: {type(error).__name__}.", remedy=message

@@ -37,6 +37,11 @@ _UNWRITABLE: Final[Mapping[Verdict, tuple[str, str]]] = {
         """PostgreSQL waits for a synchronous standby that is not there (select * from pg_stat_replication; to go on
         without it: alter system reset synchronous_standby_names; select pg_reload_conf();), or its disk hangs.""",
     ),
+    Verdict.FROZEN: (
+        f"The database is frozen: it takes connections, and answers none within {probe.WITHIN_S} s.",
+        """Its machine or its disk hangs, or somebody stopped it: look there at the state of its processes (ps: T is
+        stopped, and kill -CONT resumes it; D waits for the disk). Nothing is lost, and all goes on by itself.""",
+    ),
     Verdict.AWAY: (
         f"The database did not answer a new connection within {probe.WITHIN_S} s.",
         "Look at its load and its log. Behind a pooler, DATABASE_DIRECT_URL has to bypass it.",
@@ -45,7 +50,10 @@ _UNWRITABLE: Final[Mapping[Verdict, tuple[str, str]]] = {
 
 
 def database() -> Iterator[Finding]:
-    """Whether it answers, and is new enough."""
+    """Whether it answers, and is new enough. Why one is away, connecting says; not of a frozen one."""
+    if _WRITES.verdict() is Verdict.FROZEN:
+        yield _unwritable(Verdict.FROZEN)
+        return
     [version] = statements.load("jobfarm", "version").run()
     if version.number < OLDEST_VERSION:
         yield Finding(
@@ -59,8 +67,12 @@ def writes() -> Iterator[Finding]:
     """Whether it takes writes: a server that does not answers every other question here."""
     verdict = _WRITES.verdict()
     if verdict is not Verdict.WRITABLE:
-        sentence, remedy = _UNWRITABLE[verdict]
-        yield Finding(level=Level.ERROR, sentence=sentence, remedy=" ".join(remedy.split()))
+        yield _unwritable(verdict)
+
+
+def _unwritable(verdict: Verdict) -> Finding:
+    sentence, remedy = _UNWRITABLE[verdict]
+    return Finding(level=Level.ERROR, sentence=sentence, remedy=" ".join(remedy.split()))
 
 
 def migrations() -> Iterator[Finding]:
@@ -163,10 +175,12 @@ def snapshots() -> Iterator[Finding]:
     for oldest in statements.load("jobfarm", "oldest_snapshot").run():
         if oldest.seconds > LONG_TRANSACTION_S:
             end = f"select pg_terminate_backend({oldest.pid});"
+            since = f"has been open for {oldest.seconds:.0f} s"
+            if oldest.has_written_and_idles:
+                since = f"has written, and has been idle in transaction for {oldest.idle_s:.0f} s"
             yield Finding(
                 level=Level.WARNING,
-                sentence=f"A transaction of {oldest.client} (pid {oldest.pid}) has been open for "
-                f"{oldest.seconds:.0f} s.",
+                sentence=f"A transaction of {oldest.client} (pid {oldest.pid}) {since}.",
                 remedy=f"Dead rows cannot be removed while it is open. To end it: {end}",
             )
 

@@ -7,18 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-import psycopg
 from django.conf import settings
 from django.core.files.storage import storages
 from psycopg import sql
 
 from core.commands import MANAGE
 from jobfarm import database_health, job_health, presence
-from jobfarm.bounds import bounded
+from jobfarm.bounds import CHECKED_WITHIN_S, UNREACHABLE, bounded
 from jobfarm.findings import Check, Finding, Level
 from jobs.queries import reads
 from outbox import operations as outbox
-from postgres import clock, connections, statements
+from postgres import clock, connections, deadline, statements
 from scheduling import operations as scheduling
 from scheduling.domain.schedules import Source
 from scheduling.models import Cron
@@ -32,17 +31,21 @@ REDIS_WITHIN_S = 1.5
 
 def examine(*, surroundings: Callable[[], Iterable[Finding]] | None = None) -> Iterator[Finding]:
     """Check everything, one finding after the other. Raises the database's error if it cannot be reached at first; a
-    check that fails or hangs later is a finding.
+    check that fails or hangs later is a finding, and the last one if the database is away by then.
 
     `surroundings` returns the findings of `examine_surroundings` where the caller has them already.
     """
     for foundation in FOUNDATIONS.values():
-        findings = list(foundation())
+        with deadline.within(CHECKED_WITHIN_S):
+            findings = list(foundation())
         yield from findings
         if any(finding.level is Level.ERROR for finding in findings):
             return  # the others would stumble over the same thing
     for check, page in CHECKS.items():
-        yield from (replace(finding, page=finding.page or page) for finding in bounded(check))
+        findings = [replace(finding, page=finding.page or page) for finding in bounded(check)]
+        yield from findings
+        if UNREACHABLE in {finding.sentence for finding in findings}:
+            return
     yield from surroundings() if surroundings else examine_surroundings()
 
 
@@ -201,17 +204,6 @@ def _outbox() -> Iterator[Finding]:
             sentence=f"Endpoints of the outbox that were paused because every attempt failed: {facts.paused}.",
             remedy="Their pages say what the receivers answered. Resume them when that is fixed: events are kept.",
         )
-    if facts.failing:
-        lines = [
-            f"{one.name} since {one.failing_since:%Y-%m-%d %H:%M} UTC: {one.last_failure}"
-            for one in facts.failing
-        ]
-        yield Finding(
-            level=Level.WARNING,
-            sentence=f"Endpoints of the outbox that take nothing: {len(lines)}.",
-            remedy="Their pages show each attempt: mend the receiver, or pause or disable the endpoint. "
-            f"Longest: {'; '.join(lines[:3])}",
-        )
     if facts.unreadable:
         yield Finding(
             level=Level.ERROR,
@@ -238,7 +230,7 @@ def is_round_trip_done(*, within_s: float) -> bool:
     another database. Raises psycopg.Error when the listening side cannot connect.
     """
     channel = f"jobfarm_doctor_{uuid.uuid4().hex}"
-    with psycopg.connect(connections.direct_conninfo(), autocommit=True) as listener:
+    with connections.listening(application_name="jobfarm doctor") as listener:
         listener.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
         statements.load("jobfarm", "hello").run({"channel": channel})
         channels = [notify.channel for notify in listener.notifies(timeout=within_s, stop_after=1)]

@@ -25,6 +25,9 @@ T = TypeVar("T")
 THREADS: Final = (
     100  # five for each connection of a process: who reads no table should not wait for those who do
 )
+# Whoever asks whether this process is well is answered also when all others wait for a database that has frozen.
+PROBES: Final = "/health/"
+PROBE_THREADS: Final = 4
 
 
 class OneHop(ASGIHandler):
@@ -38,6 +41,7 @@ class OneHop(ASGIHandler):
     def __init__(self) -> None:
         super().__init__()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="jobfarm-request")
+        self._probes = ThreadPoolExecutor(PROBE_THREADS, thread_name_prefix="jobfarm-probe")
 
     def load_middleware(self, is_async: bool = False) -> None:  # noqa: ARG002 (Django's own signature)
         """Make the chain of middlewares, a synchronous one."""
@@ -50,7 +54,9 @@ class OneHop(ASGIHandler):
         except RequestAborted:
             return
         with body:
-            response = await self._in_a_thread(partial(self._answer, scope, body))
+            path = scope["path"].removeprefix(scope.get("root_path", ""))
+            threads = self._probes if path.startswith(PROBES) else self._threads
+            response = await self._in_a_thread(partial(self._answer, scope, body), threads)
             if response.streaming:
                 await self._stream(response, receive, send)
             else:
@@ -58,11 +64,11 @@ class OneHop(ASGIHandler):
 
     async def run(self, function: Callable[[], T]) -> T:
         """Call it in one of the threads that serve requests, when one is free; its connection is given back."""
-        return await self._in_a_thread(connections.released()(function))
+        return await self._in_a_thread(connections.released()(function), self._threads)
 
-    async def _in_a_thread(self, function: Callable[[], T]) -> T:
+    async def _in_a_thread(self, function: Callable[[], T], threads: ThreadPoolExecutor) -> T:
         context = contextvars.copy_context()  # log lines of the thread are about what this request is about
-        return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, function)
+        return await asyncio.get_running_loop().run_in_executor(threads, context.run, function)
 
     def _answer(self, scope: dict[str, Any], body: IO[bytes]) -> HttpResponseBase:
         set_script_prefix(get_script_prefix(scope))

@@ -24,10 +24,12 @@ from live import routing as live
 from observing import numbers
 from openai_api.waiting.wrapper import OpenAICalls
 from postgres import descriptors
+from postgres.exits import end_within
 from webhooks.routing import Webhooks
 
 logger = logging.getLogger("jobfarm")
 LIVE_SOCKET: Final = "/ws/live/"
+ENDS_WITHIN_S: Final = 9.0  # open requests get five; the farm kills after ten
 FEW_FILES: Final = (
     "This process may open %d files, and each socket is one: more than that are not served. Let the system allow %d "
     "(ulimit -Hn, LimitNOFILE of systemd)."
@@ -147,6 +149,7 @@ def _on_signals(stop: Callable[[], None]) -> Callable[[], None]:
     previous: dict[int, Any] = {}
 
     def handle(number: int, frame: FrameType | None) -> None:
+        end_within(ENDS_WITHIN_S)
         loop.call_soon_threadsafe(stop)
         if callable(previous[number]):
             previous[number](number, frame)

@@ -31,7 +31,8 @@ class Verdict(StrEnum):
     READ_ONLY = "read_only"
     DISK_FULL = "disk_full"
     STALLED = "stalled"  # connected, and the commit did not end in time
-    AWAY = "away"  # no connection in time, or it broke
+    FROZEN = "frozen"  # its address takes connections, and nobody answers them in time
+    AWAY = "away"  # no connection, or it broke
 
 
 def probe(conninfo: str | None = None, *, within_s: float = WITHIN_S) -> Verdict:
@@ -47,7 +48,9 @@ def probe(conninfo: str | None = None, *, within_s: float = WITHIN_S) -> Verdict
     ]
     try:
         pgconn = _first_connected(attempts, deadline)
-        return _written(pgconn, deadline) if pgconn else Verdict.AWAY
+        if pgconn is not None:
+            return _written(pgconn, deadline)
+        return Verdict.FROZEN if any(map(_is_ignored, attempts)) else Verdict.AWAY
     except psycopg.Error:
         return Verdict.AWAY
     finally:
@@ -88,6 +91,11 @@ def _first_connected(attempts: list[pq.abc.PGconn], deadline: float) -> pq.abc.P
         if not ready:
             return None
     return None
+
+
+def _is_ignored(attempt: pq.abc.PGconn) -> bool:
+    """Whether the kernel took the connection, for somebody who says nothing."""
+    return attempt.status not in {pq.ConnStatus.BAD, pq.ConnStatus.STARTED}
 
 
 def _ready(waits: dict[pq.abc.PGconn, int], deadline: float) -> list[pq.abc.PGconn]:

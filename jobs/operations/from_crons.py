@@ -1,6 +1,5 @@
 """Jobs that people's crons submit."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,11 +10,8 @@ from jobs.domain.states import LIVE
 from jobs.errors import InvalidValue, NotUnique
 from jobs.operations.submit import check_submit, submit
 from jobs.queries import reads
-from observing import fields
 from scheduling import registry
 from scheduling.operations import Json, mutation
-
-log = logging.getLogger(__name__)
 
 
 @mutation
@@ -42,8 +38,6 @@ def submit_job(
         )  # fmt: skip
     except NotUnique:
         return None
-    fields.note(job_id=job.pk)
-    log.info("Submitted a job of the kind %s", kind)
     return job.pk
 
 

@@ -15,7 +15,6 @@ from jobs import registry
 from jobs.domain.meters import Admission, Arriving, AttemptEnd
 from jobs.domain.states import AttemptOutcome, Status
 from jobs.queries.moves import Settlement
-from observing import fields
 from postgres import transactions
 
 log = logging.getLogger(__name__)
@@ -86,8 +85,7 @@ def _guarded(call: Callable[[], None], job_ids: Sequence[int]) -> None:
     except Exception as error:
         if transactions.collided(error):  # the whole transaction is to run again, and nothing of it is lost
             raise
-        with fields.about(job_id=job_ids[0] if len(job_ids) == 1 else None):
-            log.exception("the meter failed for the ends of the jobs %s, which stand", job_ids[:20])
+        log.exception("the meter failed for the ends of the jobs %s, which stand", job_ids[:20])
 
 
 def _is_metered(row: Any) -> bool:

@@ -26,21 +26,24 @@ COUNTED_WITHIN_S: Final = 60.0
 _FIRST: Final = timedelta(days=31)  # a farm that was never counted: so far back
 _CHUNK: Final = timedelta(hours=6)  # of what ended, in one transaction
 BUDGET_S: Final = 5.0  # for chunks, in one run
-_AT_ONCE: Final = 500  # jobs that are settled afterwards, or budgets that are folded, in one transaction
-_MOST_BATCHES: Final = 100  # in one run
+_AT_ONCE: Final = 500  # jobs that are settled afterwards, in one transaction
 
 
 @action(timeout=60, idempotent=True, own_writes=True)
 def roll_up() -> int:
     """Bring days of usage up to date, fold settlements into the windows of budgets, and settle what was left over; how
-    many rows of days changed. What of it fails is put aside, and the rest is done all the same."""
-    failures = crons.Failures()
-    failures.in_batches(_settle_left_over, name="a job to settle", size=_AT_ONCE, most=_MOST_BATCHES)
-    failures.in_batches(_fold, name="a budget to fold", size=_AT_ONCE, most=_MOST_BATCHES)
+    many rows of days changed."""
+    settle_left_over()
+    _fold()
+    until_s = time.monotonic() + BUDGET_S
+    moments = jobs.moments()  # before any transaction, see there
     changed = 0
-    with failures.aside("days"):
-        changed = _count_days()
-    failures.raise_any()
+    is_done = False
+    while not is_done and time.monotonic() < until_s:
+        more, is_done = _count(now=moments.now, horizon=moments.horizon)
+        changed += more
+    if changed or not is_done:
+        crons.hasten(COUNT_USAGE, within_s=COUNTED_WITHIN_S)
     return changed
 
 
@@ -51,31 +54,19 @@ def forget() -> None:
     queries.forget(days=settings.METERING["RETENTION_DAYS"])
 
 
-def _settle_left_over(limit: int, skip: int) -> int:
+def settle_left_over() -> int:
     """Settle jobs that ended while the meter failed, so that no reservation outlives its job; how many jobs."""
-    if left := queries.left_over(limit, skip):
+    done = 0
+    while left := queries.left_over(_AT_ONCE):
         queries.settle(left)
-    return len(left)
+        done += len(left)
+    return done
 
 
 @transactions.retried
-def _fold(limit: int, skip: int) -> int:
-    if locked := queries.lock_settled_budgets(limit, skip):
+def _fold() -> None:
+    if locked := queries.lock_settled_budgets():
         queries.fold(locked)
-    return len(locked)
-
-
-def _count_days() -> int:
-    """Count what nothing can be added to any more, for some seconds; how many rows of days changed."""
-    until_s = time.monotonic() + BUDGET_S
-    moments = jobs.moments()  # before any transaction, see there
-    changed, is_done = 0, False
-    while not is_done and time.monotonic() < until_s:
-        more, is_done = _count(now=moments.now, horizon=moments.horizon)
-        changed += more
-    if changed or not is_done:
-        crons.hasten(COUNT_USAGE, within_s=COUNTED_WITHIN_S)
-    return changed
 
 
 def _count(*, now: datetime, horizon: datetime) -> tuple[int, bool]:

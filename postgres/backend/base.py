@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, cast
@@ -15,7 +15,7 @@ from django.db.backends.postgresql import base
 from django.db.backends.utils import CursorWrapper
 from psycopg_pool import PoolTimeout
 
-from postgres import embedded, hosts
+from postgres import configuration, deadline, embedded, hosts
 from postgres.backend import trips, watchdog
 from postgres.backend.client import DatabaseClient
 from postgres.backend.pool import Pool
@@ -65,11 +65,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Connection:
         if self.pool and self.pool.closed:
-            self._knock()
+            self._knock(conn_params)
         try:
             connection = cast("Connection", super().get_new_connection(conn_params))
         except PoolTimeout:
-            self._knock()
+            self._knock(conn_params)
             raise
         if not self.pool:
             self._note_host(connection)
@@ -140,9 +140,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def _pooled_parameters(self) -> dict[str, Any]:
         return {**self.get_connection_params(), "autocommit": True}  # Django turns it off where it wants to
 
-    def _knock(self) -> None:
-        """Connect once without the pool, which would try for its whole time-out and then not say why."""
-        self.Database.connect(**self.get_connection_params()).close()
+    def _knock(self, parameters: Mapping[str, Any]) -> None:
+        """Connect once without the pool, which would try for its whole time-out and then not say why; unless there is
+        less time left than that may take."""
+        within_s = float(parameters.get("connect_timeout", configuration.CONNECT_TIMEOUT_S))
+        if deadline.remaining_s(within_s) == within_s:
+            self.Database.connect(**self.get_connection_params()).close()
 
     @classmethod
     def close_pools(cls) -> None:

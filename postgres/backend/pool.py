@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 from psycopg_pool import ConnectionPool
 
-from postgres import descriptors
+from postgres import deadline, descriptors
 from postgres.backend.posting import Connection
 
 # After this long a failed attempt is given up, so that the next request begins with a new one. psycopg's own
@@ -45,6 +45,10 @@ class Pool(ConnectionPool[Connection]):
             check=self._check_or_drain if is_checked else None,
             **{"reconnect_timeout": RECONNECT_S, **options},
         )
+
+    def getconn(self, timeout: float | None = None) -> Connection:
+        """As psycopg's; within the deadline of this thread."""
+        return super().getconn(deadline.remaining_s(self.timeout if timeout is None else timeout))
 
     def putconn(self, connection: Connection) -> None:
         """Take one back, with its last statement at its end: the next who gets it owes nothing for it."""

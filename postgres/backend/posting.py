@@ -3,14 +3,24 @@
 import logging
 import time
 from collections.abc import Generator
-from typing import Any
+from typing import Any, Final
 
 import psycopg
-from psycopg import generators, waiting
+from psycopg import errors, generators, waiting
 from psycopg.abc import PQGen
 from psycopg.pq import ExecStatus
 
+from postgres import deadline
+
 logger = logging.getLogger("postgres")
+LOOK_EVERY_S: Final = 0.1  # psycopg's: whether a signal came
+
+
+class DeadlinePassed(psycopg.OperationalError):
+    """PostgreSQL's answer timed out: whoever asked waits no longer."""
+
+    def __init__(self) -> None:
+        super().__init__("the answer timed out")
 
 
 class WatchedConnection(psycopg.Connection[Any]):
@@ -18,11 +28,17 @@ class WatchedConnection(psycopg.Connection[Any]):
 
     waiting_since = float("inf")  # by time.monotonic()
 
-    def wait(self, gen: PQGen[Any], *args: Any, **options: Any) -> Any:
-        """As psycopg's."""
+    def wait(self, gen: PQGen[Any], interval: float = LOOK_EVERY_S, timeout: float | None = None) -> Any:
+        """As psycopg's; within the deadline of this thread, if it has one (postgres.deadline)."""
         self.waiting_since = time.monotonic()
+        within_s = deadline.remaining_s(timeout)
         try:
-            return super().wait(gen, *args, **options)
+            return super().wait(gen, interval, within_s)
+        except errors._WaitTimeout:  # noqa: SLF001 (psycopg has no other name for it)
+            if within_s == timeout:
+                raise
+            self.close()  # in the middle of an answer that may still come
+            raise DeadlinePassed from None
         finally:
             self.waiting_since = float("inf")
 
@@ -56,10 +72,10 @@ class Connection(WatchedConnection):
             except psycopg.Error as error:
                 _log_failure(str(error))
 
-    def wait(self, gen: PQGen[Any], *args: Any, **options: Any) -> Any:
+    def wait(self, gen: PQGen[Any], interval: float = LOOK_EVERY_S, timeout: float | None = None) -> Any:
         """As psycopg's."""
         self.settle()
-        return super().wait(gen, *args, **options)
+        return super().wait(gen, interval, timeout)
 
     def _post(self, statement: bytes) -> Generator[waiting.Wait, waiting.Ready | int, None]:
         self.pgconn.send_query(statement)

@@ -12,6 +12,7 @@ from typing import Self
 from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
+from postgres import deadline
 from postgres.embedded import binaries, cluster, folders, postmaster
 from postgres.embedded.accounts import Account, account_for
 from postgres.embedded.places import PORT, ROOT_FOLDER, SUPERUSER, Location
@@ -19,6 +20,7 @@ from postgres.errors import ServerFailed, ServerSilent, UnusableFolder
 
 START_S = 60  # recovery after a crash may take as long; the same for the checkpoint at the end
 ORPHANS_S = 15  # how long the children of a killed server may take to notice that it is gone
+PING_S = 5  # for one attempt to connect
 PAUSE_S = 0.05
 _ORPHANS = "pre-existing shared memory block"  # PostgreSQL's words when they have not noticed yet
 
@@ -60,12 +62,12 @@ class Server:
 
         libpq's PQping and not a connection: "too many clients" is an answer. Raises ServerSilent.
         """
-        deadline = time.monotonic() + START_S
+        until = time.monotonic() + (deadline.remaining_s(START_S) or 0) - PING_S
         while (answer := pq.PGconn.ping(self._conninfo().encode())) != pq.Ping.OK:
             pid = postmaster.pid(self.location.cluster, uid=self.account.uid)
             if pid is None and answer != pq.Ping.REJECT:
                 return False
-            if time.monotonic() > deadline:
+            if time.monotonic() > until:
                 raise ServerSilent(
                     pid=pid, cluster=self.location.cluster, socket_folder=self.location.socket_folder
                 )
@@ -137,7 +139,7 @@ class Server:
             port=PORT,
             user=SUPERUSER,
             dbname="postgres",
-            connect_timeout=5,
+            connect_timeout=PING_S,
         )
 
 

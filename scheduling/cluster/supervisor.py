@@ -25,6 +25,7 @@ from observing.functions import FunctionCounts
 from postgres import embedded, probe
 from postgres.connections import close_before_fork
 from postgres.errors import PostgresError
+from postgres.exits import end_within
 from postgres.probe import Verdict
 from scheduling.cluster import process_group
 from scheduling.cluster.scoreboard import Scoreboard
@@ -38,6 +39,7 @@ log = logging.getLogger(__name__)
 TICK_S = 0.2
 CHECK_S = 1.0
 STEADY_S = 30.0  # a cluster that lived this long is well again
+RECORDED_WITHIN_S = 4.0  # the farm gives all of it ten seconds more than the grace
 MARGIN_S = 5.0  # beyond the grace, until the cluster is killed
 TRIES_TO_RECORD_END = 20
 
@@ -106,6 +108,8 @@ class Supervisor:
     def _on_signal(self, number: int, _frame: object) -> None:
         self._is_in_a_hurry = self._must_stop or number == signal.SIGQUIT
         self._must_stop = True
+        grace_s = 0.0 if self._is_in_a_hurry else settings.SCHEDULING["GRACE_S"] + MARGIN_S
+        end_within(grace_s + RECORDED_WITHIN_S)
 
     def _start(self) -> Life:
         cluster_id = uuid.uuid4()

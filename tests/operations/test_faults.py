@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -22,6 +23,11 @@ PAGE = (forkserver.ROOT / "docs" / "faults.md").read_text()
 ROWS = dict(re.findall(r"^\| ([^|]+?) \| ([^|]+?) \| [^|]+ \|$", PAGE, re.MULTILINE)[2:])
 KEY = "of-a-test" * 8
 WITHIN_S = 30  # of a busy machine; the checks themselves take no more than 6
+# Five minutes are long for a test: this doctor warns at once.
+AT_ONCE = (
+    "import django; django.setup(); from jobfarm import database_health as health; "
+    "health.LONG_TRANSACTION_S = 0.0; "
+)
 PREPARE = "from tests import farm; from jobs import operations; farm.kind(); "
 
 
@@ -114,7 +120,32 @@ def frozen_cluster(farm: Farm) -> None:
 
 
 def unserved_queue(farm: Farm) -> None:
-    farm.run(PREPARE + "farm.submit(1)")
+    farm.run(PREPARE + "farm.worker('gpu-1'); farm.submit(1)")
+    farm.sql("UPDATE jobs_worker SET last_seen_at = last_seen_at - interval '1 hour'")
+
+
+def drained_queue(farm: Farm) -> None:
+    farm.run(PREPARE + "operations.drain(farm.worker('gpu-1')); farm.submit(1)")
+
+
+def requirement_sets_nearly_full(farm: Farm) -> None:
+    farm.environment["JOBFARM_REQUIREMENTS_IN_ALL"] = "10"
+    farm.run(PREPARE + "[farm.submit(1, requires={'gpu': str(n)}) for n in range(9)]")
+
+
+def overdue_cron(farm: Farm) -> None:
+    for role in ("mutations", "actions"):
+        farm.sql(
+            "INSERT INTO scheduling_cluster"
+            " (cluster_id, role, host, pid, workers, free, waits, last_seen_at)"
+            f" VALUES (gen_random_uuid(), '{role}', 'here', 1, 2, 2, false, now() + interval '1 hour')"
+        )
+    farm.sql("UPDATE scheduling_cron SET next_at = now() - interval '2 minutes'")
+
+
+def frozen_database(farm: Farm) -> None:
+    farm.server.signal(signal.SIGSTOP)
+    farm.stack.callback(farm.server.signal, signal.SIGCONT)
 
 
 def wrong_scope(farm: Farm) -> None:
@@ -197,9 +228,13 @@ def snapshot_held_open(farm: Farm) -> None:
     held = farm.stack.enter_context(psycopg.connect(farm.url))
     held.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
     held.execute("SELECT 1")
-    # Five minutes are long for a test: this doctor warns at once.
-    farm.before = "import django; django.setup(); from jobfarm import database_health as health; "
-    farm.before += "health.LONG_TRANSACTION_S = 0.0; "
+    farm.before = AT_ONCE
+
+
+def idle_transaction_that_has_written(farm: Farm) -> None:
+    held = farm.stack.enter_context(psycopg.connect(farm.url))
+    held.execute("UPDATE django_migrations SET name = name WHERE app = 'auth'")
+    farm.before = AT_ONCE
 
 
 def dropped_index(farm: Farm) -> None:
@@ -211,13 +246,17 @@ PLANTS: dict[str, Callable[[Farm], None]] = {
     "no janitor": nothing,
     "frozen cluster": frozen_cluster,
     "unserved queue": unserved_queue,
+    "drained queue": drained_queue,
     "wrong scope": wrong_scope,
     "paused queue": paused_queue,
     "overdue lease": overdue_lease,
+    "requirement sets nearly full": requirement_sets_nearly_full,
+    "overdue cron": overdue_cron,
     "missing migration": missing_migration,
     "no database": no_database,
     "wrong password": wrong_password,
     "refused connection": refused_connection,
+    "frozen database": frozen_database,
     "read-only": read_only,
     "full disk": full_disk,
     "commit stall": commit_stall,
@@ -226,6 +265,7 @@ PLANTS: dict[str, Callable[[Farm], None]] = {
     "wrong SECRET_KEY": wrong_secret_key,
     "bucket away": bucket_away,
     "snapshot held open": snapshot_held_open,
+    "idle transaction that has written": idle_transaction_that_has_written,
     "dropped index": dropped_index,
 }
 NEEDS_ROOT = {"full disk"}
@@ -233,7 +273,7 @@ NEEDS_ROOT = {"full disk"}
 
 def test_the_page_has_every_fault_that_is_planted() -> None:
     assert list(ROWS) == list(PLANTS)
-    assert len(PLANTS) == 20
+    assert len(PLANTS) == 25
 
 
 @pytest.mark.parametrize("fault", PLANTS)

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from argparse import ArgumentParser
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -21,8 +22,10 @@ from jobs.operations.workers import Presence
 from observing import exposition, numbers
 from outbox import operations as outbox
 from postgres import embedded
+from postgres.exits import end_within
 from postgres.reachability import explain_unreachable
 
+ENDS_WITHIN_S = 9.5  # the sender gets eight (outbox); the farm kills after ten
 SHORTEST_S = 0.05  # between two rounds, so that a row which cannot be handled is no hot loop
 log = logging.getLogger(__name__)
 
@@ -45,7 +48,7 @@ class Command(BaseCommand):
             _expose(metrics)
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stop.set())
+            signal.signal(number, partial(_stop, stop))
         reports = Reports()
         try:
             with outbox.Background():
@@ -54,6 +57,11 @@ class Command(BaseCommand):
             reports.end()
         finally:
             embedded.release()
+
+
+def _stop(stop: threading.Event, _number: int, _frame: object) -> None:
+    end_within(ENDS_WITHIN_S)
+    stop.set()
 
 
 def _expose(address: tuple[str, int]) -> None:
@@ -124,4 +132,6 @@ def _sweep(reports: Reports) -> float | None:
         sweep = operations.sweep(between=reports.report)
     for result in ("taken_back", "expired", "exclusions_cleared"):
         numbers.SWEPT.labels(result).inc(getattr(sweep, result))
+    if sweep.taken_back or sweep.expired:
+        log.info("took back %s running jobs and timed out %s waiting ones", sweep.taken_back, sweep.expired)
     return sweep.next_in_s

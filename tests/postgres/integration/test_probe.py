@@ -90,11 +90,11 @@ class TestAServer:
             )
         until(lambda: ask(server) is Verdict.WRITABLE)
 
-    def test_that_is_frozen_is_away(self, server: Server) -> None:
+    def test_that_is_frozen_says_nothing_to_who_connects(self, server: Server) -> None:
         postmaster = int((server.folder / "data" / "postmaster.pid").read_text().split()[0])
         os.kill(postmaster, signal.SIGSTOP)
         try:
-            assert ask(server) is Verdict.AWAY
+            assert ask(server) is Verdict.FROZEN
         finally:
             os.kill(postmaster, signal.SIGCONT)
 
