@@ -17,6 +17,7 @@ from jobs.models import ALL_JOBS
 from jobs.queries import gauges, reads, rollups
 from metering import operations as metering
 from metering import queries as budgets
+from outbox import operations as outbox
 from postgres import clock
 from ratelimits import queries as limits
 from scheduling import operations as scheduling
@@ -132,6 +133,19 @@ def _cron_failed(_: int) -> Reading | Unknown:
 ))  # fmt: skip
 def _deliveries_dead(_: int) -> Reading | Unknown:
     return _one(webhooks.health().dead)
+
+
+@register(Condition(
+    code="endpoint_failing", title="An endpoint of the outbox takes nothing", target="endpoint", unit=Unit.SECONDS,
+    threshold=900,
+))  # fmt: skip
+def _endpoint_failing(_: int) -> Reading | Unknown:
+    """How long each fails, from the ten minutes on after which it is said to."""
+    now = clock.now()
+    return Reading(measures=[
+        Measure(subject=one.name, value=(now - one.failing_since).total_seconds())
+        for one in outbox.health().failing if one.failing_since
+    ])  # fmt: skip
 
 
 @register(Condition(code="cluster_away", title="No cluster runs", target="role", unit=Unit.PRESENCE))

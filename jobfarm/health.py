@@ -204,6 +204,17 @@ def _outbox() -> Iterator[Finding]:
             sentence=f"Endpoints of the outbox that were paused because every attempt failed: {facts.paused}.",
             remedy="Their pages say what the receivers answered. Resume them when that is fixed: events are kept.",
         )
+    if facts.failing:
+        lines = [
+            f"{one.name} since {one.failing_since:%Y-%m-%d %H:%M} UTC: {one.last_failure}"
+            for one in facts.failing
+        ]
+        yield Finding(
+            level=Level.WARNING,
+            sentence=f"Endpoints of the outbox that take nothing: {len(lines)}.",
+            remedy="Their pages show each attempt: mend the receiver, or pause or disable the endpoint. "
+            f"Longest: {'; '.join(lines[:3])}",
+        )
     if facts.unreadable:
         yield Finding(
             level=Level.ERROR,

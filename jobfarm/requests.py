@@ -14,7 +14,7 @@ _JOB: Final = re.compile(r"/(?:api/v1/(?:worker/)?)?jobs/([0-9]{1,19})(?:/|$)")
 WAITS: Final = "waits"  # these last as long as nothing happens, so how long they take means nothing
 # Which part of the site answers: what stands first fits first. Few, so that every one may be a time series.
 _PARTS: Final = (
-    (re.compile(r"/api/v1/worker/claim|/api/v1/jobs/[0-9]{1,19}/events|/v1/(?!models).*"), WAITS),
+    (re.compile(r"/api/v1/worker/claim|/api/v1/jobs/(?:[0-9]{1,19}/)?events|/v1/(?!models).*"), WAITS),
     (re.compile(r"/api/v1/worker/.*"), "worker"),
     (re.compile(r"/api/webhooks/.*|/api/sandbox/.*|/clerk-users-webhook"), "webhooks"),
     (re.compile(r"/api/.*|/v1/.*"), "api"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -94,6 +94,14 @@ class AsyncClient:
         """As `Client.events`."""
         return self._transport.items(
             calls.events(job_id, self._policy, last_event_id=last_event_id, timeout_s=timeout_s)
+        )
+
+    def events_of(
+        self, job_ids: Sequence[int], *, last_event_id: str = "", timeout_s: float | None = None
+    ) -> AsyncIterator[Event]:
+        """As `Client.events_of`."""
+        return self._transport.items(
+            calls.events_of(job_ids, self._policy, last_event_id=last_event_id, timeout_s=timeout_s)
         )
 
     def output(self, job_id: int, *, timeout_s: float | None = None) -> AsyncIterator[str]:

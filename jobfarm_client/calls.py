@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from jobfarm_client.effects import Emit, Flow, Request
 from jobfarm_client.errors import JobFailed
-from jobfarm_client.following import Following
+from jobfarm_client.following import Following, FollowingMany
 from jobfarm_client.models import Canceled, Job, JobFilters, NewJob, Reason, Skipped, Upload
 from jobfarm_client.paths import JOBS, UPLOADS, of_job
 from jobfarm_client.retrying import Policy, fetched, repeated
@@ -100,6 +100,13 @@ def download(job_id: int, name: str, policy: Policy, *, fence: int | None) -> Fl
 def events(job_id: int, policy: Policy, *, last_event_id: str, timeout_s: float | None) -> Flow[None]:
     """Emit the events of a job until it has ended."""
     return Following(job_id, policy, last_event_id=last_event_id, timeout_s=timeout_s).events()
+
+
+def events_of(
+    job_ids: Sequence[int], policy: Policy, *, last_event_id: str, timeout_s: float | None
+) -> Flow[None]:
+    """Emit the events of many jobs until all have ended."""
+    return FollowingMany(job_ids, policy, last_event_id=last_event_id, timeout_s=timeout_s).events()
 
 
 def wait(job_id: int, policy: Policy, *, timeout_s: float | None) -> Flow[Job]:

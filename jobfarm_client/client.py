@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -117,6 +117,14 @@ class Client:
         """
         return self._transport.items(
             calls.events(job_id, self._policy, last_event_id=last_event_id, timeout_s=timeout_s)
+        )
+
+    def events_of(
+        self, job_ids: Sequence[int], *, last_event_id: str = "", timeout_s: float | None = None
+    ) -> Iterator[Event]:
+        """What happens to up to 50 jobs, by one stream, until all have ended; `data["job"]` says to which."""
+        return self._transport.items(
+            calls.events_of(job_ids, self._policy, last_event_id=last_event_id, timeout_s=timeout_s)
         )
 
     def output(self, job_id: int, *, timeout_s: float | None = None) -> Iterator[str]:

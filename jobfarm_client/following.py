@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from jobfarm_client.effects import Emit, Flow, Open, Pause, Read, Request, Send
 from jobfarm_client.errors import FarmError, Unreachable, WaitTimeout
 from jobfarm_client.models import ENDED, Event
-from jobfarm_client.paths import of_job
+from jobfarm_client.paths import JOBS, of_job
 from jobfarm_client.retrying import Policy
 from jobfarm_client.sse import Parser
 
@@ -26,6 +27,7 @@ class Following:
     def __init__(self, job_id: int, policy: Policy, *, last_event_id: str, timeout_s: float | None) -> None:
         """`last_event_id`: behind which event to begin. `timeout_s`: for all of it; None: as long as it takes."""
         self._job_id = job_id
+        self._late = f"Job {job_id} has not ended in time. It goes on."
         self._patience = policy.patience()
         self._rng = policy.rng
         self._last_event_id = last_event_id
@@ -59,14 +61,14 @@ class Following:
         """Seconds until the caller's time is over; raises WaitTimeout when it is."""
         left_s = self._until - time.monotonic()
         if left_s <= 0:
-            raise WaitTimeout(f"Job {self._job_id} has not ended in time. It goes on.")
+            raise WaitTimeout(self._late)
         return left_s
 
     def _streamed(self) -> Flow[None]:
         """Emit what one stream brings; returns when it is to be opened anew. Raises Unreachable when it broke."""
         read_s = min(SILENCE_S, self._left_s())
         headers = {"Last-Event-ID": self._last_event_id} if self._last_event_id else {}
-        request = Request(path=of_job(self._job_id, "/events"), headers=headers, timeout_s=read_s)
+        request = self._stream(headers, read_s)
         parser = Parser()
         self._mute_streams += 1  # until something comes
         yield from self._opened(request)
@@ -78,6 +80,9 @@ class Following:
             if self._is_over or self._left_s() < _NEAR * read_s:
                 return
         raise Unreachable("The stream ended before the job did.")
+
+    def _stream(self, headers: dict[str, str], read_s: float) -> Request:
+        return Request(path=of_job(self._job_id, "/events"), headers=headers, timeout_s=read_s)
 
     def _opened(self, request: Request) -> Flow[None]:
         try:
@@ -125,6 +130,34 @@ class Following:
 
     def _output_request(self, *, after: int) -> Request:
         return Request(path=of_job(self._job_id, "/output"), params={"after": after})
+
+
+class FollowingMany(Following):
+    """One caller's way through the events of many jobs, by one stream."""
+
+    def __init__(
+        self, job_ids: Sequence[int], policy: Policy, *, last_event_id: str, timeout_s: float | None
+    ) -> None:
+        super().__init__(0, policy, last_event_id=last_event_id, timeout_s=timeout_s)
+        self._ids = ",".join(map(str, job_ids))
+        self._late = f"Not all of the jobs {self._ids} have ended in time. They go on."
+        self._running = set(job_ids)
+
+    def _stream(self, headers: dict[str, str], read_s: float) -> Request:
+        return Request(path=f"{JOBS}/events", params={"ids": self._ids}, headers=headers, timeout_s=read_s)
+
+    def _polled(self) -> Flow[None]:
+        """There is nothing to ask for all of them at once: the stream is opened again."""
+        return self._streamed()
+
+    def _emit(self, event: Event) -> Flow[None]:
+        self._last_event_id = event.id
+        is_new = event.name != "end" or event.data["job"] in self._running
+        if event.name == "end":
+            self._running.discard(event.data["job"])
+        self._is_over = not self._running
+        if is_new:
+            yield Emit(event)
 
 
 def _position(event_id: str) -> tuple[int, int]:

@@ -30,6 +30,7 @@ MOST_UNFOLDED: Final = 100  # settlements that a submit adds up; the roll-up fol
 MOST_READ: Final = (
     256_000  # bytes of an output, some thousand tokens in lines of JSON; the rest is taken to be alike
 )
+MOST_ROWS: Final = 1000  # of a person in a day, from which on models are counted as one
 NUMBERS: Final = ("attempts", "seconds", "tokens_in", "tokens_out", "cost")
 
 
@@ -80,11 +81,11 @@ def lock_budgets(
     return list(rows.select_for_update(of=("self",)).order_by("pk"))
 
 
-def lock_settled_budgets() -> list[int]:
-    """The budgets that have settlements to fold, locked in the order of their ids."""
+def lock_settled_budgets(limit: int, skip: int) -> list[int]:
+    """Budgets that have settlements to fold, `limit` behind the first `skip`, locked in the order of their ids."""
     named = Settlement.objects.values("budget_id").distinct()
     rows = Budget.objects.filter(pk__in=named).select_for_update().order_by("pk")
-    return [row.pk for row in rows]
+    return [row.pk for row in rows[skip : skip + limit]]
 
 
 def fold(budget_ids: Sequence[int]) -> None:
@@ -162,9 +163,11 @@ def outputs(attempts: Sequence[tuple[int, int]]) -> dict[tuple[int, int], statem
     return {(row.job_id, row.fence): row for row in statements.load("metering", "outputs").run(params)}
 
 
-def left_over(limit: int) -> list[int]:
-    """Jobs that ended without having been settled."""
-    return [row.job_id for row in statements.load("metering", "left_over").run({"limit": limit})]
+def left_over(limit: int, skip: int) -> list[int]:
+    """Jobs that ended without having been settled, `limit` behind the first `skip`."""
+    return [
+        row.job_id for row in statements.load("metering", "left_over").run({"limit": limit, "skip": skip})
+    ]
 
 
 def prices(names: Iterable[str]) -> dict[str, Model]:
@@ -193,7 +196,7 @@ def counted_until() -> datetime | None:
 def count_days(*, since: datetime, until: datetime) -> int:
     """Add what ended in this period to its days; how many rows that changed."""
     first_attempt = halving.first_id_since("jobs_attempt", "ended_at", since - _DISORDER)
-    params = {"since": since, "until": until, "first_attempt": first_attempt}
+    params = {"since": since, "until": until, "first_attempt": first_attempt, "most_rows": MOST_ROWS}
     [row] = statements.load("metering", "count_days").run(params)
     changed: int = row.changed
     return changed

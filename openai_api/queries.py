@@ -92,6 +92,11 @@ def count_live(owner: User) -> int:
     return Batch.objects.filter(owner=owner, status__in=sorted(LIVE)).count()
 
 
+def count_kept(owner: User, *, most: int) -> int:
+    """How many batches of this person there are, ended ones included; `most` where there are more."""
+    return Batch.objects.filter(owner=owner)[:most].count()
+
+
 def outstanding(owner_id: int) -> int:
     """How many jobs of this person's batches had not ended when they were counted last."""
     live = Batch.objects.filter(owner_id=owner_id, status__in=sorted(LIVE))

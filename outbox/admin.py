@@ -12,10 +12,11 @@ from unfold.decorators import action, display
 
 from core import administration, people
 from outbox import operations
-from outbox.domain.states import EndpointStatus, Status
+from outbox.domain.states import FAILING, EndpointStatus, Status
 from outbox.errors import OutboxError
 from outbox.models import Attempt, Endpoint, EndpointSecret, Message
 
+_LABELS: Final = {FAILING: "danger", EndpointStatus.ACTIVE: "success", EndpointStatus.PAUSED: "warning"}
 AT_ONCE: Final = 1000  # messages that one action replays
 
 
@@ -51,13 +52,21 @@ class AttemptInline(administration.Part):
 class EndpointAdmin(_Operated, administration.ReadOnly):
     """Where events go. Made and changed on the site, where its secret is shown."""
 
-    list_display = ["name", "owner", "status", "event_list", "failing_since", "created_at"]
+    list_display = [
+        "name",
+        "owner",
+        "shown_standing",
+        "event_list",
+        "failing_since",
+        "last_failure",
+        "created_at",
+    ]
     list_filter = ["status", "is_callback"]
     list_select_related = ["owner"]
     search_fields = ["name", "url"]
     fields = [
         "name", "url", "owner", "events", "kinds", "with_result", "per_minute", "is_callback", "status", "note",
-        "held_until", "failing_since", "created_at",
+        "held_until", "failing_since", "last_failure", "created_at",
     ]  # fmt: skip
     inlines = [SecretInline]
     actions = ["pause_selected", "resume_selected", "disable_selected", "replay_dead"]
@@ -65,6 +74,11 @@ class EndpointAdmin(_Operated, administration.ReadOnly):
     def view_on_site(self, obj: Endpoint) -> str:
         """Its page outside of the administration."""
         return reverse("outbox:endpoint", args=[obj.pk])
+
+    @display(description="Status", ordering="status", label=_LABELS)  # type: ignore[untyped-decorator]
+    def shown_standing(self, row: Endpoint) -> str:
+        """Failing is not active."""
+        return row.standing
 
     @display(description="Events")  # type: ignore[untyped-decorator]
     def event_list(self, row: Endpoint) -> str:

@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 
 from outbox.domain.addresses import LONGEST_URL
 from outbox.domain.events import PATTERNS
-from outbox.domain.states import EndpointStatus, Outcome, Status
+from outbox.domain.states import FAILING, EndpointStatus, Outcome, Status
 
 
 def _loose(to: Any, **options: Any) -> Any:
@@ -56,6 +56,9 @@ class Endpoint(models.Model):
     note = models.TextField(default="", blank=True, help_text="Why it is paused or disabled.")
     held_until = models.DateTimeField(null=True, editable=False, help_text="As its Retry-After asked.")
     failing_since = models.DateTimeField(null=True, editable=False)
+    last_failure = models.TextField(
+        default="", db_default="", editable=False, help_text="What the last attempt came to, while it fails."
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
@@ -77,6 +80,12 @@ class Endpoint(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def standing(self) -> str:
+        """Its status for people: an active one of which no attempt succeeds is FAILING."""
+        is_failing = self.status == EndpointStatus.ACTIVE and self.failing_since is not None
+        return FAILING if is_failing else self.status
 
 
 class EndpointSecret(models.Model):

@@ -81,7 +81,8 @@ class Endpoint(BaseModel):
     id: int
     name: str
     url: str
-    owner: str | None = Field(description="Null: it gets events of the whole farm.")
+    owner: str | None = Field(description="Null: that of `for_farm`.")
+    for_farm: bool = Field(description="It gets events of the whole farm.")
     events: list[str]
     kinds: list[str]
     with_result: bool
@@ -91,6 +92,7 @@ class Endpoint(BaseModel):
     note: str = Field(description="Why it is paused or disabled.")
     held_until: datetime | None = Field(description="Left alone until then, as its Retry-After asked.")
     failing_since: datetime | None = Field(description="No attempt has succeeded since then.")
+    last_failure: str = Field(description="What the last attempt came to, while it fails.")
     created_at: datetime
     waiting: int = Field(description=f"Messages that wait, counted up to {queries.COUNTED}.")
     dead: int = Field(description=f"Messages that were given up, counted up to {queries.COUNTED}.")
@@ -102,11 +104,11 @@ class Endpoint(BaseModel):
         row = counted.endpoint
         same = (
             "name", "url", "events", "kinds", "with_result", "per_minute", "is_callback", "status", "note",
-            "held_until", "failing_since", "created_at",
+            "held_until", "failing_since", "last_failure", "created_at",
         )  # fmt: skip
         return cls(
-            id=row.pk, owner=row.owner.get_username() if row.owner else None, waiting=counted.waiting,
-            dead=counted.dead, last_delivered_at=counted.last_delivered_at,
+            id=row.pk, owner=row.owner.get_username() if row.owner else None, for_farm=row.owner is None,
+            waiting=counted.waiting, dead=counted.dead, last_delivered_at=counted.last_delivered_at,
             **{name: getattr(row, name) for name in same}, **more,
         )  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import DateTimeField, Q, QuerySet
-from django.db.models.functions import Greatest, Now
+from django.db.models.functions import Coalesce, Greatest, Now
 
 from outbox.domain.events import patterns_of
 from outbox.domain.filters import Filter
@@ -118,12 +118,22 @@ def hold(endpoint_id: int, *, seconds: float) -> None:
 
 def note_success(endpoint_ids: Collection[int]) -> None:
     """These endpoints take messages again."""
-    Endpoint.objects.filter(pk__in=endpoint_ids, failing_since__isnull=False).update(failing_since=None)
+    failing = Endpoint.objects.filter(pk__in=endpoint_ids, failing_since__isnull=False)
+    failing.update(failing_since=None, last_failure="")
 
 
-def note_failure(endpoint_ids: Collection[int]) -> None:
-    """These endpoints fail, since now unless they did so before."""
-    Endpoint.objects.filter(pk__in=endpoint_ids, failing_since=None).update(failing_since=Now())
+def note_failures(notes: Mapping[int, str]) -> None:
+    """These endpoints fail, since now unless they did so before, and how."""
+    for pk in sorted(notes):  # in one order, as several senders do it
+        since = Coalesce("failing_since", Now(), output_field=DateTimeField())
+        Endpoint.objects.filter(pk=pk).update(failing_since=since, last_failure=notes[pk])
+
+
+def failing(*, for_s: float, limit: int) -> list[Endpoint]:
+    """The active endpoints of which no attempt has succeeded for so long, those that fail longest first."""
+    since = Now() - timedelta(seconds=for_s)
+    rows = Endpoint.objects.filter(status=EndpointStatus.ACTIVE, failing_since__lte=since)
+    return list(rows.order_by("failing_since", "pk")[:limit])
 
 
 def lock_failing(endpoint_ids: Collection[int], *, for_s: float) -> list[Endpoint]:

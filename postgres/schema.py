@@ -93,10 +93,13 @@ class AddIndexInUse(AddIndexConcurrently):
     ) -> None:
         """Build it while others write. Waiting for them holds nobody up, so it may take as long as it takes."""
         quoted = schema_editor.quote_name(str(self.index.name))
+        with schema_editor.connection.cursor() as cursor:
+            cursor.execute("SHOW lock_timeout")
+            [before] = cursor.fetchone() or ["0"]
         schema_editor.execute("SET lock_timeout = 0", params=None)
         schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {quoted}", params=None)
         super().database_forwards(app_label, schema_editor, from_state, to_state)
-        schema_editor.execute(f"SET lock_timeout = {LOCK_TIMEOUT_MS}", params=None)
+        schema_editor.execute(f"SET lock_timeout = '{before}'", params=None)
 
 
 @contextmanager

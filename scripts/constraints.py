@@ -22,7 +22,7 @@ HEAD: Final = "# A version for each package that the requirements and those of t
 _LOOKS: Final = ("--universal", "--python-version", "3.11", "--no-header", "--no-annotate", "--strip-extras")
 
 
-def asked() -> str:
+def requirements() -> str:
     """The requirements alone, without the lines that name other files."""
     files = [ROOT / name for name in ("requirements.txt", "requirements-dev.txt")]
     return re.sub(r"^-[rc] .*$", "", "".join(file.read_text() for file in files), flags=re.MULTILINE)
@@ -34,7 +34,7 @@ def main(more: list[str]) -> int:
     settings.pop("constraint", None)  # of this machine
     places = install.options(settings)
     with tempfile.TemporaryDirectory() as folder:
-        uv = install.gotten(folder)
+        uv = install.installed_uv(folder)
         if uv is None or places is None:
             print("This needs uv, and settings of pip that uv knows.", file=sys.stderr)
             return 1
@@ -53,7 +53,7 @@ def main(more: list[str]) -> int:
         ]
         environment = {**os.environ, **install.certified(settings.get("cert"))}
         done = subprocess.run(
-            [*command, *more], cwd=ROOT, input=asked(), text=True, env=environment, check=False
+            [*command, *more], cwd=ROOT, input=requirements(), text=True, env=environment, check=False
         )
         if not done.returncode:
             CONSTRAINTS.write_text(HEAD + pinned.read_text())

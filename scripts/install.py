@@ -64,13 +64,13 @@ def main(python: str, arguments: list[str]) -> int:
 
 def _by_uv(python: str, arguments: list[str], *, cert: str | None) -> bool:
     with tempfile.TemporaryDirectory() as folder:
-        return (uv := gotten(folder)) is not None and _succeeds(
+        return (uv := installed_uv(folder)) is not None and _succeeds(
             [*uv, "install", "--quiet", "--python", python, *_compiled(arguments), *arguments, *STRATEGY],
             certified(cert),
         )
 
 
-def gotten(folder: str) -> list[str] | None:
+def installed_uv(folder: str) -> list[str] | None:
     """`uv pip` as words of a command line, installed into this folder; None where it cannot be had."""
     get = [*_PIP, "install", "--quiet", "--no-compile", "--target", folder, UV]
     return [f"{folder}/bin/uv", "pip"] if _succeeds(get, {}) else None
@@ -87,7 +87,7 @@ def listed() -> str:
 
 
 def _compiled(arguments: list[str]) -> list[str]:
-    """As pip does, unless asked not to: who runs a farm may not write into its environment."""
+    """As pip does, unless requirements not to: who runs a farm may not write into its environment."""
     return [] if "--no-compile" in arguments else ["--compile-bytecode"]
 
 

@@ -2,11 +2,12 @@
 
 from ninja import Router
 
-from jobs.api import clients, fleet, scaling, uploads, workers
+from jobs.api import clients, fleet, scaling, streams, uploads, workers
 
 router = Router()
 router.add_router("/worker", workers.router)
 router.add_router("", clients.router)
+router.add_router("", streams.router)
 router.add_router("", uploads.router)
 router.add_router("", scaling.router)
 router.add_router("", fleet.router)

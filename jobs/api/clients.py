@@ -1,13 +1,12 @@
 """What clients call: submit, look, cancel, try again."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
 
 from django.contrib.auth.models import Group, User
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from ninja import Query, Router, Status
 from ninja.params import functions as parameters
@@ -24,6 +23,7 @@ from jobs.protocol import clients
 from jobs.protocol import jobs as protocol
 from jobs.protocol.values import BIGINT, INTEGER
 from jobs.queries import inputs, lists, reads, reports
+from observing import fields
 
 T = TypeVar("T")
 Stored = dict[int, protocol.Job]
@@ -186,20 +186,6 @@ def get_input(request: HttpRequest, job_id: int, name: str) -> HttpResponseBase:
     return http.sent(request, stored)
 
 
-@router.get(
-    "/jobs/{jobid:job_id}/events",
-    auth=READ,
-    response={200: Any, documents.REFUSALS: clients.Problem},
-    summary="Follow a job",
-    description=documents.EVENTS,
-    openapi_extra=documents.EVENT_STREAM,
-)
-def events(request: HttpRequest, job_id: int) -> HttpResponse:
-    """Whether the caller may follow the job; the stream comes from outside of Django (jobs.waiting)."""
-    note = {"job": _visible(request, job_id).pk, "user": _user(request).pk}
-    return HttpResponse(content_type="text/event-stream", headers={http.STREAMS: json.dumps(note)})
-
-
 @router.post(
     "/jobs/{jobid:job_id}/cancel",
     auth=OPERATE,
@@ -334,7 +320,9 @@ def _submitted_once(
         count=lambda: http.count_submitted(request, _user(request)),
         submit=submit,
     )
-    return Status(201, _raised(_answered([answer], stored)[0]))
+    job = _raised(_answered([answer], stored)[0])
+    fields.note(job_id=job.id)
+    return Status(201, job)
 
 
 def _submitted(

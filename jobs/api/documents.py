@@ -305,6 +305,14 @@ dead connection.
 
     curl -sSN $FARM/api/v1/jobs/$JOB/events -H "Authorization: Bearer $TOKEN"
 """
+EVENTS_OF_MANY: Final = """
+The events of up to 50 jobs in one stream, as those of one job, each with the number of its `job`: a browser opens six
+connections to a host over HTTP/1.1, so a page that follows many jobs follows them by one. The stream closes when all
+have ended. The `id` of an event says how far all of them are. After a lost connection the `end` of a job that had ended
+comes again. 404 where one of them is not there, or not yours to see.
+
+    curl -sSN "$FARM/api/v1/jobs/events?ids=$JOB" -H "Authorization: Bearer $TOKEN"
+"""
 CANCEL: Final = """
     curl -sS -X POST $FARM/api/v1/jobs/$JOB/cancel -H "Authorization: Bearer $TOKEN"
 

@@ -15,6 +15,7 @@ from jobs.protocol import hello as introductions
 from jobs.protocol import jobs as protocol
 from jobs.protocol import verbs
 from jobs.protocol.clients import Problem
+from observing import fields
 
 router = Router(auth=http.WorkerKey(), tags=["Workers"])
 
@@ -37,6 +38,8 @@ def claim(request: HttpRequest, body: verbs.Claim) -> HttpResponse:
     if not claimed.jobs and not body.wait:
         http.count_empty_claim(_worker(request))
     response = http.answered(claimed)
+    if len(claimed.jobs) == 1:
+        fields.note(job_id=claimed.jobs[0].id)
     if not claimed.jobs:
         interest = verbs.interest(_worker(request), body.queues)
         response[http.WAITS_FOR] = http.waits_for(interest, worker_id=_worker(request).pk)

@@ -35,7 +35,7 @@ from jobs.operations.workers import (
 )
 from jobs.queries.fleet import workers_for
 from jobs.queries.pages import JobSnapshot, pictures, result_file, snapshot
-from jobs.queries.reads import count_ended, ended, output_text, statuses
+from jobs.queries.reads import broken_jobs, count_ended, ended, output_text, statuses
 from jobs.queries.reads import is_operator as sees_all
 from jobs.queries.rollups import moments
 from jobs.queries.workers import OfferedModel, offered_models
@@ -57,6 +57,7 @@ __all__ = [
     "JobSnapshot",
     "Sweep",
     "authenticate",
+    "broken_jobs",
     "bulk",
     "cancel",
     "cancel_many",

@@ -1,5 +1,6 @@
 """Jobs that people's crons submit."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,8 +11,11 @@ from jobs.domain.states import LIVE
 from jobs.errors import InvalidValue, NotUnique
 from jobs.operations.submit import check_submit, submit
 from jobs.queries import reads
+from observing import fields
 from scheduling import registry
 from scheduling.operations import Json, mutation
+
+log = logging.getLogger(__name__)
 
 
 @mutation
@@ -38,6 +42,8 @@ def submit_job(
         )  # fmt: skip
     except NotUnique:
         return None
+    fields.note(job_id=job.pk)
+    log.info("Submitted a job of the kind %s", kind)
     return job.pk
 
 

@@ -257,7 +257,10 @@ def _call_hook(hook: OnTransition, moves: Sequence[Move]) -> bool:
         if transactions.collided(error):  # the whole transaction is to run again, and nothing of it is lost
             raise
         jobs = ", ".join(str(move.job_id) for move in moves)
-        log.exception("the hook of the kind %s failed for the moves of %s, which stand", moves[0].kind, jobs)
+        with fields.about(kind=moves[0].kind, job_id=moves[0].job_id if len(moves) == 1 else None):
+            log.exception(
+                "the hook of the kind %s failed for the moves of %s, which stand", moves[0].kind, jobs
+            )
         return False
     return True
 

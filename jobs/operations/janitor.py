@@ -16,6 +16,7 @@ from jobs.domain.states import AttemptOutcome, Status
 from jobs.operations import events, hooks, labels, metering, quotas
 from jobs.operations.finish import decide, settle
 from jobs.queries import inputs, keys, moves, reads, reports
+from observing import fields
 from postgres import transactions
 from scheduling import operations as scheduling
 from scheduling.operations import Retry, action
@@ -139,7 +140,11 @@ def _in_batches(
 @transactions.retried
 def _take_back(limit: int) -> int:
     rows = moves.lock_overdue(limit)
-    settle([_overdue(row) for row in rows], rows=rows)
+    settlements = [_overdue(row) for row in rows]
+    settle(settlements, rows=rows)
+    for row, settlement in zip(rows, settlements, strict=True):
+        with fields.about(job_id=row.id, kind=row.kind, worker=row.worker_name):
+            log.info("Took back a running job: %s", settlement.error)
     for worker_id in {row.worker_id for row in rows}:
         hooks.stopped(worker_id)
     return len(rows)
@@ -166,6 +171,9 @@ def _expire(limit: int) -> int:
         hooks.ended_waiting(rows, to=Status.TIMED_OUT, error=reasons.NOT_STARTED)
         events.ended_waiting([row.id for row in rows])
         metering.ended_waiting(rows)
+    for row in rows:
+        with fields.about(job_id=row.id, kind=row.kind):
+            log.info("Timed out a job that nobody had begun")
     return len(rows)
 
 

@@ -15,6 +15,7 @@ from jobs import registry
 from jobs.domain.meters import Admission, Arriving, AttemptEnd
 from jobs.domain.states import AttemptOutcome, Status
 from jobs.queries.moves import Settlement
+from observing import fields
 from postgres import transactions
 
 log = logging.getLogger(__name__)
@@ -85,7 +86,8 @@ def _guarded(call: Callable[[], None], job_ids: Sequence[int]) -> None:
     except Exception as error:
         if transactions.collided(error):  # the whole transaction is to run again, and nothing of it is lost
             raise
-        log.exception("the meter failed for the ends of the jobs %s, which stand", job_ids[:20])
+        with fields.about(job_id=job_ids[0] if len(job_ids) == 1 else None):
+            log.exception("the meter failed for the ends of the jobs %s, which stand", job_ids[:20])
 
 
 def _is_metered(row: Any) -> bool:

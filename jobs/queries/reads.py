@@ -224,6 +224,12 @@ def unconfirmed(*, most: int) -> list[tuple[int, str]]:
     return list(silent.order_by("pk").values_list("pk", "kind")[:most])
 
 
+def broken_jobs(*, most: int) -> list[tuple[int, str]]:
+    """Jobs whose rows say what cannot be, `most` at most: the id of each, and what is wrong with it. Reads the whole
+    table: a second for some hundred thousand jobs."""
+    return [(row.id, row.what) for row in statements.load("jobs", "broken_jobs").run({"limit": most})]
+
+
 def overdue_s() -> float:
     """By how many seconds the longest overdue running job is past its lease; 0 if none is, and while the farm's own
     absence keeps leases from running out (`lock_overdue`). A janitor keeps it small."""

@@ -1,6 +1,7 @@
 -- As claim.sql, for a worker that a member created: it takes its owner's jobs and those of the owner's groups.
--- Whose a job is, is an index key too (jobs_claimable_by_owner, jobs_claimable_by_group), so jobs out of its scope are
--- never read. A range is one (queue, whose, excluded_workers). Where a job is in two ranges (mine, and my group's), the
+-- Whose a job is, is an index key too (jobs_waiting_of_owner, jobs_waiting_of_group), so jobs out of its scope are never
+-- read. These indexes say that a job waits in other words than jobs_claimable, and so does whoever means them: by the same
+-- words the planner takes that one and filters, when statistics of an idle hour know no owners (660 pages for 30). A range is one (queue, whose, excluded_workers). Where a job is in two ranges (mine, and my group's), the
 -- second meets it again, since its own locks do not make it skip: DISTINCT ON keeps one.
 -- Ranges (docs/adr/0036) are of an owner's or of a group's jobs in a queue. Groups for which none is given, since this
 -- process knows nothing of them yet, are scanned as a whole. Requirements of labels are as in claim.sql.
@@ -48,13 +49,13 @@ WITH RECURSIVE polled AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT * FROM (
             SELECT job.excluded_workers FROM jobs_job AS job
-            WHERE excluded_set.owner_id IS NOT NULL AND job.status = 'pending' AND job.queue = excluded_set.name
+            WHERE excluded_set.owner_id IS NOT NULL AND job.ended_at IS NULL AND job.lease_secret IS NULL AND job.queue = excluded_set.name
               AND job.owner_id = excluded_set.owner_id AND job.excluded_workers > behind.key
             ORDER BY job.excluded_workers LIMIT 1) AS owned
         UNION ALL
         SELECT * FROM (
             SELECT job.excluded_workers FROM jobs_job AS job
-            WHERE excluded_set.group_id IS NOT NULL AND job.status = 'pending' AND job.queue = excluded_set.name
+            WHERE excluded_set.group_id IS NOT NULL AND job.ended_at IS NULL AND job.lease_secret IS NULL AND job.queue = excluded_set.name
               AND job.group_id = excluded_set.group_id AND job.excluded_workers > behind.key
             ORDER BY job.excluded_workers LIMIT 1) AS shared) AS further
     CROSS JOIN LATERAL (
@@ -90,7 +91,7 @@ WITH RECURSIVE polled AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT * FROM (
             SELECT job.priority, job.run_at, job.id FROM jobs_job AS job
-            WHERE excluded_set.owner_id IS NOT NULL AND job.status = 'pending' AND job.queue = polled.name
+            WHERE excluded_set.owner_id IS NOT NULL AND job.ended_at IS NULL AND job.lease_secret IS NULL AND job.queue = polled.name
               AND job.owner_id = excluded_set.owner_id AND job.excluded_workers = excluded_set.excluded_workers
               AND job.priority BETWEEN scan_range.low AND scan_range.high
               AND job.run_at >= scan_range.since AND job.run_at < scan_range.until AND job.run_at <= statement_timestamp()
@@ -99,7 +100,7 @@ WITH RECURSIVE polled AS MATERIALIZED (
         UNION ALL
         SELECT * FROM (
             SELECT job.priority, job.run_at, job.id FROM jobs_job AS job
-            WHERE excluded_set.group_id IS NOT NULL AND job.status = 'pending' AND job.queue = polled.name
+            WHERE excluded_set.group_id IS NOT NULL AND job.ended_at IS NULL AND job.lease_secret IS NULL AND job.queue = polled.name
               AND job.group_id = excluded_set.group_id AND job.excluded_workers = excluded_set.excluded_workers
               AND job.priority BETWEEN scan_range.low AND scan_range.high
               AND job.run_at >= scan_range.since AND job.run_at < scan_range.until AND job.run_at <= statement_timestamp()
@@ -112,7 +113,7 @@ WITH RECURSIVE polled AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT * FROM (
             SELECT job.id FROM jobs_job AS job
-            WHERE sorted.owner_id IS NOT NULL AND job.status = 'pending' AND job.queue = sorted.name
+            WHERE sorted.owner_id IS NOT NULL AND job.ended_at IS NULL AND job.lease_secret IS NULL AND job.queue = sorted.name
               AND job.owner_id = sorted.owner_id AND job.excluded_workers = sorted.excluded_workers
               AND job.priority BETWEEN sorted.low AND sorted.high
               AND job.run_at >= sorted.since AND job.run_at < sorted.until AND job.run_at <= statement_timestamp()
@@ -122,7 +123,7 @@ WITH RECURSIVE polled AS MATERIALIZED (
         UNION ALL
         SELECT * FROM (
             SELECT job.id FROM jobs_job AS job
-            WHERE sorted.group_id IS NOT NULL AND job.status = 'pending' AND job.queue = sorted.name
+            WHERE sorted.group_id IS NOT NULL AND job.ended_at IS NULL AND job.lease_secret IS NULL AND job.queue = sorted.name
               AND job.group_id = sorted.group_id AND job.excluded_workers = sorted.excluded_workers
               AND job.priority BETWEEN sorted.low AND sorted.high
               AND job.run_at >= sorted.since AND job.run_at < sorted.until AND job.run_at <= statement_timestamp()

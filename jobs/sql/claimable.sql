@@ -79,7 +79,7 @@ WITH RECURSIVE interest AS MATERIALIZED (
                    SELECT FROM (
                        SELECT 1 FROM scan_range CROSS JOIN LATERAL (
                            SELECT FROM jobs_job AS job
-                           WHERE job.status = 'pending' AND job.queue = polled.name
+                           WHERE job.ended_at IS NULL AND job.lease_secret IS NULL AND job.queue = polled.name
                              AND job.owner_id = polled.owner_id AND job.excluded_workers = '{}'
                              AND job.priority BETWEEN scan_range.low AND scan_range.high
                              AND job.run_at >= scan_range.since AND job.run_at <= statement_timestamp()
@@ -88,7 +88,7 @@ WITH RECURSIVE interest AS MATERIALIZED (
                        WHERE scan_range.name = polled.name AND scan_range.owner_id = polled.owner_id
                        UNION ALL
                        (SELECT 1 FROM jobs_job AS job
-                        WHERE job.status = 'pending' AND job.queue = polled.name
+                        WHERE job.ended_at IS NULL AND job.lease_secret IS NULL AND job.queue = polled.name
                           AND job.owner_id = polled.owner_id AND job.excluded_workers > '{0}'
                           AND job.run_at <= statement_timestamp()
                         ORDER BY job.excluded_workers, job.priority DESC, job.run_at
@@ -98,7 +98,7 @@ WITH RECURSIVE interest AS MATERIALIZED (
                        JOIN scan_range ON scan_range.name = polled.name AND scan_range.group_id = membership.group_id
                        CROSS JOIN LATERAL (
                            SELECT FROM jobs_job AS job
-                           WHERE job.status = 'pending' AND job.queue = polled.name
+                           WHERE job.ended_at IS NULL AND job.lease_secret IS NULL AND job.queue = polled.name
                              AND job.group_id = membership.group_id AND job.excluded_workers = '{}'
                              AND job.priority BETWEEN scan_range.low AND scan_range.high
                              AND job.run_at >= scan_range.since AND job.run_at <= statement_timestamp()
@@ -109,7 +109,7 @@ WITH RECURSIVE interest AS MATERIALIZED (
                        UNION ALL
                        SELECT 1 FROM auth_user_groups AS membership CROSS JOIN LATERAL (
                            SELECT FROM jobs_job AS job
-                           WHERE job.status = 'pending' AND job.queue = polled.name
+                           WHERE job.ended_at IS NULL AND job.lease_secret IS NULL AND job.queue = polled.name
                              AND job.group_id = membership.group_id AND job.excluded_workers > '{0}'
                              AND job.run_at <= statement_timestamp()
                              AND job.owner_id IS DISTINCT FROM polled.owner_id
@@ -134,14 +134,14 @@ WITH RECURSIVE interest AS MATERIALIZED (
                         ORDER BY job.excluded_workers, job.priority DESC, job.run_at LIMIT takes.room)
                        UNION ALL
                        (SELECT 1 FROM jobs_job AS job
-                        WHERE job.status = 'pending' AND job.queue = takes.name AND job.owner_id = takes.owner_id
+                        WHERE job.ended_at IS NULL AND job.lease_secret IS NULL AND job.queue = takes.name AND job.owner_id = takes.owner_id
                           AND job.excluded_workers >= ARRAY[takes.n] AND job.excluded_workers < ARRAY[takes.n + 1]
                           AND job.run_at <= statement_timestamp() AND job.run_at < takes.until
                         ORDER BY job.excluded_workers, job.priority DESC, job.run_at LIMIT takes.room)
                        UNION ALL
                        SELECT 1 FROM auth_user_groups AS membership CROSS JOIN LATERAL (
                            SELECT FROM jobs_job AS job
-                           WHERE job.status = 'pending' AND job.queue = takes.name
+                           WHERE job.ended_at IS NULL AND job.lease_secret IS NULL AND job.queue = takes.name
                              AND job.group_id = membership.group_id
                              AND job.excluded_workers >= ARRAY[takes.n] AND job.excluded_workers < ARRAY[takes.n + 1]
                              AND job.run_at <= statement_timestamp() AND job.run_at < takes.until

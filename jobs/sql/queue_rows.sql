@@ -26,7 +26,7 @@ SELECT queue.name, queue.paused_at, queue.ceiling, coalesce(running.jobs, 0) AS 
        ELSE (
            SELECT count(*) FROM (
                (SELECT job.id FROM jobs_job AS job
-                WHERE job.status = 'pending' AND job.queue = queue.name AND job.owner_id = %(viewer)s::bigint
+                WHERE job.ended_at IS NULL AND job.lease_secret IS NULL AND job.queue = queue.name AND job.owner_id = %(viewer)s::bigint
                 ORDER BY job.excluded_workers, job.priority DESC, job.run_at, job.id
                 LIMIT %(limit)s::bigint)
                UNION

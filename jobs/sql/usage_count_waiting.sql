@@ -1,7 +1,7 @@
 -- Count the waiting jobs of every owner and of the farm (0), from indexes alone.
 WITH counted AS (
     SELECT owner_id, count(*) AS waiting FROM jobs_job
-    WHERE status = 'pending' AND owner_id IS NOT NULL GROUP BY owner_id
+    WHERE ended_at IS NULL AND lease_secret IS NULL AND owner_id IS NOT NULL GROUP BY owner_id
     UNION ALL
     SELECT 0, count(*) FROM jobs_job WHERE status = 'pending'
 ), none_left AS (

@@ -97,7 +97,7 @@ WITH RECURSIVE job AS MATERIALIZED (
         ELSE (
             SELECT count(*) FROM (
                 SELECT other.priority, other.run_at, other.id FROM jobs_job AS other
-                WHERE other.status = 'pending' AND other.queue = scan.name AND other.owner_id = scan.owner_id
+                WHERE other.ended_at IS NULL AND other.lease_secret IS NULL AND other.queue = scan.name AND other.owner_id = scan.owner_id
                   AND other.excluded_workers = scan.excluded_workers AND other.run_at <= statement_timestamp()
                   AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp() OR other.confirmed_fence > 0)
                 ORDER BY other.priority DESC, other.run_at, other.id LIMIT scan.most) AS head
@@ -105,7 +105,7 @@ WITH RECURSIVE job AS MATERIALIZED (
         ) + (
             SELECT count(*) FROM auth_user_groups AS membership CROSS JOIN LATERAL (
                 SELECT other.priority, other.run_at, other.id, other.owner_id FROM jobs_job AS other
-                WHERE other.status = 'pending' AND other.queue = scan.name AND other.group_id = membership.group_id
+                WHERE other.ended_at IS NULL AND other.lease_secret IS NULL AND other.queue = scan.name AND other.group_id = membership.group_id
                   AND other.excluded_workers = scan.excluded_workers AND other.run_at <= statement_timestamp()
                   AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp() OR other.confirmed_fence > 0)
                 ORDER BY other.priority DESC, other.run_at, other.id LIMIT scan.most) AS head

@@ -16,6 +16,7 @@ from jobs.domain.filters import ids_of
 from jobs.models import Job
 from jobs.views import access
 from jobs.views.forms import ChatForm, ImageForm, OtherForm, SubmitForm
+from observing import fields
 from ratelimits.errors import RateLimited
 
 
@@ -64,7 +65,9 @@ def _like(request: HttpRequest) -> Job | None:
 
 def _submitted(request: HttpRequest, form: SubmitForm) -> Job | None:
     http.count_submitted(request, people.person(request))
-    return form.submit()
+    job = form.submit()
+    fields.note(job_id=None if job is None else job.pk)
+    return job
 
 
 def _page(

@@ -1,9 +1,9 @@
-"""A job's event stream: Django decides once whether the caller may see the job, the hub reports what happens to
-it."""
+"""The event stream of a job, or of some: Django decides once whether the caller may see them, the hub reports what
+happens to them."""
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final
 
 from django.conf import settings
@@ -13,13 +13,14 @@ from core.asgi import Receive, Scope, Send
 from jobs import http
 from jobs.waiting import clients
 from jobs.waiting.notifier import Stopping
-from jobs.waiting.story import Story
+from jobs.waiting.story import Stories
 from jobs.waiting.upstream import Answer, Django
 from live import RECONNECTED, hub
-from live.send_queue import SendQueue
+from live.send_queue import Message, SendQueue
 from live.subscriptions import Subscription
 
-Note = dict[str, Any]  # about a stream that Django allows: the `job`, and whose rights count, the `user`
+# About a stream that Django allows: the `job` or the `jobs`, and whose rights count, the `user`.
+Note = dict[str, Any]
 PING_S: Final = 15.0
 _PING: Final = b": still here\n\n"
 _HEADERS: Final = [
@@ -30,14 +31,14 @@ _HEADERS: Final = [
 
 
 class EventStream:
-    """Serves one request for `GET /api/v1/jobs/{id}/events`."""
+    """Serves one request for `GET /api/v1/jobs/{id}/events`, or for `GET /api/v1/jobs/events?ids=`."""
 
     def __init__(self, django: Django, stopping: Stopping) -> None:
         self._django = django
         self._stopping = stopping
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Stream until the job has ended, the client goes, its rights do, or the process ends."""
+        """Stream until the jobs have ended, the client goes, its rights do, or the process ends."""
         try:
             await bodies.whole(receive)
         except bodies.ClientGone:
@@ -51,31 +52,37 @@ class EventStream:
                 await answer.send(send)
                 return
             client = clients.Connection(receive)
-            await client.during(self._stream(scope, send, send_queue, rights, job_id=note["job"]))
+            await client.during(self._stream(scope, send, send_queue, rights, note))
         finally:
             rights.close()
             if client is not None:
                 client.close()
 
     async def _stream(
-        self, scope: Scope, send: Send, send_queue: SendQueue, rights: "Rights", *, job_id: int
+        self, scope: Scope, send: Send, send_queue: SendQueue, rights: "Rights", note: Note
     ) -> None:
-        story = Story.resumed(asgi.header(scope, "last-event-id"))
-        here = hub.current()
-        watched: dict[str, Any] = {"watch_id": "", "audience": "member", "language": settings.LANGUAGE_CODE}
+        job_ids = note.get("jobs") or [note["job"]]
+        last_event_id = asgi.header(scope, "last-event-id")
+        stories = Stories(job_ids, last_event_id=last_event_id, are_named="jobs" in note)
+        here, followed = hub.current(), set[str]()
+        watched: dict[str, Any] = {"audience": "member", "language": settings.LANGUAGE_CODE}
         # From the start, whatever the client has seen: of an ended job the end has to be sent once more.
-        watches = [here.watch(send_queue, "job-json", {"job_id": job_id}, **watched)]
+        watches = [
+            here.watch(send_queue, "job-json", {"job_id": job_id}, watch_id=str(job_id), **watched)
+            for job_id in job_ids
+        ]
 
-        def follow_output() -> None:
-            """Once: the job itself is sent before its output."""
-            if len(watches) == 1:
-                seen = story.cursor
-                watches.append(here.watch(send_queue, "job-output", {"job_id": job_id}, seen=seen, **watched))
+        def follow_output(messages: Sequence[Message]) -> None:
+            """Once for each: the job itself is sent before its output."""
+            for job_id in {message.watch_id for message in messages} - followed:
+                followed.add(job_id)
+                of_one = {"watch_id": job_id, "seen": stories.of[job_id].cursor, **watched}
+                watches.append(here.watch(send_queue, "job-output", {"job_id": int(job_id)}, **of_one))
 
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await first_of(
-                self._send_events(story, send_queue, send, follow_output),
+                self._send_events(stories, send_queue, send, follow_output),
                 rights.lost(),
                 self._stopping.wait(),
             )
@@ -85,19 +92,23 @@ class EventStream:
                 watch.close()
 
     async def _send_events(
-        self, story: Story, send_queue: SendQueue, send: Send, follow_output: Callable[[], None]
+        self,
+        stories: Stories,
+        send_queue: SendQueue,
+        send: Send,
+        follow_output: Callable[[Sequence[Message]], None],
     ) -> None:
-        """Send the hub's messages, as events, until the story is over."""
+        """Send the hub's messages, as events, until nothing more comes."""
         await piece(send, b"retry: 2000\n\n")
-        while not story.is_over:
+        while not stories.are_over:
             try:
                 async with asyncio.timeout(PING_S):
                     messages = await send_queue.take()
             except TimeoutError:
                 await piece(send, _PING)
                 continue
-            follow_output()
-            await piece(send, b"".join(story.events(messages)))
+            follow_output(messages)
+            await piece(send, b"".join(stories.events(messages)))
 
 
 class Rights:

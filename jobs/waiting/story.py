@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
 from jobs.domain import states
@@ -10,6 +10,9 @@ from live.send_queue import Message
 
 # Fence, number of the next piece of output, version of the job: what an event's id says.
 _EVENT_ID: Final = re.compile(r"([0-9]{1,18})\.([0-9]{1,9})\.([0-9a-f]{0,64})")
+_SHORT: Final = 12  # characters of a version in the id of a stream of many jobs, which has one of each
+
+Step = tuple[str, dict[str, Any]]  # the name of an event, and its data
 
 
 class Story:
@@ -23,9 +26,9 @@ class Story:
         self.is_over = False
 
     @classmethod
-    def resumed(cls, last_event_id: str) -> Self:
-        """Where the client of this `Last-Event-ID` left off; the beginning for what is no id of ours."""
-        match = _EVENT_ID.fullmatch(last_event_id)
+    def resumed(cls, position: str) -> Self:
+        """Where the client at this position left off; the beginning for what is none of ours."""
+        match = _EVENT_ID.fullmatch(position)
         return cls(fence=int(match[1]), next_seq=int(match[2]), version=match[3]) if match else cls()
 
     @property
@@ -33,18 +36,22 @@ class Story:
         """The last piece of output that was sent, as the stream `job-output` numbers it."""
         return f"{self._fence}:{self._next_seq - 1}" if self._fence else None
 
-    def events(self, messages: Sequence[Message]) -> Iterator[bytes]:
+    def position(self, *, version_length: int | None = None) -> str:
+        """How far it is, with so many characters of the job's version."""
+        return f"{self._fence}.{self._next_seq}.{self._version[:version_length]}"
+
+    def steps(self, messages: Sequence[Message]) -> Iterator[Step]:
         """The events that these messages make.
 
         The end is sent when all the output was, whatever came first.
         """
         for message in messages:
-            yield from self._encode(message)
+            yield from self._read(message)
         if self._end is not None and self._is_complete(self._end):
             self.is_over = True
-            yield self._event("end", {"status": self._end["job"]["status"]})
+            yield "end", {"status": self._end["job"]["status"]}
 
-    def _encode(self, message: Message) -> Iterator[bytes]:
+    def _read(self, message: Message) -> Iterator[Step]:
         if message.kind == "items":
             yield from self._output(json.loads(message.encoded))
         elif message.kind == "data":
@@ -52,23 +59,63 @@ class Story:
         else:
             self.is_over = True
 
-    def _output(self, items: Iterable[dict[str, Any]]) -> Iterator[bytes]:
+    def _output(self, items: Iterable[dict[str, Any]]) -> Iterator[Step]:
         for item in items:
             piece = item["data"]
             self._fence, self._next_seq = piece["fence"], piece["seq"] + 1
-            yield self._event("output", piece)
+            yield "output", piece
 
-    def _job(self, state: dict[str, Any], *, version: str) -> Iterator[bytes]:
+    def _job(self, state: dict[str, Any], *, version: str) -> Iterator[Step]:
         job = state["job"]
         self._end = state if job["status"] in states.ENDED else None
-        if version != self._version:
-            self._version = version
-            yield self._event("job", job)
+        is_seen = bool(self._version) and version.startswith(self._version)  # which may be cut
+        self._version = version
+        if not is_seen:
+            yield "job", job
 
     def _is_complete(self, state: dict[str, Any]) -> bool:
         written = state["written"]
         return written == 0 or (self._fence, self._next_seq) >= (state["job"]["fence"], written)
 
-    def _event(self, name: str, data: Any) -> bytes:
-        event_id = f"{self._fence}.{self._next_seq}.{self._version}"
-        return f"event: {name}\nid: {event_id}\ndata: {json.dumps(data)}\n\n".encode()
+
+class Stories:
+    """How far one client is in the events of some jobs. Of several, each event names its job, and its id says how far
+    all of them are: "7=1.3.8a0c,9=0.0."."""
+
+    def __init__(self, job_ids: Sequence[int], *, last_event_id: str, are_named: bool) -> None:
+        positions = _positions(last_event_id) if are_named else {str(job_ids[0]): last_event_id}
+        self._are_named = are_named
+        self.of: Mapping[str, Story] = {
+            str(job_id): Story.resumed(positions.get(str(job_id), "")) for job_id in job_ids
+        }
+
+    @property
+    def are_over(self) -> bool:
+        """Whether nothing more comes of any."""
+        return all(story.is_over for story in self.of.values())
+
+    def events(self, messages: Sequence[Message]) -> Iterator[bytes]:
+        """The events that these messages make; the watches are called by the ids of the jobs."""
+        by_job: dict[str, list[Message]] = {}
+        for message in messages:
+            by_job.setdefault(message.watch_id, []).append(message)
+        for job_id, mine in by_job.items():
+            for name, data in self.of[job_id].steps(mine) if not self.of[job_id].is_over else ():
+                yield self._encoded(name, {"job": int(job_id), **data} if self._are_named else data)
+
+    def _encoded(self, name: str, data: Any) -> bytes:
+        return f"event: {name}\nid: {self._event_id()}\ndata: {json.dumps(data)}\n\n".encode()
+
+    def _event_id(self) -> str:
+        if not self._are_named:
+            [story] = self.of.values()
+            return story.position()
+        return ",".join(
+            f"{job_id}={story.position(version_length=_SHORT)}" for job_id, story in self.of.items()
+        )
+
+
+def _positions(event_id: str) -> dict[str, str]:
+    """What the id of an event of several jobs says of each."""
+    pairs = (each.partition("=") for each in event_id.split(","))
+    return {job_id: position for job_id, _, position in pairs}

@@ -13,7 +13,7 @@ from jobs.waiting.notifier import Notifier, Stopping
 from jobs.waiting.upstream import Django
 
 _CLAIM: Final = f"{API}/worker/claim"
-_EVENTS: Final = re.compile(rf"{re.escape(API)}/jobs/[0-9]{{1,19}}/events")
+_EVENTS: Final = re.compile(rf"{re.escape(API)}/jobs/(?:[0-9]{{1,19}}/)?events")
 
 
 class Waiting:

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
 
-MOST: Final = 2**53  # more is no count of tokens
+MOST: Final = (
+    10**12
+)  # more is no count of tokens: millions of attempts with so many fit into a sum of the database
 OUTPUT_TOKENS: Final = 1000  # expected of an answer whose call states no limit
 _CHARACTERS: Final = 4  # of English text in a token, as OpenAI's help says
 _PICTURE_TOKENS: Final = 1000  # expected of a picture in a call, whatever its size
@@ -25,6 +27,10 @@ class Tokens:
     def total(self) -> int:
         """Both together: what a budget of tokens counts."""
         return self.input + self.output
+
+    def bounded(self) -> "Tokens":
+        """As many as may be counted."""
+        return Tokens(*(max(0, min(MOST, int(each))) for each in (self.input, self.output)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

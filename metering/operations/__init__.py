@@ -5,7 +5,7 @@ from metering.domain.tokens import Tokens, Written, expected, used
 from metering.errors import OverBudget
 from metering.operations.budgets import Balance, announce, balances, change, make, remove
 from metering.operations.meter import METER, forget_known
-from metering.operations.rollup import COUNT_USAGE, TOPIC, forget, roll_up, settle_left_over
+from metering.operations.rollup import COUNT_USAGE, TOPIC, forget, roll_up
 from metering.operations.titles import amount
 from metering.operations.usage import of_job
 from metering.registry import declare
@@ -31,7 +31,6 @@ __all__ = [
     "of_job",
     "remove",
     "roll_up",
-    "settle_left_over",
     "balances",
     "used",
 ]

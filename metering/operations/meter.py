@@ -5,13 +5,14 @@ stored; so what it decides stays true until it commits. An end locks none of the
 (`settle.sql`), which the next submit adds up. Nobody waits for a job while holding a budget that the job's end wants.
 """
 
+import logging
 import time
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from math import ceil
-from typing import Final
+from typing import Final, TypeVar
 
 from core import values
 from core.backoff import LONGEST_S
@@ -29,6 +30,8 @@ from postgres.statements import Row
 FRESH_S: Final = 5.0  # within which a new budget counts in every process, as limits of people (docs/adr/0077)
 RECENT: Final = timedelta(days=7)  # of which the mean run of a kind is taken
 SECONDS: Final = 60.0  # expected of a run of a kind that has never run, unless its timeout is shorter
+T = TypeVar("T")
+log = logging.getLogger(__name__)
 _MILLION: Final = 1_000_000
 _STEP: Final = Decimal("0.000001")  # what an amount is exact to
 
@@ -232,23 +235,41 @@ def _cost(tokens: Tokens | None, price: Model | None) -> Decimal:
 
 def _readings(ends: Sequence[AttemptEnd]) -> list[NewReading]:
     """The tokens of these attempts: as their results say, or else estimated from what they wrote."""
-    read = [
-        (end, reader, reader.used(end.result)) for end in ends if (reader := registry.reader_of(end.kind))
-    ]
+    read = [(end, reader, _used(end, reader)) for end in ends if (reader := registry.reader_of(end.kind))]
     silent = [(end.job_id, end.fence) for end, reader, used in read if reader.written and not used.total]
     outputs = queries.outputs(silent) if silent else {}
     return [_reading(end, reader, used, outputs.get((end.job_id, end.fence))) for end, reader, used in read]
 
 
 def _reading(end: AttemptEnd, reader: Reader, used: Tokens, output: Row | None) -> NewReading:
-    is_estimated = False
-    if output is not None and reader.written:
-        written = reader.written(output.head)
-        part = len(output.head.encode()) / output.size
-        prompt = reader.expected(values.loads(output.payload.encode()))
-        is_estimated = part < 1 or written.used is None
-        used = written.estimated(prompt, part=part) if is_estimated else written.used or used
+    estimated = _or_none(end.job_id, lambda: _estimated(reader, output)) if output is not None else None
+    tokens, is_estimated = estimated or (used, False)
     return NewReading(
-        job_id=end.job_id, fence=end.fence, tokens_in=used.input, tokens_out=used.output, path=reader.model,
-        is_estimated=is_estimated and used.total > 0,
+        job_id=end.job_id, fence=end.fence, tokens_in=tokens.input, tokens_out=tokens.output, path=reader.model,
+        is_estimated=is_estimated and tokens.total > 0,
     )  # fmt: skip
+
+
+def _used(end: AttemptEnd, reader: Reader) -> Tokens:
+    """What a result says, within what can be summed."""
+    return _or_none(end.job_id, lambda: reader.used(end.result).bounded()) or Tokens()
+
+
+def _estimated(reader: Reader, output: Row) -> tuple[Tokens, bool]:
+    """What an attempt used that wrote this, and whether that is an estimate."""
+    assert reader.written is not None
+    written, part = reader.written(output.head), len(output.head.encode()) / output.size
+    if part == 1 and written.used is not None:
+        return written.used.bounded(), False
+    prompt = reader.expected(values.loads(output.payload.encode()))
+    return written.estimated(prompt, part=part).bounded(), True
+
+
+def _or_none(job_id: int, read: Callable[[], T]) -> T | None:
+    """What the reader of a kind says, which is an app's own; None where it fails: the attempts beside this one, which
+    end in the same transaction, are counted all the same."""
+    try:
+        return read()
+    except Exception:
+        log.exception("the tokens of job %d cannot be read", job_id)
+        return None

@@ -26,24 +26,21 @@ COUNTED_WITHIN_S: Final = 60.0
 _FIRST: Final = timedelta(days=31)  # a farm that was never counted: so far back
 _CHUNK: Final = timedelta(hours=6)  # of what ended, in one transaction
 BUDGET_S: Final = 5.0  # for chunks, in one run
-_AT_ONCE: Final = 500  # jobs that are settled afterwards, in one transaction
+_AT_ONCE: Final = 500  # jobs that are settled afterwards, or budgets that are folded, in one transaction
+_MOST_BATCHES: Final = 100  # in one run
 
 
 @action(timeout=60, idempotent=True, own_writes=True)
 def roll_up() -> int:
     """Bring days of usage up to date, fold settlements into the windows of budgets, and settle what was left over; how
-    many rows of days changed."""
-    settle_left_over()
-    _fold()
-    until_s = time.monotonic() + BUDGET_S
-    moments = jobs.moments()  # before any transaction, see there
+    many rows of days changed. What of it fails is put aside, and the rest is done all the same."""
+    failures = crons.Failures()
+    failures.in_batches(_settle_left_over, name="a job to settle", size=_AT_ONCE, most=_MOST_BATCHES)
+    failures.in_batches(_fold, name="a budget to fold", size=_AT_ONCE, most=_MOST_BATCHES)
     changed = 0
-    is_done = False
-    while not is_done and time.monotonic() < until_s:
-        more, is_done = _count(now=moments.now, horizon=moments.horizon)
-        changed += more
-    if changed or not is_done:
-        crons.hasten(COUNT_USAGE, within_s=COUNTED_WITHIN_S)
+    with failures.aside("days"):
+        changed = _count_days()
+    failures.raise_any()
     return changed
 
 
@@ -54,19 +51,31 @@ def forget() -> None:
     queries.forget(days=settings.METERING["RETENTION_DAYS"])
 
 
-def settle_left_over() -> int:
+def _settle_left_over(limit: int, skip: int) -> int:
     """Settle jobs that ended while the meter failed, so that no reservation outlives its job; how many jobs."""
-    done = 0
-    while left := queries.left_over(_AT_ONCE):
+    if left := queries.left_over(limit, skip):
         queries.settle(left)
-        done += len(left)
-    return done
+    return len(left)
 
 
 @transactions.retried
-def _fold() -> None:
-    if locked := queries.lock_settled_budgets():
+def _fold(limit: int, skip: int) -> int:
+    if locked := queries.lock_settled_budgets(limit, skip):
         queries.fold(locked)
+    return len(locked)
+
+
+def _count_days() -> int:
+    """Count what nothing can be added to any more, for some seconds; how many rows of days changed."""
+    until_s = time.monotonic() + BUDGET_S
+    moments = jobs.moments()  # before any transaction, see there
+    changed, is_done = 0, False
+    while not is_done and time.monotonic() < until_s:
+        more, is_done = _count(now=moments.now, horizon=moments.horizon)
+        changed += more
+    if changed or not is_done:
+        crons.hasten(COUNT_USAGE, within_s=COUNTED_WITHIN_S)
+    return changed
 
 
 def _count(*, now: datetime, horizon: datetime) -> tuple[int, bool]:

@@ -2,7 +2,14 @@
 -- the watermark in the same transaction, and nothing can be added to the period any more (jobs' rollup_horizon.sql).
 -- A success is told by its job, any other end by its attempt; what was never confirmed has neither. Tokens are those of
 -- the attempt's reading, if its kind has any. Attempts are read from an id on (postgres.halving).
-WITH run AS (
+-- A sum stands still before it leaves its column: it would keep everybody's usage from being counted. A model's name is
+-- any text of a payload: of a person who has many rows in a day already, what comes is counted without it.
+WITH crowded AS MATERIALIZED (
+    SELECT day, person_id FROM metering_day
+    WHERE day BETWEEN (%(since)s::timestamptz AT TIME ZONE 'UTC')::date AND (%(until)s::timestamptz AT TIME ZONE 'UTC')::date
+      AND person_id IS NOT NULL
+    GROUP BY 1, 2 HAVING count(*) >= %(most_rows)s::bigint
+), run AS (
     SELECT job.id AS job_id, job.fence, job.kind, job.worker_id, job.token_id, job.owner_id, job.group_id,
            job.claimed_at, job.ended_at
     FROM jobs_job AS job
@@ -16,16 +23,20 @@ WITH run AS (
 ), written AS (
     INSERT INTO metering_day AS target (
         day, kind, model, worker_id, token_id, person_id, group_id, attempts, seconds, tokens_in, tokens_out, cost)
-    SELECT (run.ended_at AT TIME ZONE 'UTC')::date, run.kind, coalesce(reading.model, ''), run.worker_id, run.token_id,
+    SELECT (run.ended_at AT TIME ZONE 'UTC')::date, run.kind,
+           CASE WHEN crowded.day IS NULL THEN coalesce(reading.model, '') ELSE '' END, run.worker_id, run.token_id,
            run.owner_id, run.group_id, count(*),
            sum(greatest(extract(epoch FROM run.ended_at - run.claimed_at), 0))::float8,
-           coalesce(sum(reading.tokens_in), 0), coalesce(sum(reading.tokens_out), 0), coalesce(sum(reading.cost), 0)
+           least(coalesce(sum(reading.tokens_in), 0), 9e18), least(coalesce(sum(reading.tokens_out), 0), 9e18),
+           least(coalesce(sum(reading.cost), 0), 9e17)
     FROM run LEFT JOIN metering_reading AS reading ON reading.job_id = run.job_id AND reading.fence = run.fence
+    LEFT JOIN crowded ON crowded.person_id = run.owner_id AND crowded.day = (run.ended_at AT TIME ZONE 'UTC')::date
     GROUP BY 1, 2, 3, 4, 5, 6, 7
     ON CONFLICT (day, kind, model, worker_id, token_id, person_id, group_id) DO UPDATE
     SET attempts = target.attempts + excluded.attempts, seconds = target.seconds + excluded.seconds,
-        tokens_in = target.tokens_in + excluded.tokens_in, tokens_out = target.tokens_out + excluded.tokens_out,
-        cost = target.cost + excluded.cost
+        tokens_in = least(target.tokens_in::numeric + excluded.tokens_in, 9e18),
+        tokens_out = least(target.tokens_out::numeric + excluded.tokens_out, 9e18),
+        cost = least(target.cost + excluded.cost, 9e17)
     RETURNING 1
 )
 SELECT count(*)::bigint AS changed FROM written

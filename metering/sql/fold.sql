@@ -7,5 +7,5 @@ WITH settled AS (
     SELECT budget_id, starts_at, sum(used) AS used, sum(reserved) AS reserved FROM settled GROUP BY 1, 2
 )
 UPDATE metering_window AS target
-SET used = target.used + summed.used, reserved = target.reserved - summed.reserved
+SET used = least(target.used + summed.used, 9e17), reserved = target.reserved - summed.reserved
 FROM summed WHERE target.budget_id = summed.budget_id AND target.starts_at = summed.starts_at

@@ -11,6 +11,7 @@ from accounts.http import TokenAuth
 from core.api import caller as _user
 from jobs import http as jobs_http
 from jobs import operations as jobs
+from observing import fields
 from openai_api import domain, http, operations
 from openai_api.errors import InvalidCall, UnknownModel
 from openai_api.operations import returning
@@ -57,6 +58,7 @@ def create(request: HttpRequest, path: str) -> HttpResponse:
         ],
     )  # fmt: skip
     assert isinstance(job_id, int)  # calls have no unique key, so none is refused for a twin
+    fields.note(job_id=job_id)
     if call.is_background and not call.is_stream:
         return http.response(job_id, operations.response(job_id, user=user))
     made = operations.Made(job_id=job_id, path=path, is_stream=call.is_stream, model=call.model)

@@ -20,6 +20,9 @@ from postgres import clock, transactions
 
 _AFTERWARDS: Final = timedelta(days=1)  # how much longer than its window the input of a batch is kept
 _RETRY_AFTER_S: Final = 60
+_LATER_S: Final = 3600
+MOST_KEPT: Final = 10_000  # batches of one person, ended ones included, which go as files do
+_KEPT: Final = "{most:,} of your batches are kept: come again when the first of them have gone."
 
 
 @transactions.retried
@@ -38,6 +41,8 @@ def create(
     limit: int = settings.OPENAI["BATCHES_PER_OWNER"]
     if queries.count_live(user) >= limit:
         raise TooManyBatches(limit=limit, retry_after=_RETRY_AFTER_S)
+    if queries.count_kept(user, most=MOST_KEPT) >= MOST_KEPT:
+        raise TooManyBatches(_KEPT.format(most=MOST_KEPT), limit=MOST_KEPT, retry_after=_LATER_S)
     now = clock.now()
     files.hold(file, until=now + length + _AFTERWARDS)
     batch = Batch.objects.create(

@@ -11,6 +11,9 @@ class EndpointStatus(StrEnum):
     DISABLED = "disabled"
 
 
+FAILING = "failing"  # how an active endpoint is shown of which no attempt succeeds
+
+
 class Status(StrEnum):
     """Where a message stands."""
 

@@ -15,6 +15,7 @@ from uuid import UUID
 from django.conf import settings
 
 from live import operations as live
+from observing import fields
 from outbox import queries
 from outbox.domain import retries, signatures
 from outbox.domain.answers import Answer
@@ -53,6 +54,12 @@ class Claimed:
     occurred_at: datetime
     secrets: Sequence[str] = field(repr=False)
     fault: str = ""
+
+    @property
+    def job_id(self) -> int | None:
+        """The job that it is about, if it is about one."""
+        kind, _, number = self.subject.partition("/")
+        return int(number) if kind == "job" and number.isdigit() else None
 
     def headers(self, *, now: datetime) -> dict[str, str]:
         """What is sent along at this moment."""
@@ -103,7 +110,8 @@ def _settle_alone(ended: Ended) -> list[Outcome]:
     except Exception as error:
         if scheduling.is_away(error):
             raise
-        log.exception("what became of a message could not be written")
+        with fields.about(job_id=ended.claimed.job_id):
+            log.exception("what became of a message could not be written")
         reason = f"What it answered could not be kept: {type(error).__name__}."
     return _settle([replace(ended, answer=Answer(error=reason, duration_ms=ended.answer.duration_ms))])
 
@@ -196,9 +204,11 @@ def _judge_endpoints(ended: Sequence[Ended], *, now: datetime) -> None:
     took = {one.claimed.endpoint_id for one in ended if one.answer.is_accepted}
     if recovered := {one.claimed.endpoint_id for one in ended if one.claimed.is_failing} & took:
         queries.note_success(recovered)
-    if failed := {one.claimed.endpoint_id for one in ended} - took:
-        queries.note_failure(failed)
-        _pause_hopeless(failed)
+    if failed := {
+        one.claimed.endpoint_id: _note(one.answer) for one in ended if one.claimed.endpoint_id not in took
+    }:
+        queries.note_failures(failed)
+        _pause_hopeless(failed.keys())
     for one in ended:
         if seconds := one.answer.retry_after_s(now=now):
             queries.hold(one.claimed.endpoint_id, seconds=seconds)

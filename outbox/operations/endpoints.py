@@ -196,12 +196,9 @@ def call_back(job_ids: list[int], endpoint: Endpoint) -> None:
 
 def _set_status(endpoint_id: int, status: EndpointStatus, *, by: User, note: str) -> Endpoint:
     row = operable(endpoint_id, by=by, lock=True)
-    row.status, row.note, row.failing_since = (
-        status,
-        note,
-        None,
-    )  # one that still fails is paused by the farm alone
-    row.save(update_fields=["status", "note", "failing_since"])
+    # One that still fails is paused by the farm alone.
+    row.status, row.note, row.failing_since, row.last_failure = status, note, None, ""
+    row.save(update_fields=["status", "note", "failing_since", "last_failure"])
     audit.record(by, row, f"The endpoint is {status}")
     _touch(row)
     return row

@@ -1,12 +1,16 @@
 """Whether the outbox does its work: the facts for `manage.py doctor` and `/metrics`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from outbox import queries
+from outbox.models import Endpoint
 from outbox.operations import secrets
 
 LATE_S: Final = 60.0  # a sender looks every 15 s, also when nobody wakes it
+FAILING_S: Final = 600.0  # a receiver that is restarted is back by then, and the third attempt has been made
+MOST_FAILING: Final = 100
 _CHECKED: Final = 200  # endpoints whose secrets are opened: each takes 0.1 ms
 
 
@@ -16,8 +20,9 @@ class Health:
 
     `waiting` and `dead` messages are counted up to ten thousand. `oldest_due_s`: for how long the message is due that
     could have been sent longest ago; 0: none is. `paused` endpoints were paused by the farm, because every attempt
-    failed; `failing_s`: for how long every attempt to another one has. `unreadable` ones, of the 200 made last, have no
-    secret that SECRET_KEY opens, so nothing is sent to them.
+    failed; `failing_s`: for how long every attempt to another one has. `failing` ones are active, and no attempt has
+    succeeded for ten minutes: up to a hundred, those that fail longest first. `unreadable` ones, of the 200 made last,
+    have no secret that SECRET_KEY opens, so nothing is sent to them.
     """
 
     waiting: int
@@ -25,6 +30,7 @@ class Health:
     oldest_due_s: float
     paused: int
     failing_s: float
+    failing: Sequence[Endpoint]
     unreadable: int
 
     @property
@@ -34,11 +40,11 @@ class Health:
 
 
 def health() -> Health:
-    """Look at messages, endpoints and secrets. Three statements."""
+    """Look at messages, endpoints and secrets. Four statements."""
     facts = queries.health()
     opened = secrets.of(queries.newest_ids(limit=_CHECKED))
     unreadable = sum(not one for one in opened.values())
     return Health(
         waiting=facts.waiting, dead=facts.dead, oldest_due_s=facts.oldest_due_s, paused=facts.paused,
-        failing_s=facts.failing_s, unreadable=unreadable,
+        failing_s=facts.failing_s, failing=queries.failing(for_s=FAILING_S, limit=MOST_FAILING), unreadable=unreadable,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 
 from live.listening import Listener
-from observing import numbers
+from observing import fields, numbers
 from outbox.domain.answers import Answer
 from outbox.operations import attempts
 from outbox.operations.attempts import Claimed, Ended
@@ -92,7 +92,8 @@ class Sender:
 
     async def _send(self, claimed: Claimed) -> None:
         now = datetime.now(UTC)  # noqa: TID251 (an edge: receivers compare it with their own clock)
-        answer = await self._answer(claimed, now)
+        with fields.about(job_id=claimed.job_id):
+            answer = await self._answer(claimed, now)
         self._ended.append(Ended(claimed=claimed, started_at=now, answer=answer))
 
     async def _answer(self, claimed: Claimed, now: datetime) -> Answer:

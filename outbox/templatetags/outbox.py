@@ -1,16 +1,18 @@
 """`{% load outbox %}`: badges of endpoints, messages and attempts."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from django import template
 
-from outbox.domain.states import EndpointStatus, Outcome, Status
+from outbox.domain.states import FAILING, EndpointStatus, Outcome, Status
 
 register = template.Library()
 _BADGE: Final = "parts/status.html"
 # Each status, the status of a job whose colour and icon its badge has (`templates/parts/status.html`), and its label.
-_ENDPOINTS: Final = {
+_ENDPOINTS: Final[Mapping[str, tuple[str, str]]] = {
     EndpointStatus.ACTIVE: ("on", "active"),
+    FAILING: ("failed", "failing"),
     EndpointStatus.PAUSED: ("paused", "paused"),
     EndpointStatus.DISABLED: ("off", "disabled"),
 }
@@ -22,9 +24,9 @@ _MESSAGES: Final = {
 
 
 @register.inclusion_tag(_BADGE)
-def endpoint_badge(status: str) -> dict[str, str]:
-    """The status of an endpoint."""
-    return _badge(*_ENDPOINTS[EndpointStatus(status)])
+def endpoint_badge(standing: str) -> dict[str, str]:
+    """How an endpoint stands."""
+    return _badge(*_ENDPOINTS[standing])
 
 
 @register.inclusion_tag(_BADGE)

@@ -11,6 +11,8 @@ from websockets.sync.client import connect
 
 from accounts import operations as accounts
 from jobs import operations
+from jobs.models import Job
+from observing import logs
 from tests import farm
 from tests.servers import Server, serve
 
@@ -51,6 +53,38 @@ def test_a_page_is_a_line_with_whose_session_it_was(talkative: Server, ada: User
     assert httpx.get(f"{talkative.url}/jobs/", cookies=session_of(ada), headers=headers).status_code == 200
     [line] = farm.until(lambda: lines_of(talkative, "a-page-of-ada"))
     assert line["user"] == ada.pk
+
+
+def test_who_submits_a_job_or_is_given_one_has_its_number_on_the_line(talkative: Server, ada: User) -> None:
+    farm.kind()
+    _, token = accounts.create_token(ada, name="tests")
+    _, key = operations.create_worker("gpu-box", queues=["work"])
+    ids = []
+    for name, path, bearer, body in (
+        ("a-submit-of-ada", "jobs", token, {"kind": "work", "payload": {}}),
+        ("claim-of-gpu-box", "worker/claim", key, {}),
+    ):
+        headers = {"Authorization": f"Bearer {bearer}", "X-Request-ID": name}
+        job = httpx.post(f"{talkative.url}/api/v1/{path}", headers=headers, json=body).json()
+        ids.append((job["jobs"][0] if "jobs" in job else job)["id"])
+        [line] = farm.until(lambda name=name: lines_of(talkative, name))
+        assert line["job_id"] == ids[0], path
+    assert ids[0] == ids[1]
+
+
+def test_a_janitor_names_each_job_that_it_takes_back_or_ends(
+    transactional_db: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    farm.kind()
+    lost, late = farm.submit(2)
+    farm.expire_lease(farm.claim_one(farm.worker("gpu-box")))
+    Job.objects.filter(pk=late.pk).update(expires_at=farm.now())
+    caplog.handler.addFilter(logs.About())
+    with caplog.at_level("INFO"):
+        operations.sweep()
+    fields = [record.fields for record in caplog.records if record.name == "jobs.operations.janitor"]  # type: ignore[attr-defined]
+    assert [(each["job_id"], each["kind"]) for each in fields] == [(lost.pk, "work"), (late.pk, "work")]
+    assert fields[0]["worker"] == "gpu-box"
 
 
 def test_a_worker_s_socket_is_two_lines(talkative: Server) -> None:

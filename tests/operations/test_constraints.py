@@ -25,9 +25,9 @@ def _here(name: str) -> dict[str, str]:
 
 
 def test_they_have_all_that_the_requirements_bring_along() -> None:
-    asked = [*_read("requirements.txt"), *_read("requirements-dev.txt")]
-    names = {canonicalize_name(each.name) for each in asked}
-    for each in asked:
+    wanted = [*_read("requirements.txt"), *_read("requirements-dev.txt")]
+    names = {canonicalize_name(each.name) for each in wanted}
+    for each in wanted:
         names |= {canonicalize_name(name) for name in required(distribution(each.name), each.extras)}
     pinned = _here("constraints.txt")
     assert len(names) > 100
@@ -37,8 +37,8 @@ def test_they_have_all_that_the_requirements_bring_along() -> None:
 
 def test_they_agree_with_the_requirements() -> None:
     pinned = _here("constraints.txt")
-    asked = _here("requirements.txt") | _here("requirements-dev.txt")
-    assert {name: pinned[name] for name in asked} == asked, "make constraints"
+    wanted = _here("requirements.txt") | _here("requirements-dev.txt")
+    assert {name: pinned[name] for name in wanted} == wanted, "make constraints"
 
 
 def test_they_are_read_with_the_requirements_and_name_no_place_to_look() -> None:

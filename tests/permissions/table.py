@@ -105,6 +105,7 @@ POST /api/v1/jobs                                                    401  403  2
 GET  /api/v1/jobs/<jobid:job_id>                                     401  404  404  200  200  401  200  200  200
 POST /api/v1/jobs/<jobid:job_id>/cancel                              401  403  404  403  200+ 401  403  200+ 200+
 GET  /api/v1/jobs/<jobid:job_id>/events                              401  404  404  200  200  401  200  200  200
+GET  /api/v1/jobs/events                                             401  404  404  200  200  401  200  200  200
 GET  /api/v1/jobs/<jobid:job_id>/files/<name>                        401  404  404  200  200  401  200  200  200
 GET  /api/v1/jobs/<jobid:job_id>/inputs/<name>                       401  404  404  200  200  401  200  200  200
 GET  /api/v1/jobs/<jobid:job_id>/output                              401  404  404  200  200  401  200  200  200

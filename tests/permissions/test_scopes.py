@@ -50,6 +50,7 @@ CALLS: dict[str, list[Call]] = {
             "/jobs/{job}",
             "/jobs/{job}/output",
             "/jobs/{job}/events",
+            "/jobs/events?ids={job}",
             "/jobs/{job}/why",
             "/usage",
             "/budgets",

@@ -140,6 +140,7 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
         "queues/": {"name": "chat"},
         "v1/": {"model": "tiny", "path": "embeddings", "file_id": "file-1", "batch_id": "batch_1"},
         "jobs/<jobid:job_id>/retry/": {"job_id": ended.pk},
+        "api/v1/jobs/events": {"?": f"ids={job.pk}"},
         "api/v1/jobs/<jobid:job_id>/retry": {"job_id": ended.pk},
         "jobs/<jobid:job_id>/run-now/": {"job_id": later.pk},
         "jobs/<jobid:job_id>/priority/": {"job_id": later.pk},

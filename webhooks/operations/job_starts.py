@@ -17,6 +17,7 @@ from django.db import transaction
 from core import audit
 from jobs import operations as jobs
 from jobs.errors import JobsError, NotUnique
+from observing import fields
 from postgres import transactions
 from ratelimits.errors import RateLimitsError
 from scheduling.operations import endings
@@ -115,6 +116,9 @@ def _start(rule: Rule, event: Event, *, round_: int) -> None:
         )
         if not kept:
             transaction.set_rollback(True)
+    if kept and result.outcome is StartOutcome.STARTED:
+        with fields.about(job_id=result.job):
+            log.info("The rule %r started a job on delivery %d", rule.name, event.pk)
 
 
 def _attempt(rule: Rule, event: Event, *, is_checked: bool = False) -> _Result | None:

@@ -132,6 +132,4 @@ def _sweep(reports: Reports) -> float | None:
         sweep = operations.sweep(between=reports.report)
     for result in ("taken_back", "expired", "exclusions_cleared"):
         numbers.SWEPT.labels(result).inc(getattr(sweep, result))
-    if sweep.taken_back or sweep.expired:
-        log.info("took back %s running jobs and timed out %s waiting ones", sweep.taken_back, sweep.expired)
     return sweep.next_in_s

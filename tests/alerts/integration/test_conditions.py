@@ -22,6 +22,7 @@ from jobs.domain.presence import Part
 from jobs.models import Job, Process, Rollup, RollupWatermark
 from jobs.queries import fleet
 from metering.models import Budget, Window
+from outbox.models import Endpoint
 from ratelimits import operations as ratelimits
 from scheduling import operations as scheduling
 from scheduling.models import Cluster, Cron, Due, ScheduledFunction
@@ -29,6 +30,7 @@ from scheduling.operations import crons
 from tests import farm
 from tests.alerts import watching
 from tests.metering import budgets
+from tests.outbox.support import endpoint
 from tests.scheduling.integration import sample
 from tests.webhooks.inbox.support import receive
 from webhooks.models import Delivery
@@ -166,6 +168,16 @@ def raise_the_budget() -> None:
     Budget.objects.update(amount=1000)
 
 
+def fail_an_endpoint() -> None:
+    """An hour without a success."""
+    endpoint(failing_since=Now() - timedelta(hours=1))
+
+
+def mend_the_endpoint() -> None:
+    """It takes messages again."""
+    Endpoint.objects.update(failing_since=None)
+
+
 WORK = ("work",)
 CASES = {
     "jobs_failed": Case(begin=fail_jobs, end=age_history, subjects=WORK),
@@ -180,6 +192,7 @@ CASES = {
         begin=lambda: fire(function="make_group_and_break"), end=fire, subjects=("report",)
     ),
     "deliveries_dead": Case(begin=die, end=be_replayed),
+    "endpoint_failing": Case(begin=fail_an_endpoint, end=mend_the_endpoint, subjects=("hooks",)),
     "cluster_away": Case(
         before=bring_clusters, begin=take_away_clusters, end=bring_clusters, subjects=("actions", "mutations")
     ),

@@ -229,6 +229,7 @@ class TestDocument:
             "GET /api/v1/jobs/{job_id}/output",
             "GET /api/v1/jobs/{job_id}/files/{name}",
             "GET /api/v1/jobs/{job_id}/events",
+            "GET /api/v1/jobs/events",
             "POST /api/v1/jobs/{job_id}/cancel",
             "POST /api/v1/jobs/{job_id}/retry",
             "POST /api/v1/jobs/{job_id}/run_now",

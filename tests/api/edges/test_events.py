@@ -215,3 +215,46 @@ class TestRights:
             ada.groups.add(Group.objects.create(name="team"))
             Run(crew).say("finish", outcome="success")
             assert list(events)[-1].name == "end"
+
+
+class TestMany:
+    @contextmanager
+    def following(self, client: httpx.Client, *jobs: Job, behind: str = "") -> Iterator[Iterator[Event]]:
+        """The events of these jobs, by one stream."""
+        headers = {"Last-Event-ID": behind} if behind else {}
+        ids = ",".join(str(job.pk) for job in jobs)
+        with client.stream("GET", f"/api/v1/jobs/events?ids={ids}", headers=headers) as response:
+            assert response.status_code == 200, response.read()
+            yield callers.events(response.iter_lines())
+
+    def test_are_told_by_one_stream_and_resumed_where_it_broke_off(
+        self, client: httpx.Client, crew: Crew, ada: User
+    ) -> None:
+        one, two = (operations.submit("chat", {}, owner=ada) for _ in range(2))
+        with self.following(client, one, two) as events:
+            assert {next(events).data["job"], next(events).data["job"]} == {one.pk, two.pk}
+            run = Run(crew)
+            run.write("a", "b")
+            seen = next(event for event in events if event.name == "output")
+            assert (seen.data["job"], seen.data["text"]) == (one.pk, "a")
+        run.say("finish", outcome="success", result={})
+        with self.following(client, one, two, behind=seen.id) as events:
+            came = [next(events)]
+            while came[-1].name != "end":
+                came.append(next(events))
+            assert {event.data["job"] for event in came if event.name == "job"} <= {one.pk}
+            assert texts(came) == [(1, 1, "b")]
+            other = Run(crew)
+            other.write("c")
+            other.say("finish", outcome="success", result={})
+            came = list(events)
+        assert [(e.data["job"], e.data["text"]) for e in came if e.name == "output"] == [(two.pk, "c")]
+        assert (came[-1].name, came[-1].data) == ("end", {"job": two.pk, "status": "success"})
+
+    def test_are_refused_where_one_may_not_be_seen(self, client: httpx.Client, ada: User, job: Job) -> None:
+        theirs = operations.submit("chat", {}, owner=User.objects.create_user("eve"))
+        assert client.get(f"/api/v1/jobs/events?ids={job.pk},{theirs.pk}").status_code == 404
+
+    @pytest.mark.parametrize("ids", ["", "x", "1,,2", ",".join(map(str, range(1, 52)))])
+    def test_are_asked_for_by_one_to_fifty_ids(self, client: httpx.Client, ids: str) -> None:
+        assert client.get(f"/api/v1/jobs/events?ids={ids}").status_code == 422

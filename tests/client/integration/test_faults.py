@@ -120,6 +120,19 @@ class TestOutput:
         seen = next(event for event in farm.events(job.id) if event.text == "b")
         assert [event.text for event in farm.events(job.id, last_event_id=seen.id) if event.text] == ["c"]
 
+    def test_of_many_jobs_are_followed_by_one_stream(self, farm: Any, crew: Crew) -> None:
+        jobs = [farm.submit("work") for _ in range(2)]
+        for text in ("a", "b"):
+            held = begun(crew)
+            write(crew, held, [text])
+            finish(crew, held, outcome="success")
+        events = list(farm.events_of([job.id for job in jobs]))
+        assert {e.data["job"]: e.text for e in events if e.name == "output"} == {
+            jobs[0].id: "a",
+            jobs[1].id: "b",
+        }
+        assert sorted(e.data["job"] for e in events if e.name == "end") == [job.id for job in jobs]
+
 
 class TestWithoutStreams:
     """What stands between keeps event streams back: the client asks instead."""

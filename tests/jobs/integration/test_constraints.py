@@ -1,11 +1,14 @@
 """Each constraint refuses what its name says, whoever writes."""
 
+from io import StringIO
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.db import IntegrityError, transaction
 
-from jobs.models import Attempt, Job, Kind, Queue, Slot
+from jobs.models import Attempt, Body, Job, Kind, Queue, Slot
+from jobs.queries import reads
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -35,23 +38,25 @@ BAD: list[tuple[str, dict[str, Any]]] = [
     ("job_has_a_lease_exactly_while_in_progress", {**RUNNING, "lease_expires_at": None}),
     ("job_has_a_lease_exactly_while_in_progress", LEASED),
     ("job_has_a_lease_exactly_while_in_progress", {"lease_secret": SECRET}),
-    ("job_has_a_lease_exactly_while_in_progress", {"status": "success", **ENDED, "lease_expires_at": AT}),
-    ("job_in_progress_has_a_worker_and_a_claim", {**RUNNING, "worker_id": None}),
-    ("job_in_progress_has_a_worker_and_a_claim", {**RUNNING, "claimed_at": None}),
-    ("job_in_progress_has_a_worker_and_a_claim", {**RUNNING, "fence": 0}),
+    ("job_has_a_lease_exactly_while_in_progress", {**RUNNING, "worker_id": None}),
+    ("job_has_a_lease_exactly_while_in_progress", {**RUNNING, "claimed_at": None}),
+    ("job_has_a_lease_exactly_while_in_progress", {**RUNNING, "fence": 0}),
     ("job_has_an_end_exactly_when_it_ended", ENDED),
     ("job_has_an_end_exactly_when_it_ended", {**RUNNING, **ENDED}),
     *[
         ("job_has_an_end_exactly_when_it_ended", {"status": status})
         for status in ("success", "failed", "canceled", "timed_out")
     ],
-    ("job_progress_is_a_share", {**RUNNING, "progress": 1.01}),
-    ("job_progress_is_a_share", {**RUNNING, "progress": -0.01}),
-    ("job_progress_is_a_share", {**RUNNING, "progress": float("nan")}),
-    ("job_failures_stay_within_max_attempts", {"max_attempts": 0}),
-    ("job_failures_stay_within_max_attempts", {"failures": 4, "max_attempts": 3}),
+    ("only_one_live_job_per_owner_kind_and_unique_key", {"unique_key": "taken"}),
+    ("only_one_live_job_per_owner_kind_and_unique_key", {"unique_key": "taken", **RUNNING}),
+]
+
+BROKEN: list[tuple[str, dict[str, Any]]] = [
+    *[("is no share", {**RUNNING, "progress": wrong}) for wrong in (1.01, -0.01, float("nan"))],
+    ("more often than it may be tried", {"max_attempts": 0}),
+    ("more often than it may be tried", {"failures": 4, "max_attempts": 3}),
     *[
-        ("job_says_how_much_it_took_exactly_when_it_took_of_a_limit", wrong)
+        ("how much it took of its limit", wrong)
         for wrong in (
             {"limit_name": "llm"},
             {"limit_name": "llm", "limit_count": 0},
@@ -60,8 +65,6 @@ BAD: list[tuple[str, dict[str, Any]]] = [
             {"limit_until": AT},
         )
     ],
-    ("only_one_live_job_per_owner_kind_and_unique_key", {"unique_key": "taken"}),
-    ("only_one_live_job_per_owner_kind_and_unique_key", {"unique_key": "taken", **RUNNING}),
 ]
 
 BAD_KINDS: list[tuple[str, dict[str, Any]]] = [
@@ -109,6 +112,20 @@ class TestAJob:
             transaction.atomic(),
         ):
             _job(status=status)
+
+    def test_that_cannot_be_is_named_by_the_doctor(self) -> None:
+        whole = _job(**RUNNING)
+        broken = [(_job(**fields), what) for what, fields in BROKEN]
+        Body.objects.bulk_create(Body(job=job, payload={}) for job in [whole, *(job for job, _ in broken)])
+        bare = _job()
+        found = reads.broken_jobs(most=100)
+        assert [job_id for job_id, _ in found] == [*(job.pk for job, _ in broken), bare.pk]
+        named = zip(found, [*(what for _, what in broken), "has no payload"], strict=True)
+        assert [(what, said) for (_, said), what in named if what not in said] == []
+        output = StringIO()
+        with pytest.raises(SystemExit):
+            call_command("doctor", "--jobs", stdout=output)
+        assert f"Job {bare.pk} has no payload." in output.getvalue()
 
     def test_has_a_test_for_every_constraint(self) -> None:
         names = {constraint.name for constraint in Job._meta.constraints}

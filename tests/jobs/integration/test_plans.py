@@ -178,7 +178,7 @@ class TestTheClaim:
         plan = _claim(getattr(big, worker), queue, steal=steal)
         assert _took(plan) == 1
         by_index = _jobs_are_read_by(plan)
-        claimable = {"jobs_claimable", "jobs_claimable_by_owner", "jobs_claimable_by_group"}
+        claimable = {"jobs_claimable", "jobs_waiting_of_owner", "jobs_waiting_of_group"}
         assert by_index <= claimable | {"jobs_running", "jobs_job_pkey"}
         assert by_index & claimable
 
@@ -241,7 +241,7 @@ class TestTheNotifier:
                 }
                 plan = _explain("claimable", **given, **moves.ranges(within))
                 assert "Seq Scan" not in _jobs_are_read_by(plan)
-                assert not owner or "jobs_claimable_by_owner" in _jobs_are_read_by(plan)
+                assert not owner or "jobs_waiting_of_owner" in _jobs_are_read_by(plan)
                 print(f"buffers of the bell for {owner} at {queues}: {_buffers(plan)}")
                 assert _buffers(plan) <= MOST_BUFFERS
 
@@ -312,7 +312,7 @@ class TestUsage:
     ) -> None:
         for limit, buffers in ((100, MOST_BUFFERS), (20_000, 1_000)):
             plan = _explain("usage_waiting", owner=big.bob.pk, limit=limit)
-            assert _jobs_are_read_by(plan) <= {"jobs_claimable_by_owner"}
+            assert _jobs_are_read_by(plan) <= {"jobs_waiting_of_owner"}
             print(f"buffers of counting {limit} that wait: {_buffers(plan)}")
             assert _buffers(plan) <= buffers
 

@@ -76,6 +76,18 @@ class TestADay:
         [row] = Day.objects.all()
         assert (row.attempts, row.tokens_in, row.tokens_out) == (4, 10, 20)
 
+    def test_has_a_bound_of_rows_for_each_person(self, ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The name of a model is any text that somebody writes into a payload."""
+        monkeypatch.setattr(queries, "MOST_ROWS", 2)
+        gpu = budgets.worker()
+        for number in range(4):
+            payload = {"path": "embeddings", "body": {"model": f"m{number}", "input": "x"}}
+            operations.submit("openai", payload, owner=ada, queue="openai")
+            run(gpu, seconds=1, result=answer(1, 0))
+            count_all(number + 1)
+        rows = Day.objects.order_by("pk").values_list("model", "tokens_in")
+        assert [*rows] == [("m0", 1), ("m1", 1), ("", 2)]
+
     def test_is_counted_once_however_often_it_is_counted(self, ada: User, work_kind: None) -> None:
         gpu = budgets.worker()
         farm.submit(3, owner=ada)

@@ -97,7 +97,8 @@ class TestCounting:
         ("path", "part"),
         [
             ("/", "pages"), ("/api/v1/jobs", "api"), ("/api/v1/worker/jobs/1/finish", "worker"), ("/metrics", "health"),
-            ("/api/v1/worker/claim", "waits"), ("/api/v1/jobs/1/events", "waits"), ("/admin/", "admin"),
+            ("/api/v1/worker/claim", "waits"), ("/api/v1/jobs/1/events", "waits"),
+            ("/api/v1/jobs/events", "waits"), ("/admin/", "admin"),
             ("/api/webhooks/github", "webhooks"), ("/clerk-users-webhook", "webhooks"), ("/static/a.css", "static"),
         ],
     )  # fmt: skip

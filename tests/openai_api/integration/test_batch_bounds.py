@@ -58,6 +58,19 @@ class TestQuotas:
         with pytest.raises(TooManyBatches):
             made(text(line(0)), user=ada)
 
+    def test_of_batches_that_are_kept_count_ended_ones_too(
+        self, ada: User, bob: User, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(batches, "MOST_KEPT", 2)
+        offering("tiny")
+        for _ in range(2):
+            batch = made(text(line(0)), user=ada)
+            batches.cancel(batch.pk, by=ada)
+            assert step(batch).status == "cancelled"
+        with pytest.raises(TooManyBatches, match="2 of your batches are kept"):
+            made(text(line(0)), user=ada)
+        made(text(line(0)), user=bob)
+
 
 class TestSteps:
     def test_of_another_chain_do_nothing(self, ada: User) -> None:

@@ -160,3 +160,47 @@ def counted() -> dict[str, float]:
         for outcome in ("delivered", "failed", "gone")
         if line.startswith(f'jobfarm_outbox_attempts_total{{outcome="{outcome}"}}')
     }
+
+
+@pytest.mark.django_db(transaction=True)
+class TestAnEndpointThatTakesNothing:
+    @pytest.fixture
+    def failing(self, settings: Settings) -> Endpoint:
+        """One whose first attempt failed eleven minutes ago."""
+        settings.OUTBOX = {**settings.OUTBOX, "ALLOWED_NETWORKS": HERE}
+        with receiver(status=500) as there:
+            row = endpoint(there.url(), name="theirs")
+            record()
+            drain()
+        Endpoint.objects.update(failing_since=Now() - timedelta(minutes=11))
+        row.refresh_from_db()
+        return row
+
+    def test_is_failing_and_not_active(self, failing: Endpoint, boss: User, client: Client) -> None:
+        assert (failing.status, failing.standing, failing.last_failure) == (
+            "active",
+            "failing",
+            "It answered 500.",
+        )
+        client.force_login(boss)
+        for address in ("/outbox/", f"/outbox/{failing.pk}/", "/admin/outbox/endpoint/"):
+            page = client.get(address).content.decode()
+            assert "failing" in page
+            assert "It answered 500." in page
+            is_a_filter = "admin" in address  # of which one is by active
+            assert is_a_filter or ">active<" not in page.replace("\n", "").replace(" ", "")
+
+    def test_is_named_by_doctor_after_ten_minutes(self, failing: Endpoint) -> None:
+        [finding] = [one for one in farm_health._outbox() if "take nothing" in one.sentence]
+        assert (finding.level, "theirs since " in (finding.remedy or "")) == (Level.WARNING, True)
+        assert (finding.remedy or "").endswith("UTC: It answered 500.")
+        Endpoint.objects.update(failing_since=Now() - timedelta(minutes=9))
+        assert not any("take nothing" in sentence for sentence in sentences())
+
+    def test_is_well_again_when_it_took_one(self, failing: Endpoint) -> None:
+        with receiver() as there:
+            Endpoint.objects.update(url=there.url())
+            due_now()
+            drain()
+        failing.refresh_from_db()
+        assert (failing.standing, failing.last_failure, failing.failing_since) == ("active", "", None)

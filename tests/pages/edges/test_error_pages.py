@@ -37,7 +37,7 @@ def _refused(*_: object) -> None:
     raise OperationalError("connection refused") from psycopg.OperationalError("connection refused")
 
 
-def _asked(url: str) -> int:
+def _status_of(url: str) -> int:
     """How it answers somebody with a key."""
     key = {"Authorization": "Bearer jft_of_somebody"}
     return httpx.request("POST" if url.endswith("claim") else "GET", url, headers=key, timeout=30).status_code
@@ -52,8 +52,8 @@ class TestTheDatabaseAway:
         with serve() as server:
             with database_away(), ThreadPoolExecutor() as requests:
                 paths = ["/api/v1/jobs", "/v1/models", "/accounts/guest/", "/api/v1/worker/claim"]
-                asked = [requests.submit(_asked, f"{server.url}{path}") for path in paths]
-                assert [request.result() for request in asked] == [503] * len(paths)
+                requested = [requests.submit(_status_of, f"{server.url}{path}") for path in paths]
+                assert [request.result() for request in requested] == [503] * len(paths)
             about = [line for line in server.log.splitlines() if "django.request" in line]
             assert "Traceback" not in server.log
         assert sorted(line.partition(": ")[2].partition(": ")[2].split(":")[0] for line in about) == sorted(
