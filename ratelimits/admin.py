@@ -12,7 +12,7 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
 from core import administration, people
-from ratelimits import limits, operations, queries
+from ratelimits import operations, queries
 from ratelimits.models import Bucket, Limit
 
 AT_ONCE: Final = 1000  # rows whose limits one action resets
@@ -36,15 +36,13 @@ class LimitForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own clas
             return
         try:
             if "name" in self.cleaned_data:
-                self._check_name(self.cleaned_data["name"])
+                operations.check_new(self.cleaned_data["name"])
             numbers = {name: value for name, value in self.cleaned_data.items() if name != "name"}
             self.config = operations.config_from(**numbers)
+        except (operations.InvalidName, operations.DeclaredLimit) as refusal:
+            self.add_error("name", refusal.message)
         except operations.RateLimitsError as refusal:
             self.add_error(None, refusal.message)
-
-    def _check_name(self, name: str) -> None:
-        if limits.checked(name) in limits.everything():
-            self.add_error("name", f"The limit {name} is declared in code and cannot be changed here.")
 
 
 @admin.register(Limit)

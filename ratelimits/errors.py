@@ -33,6 +33,13 @@ class InvalidName(RateLimitsError, ValueError):
     code = "invalid_name"
 
 
+class DeclaredLimit(RateLimitsError, ValueError):
+    """The limit {name} is declared in code and cannot be changed here: choose another name."""
+
+    code = "declared_limit"
+    http_status = 409
+
+
 class UnknownLimit(RateLimitsError, LookupError):
     """No limit is called {name!r}: declare it in an app's limits.py, or give its configuration with the
     call."""

@@ -8,6 +8,7 @@ own. Without the database there is no answer but an error: nothing is granted.
 from ratelimits.domain import Config, FixedWindow, TokenBucket
 from ratelimits.errors import (
     CountExceedsLimit,
+    DeclaredLimit,
     InvalidConfig,
     InvalidCount,
     InvalidName,
@@ -18,7 +19,7 @@ from ratelimits.errors import (
 )
 from ratelimits.limits import declare
 from ratelimits.operations.decisions import Answer, LimitRequest, Value, check, get_value, limit, limit_all
-from ratelimits.operations.made import broken, config_from, everything, make
+from ratelimits.operations.made import broken, check_new, config_from, everything, make
 from ratelimits.operations.requests import config_of, stored_key
 from ratelimits.operations.states import TOPIC, give_back, prune, reset, reset_stored
 
@@ -28,6 +29,7 @@ __all__ = [
     "LimitRequest",
     "Config",
     "CountExceedsLimit",
+    "DeclaredLimit",
     "FixedWindow",
     "InvalidConfig",
     "InvalidCount",
@@ -40,6 +42,7 @@ __all__ = [
     "Value",
     "broken",
     "check",
+    "check_new",
     "config_from",
     "config_of",
     "declare",

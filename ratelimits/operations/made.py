@@ -9,7 +9,7 @@ from django.db import transaction
 import live.operations as live
 from ratelimits import limits, queries
 from ratelimits.domain import Config, FixedWindow, TokenBucket
-from ratelimits.errors import InvalidConfig, InvalidName
+from ratelimits.errors import DeclaredLimit, InvalidConfig
 from ratelimits.models import Limit
 
 TOPIC: Final = "limits"  # what the live page of limits watches
@@ -23,16 +23,21 @@ _read: dict[
 def make(name: str, config: Config) -> None:
     """Keep a limit as a row, or change the one of that name; it counts everywhere within FRESH_S.
 
-    Raises InvalidName, also for one that code declares, InvalidConfig for what a row cannot hold.
+    Raises InvalidName, DeclaredLimit for one that code declares, InvalidConfig for what a row cannot hold.
     """
-    if limits.checked(name) in limits.everything():
-        raise InvalidName(name=name)
+    check_new(name)
     if config.shards != 1 or getattr(config, "start", None) is not None:
         raise InvalidConfig(field="shards or start", why="only for code to choose")
     with transaction.atomic():
         queries.keep_limit(name, config)
         transaction.on_commit(lambda: _read.pop(name, None))
         live.touch(TOPIC)
+
+
+def check_new(name: str) -> None:
+    """Whether a person may call a limit so. Raises InvalidName, DeclaredLimit."""
+    if limits.checked(name) in limits.everything():
+        raise DeclaredLimit(name=name)
 
 
 def find(name: str) -> Config | None:

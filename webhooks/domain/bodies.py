@@ -42,7 +42,8 @@ def parse(body: bytes, *, content_type: str = "application/json") -> Parsed:
     of a double's range, no name twice in one object, no byte order mark. U+0000 becomes U+2400, and half a surrogate
     pair U+FFFD. Raises NotJson with its `reason`.
     """
-    text = _text(_payload(body) if content_type.startswith(FORM) else body)
+    is_form = content_type.strip().lower().startswith(FORM)
+    text = _text(_payload(body) if is_form else body)
     _refuse_depth(text)
     try:
         document = json.loads(
@@ -58,7 +59,7 @@ def parse(body: bytes, *, content_type: str = "application/json") -> Parsed:
         raise NotJson(reason=str(error)) from None
     except json.JSONDecodeError as error:
         raise NotJson(reason=f"{error.msg} at character {error.pos}") from None
-    if not (_HOSTILE.search(body) or FORM in content_type):
+    if not (_HOSTILE.search(body) or is_form):
         return Parsed(document=document, is_altered=False)
     storable = _storable(document)
     return Parsed(document=storable, is_altered=storable != document)

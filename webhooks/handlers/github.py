@@ -155,7 +155,7 @@ def review(event: Event) -> None:
         )
 
 
-@handles("github", "deployment.created")
+@handles("github", "deployment.created", "deployment")  # older servers send no action
 def deployment(event: Event) -> None:
     """A version is to run somewhere."""
     payload = event.read(github.DeploymentEvent)
@@ -163,7 +163,7 @@ def deployment(event: Event) -> None:
     emit(event, about_deployment(payload, "started", deployment_id, at=payload.deployment.created_at))
 
 
-@handles("github", "deployment_status.created")
+@handles("github", "deployment_status.created", "deployment_status")
 def deployment_status(event: Event) -> None:
     """A deployment got on, or ended."""
     payload = event.read(github.DeploymentStatusEvent)

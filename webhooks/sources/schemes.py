@@ -15,6 +15,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -29,6 +30,7 @@ LONGEST_HEADER: Final = 2048
 MOST_CANDIDATES: Final = 16
 _MOST_DIGITS: Final = 12  # of seconds since 1970: the year 33658
 SHORTEST_SECRET: Final = 8
+_STRIPE_SECRET: Final = re.compile(r"whsec_[A-Za-z0-9_+/=-]+")
 LONGEST_SECRET: Final = 255
 
 
@@ -114,6 +116,15 @@ class TimestampedHmac(_TextSecret):
         stamp = str(int(now.timestamp()))
         signature = _hexadecimal(secret.encode(), stamp.encode() + b"." + body).decode()
         return {self.header: f"t={stamp},v1={signature}"}
+
+    def check_secret(self, secret: str, *, source: str) -> None:
+        """Raise BadSecret also for what Stripe shows beside it: the id of the endpoint, a key of its API."""
+        super(TimestampedHmac, self).check_secret(
+            secret, source=source
+        )  # slots=True makes another class than this one
+        if not _STRIPE_SECRET.fullmatch(secret):
+            why = "its signing secret begins with whsec_, without quotes; we_... is an endpoint's id, sk_... an API key"
+            raise BadSecret(source=source, reason=why)
 
     def new_secret(self, random_bytes: bytes) -> str:
         """In Stripe's form; Stripe itself makes the real ones."""

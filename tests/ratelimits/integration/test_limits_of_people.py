@@ -63,7 +63,7 @@ class TestALimitOfAPerson:
         of_code = ratelimits.TokenBucket(rate=50, period=MINUTE)
         monkeypatch.setattr(limits, "_declared", {"rented api": of_code})
         assert ratelimits.config_of("rented api") == of_code
-        with pytest.raises(InvalidName):
+        with pytest.raises(ratelimits.DeclaredLimit, match="declared in code"):
             ratelimits.make("rented api", ratelimits.TokenBucket(rate=2, period=MINUTE))
 
     def test_is_refused_where_a_row_cannot_hold_it(self) -> None:

@@ -232,6 +232,16 @@ class TestDeployments:
         assert str(status.deployment) == "master to production"
         assert GithubDeployment.objects.get().state_at == datetime(2019, 5, 15, 15, 20, 55, tzinfo=UTC)
 
+    def test_are_kept_when_an_older_server_sends_no_action(self) -> None:
+        for name in ("deployment_status", "deployment"):
+            body = {
+                field: value
+                for field, value in changed(f"github/{name}.created.1.json").items()
+                if field != "action"
+            }
+            report(f"github/{name}.created.1.json", type=name, body=body)
+        assert (GithubDeployment.objects.count(), GithubDeploymentStatus.objects.count()) == (1, 1)
+
     def test_say_how_they_ended_and_not_each_step(self) -> None:
         file = "github/deployment_status.created.1.json"
         for n, state in enumerate(["queued", "in_progress", "failure"]):

@@ -57,6 +57,30 @@ class TestASecret:
         assert "not base64!" not in page
         assert not Secret.objects.exists()
 
+    @pytest.mark.parametrize(
+        "pasted",
+        [
+            "we_1NabcdefGHIJKL",
+            "sk_test_51Habcdefghijk",
+            '"whsec_abcdef0123456789"',
+            "whsec_",
+            "> whsec_abc (^C)",
+        ],
+    )
+    def test_of_stripe_that_is_another_thing_of_its_is_refused_with_which(
+        self, operator: Client, pasted: str
+    ) -> None:
+        answer = operator.post("/inbox/sources/stripe/", {"secret": pasted, "grace": ""})
+        assert (answer.status_code, Secret.objects.exists()) == (422, False)
+        if len(pasted) >= 8:
+            assert "begins with whsec_, without quotes" in answer.content.decode()
+        assert (
+            operator.post(
+                "/inbox/sources/stripe/", {"secret": "whsec_aB3" + "x" * 29, "grace": ""}
+            ).status_code
+            == 200
+        )
+
     def test_of_a_rotation_lets_the_earlier_ones_live_for_their_grace(self, operator: Client) -> None:
         old, _ = operations.add(Source.GITHUB)
         before = clock.now()

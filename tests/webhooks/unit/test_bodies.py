@@ -96,6 +96,10 @@ class TestForms:
             "zen": "é"
         }
 
+    def test_are_read_however_their_type_is_spelled(self) -> None:
+        spelled = f" {self.TYPE.upper()}; charset=UTF-8"
+        assert bodies.parse(b"payload=%7B%22a%22%3A1%7D", content_type=spelled).document == {"a": 1}
+
     @pytest.mark.parametrize(
         "body", [b"", b"other=1", b"payload=1&payload=2", b"payload=%7B", b"&".join([b"a=1"] * 50)]
     )

@@ -9,6 +9,7 @@ import pytest
 
 from tests.webhook_samples import handle, sample
 from tests.webhooks.integration.variants import GONE, fields, variant
+from webhooks.domain.payloads import stripe
 from webhooks.domain.payloads.base import ABSENT, Many, Maybe, Millis, Moment, Payload, Short, read
 from webhooks.errors import BadPayload
 
@@ -236,3 +237,9 @@ class TestAText:
             read(Sample, {"at": "2026-11-21T12:00:00Z", "millis": 0, "title": 7}, unread=unread).title == ""
         )
         assert unread == ["title"]
+
+
+def test_a_refusal_names_no_class_of_ours() -> None:
+    with pytest.raises(BadPayload) as refused:
+        read(stripe.Envelope[stripe.Customer], {"data": 7})
+    assert (refused.value.field, refused.value.reason) == ("data", "should be an object")

@@ -194,7 +194,10 @@ def _prune(draft: Draft, error: ValidationError, causes: dict[Path, errors.BadPa
     before = len(draft)
     for detail in error.errors(include_url=False, include_context=False, include_input=False):
         place = tuple(detail["loc"])
-        cause = causes.get(place) or _bad(place, detail["msg"])
+        message = (
+            "should be an object" if detail["type"] == "model_type" else detail["msg"]
+        )  # not: of our own class
+        cause = causes.get(place) or _bad(place, message)
         part = _optional(place[:-1] if detail["type"] == "missing" else place)
         if not draft.take_away(part):
             raise cause from None
