@@ -1,6 +1,7 @@
 """One hub per process: one member of the channel layer, a map from topics to watchers, and the feeds."""
 
 import asyncio
+import contextlib
 import functools
 import logging
 import random
@@ -23,6 +24,10 @@ from postgres import connections
 logger = logging.getLogger("live")
 
 _POLL_EVERY_S: Final = 15.0
+_POLL_WHILE_AWAY_S: Final = (
+    2.0  # nothing else tells of changes then; with what the round itself takes less than 3
+)
+_RENEWED_WITHIN_S: Final = 0.5  # of a Redis that is frozen nothing is heard, not even that
 _JOIN_AGAIN: Final = Backoff(first_s=0.2, cap_s=10, jitter=(0.25, 1))
 
 _Key = tuple[str, str, str, str]  # name, arguments, audience, language
@@ -63,6 +68,8 @@ class Hub:
         self._layer: Any = None
         self._channel = ""
         self._joined = asyncio.Event()
+        self._is_lost = True  # what receives is not, or not any more, a member
+        self._is_away = asyncio.Event()  # nothing is heard of changes: the slow poll is all there is
         self._stopping = asyncio.Event()
         self._origin = home.settle(self._loop, self.notify)
         with fields.apart():
@@ -172,7 +179,8 @@ class Hub:
         while not self._stopping.is_set():
             try:
                 await self._join()
-                failures = 0
+                failures, self._is_lost = 0, False
+                self._is_away.clear()
                 while not self._stopping.is_set():
                     message = await self._layer.receive(self._channel)
                     self._subscriptions.notify(topics.read(message, own=self._origin))
@@ -180,6 +188,8 @@ class Hub:
                 if self._stopping.is_set():
                     return
                 failures += 1
+                self._is_lost = True
+                self._is_away.set()
                 logger.warning(
                     "The hub lost its channel layer (%s: %s); trying again", type(error).__name__, error
                 )
@@ -194,26 +204,38 @@ class Hub:
         self._joined.set()
 
     async def _poll_for_ever(self) -> None:
-        """Have every feed read again once in about 15 s, evenly spread, in case a message was lost."""
-        await self._joined.wait()
+        """Have every feed read again once in about 15 s, evenly spread, in case a message was lost; within 3 s
+        while the layer is away."""
         while not self._stopping.is_set():
             feeds = [feed for feed, _ in self._feeds.values()]
             for feed in feeds:
-                await self._nap(self._poll_every_s / len(feeds))
+                await self._nap(1 / len(feeds))
                 feed.changed()
             if not feeds:
-                await self._nap(self._poll_every_s)
-            await self._renew()
+                await self._nap(1)
+            if not self._is_lost:
+                await self._renew()
 
     async def _renew(self) -> None:
         """Join again: a Redis that lost its memory forgot the group without breaking our connection."""
         try:
-            await self._layer.group_add(topics.GROUP, self._channel)
-        except Exception as error:  # the receiving task meets the same error and deals with it
+            async with asyncio.timeout(_RENEWED_WITHIN_S):
+                await self._layer.group_add(topics.GROUP, self._channel)
+        except Exception as error:  # what receives may meet the same error, and deals with it then
             logger.debug("Could not renew the membership: %s", error)
+            self._is_away.set()
+        else:
+            if not self._is_lost:
+                self._is_away.clear()
 
-    async def _nap(self, seconds: float) -> None:
-        await asyncio.sleep(seconds * self.rng.uniform(0.8, 1.2))
+    async def _nap(self, part: float) -> None:
+        """Wait so large a part of the time between two polls. It ends when the layer goes away meanwhile."""
+        part *= self.rng.uniform(0.8, 1.2)
+        if self._is_away.is_set():
+            await asyncio.sleep(part * min(_POLL_WHILE_AWAY_S, self._poll_every_s))
+        else:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._is_away.wait(), part * self._poll_every_s)
 
     async def _leave(self) -> None:
         """Give the membership back. A layer that is gone keeps nobody from stopping."""

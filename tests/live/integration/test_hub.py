@@ -2,6 +2,8 @@
 
 import asyncio
 import random
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,10 @@ def watch(
 def shown(name: str, audience: str = "member") -> str:
     """What the test's template makes of a group."""
     return f'<b class="{audience}">{name}</b>'
+
+
+def _shows(sink: Notebook, name: str) -> bool:
+    return sink.bodies[-1] == shown(name)
 
 
 @pytest.mark.usefixtures("layer")
@@ -240,6 +246,24 @@ class TestLosingMessages:
         await eventually(lambda: sink.bodies)
         await connections.run(Group.objects.filter(pk=group_id).update, name="two")  # nobody says so
         await eventually(lambda: sink.bodies[-1] == shown("two"))
+        await here.stop()
+
+    @pytest.mark.parametrize("was_there", [True, False])
+    async def test_polls_often_while_there_is_no_redis(
+        self, tmp_path: Path, settings: Settings, unused_tcp_port: int, was_there: bool
+    ) -> None:
+        """The slow poll alone, here of a quarter of an hour, would not come in this test."""
+        settings.CHANNEL_LAYERS = configuration.channel_layers(f"redis://127.0.0.1:{unused_tcp_port}/0")
+        sink, group_id = Notebook(), await new_group("one")
+        with running_redis(unused_tcp_port, tmp_path) if was_there else nullcontext():
+            here = hub.Hub(rng=random.Random(7), poll_every_s=900)
+            if was_there:
+                await here.ready()
+            watch(here, sink, group_id)
+            await eventually(lambda: sink.bodies)
+        for name in ("two", "three"):
+            await connections.run(Group.objects.filter(pk=group_id).update, name=name)  # nobody says so
+            await eventually(partial(_shows, sink, name), within_s=30)
         await here.stop()
 
     async def test_finds_a_redis_again_that_forgot_everything(
