@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from jobfarm_worker import logs, protocol, tracing
-from jobfarm_worker.errors import Failed, Refused, Unreachable, WorkerError
+from jobfarm_worker.errors import LOST, Failed, Refused, Unreachable, WorkerError
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.inputs import Inputs
 from jobfarm_worker.job import Job
@@ -20,6 +20,7 @@ from jobfarm_worker.registry import Handler
 from jobfarm_worker.reporter import Reporter
 from jobfarm_worker.running import failure, is_async, perform
 from jobfarm_worker.scoreboard import Ending, Scoreboard
+from jobfarm_worker.threads import Threads
 
 STILL_RUNS_S = 30.0
 HandIn = Callable[[ClaimedJob, JobResult, float], Awaitable[None]]
@@ -38,12 +39,14 @@ class HeldJob:
         handler: Handler,
         farm: Farm,
         board: Scoreboard,
+        threads: Threads,
         on_fatal: Callable[[WorkerError], None],
     ) -> None:
         self._claimed = claimed
         self._handler = handler
         self._farm = farm
         self._board = board
+        self._threads = threads
         self._loop = asyncio.get_running_loop()
         self._outbox = Outbox(wake=self._woken)
         self._reporter = Reporter(
@@ -85,13 +88,18 @@ class HeldJob:
         """Seconds between heartbeats of this job."""
         return self._claimed.heartbeat_s
 
+    @property
+    def runs_on(self) -> bool:
+        """Whether its handler has not ended yet, be the job ours or not: what cannot be canceled takes its time."""
+        return self._running is not None and not self._running.done()
+
     def stop(self, reason: str) -> None:
         """The job is not ours any more: an async handler is canceled, a plain one meets JobStopped."""
         if self._is_finishing or self._outbox.stopped:
             return
-        self._lost_because = reason
+        self._lost_because = LOST.get(reason, reason)
         with logs.about(self._claimed):
-            log.warning("%s is stopped: %s", self._claimed, reason)
+            log.warning("%s is stopped: %s", self._claimed, self._lost_because)
         self._halt()
 
     def beat_now(self) -> None:
@@ -113,6 +121,7 @@ class HeldJob:
 
     def _halt(self) -> None:
         self._outbox.stop()
+        self._board.stopped(self._claimed.id)
         self._change.set()
         self._reporter.end()
         if self._running is not None and is_async(self._handler):
@@ -121,7 +130,7 @@ class HeldJob:
 
     def _note_running_on(self) -> None:
         """A stopped handler keeps its slot until it has come to its end, however long that takes."""
-        if self._running is not None and not self._running.done():
+        if self.runs_on:
             log.warning("%s was stopped, but its handler runs on", self._claimed)
             self._loop.call_later(STILL_RUNS_S, self._note_running_on)
 
@@ -142,7 +151,7 @@ class HeldJob:
         """How the handler ended, with everything it wrote confirmed; None when the job was stopped."""
         if not (self._claimed.retry_when_lost or await self._is_ours()):
             return None
-        performing = perform(self._handler, self._job, outbox=self._outbox)
+        performing = perform(self._handler, self._job, outbox=self._outbox, threads=self._threads)
         self._running = asyncio.create_task(performing, name=repr(self._job))
         try:
             outcome = await self._running

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
-MOST_READY = 100  # by default; what a farm gives in one answer
+MOST_READY = 200  # by default; what a farm gives in two answers
 READY_S = 0.25
 LONGEST_READY_S = 0.5  # a job that has not begun by then goes back: one before it turned out to be long
 RECENT = 16  # jobs whose run times count

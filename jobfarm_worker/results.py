@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +20,8 @@ WAIT_S = 0.01  # from the first end to the call, unless another is under way, or
 LONGEST_PAUSE_S = (
     0.05  # between calls, which keep a worker from its jobs; twice the last call where that is less
 )
-MOST = 100  # outcomes in one call
+MOST = 100  # outcomes in one call, and jobs in an answer
+CALLS = 2  # under way at a time: the farm has the next one when it has answered one
 SMALL = 2_000  # characters; a longer result is handed in by itself. A hundred of them fit into a message of the socket
 log = logging.getLogger("jobfarm_worker")
 
@@ -33,7 +36,7 @@ class Entry:
 
 
 class Results:
-    """Collects outcomes and hands them in, one call at a time; `run` must run meanwhile.
+    """Collects outcomes and hands them in, by two calls at a time; `run` must run meanwhile.
 
     `claim_next` says, as a call leaves, how many jobs it is to claim; `on_jobs` gets those that came, and then
     `on_answer` is called.
@@ -55,10 +58,14 @@ class Results:
         self._waiting: list[Entry] = []
         self._first_s = 0.0
         self._some = asyncio.Event()
-        self._at_once = asyncio.Event()
-        self._under_way = 0
+        self._changed = asyncio.Event()  # what decides when the next call leaves
+        self._gathering = asyncio.Lock()
+        self._is_hurried = False
+        self._under_way = 0  # calls
         self._lasted_s = 0.0  # the last call
         self._ended_s = 0.0
+        self.requested = 0
+        """How many jobs the calls under way are to bring."""
 
     @property
     def is_pending(self) -> bool:
@@ -73,39 +80,53 @@ class Results:
         self._waiting.append(entry)
         self._some.set()
         if len(self._waiting) >= MOST:
-            self._at_once.set()
+            self._changed.set()
         return entry.answered
 
     def hurry(self) -> None:
-        """Let the next call leave as soon as it can: nothing is left to do meanwhile."""
-        self._at_once.set()
+        """Let what waits leave as soon as it can: nothing is left to do meanwhile."""
+        self._is_hurried = bool(self._waiting)
+        self._changed.set()
 
     async def run(self) -> None:
         """Hand in what comes; to be canceled."""
+        await asyncio.gather(*(self._hand_in_what_comes() for _ in range(CALLS)))
+
+    async def _hand_in_what_comes(self) -> None:
         while True:
-            await self._some.wait()
-            await self._gathered()
-            batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
-            self._under_way, began_s = len(batch), self._loop.time()
+            async with self._gathering:
+                batch = await self._gathered()
+            self._under_way, began_s = self._under_way + 1, self._loop.time()
             try:
                 await self._hand_in(batch)
             finally:
-                self._under_way = 0
+                self._under_way -= 1
                 self._ended_s = self._loop.time()
                 self._lasted_s = self._ended_s - began_s
+                self._changed.set()
                 self._on_answer()
 
-    async def _gathered(self) -> None:
-        """Wait for more, no longer than WAIT_S after the first one ended."""
-        pause_s = min(2 * self._lasted_s, LONGEST_PAUSE_S)
-        try:
-            async with asyncio.timeout_at(max(self._first_s + WAIT_S, self._ended_s + pause_s)):
-                await self._at_once.wait()
-        except TimeoutError:
-            pass
-        if len(self._waiting) <= MOST:
+    async def _gathered(self) -> list[Entry]:
+        """What the next call hands in: what ended within WAIT_S after the first; more while another call is under way,
+        but for as many as one takes and when there is a hurry."""
+        await self._some.wait()
+        while not (self._is_hurried or len(self._waiting) >= MOST):
+            leaves_s = math.inf if self._under_way else self._leaves_s()
+            if leaves_s <= self._loop.time():
+                break
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(leaves_s if leaves_s < math.inf else None):
+                    await self._changed.wait()
+        batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+        self._is_hurried = False
+        if not self._waiting:
             self._some.clear()
-            self._at_once.clear()
+        return batch
+
+    def _leaves_s(self) -> float:
+        pause_s = min(2 * self._lasted_s, LONGEST_PAUSE_S)
+        return max(self._first_s + WAIT_S, self._ended_s + pause_s)
 
     async def _hand_in(self, batch: Sequence[Entry]) -> None:
         try:
@@ -119,8 +140,14 @@ class Results:
 
     async def _together(self, batch: Sequence[Entry]) -> None:
         finished = [(entry.claimed, entry.outcome) for entry in batch]
-        call = protocol.finish_many(finished, claim_next=self._claim_next())
-        answer = await self._farm.insist(call, heartbeat_s=min(entry.claimed.heartbeat_s for entry in batch))
+        claim_next = self._claim_next()
+        self.requested += claim_next
+        try:
+            call = protocol.finish_many(finished, claim_next=claim_next)
+            heartbeat_s = min(entry.claimed.heartbeat_s for entry in batch)
+            answer = await self._farm.insist(call, heartbeat_s=heartbeat_s)
+        finally:
+            self.requested -= claim_next
         self._on_jobs(_jobs(answer))
         for entry, verdict in zip(batch, _verdicts(answer, len(batch)), strict=True):
             _settle(entry, verdict)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import contextvars
 import functools
 import inspect
-import threading
 import traceback
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
@@ -17,6 +14,7 @@ from jobfarm_worker.job import Job
 from jobfarm_worker.outbox import Outbox
 from jobfarm_worker.protocol import JobResult, size_of_json, storable
 from jobfarm_worker.registry import Handler
+from jobfarm_worker.threads import Threads
 
 LONGEST_ERROR = 20_000  # characters; the end of a traceback matters most
 
@@ -28,13 +26,13 @@ def is_async(function: Handler) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-async def perform(function: Handler, job: Job, *, outbox: Outbox) -> JobResult:
+async def perform(function: Handler, job: Job, *, outbox: Outbox, threads: Threads) -> JobResult:
     """Run the handler to its end: its value, or how it failed; canceled only from outside."""
     try:
         if is_async(function):
             result = await Throttled(function(job), outbox)
         else:
-            result = await _in_thread(function, job)
+            result = await threads.run(function, job, name=f"job {job.id}")
     except Failed as error:
         return failure(str(error), retryable=error.retryable)
     except asyncio.CancelledError:
@@ -77,32 +75,3 @@ def failure(error: str, *, retryable: bool = True) -> JobResult:
     """A failed attempt with what people and the log shall read, cut to its end when it is very long."""
     error = storable(error)[-LONGEST_ERROR:]
     return JobResult(success=False, error=error, retryable=retryable, size=len(error))
-
-
-async def _in_thread(function: Handler, job: Job) -> Any:
-    """Run a plain handler in a daemon thread of its own: it can block, but not keep the process alive."""
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def settle(result: Any, error: BaseException | None) -> None:
-        if not ended.done():
-            ended.set_result((result, error))
-
-    def body() -> None:
-        result, error = _attempted(context, function, job)
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the worker ended without waiting for us
-            loop.call_soon_threadsafe(settle, result, error)
-
-    threading.Thread(target=body, name=f"job {job.id}", daemon=True).start()
-    result, error = await ended
-    if error is not None:
-        raise error
-    return result
-
-
-def _attempted(context: contextvars.Context, function: Handler, job: Job) -> tuple[Any, BaseException | None]:
-    try:
-        return context.run(function, job), None
-    except BaseException as error:  # whatever it is, it belongs to whoever waits
-        return None, error

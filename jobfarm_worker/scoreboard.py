@@ -22,6 +22,7 @@ class Running:
     kind: str
     fraction: float | None = None
     detail: str = ""
+    is_stopped: bool = False  # it was taken away, and its handler runs on
 
 
 class Scoreboard:
@@ -47,6 +48,11 @@ class Scoreboard:
             return
         running.fraction = progress.fraction if progress.fraction is not None else running.fraction
         running.detail = progress.detail if progress.detail is not None else running.detail
+
+    def stopped(self, job: int) -> None:
+        """A running job was taken away: its slot is not free before its handler has ended."""
+        if running := self.jobs.get(job):
+            running.is_stopped = True
 
     def count(self, ending: Ending) -> None:
         """One more job ended like this."""

@@ -15,7 +15,7 @@ from jobfarm_worker import facts, logs, protocol
 from jobfarm_worker.claims import AT_ONCE_S, MOST_CLAIMED, Claims
 from jobfarm_worker.errors import LOST, Refused, WrongServer
 from jobfarm_worker.farm import Farm
-from jobfarm_worker.held import HeldJob, finish, unclaim
+from jobfarm_worker.held import HeldJob, finish, give_back, unclaim
 from jobfarm_worker.intake import Intake
 from jobfarm_worker.options import Options
 from jobfarm_worker.prefetching import Prefetching
@@ -24,6 +24,7 @@ from jobfarm_worker.registry import Handlers
 from jobfarm_worker.results import SMALL, Results
 from jobfarm_worker.running import failure
 from jobfarm_worker.scoreboard import Scoreboard
+from jobfarm_worker.threads import Threads
 
 CLAIM_ENDS_S = 2.0  # how long a claim under way may take to answer when the worker stops
 MODELS_EVERY_S = 60.0  # a model that was loaded or removed is known to the farm so soon
@@ -59,8 +60,9 @@ class Session:
         self._runs: set[asyncio.Task[None]] = set()  # jobs at work, and those whose answer is to come
         self._returning: set[asyncio.Task[None]] = set()
         self._prefetching = Prefetching(concurrency=settings.concurrency, most=settings.prefetch)
+        self._threads = Threads()
         self._intake = Intake(give_back=self._return)
-        self._requested = 0  # jobs that finish calls under way are to bring
+        self._requested = 0  # jobs that finish calls under way are to bring beside those for their own slots
         self._results = Results(
             farm, claim_next=self._claim_for_free, on_jobs=self._take, on_answer=self._begin
         )
@@ -138,16 +140,14 @@ class Session:
         while not self._stopping.is_set():
             free = await self._free_slots()
             started_s = asyncio.get_running_loop().time()
-            jobs = await claims.claim(free + self._room()) if free else []
+            jobs = await claims.claim(free + max(0, self._room())) if free else []
             self._take(jobs)
             await claims.rest(claimed_count=len(jobs), took_s=asyncio.get_running_loop().time() - started_s)
 
     def _room(self) -> int:
-        """How many jobs more may lie ready."""
-        held = len(self._intake) + self._requested
-        if self.farm.is_drained:
-            return 0
-        return max(0, self._prefetching.room(self.farm.heartbeat_s) - held)
+        """How many jobs more may lie ready; less than none where those that are under way are more."""
+        most = 0 if self.farm.is_drained else self._prefetching.room(self.farm.heartbeat_s)
+        return most - len(self._intake) - self._requested - self._results.requested
 
     async def _free_slots(self) -> int:
         while (free := self._free_count()) < 1:
@@ -222,7 +222,18 @@ class Session:
         if handler is None:
             await self._refuse(claimed)
             return
-        held = HeldJob(claimed, handler=handler, farm=self.farm, board=self._board, on_fatal=self._end)
+        if (earlier := self._held.get(claimed.id)) is not None and earlier.runs_on:
+            log.warning("%s: an earlier attempt of it still runs here; given back", claimed)
+            await give_back(claimed, farm=self.farm)
+            return
+        held = HeldJob(
+            claimed,
+            handler=handler,
+            farm=self.farm,
+            board=self._board,
+            threads=self._threads,
+            on_fatal=self._end,
+        )
         log.info("%s: attempt %s", claimed, claimed.attempt)
         self._held[claimed.id] = held
         try:
@@ -246,25 +257,25 @@ class Session:
         await handing_in
 
     async def _finish(self, claimed: ClaimedJob, outcome: JobResult) -> None:
-        claim_next = self._claim_next(1)
-        self._requested += claim_next
+        more = max(0, self._room())
+        self._requested += more
         try:
-            jobs = await finish(claimed, outcome, farm=self.farm, claim_next=claim_next)
+            jobs = await finish(claimed, outcome, farm=self.farm, claim_next=self._claim_next(1 + more))
         finally:
-            self._requested -= claim_next
+            self._requested -= more
         self._take(jobs)
 
     def _claim_for_free(self) -> int:
-        return self._claim_next(self._options.concurrency - self._taken)
+        return self._claim_next(self._options.concurrency - self._taken + self._room())
 
-    def _claim_next(self, free: int) -> int:
-        """As many as become free, and what may lie ready; none when stopping, or when only some queues will do.
+    def _claim_next(self, count: int) -> int:
+        """So many at most; none when stopping, or when only some queues will do.
 
         The finish call names no queues, so what comes with it may be from any.
         """
         if self._stopping.is_set() or self._options.queues:
             return 0
-        return min(MOST_CLAIMED, free + self._room())
+        return max(0, min(MOST_CLAIMED, count))
 
     async def _refuse(self, claimed: ClaimedJob) -> None:
         """Fail the attempt rather than release it: released, it would come back to us at once, for ever."""
@@ -321,6 +332,7 @@ class Session:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks, timeout=AT_ONCE_S)
+        self._threads.close()
 
     async def _give_all_back(self) -> None:
         """Release what is held, and what comes meanwhile with answers that are late."""

@@ -58,5 +58,5 @@ def line(worker: Worker) -> Text:
 
 def _describe(job: Running) -> str:
     percent = "" if job.fraction is None else f" {job.fraction:.0%}"
-    detail = f" {job.detail}" if job.detail else ""
+    detail = " (stopped, runs on)" if job.is_stopped else f" {job.detail}" if job.detail else ""
     return f"#{job.id} {job.kind}{percent}{detail}"

@@ -66,9 +66,9 @@ class FarmServer(Jobs):
             job.status = "canceled"
         self.push_stop(job)
 
-    def push_stop(self, job: StoredJob) -> None:
+    def push_stop(self, job: StoredJob, **fields: str) -> None:
         """Tell whoever has it to stop."""
-        self._push({"type": "stop", "job": job.id})
+        self._push({"type": "stop", "job": job.id, **fields})
 
     def announce(self) -> None:
         """Say that there is work, whether or not there is."""

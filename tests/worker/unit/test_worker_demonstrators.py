@@ -18,6 +18,7 @@ from jobfarm_worker.handlers.demo_text import compose, topics_of
 from jobfarm_worker.outbox import File, Outbox, Progress
 from jobfarm_worker.protocol import ClaimedJob, JobResult
 from jobfarm_worker.running import perform
+from jobfarm_worker.threads import Threads
 
 PROMPT = "Write a poem about a lighthouse keeper in the storm"
 
@@ -49,7 +50,7 @@ async def run(handler: Any, payload: Any) -> tuple[JobResult, RecordingContext]:
         return None
 
     job = Job(claimed, outbox=context, confirmed=confirmed)
-    return await perform(handler, job, outbox=context), context
+    return await perform(handler, job, outbox=context, threads=Threads()), context
 
 
 class TestChatDemonstrator:
@@ -129,7 +130,7 @@ class TestImageDemonstrator:
             id=7, kind="k", queue="q", payload={"prompt": PROMPT}, attempt=1, lease="l", heartbeat_s=20
         )
         job = Job(claimed, outbox=context, confirmed=lambda: asyncio.sleep(0))
-        outcome = await perform(image_demo.handler(side=48, pace_s=0), job, outbox=context)
+        outcome = await perform(image_demo.handler(side=48, pace_s=0), job, outbox=context, threads=Threads())
         assert "JobStopped" in outcome.error
         assert len([report for report in context.reports if "band" in (report.detail or "")]) == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 from jobfarm_worker import Job, Worker
@@ -127,6 +128,26 @@ class TestShortJobs:
 
         assert worker.board.endings == {"success": 59, "stopped": 1}
         assert [job.id for job in jobs if not job.finishes] == [31]
+
+    async def test_of_plain_handlers_share_the_threads_that_there_are(
+        self, farm: FarmServer, transport: Any
+    ) -> None:
+        worker = Worker(farm.url, KEY, transport=transport, concurrency=3)
+        jobs = submitted(farm, 150)
+        threads: set[threading.Thread] = set()
+        names: set[str] = set()
+
+        @worker.handler("work")
+        def work(job: Job) -> None:
+            threads.add(threading.current_thread())
+            names.add(threading.current_thread().name)
+
+        async with working(worker):
+            await until(lambda: all(job.finishes for job in jobs))
+        await until(lambda: not any(thread.is_alive() for thread in threads))
+
+        assert len(threads) <= 3
+        assert names == {f"job {job.id}" for job in jobs}
 
     async def test_that_must_not_run_twice_begin_once_their_lease_is_confirmed(
         self, farm: FarmServer, worker: Worker

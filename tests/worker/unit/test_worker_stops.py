@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,39 @@ class TestStop:
             await until(lambda: seen and not worker.board.jobs)
 
         assert (seen, job.finishes, dict(worker.board.endings)) == ([True], 0, {"stopped": 1})
+
+    async def test_plain_handler_that_runs_on_keeps_its_slot_and_its_job_from_beginning_again(
+        self, farm: FarmServer, transport: Any
+    ) -> None:
+        """A timeout takes the job away, and the farm gives it to whoever asks: to this very worker, if there is none
+        beside it."""
+        worker = Worker(farm.url, KEY, transport=transport, concurrency=2)
+        go_on = threading.Event()
+        running: list[int] = []
+        most: list[int] = []
+
+        @worker.handler("slow")
+        def slow(job: Job) -> int:
+            running.append(job.fence)
+            most.append(len(running))
+            if len(most) == 1:
+                go_on.wait(20)
+            running.remove(job.fence)
+            return job.fence
+
+        async with working(worker):
+            job = farm.submit("slow")
+            await until(lambda: running)
+            farm.take_back(job)
+            farm.push_stop(job, reason="timed_out")
+            await until(lambda: farm.calls["release"] > 1)
+            [still] = worker.board.jobs.values()
+            is_shown = still.is_stopped if transport == "ws" else True
+            go_on.set()
+            await until(lambda: job.finishes)
+
+        assert (max(most), job.status, is_shown) == (1, "success", True)
+        assert job.result > 1
 
     async def test_by_a_lost_lease_ends_that_handler_and_the_worker_goes_on(
         self, farm: FarmServer, worker: Worker
