@@ -8,6 +8,8 @@ from typing import Any
 LOST = {
     "canceled": "it was canceled",
     "ended": "it had ended",
+    "timed_out": "it ran longer than its timeout",
+    "lease_lost": "its lease was lost",
     "taken_over": "another worker has it",
     "taken_back": "its lease ran out, and it waits again",
 }

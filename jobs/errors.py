@@ -13,8 +13,9 @@ class JobsError(Refusal):
 class LeaseLost(JobsError):
     """This lease is not, or is no longer, valid for the job.
 
-    `reason` says which: "canceled", "ended" (`job_status` says how), "taken_over" (another claim has the job),
-    "taken_back" (the lease ran out, or was given back, and the job waits again), or "unknown".
+    `reason` says which: "canceled", "ended" (`job_status` says how), "timed_out" (it ran longer than its timeout and is
+    tried again), "taken_over" (another claim has the job), "taken_back" (the lease ran out, or was given back, and the
+    job waits again), or "unknown".
     """
 
     code = "lease_lost"
@@ -22,6 +23,7 @@ class LeaseLost(JobsError):
     SENTENCES: ClassVar[dict[str, str]] = {
         "canceled": "Somebody canceled this job.",
         "ended": "This job has ended: it is {job_status}.",
+        "timed_out": "This attempt ran longer than its timeout.",
         "taken_over": "This lease is over, and another claim has the job.",
         "taken_back": "This lease is over, and the job waits to be claimed again.",
         "unknown": "This is not a lease of this job.",

@@ -111,7 +111,7 @@ If the answer does not arrive, send the same call with the same `request_id` aga
 claimed the first time, as far as those leases still stand.
 
 409 `lease_lost` from any call means: this job is not yours, drop it. `reason` says why: `canceled`, `ended`
-(`job_status`: how), `taken_over`, `taken_back` or `unknown`. `traceparent` is the trace
+(`job_status`: how), `timed_out` (it ran too long), `taken_over`, `taken_back` or `unknown`. `traceparent` is the trace
 that the job was submitted in, from the header of that name; null if in none.
 
 `files`, of a job that has some: name, size, SHA-256 and type of what it was given, to be fetched from `inputs/{name}`.

@@ -50,4 +50,6 @@ def why_lost(
         return {"reason": "canceled"}
     if status in ENDED:
         return {"reason": "ended", "job_status": status.value}
+    if outcome == AttemptOutcome.TIMED_OUT:
+        return {"reason": "timed_out"}
     return {"reason": "taken_over" if status is Status.IN_PROGRESS else "taken_back"}

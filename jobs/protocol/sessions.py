@@ -14,7 +14,7 @@ from jobs.operations.claim import take_all_there_is
 from jobs.protocol import messages, verbs
 from jobs.protocol.messages import Call
 from jobs.protocol.verbs import ClaimedJob, Ended, EndedMany, EndedOne, Finish, FinishMany, Leased
-from jobs.queries import reads
+from jobs.queries import moves, reads
 from jobs.queries.reads import Interest
 from observing import fields
 
@@ -70,13 +70,18 @@ def examine(key: str, leases: Leases, queues: Sequence[str] | None) -> Examined:
     """Look again after something about the worker changed. Raises InvalidKey: then nothing else matters."""
     worker = operations.authenticate(key)
     gone = reads.stopped(list(leases.items())) if leases else []
-    statuses = dict(Job.objects.filter(pk__in=gone).values_list("pk", "status"))
-    ended = {Status.CANCELED, Status.TIMED_OUT}
+    past = moves.past_leases(worker, [(pk, leases[pk]) for pk in gone]) if gone else []
     return Examined(
-        stopped={pk: statuses[pk] if statuses.get(pk) in ended else LOST for pk in gone},
+        stopped={pk: _why_stopped(row) for pk, row in zip(gone, past, strict=True)},
         interest=verbs.interest(worker, queues),
         is_drained=verbs.is_drained(worker),
     )
+
+
+def _why_stopped(past: moves.Row) -> str:
+    """Whether the job was canceled or ran too long, be that its end or not; else only that the lease is lost."""
+    reasons = {Status.CANCELED.value, Status.TIMED_OUT.value}
+    return next((why for why in (past.status, past.outcome) if why in reasons), LOST)
 
 
 def perform(key: str, call: Call) -> Performed:

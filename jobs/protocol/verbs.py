@@ -220,7 +220,9 @@ class LostOne(BaseModel):
     id: int
     error: str = Field(examples=["lease_lost"])
     message: str
-    reason: str = Field(description="`canceled`, `ended`, `taken_over`, `taken_back` or `unknown`.")
+    reason: str = Field(
+        description="`canceled`, `ended`, `timed_out`, `taken_over`, `taken_back` or `unknown`."
+    )
     job_status: Status | None = Field(None, description="How it had ended.")
 
 

@@ -130,7 +130,7 @@ def test_a_worker_with_models(shell: Shell) -> None:
 
 
 def test_handlers(shell: Shell, tmp_path: Path) -> None:
-    [program] = documented.blocks("worker.md", "python")
+    program = documented.block("worker.md", "from jobfarm_worker import Failed, Worker")
     (tmp_path / "presupposed.py").write_text(PRESUPPOSED)
     for name in ("transcribe", "greet"):
         farm.kind(name)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from jobs import operations
 from jobs.models import Job, Worker
+from postgres import clock
 from tests import farm
 from tests.api.edges import callers
 from tests.api.edges.callers import PATIENCE_S, Crew, ask, push
@@ -258,6 +260,19 @@ class TestStops:
         farm.expire_lease(job)
         operations.sweep()
         assert push(socket, "stop") == {"type": "stop", "job": job.pk, "reason": "timed_out"}
+
+    def test_are_told_of_a_timeout_also_of_a_job_that_is_to_be_tried_again(
+        self, socket: ClientConnection
+    ) -> None:
+        job = operations.submit("chat", {})
+        Job.objects.filter(pk=job.pk).update(timeout_s=30, retry_on_timeout=True, retry_when_lost=True)
+        claimed = claim_one(socket)
+        ask(socket, type="heartbeat", job=job.pk, lease=claimed["lease"])
+        farm.pass_time(job, 31)
+        Job.objects.filter(pk=job.pk).update(lease_expires_at=clock.now() + timedelta(seconds=60))
+        operations.sweep()
+        assert push(socket, "stop") == {"type": "stop", "job": job.pk, "reason": "timed_out"}
+        assert farm.status(job) == "pending"
 
     def test_are_told_also_for_jobs_from_before_the_socket(self, crew: Crew) -> None:
         job = operations.submit("chat", {})

@@ -121,6 +121,14 @@ class TestACall:
         refusal = _is_refused(call, me, claimed)
         assert refusal.numbers == {"reason": "ended", "job_status": "timed_out"}
 
+    def test_after_its_time_was_over_is_refused_so_though_it_is_tried_again(self, call: Call) -> None:
+        me, claimed = _running(timeout_s=30, retry_on_timeout=True)
+        farm.pass_time(claimed, 31)
+        operations.heartbeat(me, claimed.id, claimed.lease)
+        assert operations.sweep().taken_back == 1
+        assert farm.status(claimed) == "pending"
+        assert _is_refused(call, me, claimed).numbers == {"reason": "timed_out"}
+
     def test_after_its_time_was_over_is_refused_although_it_kept_beating(self, call: Call) -> None:
         me, claimed = _running(timeout_s=30)
         farm.pass_time(claimed, 29)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jobfarm_worker import Job, JobStopped, Worker
+from jobfarm_worker import Failed, Job, JobStopped, Worker
+from tests import documented
 from tests.worker.unit.outside import KEY, FarmServer, until, working
 
 
@@ -58,6 +60,26 @@ class TestStop:
             await until(lambda: seen and not worker.board.jobs)
 
         assert (seen, job.finishes, dict(worker.board.endings)) == ([True], 0, {"stopped": 1})
+
+    async def test_ends_the_process_of_a_handler_that_has_one_as_documented(
+        self, farm: FarmServer, socket_worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        program, note = tmp_path / "render", tmp_path / "pid"
+        program.write_text(f'#!/bin/sh\n[ "$1" = broken ] && exit 3\necho $$ > {note}\nexec sleep 600\n')
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+        names = {"worker": socket_worker, "Failed": Failed}
+        exec(documented.block("worker.md", "import subprocess"), names)
+
+        async with working(socket_worker):
+            broken = farm.submit("render", {"scene": "broken"})
+            await until(lambda: broken.finishes)
+            job = farm.submit("render", {"scene": "long"})
+            await until(lambda: note.exists() and note.read_text())
+            farm.cancel(job)
+            await until(lambda: not Path(f"/proc/{note.read_text().strip()}").exists())
+
+        assert (broken.status, broken.error) == ("failed", "render ended with 3.")
 
     async def test_plain_handler_that_runs_on_keeps_its_slot_and_its_job_from_beginning_again(
         self, farm: FarmServer, transport: Any
