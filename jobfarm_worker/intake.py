@@ -22,9 +22,6 @@ class Intake:
     def __len__(self) -> int:
         return len(self._ready)
 
-    def __contains__(self, job: int) -> bool:
-        return any(claimed.id == job for _, claimed in self._ready)
-
     def put(self, jobs: Sequence[ClaimedJob]) -> None:
         """Keep jobs that came with an answer just now."""
         now_s = self._loop.time()
@@ -43,15 +40,16 @@ class Intake:
         self._ready = deque(kept)
         return was_here
 
-    def return_newest(self, count: int) -> None:
-        """Give back so many of those that would begin last."""
-        returned = [self._ready.pop()[1] for _ in range(min(count, len(self._ready)))]
+    def return_those(self, are_meant: Callable[[ClaimedJob], bool]) -> None:
+        """Give these back."""
+        returned = [job for _, job in self._ready if are_meant(job)]
         if returned:
+            self._ready = deque(entry for entry in self._ready if not are_meant(entry[1]))
             self._give_back(returned)
 
     def return_all(self) -> None:
         """Give back everything."""
-        self.return_newest(len(self._ready))
+        self.return_those(lambda _: True)
 
     def _return_late(self) -> None:
         now_s, late = self._loop.time(), []

@@ -20,9 +20,9 @@ FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")  # what every farm 
 class Job:
     """One attempt of one job.
 
-    All methods but `flush`, `input` and `save_input` are plain, return at once and may be called from any thread: they
-    leave their message in a box that another task empties. After the job was canceled, its lease was lost or the worker
-    gave it back, they raise JobStopped; let it pass, nobody waits for the result any more.
+    All methods but `flush`, `room`, `input` and `save_input` are plain, return at once and may be called from any
+    thread: they leave their message in a box that another task empties. After the job was canceled, its lease was lost
+    or the worker gave it back, they raise JobStopped; let it pass, nobody waits for the result any more.
     """
 
     def __init__(
@@ -66,18 +66,23 @@ class Job:
             fraction = min(1.0, max(0.0, float(fraction)))
         self._outbox.report(Progress(fraction=fraction, detail=None if detail is None else storable(detail)))
 
-    def write(self, text: str) -> Awaitable[None]:
+    def write(self, text: str) -> None:
         """Append text to the job's output.
 
         It is sent when the unsent text holds one of `\\n . ? ! ,` or is longer than 100 characters, after one
         second in any case (also while a plain function blocks), and at the end. While more than a million characters
-        are unsent, a plain function waits here, and an async one wherever it awaits next; what it returns may be
-        awaited for that, and has to be in tasks of the handler's own. Raises JobStopped when stopped.
+        are unsent, a plain function waits here, and an async one wherever it awaits next. Raises JobStopped when
+        stopped.
         """
         if not isinstance(text, str):
             raise TypeError(f"Output is text; got {type(text).__name__}.")
         self._outbox.write(storable(text), may_block=threading.get_ident() != self._loop_thread)
-        return self._outbox.room
+
+    async def room(self) -> None:
+        """Wait while more than a million characters are unsent. Only tasks that an async handler started have to: the
+        handler itself does wherever it awaits."""
+        await self._outbox.until_room()
+        self._outbox.check()
 
     def file(self, name: str, data: bytes) -> None:
         """Store a result file; the same name again replaces it. The job succeeds only after it has arrived.

@@ -9,9 +9,8 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from jobfarm_worker.errors import JobStopped
 
@@ -68,7 +67,6 @@ class Outbox:
         self._due: deque[str] = deque()  # pieces, none longer than PIECE
         self._due_size = 0  # characters
         self._waiting: list[asyncio.Future[None]] = []  # for room
-        self.room = Room(self)
         self._files: dict[str, File] = {}
         self._progress: Progress | None = None
         self._latest = Progress(fraction=None, detail=None)
@@ -209,15 +207,3 @@ class Outbox:
             self._stopped = True
             self._changed.notify_all()
         self._let_go_on()
-
-
-class Room:
-    """What `job.write` returns: to be awaited, by who may be faster than the network."""
-
-    def __init__(self, outbox: Outbox) -> None:
-        self._outbox = outbox
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        """Wait while the box is full."""
-        if self._outbox.is_full:
-            yield from self._outbox.until_room().__await__()

@@ -1,12 +1,14 @@
 """How many jobs a worker keeps ready: as many as begin within a quarter of a second, by what the last ones took.
 
 Pure arithmetic. A lease that no call has named is good for one heartbeat interval, and its job may be canceled, or be
-wanted by somebody idle: so what lies ready is worth little time, whatever the interval. A call takes some 10 ms: with
+wanted by somebody idle: so what lies ready is worth little time, whatever the interval. One of a queue with a ceiling
+holds a place of it and keeps others from theirs: it does not lie ready at all. A call takes some 10 ms: with
 250 ms of work ready no slot waits for one.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 MOST_READY = 200  # by default; what a farm gives in two answers
@@ -24,13 +26,14 @@ class Prefetching:
         self._recent_s: deque[float] = deque(maxlen=RECENT)
         self._count = 0
 
-    def note(self, took_s: float) -> None:
-        """A job kept its slot for so many seconds."""
-        self._recent_s.append(took_s)
+    def note(self, took_s: float, *, may_wait: bool = True) -> None:
+        """A job kept its slot for so many seconds; `may_wait`: others like it may lie ready meanwhile."""
+        self._recent_s.append(took_s if may_wait else math.inf)
         self._count += 1
 
     def room(self, heartbeat_s: float) -> int:
-        """How many jobs may lie ready besides those that run; 0 before the first has ended, and where they are long.
+        """How many jobs may lie ready besides those that run; 0 before the first has ended, and where they are long, or
+        one of the recent ones may not wait.
 
         Twice as many as have ended at most, so that the first short one of a long kind takes little with it.
         """

@@ -64,6 +64,8 @@ class ClaimedJob:
     retry_when_lost: bool = True
     traceparent: str | None = None
     files: tuple[InputFile, ...] = ()
+    has_ceiling: bool = False
+    """Its queue runs only so many jobs at a time: this is one of them, also while it lies ready."""
 
     def __str__(self) -> str:
         return f"job {self.id} {self.kind}"
@@ -132,6 +134,7 @@ def _claimed(job: Mapping[str, Any]) -> ClaimedJob:
         retry_when_lost=job.get("retry_when_lost") is not False,
         traceparent=None if job.get("traceparent") is None else str(job["traceparent"]),
         files=tuple(_input(file) for file in job.get("files") or ()),
+        has_ceiling=job.get("has_ceiling") is True,
     )
 
 

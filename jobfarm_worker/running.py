@@ -65,7 +65,8 @@ class Throttled:
                 return end.value
             try:
                 value = yield awaited
-                yield from self._outbox.room.__await__()
+                if self._outbox.is_full:
+                    yield from self._outbox.until_room().__await__()
                 go_on = functools.partial(self._work.send, value)
             except BaseException as error:
                 go_on = functools.partial(self._work.throw, error)

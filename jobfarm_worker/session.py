@@ -140,9 +140,14 @@ class Session:
         while not self._stopping.is_set():
             free = await self._free_slots()
             started_s = asyncio.get_running_loop().time()
-            jobs = await claims.claim(free + max(0, self._room())) if free else []
+            jobs = await claims.claim(free + self._more()) if free else []
             self._take(jobs)
             await claims.rest(claimed_count=len(jobs), took_s=asyncio.get_running_loop().time() - started_s)
+
+    def _more(self) -> int:
+        """What a claim asks for beside what can begin: nothing while this worker waits for work, as others may. Only
+        where no finish may claim, this is the way to jobs that lie ready."""
+        return max(0, self._room()) if self._options.queues else 0
 
     def _room(self) -> int:
         """How many jobs more may lie ready; less than none where those that are under way are more."""
@@ -173,6 +178,7 @@ class Session:
             return
         self._intake.put(jobs)
         self._begin()
+        self._intake.return_those(lambda job: job.has_ceiling)
 
     def _begin(self) -> None:
         """Let the jobs that lie ready begin on the slots that are free."""
@@ -220,7 +226,7 @@ class Session:
     async def _run_on(self, slot: Slot, claimed: ClaimedJob) -> None:
         handler = self._handlers.get(claimed.kind)
         if handler is None:
-            await self._refuse(claimed)
+            await self._refuse(slot, claimed)
             return
         if (earlier := self._held.get(claimed.id)) is not None and earlier.runs_on:
             log.warning("%s: an earlier attempt of it still runs here; given back", claimed)
@@ -248,21 +254,22 @@ class Session:
 
     async def _hand_in(self, slot: Slot, claimed: ClaimedJob, outcome: JobResult, took_s: float) -> None:
         """Say how an attempt ended: with others while jobs are short, else at once."""
-        self._prefetching.note(took_s)
+        self._prefetching.note(took_s, may_wait=not claimed.has_ceiling)
         if outcome.size > SMALL or not (self._intake or self._results.is_pending):
-            await self._finish(claimed, outcome)
+            await self._finish(slot, claimed, outcome)
             return
         handing_in = self._results.hand_in(claimed, outcome)
         slot.free()
         await handing_in
 
-    async def _finish(self, claimed: ClaimedJob, outcome: JobResult) -> None:
+    async def _finish(self, slot: Slot, claimed: ClaimedJob, outcome: JobResult) -> None:
         more = max(0, self._room())
         self._requested += more
         try:
             jobs = await finish(claimed, outcome, farm=self.farm, claim_next=self._claim_next(1 + more))
         finally:
             self._requested -= more
+        slot.free()  # for the first of these: none of a queue with a ceiling may lie ready
         self._take(jobs)
 
     def _claim_for_free(self) -> int:
@@ -277,14 +284,14 @@ class Session:
             return 0
         return max(0, min(MOST_CLAIMED, count))
 
-    async def _refuse(self, claimed: ClaimedJob) -> None:
+    async def _refuse(self, slot: Slot, claimed: ClaimedJob) -> None:
         """Fail the attempt rather than release it: released, it would come back to us at once, for ever."""
         known = ", ".join(self._handlers)
         log.warning("%s: no handler for this kind (there is: %s)", claimed, known)
         outcome = failure(f"This worker has no handler for the kind {claimed.kind!r}; it knows {known}.")
         self._board.count("failed")
         try:
-            await self._finish(claimed, outcome)
+            await self._finish(slot, claimed, outcome)
         except Refused as error:
             log.warning("%s: %s", claimed, error)
 

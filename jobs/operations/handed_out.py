@@ -35,6 +35,7 @@ class Claimed:
     lease_expires_at: datetime
     traceparent: str | None = None
     inputs: Sequence[Mapping[str, Any]] = ()  # of each input file its name, size, sha256, type and more
+    has_ceiling: bool = False  # its queue has one: the job holds a place, whether it runs or lies ready
 
 
 def to(worker: Worker, rows: Sequence[moves.Row]) -> list[Claimed]:
@@ -102,4 +103,5 @@ def _claimed(row: moves.Row, payload: Any) -> Claimed:
         lease_expires_at=row.lease_expires_at,
         traceparent=row.traceparent,
         inputs=json.loads(row.inputs) if row.inputs else (),
+        has_ceiling=row.has_ceiling,
     )

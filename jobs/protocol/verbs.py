@@ -160,6 +160,13 @@ class ClaimedJob(BaseModel):
         None, description="Its input files; absent where it has none.", exclude_if=_is_none
     )
 
+    has_ceiling: bool = Field(
+        False,
+        description="Its queue runs only so many jobs at a time, and this is one of them: begin it now, or give it "
+        "back (`unclaim`). Absent where there is no ceiling.",
+        exclude_if=lambda has_ceiling: not has_ceiling,
+    )
+
     @classmethod
     def of(cls, claimed: operations.Claimed) -> Self:
         """The wire form of what `operations.claim` gave."""
@@ -177,6 +184,7 @@ class ClaimedJob(BaseModel):
             retry_when_lost=claimed.retry_when_lost,
             traceparent=claimed.traceparent,
             files=[InputFile(**entry) for entry in claimed.inputs] or None,
+            has_ceiling=claimed.has_ceiling,
         )
 
 

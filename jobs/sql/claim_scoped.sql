@@ -160,14 +160,15 @@ WITH RECURSIVE polled AS MATERIALIZED (
     RETURNING job.id, job.kind, job.queue, job.fence, job.lease_secret, job.lease_expires_at,
            job.attempt, job.max_attempts, job.retry_when_lost,
            job.priority, job.run_at, job.owner_id, job.group_id, job.excluded_workers = '{}' AS is_open,
-           admitted.pick_no, admitted.name
+           admitted.pick_no, admitted.name, admitted.top IS NOT NULL AS has_ceiling
 )
 SELECT claimed.id, claimed.kind, claimed.queue, claimed.fence, claimed.lease_secret, claimed.lease_expires_at,
        claimed.attempt, claimed.max_attempts, claimed.retry_when_lost,
        body.payload::text AS payload, body.traceparent, claimed.name AS picked_from, claimed.priority, claimed.run_at,
-       claimed.owner_id, claimed.group_id, claimed.is_open, claimed.pick_no, body.inputs::text AS inputs
+       claimed.owner_id, claimed.group_id, claimed.is_open, claimed.pick_no, body.inputs::text AS inputs,
+       claimed.has_ceiling
 FROM claimed LEFT JOIN jobs_body AS body ON body.job_id = claimed.id
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, name, NULL, NULL, NULL, NULL, NULL, pick_no, NULL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, name, NULL, NULL, NULL, NULL, NULL, pick_no, NULL, NULL
 FROM admitted WHERE NOT has_room
 ORDER BY pick_no

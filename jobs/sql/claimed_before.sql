@@ -13,5 +13,6 @@ WITH unconfirmed AS MATERIALIZED (
     RETURNING job.id, job.kind, job.queue, job.fence, job.lease_secret, job.lease_expires_at, job.attempt,
               job.max_attempts, job.retry_when_lost
 )
-SELECT renewed.*, body.payload::text AS payload, body.traceparent, body.inputs::text AS inputs
+SELECT renewed.*, body.payload::text AS payload, body.traceparent, body.inputs::text AS inputs,
+       EXISTS (SELECT FROM jobs_queue AS queue WHERE queue.name = renewed.queue AND queue.ceiling IS NOT NULL) AS has_ceiling
 FROM renewed LEFT JOIN jobs_body AS body ON body.job_id = renewed.id ORDER BY renewed.id

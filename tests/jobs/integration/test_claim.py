@@ -10,6 +10,7 @@ from jobs import operations
 from jobs.errors import QueueNotAllowed, UnknownQueue
 from jobs.models import Job, Worker
 from jobs.operations import hooks
+from jobs.protocol.verbs import ClaimedJob
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -29,6 +30,23 @@ class TestClaim:
         )  # fmt: skip
         assert (job.status, job.worker_id, job.worker_name, job.fence) == ("in_progress", me.pk, "w1", 1)
         assert (claimed.lease.secret, claimed.lease_expires_at) == (job.lease_secret, job.lease_expires_at)
+
+    @pytest.mark.parametrize("is_scoped", [False, True])
+    def test_says_of_a_job_whether_its_queue_has_a_ceiling_also_when_it_is_repeated(
+        self, is_scoped: bool
+    ) -> None:
+        owner = farm.user() if is_scoped else None
+        for name in ("wide", "narrow"):
+            farm.kind(name)
+            farm.submit(2, name, owner=owner)
+        operations.set_ceiling("narrow", 1)
+        me = farm.worker("w1", "wide", "narrow", owner=owner)
+        expected = [("wide", False), ("wide", False), ("narrow", True)]
+        for _ in range(2):
+            claimed = operations.claim(me, limit=4, request_id="once")
+            assert [(one.queue, one.has_ceiling) for one in claimed] == expected
+            answered = [ClaimedJob.of(one).model_dump(mode="json") for one in claimed]
+            assert [one.get("has_ceiling") for one in answered] == [None, None, True]
 
     def test_gives_two_workers_two_jobs(self) -> None:
         farm.kind()

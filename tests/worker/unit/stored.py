@@ -20,6 +20,7 @@ class StoredJob:
     queue: str = "default"
     retry_when_lost: bool = True
     max_attempts: int = 3
+    has_ceiling: bool = False
     status: str = "pending"
     attempt: int = 0
     fence: int = 0
@@ -60,6 +61,7 @@ class Jobs:
         self.refusals: defaultdict[str, list[SayNo]] = defaultdict(list)
         self.heartbeat_every = 20.0
         self.is_drained = False
+        self.most_held = 0  # jobs of queues with a ceiling that were in progress at once
         self.refused_leases: list[str] = []  # verbs that named a lease which is not good any more
         self._taken_by: defaultdict[str, list[tuple[int, str]]] = defaultdict(
             list
@@ -99,7 +101,10 @@ class Jobs:
             return {"jobs": self._once_more(request)}
         waiting = [job for job in self.jobs.values() if job.status == "pending"]
         wanted = [job for job in waiting if job.queue in body.get("queues", [job.queue])]
-        return {"jobs": [self._take(job, request) for job in wanted[: body["limit"]]]}
+        taken = [self._take(job, request) for job in wanted[: body["limit"]]]
+        held = [job for job in self.jobs.values() if job.has_ceiling and job.status == "in_progress"]
+        self.most_held = max(self.most_held, len(held))
+        return {"jobs": taken}
 
     def _once_more(self, request: str) -> list[dict[str, Any]]:
         """What this request took, as far as it stands and no call has named it."""
@@ -125,6 +130,7 @@ class Jobs:
             "max_attempts",
             "lease",
             "retry_when_lost",
+            "has_ceiling",
         )
         fields = {name: getattr(job, name) for name in names}
         return {**fields, "lease_expires_at": LATER, "heartbeat_every": self.heartbeat_every}

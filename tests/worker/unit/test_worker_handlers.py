@@ -69,7 +69,8 @@ class TestHandler:
 
         async def fill(job: Job) -> None:
             while True:
-                await job.write(text)
+                await job.room()
+                job.write(text)
                 written.append(len(written))
 
         @socket_worker.handler("flood")

@@ -162,6 +162,51 @@ class TestShortJobs:
         assert begun == [True] * 20
 
 
+class TestOfAQueueWithACeiling:
+    """What lies ready holds a place of the ceiling, which another worker may wait for."""
+
+    async def test_no_more_are_held_than_run(self, farm: FarmServer, transport: Any) -> None:
+        worker = Worker(farm.url, KEY, transport=transport, concurrency=2)
+        jobs = submitted(farm, 60, has_ceiling=True)
+        echo(worker)
+
+        async with working(worker):
+            await until(lambda: all(job.finishes for job in jobs))
+
+        assert farm.most_held == 2
+        assert {job.fence for job in jobs} == {1}
+
+    async def test_what_comes_among_others_goes_back_at_once(self, farm: FarmServer, worker: Worker) -> None:
+        before = submitted(farm, 30)
+        limited = submitted(farm, 4, has_ceiling=True)
+        gate = Gate(worker)
+        long = farm.submit("work", "long", has_ceiling=True)
+        behind = submitted(farm, 4, has_ceiling=True)
+
+        async with working(worker):
+            await gate.reached.wait()
+            await until(lambda: all(job.status == "pending" for job in behind))
+            assert farm.calls["heartbeat"] == 0, "before anything is late"
+            gate.open.set()
+            await until(lambda: all(job.finishes for job in behind))
+
+        assert {job.finishes for job in [*before, *limited, long]} == {1}
+
+
+async def test_a_worker_that_waits_asks_only_for_what_it_can_begin(farm: FarmServer, transport: Any) -> None:
+    """Others may wait beside it: of the jobs that come then each gets what it has slots for."""
+    worker = Worker(farm.url, KEY, transport=transport, concurrency=2)
+    echo(worker)
+
+    async with working(worker):
+        first = submitted(farm, 60)
+        await until(lambda: all(job.finishes for job in first))
+        asked = farm.calls["claim"]
+        await until(lambda: farm.calls["claim"] > asked or farm.bodies["claim"][-1]["wait"])
+
+    assert {body["limit"] for body in farm.bodies["claim"]} <= {1, 2}
+
+
 class TestNotBegun:
     async def test_goes_back_when_a_job_turns_out_to_be_long(self, farm: FarmServer, worker: Worker) -> None:
         _, long, after = with_a_long_one(farm)

@@ -36,6 +36,15 @@ class TestRoom:
     def test_grows_with_the_jobs_that_have_ended(self) -> None:
         assert [prefetching(*[0.001] * count).room(20) for count in (1, 2, 16)] == [2, 4, 32]
 
+    def test_is_none_while_one_of_the_recent_jobs_may_not_wait(self) -> None:
+        made = prefetching(*[0.001] * 64)
+        made.note(0.001, may_wait=False)
+        for _ in range(RECENT - 1):
+            made.note(0.001)
+            assert made.room(20) == 0
+        made.note(0.001)
+        assert made.room(20) == 100
+
     def test_never_exceeds_its_ceiling(self) -> None:
         assert (prefetching(*[0.001] * 64, most=7).room(20), prefetching(0.001, most=0).room(20)) == (7, 0)
 
@@ -88,11 +97,11 @@ class TestIntake:
         given.intake.put([claimed(1), claimed(2)])
         assert (given.intake.drop(1), given.intake.drop(1), given.begun()) == (True, False, [2])
 
-    async def test_gives_back_the_newest_first(self) -> None:
+    async def test_gives_back_those_that_are_meant(self) -> None:
         given = Given()
         given.intake.put([claimed(n) for n in range(1, 5)])
-        given.intake.return_newest(2)
-        assert (given.back.get_nowait(), given.begun()) == ([4, 3], [1, 2])
+        given.intake.return_those(lambda job: job.id % 2 == 0)
+        assert (given.back.get_nowait(), given.begun()) == ([2, 4], [1, 3])
 
     async def test_gives_back_what_did_not_begin_in_time(self) -> None:
         given = Given()
