@@ -38,6 +38,7 @@ ROWS = (
     "depth",
     "snapshot",
     "cost",
+    "growth",
 )  # each a module here
 PAGE = Path(__file__).with_name("RESULTS.md")
 SETTINGS = (

@@ -90,9 +90,9 @@ class Results:
 
     async def run(self) -> None:
         """Hand in what comes; to be canceled."""
-        await asyncio.gather(*(self._hand_in_what_comes() for _ in range(CALLS)))
+        await asyncio.gather(*(self._hand_in_batches() for _ in range(CALLS)))
 
-    async def _hand_in_what_comes(self) -> None:
+    async def _hand_in_batches(self) -> None:
         while True:
             async with self._gathering:
                 batch = await self._gathered()

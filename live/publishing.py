@@ -60,8 +60,11 @@ class _Outgoing:
         with self._lock:
             is_first = not self._new
             for topic in topics:
-                items, more = self._new.get(topic, []), appended.get(topic)
-                self._new[topic] = None if items is None or more is None else [*items, *more]
+                items, more = self._new.setdefault(topic, []), appended.get(topic)
+                if items is None or more is None:
+                    self._new[topic] = None
+                else:
+                    items.extend(more)
         if is_first:
             self.loop.call_soon_threadsafe(self._take_in)
 

@@ -62,7 +62,8 @@ class SendQueue:
     def append(self, watch: Watch, page: Page) -> bool:
         """Add to what is pending; False from the backlog on, until the sender has sent it."""
         message = Message(kind="items", watch_id=watch.watch_id, seen=page.cursor, encoded=page.encoded)
-        self._put("items", watch, [*self._pending.get(("items", watch), []), message])
+        self._pending.setdefault(("items", watch), []).append(message)
+        self._wakeup.set()
         self._waiting_bytes += len(page.encoded)
         if self._waiting_bytes < self._backlog_bytes:
             return True

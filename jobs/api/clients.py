@@ -136,13 +136,10 @@ def output(
     http.refuse_unknown_parameters(request, ["after", "fence"])
     job = _visible(request, job_id)
     number = (reports.fence_to_read(job.pk) or 0) if fence is None else fence
-    chunks: list[clients.Piece] = []
-    room = MOST_OUTPUT_CHARACTERS
-    for chunk in reads.output(job.pk, attempt=number, after=after, limit=MOST_PIECES):
-        chunks.append(clients.Piece(seq=chunk.seq, text=chunk.text))
-        room -= len(chunk.text)
-        if room <= 0:
-            break
+    page = reads.output_page(
+        job.pk, attempt=number, after=after, most=MOST_PIECES, characters=MOST_OUTPUT_CHARACTERS
+    )
+    chunks = [clients.Piece(seq=chunk.seq, text=chunk.text) for chunk in page]
     next_seq = chunks[-1].seq + 1 if chunks else after + 1
     return clients.OutputPage(fence=number, chunks=chunks, next_seq=next_seq)
 

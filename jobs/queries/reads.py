@@ -108,6 +108,24 @@ def output(job_id: int, *, attempt: int, after: int = -1, limit: int = 10_000) -
     return list(chunks.order_by("seq")[:limit])
 
 
+def output_page(job_id: int, *, attempt: int, after: int, most: int, characters: int) -> list[OutputChunk]:
+    """The same up to the piece that makes it so many characters. Read in parts that grow: a piece may be a megabyte,
+    and the rest of the output is not read once more for each page."""
+    chunks: list[OutputChunk] = []
+    part = 16
+    while most > 0 and characters > 0:
+        read = output(job_id, attempt=attempt, after=after, limit=min(part, most))
+        for chunk in read:
+            chunks.append(chunk)
+            characters -= len(chunk.text)
+            if characters <= 0:
+                return chunks
+        if len(read) < min(part, most):
+            break
+        most, part, after = most - len(read), 8 * part, read[-1].seq
+    return chunks
+
+
 def output_text(job_id: int, *, attempt: int) -> str:
     """All that an attempt wrote, in one text."""
     chunks = OutputChunk.objects.filter(job_id=job_id, attempt=attempt).order_by("seq")

@@ -10,9 +10,12 @@ import pytest
 from django.core.files import File
 from django.core.files.storage import default_storage
 from django.db import connection
+from django.test import Client
 from pytest_django import Settings
 
+from accounts import operations as accounts
 from jobs import operations
+from jobs.api import clients
 from jobs.errors import InvalidJson, InvalidName, InvalidValue, OutputGap, PayloadTooLarge
 from jobs.models import Job, OutputChunk, ResultFile, Worker
 from jobs.queries import reads
@@ -29,6 +32,41 @@ def mine() -> tuple[Worker, operations.Claimed]:
     farm.submit(1)
     me = farm.worker()
     return me, farm.claim_one(me)
+
+
+class TestReadingALongOutput:
+    @pytest.mark.parametrize(("pieces", "size"), [(120, 1_000), (1_000, 10)])
+    def test_by_pages_reads_each_piece_a_few_times_at_most(
+        self, mine: Any, monkeypatch: pytest.MonkeyPatch, pieces: int, size: int
+    ) -> None:
+        _, claimed = mine
+        OutputChunk.objects.bulk_create(
+            OutputChunk(job_id=claimed.id, attempt=1, seq=seq, text=f"{seq}".zfill(size))
+            for seq in range(pieces)
+        )
+        counts: list[int] = []
+        read = reads.output
+
+        def counted(*args: Any, **kwargs: Any) -> list[OutputChunk]:
+            chunks = read(*args, **kwargs)
+            counts.append(len(chunks))
+            return chunks
+
+        monkeypatch.setattr(reads, "output", counted)
+        monkeypatch.setattr(clients, "MOST_OUTPUT_CHARACTERS", 8_000)
+        owner = farm.user(is_staff=True, is_superuser=True)
+        _, token = accounts.create_token(owner, name="reader")
+        text, after = "", -1
+        while text.count("\n") < pieces:
+            page = Client().get(
+                f"/api/v1/jobs/{claimed.id}/output?after={after}&fence=1",
+                headers={"authorization": f"Bearer {token}"},
+            ).json()  # fmt: skip
+            text += "".join(chunk["text"] + "\n" for chunk in page["chunks"])
+            after = page["next_seq"] - 1
+
+        assert [int(line) for line in text.split()] == list(range(pieces))
+        assert sum(counts) <= 3 * pieces
 
 
 class TestHeartbeats:

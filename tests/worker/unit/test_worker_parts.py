@@ -38,17 +38,17 @@ def outbox() -> Outbox:
 def allocated(*, writes: int) -> float:
     """The memory that a write asks for beside the text itself, times their number: the median, since threads of other
     tests may ask for some too."""
-    box, asked, text = outbox(), [], "z" * 250
+    box, sizes, text = outbox(), [], "z" * 250
     tracemalloc.start()
     try:
         for _ in range(writes):
             tracemalloc.reset_peak()
             before, _ = tracemalloc.get_traced_memory()
             box.write(text, may_block=False)
-            asked.append(tracemalloc.get_traced_memory()[1] - before)
+            sizes.append(tracemalloc.get_traced_memory()[1] - before)
     finally:
         tracemalloc.stop()
-    return median(asked) * writes
+    return median(sizes) * writes
 
 
 def job(box: Outbox) -> Job:

@@ -201,8 +201,8 @@ async def test_a_worker_that_waits_asks_only_for_what_it_can_begin(farm: FarmSer
     async with working(worker):
         first = submitted(farm, 60)
         await until(lambda: all(job.finishes for job in first))
-        asked = farm.calls["claim"]
-        await until(lambda: farm.calls["claim"] > asked or farm.bodies["claim"][-1]["wait"])
+        claims = farm.calls["claim"]
+        await until(lambda: farm.calls["claim"] > claims or farm.bodies["claim"][-1]["wait"])
 
     assert {body["limit"] for body in farm.bodies["claim"]} <= {1, 2}
 
