@@ -59,9 +59,9 @@ def retire_secrets(endpoint_id: int, *, at: datetime) -> None:
     EndpointSecret.objects.filter(later, endpoint_id=endpoint_id).update(retired_at=at)
 
 
-def claim(*, limit: int, per_endpoint: int, lease_s: float) -> list[Row]:
+def claim(*, limit: int, per_endpoint: int, per_owner: int, lease_s: float) -> list[Row]:
     """Lease up to `limit` due messages; rows with all that sending one takes but the secrets."""
-    params = {"limit": limit, "per_endpoint": per_endpoint, "lease_s": lease_s}
+    params = {"limit": limit, "per_endpoint": per_endpoint, "per_owner": per_owner, "lease_s": lease_s}
     return statements.load("outbox", "claim").run(params)
 
 

@@ -29,6 +29,7 @@ from scheduling import operations as scheduling
 MARGIN_S: Final = (
     30.0  # of a lease beyond the deadline of its attempt: the farm's own way to write what came of it
 )
+_OWNERS: Final = 4  # so many people whose every endpoint hangs leave room for nobody else's
 LIMIT: Final = "outbox/endpoint"
 GONE: Final = "It answered 410: it is gone."
 UNSENT: Final = "The farm could not send it: "
@@ -84,7 +85,9 @@ def claim(limit: int) -> list[Claimed]:
     """Lease up to `limit` messages that are due and that the limits of their endpoints let pass. An endpoint whose
     limit is used up is left alone until it grants again."""
     lease_s = settings.OUTBOX["TIMEOUT_S"] + MARGIN_S
-    rows = queries.claim(limit=limit, per_endpoint=settings.OUTBOX["IN_FLIGHT_PER_ENDPOINT"], lease_s=lease_s)
+    per_endpoint = settings.OUTBOX["IN_FLIGHT_PER_ENDPOINT"]
+    per_owner = max(per_endpoint, settings.OUTBOX["IN_FLIGHT"] // _OWNERS)
+    rows = queries.claim(limit=limit, per_endpoint=per_endpoint, per_owner=per_owner, lease_s=lease_s)
     failures = scheduling.Failures()
     passed = _within_limits(rows, failures)
     keys = secrets.of({row.endpoint_id for row in passed}) if passed else {}

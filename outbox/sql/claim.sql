@@ -1,18 +1,22 @@
 -- Lease messages that are due: of each endpoint as many as it has room for, and of all of them the first of each endpoint
--- before the second of any, so that a backlog of one delays no other. One of which an earlier message of the same subject
+-- before the second of any, so that a backlog of one delays no other; of all endpoints of one owner no more than a share, so
+-- that twenty which hang leave room for everybody else's. One of which an earlier message of the same subject
 -- waits is not taken: what happened to a job arrives in order. Who takes one moves its next attempt past the lease, so
 -- that what a sender that was killed had becomes due again by itself.
 WITH room AS MATERIALIZED (
-    SELECT endpoint.id,
-           greatest(0, %(per_endpoint)s::bigint - (
-               SELECT count(*) FROM outbox_message AS held
-               WHERE held.endpoint_id = endpoint.id AND held.lease IS NOT NULL
-                 AND held.next_attempt_at > statement_timestamp())) AS places
-    FROM outbox_endpoint AS endpoint
+    SELECT endpoint.id, endpoint.owner_id, greatest(0, %(per_endpoint)s::bigint - under_way.count) AS places,
+           CASE WHEN endpoint.owner_id IS NULL THEN %(limit)s::bigint
+                ELSE %(per_owner)s::bigint - sum(under_way.count) OVER (PARTITION BY endpoint.owner_id)
+           END AS places_of_owner
+    FROM outbox_endpoint AS endpoint CROSS JOIN LATERAL (
+        SELECT count(*) FROM outbox_message AS held
+        WHERE held.endpoint_id = endpoint.id AND held.lease IS NOT NULL
+          AND held.next_attempt_at > statement_timestamp()) AS under_way
     WHERE endpoint.status = 'active'
       AND (endpoint.held_until IS NULL OR endpoint.held_until <= statement_timestamp())
 ), due AS MATERIALIZED (
-    SELECT message.id, row_number() OVER (PARTITION BY room.id ORDER BY message.next_attempt_at, message.id) AS place
+    SELECT message.id, room.owner_id, room.places_of_owner,
+           row_number() OVER (PARTITION BY room.id ORDER BY message.next_attempt_at, message.id) AS place
     FROM room CROSS JOIN LATERAL (
         SELECT one.id, one.next_attempt_at
         FROM outbox_message AS one
@@ -25,8 +29,11 @@ WITH room AS MATERIALIZED (
         LIMIT room.places
         FOR UPDATE SKIP LOCKED
     ) AS message
+), shared AS (
+    SELECT id, place, places_of_owner, row_number() OVER (PARTITION BY owner_id ORDER BY place, id) AS place_of_owner
+    FROM due
 ), chosen AS (
-    SELECT id FROM due ORDER BY place, id LIMIT %(limit)s::bigint
+    SELECT id FROM shared WHERE place_of_owner <= places_of_owner ORDER BY place, id LIMIT %(limit)s::bigint
 ), claimed AS (
     UPDATE outbox_message AS message
     SET lease = gen_random_uuid(), next_attempt_at = statement_timestamp() + make_interval(secs => %(lease_s)s::float8)

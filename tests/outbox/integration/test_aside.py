@@ -1,5 +1,6 @@
 """A message that cannot be judged, signed, sent or written is put aside with its reason; the others are sent."""
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from outbox import operations
 from outbox.models import Attempt, Endpoint, EndpointSecret, Message
 from outbox.operations import attempts, secrets
 from outbox.operations.attempts import Claimed
+from tests import farm
 from tests.outbox.receivers import HERE, receiver
 from tests.outbox.support import drain, endpoint
 
@@ -121,3 +123,25 @@ def test_a_message_that_cannot_be_made_into_a_request_costs_the_others_nothing(
         record()
         drain()
     assert stands(other) == ("delivered", "")
+
+
+def test_all_endpoints_of_one_owner_together_leave_room_for_others(settings: Settings) -> None:
+    settings.OUTBOX = {**settings.OUTBOX, "IN_FLIGHT": 40, "IN_FLIGHT_PER_ENDPOINT": 5}
+    ann, bob = farm.user("ann"), farm.user("bob")
+    of_ann = [endpoint(f"https://ann.example/{number}", owner=ann) for number in range(10)]
+    of_bob, of_farm = endpoint("https://bob.example/", owner=bob), endpoint("https://farm.example/")
+    for row in (*of_ann, of_bob, of_farm):
+        events = [
+            operations.NewEvent(type="queue.paused", subject=f"{row.pk}/{number}", data={})
+            for number in range(5)
+        ]
+        operations.record_all(events, only=row.pk)
+    claimed = Counter(one.url.split("/")[2] for one in attempts.claim(40))
+    assert claimed == {"ann.example": 10, "bob.example": 5, "farm.example": 5}
+    assert attempts.claim(40) == []
+    Message.objects.filter(endpoint=of_ann[0]).update(lease=None)
+    assert (
+        len(attempts.claim(40))
+        == Message.objects.filter(endpoint=of_ann[0], lease__isnull=False).count()
+        <= 5
+    )
