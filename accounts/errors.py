@@ -49,6 +49,20 @@ class NotFound(AccountsError):
     http_status = 404
 
 
+class TooManyTokens(AccountsError):
+    """You have {limit} API tokens, which is the most: revoke one that is not needed."""
+
+    code = "too_many_tokens"
+    http_status = 409
+
+
+class TooManyGroups(AccountsError):
+    """You made {limit} groups that are still there, which is the most: leave one that is not needed."""
+
+    code = "too_many_groups"
+    http_status = 409
+
+
 class InvalidGroupName(AccountsError):
     """A group needs a name of 1 to {limit} characters that can be printed."""
 

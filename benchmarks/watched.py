@@ -87,7 +87,10 @@ def main(options: Options) -> list[Table]:
     late.notes.append("The mark for p99 is 60 ms.")
     rest.notes.append("The marks: none stale, and less than 300 MB.")
     kinds.declare(operations.Kind(name="noop", queue="noop"))
-    many = {f"JOBFARM_PAGE_{limit}": "10000" for limit in ("SOCKETS", "SOCKETS_PER_ADDRESS", "BURST")}
+    many = {
+        f"JOBFARM_PAGE_{limit}": "10000"
+        for limit in ("SOCKETS", "SOCKETS_PER_ADDRESS", "SOCKETS_PER_PERSON", "BURST")
+    }
     with (
         own.database() as name,
         server("jobfarm.asgi:application", {"JOBFARM_TEST_DATABASE": name, **many}) as port,

@@ -16,6 +16,7 @@ _REDIS_ANSWERS_WITHIN_S: Final = 15.0
 _MOST_SOCKETS: Final = 5000
 FILES: Final = 2 * _MOST_SOCKETS  # that a process is to have for so many; others take as many
 _OF_ADDRESS: Final = 500  # an office behind one address: 250 people with two tabs each
+_OF_PERSON: Final = 200  # tabs, on however many machines
 _BURST: Final = 300  # the most that a page may watch is 200, and when it comes back it asks for all of them
 _PER_SECOND: Final = 10
 
@@ -30,6 +31,7 @@ def limits(environ: Mapping[str, str] = os.environ) -> dict[str, int]:
     most = _MOST_SOCKETS if files == resource.RLIM_INFINITY else max(1, min(_MOST_SOCKETS, files // 2))
     return {
         "SOCKETS": number("JOBFARM_PAGE_SOCKETS", most, environ=environ),
+        "SOCKETS_PER_PERSON": number("JOBFARM_PAGE_SOCKETS_PER_PERSON", _OF_PERSON, environ=environ),
         "SOCKETS_PER_ADDRESS": number("JOBFARM_PAGE_SOCKETS_PER_ADDRESS", _OF_ADDRESS, environ=environ),
         "BURST": number("JOBFARM_PAGE_BURST", _BURST, environ=environ),
         "PER_SECOND": number("JOBFARM_PAGE_PER_SECOND", _PER_SECOND, environ=environ),

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
@@ -69,6 +70,7 @@ class Conversation:
         self._hub = hub.current()
         self._send_queue = SendQueue()
         self._user: AbstractBaseUser | AnonymousUser = AnonymousUser()
+        self._counted_as: int | None = None  # whose socket it counts as
         self._rights_subscriptions: set[Subscription] = set()
         self._watched: dict[str, _Watched] = {}
         self._work: asyncio.Queue[_Piece] = asyncio.Queue()
@@ -121,6 +123,8 @@ class Conversation:
 
     async def _work_off(self) -> int:
         self._user = await self._person()
+        if not self._is_counted():
+            return protocol.TOO_FAST
         fields.note(user=self._user.pk)
         self._rights_subscriptions.add(self._hub.watch_topics(_own_topics(self._user), self._rights_changed))
         self._recheck_in(_RECHECK_EVERY_S)
@@ -133,6 +137,18 @@ class Conversation:
                     numbers.PAGE_MESSAGES_DELAYED.inc()
                 await self._serve(piece.request)
                 self._served(piece.weight)
+
+    def _is_counted(self) -> bool:
+        """Count it as one of its person's, if they may have one more in this process."""
+        of, whose = self._hub.sockets_of, self._user.pk
+        if whose is None:
+            return True
+        if of[whose] >= settings.LIVE["SOCKETS_PER_PERSON"]:
+            numbers.PAGE_SOCKETS_REFUSED.labels("person").inc()
+            return False
+        of[whose] += 1
+        self._counted_as = whose
+        return True
 
     async def _person(self) -> AbstractBaseUser | AnonymousUser:
         """Who it is. Watches changes of all users before the read: whose they are is not known yet."""
@@ -309,6 +325,9 @@ class Conversation:
             await self._send(text)
 
     def _end(self) -> None:
+        if self._counted_as is not None:
+            self._hub.sockets_of[self._counted_as] -= 1
+            self._hub.sockets_of += Counter()  # without those who have none
         for subscription in self._rights_subscriptions:
             subscription.close()
         for watched in self._watched.values():

@@ -5,6 +5,7 @@ import contextlib
 import functools
 import logging
 import random
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -63,6 +64,7 @@ class Hub:
         # logged in have one of their own, so that they delay nobody else, however many they are.
         self.permits = FairSemaphore(max(1, connections.threads() // 2))
         self.anonymous_permits = FairSemaphore(1)
+        self.sockets_of: Counter[int] = Counter()  # by the ids of people: those open now
         self._subscriptions = Subscriptions()
         self._feeds: dict[_Key, tuple[Feed, Subscription]] = {}
         self._layer: Any = None

@@ -20,6 +20,7 @@ from accounts.errors import (
     InvitationUnknown,
     NotAMember,
     NotTheOwner,
+    TooManyGroups,
 )
 from accounts.models import MemberGroup
 from accounts.operations import guests
@@ -47,12 +48,14 @@ class Invited:
 def create_group(name: str, *, by: User) -> Group:
     """Make a group, with `by` as its first member and an invitation that is good at once.
 
-    The name is 1 to 60 printable characters, and no other group has it. Raises InvalidGroupName, GroupNameTaken, and
-    RateLimited after two a minute; one that was refused does not count.
+    The name is 1 to 60 printable characters, and no other group has it. Raises InvalidGroupName, TooManyGroups,
+    GroupNameTaken, and RateLimited after two a minute; one that was refused does not count.
     """
     tidied = domain.tidied(name)
     if not domain.is_group_name(tidied):
         raise InvalidGroupName(limit=domain.GROUP_NAME_LIMIT)
+    if MemberGroup.objects.filter(maker=by).count() >= domain.GROUPS_LIMIT:
+        raise TooManyGroups(limit=domain.GROUPS_LIMIT)
     try:
         with transaction.atomic():
             ratelimits.limit(limits.CREATE_GROUP, key=guests.limit_key(by), throws=True)

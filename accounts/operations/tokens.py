@@ -15,6 +15,7 @@ from accounts.errors import (
     MembersOnly,
     NoScope,
     NotFound,
+    TooManyTokens,
     Unauthorized,
 )
 from accounts.models import ApiToken
@@ -29,8 +30,8 @@ def create_token(
 
     `name` says what the token is for: 1 to 100 printable characters. `scopes` are what it may do, some of
     domain.SCOPES; `days` how long it is good (None: until it is revoked). Raises InvalidName, NoScope, InvalidDays,
-    InactiveUser for somebody who could not use it, and MembersOnly for a guest, whom one captcha let in and not a
-    program.
+    InactiveUser for somebody who could not use it, TooManyTokens, and MembersOnly for a guest, whom one captcha let in
+    and not a program.
     """
     scope_words = domain.scope_text(scopes)
     if not scope_words:
@@ -45,6 +46,8 @@ def create_token(
         raise MembersOnly
     key = domain.KEY_PREFIX + secrets.token_urlsafe(32)
     expires_at = None if days is None else clock.now() + timedelta(days=days)
+    if queries.tokens_of(user).count() >= domain.TOKENS_LIMIT:
+        raise TooManyTokens(limit=domain.TOKENS_LIMIT)
     with transaction.atomic():
         token = ApiToken.objects.create(
             user=user,

@@ -16,7 +16,7 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from django.views.decorators.http import require_POST
 
 from accounts import domain, operations, queries
-from accounts.errors import InvalidName, NotFound
+from accounts.errors import InvalidName, NotFound, TooManyTokens
 from accounts.http import members_only
 from accounts.views.common import ways_in
 from core import people
@@ -102,7 +102,7 @@ def create_token(request: HttpRequest) -> HttpResponse:
         return _account_page(request, token_form=form)
     try:
         token, key = operations.create_token(person, **form.cleaned_data)
-    except InvalidName as refusal:
+    except (InvalidName, TooManyTokens) as refusal:
         form.add_error("name", refusal.message)
         return _account_page(request, token_form=form)
     jobs_url = request.build_absolute_uri("/api/v1/jobs")

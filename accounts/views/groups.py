@@ -25,6 +25,7 @@ from accounts.errors import (
     InvitationUnknown,
     NotAMember,
     NotTheOwner,
+    TooManyGroups,
 )
 from accounts.views.common import too_often, too_often_page, ways_in
 from core import people
@@ -64,7 +65,7 @@ def groups(request: HttpRequest) -> HttpResponse:
         return _groups_page(request, form, status=422)
     try:
         group = operations.create_group(form.cleaned_data["name"], by=people.person(request))
-    except (InvalidGroupName, GroupNameTaken) as refusal:
+    except (InvalidGroupName, GroupNameTaken, TooManyGroups) as refusal:
         form.add_error("name", refusal.message)
         return _groups_page(request, form, status=422)
     except RateLimited as refusal:

@@ -212,6 +212,7 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
             "sockets of pages that one process takes; others get 403 and come back ([ADR "
             "56](adr/0056-what-a-page-socket-may-ask-for.md))", shown="5,000, at most half of `ulimit -Hn`"),
         Variable("JOBFARM_PAGE_SOCKETS_PER_ADDRESS", whole(1), 500, "and of them from one address"),
+        Variable("JOBFARM_PAGE_SOCKETS_PER_PERSON", whole(1), 200, "and of them of one person, from wherever"),
         Variable("JOBFARM_PAGE_BURST", whole(1), 300,
             "what a page may ask for at once: a message weighs 10, each kilobyte and each part of the page 1"),
         Variable("JOBFARM_PAGE_PER_SECOND", whole(1), 10,

@@ -15,5 +15,8 @@ __all__ = ["crew", "server"]
 @pytest.fixture(scope="module")
 def running(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Server]:
     """The server of this file's tests."""
-    with django_db_blocker.unblock(), serve(JOBFARM_PAGE_SOCKETS_PER_ADDRESS="100000") as server:
+    with (
+        django_db_blocker.unblock(),
+        serve(JOBFARM_PAGE_SOCKETS_PER_ADDRESS="100000", JOBFARM_PAGE_SOCKETS_PER_PERSON="100000") as server,
+    ):
         yield server

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.test import override_settings
 
-from accounts import operations
+from accounts import domain, operations
 from accounts.errors import (
     GroupFull,
     GroupNameTaken,
@@ -15,6 +15,7 @@ from accounts.errors import (
     InvitationUnknown,
     NotAMember,
     NotTheOwner,
+    TooManyGroups,
 )
 from accounts.models import MemberGroup
 from jobs import operations as jobs
@@ -303,3 +304,15 @@ class TestTopics:
                 assert {
                     topic for payload in notifications() for topic in json.loads(payload)["message"]["topics"]
                 } - {"limits"} == touched
+
+
+def test_a_person_makes_so_many_groups_and_another_their_own(
+    ada: User, boss: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(domain, "GROUPS_LIMIT", 1)
+    first = operations.create_group("one", by=ada)
+    with pytest.raises(TooManyGroups, match="You made 1 groups"):
+        operations.create_group("two", by=ada)
+    operations.create_group("two", by=boss)
+    operations.leave(first, by=ada)
+    operations.create_group("three", by=ada)

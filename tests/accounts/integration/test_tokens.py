@@ -10,7 +10,15 @@ from django.db.models.functions import Now
 from pytest_django import DjangoAssertNumQueries
 
 from accounts import domain, operations, queries
-from accounts.errors import InactiveUser, InvalidDays, InvalidName, NoScope, NotFound, Unauthorized
+from accounts.errors import (
+    InactiveUser,
+    InvalidDays,
+    InvalidName,
+    NoScope,
+    NotFound,
+    TooManyTokens,
+    Unauthorized,
+)
 from accounts.models import ApiToken
 
 pytestmark = pytest.mark.django_db
@@ -169,3 +177,16 @@ class TestRevokeToken:
         for number in (token.pk, 0, -1, 2**63, 10**30):
             with pytest.raises(NotFound):
                 operations.revoke_token(number, by=ada)
+
+
+def test_a_person_has_so_many_tokens_and_another_their_own(
+    ada: User, boss: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(domain, "TOKENS_LIMIT", 2)
+    first, _ = operations.create_token(ada, name="1")
+    operations.create_token(ada, name="2")
+    with pytest.raises(TooManyTokens, match="You have 2 API tokens"):
+        operations.create_token(ada, name="3")
+    operations.create_token(boss, name="1")
+    operations.revoke_token(first.pk, by=ada)
+    operations.create_token(ada, name="3")

@@ -32,6 +32,7 @@ class TestAnEmptyEnvironment:
     def test_has_the_defaults_of_those_who_read_by_themselves(self) -> None:
         limits = live.configuration.limits({})
         assert BY_NAME["JOBFARM_PAGE_SOCKETS_PER_ADDRESS"].default == limits["SOCKETS_PER_ADDRESS"]
+        assert BY_NAME["JOBFARM_PAGE_SOCKETS_PER_PERSON"].default == limits["SOCKETS_PER_PERSON"]
         assert BY_NAME["JOBFARM_PAGE_BURST"].default == limits["BURST"]
         assert BY_NAME["JOBFARM_PAGE_PER_SECOND"].default == limits["PER_SECOND"]
         assert BY_NAME["JOBFARM_DB_THREADS"].default == connections.THREADS

@@ -21,8 +21,9 @@ from websockets.sync.client import connect as sync_connect
 
 from jobs import operations
 from postgres import connections
+from tests import farm
 from tests.fuzz.crowd import as_page_of
-from tests.live.edges.page import Page
+from tests.live.edges.page import Page, logged_in
 from tests.live.edges.test_socket import new_group
 from tests.live.integration.support import eventually, reads
 from tests.servers import Server, database_away, serve
@@ -41,7 +42,13 @@ def address() -> str:
 
 def limits(settings: Settings, **changed: float) -> None:
     """The limits of this test; what is not named is far away."""
-    far: dict[str, float] = {"SOCKETS": 1000, "SOCKETS_PER_ADDRESS": 1000, "BURST": 1000, "PER_SECOND": 1000}
+    far: dict[str, float] = {
+        "SOCKETS": 1000,
+        "SOCKETS_PER_PERSON": 1000,
+        "SOCKETS_PER_ADDRESS": 1000,
+        "BURST": 1000,
+        "PER_SECOND": 1000,
+    }
     settings.LIVE = far | changed
 
 
@@ -143,6 +150,25 @@ class TestOnePage:
         assert not await flooding.has_message()
         reads.may_go_on.set()
         assert {(await flooding.hears())["state"] for _ in groups} == {str(each) for each in groups}
+
+
+class TestOnePerson:
+    async def test_has_so_many_sockets_from_wherever_and_others_are_let_in(
+        self, pages: type[Page], settings: Settings
+    ) -> None:
+        limits(settings, SOCKETS_PER_PERSON=2)
+        ada, bob = [await logged_in(await connections.run(farm.user, name)) for name in ("ada", "bob")]
+        opened = [await pages.open(ada, address=f"198.51.100.{number}") for number in range(2)]
+        for page in opened:
+            assert await page.hears_nothing()
+        refused = counted("jobfarm_page_sockets_refused_total", reason="person")
+        third = await pages.open(ada, address="198.51.100.3")
+        assert await third.is_closed_with() == TOO_FAST
+        assert counted("jobfarm_page_sockets_refused_total", reason="person") == refused + 1
+        assert await (await pages.open(bob)).hears_nothing()
+        assert await (await pages.open()).hears_nothing()
+        await opened[0].close()
+        assert await (await pages.open(ada)).hears_nothing()
 
 
 class TestOneAddress:
