@@ -1,7 +1,7 @@
 """Which processes of the farm are there, and since when it is reachable for its workers. Durations in seconds."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -29,7 +29,7 @@ class Part(StrEnum):
 
 class State(StrEnum):
     """`silent`: it does not report and did not say that it ends, so it is frozen or was killed. `gone`: for so long
-    that it will not come back."""
+    that it will not come back, or another took its place."""
 
     PRESENT = "present"
     SILENT = "silent"
@@ -39,7 +39,8 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """One process: how long ago it began, and how long ago it was heard of last. `has_ended`: that was its farewell."""
+    """One process: how long ago it began, and how long ago it was heard of last. `has_ended`: that was its farewell;
+    `is_replaced`: another began in its place."""
 
     part: str
     host: str
@@ -48,6 +49,7 @@ class Process:
     age_s: float
     silent_s: float
     has_ended: bool = False
+    is_replaced: bool = False
 
     @property
     def state(self) -> State:
@@ -56,7 +58,26 @@ class Process:
             return State.ENDED
         if self.silent_s <= SILENT_S:
             return State.PRESENT
-        return State.SILENT if self.silent_s <= GONE_S else State.GONE
+        return State.SILENT if self.silent_s <= GONE_S and not self.is_replaced else State.GONE
+
+
+def with_replaced(processes: Sequence[Process]) -> list[Process]:
+    """The same, those marked that were replaced: each that is there took the place of one of its part and machine, of
+    which nothing was heard after it began, and of several the one that was heard of last; and so did that one."""
+    present = [process for process in processes if process.state is State.PRESENT]
+    left = [process for process in processes if process.state is not State.PRESENT]
+    for new in sorted(present, key=lambda process: -process.age_s):
+        _take_before(new, left)
+    return [replace(each, is_replaced=each.state is State.SILENT and each not in left) for each in processes]
+
+
+def _take_before(new: Process, left: list[Process]) -> None:
+    where = (new.part, new.host)
+    before = [old for old in left if (old.part, old.host) == where and old.silent_s > new.age_s]
+    if before:
+        old = min(before, key=lambda each: each.silent_s)
+        left.remove(old)
+        _take_before(old, left)
 
 
 def of(processes: Iterable[Process], part: Part, state: State) -> list[Process]:

@@ -12,7 +12,7 @@ from django.db.models import Count, F, Q, QuerySet, Window
 from django.db.models.functions import Now, RowNumber
 
 from jobs.domain.labels import LOADED
-from jobs.domain.presence import Part
+from jobs.domain.presence import Part, with_replaced
 from jobs.domain.presence import Process as Known
 from jobs.domain.states import Status
 from jobs.domain.workers import Presence, presence
@@ -269,18 +269,20 @@ def end_process(process: UUID) -> None:
 def processes() -> list[Known]:
     """The processes that were heard of within a day, those heard of last first."""
     rows = Process.objects.annotate(age=Now() - F("started_at"), silence=Now() - F("seen_at"))
-    return [
-        Known(
-            part=row.part,
-            host=row.host,
-            pid=row.pid,
-            started_at=row.started_at,
-            age_s=row.age.total_seconds(),
-            silent_s=row.silence.total_seconds(),
-            has_ended=row.ended_at is not None,
-        )
-        for row in rows.order_by("-seen_at")[:LISTED]
-    ]
+    return with_replaced(
+        [
+            Known(
+                part=row.part,
+                host=row.host,
+                pid=row.pid,
+                started_at=row.started_at,
+                age_s=row.age.total_seconds(),
+                silent_s=row.silence.total_seconds(),
+                has_ended=row.ended_at is not None,
+            )
+            for row in rows.order_by("-seen_at")[:LISTED]
+        ]
+    )
 
 
 def _takes(queue: str) -> Q:

@@ -13,7 +13,8 @@ BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
 
 def process(part: Part = Part.JANITOR, **facts: Any) -> Process:
     """A janitor that has been there for an hour."""
-    return Process(part=part, host="here", pid=1, started_at=BEGUN, **{"age_s": 3600, "silent_s": 1} | facts)
+    usual: dict[str, Any] = {"host": "here", "pid": 1, "age_s": 3600, "silent_s": 1}
+    return Process(part=part, started_at=BEGUN, **usual | facts)
 
 
 class TestAProcess:
@@ -32,6 +33,28 @@ class TestAProcess:
 
     def test_that_said_that_it_ends_is_never_silent(self) -> None:
         assert process(silent_s=20, has_ended=True).state is State.ENDED
+
+    def test_that_was_replaced_is_gone(self) -> None:
+        killed, frozen, stopped = (
+            process(Part.WEB, pid=1, silent_s=20),
+            process(Part.WEB, pid=2, silent_s=40),
+            process(Part.WEB, pid=3, silent_s=30, has_ended=True),
+        )
+        for begun, gone in (
+            ([], set()),
+            ([19], {1}),
+            ([19, 29], {1}),  # that one took the place of the one that was stopped
+            ([19, 29, 39], {1, 2}),
+            ([21], set()),  # it began when the first was there, so it replaced the one that was stopped
+            ([45], set()),
+        ):
+            new = [process(Part.WEB, pid=9, age_s=age_s) for age_s in begun]
+            marked = presence.with_replaced([*new, killed, frozen, stopped, process(pid=7, age_s=5)])
+            assert {one.pid for one in marked if one.state is State.GONE} == gone
+
+    def test_on_another_machine_is_not_replaced(self) -> None:
+        elsewhere = process(Part.WEB, host="there", age_s=5)
+        assert presence.with_replaced([elsewhere, process(Part.WEB, silent_s=20)])[1].state is State.SILENT
 
     def test_misses_two_reports_before_it_counts_as_silent(self) -> None:
         assert 2 * (presence.EVERY_S + 3) < presence.SILENT_S

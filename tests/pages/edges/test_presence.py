@@ -108,7 +108,7 @@ class TestWebProcesses:
         assert ready("web") == {"status": "error", "messages": [missing]}
 
     def test_of_which_one_is_silent_are_named_by_host_and_id_and_not_to_strangers(self) -> None:
-        report(Part.WEB)
+        report(Part.WEB, started_at=ago(60))
         silent = report(Part.WEB, seen_at=ago(20))
         assert findings(presence.web) == [
             (Level.WARNING, "A web process has not reported for N s."), (Level.FINE, "1 web process runs."),
@@ -119,6 +119,12 @@ class TestWebProcesses:
         assert "'status': 'warning'" in answer
         assert "has not reported" in answer
         assert silent.host not in answer
+
+    def test_that_were_replaced_are_not_told_of(self) -> None:
+        report(Part.WEB, seen_at=ago(20), started_at=ago(90))
+        report(Part.WEB, started_at=ago(18))
+        assert findings(presence.web) == [(Level.FINE, "1 web process runs.")]
+        assert [row.part for row in presence.rows()] == ["web"]
 
     def test_that_were_killed_are_forgotten_after_a_minute(self) -> None:
         report(Part.WEB)
