@@ -26,6 +26,11 @@ class Refusal(Exception):
         self.retry_after_s = numbers.get("retry_after", self.retry_after_s)
         super().__init__(self.message)
 
+    def of_entry(self, name: str, index: int) -> None:
+        """Say of which entry of several this is (`name` is what they are called)."""
+        self._sentence = f"{name}[{index}]: {self.message}"
+        self.numbers = {**self.numbers, "index": index}
+
     @property
     def message(self) -> str:
         """The sentence for people, with this refusal's numbers filled in."""

@@ -39,8 +39,14 @@ def loads(text: str | bytes) -> Any:
             text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=unique_names
         )
     except (ValueError, RecursionError) as error:
-        why = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise NotJsonError(f"The body is not JSON: {why}.") from None
+        raise NotJsonError(f"The body is not JSON: {_why(error)}.") from None
+
+
+def without_empty(parameters: Any) -> Any:
+    """A query's parameters without those that are empty: `?status=` asks for nothing. For a model's validator."""
+    if not isinstance(parameters, dict):
+        return parameters
+    return {name: value for name, value in parameters.items() if value != ""}
 
 
 def row_id(text: str) -> int | None:
@@ -61,6 +67,13 @@ def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
         raise NamedTwice(f"an object has the name {twice[:50]!r} twice")
     return built
+
+
+def _why(error: ValueError | RecursionError) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    # What Python says of a longer number speaks of Python.
+    return "it holds a number of more than 4,300 digits" if "integer string" in str(error) else str(error)
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from accounts import http as people
 from core.api import REFUSALS, Problem, caller, refuse_unknown_parameters, with_body
-from core.values import BIGINT, Body, Name
+from core.values import BIGINT, Body, Name, without_empty
 from jobs import (
     http,  # noqa: F401  # the converter of ids
     operations,
@@ -63,6 +63,7 @@ class UsageQuery(BaseModel):
     """Which days, by what, and of what."""
 
     model_config = ConfigDict(populate_by_name=True)
+    _without_empty = model_validator(mode="before")(without_empty)
 
     since: date | None = Field(None, alias="from")
     to: date | None = None

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
 from core.api import MOST_LISTED
-from core.values import BIGINT, Body, Name, Number, Text, Whole
+from core.values import BIGINT, Body, Name, Number, Text, Whole, without_empty
 from outbox import models, queries
 from outbox.domain.addresses import LONGEST_URL
 from outbox.domain.endpoints import LEAST_PER_MINUTE
@@ -146,7 +146,9 @@ class SentTest(BaseModel):
 
 
 class MessageFilters(BaseModel):
-    """Which messages to list. Several filters must all match."""
+    """Which messages to list. Several filters must all match; one that is empty is none."""
+
+    _without_empty = model_validator(mode="before")(without_empty)
 
     endpoint: Annotated[int, Field(ge=1, le=BIGINT)] | None = None
     status: MessageStatus | None = None

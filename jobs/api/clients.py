@@ -144,6 +144,9 @@ def output(
     return clients.OutputPage(fence=number, chunks=chunks, next_seq=next_seq)
 
 
+@router.api_operation(
+    ["HEAD"], "/jobs/{jobid:job_id}/files/{name}", auth=READ, response=Any, include_in_schema=False
+)
 @router.get(
     "/jobs/{jobid:job_id}/files/{name}",
     auth=READ,
@@ -167,6 +170,9 @@ def get_file(
     raise NotFound
 
 
+@router.api_operation(
+    ["HEAD"], "/jobs/{jobid:job_id}/inputs/{name}", auth=READ, response=Any, include_in_schema=False
+)
 @router.get(
     "/jobs/{jobid:job_id}/inputs/{name}",
     auth=READ,

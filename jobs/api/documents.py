@@ -207,8 +207,8 @@ they had not been claimed. Others are left alone. For a worker that took several
 """
 FINISH_MANY: Final = """
 Ends several attempts in one transaction. The answer has an entry for each, in order: its new `status`, or
-`"error": "lease_lost"` with its `reason`. May be repeated as `finish` may. A result that cannot be stored refuses
-the whole batch.
+`"error": "lease_lost"` with its `reason`. May be repeated as `finish` may. A result that cannot be stored is refused
+alone: `"error": "invalid_json"` or `"too_large"` with why, and its lease holds on.
 
     curl -sS $FARM/api/v1/worker/finish -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' \\
          -d '{"finished": [{"id": '$JOB', "lease": "'$LEASE'", "outcome": "success"}], "claim_next": 1}'

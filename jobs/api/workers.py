@@ -103,6 +103,7 @@ def put_file(
     return Status(201, protocol.file(stored))
 
 
+@router.api_operation(["HEAD"], "/jobs/{jobid:job_id}/inputs/{name}", response=Any, include_in_schema=False)
 @router.get(
     "/jobs/{jobid:job_id}/inputs/{name}",
     response={200: Any, documents.REFUSALS: Problem},

@@ -177,7 +177,8 @@ def _spelled(value: str) -> str:
     if not _NUMBER.fullmatch(value):
         return value
     number = f"{Decimal(value):f}"
-    return (number.rstrip("0").rstrip(".") if "." in number else number).removeprefix("-0") or "0"
+    short = number.rstrip("0").rstrip(".") if "." in number else number
+    return "0" if short == "-0" else short
 
 
 def _meets(condition: str, values: Collection[str]) -> bool:

@@ -92,4 +92,4 @@ def _reason(error: Exception) -> str:
         return "it holds half of a surrogate pair"
     if isinstance(error, RecursionError):
         return "it is nested too deep"
-    return str(error)
+    return "it holds NaN or an infinity" if str(error).startswith("Out of range float") else str(error)

@@ -118,23 +118,11 @@ class Reason:
 
 NOT_STARTED: Final = "it had not started by its expires_at"
 CANCEL: Final = Remedy(code="cancel", label="Cancel the job", call="cancel")
-
-
 RUN_NOW: Final = Remedy(code="run_now", label="Run it now", call="run_now")
-
-
 RETRY: Final = Remedy(code="retry", label="Retry it as a new job", call="retry")
-
-
 ADD_LABEL: Final = Remedy(code="add_label", label="Start a worker that has what it requires, or label one")
-
-
 RAISE_LIMIT: Final = Remedy(code="raise_limit", label="Raise the limit")
-
-
 RAISE_BUDGET: Final = Remedy(code="raise_budget", label="Raise the budget, and submit it again")
-
-
 # Of each reason what changes it, the surest first.
 REMEDIES: Final[Mapping[str, Callable[[str], tuple[Remedy, ...]]]] = {
     "expired": lambda _: (wait("Wait a few seconds: once it has ended, it can be retried"),),

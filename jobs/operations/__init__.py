@@ -7,20 +7,30 @@ from jobs.domain.model_queues import queue_of_model
 from jobs.kinds import declare, declared
 from jobs.operations import bulk
 from jobs.operations.claim import claim, finish_and_claim
-from jobs.operations.finish import Cancellation, Finished, cancel, cancel_many, finish, release, withdraw
+from jobs.operations.finish import (
+    Cancellation,
+    Finished,
+    cancel,
+    cancel_many,
+    checked_result,
+    finish,
+    release,
+    withdraw,
+)
 from jobs.operations.handed_out import Claimed
 from jobs.operations.hooks import Link, links, on_behalf_of, register_links, resync
 from jobs.operations.idempotency import Repeatable, forget_idempotency_keys, once, repeatable
 from jobs.operations.inputs import delete_upload, expires_at, keep_upload, read_input, upload, uploaded
 from jobs.operations.janitor import Sweep, delete_orphaned_files, expire, next_due_s, retain, sweep
 from jobs.operations.labels import forget_requirements, preferring_loaded, set_labels
+from jobs.operations.new_jobs import NewJob
 from jobs.operations.queues import create_kind, known_kind, pause, resume, set_ceiling, sync
 from jobs.operations.quotas import allowed, setting_of, used
 from jobs.operations.report import heartbeat, put_file, write_output, write_outputs
 from jobs.operations.rollup import measure_usage, recount_usage, roll_up
 from jobs.operations.scores import score_also, score_yesterday
 from jobs.operations.sharing import move_link, share, unshare
-from jobs.operations.submit import NewJob, check_payload, check_submit, clone, retry, submit, submit_many
+from jobs.operations.submit import check_payload, check_submit, clone, retry, submit, submit_many
 from jobs.operations.waiting import change_priority, run_now
 from jobs.operations.workers import (
     authenticate,
@@ -64,6 +74,7 @@ __all__ = [
     "change_priority",
     "check_payload",
     "check_submit",
+    "checked_result",
     "claim",
     "clone",
     "count_ended",

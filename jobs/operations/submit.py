@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -19,10 +18,11 @@ from jobs.domain.bounds import check_values
 from jobs.domain.kinds import Kind
 from jobs.domain.states import ENDED, Status
 from jobs.domain.watermarks import MARGIN_S
-from jobs.errors import AlreadyRetried, NotAMember, NotEnded, NotFound, NotUnique, UnknownQueue
+from jobs.errors import AlreadyRetried, NotEnded, NotFound, NotUnique
 from jobs.models import Job, Requirement
 from jobs.operations import events, hooks, inputs, labels, metering, queues, quotas
-from jobs.queries import bulks, keys, moves, reads, submits
+from jobs.operations.new_jobs import NewJob, check_groups, check_new, check_queues, for_each
+from jobs.queries import bulks, moves, reads, submits
 from jobs.queries.submits import Stored, Twin
 from observing import traces
 from postgres import transactions
@@ -50,40 +50,6 @@ _OF_KIND = (
     *("retry_when_lost", "retry_on_timeout"),
 )
 _BESIDE = ("payload", "traceparent", "expires_s", "limit_wait_s", "files", "wanted", "chooses", "may_wait")
-
-
-@dataclass(slots=True, kw_only=True)  # frozen, it takes twice as long to make, and bulks make thousands
-class NewJob:
-    """A job to submit. What is None comes from its kind. Times are aware; `timeout_s` is in seconds.
-
-    `limit_count` is how many tokens of its kind's limit this one takes, where the kind's own number does not fit.
-    `files` are its input files: the id of an upload (`operations.upload`) by the name that its worker asks for, at
-    most 16.
-    `callback_url` gets its events (docs/outbox.md), if the farm allows that host. `token_id` is the API token that it
-    comes with; `may_wait`: where a budget has no room for it now, it is due when the budget has.
-    `requires` and `prefers` are conditions on its worker's labels, such as `{"vram": ">=16", "region": ["home",
-    "lab"]}` (docs/labels.md); what its kind requires is required too, but for labels that the job names.
-    """
-
-    kind: str
-    payload: Any
-    queue: str | None = None
-    priority: int | None = None
-    run_at: datetime | None = None
-    expires_at: datetime | None = None
-    unique_key: str | None = None
-    max_attempts: int | None = None
-    timeout_s: float | None = None
-    owner: User | None = None
-    group: Group | None = None
-    retry_of: int | None = None
-    limit_count: float | None = None
-    files: Mapping[str, str | UUID] | None = None
-    callback_url: str | None = None
-    requires: Mapping[str, Any] | None = None
-    prefers: Mapping[str, Any] | None = None
-    token_id: int | None = None
-    may_wait: bool = False
 
 
 def submit(
@@ -143,12 +109,10 @@ def submit_many(new_jobs: Sequence[NewJob], *, by: User | None = None) -> list[J
     """
     if not new_jobs:
         return []
-    named = {name: queues.kind_of(name) for name in {new.kind for new in new_jobs}}
-    for new in new_jobs:
-        check_values(new)
-        quotas.check_limit_count(named[new.kind], new.limit_count)
-    _check_queues(new_jobs)
-    _check_groups(new_jobs)
+    named: dict[str, Kind] = {}
+    for_each(new_jobs, lambda new: check_new(new, named))
+    check_queues(new_jobs)
+    check_groups(new_jobs)
     if by is not None:
         queues.check_submits(new_jobs, named, by=by)
     with traces.span("submit", kind="producer", jobs=len(new_jobs)):
@@ -176,8 +140,8 @@ def check_submit(
     named = {kind: queues.kind_of(kind)}
     check_values(new)
     domain_labels.requirement(requires=requires, prefers=prefers, usual=named[kind].requires)
-    _check_queues([new])
-    _check_groups([new])
+    check_queues([new])
+    check_groups([new])
     if by is not None:
         queues.check_submits([new], named, by=by)
 
@@ -272,29 +236,18 @@ def _put(
     return stored
 
 
-def _check_queues(new_jobs: Sequence[NewJob]) -> None:
-    requested = {new.queue for new in new_jobs if new.queue is not None}
-    for queue in sorted(requested - (keys.known_queues(requested) if requested else set())):
-        raise UnknownQueue(queue=queue)
-
-
-def _check_groups(new_jobs: Sequence[NewJob]) -> None:
-    for owner, group in {(new.owner, new.group) for new in new_jobs if new.owner and new.group}:
-        if not reads.is_operator(owner) and not owner.groups.filter(pk=group.pk).exists():
-            raise NotAMember
-
-
 def _rows(new_jobs: Sequence[NewJob], named: Mapping[str, Kind]) -> list[dict[str, Any]]:
     """Their columns, and what is not one of the job's own: `_BESIDE`."""
     limit_bytes, traceparent = settings.JOBFARM["PAYLOAD_BYTES"], traces.current()
     usual = {name: _usual(kind) | {"traceparent": traceparent} for name, kind in named.items()}
-    rows = []
-    for new in new_jobs:
+
+    def row_of(new: NewJob) -> dict[str, Any]:
         row = usual[new.kind].copy()
         row["payload"] = payloads.encoded(new.payload, limit_bytes=limit_bytes, subject="payload")
         _apply_choices(row, new, named[new.kind])
-        rows.append(row)
-    return rows
+        return row
+
+    return for_each(new_jobs, row_of)
 
 
 def _usual(kind: Kind) -> dict[str, Any]:

@@ -4,9 +4,10 @@ from datetime import datetime
 from typing import Annotated, Any, Final, Self
 from uuid import UUID
 
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field, create_model, model_validator
 
 from core import api
+from core.values import without_empty
 from core.verdicts import CancelVerdict
 from jobs import models
 from jobs.domain.files import MOST_INPUTS
@@ -120,7 +121,9 @@ _FIELDS: Final[dict[str, Any]] = {
 
 
 class Filters(create_model("Described", **_FIELDS)):  # type: ignore[misc]  # those of jobs.domain.filters
-    """Which jobs to list. Several filters must all fit."""
+    """Which jobs to list. Several filters must all fit; one that is empty is none."""
+
+    _without_empty = model_validator(mode="before")(without_empty)
 
     retry_of: Annotated[int, Field(ge=1, le=BIGINT)] | None = None
     cursor: Annotated[int, Field(ge=1, le=BIGINT)] | None = Field(

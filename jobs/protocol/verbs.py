@@ -14,7 +14,7 @@ from jobs import operations
 from jobs.domain.leases import Lease
 from jobs.domain.outputs import Piece
 from jobs.domain.states import Status
-from jobs.errors import LeaseLost
+from jobs.errors import InvalidJson, LeaseLost, PayloadTooLarge
 from jobs.models import Worker
 from jobs.protocol.hello import Hello, hello
 from jobs.protocol.values import Body, JobId, LeaseText, Name, Number, RequestId, Text, Whole
@@ -223,13 +223,17 @@ class EndedOne(BaseModel):
 
 
 class LostOne(BaseModel):
-    """A job of a batch whose lease was lost: nothing about it changed."""
+    """A job of a batch that was refused: its lease was lost, or its result cannot be stored. Nothing about it changed;
+    a refusal's numbers stand beside these."""
+
+    model_config = {"extra": "allow"}
 
     id: int
     error: str = Field(examples=["lease_lost"])
     message: str
-    reason: str = Field(
-        description="`canceled`, `ended`, `timed_out`, `taken_over`, `taken_back` or `unknown`."
+    reason: str | None = Field(
+        None,
+        description="Of a lost lease: `canceled`, `ended`, `timed_out`, `taken_over`, `taken_back` or `unknown`.",
     )
     job_status: Status | None = Field(None, description="How it had ended.")
 
@@ -299,16 +303,28 @@ def finish(worker: Worker, job_id: int, body: Finish) -> Ended:
 
 
 def finish_many(worker: Worker, body: FinishMany) -> EndedMany:
-    """Hand in several jobs, then claim the next. Raises InvalidJson, PayloadTooLarge: nothing handed in."""
-    leases = [refusal.value_or_refusal(Lease.parse, ending.lease) for ending in body.finished]
-    real = [
-        _finished(e.id, e) for e, lease in zip(body.finished, leases, strict=True) if isinstance(lease, Lease)
-    ]
-    ended, jobs = operations.finish_and_claim(worker, real, limit=body.claim_next, request_id=body.request_id)
-    verdicts = refusal.in_place(leases, ended)
+    """Hand in several jobs, then claim the next. One whose result cannot be stored is put aside with why; its lease
+    holds on."""
+    read = [refusal.value_or_refusal(_finished, ending.id, ending) for ending in body.finished]
+    try:
+        ended, jobs = _hand_in(worker, body, read)
+    except (InvalidJson, PayloadTooLarge):  # nothing is handed in yet
+        read = [
+            one if isinstance(one, Refusal) else refusal.value_or_refusal(operations.checked_result, one)
+            for one in read
+        ]
+        ended, jobs = _hand_in(worker, body, read)
+    verdicts = refusal.in_place(read, ended)
     answers = [_ended(ending.id, verdict) for ending, verdict in zip(body.finished, verdicts, strict=True)]
     taken = [ClaimedJob.of(job) for job in jobs]
     return EndedMany(finished=answers, jobs=taken, drained=is_drained(worker))
+
+
+def _hand_in(
+    worker: Worker, body: FinishMany, read: Sequence[operations.Finished | Refusal]
+) -> tuple[list[Status | LeaseLost], list[operations.Claimed]]:
+    real = [one for one in read if isinstance(one, operations.Finished)]
+    return operations.finish_and_claim(worker, real, limit=body.claim_next, request_id=body.request_id)
 
 
 def release(worker: Worker, job_id: int, body: Release) -> Released:

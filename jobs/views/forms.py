@@ -20,6 +20,7 @@ from jobs.errors import (
     NotAMember,
     NotUnique,
     PayloadTooLarge,
+    PriorityNotAllowed,
     QuotaReached,
     TooManyWaiting,
     UnknownKind,
@@ -92,6 +93,7 @@ class SubmitForm(forms.Form):
                 files=self.files_of_job(new),
                 requires=self.cleaned_data.get("requires"),
                 prefers=self.cleaned_data.get("prefers"),
+                priority=self.cleaned_data.get("priority"),
             )
         except (JobsError, RateLimitsError) as refusal:
             for upload in new:  # a browser sends them again with the form
@@ -110,6 +112,8 @@ class SubmitForm(forms.Form):
             return "payload" if "payload" in self.fields else "prompt"
         if isinstance(refusal, InvalidValue):
             return refusal.field if refusal.field in self.fields else None
+        if isinstance(refusal, PriorityNotAllowed):
+            return "priority" if "priority" in self.fields else None
         fields: dict[type[Refusal], str] = {NotUnique: "unique_key", NotAMember: "group", UnknownKind: "kind"}
         return fields.get(type(refusal))
 
@@ -217,7 +221,10 @@ class OtherForm(SubmitForm):
         label="Prefers",
         help_text="The same, of the workers that get it first, for a moment.",
     )
-    advanced = (*SubmitForm.advanced, "requires", "prefers")
+    priority = forms.IntegerField(
+        required=False, min_value=-100, max_value=100, label="Priority", help_text="Empty: its kind's."
+    )
+    advanced = (*SubmitForm.advanced, "priority", "requires", "prefers")
     field_order = ("kind_name", "payload_text", "kept", "uploads", "names")
 
     def __init__(self, *args: Any, like: Job | None = None, **kwargs: Any) -> None:
@@ -232,7 +239,7 @@ class OtherForm(SubmitForm):
         if not self._inputs:
             del self.fields["kept"]
         if like is not None:
-            self.initial.update(_as_of(like))
+            self.initial.update(_as_of(like, by=self._user))
 
     def clean_payload_text(self) -> Any:
         """The JSON value that the text says."""
@@ -285,9 +292,16 @@ class OtherForm(SubmitForm):
         return "kind_name" if isinstance(refusal, UnknownKind) else super()._field_of(refusal)
 
 
-def _as_of(job: Job) -> dict[str, Any]:
-    """What the form of an edited copy of this job begins with."""
+def _as_of(job: Job, *, by: User) -> dict[str, Any]:
+    """What the form of an edited copy of this job begins with: its priority, too, where `by` may give that."""
+    try:
+        operations.check_submit(job.kind, owner=by, queue=None, priority=job.priority, by=by)
+    except JobsError:
+        priority = None
+    else:
+        priority = job.priority
     return {
+        "priority": priority,
         "kind_name": job.kind,
         "payload_text": json.dumps(job.body.payload, indent=2, ensure_ascii=False),
         "group": job.group_id,

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -161,4 +160,5 @@ def _wait_s(body: bytes) -> float:
     except (ValueError, LookupError, TypeError, RecursionError):
         return 0.0
     is_number = isinstance(wait, int | float) and not isinstance(wait, bool)
-    return min(max(float(wait), 0.0), LONGEST_WAIT_S) if is_number and math.isfinite(wait) else 0.0
+    # Compared before it is made a float: a whole number of 310 digits is none.
+    return float(wait) if is_number and 0 <= wait <= LONGEST_WAIT_S else 0.0

@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 
 from jobs import operations
 from jobs.models import Body, Job
+from jobs.protocol.clients import Filters
 from tests import farm
 from tests.api.edges import callers
 from tests.api.edges.callers import Crew
@@ -32,6 +33,8 @@ SUBMISSIONS: list[Any] = [
     ({"kind": "chat", "payload": 1, "priority": "1"}, 422, "invalid"),
     ({"kind": "chat", "payload": 1, "priority": True}, 422, "invalid"),
     ({"kind": "chat", "payload": 1, "priority": 10**400}, 422, "invalid"),
+    ({"kind": "chat", "payload": 1, "requires": {"vram": 10**400}}, 422, "invalid"),
+    ({"kind": "chat", "payload": 1, "prefers": {"vram": [10**400]}}, 422, "invalid"),
     ({"kind": "chat", "payload": 1, "run_at": 1}, 422, "invalid"),
     ({"kind": "chat", "payload": 1, "run_at": "soon"}, 422, "invalid"),
     ({"kind": "chat", "payload": 1, "run_at": "2030-01-01T00:00:00"}, 422, "invalid"),
@@ -96,6 +99,15 @@ FIELDS: list[Any] = [
     ("claim", {"limit": True}),
     ("claim", {"wait": 61}),
     ("claim", {"wait": -1}),
+    ("claim", {"wait": 10**309}),
+    ("claim", {"wait": -(10**309)}),
+    ("claim", {"limit": 10**309}),
+    ("hello", {"cpus": 10**400}),
+    ("hello", {"memory_bytes": 10**400}),
+    ("hello", {"gpus": [{"name": "x", "memory_bytes": 10**400}]}),
+    ("jobs/1/heartbeat", {"lease": "x", "progress": 10**400}),
+    ("jobs/1/output", {"lease": "x", "seq": 10**400, "text": ""}),
+    ("jobs/1/finish", {"lease": "x", "outcome": "success", "claim_next": 10**400}),
     ("claim", {"wait": "1"}),
     ("claim", {"queues": []}),
     ("claim", {"queues": "chat"}),
@@ -145,6 +157,8 @@ class TestSubmitting:
             return refused(client.post("/api/v1/jobs", content=body, headers=JSON))
 
         assert [(payload, *submit(payload)) for payload, _, _ in PAYLOADS] == PAYLOADS
+        longest = client.post("/api/v1/jobs", content="9" * 5000, headers=JSON).json()["message"]
+        assert longest == "The body is not JSON: it holds a number of more than 4,300 digits."
         assert not Job.objects.exists()
 
     def test_bytes_that_are_no_text_are_not_json(self, client: httpx.Client) -> None:
@@ -192,6 +206,17 @@ class TestBodiesThatAreTooLarge:
         path = f"/api/v1/worker/jobs/{job.pk}/files/big.bin?lease={lease}"
         assert refused(crew.http.put(path, content=pieces)) == (413, "too_large")
         assert not job.files.exists()
+
+
+class TestFilters:
+    def test_that_are_empty_ask_for_nothing(self, client: httpx.Client) -> None:
+        job = operations.submit("chat", {})
+        Job.objects.update(owner=User.objects.get(username="ada"))
+        for name in Filters.model_fields:
+            answer = client.get("/api/v1/jobs", params={name: ""})
+            assert (answer.status_code, [one["id"] for one in answer.json()["jobs"]]) == (200, [job.pk]), name
+        for path in ("outbox/messages?status=", "usage?by=&from=&to="):
+            assert client.get(f"/api/v1/{path}").status_code in {200, 403, 404}, path
 
 
 class TestAddresses:

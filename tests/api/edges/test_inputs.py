@@ -72,6 +72,24 @@ class TestAnUpload:
         assert upload(client(server, ada), content=b"x" * 11_000_000)["size"] == 11_000_000
 
 
+class TestHead:
+    def test_of_a_file_is_what_get_says_without_its_bytes(
+        self, server: Server, ada: User, crew: Crew
+    ) -> None:
+        caller = client(server, ada)
+        job = submit(caller, {"sound": upload(caller)["id"]}).json()["id"]
+        held = crew.claim_one()
+        crew.http.put(f"/api/v1/worker/jobs/{job}/files/out.txt?lease={held['lease']}", content=b"made")
+        for who, path in (
+            (caller, f"jobs/{job}/inputs/sound"),
+            (caller, f"jobs/{job}/files/out.txt"),
+            (crew.http, f"worker/jobs/{job}/inputs/sound?lease={held['lease']}"),
+        ):
+            got, head = who.get(f"/api/v1/{path}"), who.head(f"/api/v1/{path}")
+            assert (head.status_code, head.content) == (200, b""), path
+            assert head.headers["content-length"] == got.headers["content-length"] == str(len(got.content))
+
+
 class TestASubmit:
     def test_with_files_says_which_they_are(self, server: Server, ada: User) -> None:
         caller = client(server, ada)

@@ -22,6 +22,19 @@ class TestACopy:
         address = f"/jobs/new/?kind=other&like={little_farm.job.pk}"
         assert browse(little_farm.eve).get(address).status_code == 404
 
+    def test_keeps_a_priority_that_its_maker_may_give(self, little_farm: Farm, browse: Browse) -> None:
+        job = operations.submit("chat", {}, owner=little_farm.ada, priority=-3)
+        address, ada = f"/jobs/new/?kind=other&like={job.pk}", browse(little_farm.ada)
+        page = ada.get(address).content.decode()
+        assert 'name="priority" value="-3"' in page
+        form = {"kind_name": "chat", "payload_text": "{}", "priority": "-3"}
+        assert ada.post(address, form).status_code == 302
+        assert Job.objects.latest("pk").priority == -3
+        Job.objects.filter(pk=job.pk).update(priority=9)
+        assert 'name="priority" value' not in ada.get(address).content.decode()
+        refused = ada.post(address, form | {"priority": "9"}).content.decode()
+        assert "priority 9" in refused
+
     @pytest.mark.parametrize("like", ["", "x", "-1"])
     def test_of_none_is_an_empty_form(self, little_farm: Farm, browse: Browse, like: str) -> None:
         assert browse(little_farm.ada).get("/jobs/new/", {"kind": "other", "like": like}).status_code == 200
