@@ -253,6 +253,9 @@ JOBFARM: dict[str, Any] = {
     # What the jobs of one owner, and all jobs together, may have until they are deleted (docs/adr/0057); 0: no quota.
     "WAITING_JOBS_PER_OWNER": _ENV["JOBFARM_WAITING_JOBS_PER_OWNER"],
     "WAITING_JOBS_IN_ALL": _ENV["JOBFARM_WAITING_JOBS_IN_ALL"],
+    # What members make and all share: workers of theirs, and queues that come into being with those.
+    "WORKERS_PER_OWNER": _ENV["JOBFARM_WORKERS_PER_OWNER"],
+    "QUEUES_PER_OWNER": _ENV["JOBFARM_QUEUES_PER_OWNER"],
     # Different sets of conditions on labels that living jobs have: each costs every claim (docs/adr/0085).
     "REQUIREMENTS_PER_OWNER": _ENV["JOBFARM_REQUIREMENTS_PER_OWNER"],
     "REQUIREMENTS_IN_ALL": _ENV["JOBFARM_REQUIREMENTS_IN_ALL"],

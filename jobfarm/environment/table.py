@@ -109,6 +109,9 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("JOBFARM_WAITING_JOBS_PER_OWNER", _quota, 100_000,
             "waiting jobs of one owner; here and below 0 is no quota"),
         Variable("JOBFARM_WAITING_JOBS_IN_ALL", _quota, 10_000_000, "waiting jobs"),
+        Variable("JOBFARM_WORKERS_PER_OWNER", _quota, 100,
+            "workers of one member whose keys are good, or were made within a day"),
+        Variable("JOBFARM_QUEUES_PER_OWNER", _quota, 50, "queues that come into being with one member's workers"),
         Variable("JOBFARM_REQUIREMENTS_PER_OWNER", _quota, 100,
             "different sets of conditions on labels that waiting and running jobs of one owner have "
             "([labels.md](labels.md#bounds))"),

@@ -43,6 +43,8 @@ class Queue(models.Model):
         help_text="How many of its jobs may run at the same time; empty means any number.",
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
+    # The member whose worker named it first; null for those of code, kinds and operators.
+    made_by = _loose(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="+", editable=False)
 
     class Meta:
         ordering = ["name"]

@@ -22,7 +22,7 @@ from jobs.domain.filters import Filters
 from jobs.domain.states import Status
 from jobs.errors import InvalidValue, JobsError, NotFound
 from jobs.models import Bulk, BulkItem, Job
-from jobs.operations import hooks, queues
+from jobs.operations import hooks, queues, quotas
 from jobs.operations.finish import cancel_locked
 from jobs.operations.submit import submit_again
 from jobs.queries import bulks, lists
@@ -63,8 +63,9 @@ def create(
 
     A retry leaves out what another job retries already. `back` is the page that it is asked on, `error` what all of
     the jobs failed of. A large number may still be being counted when this returns. Raises UnknownQueue,
-    InvalidValue, and PriorityNotAllowed or QueueChoiceNotAllowed for what takes a right that `by` does not have.
+    InvalidValue, QuotaReached, PriorityNotAllowed or QueueChoiceNotAllowed for what takes a right that `by` lacks.
     """
+    quotas.refuse_first([(bulks.open_of(by), 1)])
     queues.check_bulk_value(action, value)
     queues.check_bulk(action, value, kind=filters.kind, by=by)
     newest = min(bulks.top_id(), lists.id_range(filters)[1] - 1)

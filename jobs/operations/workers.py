@@ -18,12 +18,13 @@ from django.contrib.auth.models import User
 from core import audit
 from jobs.domain import kinds, model_queues, presence
 from jobs.domain.presence import Part
+from jobs.domain.quotas import Quota
 from jobs.domain.workers import Facts
 from jobs.errors import InvalidKey, InvalidValue
 from jobs.models import Worker
-from jobs.operations import labels
+from jobs.operations import labels, quotas
 from jobs.operations.queues import ANY_QUEUE
-from jobs.queries import fleet, keys
+from jobs.queries import fleet, keys, reads
 from live import operations as live
 from postgres import transactions
 
@@ -76,23 +77,56 @@ def create_worker(
     """Make a worker and return it with its key, which is nowhere stored in clear.
 
     Without an `owner` it serves everybody; with one, the owner's jobs and those of the owner's groups. The queues come
-    into being with it. `by` is who made it, for the log. Raises InvalidValue for a name that cannot be a queue's.
+    into being with it. `by` is who made it, for the log. Raises InvalidValue for a name that cannot be a queue's,
+    QuotaReached where `by` is no operator and the owner has as many workers, or they name as many queues, as may be.
     """
-    for queue in [*queues, *(queue for queue in steals if queue != ANY_QUEUE)]:
+    named = [*queues, *(queue for queue in steals if queue != ANY_QUEUE)]
+    for queue in named:
         if not kinds.NAME.fullmatch(queue):
             raise InvalidValue(
                 field="queues", why=f"a queue is named by a-z 0-9 _ . - (at most 100), got {queue!r}"
             )
     if not queues or not name.strip() or len(name) > 100:
         raise InvalidValue(field="name", why="a worker needs a name (at most 100 characters) and a queue")
+    bounded = owner if by is not None and not reads.is_operator(by) else None
+    if bounded is not None:
+        _check_quotas(bounded, more=len(_new_queues(named)))
     key = _new_key()
-    keys.make_queues([*queues, *(queue for queue in steals if queue != ANY_QUEUE)])
+    keys.make_queues(named, made_by=bounded)
     worker = Worker.objects.create(
         name=name, queues=list(queues), steals=list(steals), owner=owner, **_stored(key)
     )
     audit.record(by, worker, f"made, for {'everybody' if owner is None else owner}")
     live.touch("workers")
     return worker, key
+
+
+def _check_quotas(owner: User, *, more: int) -> None:
+    most_workers, most_queues = quotas.bound("WORKERS_PER_OWNER"), quotas.bound("QUEUES_PER_OWNER")
+    requested = []
+    if most_workers is not None:
+        used = keys.workers_of(owner.pk)
+        requested.append((Quota(resource="workers", of="owner", quota=most_workers, used=used), 1))
+    if most_queues is not None and more:
+        used = keys.queues_of(owner.pk)
+        requested.append((Quota(resource="new queues", of="owner", quota=most_queues, used=used), more))
+    quotas.refuse_first(requested)
+
+
+def _new_queues(names: Iterable[str]) -> list[str]:
+    """Those of these queues that nobody named yet, each once, in their order."""
+    distinct = list(dict.fromkeys(names))
+    known = keys.known_queues(distinct)
+    return [name for name in distinct if name not in known]
+
+
+def _with_room(worker: Worker, queues: Sequence[str]) -> list[str]:
+    """Those of these home queues that are there, or have room among the queues of a member whose worker it is."""
+    most, owner = quotas.bound("QUEUES_PER_OWNER"), worker.owner
+    if owner is None or most is None or reads.is_operator(owner) or not (new := _new_queues(queues)):
+        return list(queues)
+    left_out = new[max(0, most - keys.queues_of(owner.pk)) :]
+    return [queue for queue in queues if queue not in left_out]
 
 
 def ensure_worker(name: str, *, queues: Sequence[str]) -> str:
@@ -135,7 +169,7 @@ def introduce(worker: Worker, facts: Facts) -> None:
     has_changed = keys.keep_facts(worker.pk, facts)
     if before != (facts.labels, list(facts.loaded)):
         labels.relabel(worker.pk)
-    queues = model_queues.with_models(worker.queues, facts.models)
+    queues = _with_room(worker, model_queues.with_models(worker.queues, facts.models))
     serves_others = queues != worker.queues and keys.set_home_queues(worker, queues)
     if serves_others:
         worker.queues = queues

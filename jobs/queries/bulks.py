@@ -10,11 +10,13 @@ from django.db.models.functions import Now
 
 from jobs.domain.bulks import FITS, OVER, BulkAction, Phase
 from jobs.domain.filters import Filters
+from jobs.domain.quotas import Quota
 from jobs.domain.states import ENDED, Status
 from jobs.models import Bulk, BulkItem, Job
 from jobs.queries import lists, reads
 
 RETENTION = timedelta(days=8)
+MOST_OPEN = 100  # of a person; one that nobody confirms is given up after a day
 ABANDONED_AFTER = timedelta(days=1)  # counted, and never said yes to
 
 
@@ -103,6 +105,12 @@ def keep(bulk: Bulk, items: dict[int, dict[str, Any]]) -> None:
     BulkItem.objects.bulk_create(
         [BulkItem(bulk=bulk, job_id=job_id, was=was) for job_id, was in items.items()]
     )
+
+
+def open_of(owner: User) -> Quota:
+    """How many bulks of this person are counting, wait for a word, or run; and may."""
+    used = Bulk.objects.filter(by=owner).exclude(phase__in=sorted(OVER)).count()
+    return Quota(resource="bulk actions that are not over", of="owner", quota=MOST_OPEN, used=used)
 
 
 def count_items(bulk_id: int) -> int:

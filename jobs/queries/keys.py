@@ -47,6 +47,17 @@ class Live:
     drained: int
 
 
+def workers_of(owner_id: int) -> int:
+    """How many workers this person has whose keys open something, or that were made within a day."""
+    is_new = Q(revoked_at=None) | Q(created_at__gt=Now() - timedelta(days=1))
+    return Worker.objects.filter(is_new, owner=owner_id).count()
+
+
+def queues_of(owner_id: int) -> int:
+    """How many queues came into being with this person's workers."""
+    return Queue.objects.filter(made_by=owner_id).count()
+
+
 def worker_by_hash(key_hash: str) -> Caller | None:
     """The worker whose key has this hash."""
     params = {"key_hash": key_hash, "every_s": SEEN_EVERY_S}
@@ -83,9 +94,11 @@ def note_polled(worker_id: int, names: Sequence[str]) -> statements.Row | None:
     return next(iter(statements.load("jobs", "note_polled").run(params)), None)
 
 
-def make_queues(names: Iterable[str]) -> None:
-    """Make the rows of queues named for the first time. In order of name, so that two calls cannot deadlock."""
-    Queue.objects.bulk_create([Queue(name=name) for name in sorted(set(names))], ignore_conflicts=True)
+def make_queues(names: Iterable[str], *, made_by: User | None = None) -> None:
+    """Make the rows of queues named for the first time, by a member's worker where `made_by` says so. In order of name,
+    so that two calls cannot deadlock."""
+    rows = [Queue(name=name, made_by=made_by) for name in sorted(set(names))]
+    Queue.objects.bulk_create(rows, ignore_conflicts=True)
 
 
 def known_queues(names: Iterable[str]) -> set[str]:
@@ -211,7 +224,7 @@ def set_drained(worker: Worker, *, drained: bool, by: User | None = None) -> boo
 
 def set_home_queues(worker: Worker, queues: Sequence[str]) -> bool:
     """Write which home queues this worker has now, unless somebody gave it others since its row was read."""
-    make_queues(queues)
+    make_queues(queues, made_by=worker.owner)
     return bool(Worker.objects.filter(pk=worker.pk, queues=worker.queues).update(queues=list(queues)))
 
 

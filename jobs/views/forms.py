@@ -367,8 +367,9 @@ class WorkerForm(forms.Form):
             return operations.create_worker(
                 values["name"], queues=values["queues"], steals=values["steals"], owner=owner, by=self._user
             )
-        except InvalidValue as refusal:
-            self.add_error(refusal.field if refusal.field in self.fields else None, refusal.message)
+        except (InvalidValue, QuotaReached) as refusal:
+            field = refusal.field if isinstance(refusal, InvalidValue) else None
+            self.add_error(field if field in self.fields else None, refusal.message)
             return None
 
 
