@@ -54,13 +54,19 @@ def sweep(*, between: Callable[[], None] = lambda: None) -> Sweep:
         taken_back=_in_batches(_take_back, between=between),
         expired=_in_batches(_expire, between=between),
         exclusions_cleared=_in_batches(_clear_exclusions, between=between),
-        next_in_s=reads.next_wake_s(),
+        next_in_s=next_due_s(),
     )
 
 
 def next_due_s() -> float | None:
-    """In how many seconds `sweep` has something to do, below zero when it has; None: nothing is in sight."""
-    return reads.next_wake_s()
+    """In how many seconds `sweep` has something to do, below zero when it has; None: nothing is in sight.
+
+    Tables that have outgrown their statistics are counted anew, so that every session plans its statements again.
+    """
+    row = reads.next_wake()
+    moves.analyze(row.outgrown)
+    seconds: float | None = row.seconds
+    return seconds
 
 
 @action(idempotent=True, own_writes=True)

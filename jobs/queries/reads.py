@@ -261,11 +261,11 @@ def overdue_s() -> float:
     return max(oldest.total_seconds(), 0.0) if oldest else 0.0
 
 
-def next_wake_s() -> float | None:
-    """Seconds until a lease, a run, a waiting job or a grace runs out; None if nothing is in sight."""
+def next_wake() -> statements.Row:
+    """`seconds` until a lease, a run, a waiting job or a grace runs out, None if nothing is in sight; and `outgrown`,
+    the tables that PostgreSQL has not counted since they were less than half as large."""
     [row] = statements.load("jobs", "next_wake").run(moves.absence())
-    seconds: float | None = row.seconds
-    return seconds
+    return row
 
 
 def _lacking(row: statements.Row) -> dict[str, labels.Values]:

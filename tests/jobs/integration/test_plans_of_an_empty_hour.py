@@ -1,0 +1,202 @@
+"""Plans that a session keeps from an hour of empty tables are made anew when the tables fill.
+
+A farm at rest has empty tables, and each session keeps its plans: made then, some read whole tables or indexes later.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+
+from jobs import operations
+from jobs.models import Job, Worker
+from jobs.operations.claim import count_claimable
+from jobs.queries import fleet, moves, reads, scaling
+from jobs.queries.reads import Interest
+from postgres import statements
+from postgres.backend.prepared import numbered
+from tests import farm
+
+pytestmark = pytest.mark.django_db(transaction=True)
+WAITING, ENDED, RUNNING = 20_000, 40_000, 20
+MORE = 2  # times what the plan of a full table reads; measured: 0.9 to 1.3
+BESIDE = 40  # pages, for statements that read next to nothing
+TABLES = "jobs_job, jobs_body, jobs_slot, jobs_queue, jobs_worker, jobs_attempt, jobs_outputchunk, jobs_stage"
+_PLANNED = re.compile(r"/\*.*?\*/\s*(WITH|SELECT|INSERT|UPDATE|DELETE)\b")  # not COPY, SET, NOTIFY
+_NAME = re.compile(r"/\* jobs\.(\w+) \*/")
+_FILL = """
+INSERT INTO jobs_job (kind, queue, status, priority, owner_id, created_at, run_at, ended_at, max_attempts, failures,
+                      retry_on_timeout, excluded_workers, fence, next_seq)
+SELECT 'work', 'work', %(status)s, n %% 3, %(owner)s, now() - interval '2 hours',
+       now() - interval '1 hour' + n * interval '1 ms', CASE WHEN %(status)s = 'success' THEN now() END,
+       3, 0, false, '{}', CASE WHEN %(status)s = 'success' THEN 1 ELSE 0 END, 0
+FROM generate_series(1, %(count)s) AS n
+"""
+
+Captured = dict[str, dict[str, Any]]
+
+
+class Session:
+    """A connection that keeps its plans, as the farm's do."""
+
+    def __init__(self) -> None:
+        parameters = {**connection.get_connection_params(), "prepare_threshold": None, "autocommit": True}
+        self._session = psycopg.connect(**parameters | {"cursor_factory": psycopg.ClientCursor})
+        self._session.execute("SET plan_cache_mode = force_generic_plan")
+        self._count = 0
+
+    def prepare(self, name: str) -> str:
+        """Have this statement planned now; the name of the plan."""
+        self._count += 1
+        text, parameters = numbered(statements.load("jobs", name).sql)
+        plan = f"{name}_{self._count}"
+        self._session.execute(f"PREPARE {plan} AS {text.decode()}")
+        nulls = f"({', '.join(['NULL'] * len(parameters))})" if parameters else ""
+        self._session.execute(f"EXPLAIN EXECUTE {plan}{nulls}")
+        return plan
+
+    def pages(self, plan: str, name: str, params: dict[str, Any]) -> int:
+        """How many pages the statement reads by this plan; what it writes is rolled back."""
+        _, names = numbered(statements.load("jobs", name).sql)
+        values = f"({', '.join(['%s'] * len(names))})" if names else ""
+        with self._session.transaction(force_rollback=True):
+            explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE {plan}{values}"
+            row = self._session.execute(explain, [params[one] for one in names] or None).fetchone()
+        assert row is not None
+        return int(row[0][0]["Plan"]["Shared Hit Blocks"] + row[0][0]["Plan"]["Shared Read Blocks"])
+
+    def close(self) -> None:
+        """End it."""
+        self._session.close()
+
+
+@contextmanager
+def capturing(captured: Captured) -> Iterator[None]:
+    """Note the parameters of each of the heart's statements that runs meanwhile, those of its first run."""
+
+    def note(execute: Callable[..., Any], sql: Any, params: Any, *rest: Any) -> Any:
+        if isinstance(params, dict) and (match := _NAME.match(str(sql))):
+            captured.setdefault(match[1], params)
+        return execute(sql, params, *rest)
+
+    with connection.execute_wrapper(note):
+        yield
+
+
+def _everything(
+    ours: Worker, hers: Worker, held: list[operations.Claimed], ada: User
+) -> Iterator[Callable[[], Any]]:
+    """What is done with jobs, each on jobs of its own."""
+    work, waiting = iter(held), iter(Job.objects.filter(status="pending").order_by("-pk")[:10])
+    yield lambda: operations.claim(ours)
+    yield lambda: operations.claim(hers)
+    yield lambda: operations.heartbeat(ours, (job := next(work)).id, job.lease, progress=0.5, detail="half")
+    yield lambda: operations.write_output(ours, (job := next(work)).id, job.lease, seq=0, text="text")
+    yield lambda: farm.succeed(ours, next(work), 1)
+    yield lambda: farm.fail(ours, next(work))
+    yield lambda: farm.fail(ours, next(work), retryable=False)
+    yield lambda: operations.release(ours, (job := next(work)).id, job.lease)
+    yield lambda: operations.withdraw(ours, [((job := next(work)).id, job.lease)])
+    yield lambda: operations.finish_and_claim(ours, [], limit=5)
+    yield lambda: operations.claim(ours, request_id="a repeat")
+    yield lambda: operations.cancel(next(work).id, by=None)
+    yield lambda: operations.cancel(next(waiting).pk, by=ada)
+    yield lambda: operations.change_priority(next(waiting).pk, 5, by=None)
+    yield lambda: operations.run_now(next(waiting).pk, by=None)
+    yield lambda: operations.submit("work", {}, owner=ada, unique_key="key")
+    yield lambda: operations.submit_many([operations.NewJob(kind="work", payload={}, owner=ada)] * 3)
+    yield lambda: moves.lock_overdue(limit=200)
+    yield operations.expire
+    yield lambda: reads.why_not_running(next(waiting).pk)
+    yield reads.waiting_queues
+    yield reads.next_wake
+    yield scaling.queue_loads
+    yield lambda: fleet.queue_rows(viewer=ada.pk)
+    for owner_id in (None, ada.pk):
+        interest = Interest(queues=("work",), owner_id=owner_id)
+        yield partial(count_claimable, [(interest, 5)], horizon_s=5.0)
+
+
+def _fill(ours: Worker, ada: User, bob: User) -> list[operations.Claimed]:
+    """Full tables of which no statistics know, and jobs that a worker runs."""
+    with connection.cursor() as cursor:
+        for status, owner, count in (
+            ("success", None, ENDED), ("pending", None, WAITING // 2), ("pending", bob.pk, WAITING // 4),
+            ("pending", ada.pk, WAITING // 4),
+        ):  # fmt: skip
+            cursor.execute(_FILL, {"status": status, "owner": owner, "count": count})
+        cursor.execute("INSERT INTO jobs_body (job_id, payload) SELECT id, '{}' FROM jobs_job")
+    held = operations.claim(ours, limit=RUNNING)
+    for job in held[: RUNNING // 2]:
+        operations.heartbeat(ours, job.id, job.lease)
+    return held
+
+
+def _statements() -> list[str]:
+    """Those of the heart's statements that PostgreSQL plans."""
+    names = sorted(file.stem for file in (Path(settings.BASE_DIR) / "jobs" / "sql").glob("*.sql"))
+    return [name for name in names if _PLANNED.match(statements.load("jobs", name).sql)]
+
+
+def _is_whole(name: str, params: dict[str, Any]) -> bool:
+    """Whether it ran as its file has it: some are made part of another."""
+    return bool(params) and set(numbered(statements.load("jobs", name).sql)[1]) <= params.keys()
+
+
+@pytest.fixture(autouse=True)
+def _without_autovacuum() -> Iterator[None]:
+    """It comes by once a minute, here perhaps in the middle."""
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE jobs_job SET (autovacuum_enabled = off)")
+        cursor.execute("ALTER TABLE jobs_body SET (autovacuum_enabled = off)")
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE jobs_job RESET (autovacuum_enabled)")
+        cursor.execute("ALTER TABLE jobs_body RESET (autovacuum_enabled)")
+
+
+def test_are_made_anew_when_the_tables_fill() -> None:
+    farm.kind()
+    ada, bob = farm.user("ada"), farm.user("bob")
+    ours, hers = farm.worker("ours"), farm.worker("hers", owner=ada)
+    with connection.cursor() as cursor:
+        cursor.execute(f"VACUUM (ANALYZE) {TABLES}")
+    session = Session()
+    try:
+        names = _statements()
+        plans = {name: session.prepare(name) for name in names}
+        held = _fill(ours, ada, bob)
+        captured: Captured = {}
+        for act in _everything(ours, hers, held, ada):
+            with transaction.atomic(), capturing(captured):
+                act()
+                transaction.set_rollback(True)
+        asked = {name: captured[name] for name in plans if _is_whole(name, captured.get(name, {}))}
+        empty = {name: session.pages(plans[name], name, params) for name, params in asked.items()}
+        _janitor_comes_by()
+        kept = {name: session.pages(plans[name], name, params) for name, params in asked.items()}
+        fresh = {name: session.pages(session.prepare(name), name, params) for name, params in asked.items()}
+    finally:
+        session.close()
+    for name in sorted(asked):
+        print(f"{name}: planned while empty {empty[name]} pages, then {kept[name]}; when full {fresh[name]}")
+    assert len(asked) > 15
+    worse = {name: (kept[name], fresh[name]) for name in asked if kept[name] > MORE * fresh[name] + BESIDE}
+    assert worse == {}
+    assert empty["claim"] > 1000, "an empty hour's plans are as good: this test is for nothing"
+
+
+def _janitor_comes_by() -> None:
+    """It counts tables that have outgrown their statistics."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_force_next_flush()")
+    operations.next_due_s()
+    assert reads.next_wake().outgrown == []
