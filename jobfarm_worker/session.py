@@ -62,6 +62,7 @@ class Session:
         self._prefetching = Prefetching(concurrency=settings.concurrency, most=settings.prefetch)
         self._threads = Threads()
         self._intake = Intake(give_back=self._return)
+        self._facts: Mapping[str, Any] = {}  # as they were reported last
         self._requested = 0  # jobs that finish calls under way are to bring beside those for their own slots
         self._results = Results(
             farm, claim_next=self._claim_for_free, on_jobs=self._take, on_answer=self._begin
@@ -119,12 +120,13 @@ class Session:
             concurrency=self._options.concurrency,
             labels=self._options.labels,
         )
-        fields = await asyncio.to_thread(gathering)
+        fields = self._facts = await asyncio.to_thread(gathering)
         while self._handlers.serve_models:
             models = facts.announced(await self._handlers.models())
             loaded = facts.announced(await self._handlers.loaded())
             named = {"models": models, **({"loaded": loaded} if loaded else {})}
-            await self._say_hello({**fields, **named})
+            self._facts = {**fields, **named}
+            await self._say_hello(self._facts)
             await asyncio.sleep(MODELS_EVERY_S if models else NO_MODELS_EVERY_S)
         await self._say_hello(fields)
 
@@ -342,7 +344,10 @@ class Session:
         self._threads.close()
 
     async def _give_all_back(self) -> None:
-        """Release what is held, and what comes meanwhile with answers that are late."""
+        """Release what is held, and what comes meanwhile with answers that are late; and say that this worker ends: its
+        models are listed until then."""
+        if self._facts.get("models"):
+            self._let_return(functools.partial(self._say_hello, {**self._facts, "leaving": True}))
         for held in self._held.values():
             self._let_return(held.give_back)
         with contextlib.suppress(TimeoutError):

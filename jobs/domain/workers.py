@@ -38,6 +38,7 @@ class Facts:
     models: tuple[str, ...] = ()
     loaded: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    leaving: bool = False
 
 
 def presence(

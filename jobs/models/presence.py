@@ -61,6 +61,7 @@ class WorkerFacts(models.Model):
         models.CharField(max_length=200),
         default=list, db_default=[], help_text="Those of its models that are in memory.",
     )  # fmt: skip
+    leaving = models.BooleanField(default=False, db_default=False, help_text="It ended, as it said itself.")
     models = ArrayField(
         models.CharField(max_length=200),
         db_default=[],

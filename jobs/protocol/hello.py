@@ -56,6 +56,7 @@ class Hello(Body):
         examples=[{"vram": "24", "region": "home"}],
     )
     gpus: Annotated[list[ReportedGpu], Field(max_length=MOST_GPUS)] = []
+    leaving: bool = Field(False, description="It ends: its models are not listed any more.")
 
 
 class Welcome(BaseModel):

@@ -37,10 +37,11 @@ class Lately:
 
 
 class OfferedModel(NamedTuple):
-    """Since when a worker announces the model, and whether one has it in memory."""
+    """Since when a worker announces the model, whether one has it in memory, and whether all that announce it ended."""
 
     since: datetime
     is_loaded: bool
+    is_leaving: bool
 
 
 def lately(worker_id: int) -> Lately:
@@ -60,9 +61,10 @@ def offered_models(user: User) -> dict[str, OfferedModel]:
     for row in statements.load("jobs", "offered_models").run(params):
         for model in row.models:
             if queue_of_model(model) in row.queues:
-                before = offered.get(model, OfferedModel(row.reported_at, is_loaded=False))
+                before = offered.get(model, OfferedModel(row.reported_at, is_loaded=False, is_leaving=True))
                 is_loaded = before.is_loaded or model in row.loaded
-                offered[model] = OfferedModel(min(before.since, row.reported_at), is_loaded)
+                is_leaving = before.is_leaving and row.leaving
+                offered[model] = OfferedModel(min(before.since, row.reported_at), is_loaded, is_leaving)
     return dict(sorted(offered.items()))
 
 

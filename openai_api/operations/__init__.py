@@ -48,8 +48,10 @@ class Made:
 
 
 def models(user: User) -> Mapping[str, datetime]:
-    """The models that a live worker offers this person now, and since when."""
-    return {name: offered.since for name, offered in jobs.offered_models(user).items()}
+    """The models that a live worker offers this person now, and since when. Of one whose workers ended, calls are taken
+    for a while: they may be starting anew."""
+    offered = jobs.offered_models(user)
+    return {name: model.since for name, model in offered.items() if not model.is_leaving}
 
 
 def submit(

@@ -16,6 +16,7 @@ from accounts import operations as accounts
 from jobfarm_worker import Handlers, Worker
 from jobfarm_worker.handlers.openai_calls import OpenAICalls
 from jobs import operations as jobs
+from openai_api import operations
 from tests import farm
 from tests.openai_api import model_server
 from tests.openai_api.model_server import ModelServer
@@ -107,4 +108,4 @@ def working(server: Server, model: ModelServer, ada: User) -> Working:
 
 def offers(user: User, *models: str) -> None:
     """Wait until these models are offered to this person, and no others."""
-    farm.until(lambda: [*jobs.offered_models(user)] == sorted(models), what=f"the offer of {models}")
+    farm.until(lambda: [*operations.models(user)] == sorted(models), what=f"the offer of {models}")

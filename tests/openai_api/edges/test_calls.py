@@ -5,6 +5,7 @@ import io
 import json
 import subprocess
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -106,6 +107,20 @@ class TestModels:
             assert worker.queues == ["openai", jobs.queue_of_model("Org/Large:8b"), "openai.tiny"]
             jobs.drain(worker)
             assert client.models.list().data == []
+
+    def test_are_listed_no_more_when_their_worker_ended_and_calls_of_them_wait_for_the_next(
+        self, client: openai.OpenAI, model: ModelServer, working: Working
+    ) -> None:
+        model.scripts = [whole(**completion("Hello again."))]
+        with working():
+            assert [each.id for each in client.models.list()] == ["tiny"]
+        assert client.models.list().data == []
+        with ThreadPoolExecutor(1) as pool:
+            calling = pool.submit(client.chat.completions.create, model="tiny", messages=HELLO)
+            farm.until(Job.objects.exists, what="the call")
+            with working("again"):
+                assert [each.id for each in client.models.list()] == ["tiny"]
+                assert calling.result(30).choices[0].message.content == "Hello again."
 
     def test_of_somebody_elses_worker_are_not_offered(self, client: openai.OpenAI, server: Server) -> None:
         eve = farm.user("eve")
