@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
 
-    dependencies = [("jobs", "0017_diet_of_guards")]
+    dependencies = [("jobs", "0018_queues_of_members")]
 
     operations = [
         migrations.AddField(
