@@ -58,6 +58,11 @@ Sends nothing of it for so many seconds. It is judged meanwhile.
     curl -sS $FARM/api/v1/alerts/rules/$RULE/mute -H "Authorization: Bearer $TOKEN" \\
          -H 'Content-Type: application/json' -d '{"for_s": 3600}'
 """
+TEST = """
+Sends a message to each of its recipients, to see that it arrives.
+
+    curl -sS -X POST $FARM/api/v1/alerts/rules/$RULE/test -H "Authorization: Bearer $TOKEN"
+"""
 UNMUTE = """
 Lets it send again.
 
@@ -163,6 +168,19 @@ def change(request: HttpRequest, rule_id: int, body: protocol.ChangedAlertRule) 
             raise NotFound
         operations.change(rule_id, body.values(of=row), by=by)
     return _rule(rule_id)
+
+
+@router.post(
+    "/rules/{jobid:rule_id}/test",
+    auth=OPERATE,
+    response={200: protocol.SentAlertTest, REFUSALS: Problem},
+    summary="Send a test message",
+    description=TEST,
+)
+def send_test(request: HttpRequest, rule_id: int) -> protocol.SentAlertTest:
+    """Send one to each recipient."""
+    sent = operations.send_test(rule_id, by=_allowed(request, "change"))
+    return protocol.SentAlertTest(messages=len(sent))
 
 
 @router.post(

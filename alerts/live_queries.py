@@ -1,10 +1,14 @@
 """Live queries of alerts: what fires, the rules, and the messages. For whoever may see rules."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final
+from urllib.parse import quote
 
+from django.conf import settings
 from django.contrib.auth.models import PermissionsMixin
+from django.urls import NoReverseMatch, reverse
 
 from alerts import operations, queries, registry
 from alerts.domain.conditions import Unit, written
@@ -87,8 +91,23 @@ def _shown(alert: Alert) -> dict[str, Any]:
     condition = registry.find(alert.rule.condition)
     return {
         "row": alert,
+        "url": _url(condition.page, alert.subject) if condition else "",
         "value": written(alert.value, unit=condition.unit) if condition else f"{alert.value:g}",
     }
+
+
+def _url(page: str, subject: str) -> str:
+    """Where a subject is shown; empty where this site leaves that page out, or the subject fits no address."""
+    name, _, query = page.partition("?")
+    for args in ([], [subject]):
+        with suppress(NoReverseMatch):
+            address = reverse(name, args=args)
+            return (
+                f"{address}?{query}{quote(subject, safe='') if query.endswith('=') else ''}"
+                if query
+                else address
+            )
+    return ""
 
 
 def _described(row: Rule) -> dict[str, Any]:
@@ -101,6 +120,7 @@ def _described(row: Rule) -> dict[str, Any]:
         "title": condition.title if condition else row.condition,
         "number": number,
         "is_muted": is_muted,
+        "cannot_mail": bool(row.mail_to) and not settings.HAS_MAIL_SERVER,
     }
 
 

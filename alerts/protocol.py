@@ -139,6 +139,14 @@ class AlertRules(BaseModel):
     rules: list[AlertRule]
 
 
+class SentAlertTest(BaseModel):
+    """What a test message came to."""
+
+    messages: int = Field(
+        description="Recipients; 0: the rule names none. What becomes of each is on its page."
+    )
+
+
 class DeletedAlertRule(BaseModel):
     """A rule that is gone."""
 

@@ -10,6 +10,7 @@ urlpatterns = [
     path("", pages.overview, name="list"),
     path("rules/new/", pages.new, name="new"),
     path("rules/<jobid:rule_id>/", pages.rule, name="rule"),
+    path("rules/<jobid:rule_id>/test/", pages.test, name="test"),
     path("rules/<jobid:rule_id>/mute/", pages.mute, name="mute"),
     path("rules/<jobid:rule_id>/unmute/", pages.unmute, name="unmute"),
     path("rules/<jobid:rule_id>/delete/", pages.delete, name="delete"),

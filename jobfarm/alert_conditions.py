@@ -69,25 +69,27 @@ _targets: tuple[tuple[str, Target], ...] = (("jobs_failed", "queue"), ("kind_fai
 for _code, _target in _targets:
     register(Condition(
         code=_code, title=f"Jobs failed or timed out for good, by {_target}", target=_target, unit=Unit.NUMBER,
-        is_windowed=True,
+        is_windowed=True, page=f"jobs:list?status=failed&{_target}=",
     ))(partial(_failed, of=_target))  # fmt: skip
 _targets = (("failure_share", "queue"), ("kind_failure_share", "kind"))
 for _code, _target in _targets:
     register(Condition(
         code=_code, title=f"Share of jobs that failed or timed out, of at least {LEAST_ENDED}, by {_target}",
-        target=_target, unit=Unit.PERCENT, threshold=20, is_windowed=True,
+        target=_target, unit=Unit.PERCENT, threshold=20, is_windowed=True, page=f"jobs:list?status=failed&{_target}=",
     ))(partial(_share, of=_target))  # fmt: skip
 
 
 @register(Condition(
-    code="jobs_wait", title="A job waits, since it was due", target="queue", unit=Unit.SECONDS, threshold=900,
+    code="jobs_wait", page="jobs:queue",
+    title="A job waits, since it was due", target="queue", unit=Unit.SECONDS, threshold=900,
 ))  # fmt: skip
 def _jobs_wait(_: int) -> Reading | Unknown:
     return Reading(measures=[Measure(subject=q, value=age) for q, age in gauges.oldest_waiting_s().items()])
 
 
 @register(Condition(
-    code="no_worker", title="Jobs wait that no live worker may take", target="queue", unit=Unit.PRESENCE,
+    code="no_worker", page="jobs:queue",
+    title="Jobs wait that no live worker may take", target="queue", unit=Unit.PRESENCE,
 ))  # fmt: skip
 def _no_worker(_: int) -> Reading | Unknown:
     if presence.is_starting():
@@ -102,14 +104,16 @@ def _no_worker(_: int) -> Reading | Unknown:
 
 
 @register(Condition(
-    code="scheduler_late", title="Scheduled functions are late", unit=Unit.SECONDS, threshold=60,
+    code="scheduler_late", page="scheduling:functions",
+    title="Scheduled functions are late", unit=Unit.SECONDS, threshold=60,
 ))  # fmt: skip
 def _scheduler_late(_: int) -> Reading | Unknown:
     return _one(scheduling.health().oldest_late_s)
 
 
 @register(Condition(
-    code="cron_missed", title="Nothing ran when a cron was due", target="cron", unit=Unit.PRESENCE, is_windowed=True,
+    code="cron_missed", page="scheduling:cron",
+    title="Nothing ran when a cron was due", target="cron", unit=Unit.PRESENCE, is_windowed=True,
 ))  # fmt: skip
 def _cron_missed(window_s: int) -> Reading | Unknown:
     since = clock.now() - timedelta(seconds=window_s)
@@ -118,7 +122,8 @@ def _cron_missed(window_s: int) -> Reading | Unknown:
 
 
 @register(Condition(
-    code="cron_failed", title="The last firing of a cron failed, or its end is unknown", target="cron",
+    code="cron_failed", page="scheduling:cron",
+    title="The last firing of a cron failed, or its end is unknown", target="cron",
     unit=Unit.PRESENCE,
 ))  # fmt: skip
 def _cron_failed(_: int) -> Reading | Unknown:
@@ -129,14 +134,16 @@ def _cron_failed(_: int) -> Reading | Unknown:
 
 
 @register(Condition(
-    code="deliveries_dead", title="Webhook deliveries failed for good", unit=Unit.NUMBER,
+    code="deliveries_dead", page="webhooks:inbox?status=dead",
+    title="Webhook deliveries failed for good", unit=Unit.NUMBER,
 ))  # fmt: skip
 def _deliveries_dead(_: int) -> Reading | Unknown:
     return _one(webhooks.health().dead)
 
 
 @register(Condition(
-    code="endpoint_failing", title="An endpoint of the outbox takes nothing", target="endpoint", unit=Unit.SECONDS,
+    code="endpoint_failing", page="outbox:endpoints",
+    title="An endpoint of the outbox takes nothing", target="endpoint", unit=Unit.SECONDS,
     threshold=900,
 ))  # fmt: skip
 def _endpoint_failing(_: int) -> Reading | Unknown:
@@ -148,7 +155,15 @@ def _endpoint_failing(_: int) -> Reading | Unknown:
     ])  # fmt: skip
 
 
-@register(Condition(code="cluster_away", title="No cluster runs", target="role", unit=Unit.PRESENCE))
+@register(
+    Condition(
+        code="cluster_away",
+        page="scheduling:crons",
+        title="No cluster runs",
+        target="role",
+        unit=Unit.PRESENCE,
+    )
+)
 def _cluster_away(_: int) -> Reading | Unknown:
     missing = scheduling.health().missing_roles()
     if missing and presence.is_starting():
@@ -181,7 +196,8 @@ def _disk(_: int) -> Reading | Unknown:
 
 
 @register(Condition(
-    code="limit_exhausted", title="Tokens of a rate limit are used up", target="limit", unit=Unit.PERCENT, threshold=95,
+    code="limit_exhausted", page="ratelimits:list",
+    title="Tokens of a rate limit are used up", target="limit", unit=Unit.PERCENT, threshold=95,
 ))  # fmt: skip
 def _limit_exhausted(_: int) -> Reading | Unknown:
     used, total = limits.gauges(limit=MOST_LIMITS)
@@ -191,7 +207,8 @@ def _limit_exhausted(_: int) -> Reading | Unknown:
 
 
 @register(Condition(
-    code="quota", title="A quota of all jobs together is used up", target="resource", unit=Unit.PERCENT, threshold=90,
+    code="quota", page="jobs:list",
+    title="A quota of all jobs together is used up", target="resource", unit=Unit.PERCENT, threshold=90,
 ))  # fmt: skip
 def _quota(_: int) -> Reading | Unknown:
     return Reading(measures=[
@@ -200,7 +217,8 @@ def _quota(_: int) -> Reading | Unknown:
 
 
 @register(Condition(
-    code="budget_used", title="A budget is used, in its window of this moment", target="budget", unit=Unit.PERCENT,
+    code="budget_used", page="metering:usage",
+    title="A budget is used, in its window of this moment", target="budget", unit=Unit.PERCENT,
     threshold=90,
 ))  # fmt: skip
 def _budget_used(_: int) -> Reading | Unknown:

@@ -18,6 +18,8 @@ class Unit(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
     """What can be watched. `title` is a clause; `target`: what a subject is ("queue"), empty where there is only one.
+    `page`: the name of the address that shows a subject, which takes it where it can; or with a query, which takes it
+    where that ends with `=`.
 
     `threshold`: what a new rule proposes; the condition holds for a subject whose number is above it. `is_windowed`:
     the number is that of a window of time, which the rule chooses.
@@ -29,6 +31,7 @@ class Condition:
     target: str = ""
     threshold: float = 0.0
     is_windowed: bool = False
+    page: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,9 @@
 """What others use: `from alerts import operations as alerts`. Conditions are registered in `alerts.registry`."""
 
 from alerts.operations.judging import CRON, TOPIC, judge, watch
-from alerts.operations.rules import change, make, mute, remove, unmute
+from alerts.operations.rules import change, make, mute, remove, send_test, unmute
 from alerts.operations.sending import forget, send
 
-__all__ = ["CRON", "TOPIC", "change", "forget", "judge", "make", "mute", "remove", "send", "unmute", "watch"]
+__all__ = [
+    "CRON", "TOPIC", "change", "forget", "judge", "make", "mute", "remove", "send", "send_test", "unmute", "watch",
+]  # fmt: skip

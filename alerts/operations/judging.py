@@ -10,8 +10,7 @@ from alerts.domain import conditions, messages
 from alerts.domain.conditions import Condition, Observation, Reading, Unknown
 from alerts.domain.judging import Alert, Memory, Message, Policy
 from alerts.domain.judging import judge as decide
-from alerts.domain.rules import addresses
-from alerts.models import Channel, Rule
+from alerts.models import Rule
 from alerts.operations import sending
 from live import operations as live
 from outbox import operations as outbox
@@ -139,11 +138,7 @@ def _send(rule: Rule, message: Message, condition: Condition) -> list[int]:
         message, rule=rule.name, severity=rule.severity, condition=condition, threshold=rule.threshold,
         url=sending.page_url(),
     )  # fmt: skip
-    to = [(Channel.MAIL.value, address) for address in addresses(rule.mail_to)]
-    to += [(Channel.WEBHOOK.value, rule.webhook_host)] if rule.webhook_host else []
-    made = queries.insert_notifications(rule, title=text.title, body=text.body, to=to)
-    for pk in made:
-        scheduling.run_after(0, sending.send, notification=pk)
+    made = sending.send_all(rule, text)
     _record(rule, "alert.firing", message.firing, omitted=message.omitted)
     _record(rule, "alert.resolved", message.resolved)
     return made

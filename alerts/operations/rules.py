@@ -9,6 +9,7 @@ from django.db import transaction
 
 from alerts import queries, registry
 from alerts.domain import rules
+from alerts.domain.messages import Text
 from alerts.errors import BadRule, NotFound
 from alerts.models import Rule
 from alerts.operations import sending
@@ -61,6 +62,18 @@ def remove(pk: int, *, by: User) -> None:
         audit.record(by, row, "Deleted the rule.")
         row.delete()
         live.touch(TOPIC)
+
+
+def send_test(pk: int, *, by: User) -> list[int]:
+    """Send a message to each recipient of a rule, also of one that is muted; the ids of what was written. Raises
+    NotFound."""
+    with transaction.atomic():
+        row = _locked(pk)
+        body = f"A test message of the rule {row.name}, sent by {by.get_username()}. Nothing fires because of it.\n"
+        sent = sending.send_all(row, Text(title=f"[TEST] {row.name}", body=body))
+        audit.record(by, row, f"Sent a test message to {len(sent)} recipients.")
+        live.touch(TOPIC)
+    return sent
 
 
 def mute(pk: int, *, for_s: int, by: User) -> Rule:

@@ -10,8 +10,10 @@ from django.core.mail import EmailMessage
 from django.urls import NoReverseMatch, reverse
 
 from alerts import queries
+from alerts.domain.messages import Text
+from alerts.domain.rules import addresses
 from alerts.errors import CannotSend
-from alerts.models import Channel, Notification
+from alerts.models import Channel, Notification, Rule
 from core.sealing import CannotUnseal, Sealer
 from live import operations as live
 from outbox import operations as outbox
@@ -43,6 +45,16 @@ def send(*, notification: int) -> str:
         raise
     record_sent(notification=row.pk)
     return "sent"
+
+
+def send_all(rule: Rule, text: Text) -> list[int]:
+    """Write a message to each recipient of a rule, with its sending, in the caller's transaction; their ids."""
+    to = [(Channel.MAIL.value, address) for address in addresses(rule.mail_to)]
+    to += [(Channel.WEBHOOK.value, rule.webhook_host)] if rule.webhook_host else []
+    made = queries.insert_notifications(rule, title=text.title, body=text.body, to=to)
+    for pk in made:
+        scheduling.run_after(0, send, notification=pk)
+    return made
 
 
 @scheduling.mutation

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from django import forms
+from django.conf import settings
 
 from alerts.domain import rules
 from alerts.domain.conditions import Condition, Unit
@@ -55,6 +56,10 @@ class RuleForm(forms.Form):
         self._rule = rule
         self._fit_condition(condition)
         self._fit_webhook(rule.webhook_host if rule else "")
+        if not settings.HAS_MAIL_SERVER:
+            self.fields[
+                "mail_to"
+            ].help_text = "This farm has no mail server (EMAIL_HOST), so no mail is sent."
 
     def values(self) -> dict[str, Any]:
         """The values of a good form, as operations take them."""

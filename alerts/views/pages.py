@@ -91,6 +91,17 @@ def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
 
 @_for(CHANGE)
 @require_POST
+def test(request: HttpRequest, rule_id: int) -> HttpResponse:
+    """Send a message to each of its recipients, to see that it arrives."""
+    if sent := operations.send_test(rule_id, by=people.person(request)):
+        messages.success(request, f"Test messages on their way: {len(sent)}. Below is what becomes of each.")
+    else:
+        messages.warning(request, "Nothing was sent: it names no recipient.")
+    return redirect("alerts:rule", rule_id)
+
+
+@_for(CHANGE)
+@require_POST
 def mute(request: HttpRequest, rule_id: int) -> HttpResponse:
     """Send nothing of it for a while."""
     form = MuteForm(request.POST)

@@ -9,9 +9,11 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.db.models import F
 from django.test import Client
+from pytest_django import Settings
 
 from alerts import registry
 from alerts.models import Alert, Notification, Rule
+from scheduling.models import ScheduledFunction
 from tests import farm
 from tests.alerts import watching
 
@@ -198,3 +200,45 @@ def test_the_administration_shows_a_rule_with_its_history_and_no_address(page: C
     assert "hooks.example.org" in shown
     assert "hooks.example.org/secret" not in shown
     assert "Made the rule." in text(page.get(f"/admin/alerts/rule/{rule.pk}/history/"))
+
+
+def test_a_test_message_goes_to_each_recipient_and_to_nobody_where_there_is_none(page: Client) -> None:
+    rule = watching.make("jobs_wait", mail_to="ops@example.org, ann@example.org")
+    answer = page.post(f"/alerts/rules/{rule.pk}/test/", follow=True)
+    assert "Test messages on their way: 2." in text(answer)
+    rows = Notification.objects.order_by("pk").values_list("recipient", "title")
+    assert list(rows) == [("ops@example.org", "[TEST] Bad"), ("ann@example.org", "[TEST] Bad")]
+    assert [row.function.rpartition(".")[2] for row in ScheduledFunction.objects.all()] == ["send", "send"]
+    Rule.objects.update(mail_to="")
+    assert "it names no recipient" in text(page.post(f"/alerts/rules/{rule.pk}/test/", follow=True))
+    assert Notification.objects.count() == 2
+    assert LogEntry.objects.filter(change_message="Sent a test message to 2 recipients.").exists()
+
+
+def test_a_farm_without_a_mail_server_says_so_in_the_form_and_beside_the_rule(
+    page: Client, settings: Settings
+) -> None:
+    rule = watching.make("jobs_wait")
+    for has, shown in ((False, True), (True, False)):
+        settings.HAS_MAIL_SERVER = has
+        for address in (NEW, f"/alerts/rules/{rule.pk}/"):
+            assert ("no mail server" in text(page.get(address))) is shown
+
+
+@pytest.mark.parametrize(
+    ("condition", "subject", "url"),
+    [
+        ("jobs_wait", "gpu", "/queues/gpu/"),
+        ("kind_failed", "image", "/jobs/?status=failed&amp;kind=image"),
+        ("cron_failed", "nightly", "/crons/nightly/"),
+        ("deliveries_dead", "x", "/inbox/?status=dead"),
+        ("endpoint_failing", "hooks", "/outbox/"),
+        ("limit_exhausted", "log-in user:ada", "/limits/"),
+    ],
+)
+def test_what_fires_is_a_link_to_its_page(page: Client, condition: str, subject: str, url: str) -> None:
+    alert(watching.make(condition, name="It"), subject)
+    shown = page.get("/alerts/").content.decode()
+    [found] = re.findall(rf'<a href="([^"]*)">{subject}</a></th>', shown)
+    assert found == url
+    assert page.get(found.replace("&amp;", "&")).status_code in {200, 404}  # no such queue or cron is here

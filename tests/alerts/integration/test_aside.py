@@ -14,6 +14,9 @@ from tests.alerts import watching
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+NONE: Any = None
+
+
 def condition(code: str, reader: Callable[[int], Any]) -> None:
     registry.register(Condition(code=code, title=code, unit=Unit.NUMBER, target="thing"))(reader)
 
@@ -44,9 +47,9 @@ def refused() -> Any:
         (refused, "It cannot be read: RuntimeError"),
         (lambda: None, "What was read makes no sense: AttributeError"),
         (
-            lambda: Reading(measures=[Measure(subject="x", value=None)]),
+            lambda: Reading(measures=[Measure(subject="x", value=NONE)]),
             "What was read makes no sense: TypeError",
-        ),  # type: ignore[arg-type]
+        ),
         (lambda: Reading(measures=[Measure(subject="x" * 501, value=2.0)]), "It cannot be judged: DataError"),
         (lambda: Reading(measures=[Measure(subject="x\x00", value=2.0)]), "It cannot be judged: "),
     ],
