@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from django import template
 
 from jobs import kinds
-from jobs.domain import labels, payloads
+from jobs.domain import failures, labels, payloads
 from jobs.domain.reasons import duration
 from jobs.domain.states import Status
 
@@ -34,6 +34,12 @@ def last_line(text: str) -> str:
     """The last line that says something: of a traceback, the error itself."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:300] if lines else ""
+
+
+@register.filter
+def own_frames(error: str) -> str:
+    """A traceback without the frames of the worker that called the handler."""
+    return failures.own_frames(error)
 
 
 @register.filter

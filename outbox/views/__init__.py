@@ -1,5 +1,6 @@
 """The pages of the outbox: endpoints, one of them with its messages, one message with its attempts."""
 
+import json
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -138,7 +139,8 @@ def message(request: HttpRequest, message_id: int) -> HttpResponse:
     row = _message_or_404(request, message_id)
     body = queries.body_of(row)
     may_act = operations.may_operate(people.person(request), row.endpoint)
-    return render(request, "outbox/message.html", {"message": row, "body": body, "may_act": may_act})
+    context = {"message": row, "body": body, "value": json.loads(body), "may_act": may_act}
+    return render(request, "outbox/message.html", context)
 
 
 @require_POST

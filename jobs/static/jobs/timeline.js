@@ -40,6 +40,10 @@
     if (bar && !again && event.pointerType === "touch") event.preventDefault();
   }
 
+  // Where the lanes are wider than the window, the newest end is what somebody came for.
+  const lanes = document.querySelector(".lanes");
+  if (lanes) lanes.scrollLeft = lanes.scrollWidth;
+
   document.addEventListener("keydown", moved);
   document.addEventListener("focusin", described);
   document.addEventListener("pointerover", described);

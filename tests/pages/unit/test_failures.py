@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.domain.failures import LONGEST, key, pattern
+from jobs.domain.failures import LONGEST, key, own_frames, pattern
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,29 @@ def test_a_pattern_is_one_bounded_line_and_its_own_pattern(error: str) -> None:
 
 def test_kinds_and_statuses_are_apart() -> None:
     assert len({key("a", "failed", "x"), key("b", "failed", "x"), key("a", "pending", "x")}) == 3
+
+
+OWN = """  File "/srv/handlers/talks.py", line 31, in transcribe
+    sound = decode(job.payload["url"])
+  File "/usr/lib/python3.11/json/decoder.py", line 340, in decode
+    raise JSONDecodeError("Extra data", s, end)"""
+RUNNERS = """  File "/srv/venv/lib/python3.11/site-packages/jobfarm_worker/running.py", line 36, in perform
+    result = await _in_thread(function, job)
+             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/usr/lib/python3.11/concurrent/futures/thread.py", line 58, in run
+    result = self.fn(*self.args, **self.kwargs)"""
+BEGINS, ENDS = "Traceback (most recent call last):", "ValueError: no"
+
+
+def test_a_traceback_begins_with_the_handlers_own_frames() -> None:
+    assert own_frames("\n".join([BEGINS, RUNNERS, OWN, ENDS])) == "\n".join([BEGINS, OWN, ENDS])
+
+
+def test_what_the_worker_raised_on_behalf_of_the_handler_keeps_its_frames() -> None:
+    error = "\n".join([BEGINS, OWN, RUNNERS, ENDS])
+    assert own_frames(error) == error
+
+
+@pytest.mark.parametrize("error", ["", "boom", "\n".join([BEGINS, RUNNERS, ENDS])])
+def test_an_error_without_frames_of_its_own_stays_as_it_is(error: str) -> None:
+    assert own_frames(error) == error

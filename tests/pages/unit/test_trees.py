@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.templatetags import trees
+from live.templatetags import trees
 
 JSON = st.recursive(
     st.none()
