@@ -1,8 +1,8 @@
 """Live queries of the farm as a whole: queues, workers, what they do. `whose` is as in `lists`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from jobs.domain import charts
 from jobs.domain.filters import Filters
@@ -21,6 +21,13 @@ ON_QUEUE = 10  # jobs in progress, and others
 JOBS_OF_EACH = 3  # of a worker in a list: 20 workers that hold 100 each made a page of 12,000 elements
 JOBS_OF_ONE = 50  # on its own page
 TIMELINE_MINUTES = (5, 15, 60)
+WORKER_STATUSES: Final = ("live", "drained", "away", "never_connected", "revoked")
+WORKER_ORDERS: Final[Mapping[str, Callable[[fleet.WorkerRow], Any]]] = {
+    "name": lambda row: row.worker.name.lower(),
+    "jobs": lambda row: -row.rates.per_hour,
+    "failed": lambda row: -(row.rates.failed or 0),
+    "run": lambda row: -(row.rates.run_s or 0),
+}
 STALE = timedelta(minutes=1)  # the roll-up counts what happened within ten seconds
 
 
@@ -191,11 +198,22 @@ def queue_work(*, whose: int, queue: str) -> Mapping[str, Any]:
     template="jobs/live/workers.html",
     at_most_every_s=1.0,
 )
-def workers(*, whose: int) -> Mapping[str, Any]:
-    """The workers and what each of them does."""
-    return {
-        "workers": fleet.worker_rows(viewer=whose, with_revoked=True, with_rates=True, jobs_each=JOBS_OF_EACH)
-    }
+def workers(*, whose: int, text: str = "", status: str = "", sort: str = "") -> Mapping[str, Any]:
+    """The workers and what each of them does: those whose name, host, queues or labels have the text, of that status
+    (WORKER_STATUSES), by one of WORKER_ORDERS, else those seen last first."""
+    rows = fleet.worker_rows(viewer=whose, with_revoked=True, with_rates=True, jobs_each=JOBS_OF_EACH)
+    chosen = [row for row in rows if _fits(row, text.lower(), status)]
+    if sort in WORKER_ORDERS:
+        chosen.sort(key=WORKER_ORDERS[sort])
+    return {"workers": chosen, "is_narrowed": bool(rows) and not chosen}
+
+
+def _fits(row: fleet.WorkerRow, text: str, status: str) -> bool:
+    if status and status != ("drained" if row.is_drained else row.presence.value):
+        return False
+    named = [row.worker.name, *row.worker.queues, *(f"{key}={value}" for key, value in row.labels.items())]
+    host = row.facts.host if row.facts else None
+    return not text or any(text in each.lower() for each in (*named, host or ""))
 
 
 @live_query(

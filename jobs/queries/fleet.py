@@ -21,7 +21,7 @@ from jobs.models import Job, Process, Queue, Worker, WorkerFacts
 from jobs.queries import requirements
 from jobs.queries.pages import EVERYBODY
 from jobs.queries.reads import AnyUser, is_operator
-from jobs.queries.workers import per_hour
+from jobs.queries.workers import Rates, rates
 from postgres import clock, statements
 
 MOST_QUEUES = 200
@@ -62,14 +62,14 @@ class QueueRow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRow:
     """A worker, whether it is there, what it reported about itself, how many jobs it runs (`held`), the first of them,
-    and how many an hour it ended lately."""
+    and how it did lately."""
 
     worker: Worker
     presence: Presence
     facts: WorkerFacts | None
     held: int
     jobs: tuple[Job, ...]
-    per_hour: float = 0.0
+    rates: Rates = Rates()  # noqa: RUF009 (it is frozen)
 
     @property
     def is_alive(self) -> bool:
@@ -142,7 +142,7 @@ def worker_rows(
     jobs_each: int | None = None,
 ) -> list[WorkerRow]:
     """The workers seen last, `limit` at most, and what they run; a person's are those they own. `queue`: only those
-    whose key allows it. `with_rates`: also how many jobs an hour each ended lately. `jobs_each`: only so many of the
+    whose key allows it. `with_rates`: also how each did lately. `jobs_each`: only so many of the
     jobs of each."""
     workers = Worker.objects.all() if viewer == EVERYBODY else Worker.objects.filter(owner_id=viewer)
     if not with_revoked:
@@ -153,8 +153,8 @@ def worker_rows(
     rows = _worker_rows(workers.order_by(*order)[:limit], jobs_each=jobs_each)
     if not rows or not with_rates:
         return rows
-    rates = per_hour([row.worker.pk for row in rows])
-    return [replace(row, per_hour=rates.get(row.worker.pk, 0.0)) for row in rows]
+    lately = rates([row.worker.pk for row in rows])
+    return [replace(row, rates=lately.get(row.worker.pk, row.rates)) for row in rows]
 
 
 def worker_row(worker_id: int, *, jobs_each: int | None = None) -> WorkerRow | None:

@@ -44,6 +44,16 @@ class OfferedModel(NamedTuple):
     is_leaving: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """How many jobs an hour a worker ended lately, and of those that were not canceled which share failed, and their
+    mean run."""
+
+    per_hour: float = 0.0
+    failed: float | None = None
+    run_s: float | None = None
+
+
 def lately(worker_id: int) -> Lately:
     """What this worker did within a day, as far as that lies among the MOST_READ newest ended jobs of the farm."""
     params = {"worker": worker_id, "most": MOST_READ, "listed": LISTED}
@@ -73,10 +83,10 @@ def failures(worker_id: int) -> list[statements.Row]:
     return statements.load("jobs", "worker_failures").run({"worker": worker_id, "most": MOST_FAILED})
 
 
-def per_hour(worker_ids: Sequence[int]) -> dict[int, float]:
-    """How many jobs an hour each of these workers ended lately; those that ended none are left out."""
+def rates(worker_ids: Sequence[int]) -> dict[int, Rates]:
+    """How each of these workers did lately; those that ended nothing are left out."""
     rows = statements.load("jobs", "worker_rates").run({"workers": list(worker_ids), "most": MOST_RATED})
-    return {row.worker_id: row.per_hour for row in rows}
+    return {row.worker_id: Rates(per_hour=row.per_hour, failed=row.failed, run_s=row.run_s) for row in rows}
 
 
 def days(worker: Worker) -> list[HealthScore | None]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
@@ -19,6 +20,7 @@ from core import people
 from jobs import operations
 from jobs.domain import labels
 from jobs.errors import InvalidValue, UnknownWorker, WorkerNotYours
+from jobs.live_queries.farm import WORKER_STATUSES
 from jobs.models import Worker
 from jobs.queries import fleet, reads
 from jobs.queries.fleet import WorkerRow
@@ -33,13 +35,34 @@ _COMING_ALONG: Final = (
 )  # handlers of jobfarm_worker, named like their kinds and queues
 
 
+class WorkerFilterForm(forms.Form):
+    """Which workers are shown, and in which order."""
+
+    text = forms.CharField(max_length=100, required=False, widget=forms.TextInput({"type": "search"}))
+    status = forms.ChoiceField(
+        required=False, choices=[("", "Any"), *((each, each.replace("_", " ")) for each in WORKER_STATUSES)]
+    )
+    sort = forms.ChoiceField(
+        required=False,
+        choices=[
+            ("", "Seen last first"), ("name", "By name"), ("jobs", "Most jobs first"), ("failed", "Most failed first"),
+            ("run", "Longest runs first"),
+        ],
+    )  # fmt: skip
+
+
 @login_required
 @require_safe
 @never_cache
 def workers(request: HttpRequest) -> HttpResponse:
     """The workers, live."""
     user = people.person(request)
-    context = {"viewer": access.viewer(user), "is_operator": reads.is_operator(user)}
+    form = WorkerFilterForm(request.GET)
+    form.is_valid()
+    shown = {name: form.cleaned_data.get(name) or "" for name in form.fields}
+    context = {
+        "viewer": access.viewer(user), "is_operator": reads.is_operator(user), "form": form, "shown": shown,
+    }  # fmt: skip
     return render(request, "jobs/workers.html", context)
 
 

@@ -48,7 +48,9 @@ class TestWhatItDid:
         assert (failed.kind, failed.day, failed.week) == ("work", 1, 1)
         assert workers.lately(other.pk).jobs == ()
         assert workers.failures(other.pk) == []
-        assert workers.per_hour([worker.pk, other.pk]) == {worker.pk: 3.0}
+        [rates] = workers.rates([worker.pk, other.pk]).values()
+        assert (rates.per_hour, rates.failed) == (3.0, 0.5)
+        assert rates.run_s is not None
 
     def test_by_day_has_a_gap_where_nothing_was_scored(self) -> None:
         worker = farm.worker("a")
