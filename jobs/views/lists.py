@@ -22,7 +22,7 @@ from jobs.queries import bulks, fleet, pages, reads, saved_filters
 from jobs.views import access
 
 _ANY: Final = [("", "Any")]
-_WIDGETS: Final = {"search": forms.TextInput({"type": "search", "placeholder": "Text, key:value or #number"})}
+_WIDGETS: Final = {"search": forms.TextInput({"type": "search", "placeholder": "Text, #id, key:value"})}
 
 
 class Moment(forms.CharField):
