@@ -21,20 +21,10 @@ _STANDS: Final = {
     Status.FAILED: "it failed", Status.CANCELED: "it was canceled", Status.TIMED_OUT: "it timed out",
 }  # fmt: skip
 # Reasons that time alone does not remove.
-NEED_SOMEBODY: Final = frozenset(
-    {
-        *(
-            "queue_paused",
-            "no_worker",
-            "all_drained",
-            "out_of_scope",
-            "not_asked",
-            "no_label",
-            "all_failed_it",
-        ),
-        "unconfirmed",
-    }
-)
+NEED_SOMEBODY: Final = frozenset({
+    "queue_paused", "no_worker", "all_drained", "out_of_scope", "not_asked", "no_label",
+    "all_failed_it", "unconfirmed",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
