@@ -205,6 +205,11 @@ class TestChat:
         outcome, _ = await run(chatting(server), {"prompt": "A tale"})
         assert (outcome.success, "broke off" in outcome.error) == (False, True)
 
+    async def test_is_finished_where_the_server_says_done_and_not_why(self, server: ModelServer) -> None:
+        server.scripts = [(200, [event("Once"), b"data: [DONE]\n\n"], {})]
+        outcome, _ = await run(chatting(server), {"prompt": "A tale"})
+        assert (outcome.result["text"], outcome.result["finish_reason"]) == ("Once", "stop")
+
     async def test_fails_on_an_error_in_the_stream(self, server: ModelServer) -> None:
         wrong = b'data: {"error": {"message": "out of memory"}}\n\n'
         server.scripts = [(200, [event("Once"), wrong], {})]
