@@ -18,6 +18,7 @@ from django.utils.decorators import sync_and_async_middleware
 from core.refusal import CHALLENGE, Refusal
 from openai_api import domain as openai
 from postgres import transactions
+from postgres.reachability import is_away
 
 logger = logging.getLogger("jobfarm")
 
@@ -80,11 +81,12 @@ def general(status: int) -> Answer:
 
 
 def problem(error: Exception) -> tuple[int, Mapping[str, Any]]:
-    """The status and body of `error` for a socket; what is no refusal is logged and becomes 500."""
+    """The status and body of `error` for a socket; what is no refusal is logged and becomes 500, or 503 while the
+    database is away."""
     refused = refusal(error)
     if refused is None:
         logger.error("A message could not be served", exc_info=error)
-        refused = general(500)
+        refused = general(503 if is_away(error) else 500)
     return refused.status, refused.body
 
 

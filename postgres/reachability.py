@@ -4,7 +4,7 @@ import logging
 import re
 
 import psycopg
-from django.db import InterfaceError, OperationalError, connections
+from django.db import DatabaseError, InterfaceError, OperationalError, connections
 from psycopg_pool import PoolTimeout
 
 from postgres.errors import EmbeddedError, PostgresError, causes
@@ -42,6 +42,8 @@ _MEANINGS = {
 # What PostgreSQL says to a statement while it shuts down or starts (class 57), of a connection that broke (08), of a
 # full disk or too many connections (53), and of a file it cannot write (58).
 _AWAY = ("57P0", "08", "53", "58")
+# A server that only reads, as a standby does after a failover; a connection that idled in a transaction for too long.
+_AWAY_FOR_NOW = frozenset({"25006", "25P03"})
 
 
 def explain_unreachable(error: BaseException, *, using: str = "default") -> str | None:
@@ -63,10 +65,17 @@ def explain_unreachable(error: BaseException, *, using: str = "default") -> str 
 
 def is_away(error: BaseException) -> bool:
     """Whether `error` says that the database cannot serve just now, which passes, and is no fault of who asked."""
-    return any(
+    return _only_reads(error) or any(
         isinstance(cause, PoolTimeout | EmbeddedError)
         or (isinstance(cause, psycopg.OperationalError) and (cause.sqlstate or _AWAY[0]).startswith(_AWAY))
         for cause in causes(error)
+    )
+
+
+def _only_reads(error: BaseException) -> bool:
+    """Not where an error of ours says what a guard met that has statements only read."""
+    return isinstance(error, DatabaseError) and any(
+        isinstance(cause, psycopg.Error) and cause.sqlstate in _AWAY_FOR_NOW for cause in causes(error)
     )
 
 

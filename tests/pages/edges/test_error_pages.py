@@ -7,9 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import psycopg
 import pytest
-from django.db import OperationalError, connection, connections
+from django.db import DatabaseError, OperationalError, connection, connections, transaction
 from django.test import Client
 
+from accounts import operations as accounts
+from jobfarm import refusals
 from tests.pages.edges.conftest import Farm
 from tests.pages.edges.serving import served
 from tests.servers import database_away, serve
@@ -74,6 +76,32 @@ class TestTheDatabaseAway:
         answer = client.get("/jobs/")
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
         assert "The database does not respond" in html.unescape(answer.text)
+
+    def test_is_unavailable_to_a_message_of_a_socket_in_whichever_way_it_cannot_serve(self) -> None:
+        for sqlstate in ("25006", "25P03", "53100", "53300", "55P03", "57P01", "57P03", "08006", "58030"):
+            error = DatabaseError()
+            error.__cause__ = psycopg.errors.lookup(sqlstate)("it cannot")
+            status, body = refusals.problem(error)
+            assert (sqlstate, status, body["error"]) == (sqlstate, 503, "unavailable")
+        assert refusals.problem(ZeroDivisionError())[0] == 500
+
+    def test_to_programs_is_unavailable_with_when_to_come_again(
+        self, little_farm: Farm, client: Client
+    ) -> None:
+        """A server that only reads after a failover, or because its operator said so, and Django's own statement."""
+        _, token = accounts.create_token(little_farm.ada, name="tests")
+        client.raise_request_exception = False
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION READ ONLY")
+            answer = client.post(
+                "/api/v1/jobs",
+                {"kind": "chat", "payload": {}},
+                content_type="application/json",
+                headers={"Authorization": f"Bearer {token}"},
+            )
+            transaction.set_rollback(True)
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+        assert answer.json()["error"] == "unavailable"
 
     def test_is_another_fault_than_one_of_ours(
         self, little_farm: Farm, client: Client, monkeypatch: pytest.MonkeyPatch
