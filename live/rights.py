@@ -40,9 +40,13 @@ def refusal(user: AbstractBaseUser | AnonymousUser, request: protocol.WatchReque
     that nobody gets who is not logged in. None: it takes `judge`."""
     try:
         query = registry.find(request.name)
-        query.checked(request.arguments)
+        arguments = query.checked(request.arguments)
+        _ = query.topics(arguments), query.rights_topics(arguments)
     except errors.LiveError as error:
         return Refused(request=request, error=error)
+    except Exception:  # of one query of a page; the others are not to suffer for it
+        logger.exception("The topics of the live query %s failed", request.name)
+        return Refused(request=request, error=errors.QueryFailed())
     if query.is_for(registry.Viewer(user=user, ticket=request.ticket)):
         return None
     return Refused(request=request, error=None)

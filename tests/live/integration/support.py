@@ -171,6 +171,30 @@ def rename(group_id: int, name: str) -> None:
         operations.touch(f"group:{group_id}")
 
 
+@registry.live_query("test-broken", topics=list, audiences=("public",), render="json", anonymous="always")
+def broken() -> Mapping[str, Any]:
+    """A read that always fails."""
+    raise ArithmeticError
+
+
+@broken.may_see
+def _(viewer: Viewer) -> str | None:
+    return "public"
+
+
+@registry.live_query(
+    "test-lost", topics=lambda: [str(1 / 0)], audiences=("public",), render="json", anonymous="always"
+)
+def lost() -> Mapping[str, Any]:
+    """A query whose topics cannot be named."""
+    return {}
+
+
+@lost.may_see
+def _(viewer: Viewer) -> str | None:
+    return "public"
+
+
 class Notebook:
     """A sink that keeps all it is told."""
 

@@ -14,12 +14,21 @@ from pytest_django import Settings
 
 from live import RECONNECTED, configuration, errors, hub, operations
 from live.feeds import Watch
+from live.rendering import Rendering
 from postgres import connections
 from tests.live.integration.conftest import running_redis
 from tests.live.integration.support import Notebook, eventually, reads, rename, settled
 from tests.live.integration.test_layer import end_listeners
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Failing(Notebook):
+    """A sink that raises, though it must not."""
+
+    def state(self, watch: Watch, latest: Rendering) -> None:
+        """Raise."""
+        raise ArithmeticError
 
 
 async def new_group(name: str) -> int:
@@ -48,7 +57,7 @@ def shown(name: str, audience: str = "member") -> str:
 
 
 def _shows(sink: Notebook, name: str) -> bool:
-    return sink.bodies[-1] == shown(name)
+    return sink.bodies[-1:] == [shown(name)]
 
 
 @pytest.mark.usefixtures("layer")
@@ -177,6 +186,32 @@ class TestWatchingAState:
         watch(here, sink, await new_group("one"))
         await eventually(lambda: sink.bodies == [shown("one")])
         assert "ArithmeticError" in caplog.text
+
+    async def test_goes_on_for_others_when_a_watcher_fails(
+        self, here: hub.Hub, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        sinks, group_id = [Failing(), Notebook()], await new_group("one")
+        for sink in sinks:
+            watch(here, sink, group_id)
+        for name in ("one", "two"):
+            await connections.run(rename, group_id, name)
+            await eventually(partial(_shows, sinks[1], name))
+        assert caplog.text.count("A watcher of test-group") == 1
+        await connections.run(Group.objects.all().delete)
+        await connections.run(operations.touch, f"group:{group_id}")
+        await eventually(lambda: sinks[1].ended)
+
+    async def test_of_one_query_that_fails_for_ever_keeps_no_other_from_being_read(
+        self, here: hub.Hub
+    ) -> None:
+        broken, sink = Notebook(), Notebook()
+        group_id = await new_group("one")
+        here.watch(broken, "test-broken", {}, watch_id="w", audience="public", language="en-gb")
+        watch(here, sink, group_id)
+        for name in ("two", "three"):
+            await connections.run(rename, group_id, name)
+            await eventually(partial(_shows, sink, name))
+        assert broken.bodies == []
 
     async def test_reads_no_more_when_nobody_watches(self, here: hub.Hub) -> None:
         sink = Notebook()

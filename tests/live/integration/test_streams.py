@@ -10,6 +10,7 @@ from django.contrib.auth.models import Group
 
 from live import hub
 from live.feeds import Watch
+from live.rendering import Page
 from live.send_queue import SendQueue
 from postgres import connections
 from tests.live.integration.support import Notebook, eventually, log, reads, settled, write
@@ -34,6 +35,25 @@ def watch(here: hub.Hub, sink: Notebook | SendQueue, log_id: int, *, seen: str |
 def all_of(log_id: int) -> list[str]:
     """What the log holds."""
     return [item.data for item in log.read(None, 100_000, log_id=log_id)]
+
+
+class Failing(Notebook):
+    """A sink that raises, though it must not."""
+
+    def append(self, watch: Watch, page: Page) -> bool:
+        """Raise."""
+        raise ArithmeticError
+
+
+async def test_a_watcher_that_fails_keeps_no_other_from_what_follows(here: hub.Hub) -> None:
+    log_id = await new_log()
+    failing, sink = Failing(), Notebook()
+    for one in (failing, sink):
+        watch(here, one, log_id)
+    await connections.run(write, log_id, "one")
+    await connections.run(write, log_id, "two")
+    await eventually(lambda: len(sink.texts) == 2)
+    assert failing.texts == []
 
 
 async def all_have_all_of(
