@@ -1,7 +1,7 @@
 """What is done about jobs as time passes: by the janitor (leases, expiry, exclusions) and crons (retention, files)."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
@@ -13,7 +13,7 @@ from django.core.files.storage import default_storage
 from jobs.domain import reasons
 from jobs.domain.files import UNUSED_FOR_S
 from jobs.domain.states import AttemptOutcome, Status
-from jobs.operations import events, hooks, labels, metering, quotas
+from jobs.operations import events, hooks, labels, metering, quotas, set_aside
 from jobs.operations.finish import decide, settle
 from jobs.queries import inputs, keys, moves, reads, reports
 from observing import fields
@@ -21,12 +21,11 @@ from postgres import transactions
 from scheduling import operations as scheduling
 from scheduling.operations import Retry, action
 
-# Rows in one transaction: long enough to be worth it, short enough that nobody waits long for a lock.
-BATCH = 200
 RETAINED_AT_ONCE = 500
 RETAIN_BATCHES = 20  # in one run of `retain`: some seconds, so that a cluster that stops need not wait for it
 log = logging.getLogger(__name__)
 FOLDER: Final = "jobs"
+ASIDE: Final = set_aside.SetAside()
 # A file is stored before its row is written, and an upload may take a while.
 OLD_ENOUGH: Final = timedelta(hours=1)
 _NAMES_AT_ONCE: Final = 500
@@ -48,11 +47,12 @@ class Sweep:
 def sweep(*, between: Callable[[], None] = lambda: None) -> Sweep:
     """One round of the janitor. Any number of janitors may run at once; each row is handled by one of them.
 
-    `between` is called after each batch, outside of its transaction: a round that has much to do takes long.
+    `between` is called after each batch, outside of its transaction: a round that has much to do takes long. A job that
+    cannot be ended is put aside with its reason for a minute (`set_aside`), and the rest goes on.
     """
     return Sweep(
-        taken_back=_in_batches(_take_back, between=between),
-        expired=_in_batches(_expire, between=between),
+        taken_back=ASIDE.for_each(moves.lock_overdue, _take_back, between=between),
+        expired=ASIDE.for_each(moves.lock_expired, _expire, between=between),
         exclusions_cleared=_in_batches(_clear_exclusions, between=between),
         next_in_s=next_due_s(),
     )
@@ -63,7 +63,7 @@ def next_due_s() -> float | None:
 
     Tables that have outgrown their statistics are counted anew, so that every session plans its statements again.
     """
-    row = reads.next_wake()
+    row = reads.next_wake(but_for=ASIDE.ids())
     moves.analyze(row.outgrown)
     seconds: float | None = row.seconds
     return seconds
@@ -75,7 +75,7 @@ def expire() -> int:
 
     The janitor's `sweep` does it on the second. This is for farms whose janitor is away: see docs/adr/0016.
     """
-    return _in_batches(_expire)
+    return ASIDE.for_each(moves.lock_expired, _expire)
 
 
 @action(idempotent=True, own_writes=True)
@@ -130,7 +130,7 @@ def delete_orphaned_files(*, now: datetime, limit: int = 1000) -> list[str]:
 
 def _in_batches(
     step: Callable[[int], int],
-    size: int = BATCH,
+    size: int = set_aside.BATCH,
     most: int | None = None,
     between: Callable[[], None] = lambda: None,
 ) -> int:
@@ -143,9 +143,7 @@ def _in_batches(
     return done
 
 
-@transactions.retried
-def _take_back(limit: int) -> int:
-    rows = moves.lock_overdue(limit)
+def _take_back(rows: Sequence[Any]) -> None:
     settlements = [_overdue(row) for row in rows]
     settle(settlements, rows=rows)
     for row, settlement in zip(rows, settlements, strict=True):
@@ -153,7 +151,6 @@ def _take_back(limit: int) -> int:
             log.info("Took back a running job: %s", settlement.error)
     for worker_id in {row.worker_id for row in rows}:
         hooks.stopped(worker_id)
-    return len(rows)
 
 
 def _overdue(row: Any) -> moves.Settlement:
@@ -167,9 +164,7 @@ def _overdue(row: Any) -> moves.Settlement:
     return decide(row, AttemptOutcome.TIMED_OUT, retryable=row.retry_on_timeout, error=error)
 
 
-@transactions.retried
-def _expire(limit: int) -> int:
-    rows = moves.lock_expired(limit)
+def _expire(rows: Sequence[Any]) -> None:
     if rows:
         quotas.give_back_of_unstarted(rows)
         moves.expire([row.id for row in rows])
@@ -180,7 +175,6 @@ def _expire(limit: int) -> int:
     for row in rows:
         with fields.about(job_id=row.id, kind=row.kind):
             log.info("Timed out a job that nobody had begun")
-    return len(rows)
 
 
 @transactions.retried
@@ -211,10 +205,11 @@ def _forget_uploads(limit: int) -> int:
     return len(unused)
 
 
-def _delete_file(name: str) -> OSError | None:
+def _delete_file(name: str) -> Exception | None:
+    """Why it could not be deleted: whatever the storage says of one is no other's fault."""
     try:
         default_storage.delete(name)
-    except OSError as error:
+    except Exception as error:
         log.warning("the file %s of a deleted job could not be deleted: %s", name, error)
         return error
     return None
@@ -233,13 +228,14 @@ def _files(folder: str) -> Iterator[str]:
 
 def _delete_unknown(names: list[str], *, now: datetime, limit: int) -> list[str]:
     unknown = [name for name in reports.unknown_files(names) if _is_old(name, now=now)][:limit]
-    for name in unknown:
-        default_storage.delete(name)
-    return unknown
+    return [name for name in unknown if _delete_file(name) is None]
 
 
 def _is_old(name: str, *, now: datetime) -> bool:
     try:
         return default_storage.get_modified_time(name) < now - OLD_ENOUGH
     except FileNotFoundError:
+        return False
+    except Exception as error:
+        log.warning("the file %s, which no row names, cannot be looked at: %s", name, error)
         return False

@@ -207,13 +207,14 @@ def free(job_ids: Sequence[int]) -> set[str]:
     return _queues(freed)
 
 
-def lock_overdue(limit: int) -> list[Row]:
-    """Lock running jobs whose lease or time ran out, except those somebody else has locked.
+def lock_overdue(limit: int, but_for: Sequence[int] = ()) -> list[Row]:
+    """Lock running jobs whose lease or time ran out, except these ids, and those somebody else has locked.
 
     None while the farm is unreachable for its workers, nor for a grace after that (`jobs.domain.presence`).
     """
     lease_s = settings.JOBFARM["LEASE_S"]
-    return statements.load("jobs", "lock_overdue").run({"limit": limit, "lease_s": lease_s, **absence()})
+    params = {"limit": limit, "lease_s": lease_s, "but_for": list(but_for), **absence()}
+    return statements.load("jobs", "lock_overdue").run(params)
 
 
 def absence() -> dict[str, float]:
@@ -265,9 +266,14 @@ def cancel_pending(job_ids: Sequence[int]) -> int:
     return waiting.update(status=Status.CANCELED, ended_at=Now())
 
 
-def lock_expired(limit: int) -> list[Row]:
-    """Lock waiting jobs whose time to start has passed, except those somebody else has locked."""
-    return statements.load("jobs", "lock_expired").run({"limit": limit})
+def note_detail(job_id: int, detail: str) -> None:
+    """Show this where a living job's progress is."""
+    Job.objects.filter(pk=job_id, ended_at=None).update(detail=detail[:200])
+
+
+def lock_expired(limit: int, but_for: Sequence[int] = ()) -> list[Row]:
+    """Lock waiting jobs whose time to start has passed, except these ids, and those somebody else has locked."""
+    return statements.load("jobs", "lock_expired").run({"limit": limit, "but_for": list(but_for)})
 
 
 def expire(job_ids: Sequence[int]) -> int:
@@ -281,7 +287,7 @@ def clear_exclusions(limit: int) -> list[Row]:
     return statements.load("jobs", "clear_exclusions").run({"limit": limit})
 
 
-def retain(*, age_s: float, limit: int, skip: int) -> list[Row]:
+def retain(*, age_s: float, limit: int, skip: int = 0) -> list[Row]:
     """Delete up to `limit` jobs that ended longer ago than `age_s`, after the first so many; a row each with the names
     of its stored files."""
     return statements.load("jobs", "retain").run({"age_s": age_s, "limit": limit, "skip": skip})

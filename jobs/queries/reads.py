@@ -261,10 +261,10 @@ def overdue_s() -> float:
     return max(oldest.total_seconds(), 0.0) if oldest else 0.0
 
 
-def next_wake() -> statements.Row:
-    """`seconds` until a lease, a run, a waiting job or a grace runs out, None if nothing is in sight; and `outgrown`,
-    the tables that PostgreSQL has not counted since they were less than half as large."""
-    [row] = statements.load("jobs", "next_wake").run(moves.absence())
+def next_wake(*, but_for: Sequence[int] = ()) -> statements.Row:
+    """`seconds` until a lease, a run, a waiting job (but these) or a grace runs out, None if nothing is in sight; and
+    `outgrown`, the tables that PostgreSQL has not counted since they were less than half as large."""
+    [row] = statements.load("jobs", "next_wake").run({"but_for": list(but_for), **moves.absence()})
     return row
 
 

@@ -3,4 +3,5 @@
 -- written.
 SELECT id, kind, fence, confirmed_fence, limit_name, limit_key, limit_count, is_metered FROM jobs_job
 WHERE status = 'pending' AND expires_at <= statement_timestamp() AND confirmed_fence = 0
+  AND id <> ALL (%(but_for)s::bigint[])
 ORDER BY id LIMIT %(limit)s::bigint FOR UPDATE SKIP LOCKED

@@ -8,7 +8,7 @@ SELECT job.id, job.kind, job.queue, job.fence, job.failures, job.max_attempts, j
        job.lease_expires_at <= statement_timestamp() AS silent,
        extract(epoch FROM statement_timestamp() - job.lease_expires_at)::float8 + %(lease_s)s::float8 AS last_seen_ago_s
 FROM jobs_job AS job
-WHERE job.status = 'in_progress'
+WHERE job.status = 'in_progress' AND job.id <> ALL (%(but_for)s::bigint[])
   AND (job.lease_expires_at <= statement_timestamp() OR job.deadline_at <= statement_timestamp())
   AND NOT EXISTS (
       SELECT FROM jobs_reachability AS reachability

@@ -250,9 +250,9 @@ class TestTheJanitor:
     @pytest.mark.parametrize(
         ("name", "params"),
         [
-            ("next_wake", {"gap_s": 15.0, "grace_s": 25.0}),
-            ("lock_overdue", {"limit": 200, "lease_s": 60.0, "gap_s": 15.0, "grace_s": 25.0}),
-            ("lock_expired", {"limit": 200}),
+            ("next_wake", {"gap_s": 15.0, "grace_s": 25.0, "but_for": []}),
+            ("lock_overdue", {"limit": 200, "lease_s": 60.0, "gap_s": 15.0, "grace_s": 25.0, "but_for": []}),
+            ("lock_expired", {"limit": 200, "but_for": []}),
         ],
     )
     def test_looks_only_where_something_can_be(self, name: str, params: dict[str, Any]) -> None:

@@ -1,0 +1,87 @@
+"""Work done for many rows, of which one may fail again and again: it is put aside with its reason, the rest goes on."""
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final
+
+from django.db import DatabaseError, transaction
+
+from jobs.queries import moves
+from observing import fields
+from postgres import transactions
+from scheduling.operations import is_away, reason_of
+
+BATCH: Final = 200  # rows in one transaction: worth its commit, and nobody waits long for a lock
+FOR_S: Final = 60.0  # then it is tried again
+_SMALLER: Final = 10
+log = logging.getLogger(__name__)
+
+Locked = Sequence[Any]
+
+
+@dataclass(slots=True)
+class SetAside:
+    """Jobs for which this process could not do what it had to, and until when they are left alone. The reason is in the
+    log, for operators; a job's page says that it is so."""
+
+    _until_s: dict[int, float] = field(default_factory=dict)
+
+    def ids(self) -> list[int]:
+        """Those that are left alone now."""
+        now_s = time.monotonic()
+        self._until_s = {job_id: until_s for job_id, until_s in self._until_s.items() if until_s > now_s}
+        return list(self._until_s)
+
+    def put(self, row: Any, error: Exception) -> None:
+        """Leave this locked job alone for a while."""
+        self._until_s[row.id] = time.monotonic() + FOR_S
+        with fields.about(job_id=row.id, kind=row.kind):
+            log.error("The job %d is put aside: %s", row.id, reason_of(error), exc_info=error)
+        with contextlib.suppress(DatabaseError), transaction.atomic():
+            moves.note_detail(row.id, "The farm could not end this attempt, and tries again each minute")
+
+    def forget(self) -> None:
+        """Leave nothing alone: for tests that begin anew."""
+        self._until_s.clear()
+
+    def for_each(
+        self,
+        lock: Callable[[int, Sequence[int]], Locked],
+        act: Callable[[Locked], None],
+        *,
+        between: Callable[[], None] = lambda: None,
+    ) -> int:
+        """Lock what is due (so many at most, but for those ids) and act on it, each batch in a transaction, until
+        nothing is left; how many that were. A batch that fails is taken in smaller ones, and who fails alone is put
+        aside.
+
+        Raises what says nothing about one: that the database is away, or the lock failed.
+        """
+        done, limit = 0, BATCH
+        for _ in count():
+            rows: list[Any] = []
+            try:
+                _batch(lambda: lock(limit, self.ids()), act, rows)  # noqa: B023 (called at once)
+            except Exception as error:
+                if is_away(error) or transactions.is_passing(error) or not rows:
+                    raise
+                if len(rows) == 1:
+                    self.put(rows[0], error)
+                limit = max(1, len(rows) // _SMALLER)
+                continue
+            done += len(rows)
+            between()
+            if len(rows) < limit:
+                break
+            limit = min(BATCH, limit * _SMALLER)
+        return done
+
+
+@transactions.retried
+def _batch(lock: Callable[[], Locked], act: Callable[[Locked], None], rows: list[Any]) -> None:
+    rows[:] = lock()
+    act(rows)

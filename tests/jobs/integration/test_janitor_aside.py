@@ -1,0 +1,127 @@
+"""One job, file or limit that fails each time holds up nobody else's: it is put aside with its reason."""
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
+from django.db import connection
+from django.db.models.functions import Now
+
+from jobs import kinds, operations
+from jobs.domain.hooks import Hooks
+from jobs.models import Job
+from jobs.operations import janitor, quotas
+from tests import farm
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _anew() -> Iterator[None]:
+    janitor.ASIDE.forget()
+    yield
+    janitor.ASIDE.forget()
+
+
+@pytest.fixture
+def poison() -> Iterator[Job]:
+    """A job that the database will not let end or wait again, whoever asks: the fault of its row alone."""
+    farm.kind(max_attempts=1)
+    farm.submit(2)
+    [poisoned] = farm.submit(1)
+    farm.submit(2)
+    with connection.cursor() as cursor:
+        cursor.execute(f"""
+            CREATE FUNCTION poison() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                RAISE EXCEPTION 'poisoned %', NEW.id USING ERRCODE = 'check_violation';
+            END $$;
+            CREATE TRIGGER poison BEFORE UPDATE ON jobs_job FOR EACH ROW
+            WHEN (NEW.id = {poisoned.pk} AND OLD.status <> 'pending' AND NEW.status <> OLD.status
+                  OR NEW.id = {poisoned.pk} AND NEW.ended_at IS NOT NULL) EXECUTE FUNCTION poison();
+        """)
+    yield poisoned
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TRIGGER poison ON jobs_job; DROP FUNCTION poison()")
+
+
+def _statuses() -> list[str]:
+    return list(Job.objects.order_by("pk").values_list("status", flat=True))
+
+
+def _is_put_aside(poisoned: Job, log: str) -> None:
+    assert "could not end" in (farm.stored(poisoned).detail or "")
+    assert f"The job {poisoned.pk} is put aside: " in log
+    assert f"poisoned {poisoned.pk}" in log
+    assert operations.next_due_s() is None  # the janitor does not turn on it
+
+
+class TestTheSweep:
+    def test_takes_back_all_but_the_one_that_cannot_be(
+        self, poison: Job, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        me = farm.worker()
+        for taken in operations.claim(me, limit=5):
+            farm.expire_lease(taken)
+        assert operations.sweep().taken_back == 4
+        assert _statuses() == ["timed_out", "timed_out", "in_progress", "timed_out", "timed_out"]
+        _is_put_aside(poison, caplog.text)
+        assert operations.sweep().taken_back == 0
+
+    def test_expires_all_but_the_one_that_cannot_be(
+        self, poison: Job, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        Job.objects.update(expires_at=Now() - timedelta(seconds=1))
+        assert operations.sweep().expired == 4
+        assert _statuses() == ["timed_out", "timed_out", "pending", "timed_out", "timed_out"]
+        _is_put_aside(poison, caplog.text)
+
+    def test_goes_on_where_the_limit_of_one_takes_nothing_back(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        farm.kind()
+        jobs = farm.submit(3)
+        Job.objects.update(expires_at=Now() - timedelta(seconds=1))
+
+        def give_back(rows: Sequence[Any]) -> None:
+            if any(row.id == jobs[1].pk for row in rows):
+                raise ValueError("this limit takes nothing back")
+
+        monkeypatch.setattr(quotas, "give_back_of_unstarted", give_back)
+        assert operations.sweep().expired == 2
+        assert _statuses() == ["timed_out", "pending", "timed_out"]
+        monkeypatch.undo()
+        janitor.ASIDE.forget()  # a minute later
+        assert operations.sweep().expired == 1
+
+    def test_goes_on_where_a_hook_of_one_kind_fails(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        farm.kind()
+        farm.kind("hooked")
+
+        def fail(_: Any) -> None:
+            raise RuntimeError("the hook of this kind fails")
+
+        monkeypatch.setitem(kinds.HOOKS, "hooked", Hooks(on_transition=fail))
+        farm.submit(1, "hooked")
+        farm.submit(1)
+        Job.objects.update(expires_at=Now() - timedelta(seconds=1))
+        assert operations.sweep().expired == 2  # a move stands, whatever an app's function does
+
+
+class TestFiles:
+    def test_that_cannot_be_deleted_hold_up_no_other(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        names = [default_storage.save(f"jobs/lost-{n}.txt", ContentFile(b"x")) for n in range(3)]
+        delete, later = default_storage.delete, farm.now() + timedelta(hours=2)
+
+        def refuse_one(name: str) -> None:
+            if name == names[1]:
+                raise ValueError("the storage does not like this name")
+            delete(name)
+
+        monkeypatch.setattr(default_storage, "delete", refuse_one)
+        assert names[2] in operations.delete_orphaned_files(now=later)
+        assert [default_storage.exists(name) for name in names] == [False, True, False]
+        with pytest.raises(ValueError, match="does not like"):
+            janitor.delete_files(names=names)  # after it tried all
+        monkeypatch.undo()
+        assert names[1] in operations.delete_orphaned_files(now=later)
