@@ -44,6 +44,8 @@ urlpatterns = [
     path("functions/<functionid:function_id>/cancel/", views.cancel, name="cancel"),
     path("functions/<functionid:function_id>/run-again/", views.run_again, name="run_again"),
     path("crons/", views.crons, name="crons"),
+    path("new-cron/", views.new_cron, name="new_cron"),
+    path("new-cron/preview/", views.preview, name="cron_preview"),
     path("crons/<str:name>/", views.cron, name="cron"),
     path("crons/<str:name>/<cronaction:action>/", views.cron_action, name="cron_action"),
 ]

@@ -6,19 +6,24 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from core import audit, people
 from core.verdicts import CancelVerdict
+from postgres import clock
 from scheduling import live_queries, operations
+from scheduling.domain import schedules
 from scheduling.domain.states import Status
-from scheduling.errors import NotEnded, NotFound, SchedulingError
+from scheduling.errors import BadSchedule, NotEnded, NotFound, SchedulingError
+from scheduling.forms import CronForm
 from scheduling.models import ScheduledFunction
 from scheduling.queries import pages
+from scheduling.templatetags.scheduling import wall
 
 OPERATE = "scheduling.operate_scheduledfunction"
+ADD_CRON = "scheduling.add_cron"
 CANCEL_MESSAGES = {
     CancelVerdict.BEFORE_START: "Canceled: it will never run.",
     CancelVerdict.BEFORE_RETRY: "Canceled: an earlier attempt failed, and there will be no further one.",
@@ -110,7 +115,8 @@ def run_again(request: HttpRequest, function_id: int) -> HttpResponse:
 @_for(live_queries.VIEW)
 def crons(request: HttpRequest) -> HttpResponse:
     """All crons, and the clusters that fire them."""
-    return render(request, "scheduling/crons.html")
+    may_add = people.person(request).has_perm(ADD_CRON)
+    return render(request, "scheduling/crons.html", {"may_add": may_add})
 
 
 @require_safe
@@ -123,6 +129,42 @@ def cron(request: HttpRequest, name: str) -> HttpResponse:
     may_edit = operations.is_editable(row) and people.person(request).has_perm("scheduling.change_cron")
     context = {"cron": row, "may_operate": _may(request), "may_edit": may_edit}
     return render(request, "scheduling/cron.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@_for(ADD_CRON)
+def new_cron(request: HttpRequest) -> HttpResponse:
+    """The form of a new cron, and what becomes of it."""
+    form = CronForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        name = form.cleaned_data["name"]
+        try:
+            row = operations.make(name, function=form.cleaned_data["function"], **form.plan)
+        except SchedulingError as refusal:  # somebody was quicker
+            form.add_error(None, refusal.message)
+        else:
+            audit.record(people.person(request), row, "Added.")
+            messages.success(request, "The cron was added.")
+            return redirect("scheduling:cron", name)
+    status = 422 if request.method == "POST" else 200
+    return render(request, "scheduling/new_cron.html", {"form": form}, status=status)
+
+
+@require_safe
+@_for(ADD_CRON)
+def preview(request: HttpRequest) -> HttpResponse:
+    """The next ten firings of the schedule that is being typed, or why it is none."""
+    return firings(request)
+
+
+def firings(request: HttpRequest) -> JsonResponse:
+    """What the form shows below a schedule; the administration has it too."""
+    try:
+        schedule = schedules.typed(request.GET.get("timing", ""), tz=request.GET.get("zone", "UTC"))
+    except BadSchedule as refusal:
+        return JsonResponse({"error": refusal.message})
+    moments = schedules.upcoming(schedule, first=schedule.after(clock.now()), count=10)
+    return JsonResponse({"firings": [wall(moment.astimezone(schedule.zone)) for moment in moments]})
 
 
 @require_POST

@@ -106,6 +106,7 @@ class Reason:
     remedies: tuple[Remedy, ...] = ()
 
 
+FAR_S: Final = 30 * 86400  # what lies further ahead is named by its date: nobody pictures 26,333 days
 NOT_STARTED: Final = "it had not started by its expires_at"
 CANCEL: Final = Remedy(code="cancel", label="Cancel the job", call="cancel")
 RUN_NOW: Final = Remedy(code="run_now", label="Run it now", call="run_now")
@@ -161,6 +162,11 @@ def duration(seconds: float) -> str:
     if whole < 2 * 86400:
         return f"{whole // 3600} h {whole % 3600 // 60} min"
     return f"{whole // 86400} days"
+
+
+def _countdown(seconds: float) -> str:
+    """How far a moment that was named is ahead, while people can picture it."""
+    return f": in {duration(seconds)}" if seconds < FAR_S else ""
 
 
 def wait(label: str) -> Remedy:
@@ -233,10 +239,8 @@ def _unconfirmed(facts: Facts) -> list[Reason]:
 def _limit(facts: Facts) -> list[Reason]:
     if facts.limit_until is None or facts.limit_in_s <= 0:
         return []
-    sentence = (
-        f"It is waiting for the limit {facts.limit} until {utc(facts.limit_until)}: "
-        f"in {duration(facts.limit_in_s)}."
-    )
+    until = f"{utc(facts.limit_until)}{_countdown(facts.limit_in_s)}"
+    sentence = f"It is waiting for the limit {facts.limit} until {until}."
     numbers = {"limit": facts.limit, "until": facts.limit_until, "seconds": facts.limit_in_s}
     return [_reason(facts, "waiting_for_limit", sentence, **numbers)]
 
@@ -245,7 +249,7 @@ def _hold(facts: Facts) -> list[Reason]:
     """It waits for its meter, as long as it is due later."""
     if facts.hold is None:
         return []
-    sentence = f"Waiting for {facts.hold.cause} until {utc(facts.hold.until)}: in {duration(facts.due_in_s)}."
+    sentence = f"Waiting for {facts.hold.cause} until {utc(facts.hold.until)}{_countdown(facts.due_in_s)}."
     numbers = {"until": facts.hold.until, "seconds": facts.due_in_s}
     return [_reason(facts, "waiting_for_budget", sentence, **numbers)]
 
@@ -254,7 +258,8 @@ def _due(facts: Facts) -> list[Reason]:
     waits_no_longer = facts.limit_in_s >= facts.due_in_s  # than for its limit, which says so itself
     if facts.due_in_s <= 0 or waits_no_longer or facts.hold is not None:
         return []
-    sentence = f"It is not due yet: it may start in {duration(facts.due_in_s)}."
+    when = f"in {duration(facts.due_in_s)}" if facts.due_in_s < FAR_S else f"on {utc(facts.run_at)}"
+    sentence = f"It is not due yet: it may start {when}."
     return [_reason(facts, "not_due", sentence, run_at=facts.run_at, seconds=facts.due_in_s)]
 
 
@@ -311,7 +316,9 @@ def _expires(facts: Facts) -> list[Reason]:
     """It ends by itself where nobody begins it."""
     if facts.expires_at is None or facts.expires_in_s is None or facts.expires_in_s <= 0:
         return []
-    when = f"in {duration(facts.expires_in_s)} ({utc(facts.expires_at)})"
+    moment = utc(facts.expires_at)
+    is_near = facts.expires_in_s < FAR_S
+    when = f"in {duration(facts.expires_in_s)} ({moment})" if is_near else f"on {moment}"
     sentence = f"It expires {when} if no worker has begun it by then."
     return [_reason(facts, "expires", sentence, expires_at=facts.expires_at, seconds=facts.expires_in_s)]
 

@@ -2,23 +2,23 @@
 
 from typing import Any, Final
 
+from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path, reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import action, display
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from core import administration
-from postgres import clock
-from scheduling import operations
+from scheduling import operations, views
 from scheduling.admin import common
-from scheduling.admin.cron_forms import FIELDS, CronForm
-from scheduling.domain import schedules
 from scheduling.domain.schedules import Source
-from scheduling.errors import BadSchedule, SchedulingError
+from scheduling.errors import SchedulingError
+from scheduling.forms import FIELDS, CronForm
 from scheduling.models import Cron
 from scheduling.queries import pages
 from scheduling.templatetags.scheduling import cron_status, pretty, short, timing, wall
@@ -30,11 +30,29 @@ SOURCES: Final = {
 }
 
 
+_WIDGETS: Final = {
+    "function": UnfoldAdminSelectWidget, "zone": UnfoldAdminSelectWidget, "timing": UnfoldAdminTextInputWidget,
+    "arguments_text": UnfoldAdminTextareaWidget,
+}  # fmt: skip
+
+
+class AdminCronForm(CronForm):
+    """The form of the site in the administration's widgets."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in _WIDGETS.keys() & self.fields.keys():
+            field = self.fields[name]
+            field.widget = _WIDGETS[name](attrs={"rows": 4} if name == "arguments_text" else None)
+            if isinstance(field, forms.ChoiceField):
+                field.widget.choices = field.choices
+
+
 @admin.register(Cron)
 class CronAdmin(common.Operated, administration.ReadOnly):
     """Crons: when they fire, what came of it, and a pause; those of apps and of people can be changed."""
 
-    form = CronForm
+    form = AdminCronForm
     list_display = [
         "name", "shown_schedule", "shown_function", "shown_source", "shown_status", "last_fire_at", "next_at",
     ]  # fmt: skip
@@ -90,7 +108,7 @@ class CronAdmin(common.Operated, administration.ReadOnly):
         actions = super().get_actions_detail(request, object_id)
         return [each for each in actions if each.path in fitting | {"run-now"}]
 
-    def save_model(self, request: HttpRequest, obj: Cron, form: CronForm, change: bool) -> None:  # noqa: ARG002
+    def save_model(self, request: HttpRequest, obj: Cron, form: AdminCronForm, change: bool) -> None:  # noqa: ARG002
         """Make or change it by the operation; the line in the log is Django's own."""
         if change:
             operations.edit(obj.pk, **form.plan)
@@ -106,13 +124,7 @@ class CronAdmin(common.Operated, administration.ReadOnly):
         """The next ten firings of the schedule that is being typed, or why it is none."""
         if not (self.has_add_permission(request) or request.user.has_perm("scheduling.change_cron")):
             raise PermissionDenied
-        try:
-            schedule = schedules.typed(request.GET.get("timing", ""), tz=request.GET.get("zone", "UTC"))
-        except BadSchedule as refusal:
-            return JsonResponse({"error": refusal.message})
-        first = schedule.after(clock.now())
-        moments = schedules.upcoming(schedule, first=first, count=10)
-        return JsonResponse({"firings": [wall(moment.astimezone(schedule.zone)) for moment in moments]})
+        return views.firings(request)
 
     def _is_form(self, request: HttpRequest, obj: Cron | None) -> bool:
         return self.has_add_permission(request) if obj is None else self.has_change_permission(request, obj)

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 _LONGEST_NAME = 100
 LONGEST_REASON = 500
-_LOOKED_BACK = 10  # firings whose jobs may live: the last one, and those that were run by hand
+_LAST_FIRINGS = 10  # firings whose jobs may live: the last one, and those that were run by hand
 _AT_ONCE = 20  # crons fired by one transaction
 
 
@@ -316,7 +316,7 @@ def _is_at_work(row: Cron) -> bool:
     if functions.is_firing_live(row.name):
         return True
     offer = registry.offered(row.function)
-    return offer is not None and offer.lives(functions.last_results(row.name, limit=_LOOKED_BACK))
+    return offer is not None and offer.lives(functions.last_results(row.name, limit=_LAST_FIRINGS))
 
 
 def _firing(function: str, args: dict[str, Any], *, name: str, fire_at: datetime) -> NewFunction:

@@ -30,7 +30,7 @@ UNKNOWN = Ending(
 def failed(error: BaseException) -> Ending:
     """A failure."""
     kind = type(error)
-    sentence = _text(f"{kind.__name__}: {_said_by(error)}", _LONGEST_ERROR)
+    sentence = _text(f"{kind.__name__}: {_text_of(error)}", _LONGEST_ERROR)
     trace = "".join(traceback.format_exception(error))
     name = f"{kind.__module__}.{kind.__qualname__}"
     return Ending(
@@ -70,7 +70,7 @@ def is_short(error: BaseException) -> bool:
     return any((getattr(cause, "sqlstate", None) or "").startswith(_SHORT) for cause in causes(error))
 
 
-def _said_by(error: BaseException) -> str:
+def _text_of(error: BaseException) -> str:
     """Its text; an exception may raise when it is asked for that."""
     try:
         return str(error)

@@ -3,14 +3,11 @@
 import json
 import logging
 import random
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from types import FrameType
 from typing import Any
 
 from django.conf import settings
@@ -24,7 +21,6 @@ from scheduling.domain import arguments
 from scheduling.domain.retries import delay_before_next_s
 from scheduling.domain.states import Kind, Status
 from scheduling.errors import (
-    ActionTimedOut,
     KeepsColliding,
     KillsItsProcess,
     NotJson,
@@ -34,6 +30,7 @@ from scheduling.errors import (
 from scheduling.models import ScheduledFunction
 from scheduling.operations import endings, notifications
 from scheduling.operations.functions import POLL_S, insert
+from scheduling.operations.time_limits import time_limit
 from scheduling.queries import functions
 from scheduling.queries.functions import Dispatch, Ending, Holder, NewFunction
 from scheduling.registry import Call
@@ -269,7 +266,7 @@ def _postpone(run: _Run, *, delay_s: float, **noted: Any) -> None:
 
 def _perform(call: Call, *, timeout_s: float | None) -> Ending:
     try:
-        with context.running(_running(call)), _watched(call), _time_limit(timeout_s, function=call.function):
+        with context.running(_running(call)), _watched(call), time_limit(timeout_s, function=call.function):
             value = _run(call)
     except BaseException as error:  # SystemExit too: it is the function's end, not the worker's
         return endings.failed(error)
@@ -381,29 +378,3 @@ def _next_try(ended: ScheduledFunction, *, delay_s: float) -> NewFunction:
         cron=ended.cron_id,
         fire_at=ended.fire_at,
     )
-
-
-# An action that catches the first one gets another.
-_AGAIN_S = 5.0
-
-
-@contextmanager
-def _time_limit(timeout_s: float | None, *, function: str) -> Iterator[None]:
-    """Raise ActionTimedOut in the block after `timeout_s` seconds; None is no limit.
-
-    Signals reach only the main thread, which is where a cluster's workers run; in any other thread there is no limit.
-    """
-    if timeout_s is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def wake(_number: int, _frame: FrameType | None) -> None:
-        raise ActionTimedOut(function=function, timeout_s=timeout_s)
-
-    before = signal.signal(signal.SIGALRM, wake)
-    signal.setitimer(signal.ITIMER_REAL, timeout_s, _AGAIN_S)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)

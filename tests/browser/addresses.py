@@ -88,6 +88,7 @@ def _of_operators(seeded: Farm) -> list[Address]:
         Address(name="functions", path="/functions/"),
         *each,
         Address(name="crons", path="/crons/"),
+        Address(name="new-cron", path="/new-cron/"),
         Address(name="cron", path=f"/crons/{seeded.cron.name}/"),
         Address(name="alerts", path="/alerts/"),
         Address(name="alert-rule", path=f"/alerts/rules/{seeded.alert_rule}/"),

@@ -302,6 +302,7 @@
   const TICKS = { clock: { timeStyle: "short" }, day: { weekday: "short", hour: "numeric", minute: "2-digit" } };
   const ticks = Object.fromEntries(Object.entries(TICKS).map(([name, parts]) => [name, new Intl.DateTimeFormat(language, parts)]));
   const relative = new Intl.RelativeTimeFormat(language, { numeric: "auto" });
+  const FAR_S = 30 * 86400; // what lies further ahead is named by its date
   const UNITS = [["year", 31557600], ["month", 2629800], ["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
 
   function known(tag) {
@@ -341,6 +342,7 @@
 
   function ago(moment) {
     const seconds = (moment.getTime() - Date.now()) / 1000;
+    if (seconds > FAR_S) return exact.format(moment);
     const [unit, size] = UNITS.find(([, length]) => Math.abs(seconds) >= length) ?? ["second", 1];
     return relative.format(Math.trunc(seconds / size), unit);
   }

@@ -8,7 +8,7 @@ document.addEventListener("DOMContentLoaded", () => {
   shown.setAttribute("role", "status");
   shown.className = "cron-preview";
   timing.parentElement.append(shown);
-  const address = location.pathname.replace(/(add|[^/]+\/change)\/$/, "preview/");
+  const address = timing.form.dataset.preview ?? location.pathname.replace(/(add|[^/]+\/change)\/$/, "preview/");
   let timer;
   let asking; // the request whose answer counts
 

@@ -30,6 +30,15 @@ def _sentence(**facts: Any) -> str:
     return explain(replace(NEXT, **facts))[0].sentence
 
 
+class TestAMomentFarAhead:
+    def test_is_a_date_and_no_number_of_days(self) -> None:
+        far = 26_333 * 86400
+        assert _sentence(due_in_s=far) == "It is not due yet: it may start on 2024-03-10 01:59:00 UTC."
+        assert _sentence(due_in_s=29 * 86400) == "It is not due yet: it may start in 29 days."
+        assert "days" not in _sentence(**WAITS | {"limit_in_s": far})
+        assert "days" not in explain(replace(NEXT, expires_at=AT, expires_in_s=far))[-1].sentence
+
+
 class TestAClaimThatNobodyConfirmed:
     def test_is_told_apart_from_a_run(self) -> None:
         assert "has not confirmed" in _sentence(status=Status.IN_PROGRESS, is_unconfirmed=True)

@@ -284,6 +284,18 @@ class TestTimes:
         await farm.page.clock.run_for(120_000)
         await farm.becomes("document.querySelector('time').textContent", "3 minutes ago")
 
+    async def test_far_ahead_are_a_date(self, farm: Farm) -> None:
+        await farm.page.clock.install(time="2026-01-02T20:04:05Z")
+        times = (
+            f'<time datetime="{at}" data-relative>raw</time>'
+            for at in ("2098-02-05T20:04:05Z", "2026-01-12T21:04:05Z")
+        )
+        await farm.show("".join(times))
+        await farm.becomes(
+            "[...document.querySelectorAll('time')].map((time) => time.textContent).join(' | ')",
+            "6 Feb 2098, 05:04:05 | in 10 days",
+        )
+
     async def test_are_the_time_of_day_where_asked_while_it_is_that_day(self, farm: Farm) -> None:
         await farm.page.clock.install(time="2026-01-02T20:04:00Z")
         today, later = (

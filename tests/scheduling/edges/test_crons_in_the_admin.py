@@ -98,6 +98,23 @@ class TestMaking:
         assert "&quot;kind&quot;: &quot;work&quot;" in answer.content.decode()
 
 
+class TestMakingOnTheSite:
+    def test_is_offered_to_who_may_and_makes_it(self) -> None:
+        adds = _client("view_scheduledfunction", "add_cron")
+        assert 'href="/new-cron/"' in adds.get("/crons/").content.decode()
+        assert "at least" not in adds.get("/new-cron/").content.decode()
+        answer = adds.post("/new-cron/", FORM | {"name": "mine"}, follow=True)
+        assert (answer.status_code, answer.redirect_chain) == (200, [("/crons/mine/", 302)])
+        assert Cron.objects.get(pk="mine").source == "person"
+        assert LogEntry.objects.get(object_id="mine").get_change_message() == "Added."
+        assert adds.post("/new-cron/", FORM | {"name": "other", "timing": "@daily"}).status_code == 422
+
+    def test_is_not_offered_to_who_may_not(self) -> None:
+        looks = _client("view_scheduledfunction", "operate_scheduledfunction")
+        assert "/new-cron/" not in looks.get("/crons/").content.decode()
+        assert looks.get("/new-cron/").status_code == looks.get("/new-cron/preview/").status_code == 404
+
+
 class TestChanging:
     def test_changes_it_and_says_so(self, root: Client) -> None:
         assert "30 9" not in root.get(CHANGE).content.decode()

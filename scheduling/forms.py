@@ -5,7 +5,6 @@ from typing import Any, Final
 from zoneinfo import available_timezones
 
 from django import forms
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from core.refusal import Refusal
 from scheduling import operations, registry
@@ -21,19 +20,18 @@ class CronForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
     """When it fires, what it calls, and what becomes of firings that were missed or overlap."""
 
     function = forms.ChoiceField(
-        widget=UnfoldAdminSelectWidget,
         help_text="What the farm offers (its arguments: kind and payload), and the functions of added apps.",
     )
     arguments_text = forms.CharField(
-        label="Arguments", widget=UnfoldAdminTextareaWidget(attrs={"rows": 4}), initial="{}",
+        label="Arguments", widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}), initial="{}",
         help_text='A JSON object, such as {"kind": "image", "payload": {"prompt": "a lighthouse"}}.',
     )  # fmt: skip
     timing = forms.CharField(
-        label="Schedule", max_length=150, widget=UnfoldAdminTextInputWidget,
+        label="Schedule", max_length=150,
         help_text='Five fields: minute, hour, day, month, weekday ("0 6 * * 1-5"); or "every 30 s", "every 5 min".',
     )  # fmt: skip
     zone = forms.ChoiceField(
-        label="Time zone", initial="UTC", widget=UnfoldAdminSelectWidget,
+        label="Time zone", initial="UTC",
         choices=lambda: [(name, name) for name in sorted(available_timezones())],
     )  # fmt: skip
 
