@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from django.db.models import Count, Q, QuerySet
-from django.db.models.functions import Now
+from django.db.models import Count, DateTimeField, Q, QuerySet
+from django.db.models.functions import Coalesce, Now
 
 from alerts.domain import judging
 from alerts.domain.judging import Memory, State
@@ -69,6 +69,16 @@ def keep(rule: Rule, before: Memory, after: Memory, *, unknown: str) -> bool:
 def note_unknown(rule: Rule, reason: str) -> None:
     """Nothing is known of a rule, and why; what is kept of it stays."""
     Rule.objects.filter(pk=rule.pk).update(unknown=reason)
+
+
+def unknown(*, for_s: float, limit: int) -> list[Rule]:
+    """The enabled rules of which nothing has been known for so long, by name."""
+    before = Now() - timedelta(seconds=for_s)
+    since = Coalesce("observed_at", "created_at", output_field=DateTimeField())
+    rows = (
+        Rule.objects.filter(is_enabled=True).exclude(unknown="").alias(since=since).filter(since__lt=before)
+    )
+    return list(rows.order_by("name")[:limit])
 
 
 def drop_alerts(rule: Rule) -> None:

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.core.files.storage import storages
 from psycopg import sql
 
+from alerts import queries as alerts
 from core.commands import MANAGE
 from jobfarm import database_health, job_health, presence
 from jobfarm.bounds import CHECKED_WITHIN_S, UNREACHABLE, bounded
@@ -23,6 +24,8 @@ from scheduling.domain.schedules import Source
 from scheduling.models import Cron
 from webhooks import operations as webhooks
 
+_UNKNOWN_S = 3600.0  # of an alert rule: a farm that starts knows within minutes
+_MOST_UNKNOWN = 500
 NOTICED_WITHIN_S = 5.0  # DESIGN promise 5
 SKEW_S = 2.0
 NOTIFICATION_WITHIN_S = 2.0
@@ -233,6 +236,18 @@ def _rules() -> Iterator[Finding]:
         )
 
 
+def _alerts() -> Iterator[Finding]:
+    """Alert rules of which nothing is known for long: nobody gets a message of them."""
+    unknown = alerts.unknown(for_s=_UNKNOWN_S, limit=_MOST_UNKNOWN)
+    if unknown:
+        listed = "; ".join(f"{row.name}: {row.unknown}" for row in unknown[:3])
+        yield Finding(
+            level=Level.WARNING,
+            sentence=f"Alert rules of which nothing has been known for an hour: {len(unknown)}.",
+            remedy=f"Mend what they watch, or change or disable them. {listed}",
+        )
+
+
 def is_round_trip_done(*, within_s: float) -> bool:
     """Send a notification to ourselves, the way all messages of the farm go: by Django's connection, to one that
     listens by itself. Whether it arrived within so many seconds.
@@ -315,8 +330,8 @@ FOUNDATIONS: Mapping[str, Check] = {
 }  # fmt: skip
 CHECKS: dict[Check, str] = {
     janitor: "", presence.web: "", scheduler: "scheduling:functions", _webhooks: "webhooks:inbox",
-    _rules: "admin:webhooks_rule_changelist", _outbox: "outbox:endpoints", job_health.workers: "jobs:workers",
-    job_health.queues: "jobs:queues", job_health.unconfirmed: "jobs:failures",
+    _rules: "admin:webhooks_rule_changelist", _outbox: "outbox:endpoints", _alerts: "alerts:list",
+    job_health.workers: "jobs:workers", job_health.queues: "jobs:queues", job_health.unconfirmed: "jobs:failures",
     job_health.quotas: "admin:jobs_usage_changelist", job_health.requirement_sets: "jobs:list",
     database_health.snapshots: "", database_health.dead_rows: "",
     _settings: "",

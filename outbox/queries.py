@@ -53,10 +53,13 @@ def add_secret(endpoint_id: int, *, sealed: bytes, fingerprint: str) -> None:
     EndpointSecret.objects.create(endpoint_id=endpoint_id, sealed=sealed, fingerprint=fingerprint)
 
 
-def retire_secrets(endpoint_id: int, *, at: datetime) -> None:
-    """Let all its secrets sign no more from a moment on. One that was set is only ever brought forward."""
+def retire_secrets(endpoint_id: int, *, at: datetime, but: int = 0) -> None:
+    """Let all its secrets, but the newest so many, sign no more from a moment on. One that was set is only ever brought
+    forward."""
     later = Q(retired_at=None) | Q(retired_at__gt=at)
-    EndpointSecret.objects.filter(later, endpoint_id=endpoint_id).update(retired_at=at)
+    rows = EndpointSecret.objects.filter(later, endpoint_id=endpoint_id)
+    newest = list(rows.order_by("-id").values_list("pk", flat=True)[:but])
+    rows.exclude(pk__in=newest).update(retired_at=at)
 
 
 def claim(*, limit: int, per_endpoint: int, per_owner: int, lease_s: float) -> list[Row]:

@@ -14,6 +14,7 @@ from outbox.models import Endpoint
 from postgres import clock
 
 OVERLAP: Final = timedelta(hours=24)
+MOST: Final = 5  # of an endpoint sign at once: each is in the headers of every message
 _SEALER: Final = Sealer(b"jobfarm outbox secrets v1")
 
 
@@ -32,8 +33,10 @@ def add(endpoint: Endpoint, secret: str | None = None) -> str:
 
 
 def rotate(endpoint: Endpoint, secret: str | None = None, *, overlap: timedelta = OVERLAP) -> str:
-    """Add a secret; those that lived before sign along for so long, and no more. As `add`."""
-    queries.retire_secrets(endpoint.pk, at=clock.now() + overlap)
+    """Add a secret; those that lived before sign along for so long, and no more: of many the newest alone. As `add`."""
+    now = clock.now()
+    queries.retire_secrets(endpoint.pk, at=now + overlap)
+    queries.retire_secrets(endpoint.pk, at=now, but=MOST - 1)
     return add(endpoint, secret)
 
 

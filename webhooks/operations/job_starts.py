@@ -20,6 +20,7 @@ from jobs.errors import JobsError, NotUnique
 from observing import fields
 from postgres import transactions
 from ratelimits.errors import RateLimitsError
+from scheduling import operations as scheduling
 from scheduling.operations import endings
 from webhooks.domain import templates
 from webhooks.domain.rules import Rule
@@ -50,8 +51,10 @@ def start_jobs(row: Any, event: Event) -> None:
     if not row.starts_jobs:
         return
     kept = queries.rules_of(event.source) if row.has_rules else []
+    failures = scheduling.Failures()
     for rule in [*declared.declared_for(event.source, event.type), *kept]:
-        _start(rule, event, round_=row.start_round)
+        with failures.aside(f"rule {rule.name} on delivery {event.pk}"):
+            _start(rule, event, round_=row.start_round)
 
 
 @transactions.retried
@@ -101,21 +104,20 @@ def owner_of(rule: Rule) -> User | None:
 
 
 def _start(rule: Rule, event: Event, *, round_: int) -> None:
-    """The job and the row that says so, or neither."""
-    with transaction.atomic():
-        result = _attempt(rule, event)
-        if result is None:
-            return
-        kept = queries.keep(
-            rule,
-            delivery=event.pk,
-            round_=round_,
-            outcome=result.outcome,
-            job=result.job,
-            error=result.error,
-        )
-        if not kept:
-            transaction.set_rollback(True)
+    """The job and the row that says so, or neither: in a savepoint."""
+    result = _attempt(rule, event)
+    if result is None:
+        return
+    kept = queries.keep(
+        rule,
+        delivery=event.pk,
+        round_=round_,
+        outcome=result.outcome,
+        job=result.job,
+        error=result.error,
+    )
+    if not kept:
+        transaction.set_rollback(True)
     if kept and result.outcome is StartOutcome.STARTED:
         with fields.about(job_id=result.job):
             log.info("The rule %r started a job on delivery %d", rule.name, event.pk)

@@ -1,14 +1,17 @@
 """A rule that cannot be judged is put aside with the reason on it, and the other rules are judged."""
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db.models.functions import Now
 
 from alerts import registry
 from alerts.domain.conditions import Condition, Measure, Reading, Unit
 from alerts.models import Rule
+from jobfarm import health
 from tests.alerts import watching
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -63,6 +66,17 @@ def test_a_reading_that_cannot_be_kept_is_one_rules_trouble(
     assert watching.watch() == [good]
     assert Rule.objects.get(name="Bad").unknown.startswith(reason)
     assert Rule.objects.get(name="Good").unknown == ""
+
+
+def test_doctor_names_a_rule_of_which_nothing_is_known_for_an_hour(good: str) -> None:
+    condition("bad", lambda _: refused())
+    watching.make("bad", name="Bad")
+    watching.watch()
+    assert list(health._alerts()) == []
+    Rule.objects.update(created_at=Now() - timedelta(hours=2))
+    [finding] = health._alerts()
+    assert finding.sentence == "Alert rules of which nothing has been known for an hour: 1."
+    assert "Bad: It cannot be read: RuntimeError." in (finding.remedy or "")
 
 
 def test_a_rule_whose_row_was_spoilt_is_one_rules_trouble(good: str) -> None:

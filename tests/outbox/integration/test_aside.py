@@ -125,6 +125,12 @@ def test_a_message_that_cannot_be_made_into_a_request_costs_the_others_nothing(
     assert stands(other) == ("delivered", "")
 
 
+def test_an_endpoint_is_signed_for_with_no_more_than_five_secrets_however_often_they_are_rotated() -> None:
+    row = endpoint()
+    made = [secrets.rotate(row) for _ in range(12)]
+    assert secrets.of([row.pk])[row.pk] == made[:-6:-1]
+
+
 def test_all_endpoints_of_one_owner_together_leave_room_for_others(settings: Settings) -> None:
     settings.OUTBOX = {**settings.OUTBOX, "IN_FLIGHT": 40, "IN_FLIGHT_PER_ENDPOINT": 5}
     ann, bob = farm.user("ann"), farm.user("bob")

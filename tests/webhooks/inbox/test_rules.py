@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, User
+from django.db import connection
 
 import webhooks
 from jobfarm import health
@@ -44,6 +45,24 @@ class TestARuleThatFails:
         assert (delivery.status, delivery.note) == ("ignored", "nothing handles this type of event")
         assert [row[:3] for row in starts()] == [("fine", 1, "started"), ("deploy main", 1, "failed")]
         assert sentence in str(JobStart.objects.get(outcome="failed").error)
+
+    def test_costs_the_others_nothing_where_not_even_that_can_be_kept(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        rule(name="spoilt", kind="gone\x01")
+        Rule.objects.filter(name="spoilt").update(name="x" * 95)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "ALTER TABLE webhooks_jobstart ADD CONSTRAINT of_a_test CHECK (length(rule_name) < 90) NOT VALID"
+            )
+            try:
+                rule(name="fine")
+                delivery = processed()
+            finally:
+                cursor.execute("ALTER TABLE webhooks_jobstart DROP CONSTRAINT of_a_test")
+        assert delivery.status == "ignored"
+        assert [row[:3] for row in starts()] == [("fine", 1, "started")]
+        assert "failed, and was put aside" in caplog.text
 
     def test_has_its_job_started_once_it_is_mended(self) -> None:
         boss = farm.user("ada")
