@@ -57,7 +57,7 @@ def wrapper(
 ) -> SafeString:
     """Return the element that `live.js` keeps up to date, filled with what this viewer may see now.
 
-    Pass either the viewer, whose rights are read, or the audience, where the page has decided already (the admin).
+    Pass the viewer, whose rights are read, or the audience, where the page has decided already (the admin), or both.
     What the viewer may not see, or what is gone, is an empty string. `element` is the tag (div; pre for a stream),
     `css` its classes. Raises UnknownQuery and BadArguments, ValueError for a tag that is not in the list.
     """

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -193,10 +194,10 @@ def _dressed(base: type[Any]) -> type[Any]:
             """As it is, then dressed."""
             super().get_results(request)
             rows = list(self.result_list)
-            shown = lists.dressed(Job.objects.filter(pk__in=[job.pk for job in rows])).in_bulk()
+            jobs: QuerySet[Any] = lists.dressed(Job.objects.filter(pk__in=[job.pk for job in rows]))
+            added = {pk: more for pk, *more in jobs.values_list("pk", "excerpt", "last_error")}
             for job in rows:
-                more = shown.get(job.pk, job).__dict__
-                job.__dict__ |= {name: more.get(name) or "" for name in ("excerpt", "last_error")}
+                job.excerpt, job.last_error = (each or "" for each in added.get(job.pk, ("", "")))
             self.result_list: Any = rows
 
     return Dressed

@@ -18,6 +18,7 @@ from core.verdicts import CancelVerdict
 from jobs import http, operations
 from jobs.domain import snippets
 from jobs.errors import JobsError, NotAllowed, NotFound, NotWaiting, WaitsForLimit
+from jobs.live_queries.common import MEMBER, OPERATOR
 from jobs.models import Job
 from jobs.queries import fleet, inputs, pages, reads
 from jobs.views import access
@@ -48,6 +49,7 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
     share = pages.share(job_id) if may_operate else None
     context = {
         "job": row,
+        "audience": OPERATOR if reads.is_operator(request.user) else MEMBER,
         "may_operate": may_operate,
         "may_run_farm": fleet.runs_the_farm(request.user),
         "origin": pages.origin(job_id),
@@ -58,7 +60,8 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
         "inputs": inputs.shown(row),
         "share_url": share and _share_url(request, share.token),
     }
-    return render(request, "jobs/job.html", context)
+    with pages.known(row):
+        return render(request, "jobs/job.html", context)
 
 
 @login_required

@@ -14,15 +14,18 @@ register = template.Library()
 
 
 @register.simple_tag(takes_context=True)
-def live(context: Context, name: str, /, element: str = "", css: str = "", **arguments: Any) -> SafeString:
+def live(
+    context: Context, name: str, /, element: str = "", css: str = "", seen_as: str = "", **arguments: Any
+) -> SafeString:
     """Show a live query: the part as it is now, kept up to date by `live.js`; nothing for who may not see it.
 
+    `seen_as` is the audience, where the page has decided it already: the rights are then asked by the socket alone.
     Needs `request` in the context, for its user; a `live_ticket` there (a share link's token) goes along.
     """
     request = context["request"]
     user = getattr(request, "user", None) or AnonymousUser()
     viewer = Viewer(user=user, ticket=context.get("live_ticket"))
-    return html.wrapper(name, arguments, viewer=viewer, element=element, css=css)
+    return html.wrapper(name, arguments, viewer=viewer, audience=seen_as or None, element=element, css=css)
 
 
 @register.simple_tag(takes_context=True)
@@ -33,7 +36,7 @@ def live_with(context: Context, name: str, filters: dict[str, Any], /, **argumen
 
 @register.simple_tag(takes_context=True)
 def live_stream(
-    context: Context, name: str, /, element: str = "", css: str = "", **arguments: Any
+    context: Context, name: str, /, element: str = "", css: str = "", seen_as: str = "", **arguments: Any
 ) -> SafeString:
     """Show a stream: what there is of it as text, and whatever follows. Otherwise as `live`."""
-    return live(context, name, element=element, css=css, **arguments)
+    return live(context, name, element=element, css=css, seen_as=seen_as, **arguments)

@@ -131,3 +131,13 @@ class TestFolding:
         assert page.count('<summary class="small soft">As text</summary>') == 2
         assert '</script>"' not in page
         assert "&lt;b&gt;" in page
+
+
+def test_the_page_of_a_job_reads_it_once(browse: Browse, little_farm: Farm) -> None:
+    farm.fail(little_farm.worker, farm.claim_one(little_farm.worker), "boom", retryable=False)
+    client = browse(little_farm.oscar)
+    with CaptureQueriesContext(connection) as captured:
+        client.get(f"/jobs/{little_farm.job.pk}/")
+    reads = [each["sql"] for each in captured if ' FROM "jobs_job"' in each["sql"]]
+    assert len([sql for sql in reads if '"jobs_job"."kind"' in sql]) == 1
+    assert len(captured) <= 20
