@@ -35,7 +35,7 @@ def test_rows_are_selected_one_by_one_in_a_range_and_all(visit: Visit, boss: Use
     boxes.nth(1).check()
     page.locator("#selected").get_by_role("button", name="Cancel…").click()
     farmhands.shows(page.locator(".bulk-state"), "Cancel 1 job?")
-    page.get_by_role("button", name="Confirm").click()
+    page.get_by_role("button", name="Cancel 1 job").click()
     expect(page.locator(".bulk-state[data-phase=running], .bulk-state[data-phase=done]")).to_be_visible(
         timeout=SOON_MS
     )
