@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from django.core.files.storage import default_storage
 
 from core.refusal import Refusal
 from jobs import operations as jobs
+from jobs.errors import NotFound
 from jobs.protocol import jobs as protocol
 from openai_api import domain
 from openai_api.errors import InvalidCall, NotDeletable, UnknownCall, UnknownModel, UnknownPrevious
@@ -114,8 +116,9 @@ def content(made: Made, ended: Ended) -> Any:
 
 
 def give_up(job_id: int) -> None:
-    """Nobody waits for this call any more: cancel it. One that has ended stays as it is."""
-    jobs.cancel(job_id, by=None)
+    """Nobody waits for this call any more: cancel it. One that has ended stays as it is, and one that is deleted is."""
+    with suppress(NotFound):
+        jobs.cancel(job_id, by=None)
 
 
 def broken(job_id: int) -> Mapping[str, Any]:

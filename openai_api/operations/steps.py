@@ -87,8 +87,14 @@ def step(*, batch_id: str, chain: int, waited_s: float = FIRST_WAIT_S) -> None:
 
 @action(idempotent=True, own_writes=True)
 def mend() -> int:
-    """Let batches go on whose step did not come, or failed for good; how many those were."""
-    return sum(_mend(batch_id) for batch_id in queries.broken(late=_LATE, limit=_RESTARTED_AT_ONCE))
+    """Let batches go on whose step did not come, or failed for good; how many those were. One that cannot is put aside,
+    and the others go on."""
+    failures, mended = scheduling.Failures(), 0
+    for batch_id in queries.broken(late=_LATE, limit=_RESTARTED_AT_ONCE):
+        with failures.aside(f"batch {batch_id}"):
+            mended += _mend(batch_id)
+    failures.raise_any()
+    return mended
 
 
 @transactions.retried

@@ -13,6 +13,7 @@ from openai_api.domain import batches as domain
 from openai_api.errors import InvalidCall, TooManyBatches, UnknownBatch, UnknownFile
 from openai_api.models import Batch, File
 from openai_api.operations import batches, files, steps
+from scheduling.errors import SomeFailed
 from scheduling.models import ScheduledFunction
 from tests.openai_api import batching
 from tests.openai_api.batching import line, made, offering, step, text, to_the_end
@@ -90,6 +91,16 @@ class TestSteps:
         assert ScheduledFunction.objects.count() == before + 1
         assert steps.mend() == 0
         assert step(batch).status == "in_progress"
+
+    def test_of_a_batch_that_cannot_be_begun_anew_keep_no_other_from_it(self, ada: User) -> None:
+        offering("tiny")
+        poisoned, sound = (made(text(line(0)), user=ada) for _ in range(2))
+        Batch.objects.filter(pk=poisoned.pk).update(chain=2**31 - 1)
+        Batch.objects.update(next_step_at=Now() - timedelta(minutes=3))
+        with pytest.raises(SomeFailed, match=str(poisoned.pk)):
+            steps.mend()
+        sound.refresh_from_db()
+        assert sound.chain == 1
 
     def test_schedule_the_next_one_until_the_end(self, ada: User) -> None:
         worker = offering("tiny")

@@ -84,6 +84,7 @@ class TestACallThatWasLeft:
             jobs.submit("openai", {"path": "completions", "body": {}}, owner=ada) for _ in range(2)
         )
         returning.leave(first.pk, user_id=ada.pk, fingerprint="f")
+        returning.leave(first.pk + 1000, user_id=ada.pk, fingerprint="of one that is deleted")
         LeftCall.objects.update(left_at=clock.now() - 2 * returning.LASTS)
         assert returning.take_over("f", path="completions", user=ada) is None
         returning.leave(second.pk, user_id=ada.pk, fingerprint="f")
