@@ -88,7 +88,7 @@ class BucketAdmin(administration.ReadOnly):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Bucket]:
         """The rows with the database's clock beside each, for the gauges."""
         rows: QuerySet[Bucket] = super().get_queryset(request).annotate(now=Now())
-        return rows
+        return queries.with_people(rows)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Bucket], search_term: str  # noqa: ARG002  # the admin's
@@ -106,7 +106,8 @@ class BucketAdmin(administration.ReadOnly):
     @display(description="Key")  # type: ignore[untyped-decorator]
     def shown_key(self, bucket: Bucket) -> str:
         """Whose state it is."""
-        return bucket.key or "all"
+        person = getattr(bucket, "person", None)
+        return f"{bucket.key} ({person})" if person else bucket.key or "all"
 
     @display(description="Shard")  # type: ignore[untyped-decorator]
     def shard_of(self, bucket: Bucket) -> str:

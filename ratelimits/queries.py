@@ -1,13 +1,17 @@
 """Statements on the states of limits. Times in and out are milliseconds; `key` is as stored
 (operations.stored_key)."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
+from django.contrib.auth.models import User
 from django.db import connection
+from django.db.models import BigIntegerField, Case, OuterRef, QuerySet, Subquery, When
+from django.db.models.functions import Cast, Substr
 from psycopg.types.json import Jsonb
 
 from postgres import statements
@@ -17,6 +21,8 @@ from ratelimits.models import Bucket, Limit
 from scheduling import guards
 
 Row = statements.Row
+ACCOUNT: Final = "user:[0-9]{1,9}"
+_ACCOUNT: Final = re.compile(ACCOUNT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +59,7 @@ class Gauge:
     value: float
     shards: int
     used: float
+    person: str = ""  # whose the key is, where it names an account by its number
 
     @property
     def share(self) -> float:
@@ -143,6 +150,13 @@ def gauge_of(row: Any) -> Gauge:
     return Gauge(value=value, **{field: getattr(row, field) for field in fields})
 
 
+def with_people(rows: "QuerySet[Bucket]") -> "QuerySet[Bucket]":
+    """The rows with `person`: whose the key is, where it names an account by its number."""
+    number = Cast(Substr(OuterRef("key"), len("user:") + 1), BigIntegerField())
+    name = Subquery(User.objects.filter(pk=number).values("username")[:1])
+    return rows.annotate(person=Case(When(key__regex=f"^{ACCOUNT}$", then=name)))
+
+
 def names() -> list[str]:
     """The limits that have rows, by name: jumped from one to the next in their index."""
     return [row.name for row in statements.load("ratelimits", "names").run()]
@@ -156,7 +170,15 @@ def first_row(name: str, key: str) -> Bucket | None:
 def _gauges(*, name: str | None, key: str | None, search: str | None, limit: int) -> tuple[list[Gauge], int]:
     params = {"name": name, "key": key, "search": search, "limit": limit}
     rows = statements.load("ratelimits", "gauges").run(params)
-    return [_gauge(row) for row in rows], rows[0].total if rows else 0
+    people = _people([row.key for row in rows])
+    return [_gauge(row, person=people.get(row.key, "")) for row in rows], rows[0].total if rows else 0
+
+
+def _people(keys: Sequence[str]) -> dict[str, str]:
+    """The names of the accounts that these keys name by their numbers."""
+    ids = {key: int(key.removeprefix("user:")) for key in keys if _ACCOUNT.fullmatch(key)}
+    names = dict(User.objects.filter(pk__in=ids.values()).values_list("pk", "username")) if ids else {}
+    return {key: names[pk] for key, pk in ids.items() if pk in names}
 
 
 @lru_cache(maxsize=4096)
@@ -185,9 +207,9 @@ def _parameters(request: Request) -> dict[str, Any]:
     }
 
 
-def _gauge(row: Row) -> Gauge:
+def _gauge(row: Row, *, person: str) -> Gauge:
     fields = ("name", "key", "is_window", "rate", "period_ms", "most", "value", "shards", "used")
-    return Gauge(**{field: getattr(row, field) for field in fields})
+    return Gauge(person=person, **{field: getattr(row, field) for field in fields})
 
 
 def made_limit(name: str) -> Limit | None:

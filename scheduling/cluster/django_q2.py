@@ -141,9 +141,9 @@ def _check(row: Any) -> None:
         row.calculate_next_run(row.next_run)
 
 
-def _put_aside(what: str, *, func: str, error: Exception) -> None:
+def _put_aside(entry: str, *, func: str, error: Exception) -> None:
     """Leave a failed task that names what could not be read, and why."""
-    why = f"{what} cannot be read: {type(error).__name__}: {error}"
+    why = f"{entry} cannot be read: {type(error).__name__}: {error}"
     log.error("django-q2's %s", why, exc_info=error)
     now = clock.now()
     Task.objects.create(

@@ -43,6 +43,20 @@ def text(answer: Any) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", answer.content.decode()).split())
 
 
+class TestAKeyThatIsAnAccountsNumber:
+    def test_shows_whose_it_is_wherever_it_is_shown(self, page: Client) -> None:
+        ada = User.objects.create_user("ada lovelace")
+        for key in (f"user:{ada.pk}", "user:999999", "user:ada@example.org"):
+            operations.limit(NAMED, key=key, count=9)
+        for url in (
+            "/limits/",
+            f"/limits/one/?name={NAMED}&key=user:{ada.pk}",
+            "/",
+            "/admin/ratelimits/bucket/",
+        ):
+            assert text(page.get(url)).count("ada lovelace") == 1, url
+
+
 class TestTheList:
     def test_shows_what_each_key_holds_those_most_used_first(self, page: Client) -> None:
         operations.limit(NAMED, key="<b>ada</b>", count=2.5)
