@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import httpx
@@ -67,7 +68,7 @@ def test_who_submits_a_job_or_is_given_one_has_its_number_on_the_line(talkative:
         headers = {"Authorization": f"Bearer {bearer}", "X-Request-ID": name}
         job = httpx.post(f"{talkative.url}/api/v1/{path}", headers=headers, json=body).json()
         ids.append((job["jobs"][0] if "jobs" in job else job)["id"])
-        [line] = farm.until(lambda name=name: lines_of(talkative, name))
+        [line] = farm.until(partial(lines_of, talkative, name))
         assert line["job_id"] == ids[0], path
     assert ids[0] == ids[1]
 

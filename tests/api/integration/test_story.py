@@ -21,10 +21,7 @@ def output(*pieces: tuple[int, int]) -> Message:
 
 def events_of(story: Story, *messages: Message) -> list[tuple[str, str, Any]]:
     """Name, id and data of the events."""
-    events = [
-        dict(line.split(": ", 1) for line in e.decode().splitlines() if line) for e in story.events(messages)
-    ]
-    return [(event["event"], event["id"], json.loads(event["data"])) for event in events]
+    return [(name, story.position(), data) for name, data in story.steps(messages)]
 
 
 class TestIds:

@@ -111,7 +111,7 @@ class Limit:
         self.left = tokens
         self.counts: list[int] = []
 
-    def __call__(self, source: Source, address: str, wanted: int) -> Admission:
+    def __call__(self, source: str, address: str, wanted: int) -> Admission:
         del source, address
         self.counts.append(wanted)
         count = wanted if wanted <= self.left else min(1, self.left)
