@@ -16,7 +16,7 @@ from django.db.models import QuerySet
 from core import audit
 from core.verdicts import CancelVerdict
 from live import operations as live
-from outbox import queries
+from outbox import limits, queries
 from outbox.domain.filters import Filter
 from outbox.domain.states import REPLAYABLE, EndpointStatus
 from outbox.errors import CannotReplay, CannotStop, NotAllowed, NotFound
@@ -24,6 +24,7 @@ from outbox.models import Message
 from outbox.operations import endpoints
 from outbox.operations.record import wake
 from outbox.queries import Replay
+from ratelimits import operations as ratelimits
 from scheduling import operations as scheduling
 from scheduling.operations import action, mutation
 
@@ -62,11 +63,13 @@ def replay_matching(wanted: Filter, *, by: User) -> Replay | None:
     """Send every message that matches, has ended and was written before now once more, oldest first; how far that is.
 
     None when nothing matches. Endpoints that are disabled get nothing. Messages that start or cease to match meanwhile
-    are replayed if they match when their batch is due.
+    are replayed if they match when their batch is due. Raises RateLimited.
     """
     last = _replayable(wanted, by).order_by("-pk").first()
     if last is None:
         return None
+    if not endpoints.is_operator(by):
+        ratelimits.limit(limits.REPLAYS, key=f"user:{by.pk}", throws=True)
     matched = count_matching(wanted, by=by)
     first = scheduling.run_after(
         0, replay_batch, wanted=wanted.as_json(), by=by.pk, after=0, until=last.pk, matched=matched

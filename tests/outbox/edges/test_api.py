@@ -226,3 +226,17 @@ class TestAReplayOfMany:
         stopped = call("post", f"/replays/{begun['id']}/stop")
         assert (stopped["replayed"], stopped["is_over"], stopped["status"]) == (2, True, "canceled")
         assert Message.objects.filter(status="pending").count() == 2
+
+
+def test_a_member_begins_so_many_replays_and_another_their_own(call: Call, ann: User) -> None:
+    dead(to=endpoint(owner=ann), count=1)
+    ended = {"status": "dead", "next_attempt_at": None, "ended_at": Now()}
+    for _ in range(5):
+        Message.objects.update(**ended)
+        call("post", "/replays", {"status": "dead"}, status=201)
+    Message.objects.update(**ended)
+    assert call("post", "/replays", {"status": "dead"}, status=429)["error"] == "rate_limited"
+    bob = farm.user("bob")
+    dead(to=endpoint("https://bob.example/", owner=bob), count=1)
+    answer = program(bob).post(f"{AT}/replays", {"status": "dead"}, content_type="application/json")
+    assert answer.status_code == 201
