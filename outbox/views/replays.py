@@ -10,6 +10,7 @@ from outbox import live_queries, operations
 from outbox.errors import CannotStop
 from outbox.views.access import for_members
 from outbox.views.forms import FilterForm
+from ratelimits.errors import RateLimited
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -20,7 +21,11 @@ def ask(request: HttpRequest, endpoint_id: int) -> HttpResponse:
     row = operations.operable(endpoint_id, by=person)
     wanted = FilterForm(request.POST if request.method == "POST" else request.GET).filter(endpoint_id)
     if request.method == "POST":
-        begun = operations.replay_matching(wanted, by=person)
+        try:
+            begun = operations.replay_matching(wanted, by=person)
+        except RateLimited as refusal:
+            messages.warning(request, refusal.message)
+            return redirect("outbox:endpoint", endpoint_id)
         if begun is not None:
             return redirect("outbox:bulk_replay", begun.first)
         messages.warning(request, "No message matches any more: none was replayed.")

@@ -236,6 +236,12 @@ def test_a_member_begins_so_many_replays_and_another_their_own(call: Call, ann: 
         call("post", "/replays", {"status": "dead"}, status=201)
     Message.objects.update(**ended)
     assert call("post", "/replays", {"status": "dead"}, status=429)["error"] == "rate_limited"
+    page = Client()
+    page.force_login(ann)
+    at = f"/outbox/{Endpoint.objects.get().pk}/replay/"
+    assert (
+        "Too many requests: try again in" in page.post(at, {"status": "dead"}, follow=True).content.decode()
+    )
     bob = farm.user("bob")
     dead(to=endpoint("https://bob.example/", owner=bob), count=1)
     answer = program(bob).post(f"{AT}/replays", {"status": "dead"}, content_type="application/json")
