@@ -55,6 +55,7 @@ class Farm:
         self.on_up: Callable[[], None] = _nothing
         self.on_stop: Callable[[int, str], None] = _nothing_for
         self.on_drained: Callable[[], None] = _nothing
+        self.on_share: Callable[[], None] = _nothing
         self.is_drained = False
         """People have this worker finish what it holds and take no more, as far as an answer or a push says."""
         self.on_unclaimed: Callable[[ClaimedJob], None] = _nothing_for
@@ -220,6 +221,8 @@ class Farm:
             self._late(message)
         elif message.get("type") == "stop" and isinstance(message.get("job"), int):
             self.on_stop(message["job"], str(message.get("reason") or "canceled"))
+        elif message.get("type") == "share":
+            self.on_share()
         elif message.get("type") == "drained":
             self._noted(message)
         elif message.get("type") == "error":

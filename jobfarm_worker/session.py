@@ -29,6 +29,7 @@ from jobfarm_worker.threads import Threads
 CLAIM_ENDS_S = 2.0  # how long a claim under way may take to answer when the worker stops
 MODELS_EVERY_S = 60.0  # a model that was loaded or removed is known to the farm so soon
 NO_MODELS_EVERY_S = 5.0  # a server that is being started is asked sooner
+SHARES_S = 1.0  # after another worker was heard to wait, which takes what it can begin meanwhile
 GIVE_BACK_S = 5.0  # for all releases together; a job that could not be released is lost at the farm
 log = logging.getLogger("jobfarm_worker")
 
@@ -49,6 +50,8 @@ class Slot:
 
 class Session:
     """One run of a worker: its connection, its slots, and its way to the end."""
+
+    _shares_until_s = 0.0  # until then another worker takes what this one could keep ready
 
     def __init__(self, settings: Options, *, farm: Farm, handlers: Handlers, board: Scoreboard) -> None:
         self.farm = farm
@@ -76,6 +79,7 @@ class Session:
         farm.on_stop = self._stop_job
         farm.on_unclaimed = self._return_late
         farm.on_drained = self._intake.return_all
+        farm.on_share = self._share
         farm.heartbeat_of_held = self._shortest_heartbeat_s
 
     async def run(self) -> None:
@@ -153,7 +157,8 @@ class Session:
 
     def _room(self) -> int:
         """How many jobs more may lie ready; less than none where those that are under way are more."""
-        most = 0 if self.farm.is_drained else self._prefetching.room(self.farm.heartbeat_s)
+        may_keep = not self.farm.is_drained and asyncio.get_running_loop().time() >= self._shares_until_s
+        most = self._prefetching.room(self.farm.heartbeat_s) if may_keep else 0
         return most - len(self._intake) - self._requested - self._results.requested
 
     async def _free_slots(self) -> int:
@@ -169,6 +174,11 @@ class Session:
         if self._results.is_pending and not self._options.queues:
             return 0
         return self._options.concurrency - self._taken
+
+    def _share(self) -> None:
+        """Another worker waits for work: what was not begun is for it, and for a while nothing more is kept."""
+        self._shares_until_s = asyncio.get_running_loop().time() + SHARES_S
+        self._intake.return_all()
 
     def _take(self, jobs: Sequence[ClaimedJob]) -> None:
         """Jobs that came: slots that are free begin, the others take theirs when they are."""

@@ -42,7 +42,6 @@ TOO_MANY: Final = {
 }
 
 LOOK_S: Final = 1.0  # what a claim has seen is good for so long, if nothing is heard of meanwhile
-
 Refuse = Callable[[Exception], tuple[int, Mapping[str, Any]]]
 
 
@@ -263,6 +262,7 @@ class Session:
         if self._is_gone:
             await self._withdraw(jobs)
             return
+        self._notifier.note_holder(self._share, self._interest if len(self._leases) > 1 else None)
         self._claims_with_wait = self._claims_with_wait or sessions.wait_s(call) > 0
         if parks := sessions.is_claim(call) and not jobs and _now() < received.until:
             self._parked = received
@@ -312,9 +312,11 @@ class Session:
     def _wait_for_work(self, interest: Interest, *, polled_at: float) -> None:
         self._stop_waiting()
         self._interest = interest
-        waiting = (
-            self._push_work(polled_at) if self._parked is None else self._wait_parked(self._parked, polled_at)
-        )
+        if (parked := self._parked) is None:
+            waiting = self._push_work(polled_at)
+        else:
+            self._notifier.note_holder(self._share, None)  # who waits has begun all that it has
+            waiting = self._wait_parked(parked, polled_at)
         self._waiting = asyncio.create_task(waiting)
 
     async def _push_work(self, polled_at: float) -> None:
@@ -325,14 +327,16 @@ class Session:
 
     async def _wait_parked(self, parked: Received, polled_at: float) -> None:
         """Have the parked claim made again when there may be jobs, or answered when its time is over."""
+        remaining_s = max(0.0, parked.until - _now())
         wakeup = await self._notifier.wait(
-            self._interest,
-            polled_at=polled_at,
-            timeout_s=max(0.0, parked.until - _now()),
-            claims_itself=True,
+            self._interest, polled_at=polled_at, timeout_s=remaining_s, claims_itself=True
         )
         self._wakeup, self._parked = wakeup, None
         self._calls.put(replace(parked, is_over=wakeup is None))
+
+    async def _share(self) -> None:
+        """Somebody waits for what this worker may not have begun; of one job alone there is nothing to share."""
+        await self._send(messages.share())
 
     def _stop_waiting(self) -> None:
         if self._waiting is not None:
@@ -380,6 +384,7 @@ class Session:
     async def _end(self, doing: asyncio.Task[None], others: list[asyncio.Task[None]]) -> None:
         """Let the calls be performed, then go; a wakeup that was ours passes to the next one."""
         self._is_gone = True
+        self._notifier.note_holder(self._share, None)
         self._stop_waiting()
         self._end_wakeup(got_jobs=False)
         for task in others:

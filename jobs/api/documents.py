@@ -89,7 +89,8 @@ An error is `{"type": "error", "ref": 1, "status": 409, "error": "lease_lost", "
 `wait` is answered when there is a job, other calls meanwhile. Without being asked the farm says
 `{"type": "stop", "job": 7, "reason": "canceled"}` when a job was taken from this worker and, to one that claims without
 `wait`, `{"type": "work", "available": true}` once there is something after a claim that got fewer jobs than it
-asked for. It closes with code 4401 when the key is refused or revoked. A message
+asked for, and `{"type": "share"}` when another worker waits: give back by `unclaim` what you have not begun. It closes
+with code 4401 when the key is refused or revoked. A message
 may have 10 MB; put `ref` before the long fields, and one that is larger is refused (413 `too_large`) under it.
 """
 

@@ -71,6 +71,11 @@ def work() -> str:
     return _dumps({"type": "work", "available": True})
 
 
+def share() -> str:
+    """The push to a worker that may have jobs lie ready while another one waits for work."""
+    return _dumps({"type": "share"})
+
+
 def stop(job_id: int, *, reason: str) -> str:
     """The push to a worker whose job was taken from it."""
     return _dumps({"type": "stop", "job": job_id, "reason": reason})

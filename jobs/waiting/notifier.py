@@ -10,8 +10,8 @@ case, always in one statement for all. A woken waiter claims through Django and 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
 
 import live
 from jobs.operations.claim import count_claimable
@@ -29,9 +29,13 @@ WAKEUP_S: Final = 2.0  # to claim in; a socket that does nothing with its wakeup
 NEW_ROUND_S: Final = 30.0  # jobs that hid from all who waited are offered again this often: their grace ends
 RETENTION_S: Final = 60.0  # a wait group without waiters is remembered, for whoever polls again
 RETRY_S: Final = 1.0
+SHARE_S: Final = (
+    1.0  # so often at most workers are told for one group: what lies ready is worth a quarter of a second
+)
 SKEW_S: Final = 60.0  # how far this machine's clock may be off the database's
 
 _WALL: Final = time.time  # noqa: TID251  # only to tell soon from late
+Share = Callable[[], Coroutine[Any, Any, None]]
 Query = Callable[[Sequence[tuple[Interest, int]]], Sequence[Claimable]]
 
 
@@ -69,6 +73,8 @@ class Notifier:
         self._wall = wall
         self._loop = asyncio.get_running_loop()
         self._groups: dict[Interest, WaitGroup] = {}
+        self._holders: dict[Share, Interest] = {}
+        self._sharing: set[asyncio.Future[None]] = set()
         self._woken: dict[str, float] = {}
         self._all_woken_at = self._loop.time()
         self._polled_at = NEVER
@@ -91,6 +97,8 @@ class Notifier:
         if self._stopping:
             return None
         group.join(waiter, fresh_after=self._loop.time() - POLL_S)
+        if polled_at > NEVER:
+            self._share(group)
         try:
             await asyncio.wait({waiter.wakeup}, timeout=timeout_s)
             return waiter.wakeup.result() if waiter.wakeup.done() else None
@@ -100,6 +108,28 @@ class Notifier:
             raise
         finally:
             group.leave(waiter, now=self._loop.time())
+
+    def note_holder(self, share: Share, interest: Interest | None) -> None:
+        """Call `share` whenever somebody waits in vain who could take what a worker of this interest was given and has
+        not begun; None: it has nothing of that kind."""
+        if interest is None:
+            self._holders.pop(share, None)
+        else:
+            self._holders[share] = interest
+
+    def _share(self, group: WaitGroup) -> None:
+        """Only workers of the same scope are told: what others hold may be nothing for who waits."""
+        now = self._loop.time()
+        if not self._holders or now < group.shared_at + SHARE_S:
+            return
+        group.shared_at = now
+        wanted = group.interest
+        for share, held in list(self._holders.items()):
+            is_alike = (held.owner_id, held.satisfies) == (wanted.owner_id, wanted.satisfies)
+            if is_alike and ("*" in held.queues or any(map(group.covers, held.queues))):
+                task = asyncio.ensure_future(share())
+                self._sharing.add(task)
+                task.add_done_callback(self._sharing.discard)
 
     async def stop(self) -> None:
         """Send everybody away, and end."""

@@ -69,6 +69,7 @@ class WaitGroup:
     woken_at: float = NEVER
     answered_at: float = NEVER
     emptied_at: float = NEVER
+    shared_at: float = NEVER  # when workers were last told to share what lies ready with them
     stale: bool = True  # it is not known when the next job becomes due
     dirty: bool = False  # the count of this round may have changed
     deducted: bool = False  # the last count was cut by wakeups that were under way

@@ -18,7 +18,7 @@ from jobs.models import Job, Worker
 from live import operations as live
 from tests import farm
 from tests.api.edges import callers
-from tests.api.edges.callers import PATIENCE_S, Crew, ask
+from tests.api.edges.callers import PATIENCE_S, Crew, ask, push
 from tests.servers import Server
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -42,6 +42,18 @@ def answer(socket: ClientConnection) -> dict[str, Any]:
     """What comes next, which nobody asked for since."""
     message: dict[str, Any] = json.loads(socket.recv(PATIENCE_S))
     return message
+
+
+def test_a_worker_is_told_that_another_waits_for_what_it_may_not_have_begun(server: Server) -> None:
+    jobs = [operations.submit("chat", {}).pk for _ in range(3)]
+    busy, idle = callers.crew(server, "chat"), callers.crew(server, "chat")
+    with busy.socket() as holding, idle.socket() as waiting:
+        leases = {one["id"]: one["lease"] for one in ask(holding, type="claim", ref=1, limit=3)["jobs"]}
+        waiting.send(json.dumps({"type": "claim", "ref": 1, "wait": LONG_S}))
+        assert push(holding, "share") == {"type": "share"}
+        unbegun = [{"id": job, "lease": leases[job]} for job in jobs[1:]]
+        assert ask(holding, type="unclaim", ref=2, jobs=unbegun)["unclaimed"] == jobs[1:]
+        assert [one["id"] for one in push(waiting, "claim")["jobs"]] == [jobs[1]]
 
 
 class TestAClaimThatWaits:

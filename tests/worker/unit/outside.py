@@ -74,6 +74,10 @@ class FarmServer(Jobs):
         """Say that there is work, whether or not there is."""
         self._push({"type": "work", "available": True})
 
+    def share(self) -> None:
+        """Say that another worker waits for work."""
+        self._push({"type": "share"})
+
     def drain(self) -> None:
         """Give nothing more, and say so."""
         self.is_drained = True

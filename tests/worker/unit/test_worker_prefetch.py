@@ -6,7 +6,9 @@ import asyncio
 import threading
 from typing import Any
 
-from jobfarm_worker import Job, Worker
+import pytest
+
+from jobfarm_worker import Job, Worker, session
 from tests.worker.unit.outside import KEY, FarmServer, SayNo, StoredJob, until, working
 
 
@@ -220,6 +222,25 @@ class TestNotBegun:
             await until(lambda: all(job.finishes for job in after))
 
         assert len(gate.runs) == len(set(gate.runs)) == 51
+
+    async def test_goes_back_at_once_when_another_worker_waits(
+        self, farm: FarmServer, socket_worker: Worker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(session, "SHARES_S", 60.0)
+        farm.heartbeat_every = 1000.0
+        _, long, after = with_a_long_one(farm)
+        gate = Gate(socket_worker)
+
+        async with working(socket_worker):
+            await gate.reached.wait()
+            await until(lambda: after[0].status == "in_progress")
+            farm.share()
+            await until(lambda: all(job.status == "pending" for job in after))
+            assert long.status == "in_progress"
+            gate.open.set()
+            await until(lambda: long.finishes)
+            assert farm.bodies["finish"][-1]["claim_next"] == 1, "for a while only what it can begin"
+            await until(lambda: all(job.finishes for job in after))
 
     async def test_goes_back_at_once_on_a_stop(self, farm: FarmServer, worker: Worker) -> None:
         farm.heartbeat_every = 1000.0
