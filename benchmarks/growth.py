@@ -41,6 +41,7 @@ TIMES = 10
 MARK = 12.0
 AWAY_S = 30.0
 TOKENS = 1_000_000
+A_TOKEN, BESIDE = "microseconds of the processor a token", "longest wait of a job beside it (ms)"
 Part = Callable[[int], float]
 """Does so much, and says how many seconds of the processor that took."""
 
@@ -215,13 +216,13 @@ class _Away:
 def _stream(options: Options) -> Table:
     table = Table(what=f"{TOKENS:,} tokens, their farm away for {AWAY_S:g} s", is_less_better=True)
     tokens, away_s = (TOKENS // 20, 1.0) if options.quick else (TOKENS, AWAY_S)
-    for name, value in asyncio.run(_streamed(tokens, away_s)).items():
+    for name, value in asyncio.run(streamed(tokens, away_s=away_s)).items():
         table.add(name, value)
         options.say(f"{name}: {value:,.2f}")
     return table
 
 
-async def _streamed(tokens: int, away_s: float) -> dict[str, float]:
+async def streamed(tokens: int, *, away_s: float) -> dict[str, float]:
     """The stream, and beside it a job that only wants to go on each 10 ms."""
     loop = asyncio.get_running_loop()
     link: Any = _Away(loop.time() + away_s)
@@ -254,8 +255,8 @@ async def _streamed(tokens: int, away_s: float) -> dict[str, float]:
     beside.cancel()
     assert link.characters == 5 * tokens
     return {
-        "microseconds of the processor a token": took_s / tokens * 1e6,
-        "longest wait of a job beside it (ms)": max(late_s) * 1000,
+        A_TOKEN: took_s / tokens * 1e6,
+        BESIDE: max(late_s) * 1000,
     }
 
 
