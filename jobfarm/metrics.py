@@ -24,7 +24,7 @@ from jobs import operations as jobs
 from jobs.models import ALL_JOBS
 from jobs.queries import fleet, gauges, keys, pages, reads
 from outbox import operations as outbox
-from postgres import statements
+from postgres import deadline, statements
 from postgres.errors import PostgresError
 from scheduling import operations as scheduling
 from webhooks import operations as webhooks
@@ -32,6 +32,7 @@ from webhooks import operations as webhooks
 # Several Prometheus servers, or one that asks often, cost the database no more than one that asks every five seconds.
 KEPT_S: Final = 5.0
 STATEMENT_MS: Final = 3000
+READ_WITHIN_S: Final = 5.0  # Prometheus gives up after ten, and the database may answer nothing at all
 UP: Final = "jobfarm_database_up"
 
 
@@ -64,7 +65,7 @@ class Farm(Collector):
 
     def _read(self) -> Sequence[Metric]:
         try:
-            with transaction.atomic():
+            with deadline.within(READ_WITHIN_S), transaction.atomic():
                 statements.load("jobfarm", "hurry").run({"ms": STATEMENT_MS})
                 families = [
                     *_queues(),

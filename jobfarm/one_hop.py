@@ -26,8 +26,8 @@ THREADS: Final = (
     100  # five for each connection of a process: who reads no table should not wait for those who do
 )
 # Whoever asks whether this process is well is answered also when all others wait for a database that has frozen.
-PROBES: Final = "/health/"
-PROBE_THREADS: Final = 4
+PROBES: Final = ("/health/", "/metrics")
+PROBE_THREADS: Final = 8
 
 
 class OneHop(ASGIHandler):

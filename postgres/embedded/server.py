@@ -20,7 +20,7 @@ from postgres.errors import ServerFailed, ServerSilent, UnusableFolder
 
 START_S = 60  # recovery after a crash may take as long; the same for the checkpoint at the end
 ORPHANS_S = 15  # how long the children of a killed server may take to notice that it is gone
-PING_S = 5  # for one attempt to connect
+PING_S = 5  # for one attempt to connect, or a second less: libpq counts whole ones
 PAUSE_S = 0.05
 _ORPHANS = "pre-existing shared memory block"  # PostgreSQL's words when they have not noticed yet
 
@@ -53,17 +53,23 @@ class Server:
         return postmaster.pid(self.location.cluster, uid=self.account.uid) or 0
 
     def stop(self) -> None:
-        """Stop it, ending its sessions, and wait until it has stopped. Nothing if it does not run."""
+        """Stop it, ending its sessions, and wait until it has stopped; one that is frozen stops when it goes on, and is
+        not waited for. Nothing if it does not run."""
         if postmaster.pid(self.location.cluster, uid=self.account.uid) is not None:
-            self._run("pg_ctl", "stop", "-D", str(self.location.cluster), "-m", "fast", "-t", str(START_S))
+            is_frozen = self._ping() == pq.Ping.NO_RESPONSE
+            waiting = ["-W"] if is_frozen else ["-t", str(START_S)]
+            self._run("pg_ctl", "stop", "-D", str(self.location.cluster), "-m", "fast", *waiting)
+
+    def _ping(self) -> pq.Ping:
+        return pq.Ping(pq.PGconn.ping(self._conninfo().encode()))
 
     def _answers(self) -> bool:
         """Whether it takes connections, after waiting for one that is starting, recovering or stopping.
 
         libpq's PQping and not a connection: "too many clients" is an answer. Raises ServerSilent.
         """
-        until = time.monotonic() + (deadline.remaining_s(START_S) or 0) - PING_S
-        while (answer := pq.PGconn.ping(self._conninfo().encode())) != pq.Ping.OK:
+        until = time.monotonic() + (deadline.remaining_s(START_S) or 0) - PING_S - 1
+        while (answer := self._ping()) != pq.Ping.OK:
             pid = postmaster.pid(self.location.cluster, uid=self.account.uid)
             if pid is None and answer != pq.Ping.REJECT:
                 return False

@@ -22,6 +22,7 @@ from tests.operations.postgresqls import DEBIAN_15, Server
 from tests.ports import free_port
 
 FROZEN = "The database is frozen: it takes connections, and answers none within 1.8 s."
+TOKEN = "of-a-test" * 4
 SLACK_S = 2.0  # of a busy machine
 PARTS = {
     "janitor": ["janitor"],
@@ -45,7 +46,7 @@ class Farm:
             "JOBFARM_DATA": str(data),
             "SECRET_KEY": "of-a-test" * 8,
         }
-        self.environment |= {"SCHEDULING_GRACE_S": "1"}
+        self.environment |= {"SCHEDULING_GRACE_S": "1", "JOBFARM_METRICS_TOKEN": TOKEN}
         self.environment.pop("DATABASE_DIRECT_URL", None)
         port = free_port()
         self.client = stack.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60))
@@ -99,6 +100,8 @@ def test_is_said_by_probes_and_doctor_in_time_and_keeps_no_process_from_its_end(
             assert answer.status_code == 503
             assert answer.json()["checks"]["database"]["messages"][0] in {sentence, FROZEN}
             assert frozen.client.get("/health/live").status_code == 200
+        metrics = frozen.client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
+        assert "jobfarm_database_up 0.0" in metrics.text
         began = time.monotonic()
         assert FROZEN in frozen.doctor()
         assert time.monotonic() - began < 12.0

@@ -3,10 +3,20 @@
 import os
 import signal
 import subprocess
+import time
 
 from tests.postgres.integration.farms import Farm, until
 
 CONNECT_AND_WAIT = "clock.now(); say('connected'); wait()"
+
+CONNECT_WITHIN_TEN_SECONDS = """
+from postgres import deadline
+try:
+    with deadline.within(10):
+        clock.now()
+except errors.ServerSilent:
+    say('silent')
+"""
 
 
 class TestAKilledUser:
@@ -31,6 +41,23 @@ class TestAKilledUser:
         use.kill()
         assert not fresh_farm.cluster.exists()
         assert fresh_farm.run("clock.now(); say('there')") == "there"
+
+
+class TestAFrozenServer:
+    def test_is_silent_to_who_has_a_deadline_and_waited_for_by_nobody_who_ends(self, farm: Farm) -> None:
+        """It stops when it goes on."""
+        use = farm.use(CONNECT_AND_WAIT)
+        use.read_line()
+        server = farm.postmaster()
+        os.kill(server, signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            assert farm.run(CONNECT_WITHIN_TEN_SECONDS) == "silent"
+            assert time.monotonic() < began + 10
+            use.end(may_complain=True)
+        finally:
+            os.kill(server, signal.SIGCONT)
+        until(lambda: farm.processes() == [])
 
 
 class TestAKilledServer:
