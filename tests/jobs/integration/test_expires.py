@@ -62,7 +62,7 @@ class TestAJobThatDidNot:
         assert shown.error == (
             f"it had not started by its expires_at ({shown.expires_at:%Y-%m-%d %H:%M:%S} UTC)"
         )
-        [listed] = lists.dressed(Job.objects.all())
+        listed = lists.dressed(Job.objects.all()).get()
         assert vars(listed)["last_error"] == "it had not started by its expires_at"
 
     def test_waits_no_more_though_no_janitor_runs(self) -> None:
