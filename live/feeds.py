@@ -165,10 +165,10 @@ class Feed(ABC):
         async with self._permits.acquire(self._holder()) as permit:
             return await permit.run(function, *args, **kwargs) if self._watches else None
 
-    def _tell(self, watch: Watch, tell: Callable[..., T], *message: Any) -> T | None:
+    def _notify(self, watch: Watch, method: Callable[..., T], *message: Any) -> T | None:
         """Let a watcher's sink know. One that raises is watched for no more: the others are told all the same."""
         try:
-            return tell(watch, *message)
+            return method(watch, *message)
         except Exception:
             logger.exception("A watcher of %s failed, and watches no more", self)
             self.leave(watch)
@@ -221,10 +221,10 @@ class StateFeed(Feed):
         for watch in list(self._watches):
             if latest is None:
                 watch.close()
-                self._tell(watch, watch.sink.gone)
+                self._notify(watch, watch.sink.gone)
             elif watch.seen != latest.version:
                 watch.seen = latest.version
-                self._tell(watch, watch.sink.state, latest)
+                self._notify(watch, watch.sink.state, latest)
 
 
 class StreamFeed(Feed):
@@ -313,7 +313,7 @@ class StreamFeed(Feed):
             if watch in self._watches:
                 watch.seen = page.cursor
                 watch.behind = watch.behind or there_is_more
-                watch.paused = not self._tell(watch, watch.sink.append, page)
+                watch.paused = not self._notify(watch, watch.sink.append, page)
         if there_is_more:
             self.wake()
 

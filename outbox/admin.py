@@ -55,7 +55,7 @@ class EndpointAdmin(_Operated, administration.ReadOnly):
     list_display = [
         "name",
         "owner",
-        "shown_standing",
+        "status_for_people",
         "event_list",
         "failing_since",
         "last_failure",
@@ -76,9 +76,9 @@ class EndpointAdmin(_Operated, administration.ReadOnly):
         return reverse("outbox:endpoint", args=[obj.pk])
 
     @display(description="Status", ordering="status", label=_LABELS)  # type: ignore[untyped-decorator]
-    def shown_standing(self, row: Endpoint) -> str:
+    def status_for_people(self, row: Endpoint) -> str:
         """Failing is not active."""
-        return row.standing
+        return row.shown_status
 
     @display(description="Events")  # type: ignore[untyped-decorator]
     def event_list(self, row: Endpoint) -> str:

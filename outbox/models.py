@@ -82,7 +82,7 @@ class Endpoint(models.Model):
         return self.name
 
     @property
-    def standing(self) -> str:
+    def shown_status(self) -> str:
         """Its status for people: an active one of which no attempt succeeds is FAILING."""
         is_failing = self.status == EndpointStatus.ACTIVE and self.failing_since is not None
         return FAILING if is_failing else self.status

@@ -24,9 +24,9 @@ _MESSAGES: Final = {
 
 
 @register.inclusion_tag(_BADGE)
-def endpoint_badge(standing: str) -> dict[str, str]:
+def endpoint_badge(status: str) -> dict[str, str]:
     """How an endpoint stands."""
-    return _badge(*_ENDPOINTS[standing])
+    return _badge(*_ENDPOINTS[status])
 
 
 @register.inclusion_tag(_BADGE)

@@ -51,15 +51,6 @@ class TestWatching:
         assert second["html"] == '<b class="public">open &amp; &lt;two&gt;</b>'
         assert first["version"] != second["version"]
 
-    async def test_of_a_query_whose_topics_fail_is_refused_and_the_page_goes_on(
-        self, pages: type[Page]
-    ) -> None:
-        page = await pages.open()
-        await page.watches("test-lost")
-        assert (await page.hears())["error"] == "query_failed"
-        await page.watches("test-group", "b", group_id=await new_group("open"))
-        assert (await page.hears())["state"] == "b"
-
     async def test_says_nothing_when_the_page_has_this_version(self, pages: type[Page]) -> None:
         group_id = await new_group("open")
         first, second = await pages.open(), await pages.open()

@@ -177,7 +177,7 @@ class TestAnEndpointThatTakesNothing:
         return row
 
     def test_is_failing_and_not_active(self, failing: Endpoint, boss: User, client: Client) -> None:
-        assert (failing.status, failing.standing, failing.last_failure) == (
+        assert (failing.status, failing.shown_status, failing.last_failure) == (
             "active",
             "failing",
             "It answered 500.",
@@ -203,4 +203,4 @@ class TestAnEndpointThatTakesNothing:
             due_now()
             drain()
         failing.refresh_from_db()
-        assert (failing.standing, failing.last_failure, failing.failing_since) == ("active", "", None)
+        assert (failing.shown_status, failing.last_failure, failing.failing_since) == ("active", "", None)
