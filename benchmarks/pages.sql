@@ -58,7 +58,7 @@ SELECT CASE WHEN n % 3 = 0 THEN 'stripe' ELSE 'github' END, 'delivery-' || n, 'e
     to_tsvector('simple', 'some body word' || n % 5000), at, at, 1, 1, at, 0
 FROM generate_series(1, 100000) AS n
 CROSS JOIN LATERAL (SELECT now() - interval '7 days' + n * interval '6 seconds' AS at) AS t;
-INSERT INTO webhooks_activity (delivery_id, n, source, at, actor, verb, object, kind, thing, link, written_at)
+INSERT INTO webhooks_activity (delivery_id, n, source, at, actor, verb, object, kind, resource, link, written_at)
 SELECT id, 0, source, received_at, 'person-' || id % 500, 'pushed to', 'repository ' || id % 90, '', '', '', received_at
 FROM webhooks_delivery;
 INSERT INTO ratelimits_bucket (name, key, shard, shards, is_window, rate, period_ms, most, value, ts, used)

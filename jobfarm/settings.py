@@ -200,6 +200,8 @@ DEFAULT_FROM_EMAIL: str = _ENV["DEFAULT_FROM_EMAIL"]
 # The picture that guests read. Its letters are chosen in accounts.domain.
 CAPTCHA_FONT_SIZE = 36
 CAPTCHA_LETTER_ROTATION = (-25, 25)
+CAPTCHA_NOISE_FUNCTIONS = ("accounts.views.captcha_pictures.lines",)
+CAPTCHA_FILTER_FUNCTIONS = ("accounts.views.captcha_pictures.bend", "captcha.helpers.post_smooth")
 CAPTCHA_TIMEOUT = 10  # minutes in which it must be read
 
 # The farm's own blue (jobfarm/values.css) in the steps that the administration's sheet asks for.
