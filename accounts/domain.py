@@ -45,8 +45,8 @@ _WRITTEN_TOGETHER = (
 )
 _OF_EVERY_SCRIPT = {"COMMON", "INHERITED"}
 # Letters that are read alike by everybody when bent and crossed by lines: no two that a line makes alike (E and F, P
-# and R), none of many slanted strokes (M, N, W), and without B D I J L O Q S U V Z.
-CAPTCHA_LETTERS = "ACEGHKRTXY"
+# and R, X and Y), none of many slanted strokes (M, N, W), and without B D I J L O Q S U V Z.
+CAPTCHA_LETTERS = "ACEGHKRTX"
 CAPTCHA_LENGTH = 5
 
 
