@@ -92,7 +92,6 @@ class GroupAdmin(DjangoGroupAdmin, ModelAdmin):  # type: ignore[misc]
     list_per_page = 50
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
-        """Each with how many are in it, and who made it, in one read."""
         of_group = User.groups.through.objects.filter(group_id=OuterRef("pk")).order_by()
         people = Subquery(of_group.values("group_id").annotate(n=Count("pk")).values("n"))  # type: ignore[misc]  # an annotation that the plugin misses
         return super().get_queryset(request).select_related("by_members__maker").annotate(people=people)
@@ -104,12 +103,10 @@ class GroupAdmin(DjangoGroupAdmin, ModelAdmin):  # type: ignore[misc]
 
     @display(description="Members")  # type: ignore[untyped-decorator]
     def size(self, group: Any) -> Any:
-        """How many are in it."""
         return group.people or 0
 
     @display(description="Created by")  # type: ignore[untyped-decorator]
     def maker(self, group: Group) -> str:
-        """The member who made it."""
         by_members = getattr(group, "by_members", None)
         return str(by_members.maker or "a deleted account") if by_members else "staff"
 
@@ -151,7 +148,6 @@ class ApiTokenAdmin(ModelAdmin):  # type: ignore[misc]
 
     @display(description="Status", label={"revoked": "danger", "active": "success"})  # type: ignore[untyped-decorator]
     def status(self, token: ApiToken) -> str:
-        """Whether the token is valid."""
         return "revoked" if token.revoked_at else "active"
 
     @admin.action(description="Revoke", permissions=["delete"])
@@ -189,16 +185,13 @@ class LogEntryAdmin(administration.BoundedList):
 
     @display(description="Action", label={ADDITION: "success", CHANGE: "info", DELETION: "danger"})  # type: ignore[untyped-decorator]
     def action(self, entry: LogEntry) -> tuple[int, str]:
-        """What sort of thing was done."""
         return entry.action_flag, entry.get_action_flag_display()
 
     @display(description="Object")  # type: ignore[untyped-decorator]
     def object_link(self, entry: LogEntry) -> SafeString | str:
-        """What it was done to."""
         url = None if entry.is_deletion() else entry.get_admin_url()
         return format_html('<a href="{}">{}</a>', url, entry.object_repr) if url else entry.object_repr
 
     @display(description="Change")  # type: ignore[untyped-decorator]
     def summary(self, entry: LogEntry) -> str:
-        """In words."""
         return entry.get_change_message()

@@ -56,7 +56,6 @@ class ApiToken(models.Model):
         return f"{self.name} ({self.key_hint}…)"
 
     def may(self, scope: str) -> bool:
-        """Whether it may do what this scope is for."""
         return scope in self.scopes.split()
 
 

@@ -91,7 +91,6 @@ def forget_links(user: User, *, before: datetime) -> None:
 
 
 def person(username: str) -> User | None:
-    """Who has this name."""
     return User.objects.filter(username=username).first()
 
 
@@ -124,7 +123,6 @@ def groups_with_counts(user: User) -> QuerySet[Group]:
 
 
 def group_of(user: User, group_id: int) -> Group | None:
-    """This group, if somebody is in it."""
     return user.groups.filter(pk=group_id).first()
 
 
@@ -135,12 +133,10 @@ def members(group: Group) -> list[User]:
 
 
 def is_member(user: User, group: Group) -> bool:
-    """Whether somebody is in a group."""
     return User.groups.through.objects.filter(user=user, group=group).exists()
 
 
 def count_members(group_id: int) -> int:
-    """How many are in a group."""
     return User.groups.through.objects.filter(group_id=group_id).count()
 
 
@@ -218,7 +214,6 @@ def owns_something(user: User) -> bool:
 
 
 def member_groups_of(user: User) -> list[Group]:
-    """The groups of members that somebody is in."""
     return list(user.groups.filter(by_members__isnull=False).order_by("pk"))
 
 

@@ -32,7 +32,6 @@ class RuleAdmin(administration.ReadOnly):
     inlines = [AlertInline]
 
     def view_on_site(self, obj: Rule) -> str:
-        """Its page."""
         return obj.get_absolute_url()
 
 

@@ -46,7 +46,6 @@ class Rule(models.Model):
         return self.name
 
     def get_absolute_url(self) -> str:
-        """Its page."""
         return reverse("alerts:rule", args=[self.pk])
 
 

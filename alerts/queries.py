@@ -28,7 +28,6 @@ class Watched:
 
 
 def watched() -> list[Watched]:
-    """The rules that are judged."""
     rows = Rule.objects.filter(is_enabled=True).order_by("pk")
     return [Watched(**row) for row in rows.values("pk", "condition", "window_s", "target", "threshold")]
 
@@ -128,7 +127,6 @@ def forget(*, older_than: timedelta) -> int:
 
 
 def rule(pk: int) -> Rule | None:
-    """One rule."""
     return Rule.objects.filter(pk=pk).first()
 
 
@@ -138,12 +136,10 @@ def locked_rule(pk: int) -> Rule | None:
 
 
 def count_rules() -> int:
-    """How many rules there are."""
     return Rule.objects.count()
 
 
 def has_name(name: str, *, but: int | None) -> bool:
-    """Whether another rule is called that."""
     others = Rule.objects.filter(name=name)
     return (others if but is None else others.exclude(pk=but)).exists()
 

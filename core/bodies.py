@@ -46,7 +46,6 @@ class Spooled:
         self._file.seek(0)
 
     def next_piece(self) -> tuple[bytes, bool]:
-        """The next piece of it, and whether it was the last."""
         part = self._file.read(PIECE)
         return part, len(part) < PIECE
 

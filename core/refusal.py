@@ -43,7 +43,6 @@ class Refusal(Exception):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The further headers of that answer."""
         if self.retry_after_s is not None:
             return {"Retry-After": str(self.retry_after_s), "Cache-Control": "no-store"}
         return CHALLENGE if self.http_status == 401 else {}

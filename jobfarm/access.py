@@ -36,7 +36,6 @@ class Answer:
     size: int = 0
 
     def note(self, message: Message) -> None:
-        """Look at a message on its way out."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
         elif message["type"] == "http.response.body":
@@ -74,7 +73,6 @@ class LoggedSocket:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one socket."""
         with fields.about(request_id=request_id(scope)), fields.noting() as noted:
             if log.isEnabledFor(logging.INFO):
                 await self._logged(scope, receive, send, noted)

@@ -61,7 +61,6 @@ def _ended(window_s: int, *, of: Target) -> list[rollups.Ended] | None:
 
 
 def _one(value: float) -> Reading:
-    """Of a condition whose subject is the farm."""
     return Reading(measures=[Measure(subject="", value=value)])
 
 

@@ -65,7 +65,6 @@ class BoundedBodies:
         self._half_sent: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         limit = _limit(scope)
         announced = header(scope, "content-length")
         if announced.isdigit() and int(announced) > limit:

@@ -76,7 +76,6 @@ def _unwritable(verdict: Verdict) -> Finding:
 
 
 def migrations() -> Iterator[Finding]:
-    """Whether all tables are as the code expects them."""
     executor = MigrationExecutor(connection)
     missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if missing:
@@ -104,7 +103,6 @@ def schema() -> Iterator[Finding]:
 
 
 def autovacuum() -> Iterator[Finding]:
-    """Whether dead rows are cleaned."""
     off = [row.name for row in statements.load("jobfarm", "autovacuum_off").run()]
     if off:
         yield Finding(
@@ -186,7 +184,6 @@ def snapshots() -> Iterator[Finding]:
 
 
 def dead_rows() -> Iterator[Finding]:
-    """Whether the table of jobs is mostly dead rows."""
     for rows in statements.load("jobfarm", "dead_rows").run():
         if rows.dead > MANY_DEAD and rows.dead > rows.live:
             yield Finding(

@@ -44,7 +44,6 @@ def current() -> Job | None:
 
 
 def picture(job: Job) -> ResultFile | None:
-    """What is painted of it so far, or the finished picture."""
     files = {file.name: file for file in pages.latest_files(job.pk)}
     names = payloads.pictures(list(files), has_ended=job.status in ENDED)
     return files[names[0]] if names else None

@@ -19,7 +19,6 @@ class Protocol(WebSocketsSansIOProtocol):
     """Uvicorn's, with a limit of its own for the sockets of pages."""
 
     def handle_connect(self, event: Request) -> None:
-        """Begin a socket."""
         if event.path.partition("?")[0].endswith(PAGES):
             self.conn.max_message_size = _BYTES_A_CHARACTER * LONGEST_MESSAGE
         super().handle_connect(event)

@@ -38,7 +38,6 @@ class Numbers:
 
     @property
     def width(self) -> int:
-        """Of the drawing."""
         return STEP * len(self.bars)
 
 

@@ -31,7 +31,6 @@ class _Queue:
     waited: dict[str, int] = field(default_factory=dict)
 
     def add(self, minute: Rollup) -> None:
-        """Take in one minute."""
         self.arrived += minute.arrived
         for outcome in OUTCOMES:
             self.ended[outcome] += getattr(minute, outcome)

@@ -85,7 +85,6 @@ class Farm(Collector):
 
 
 def text() -> bytes:
-    """All of it, in the text form of Prometheus."""
     return generate_latest(REGISTRY) + generate_latest(FARM)
 
 

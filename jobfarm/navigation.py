@@ -55,7 +55,6 @@ class Navigation:
 
     @property
     def is_in_menu(self) -> bool:
-        """Whether the page at hand is one of the menu's."""
         return any(link.current for link in self.menu)
 
 

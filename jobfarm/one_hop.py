@@ -44,7 +44,6 @@ class OneHop(ASGIHandler):
         self._probes = ThreadPoolExecutor(PROBE_THREADS, thread_name_prefix="jobfarm-probe")
 
     def load_middleware(self, is_async: bool = False) -> None:  # noqa: ARG002 (Django's own signature)
-        """Make the chain of middlewares, a synchronous one."""
         super().load_middleware(is_async=False)
 
     async def handle(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:

@@ -91,11 +91,9 @@ class Child:
         return pause
 
     def is_alive(self) -> bool:
-        """Whether it runs."""
         return self.process is not None and self.process.poll() is None
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send it a signal, if it runs."""
         if self.process is not None:
             self.process.send_signal(number)
 

@@ -72,7 +72,6 @@ def _passing() -> Answer:
 
 
 def general(status: int) -> Answer:
-    """The refusal for a bare HTTP status."""
     fallback = (Refusal.code, HTTPStatus(status).description or HTTPStatus(status).phrase)
     code, message = _GENERAL.get(status, fallback)
     return Answer(
@@ -91,7 +90,6 @@ def problem(error: Exception) -> tuple[int, Mapping[str, Any]]:
 
 
 def respond(refused: Answer) -> HttpResponse:
-    """The refusal as a response."""
     return HttpResponse(
         json.dumps(refused.body, default=str),
         status=refused.status,

@@ -32,7 +32,6 @@ class Observed:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         request_id = access.request_id(scope)
         answer = access.Answer()

@@ -44,7 +44,6 @@ class Server:
         self._running: Running | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection, or the life of the process."""
         if self._running is None:
             self._running = Running(self._django)
         if scope["type"] == "lifespan":
@@ -96,7 +95,6 @@ class Running:
         return self._notifier
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request or socket."""
         if scope["type"] == "http":
             await self._http(scope, receive, send)
             return

@@ -32,7 +32,6 @@ class Protocol(HttpToolsProtocol):
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
         self._reads_head = False
         self._watch()
         super().connection_lost(exc)
@@ -43,7 +42,6 @@ class Protocol(HttpToolsProtocol):
         self._watch()
 
     def on_message_begin(self) -> None:
-        """Begin a request."""
         self._reads_head = True
         super().on_message_begin()
 
@@ -87,7 +85,6 @@ class Server(uvicorn.Server):
         self._linger_s = linger_s
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and say so."""
         await super().startup(sockets=sockets)
         if self._linger_s:
             self._end_later(asyncio.get_running_loop())

@@ -39,7 +39,6 @@ def gathered(
 
 
 def announced(models: Sequence[str]) -> list[str]:
-    """The models as a farm takes them."""
     return [name for name in models if 0 < len(name) <= _LONGEST_MODEL][:_MOST_MODELS]
 
 

@@ -265,5 +265,4 @@ def _nothing_for(*_: object) -> None:
 
 
 def _infinite() -> float:
-    """Nothing is held yet."""
     return math.inf

@@ -85,7 +85,6 @@ class HeldJob:
 
     @property
     def heartbeat_s(self) -> float:
-        """Seconds between heartbeats of this job."""
         return self._claimed.heartbeat_s
 
     @property
@@ -170,7 +169,6 @@ class HeldJob:
         return not self._outbox.stopped
 
     async def _unless_stopped(self, task: asyncio.Task[Any]) -> None:
-        """Wait until the task is done or the job was stopped."""
         task.add_done_callback(lambda _: self._change.set())
         while not (task.done() or self._outbox.stopped):
             self._change.clear()

@@ -136,7 +136,6 @@ class _Download:
 
     @property
     def sha256(self) -> str:
-        """Of what has come."""
         return self._digest.hexdigest()
 
     async def take(self, start: int, chunk: bytes) -> None:

@@ -41,14 +41,12 @@ class Intake:
         return was_here
 
     def return_those(self, are_meant: Callable[[ClaimedJob], bool]) -> None:
-        """Give these back."""
         returned = [job for _, job in self._ready if are_meant(job)]
         if returned:
             self._ready = deque(entry for entry in self._ready if not are_meant(entry[1]))
             self._give_back(returned)
 
     def return_all(self) -> None:
-        """Give back everything."""
         self.return_those(lambda _: True)
 
     def _return_late(self) -> None:

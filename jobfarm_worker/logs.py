@@ -20,7 +20,6 @@ _about: ContextVar[Mapping[str, Any]] = ContextVar("jobfarm_worker_about", defau
 
 
 def are_json() -> bool:
-    """Whether this machine collects JSON."""
     return os.environ.get("JOBFARM_LOG") == "json"
 
 
@@ -50,7 +49,6 @@ class JsonLines(logging.Formatter):
     """`time level logger message` of all lines, `job_id kind attempt` within a job, `exc_info` with a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
         entry = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname,

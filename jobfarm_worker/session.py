@@ -42,7 +42,6 @@ class Slot:
         self._is_free = False
 
     def free(self) -> None:
-        """The next job may begin."""
         if not self._is_free:
             self._is_free = True
             self._on_free()

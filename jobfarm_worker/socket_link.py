@@ -103,7 +103,6 @@ class SocketLink:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the connection is lost."""
         return self._reader.done()
 
     async def closed(self) -> None:

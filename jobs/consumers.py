@@ -69,7 +69,6 @@ class WorkerSocket:
         self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one socket."""
         await receive()
         await send({"type": "websocket.accept"})
         try:

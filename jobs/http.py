@@ -87,7 +87,6 @@ class JobIdConverter:
         return number
 
     def to_url(self, value: int) -> str:
-        """The id as text."""
         return str(value)
 
 
@@ -309,5 +308,4 @@ class _AsynchronousChunks:
             yield chunk
 
     def close(self) -> None:
-        """Close the file."""
         self._content.close()

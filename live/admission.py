@@ -42,7 +42,6 @@ class _Address:
         self.requests = Bucket(capacity=_SHARED_BY * burst, rate=_SHARED_BY * rate, now=now)
 
     def is_as_new(self, *, now: float) -> bool:
-        """Whether nothing is left to be remembered."""
         return not self.open and self.openings.is_full(now=now) and self.requests.is_full(now=now)
 
 
@@ -61,7 +60,6 @@ class Admission:
         self._logged_at = float("-inf")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one socket."""
         address = addresses.network_of(scope)
         reason = self._why_not(address)
         if reason is None:

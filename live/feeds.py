@@ -89,7 +89,6 @@ class Feed(ABC):
         self.abandoned: Callable[[], None] = lambda: None  # called when the last watcher left
 
     def has(self, watch: Watch) -> bool:
-        """Whether this is one of its watchers."""
         return watch in self._watches
 
     def join(self, watch: Watch, *, quiet_s: float = 0.0) -> None:
@@ -106,7 +105,6 @@ class Feed(ABC):
             self._catch_up(watch)
 
     def leave(self, watch: Watch) -> None:
-        """Remove a watcher."""
         was_watching = watch in self._watches
         self._watches.pop(watch, None)
         if was_watching and not self._watches:

@@ -25,7 +25,6 @@ class SameOrigin:
         self._application = application
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> Any:
-        """Serve one socket, or deny it."""
         headers = {name: value.decode("latin1") for name, value in scope["headers"]}
         host, origin = headers.get(b"host", ""), headers.get(b"origin", "")
         serve = (

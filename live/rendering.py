@@ -35,7 +35,6 @@ class Page:
 
     @property
     def cursor(self) -> str:
-        """Where the page ends."""
         return self.items[-1].cursor
 
     @property

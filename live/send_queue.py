@@ -54,7 +54,6 @@ class SendQueue:
         self._wakeup = asyncio.Event()
 
     def state(self, watch: Watch, latest: Rendering) -> None:
-        """Supersede what was pending for this watch."""
         kind: Literal["html", "data"] = "html" if latest.kind == "html" else "data"
         message = Message(kind=kind, watch_id=watch.watch_id, seen=latest.version, encoded=latest.encoded)
         self._put("state", watch, [message])
@@ -76,7 +75,6 @@ class SendQueue:
         self._put("gone", watch, [Message(kind="gone", watch_id=watch.watch_id)])
 
     def forget(self, watch: Watch) -> None:
-        """Drop what is pending for a watch that its watcher ended."""
         self._pending.pop(("state", watch), None)
         self._pending.pop(("gone", watch), None)
         dropped = self._pending.pop(("items", watch), [])
@@ -88,7 +86,6 @@ class SendQueue:
         self._is_held = True
 
     def let_go(self) -> None:
-        """Give out what there is."""
         self._is_held = False
         self._wakeup.set()
 

@@ -58,7 +58,6 @@ class Subscriptions:
                 self._forget(topic)
 
     def clear(self) -> None:
-        """Unsubscribe all."""
         self._exact.clear()
         self._prefixes.clear()
         self._all.clear()

@@ -36,18 +36,15 @@ class BudgetAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         operations.announce()
 
     def delete_model(self, request: HttpRequest, obj: Budget) -> None:
-        """Delete it, and let this process know."""
         super().delete_model(request, obj)
         operations.announce()
 
     @display(description="Of")  # type: ignore[untyped-decorator]
     def whose(self, budget: Budget) -> str:
-        """Whose it is."""
         return budget.subject
 
     @display(description="Used")  # type: ignore[untyped-decorator]
     def used(self, budget: Budget) -> str:
-        """How much of its window of this moment."""
         if not budget.pk:
             return "–"
         [balance] = operations.balances([budget], now=clock.now())
@@ -56,13 +53,10 @@ class BudgetAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
 
 @admin.register(Model)
 class ModelPricesAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
-    """What tokens of models cost."""
-
     list_display = ["name", "price_in", "price_out", "note"]
     search_fields = ["name"]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:  # noqa: ARG002
-        """Calls name it, so the name stays."""
         return ["name"] if obj else []
 
 

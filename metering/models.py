@@ -101,7 +101,6 @@ class Budget(models.Model):
 
     @property
     def subject(self) -> str:
-        """Whose it is, for people."""
         if self.person is not None:
             return self.person.get_username()
         return f"the group {self.group.name}" if self.group is not None else f"the API token {self.token}"

@@ -66,7 +66,6 @@ class NewReading:
 
 
 def subjects() -> Subjects:
-    """Who has budgets."""
     rows = list(Budget.objects.values_list("token_id", "person_id", "group_id"))
     of = [frozenset(each) - {None} for each in zip(*rows, strict=True)] or [frozenset()] * 3
     return Subjects(tokens=of[0], people=of[1], groups=of[2])
@@ -171,7 +170,6 @@ def left_over(limit: int, skip: int) -> list[int]:
 
 
 def prices(names: Iterable[str]) -> dict[str, Model]:
-    """The prices of these models, as far as they have any."""
     return Model.objects.in_bulk(list(names))
 
 
@@ -210,7 +208,6 @@ def forget(*, days: int) -> None:
 
 
 def of_job(job_id: int) -> statements.Row:
-    """What this job used in all of its attempts."""
     [row] = statements.load("metering", "of_job").run({"job": job_id})
     return row
 
@@ -223,7 +220,6 @@ def held_by(job_id: int) -> Budget | None:
 
 
 def budgets() -> QuerySet[Budget]:
-    """All budgets, with whose they are."""
     return Budget.objects.select_related("token", "person", "group").order_by("pk")
 
 
@@ -246,5 +242,4 @@ def summed(rows: QuerySet[Day], *, by: str) -> list[dict[str, Any]]:
 
 
 def total(rows: QuerySet[Day]) -> dict[str, Any]:
-    """All of it in one row."""
     return rows.aggregate(**{f"sum_{name}": Sum(name, default=0) for name in NUMBERS})

@@ -28,7 +28,6 @@ _about: ContextVar[Mapping[str, Value]] = ContextVar("observing_fields", default
 
 
 def current() -> Mapping[str, Value]:
-    """What the work in this context is about."""
     return _about.get()
 
 

@@ -28,7 +28,6 @@ class FunctionCounts:
         self.restarts = 0  # the supervisor's own
 
     def add(self, place: int, *, outcome: str, seconds: float, collisions: int) -> None:
-        """One run has ended in this place."""
         start = place * _WIDTH
         self._cells[start + OUTCOMES.index(outcome)] += 1
         self._cells[start + _SECONDS] += seconds
@@ -40,7 +39,6 @@ class FunctionCounts:
         self._deaths[0] += 1
 
     def families(self, role: str) -> Iterator[Metric]:
-        """All of it for Prometheus, as of the cluster of this role."""
         sums = self._sums()
         ran = CounterMetricFamily(
             "jobfarm_functions_run", "Runs of functions by this cluster.", labels=["role", "outcome"]
@@ -79,7 +77,6 @@ _here = _Here()
 
 
 def count_into(counts: FunctionCounts, place: int) -> None:
-    """This process is the worker in this place from now on."""
     _here.counts, _here.place = counts, place
 
 

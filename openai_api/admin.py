@@ -36,7 +36,6 @@ class BatchAdmin(administration.ReadOnly):
     readonly_fields = ["ends_as", "read_to", "chain", "next_step_at", "created_at"]
 
     def view_on_site(self, obj: Batch) -> str:
-        """Its page."""
         return obj.get_absolute_url()
 
 

@@ -47,11 +47,9 @@ class CallConverter:
     regex = "|".join(domain.PATHS)
 
     def to_python(self, value: str) -> str:
-        """The path."""
         return value
 
     def to_url(self, value: str) -> str:
-        """The path."""
         return value
 
 
@@ -64,11 +62,9 @@ class ResponseIdConverter(jobs_http.JobIdConverter):
     regex = "resp_[0-9]{1,19}"
 
     def to_python(self, value: str) -> int:
-        """The job's id."""
         return super().to_python(value.removeprefix("resp_"))
 
     def to_url(self, value: int) -> str:
-        """The response's id."""
         return domain.response_id(value)
 
 
@@ -149,7 +145,6 @@ def waits(
 
 
 def answer(made: Made, ended: Ended) -> HttpResponse:
-    """The answer of a call that has ended."""
     content = operations.content(made, ended)
     text = json.dumps(content) if ended.content_type == domain.JSON else content
     response = HttpResponse(text, status=ended.status, content_type=ended.content_type)
@@ -161,7 +156,6 @@ def answer(made: Made, ended: Ended) -> HttpResponse:
 
 
 def response(job_id: int, body: Mapping[str, Any]) -> HttpResponse:
-    """A response, or what was asked about it."""
     return HttpResponse(json.dumps(body), content_type=domain.JSON, headers={JOB_ID: str(job_id)})
 
 

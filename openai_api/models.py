@@ -41,7 +41,6 @@ class File(models.Model):
 
     @property
     def public_id(self) -> str:
-        """Its id in OpenAI's form."""
         return f"file-{self.id.hex}"
 
 
@@ -109,17 +108,14 @@ class Batch(models.Model):
         return self.public_id
 
     def get_absolute_url(self) -> str:
-        """Its page."""
         return reverse("openai_api:batch", args=[self.pk])
 
     @property
     def public_id(self) -> str:
-        """Its id in OpenAI's form."""
         return f"batch_{self.id.hex}"
 
     @property
     def is_live(self) -> bool:
-        """Whether it has yet to end."""
         return self.status in LIVE
 
     @property

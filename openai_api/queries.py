@@ -71,7 +71,6 @@ def forget_batches(age: timedelta, limit: int, skip: int) -> int:
 
 
 def batch(batch_id: UUID) -> Batch | None:
-    """A batch with its owner and files."""
     rows = Batch.objects.select_related("owner", "input_file", "output_file", "error_file")
     return rows.filter(pk=batch_id).first()
 
@@ -82,7 +81,6 @@ def locked(batch_id: UUID) -> Batch | None:
 
 
 def of_job(job_id: int) -> Batch | None:
-    """The batch that this job is a line of."""
     part = Slice.objects.select_related("batch").filter(job_ids__contains=[job_id]).first()
     return None if part is None else part.batch
 
@@ -138,7 +136,6 @@ def line_jobs(batch_id: UUID, *, first: int) -> Iterator[tuple[str, int]]:
 
 
 def slice_(slice_id: int) -> Slice:
-    """A slice whole."""
     return Slice.objects.get(pk=slice_id)
 
 
@@ -155,7 +152,6 @@ def save(row: Batch, **columns: Any) -> None:
 
 
 def keep_counts(counted: Sequence[Slice]) -> None:
-    """Write the counts of these slices."""
     Slice.objects.bulk_update(counted, ["completed", "failed"])
 
 

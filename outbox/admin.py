@@ -72,7 +72,6 @@ class EndpointAdmin(_Operated, administration.ReadOnly):
     actions = ["pause_selected", "resume_selected", "disable_selected", "replay_dead"]
 
     def view_on_site(self, obj: Endpoint) -> str:
-        """Its page outside of the administration."""
         return reverse("outbox:endpoint", args=[obj.pk])
 
     @display(description="Status", ordering="status", label=_LABELS)  # type: ignore[untyped-decorator]
@@ -82,7 +81,6 @@ class EndpointAdmin(_Operated, administration.ReadOnly):
 
     @display(description="Events")  # type: ignore[untyped-decorator]
     def event_list(self, row: Endpoint) -> str:
-        """What it asks for."""
         return ", ".join(row.events)
 
     @admin.action(description="Pause", permissions=["operate"])
@@ -92,7 +90,6 @@ class EndpointAdmin(_Operated, administration.ReadOnly):
 
     @admin.action(description="Resume", permissions=["operate"])
     def resume_selected(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> HttpResponse | None:
-        """Send to them again."""
         return self._each(request, queryset, operations.resume, EndpointStatus.ACTIVE)
 
     @admin.action(description="Disable", permissions=["operate"])
@@ -152,7 +149,6 @@ class MessageAdmin(_Operated, administration.BoundedList):
     actions_detail = ["replay_one"]
 
     def view_on_site(self, obj: Message) -> str:
-        """Its page outside of the administration."""
         return reverse("outbox:message", args=[obj.pk])
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Message]:

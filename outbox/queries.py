@@ -49,7 +49,6 @@ def _array(words: Sequence[str]) -> str:
 
 
 def add_secret(endpoint_id: int, *, sealed: bytes, fingerprint: str) -> None:
-    """Store a secret."""
     EndpointSecret.objects.create(endpoint_id=endpoint_id, sealed=sealed, fingerprint=fingerprint)
 
 
@@ -184,7 +183,6 @@ def _plain(value: Any) -> Any:
 
 
 def with_owner(endpoint_id: int) -> Endpoint | None:
-    """The endpoint and who owns it."""
     return Endpoint.objects.select_related("owner").filter(pk=endpoint_id).first()
 
 
@@ -225,7 +223,6 @@ class Counted:
 
 
 def counted(endpoints: Sequence[Endpoint]) -> list[Counted]:
-    """These endpoints with what waits for them."""
     rows = statements.load("outbox", "counts").run({"ids": [row.pk for row in endpoints], "most": COUNTED})
     by_id = {row.id: row for row in rows}
     return [
@@ -262,12 +259,10 @@ def page(messages: QuerySet[Message], *, before: int, limit: int) -> list[Messag
 
 
 def message(message_id: int) -> Message | None:
-    """A message with its event and endpoint."""
     return Message.objects.select_related("event", "endpoint").filter(pk=message_id).first()
 
 
 def body_of(row: Message) -> str:
-    """The body that this message is sent with."""
     with_result: str | None = row.event.body_with_result if row.endpoint.with_result else None
     return with_result or str(row.event.body)
 
@@ -284,10 +279,8 @@ class Replay(Chain):
 
     @property
     def wanted(self) -> Filter:
-        """Which messages."""
         return Filter.of_json(self.arguments["wanted"])
 
     @property
     def by(self) -> int:
-        """The id of who asked for it."""
         return int(self.arguments["by"])

@@ -116,7 +116,6 @@ def _preamble(script: IO[bytes], names: set[bytes]) -> Iterator[bytes]:
 
 
 def _run(command: Sequence[str], *, using: str | None = None) -> None:
-    """The password is in no command line."""
     done = subprocess.run(
         command, env=_environment(using) if using else None, stdin=subprocess.DEVNULL, capture_output=True,
         text=True, errors="replace", check=False,
@@ -135,7 +134,6 @@ def _failure(name: str, code: int, output: str) -> ProgramFailed:
 
 
 def _server(using: str) -> int:
-    """The major version of the server that answers."""
     connection = django.db.connections[using]
     with connection.cursor():
         return int(connection.connection.info.server_version) // 10_000

@@ -24,8 +24,6 @@ class LimitForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own clas
     """The numbers of a limit. The rules are those of `ratelimits.domain`, whose configuration is built here."""
 
     class Meta:
-        """All of it."""
-
         model = Limit
         fields = ("name", "is_window", "rate", "period_s", "capacity", "max_reserved")
 
@@ -81,8 +79,6 @@ class BucketAdmin(administration.ReadOnly):
     actions = ["reset"]
 
     class Media:
-        """Gauges."""
-
         css = {"all": ["ratelimits/limits.css"]}
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Bucket]:
@@ -105,7 +101,6 @@ class BucketAdmin(administration.ReadOnly):
 
     @display(description="Key")  # type: ignore[untyped-decorator]
     def shown_key(self, bucket: Bucket) -> str:
-        """Whose state it is."""
         person = getattr(bucket, "person", None)
         return f"{bucket.key} ({person})" if person else bucket.key or "all"
 
@@ -116,7 +111,6 @@ class BucketAdmin(administration.ReadOnly):
 
     @display(description="Tokens")  # type: ignore[untyped-decorator]
     def gauge(self, bucket: Bucket) -> str:
-        """What the row holds at this moment."""
         return render_to_string("ratelimits/parts/gauge.html", {"gauge": queries.gauge_of(bucket)})
 
     @admin.action(description="Reset", permissions=["reset"])

@@ -133,7 +133,6 @@ class Throttle(BaseThrottle):
         self._mine = threading.local()  # one throttle serves all threads
 
     def allow_request(self, request: HttpRequest) -> bool:
-        """Whether the limit grants this request."""
         if _is_on_a_loop():
             raise ImproperlyConfigured(
                 "an async route cannot have a Throttle: decorate it with @rate_limited"

@@ -35,7 +35,6 @@ def declared(name: str) -> Config | None:
 
 
 def everything() -> dict[str, Config]:
-    """All limits that were declared, by name."""
     return dict(sorted(_declared.items()))
 
 

@@ -213,17 +213,14 @@ def _gauge(row: Row, *, person: str) -> Gauge:
 
 
 def made_limit(name: str) -> Limit | None:
-    """The limit of this name that a person made."""
     return Limit.objects.filter(pk=name).first()
 
 
 def made_limits() -> list[Limit]:
-    """The limits that people made, by name."""
     return list(Limit.objects.order_by("pk"))
 
 
 def keep_limit(name: str, config: Config) -> None:
-    """Keep a limit as a row, or change the one of that name."""
     numbers = {
         "is_window": isinstance(config, FixedWindow), "rate": config.rate, "capacity": config.capacity,
         "period_s": config.period.total_seconds(), "max_reserved": config.max_reserved,

@@ -159,7 +159,6 @@ class Runner:
         return None if task is None else _backend(call).timeout_s(task)
 
     def run(self, call: Call) -> Any:
-        """Call the task's function."""
         backend, task = _backend(call), _load(call.function)
         result = self._started(backend, call, task)
         _notify(task_started, backend, result)

@@ -66,7 +66,6 @@ class CronForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
         self.initial["zone"] = schedule.tz if isinstance(schedule, Calendar) else "UTC"
 
     def clean_arguments_text(self) -> dict[str, Any]:
-        """The object that it says."""
         try:
             value = json.loads(self.cleaned_data["arguments_text"])
         except (ValueError, RecursionError) as error:
@@ -97,7 +96,6 @@ class CronForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
         }
 
     def clean_name(self) -> str:
-        """A name that a cron may have."""
         try:
             return operations.checked_name(self.cleaned_data["name"])
         except BadSchedule as refusal:

@@ -13,11 +13,9 @@ class FunctionId:
     regex = "[0-9]{1,18}"
 
     def to_python(self, value: str) -> int:
-        """The id."""
         return int(value)
 
     def to_url(self, value: int) -> str:
-        """The id as text."""
         return str(value)
 
 
@@ -27,11 +25,9 @@ class CronAction:
     regex = "pause|resume|run"
 
     def to_python(self, value: str) -> str:
-        """The word."""
         return value
 
     def to_url(self, value: str) -> str:
-        """The word."""
         return value
 
 

@@ -16,7 +16,6 @@ class PersonCommand(BaseCommand, ABC):
     """A command about one person, named by username. Says refusals in one sentence, with exit status 1."""
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take the username."""
         parser.add_argument("username", metavar="USER", help="The person's username.")
 
     def handle(self, *, username: str, **options: Any) -> None:

@@ -23,8 +23,6 @@ from core import people
 
 
 class TokenForm(forms.Form):
-    """What a new API token is for."""
-
     name = forms.CharField(
         label="What is it for?",
         max_length=domain.NAME_LIMIT,
@@ -113,7 +111,6 @@ def create_token(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
-    """Revoke one of one's own API tokens."""
     person = people.person(request)
     try:
         operations.revoke_token(token_id, by=person)

@@ -18,7 +18,6 @@ def too_often(response: HttpResponse, refusal: RateLimited) -> HttpResponse:
 
 
 def too_often_page(request: HttpRequest, refusal: RateLimited) -> HttpResponse:
-    """A page that says how long to wait."""
     return too_often(render(request, "429.html", {"refusal": refusal}), refusal)
 
 

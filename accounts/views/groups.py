@@ -33,8 +33,6 @@ from ratelimits.errors import RateLimited
 
 
 class GroupForm(forms.Form):
-    """What a new group is called."""
-
     name = forms.CharField(
         label="Name",
         max_length=domain.GROUP_NAME_LIMIT,
@@ -43,8 +41,6 @@ class GroupForm(forms.Form):
 
 
 class MemberForm(forms.Form):
-    """Which of the other members is meant."""
-
     member = forms.ModelChoiceField(queryset=User.objects.none(), empty_label="Choose somebody")
 
     def __init__(self, group: Group, *, owner: User, data: Any = None) -> None:
@@ -141,7 +137,6 @@ def remove(request: HttpRequest, group_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def leave(request: HttpRequest, group_id: int) -> HttpResponse:
-    """Be a member no more."""
     person = people.person(request)
     group = _group(person, group_id)
     try:

@@ -58,7 +58,6 @@ class ComeAsGuest(RedirectURLMixin, View):
     http_method_names = ["get", "head", "post"]
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Who is in already goes on."""
         if request.user.is_authenticated:
             return HttpResponseRedirect(self.get_success_url())
         if not settings.JOBFARM["GUESTS"]:
@@ -69,7 +68,6 @@ class ComeAsGuest(RedirectURLMixin, View):
             return too_often_page(request, refusal)
 
     def get(self, request: HttpRequest) -> HttpResponse:
-        """A new picture."""
         return self._page(request, GuestForm(), status=200)
 
     def post(self, request: HttpRequest) -> HttpResponse:

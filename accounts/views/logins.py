@@ -102,7 +102,6 @@ class LogOut(LogoutView):
     """Log out, by POST alone. For a guest that is the end: there is no way back in."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Out, and to the log-in page."""
         _end_guest(request)
         return super().post(request, *args, **kwargs)
 

@@ -81,7 +81,6 @@ class SignUp(RedirectURLMixin, View):
         return super().dispatch(request, *args, **kwargs)
 
     def get(self, request: HttpRequest) -> HttpResponse:
-        """The form."""
         return self._page(request, SignUpForm(), status=200)
 
     def post(self, request: HttpRequest) -> HttpResponse:

@@ -43,7 +43,6 @@ class Measure:
     target: str = ""
 
     def is_of(self, target: str) -> bool:
-        """Whether a rule for this target watches it."""
         return target in {"", self.subject, self.target}
 
 

@@ -67,7 +67,6 @@ def judge(*, readings: Json) -> list[int]:
 
 
 def policy_of(rule: Rule) -> Policy:
-    """The times of a rule."""
     return Policy(
         hold=timedelta(seconds=rule.hold_s),
         keep_firing=timedelta(seconds=rule.keep_firing_s),

@@ -62,7 +62,6 @@ class RuleForm(forms.Form):
             ].help_text = "This farm has no mail server (EMAIL_HOST), so no mail is sent."
 
     def values(self) -> dict[str, Any]:
-        """The values of a good form, as operations take them."""
         cleaned = dict(self.cleaned_data)
         for name, scale in _SCALES.items():
             cleaned[name] = cleaned[name] * scale if name in cleaned else self._otherwise(name, 900)
@@ -72,7 +71,6 @@ class RuleForm(forms.Form):
         return cleaned | {"webhook_url": url or ("" if is_removed else None)}
 
     def refuse(self, refusal: BadRule) -> None:
-        """Show why a rule was refused, at its field."""
         field = refusal.field if refusal.field in self.fields else None
         self.add_error(field, refusal.reason if field else refusal.message)
 
@@ -80,7 +78,6 @@ class RuleForm(forms.Form):
         return getattr(self._rule, name) if self._rule else value
 
     def _fit_condition(self, condition: Condition | None) -> None:
-        """Leave out what this condition has not."""
         if condition is None or condition.unit is Unit.PRESENCE:
             del self.fields["threshold"]
         else:

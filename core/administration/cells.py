@@ -35,7 +35,6 @@ def link(page: str, pk: object, text: object) -> SafeString | str:
 
 
 def preformatted(text: str) -> SafeString:
-    """A text whose lines stay as they are."""
     return format_html('<pre class="code" tabindex="0" role="group" aria-label="Text">{}</pre>', text)
 
 

@@ -15,7 +15,6 @@ _CARRIED = ("action", "select_across", "index", ACTION_CHECKBOX_NAME)
 
 
 def is_confirmed(request: HttpRequest) -> bool:
-    """Whether the question was answered with yes."""
     return request.method == "POST" and "confirmed" in request.POST
 
 

@@ -25,12 +25,9 @@ Moment = Callable[[datetime], int]
 
 
 class _ByValue(admin.SimpleListFilter):
-    """A filter by the values of one column."""
-
     leads = False  # whether an index leads to the rows that fit
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002  # the admin's
-        """The rows that have the chosen value."""
         value = self.value()
         return queryset.filter(**{str(self.parameter_name): value}) if value else queryset
 
@@ -87,7 +84,6 @@ class _ByDay(admin.SimpleListFilter):
 
     @property
     def day(self) -> str:
-        """The one day that was chosen, for the field."""
         chosen = self.value() or ""
         return "" if chosen in _DAYS else chosen
 

@@ -33,7 +33,6 @@ class Counted(Paginator):  # type: ignore[type-arg]  # Django's own class takes 
 
     @property
     def has_more(self) -> bool:
-        """Whether there may be more rows than were counted."""
         return self.count >= COUNTED
 
 
@@ -41,15 +40,12 @@ class Untouched:
     """Nothing is added, changed or deleted here."""
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002  # the admin's
-        """Never."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Never."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Never."""
         return False
 
 
@@ -137,7 +133,6 @@ class BoundedList(ReadOnly):
     led_lookups: frozenset[str] = frozenset()
 
     def get_changelist(self, request: HttpRequest, **_: Any) -> type[BoundedChangeList]:  # noqa: ARG002
-        """A list that is bounded."""
         return BoundedChangeList
 
     def finds_exactly(self, term: str) -> bool:  # noqa: ARG002  # for those who do

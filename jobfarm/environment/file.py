@@ -50,7 +50,6 @@ def find(environ: Mapping[str, str]) -> Contents:
 
 
 def parse(text: str, *, name: str) -> Contents:
-    """Read the text of a file of that name."""
     values: dict[str, str] = {}
     complaints = []
     for number, line in enumerate(text.split("\n"), start=1):

@@ -29,19 +29,16 @@ _FLAGS: Final = {
 
 
 def text(_name: str, raw: str) -> str:
-    """Any."""
     return raw
 
 
 def flag(name: str, raw: str) -> bool:
-    """Yes or no."""
     if raw.lower() not in _FLAGS:
         raise ValueError(f'{name} must be 1 (true, yes, on) or 0 (false, no, off), not "{raw}".')
     return _FLAGS[raw.lower()]
 
 
 def whole(least: int, most: int | None = None) -> Reader:
-    """A whole number within bounds."""
     bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
 
     def read(name: str, raw: str) -> int:
@@ -80,7 +77,6 @@ def one_of(*words: str) -> Reader:
 
 
 def words(_name: str, raw: str) -> list[str]:
-    """Words with commas or spaces between them."""
     return raw.replace(",", " ").split()
 
 
@@ -108,7 +104,6 @@ def origins(name: str, raw: str) -> list[str]:
 
 
 def address(name: str, raw: str) -> str:
-    """One of HTTP."""
     if not re.match(r"https?://[^/\s]", raw):
         raise ValueError(f'{name} must begin with http:// or https:// and a host; "{raw}" does not.')
     return raw
@@ -157,7 +152,6 @@ def bucket(_name: str, raw: str) -> str:
 
 
 def folder(name: str, raw: str) -> Path:
-    """A folder, whether it is there or not."""
     path = Path(raw).resolve()
     if path.exists() and not path.is_dir():
         raise ValueError(f"{name} must be a folder, and {path} is none.")
@@ -165,7 +159,6 @@ def folder(name: str, raw: str) -> Path:
 
 
 def apps(name: str, raw: str) -> list[str]:
-    """Names of apps that Python finds."""
     items = words(name, raw)
     for app in items:
         if not _is_importable(app.partition(".")[0]):

@@ -64,7 +64,6 @@ def _question(payload: Any, usual_model: str) -> dict[str, Any]:
 
 
 async def _stream(connection: Connection, question: dict[str, Any], answer: Answer, job: Job) -> None:
-    """Write the tokens of one answer to the job as they come."""
     async for token in _tokens(connection, question, answer):
         if not answer.text:
             job.progress(detail=f"{answer.model} is writing")

@@ -93,7 +93,6 @@ class Whole:
 
     @property
     def model(self) -> str:
-        """The model that answers, as the server names it."""
         return str(self._answer.get("model", ""))
 
     def add(self, chunk: Mapping[str, Any]) -> None:

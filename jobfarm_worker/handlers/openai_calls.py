@@ -98,7 +98,6 @@ class OpenAICalls:
             return []
 
     async def __call__(self, job: Job) -> Any:
-        """Run one call."""
         path, body = call_of(job.payload)
         job.progress(detail=f"Asking {body.get('model')}"[:200])
         async with self._server.opened() as connection:
@@ -270,7 +269,6 @@ def _for_good(failed: Failed) -> Failed:
 
 
 def _with_answer(failed: Failed) -> Failed:
-    """The failure with what the server answered, for the caller."""
     cause = failed.__cause__
     if not isinstance(cause, StatusError) or cause.body is None:
         return failed

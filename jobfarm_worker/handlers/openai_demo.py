@@ -33,11 +33,9 @@ class Demonstrator:
         self._side = side
 
     async def models(self) -> list[str]:
-        """The one model."""
         return [MODEL]
 
     async def __call__(self, job: Job) -> Any:
-        """Run one call."""
         path, body = call_of(job.payload)
         # What a response asks for that a chat cannot is refused in words of its own.
         chat = chat_request(with_context(job.payload, body)) if path == "responses" else body
@@ -69,7 +67,6 @@ class Demonstrator:
 
 
 def _write(job: Job, body: dict[str, Any], lines: list[str]) -> None:
-    """Lines are written for who asked for them as they come."""
     if lines and body.get("stream"):
         job.write("".join(lines))
 

@@ -80,11 +80,9 @@ class _Numbered:
 
     @property
     def model(self) -> str:
-        """The model that answers."""
         return str(self.response["model"])
 
     def answer(self) -> dict[str, Any]:
-        """The response as a whole."""
         answer: dict[str, Any] = storable_json(self.response)
         return answer
 
@@ -108,7 +106,6 @@ class MappedResponse(_Numbered):
         return bool(self._finish_reason)
 
     def lines(self, chunk: Mapping[str, Any]) -> list[str]:
-        """The events that this chunk makes, as lines of output."""
         return [line(event) for event in self._events(chunk)]
 
     def supply_finish(self) -> list[str]:
@@ -122,7 +119,6 @@ class MappedResponse(_Numbered):
         return [line(event) for event in self._last_events()]
 
     def take_whole(self, completion: Mapping[str, Any]) -> None:
-        """Take an answer in that came in one piece."""
         choices = [
             _as_delta(choice) for choice in completion.get("choices") or () if isinstance(choice, dict)
         ]

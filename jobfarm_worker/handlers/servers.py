@@ -67,7 +67,6 @@ class Request:
     file: tuple[str, bytes] | None = None
 
     def sent(self) -> dict[str, Any]:
-        """It as aiohttp's arguments."""
         if self.file is None:
             return {"json": {**self.body}}
         # Names as OpenAI's clients write them.

@@ -48,11 +48,9 @@ class Tool:
 
     @property
     def chat_name(self) -> str:
-        """Its name in a chat, which has no namespaces."""
         return named(self.name, self.namespace)
 
     def item(self, arguments: str = "") -> dict[str, Any]:
-        """A call of it, as an item of a response."""
         inside = {"namespace": self.namespace} if self.namespace else {}
         if self.is_custom:
             return {"type": "custom_tool_call", "name": self.name, "input": custom_input(arguments), **inside}
@@ -65,7 +63,6 @@ def named(name: str, namespace: Any = None) -> str:
 
 
 def custom_arguments(text: str) -> str:
-    """The arguments of the function that stands for a custom tool."""
     return json.dumps({"input": text})
 
 

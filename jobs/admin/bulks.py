@@ -38,12 +38,10 @@ class BulkAdmin(administration.BoundedList):
     readonly_fields = ["live_state"]
 
     def view_on_site(self, obj: Bulk) -> str:
-        """Its page outside of the administration."""
         return reverse("jobs:bulk", args=[obj.pk])
 
     @display(description="Status", label=COLOURS)  # type: ignore[untyped-decorator]
     def how(self, bulk: Bulk) -> tuple[str, str]:
-        """How far it is."""
         return bulk.phase, badges.PHASES[Phase(bulk.phase)].label
 
     @display(description="Status")  # type: ignore[untyped-decorator]

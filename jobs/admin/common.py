@@ -35,12 +35,10 @@ class Operated:
 
 
 def job_link(pk: int | None) -> SafeString | str:
-    """A job's page, by its number."""
     return administration.link("jobs_job", pk, f"#{pk}")
 
 
 def output_link(job_id: int, fence: int) -> SafeString:
-    """What this claim of a job wrote, as text."""
     return format_html('<a href="{}">Output as text</a>', reverse("jobs:output", args=[job_id, fence]))
 
 

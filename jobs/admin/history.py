@@ -58,13 +58,11 @@ class AttemptAdmin(administration.BoundedList):
         return rows if is_one else rows.defer("error").annotate(ending=Right("error", ENDING))
 
     def finds_exactly(self, term: str) -> bool:
-        """The attempts of a job have an index."""
         return bool(term.strip())
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Attempt], search_term: str  # noqa: ARG002  # the admin's
     ) -> tuple[QuerySet[Attempt], bool]:  # fmt: skip
-        """The attempts of one job."""
         term = search_term.strip()
         if not term:
             return queryset, False
@@ -73,17 +71,14 @@ class AttemptAdmin(administration.BoundedList):
 
     @display(description="Outcome", label=COLOURS)  # type: ignore[untyped-decorator]
     def how(self, attempt: Attempt) -> tuple[str, str]:
-        """How it ended, in its colour."""
         return attempt.outcome, attempt.get_outcome_display()
 
     @display(description="Worker")  # type: ignore[untyped-decorator]
     def worker_link(self, attempt: Attempt) -> SafeString | str:
-        """Who had it."""
         return administration.link("jobs_worker", attempt.worker_id, attempt.worker_name)
 
     @display(description="Job")  # type: ignore[untyped-decorator]
     def job_link(self, attempt: Attempt) -> SafeString | str:
-        """The job that it was an attempt of."""
         return common.job_link(attempt.job_id)
 
     @display(description="Error")  # type: ignore[untyped-decorator]

@@ -23,7 +23,6 @@ Action = Callable[[HttpRequest, int], str]
 
 
 def cancel(request: HttpRequest, job_id: int) -> str:
-    """Cancel it; what it came to."""
     try:
         return operations.cancel(job_id, by=people.person(request)).verdict.value.replace("_", " ")
     except JobsError as refusal:
@@ -31,7 +30,6 @@ def cancel(request: HttpRequest, job_id: int) -> str:
 
 
 def retry(request: HttpRequest, job_id: int) -> str:
-    """Retry it; what it came to."""
     return _retry(request, job_id, once=False)
 
 
@@ -50,7 +48,6 @@ def run_now(request: HttpRequest, job_id: int) -> str:
 
 
 def fitting(job: Job, *, now: datetime) -> set[str]:
-    """The addresses of the actions that apply to this job."""
     if job.status in ENDED:
         return {"retry"}
     is_later = job.status == Status.PENDING and job.run_at > now

@@ -45,7 +45,6 @@ class JobFields(administration.BoundedList):
 
     @display(description="Status")  # type: ignore[untyped-decorator]
     def state(self, job: Job) -> SafeString:
-        """The status and how far a running job is, live."""
         return html.wrapper_of_context(
             "job-badge", {"job_id": job.pk}, context={"job": job}, audience=live_queries.OPERATOR
         )
@@ -94,17 +93,14 @@ class JobFields(administration.BoundedList):
 
     @display(description="Worker")  # type: ignore[untyped-decorator]
     def runs_on(self, job: Job) -> SafeString | str:
-        """Who has it, or had it last."""
         return administration.link("jobs_worker", job.worker_id, job.worker_name)
 
     @display(description="Owner")  # type: ignore[untyped-decorator]
     def shown_owner(self, job: Job) -> SafeString | str:
-        """Whose it is."""
         return administration.link("auth_user", job.owner_id, job.owner)
 
     @display(description="Retry of")  # type: ignore[untyped-decorator]
     def again(self, job: Job) -> SafeString | str:
-        """Which job it tries again."""
         return common.job_link(job.retry_of_id)
 
     @display(description="Retried as")  # type: ignore[untyped-decorator]
@@ -126,7 +122,6 @@ class JobFields(administration.BoundedList):
 
     @display(description="Submitted by")  # type: ignore[untyped-decorator]
     def submitted_by(self, job: Job) -> SafeString | str:
-        """The scheduled function that submitted it."""
         function = getattr(job, "origin", None)
         if function is None:
             return "–"

@@ -29,7 +29,6 @@ class StatusFilter(admin.SimpleListFilter):
     title = parameter_name = "status"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002  # the admin's
-        """All there are."""
         return [(status.value, status.replace("_", " ")) for status in Status]
 
     @property
@@ -75,12 +74,10 @@ class AttemptInline(administration.Part):
 
     @display(description="Error")  # type: ignore[untyped-decorator]
     def error_text(self, attempt: Attempt) -> SafeString | str:
-        """The error, its traceback folded away."""
         return administration.folded(farm.last_line(attempt.error), farm.cut(attempt.error))
 
     @display(description="Output")  # type: ignore[untyped-decorator]
     def output(self, attempt: Any) -> SafeString | str:
-        """What it wrote, as text."""
         return common.output_link(attempt.job_id, attempt.number) if attempt.wrote else "–"
 
 
@@ -94,7 +91,6 @@ class FileInline(administration.Part):
 
     @display(description="File")  # type: ignore[untyped-decorator]
     def link(self, file: ResultFile) -> SafeString:
-        """The file, to look at or to save."""
         url = reverse("jobs:file", args=[file.job_id, file.name])
         return format_html('<a href="{}?fence={}">{}</a>', url, file.attempt, file.name)
 
@@ -109,13 +105,11 @@ class InputInline(administration.Part):
     ordering = ["name"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Input]:
-        """With their uploads."""
         rows: QuerySet[Input] = super().get_queryset(request)
         return rows.select_related("upload")
 
     @display(description="File")  # type: ignore[untyped-decorator]
     def link(self, file: Input) -> SafeString:
-        """The file, to look at or to save."""
         return format_html(
             '<a href="{}">{}</a>', reverse("jobs:input", args=[file.job_id, file.name]), file.name
         )
@@ -175,7 +169,6 @@ class JobAdmin(common.Operated, JobFields):
         return [each for each in super().get_actions_detail(request, object_id) if each.path in fitting]
 
     def view_on_site(self, obj: Job) -> str:
-        """Its page outside of the administration."""
         return reverse("jobs:job", args=[obj.pk])
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
@@ -196,7 +189,6 @@ class JobAdmin(common.Operated, JobFields):
         return job
 
     def finds_exactly(self, term: str) -> bool:
-        """A number is an id."""
         return row_id(term) is not None
 
     def get_search_results(

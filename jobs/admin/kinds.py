@@ -29,8 +29,6 @@ class KindForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
     )
 
     class Meta:
-        """All of it."""
-
         model = Kind
         fields = (
             "name", "queue", "priority", "max_attempts", "backoff_first_s", "backoff_base", "backoff_cap_s",
@@ -99,7 +97,6 @@ class KindAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         return False
 
     def save_model(self, request: HttpRequest, obj: Kind, form: KindForm, change: bool) -> None:  # noqa: ARG002
-        """Keep it, and make its queue."""
         operations.create_kind(form.kind)
 
 

@@ -39,7 +39,6 @@ class QueueAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold s
         """Its page is live."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002  # the admin's signature
-        """Never."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
@@ -47,7 +46,6 @@ class QueueAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold s
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Who runs the farm."""
         return self.has_operate_permission(request)
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> forms.Field | None:
@@ -67,7 +65,6 @@ class QueueAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold s
 
     @display(description="Status", label={"paused": "warning", "open": "success"})  # type: ignore[untyped-decorator]
     def state(self, queue: Queue) -> str:
-        """Whether its jobs are claimed."""
         return "paused" if queue.paused_at else "open"
 
     @display(description="Status")  # type: ignore[untyped-decorator]
@@ -79,7 +76,6 @@ class QueueAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold s
 
     @display(description="Jobs")  # type: ignore[untyped-decorator]
     def its_jobs(self, queue: Queue) -> SafeString:
-        """Where they are listed."""
         return format_html(
             '<a href="{}?{}">jobs</a>',
             reverse("admin:jobs_job_changelist"),

@@ -43,32 +43,26 @@ class UsageAdmin(administration.ReadOnly):
 
     @display(description="Person")  # type: ignore[untyped-decorator]
     def person(self, row: Any) -> SafeString | str:
-        """Their account."""
         return administration.link("auth_user", row.pk, row.username) if row.username else "nobody's alone"
 
     @display(description="Pending jobs", ordering="waiting")  # type: ignore[untyped-decorator]
     def waiting_jobs(self, row: Usage) -> str:
-        """How many wait, of how many."""
         return _amount(row, "waiting jobs", row.waiting)
 
     @display(description="Output", ordering="output_bytes")  # type: ignore[untyped-decorator]
     def output(self, row: Usage) -> str:
-        """How much was written, of how much."""
         return _amount(row, "bytes of output", row.output_bytes)
 
     @display(description="Files", ordering="files")  # type: ignore[untyped-decorator]
     def number_of_files(self, row: Usage) -> str:
-        """How many files, of how many."""
         return _amount(row, "files", row.files)
 
     @display(description="Bytes of files", ordering="file_bytes")  # type: ignore[untyped-decorator]
     def size_of_files(self, row: Usage) -> str:
-        """How large they are together."""
         return _amount(row, "bytes of files", row.file_bytes)
 
     @display(description="Jobs")  # type: ignore[untyped-decorator]
     def its_jobs(self, row: Usage) -> SafeString:
-        """Where they are listed."""
         narrowed = "" if row.pk == ALL_JOBS else f"?owner={row.pk}"
         return format_html('<a href="{}{}">jobs</a>', reverse("admin:jobs_job_changelist"), narrowed)
 

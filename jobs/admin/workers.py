@@ -43,17 +43,13 @@ class WorkerForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own cla
     )
 
     class Meta:
-        """What a person says about it."""
-
         model = Worker
         fields = ("name", "owner", "queues", "steals")
 
     def clean_queues(self) -> list[str]:
-        """Names that a queue can have."""
         return self._named("queues")
 
     def clean_steals(self) -> list[str]:
-        """Names that a queue can have, or the star."""
         return self._named("steals", ANY_QUEUE)
 
     def _named(self, field: str, *also: str) -> list[str]:
@@ -76,8 +72,6 @@ _LABELS = {
 
 
 class LabelFilter(admin.SimpleListFilter):
-    """Workers with one label."""
-
     title = parameter_name = "label"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002  # the admin's
@@ -85,7 +79,6 @@ class LabelFilter(admin.SimpleListFilter):
         return [(label, label) for label in fleet.known_labels()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Worker]) -> QuerySet[Worker]:  # noqa: ARG002
-        """Those which have it, whoever set it."""
         return queryset if self.value() is None else fleet.with_label(queryset, str(self.value()))
 
 
@@ -141,7 +134,6 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
         return False
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Who runs the farm."""
         return self.has_operate_permission(request)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Worker]:
@@ -167,7 +159,6 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
         super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Worker]) -> None:
-        """Each as above."""
         for worker in queryset:
             self.delete_model(request, worker)
 
@@ -181,18 +172,15 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
 
     @display(description="Host")  # type: ignore[untyped-decorator]
     def host(self, worker: Worker) -> str:
-        """Where it runs, by what it reported."""
         facts = getattr(worker, "facts", None)
         return facts.host if facts else "–"
 
     @display(description="Serves")  # type: ignore[untyped-decorator]
     def serves(self, worker: Worker) -> str:
-        """Whose jobs it is given."""
         return worker.owner.get_username() if worker.owner else "everybody"
 
     @display(description="Labels")  # type: ignore[untyped-decorator]
     def shown_labels(self, worker: Worker) -> str:
-        """Those that count."""
         return ", ".join(fleet.labels_of(worker)) or "–"
 
     @action(description="Labels", url_path="labels", permissions=["operate"])  # type: ignore[untyped-decorator]
@@ -202,7 +190,6 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
 
     @display(description="Jobs")  # type: ignore[untyped-decorator]
     def its_jobs(self, worker: Worker) -> SafeString:
-        """Where they are listed, and what it failed."""
         addresses = [reverse(f"admin:jobs_{table}_changelist") for table in ("job", "attempt")]
         markup = '<a href="{}?worker={}">jobs</a>, <a href="{}?worker={}">failed attempts</a>'
         return format_html(markup, addresses[0], worker.pk, addresses[1], worker.pk)
@@ -220,7 +207,6 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
 
     @admin.action(description="Undrain", permissions=["operate"])
     def undrain_selected(self, request: HttpRequest, queryset: QuerySet[Worker]) -> None:
-        """Let them claim again."""
         self._set_drained(request, queryset, drained=False)
 
     @action(description="Drain", url_path="drain", permissions=["operate", "drain_one"])  # type: ignore[untyped-decorator]

@@ -86,7 +86,6 @@ class Filters:
 
     @property
     def named(self) -> frozenset[str]:
-        """Which of them are set."""
         return frozenset(self.as_dict())
 
     @property

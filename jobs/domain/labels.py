@@ -38,7 +38,6 @@ class Requirement:
 
     @property
     def text(self) -> str:
-        """The one spelling of this set."""
         both = {"requires": self.requires, "prefers": self.prefers}
         return json.dumps(both, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
@@ -106,7 +105,6 @@ def effective(
 
 
 def meets(named: Conditions, values: Values) -> bool:
-    """Whether a worker with these labels meets all conditions."""
     return all(_meets(condition, values.get(key, ())) for key, condition in named.items())
 
 

@@ -65,7 +65,6 @@ class Lane:
 
     @property
     def height(self) -> float:
-        """Of the drawing."""
         return self.tracks * TRACK
 
 

@@ -53,7 +53,6 @@ class Process:
 
     @property
     def state(self) -> State:
-        """How it stands."""
         if self.has_ended:
             return State.ENDED
         if self.silent_s <= SILENT_S:

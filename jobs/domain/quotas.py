@@ -19,12 +19,10 @@ class Quota:
     used: int
 
     def has_room_for(self, more: int) -> bool:
-        """Whether so many more fit."""
         return self.used + more <= self.quota
 
     @property
     def is_nearly_reached(self) -> bool:
-        """Whether little room is left."""
         return self.used > self.quota * NEARLY
 
 
@@ -53,7 +51,6 @@ class Ledger:
     _readings: dict[int, _Reading] = field(default_factory=dict)
 
     def is_fresh(self, owner: int, *, now_s: float) -> bool:
-        """Whether what is known of this owner was read within FRESH_S."""
         reading = self._readings.get(owner)
         return reading is not None and now_s - reading.at_s < FRESH_S
 

@@ -170,17 +170,14 @@ def _countdown(seconds: float) -> str:
 
 
 def wait(label: str) -> Remedy:
-    """Time does it."""
     return Remedy(code="wait", label=label)
 
 
 def resume_queue(queue: str) -> Remedy:
-    """For a queue that is paused."""
     return Remedy(code="resume_queue", label=f"Resume the queue {queue}")
 
 
 def raise_ceiling(queue: str) -> Remedy:
-    """For a queue that is full."""
     return Remedy(code="raise_ceiling", label=f"Raise the ceiling of the queue {queue}")
 
 
@@ -190,7 +187,6 @@ def add_worker(queue: str) -> Remedy:
 
 
 def undrain(worker: Named) -> Remedy:
-    """For a worker that is given nothing."""
     return Remedy(code="undrain_worker", label=f"Undrain {worker.name}", worker_id=worker.id)
 
 
@@ -355,7 +351,6 @@ def _head_start(facts: Facts) -> Reason:
 
 
 def _later(facts: Facts) -> list[Reason]:
-    """The reasons that go by while workers work."""
     stealers = facts.workers - facts.excluded_alive - facts.home_workers
     if not facts.home_workers and facts.busy_stealers + facts.stealers_at_home == stealers:
         sentence = (

@@ -35,7 +35,6 @@ class Period:
 
     @property
     def steps(self) -> int:
-        """How many steps it has."""
         return self.length_s // self.step_s
 
 
@@ -61,7 +60,6 @@ def floored(moment: datetime, *, step_s: int) -> datetime:
 
 
 def bucket(seconds: float) -> int:
-    """The bucket that counts this duration."""
     within = min(max(seconds, SHORTEST_S), LONGEST_S)
     return math.floor(PER_OCTAVE * math.log(within) / math.log(2))
 
@@ -72,7 +70,6 @@ def bounds_s(number: int) -> tuple[float, float]:
 
 
 def merged(counts: Iterable[Counts]) -> dict[str, int]:
-    """The counts of several, added up."""
     total: dict[str, int] = {}
     for each in counts:
         for key, number in each.items():

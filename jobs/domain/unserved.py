@@ -49,5 +49,4 @@ class Unserved:
 
 
 def utc(moment: datetime) -> str:
-    """A moment as sentences name it."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

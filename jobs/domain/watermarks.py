@@ -166,7 +166,6 @@ class Watermarks:
             return tuple(index_range for head, since in known for index_range in behind(head, since))
 
     def spent(self, took_s: float) -> None:
-        """How long a preview of everything took."""
         with self._lock:
             self._spend(took_s)
 

@@ -18,7 +18,6 @@ def audience_of_job(viewer: Viewer, *, job_id: int, **_: Any) -> str | None:
 
 
 def member(viewer: Viewer, job_id: int) -> str | None:
-    """Member for who may see the job."""
     return MEMBER if reads.visible_to(viewer.user).filter(pk=job_id).exists() else None
 
 
@@ -37,7 +36,6 @@ def audience_of_list(viewer: Viewer, **arguments: Any) -> str | None:
 
 
 def audience_of_worker(viewer: Viewer, *, worker_id: int, **_: Any) -> str | None:
-    """Member for the owner of the worker, and for operators."""
     if not viewer.user.is_authenticated or not viewer.user.is_active:
         return None
     row = fleet.worker_row(worker_id)
@@ -46,5 +44,4 @@ def audience_of_worker(viewer: Viewer, *, worker_id: int, **_: Any) -> str | Non
 
 
 def operators(viewer: Viewer, **_: Any) -> str | None:
-    """For operators alone."""
     return OPERATOR if reads.is_operator(viewer.user) else None

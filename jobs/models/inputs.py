@@ -52,15 +52,12 @@ class Input(models.Model):
 
     @property
     def filename(self) -> str:
-        """What it was called when it was uploaded."""
         return self.upload.name
 
     @property
     def size(self) -> int:
-        """Its bytes."""
         return self.upload.size
 
     @property
     def sha256(self) -> str:
-        """Its hash."""
         return self.upload.sha256

@@ -50,7 +50,6 @@ class BatchResult:
     items: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def note(self, result: str, *, count: int = 1, changed: bool = False) -> None:
-        """So many jobs came to this."""
         if count:
             self.results[result] += count
             self.changed += count if changed else 0

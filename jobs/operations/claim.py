@@ -225,7 +225,6 @@ _whole_round = transactions.retried(_round)
 
 
 def _count(taken: Sequence[Claimed]) -> None:
-    """Add them to the numbers of this process."""
     for queue, jobs in Counter(claimed.queue for claimed in taken).items():
         numbers.CLAIMED.labels(queue).inc(jobs)
 

@@ -33,13 +33,11 @@ def settled(moved: Sequence[Any], *, settlements: Sequence[Settlement] = ()) -> 
 
 
 def ended_waiting(job_ids: Sequence[int]) -> None:
-    """These jobs ended while they waited."""
     if job_ids and outbox.listens():
         _record(job_ids, lost=())
 
 
 def queue_changed(event_type: str, queue: str, *, by: User | None) -> None:
-    """A queue was paused or resumed."""
     data = {"queue": queue, "by": None if by is None else by.get_username()}
     outbox.record(event_type, f"queue/{queue}", data)
 

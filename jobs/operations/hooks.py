@@ -94,12 +94,10 @@ def available(queue: str, at: datetime | None = None) -> None:
 
 
 def room(queue: str) -> None:
-    """This queue has a free slot again."""
     live.touch(_work(queue, None))
 
 
 def wrote(piece: Piece) -> None:
-    """A running job wrote this piece of output."""
     live.append(f"output:{piece.job_id}", outputs.item(piece.lease.fence, piece.seq, piece.text))
 
 
@@ -191,7 +189,6 @@ def register_links(provider: Provider) -> Provider:
 
 
 def links(job_id: int, *, viewer: Viewer) -> list[Link]:
-    """What belongs to this job and this viewer may see, app by app."""
     return [link for provider in _providers for link in provider(job_id, viewer)]
 
 

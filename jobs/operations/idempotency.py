@@ -126,7 +126,6 @@ def was_released(worker: Worker, job_id: int, lease: Lease) -> bool:
 
 
 def lost(worker: Worker, job_id: int, lease: Lease) -> LeaseLost:
-    """Why this lease, which holds nothing, is lost."""
     [(row, _)] = _past(worker, [(job_id, lease)])
     return _lost(row, lease)
 

@@ -67,7 +67,6 @@ def settled(moved: Iterable[Any], *, settlements: Sequence[Settlement], locked: 
 
 
 def ended_waiting(jobs: Iterable[Any]) -> None:
-    """These jobs ended while they waited."""
     meter, job_ids = registry.meter(), [job.id for job in jobs if job.is_metered]
     if meter is not None and job_ids:
         _guarded(lambda: meter.ended_waiting(job_ids), job_ids)

@@ -128,7 +128,6 @@ def check_upload(owner_id: int | None, size: int) -> None:
 
 
 def allowed(setting: str) -> int:
-    """What this setting allows."""
     return int(settings.JOBFARM[setting])
 
 

@@ -217,7 +217,6 @@ def clone(job_id: int, *, by: User) -> Job:
 
 
 def _labels(job: Job) -> dict[str, Any]:
-    """What this job requires of labels and prefers, for one like it."""
     one = job.requirement
     return {} if one is None else {"requires": one.requires, "prefers": one.prefers}
 

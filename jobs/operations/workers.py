@@ -226,7 +226,6 @@ def _new_key() -> str:
 
 
 def hashed(key: str) -> str:
-    """The key as it is stored."""
     return hashlib.sha256(key.encode(errors="replace")).hexdigest()
 
 

@@ -119,7 +119,6 @@ def count_items(bulk_id: int) -> int:
 
 
 def items_below(bulk_id: int, job_id: int, *, limit: int) -> list[BulkItem]:
-    """The next of them, by falling id."""
     return list(BulkItem.objects.filter(bulk_id=bulk_id, job_id__lt=job_id).order_by("-job_id")[:limit])
 
 

@@ -211,7 +211,6 @@ def workers_for(queue: str, *, group_id: int) -> list[Serving]:
 
 
 def worker_counts(*, viewer: int) -> WorkerCounts:
-    """How many workers the farm has, or a person."""
     workers = Worker.objects.filter(revoked_at=None)
     if viewer != EVERYBODY:
         workers = workers.filter(owner_id=viewer)
@@ -245,12 +244,10 @@ def with_label(workers: QuerySet[Worker], label: str) -> QuerySet[Worker]:
 
 
 def known_queues() -> list[str]:
-    """The names of all queues."""
     return list(Queue.objects.order_by("name").values_list("name", flat=True))
 
 
 def report_process(process: UUID, *, part: Part, host: str, pid: int) -> None:
-    """A process is there."""
     _report(process, part=part, host=host, pid=pid, serves_workers=False, beat_s=0.0, gap_s=0.0)
 
 
@@ -262,7 +259,6 @@ def report_web_process(
 
 
 def end_process(process: UUID) -> None:
-    """A process ends."""
     Process.objects.filter(pk=process, ended_at=None).update(ended_at=Now(), seen_at=Now())
 
 

@@ -74,7 +74,6 @@ def shown(job: Job) -> Shown | None:
 
 
 def one(job_id: int, *, name: str) -> Upload | None:
-    """The upload that a job has under this name."""
     if "\x00" in name:
         return None
     return Upload.objects.filter(uses__job_id=job_id, uses__name=name).first()

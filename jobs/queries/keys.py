@@ -59,7 +59,6 @@ def queues_of(owner_id: int) -> int:
 
 
 def worker_by_hash(key_hash: str) -> Caller | None:
-    """The worker whose key has this hash."""
     params = {"key_hash": key_hash, "every_s": SEEN_EVERY_S}
     for row in statements.load("jobs", "worker_by_hash").run(params):
         worker = Worker.from_db("default", _WORKER, [getattr(row, name) for name in _WORKER])
@@ -102,13 +101,11 @@ def make_queues(names: Iterable[str], *, made_by: User | None = None) -> None:
 
 
 def known_queues(names: Iterable[str]) -> set[str]:
-    """Which of these queues exist."""
     rows = statements.load("jobs", "known_queues").run({"names": sorted(set(names))})
     return {row.name for row in rows}
 
 
 def all_queues() -> list[str]:
-    """The names of all queues."""
     return list(Queue.objects.values_list("name", flat=True))
 
 
@@ -118,7 +115,6 @@ def lock_queue(name: str) -> Queue | None:
 
 
 def set_paused(name: str, *, paused: bool, by: User | None = None) -> None:
-    """Pause a queue, or resume it."""
     Queue.objects.filter(name=name).update(
         paused_at=Now() if paused else None, paused_by=by if paused else None
     )
@@ -130,14 +126,12 @@ def set_ceiling(name: str, ceiling: int | None) -> None:
 
 
 def kind(name: str) -> Kind | None:
-    """The kind that a person made under this name."""
     for row in statements.load("jobs", "kind").run({"name": name}):
         return Kind.from_db("default", _KIND, [getattr(row, column) for column in _KIND])
     return None
 
 
 def running(queue: str) -> list[int]:
-    """The running jobs of a queue, by id."""
     jobs = Job.objects.filter(status=Status.IN_PROGRESS, queue=queue).order_by("pk")
     return list(jobs.values_list("pk", flat=True))
 

@@ -157,7 +157,6 @@ def share(job_id: int) -> Share | None:
 
 
 def is_shared(job_id: int, *, token: str) -> bool:
-    """Whether this token opens this job."""
     return Share.objects.filter(job_id=job_id, token=token).exists()
 
 

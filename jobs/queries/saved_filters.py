@@ -8,7 +8,6 @@ MOST = 50  # of a person
 
 
 def of_person(owner: User) -> list[SavedFilter]:
-    """All that this person keeps, by name."""
     return list(SavedFilter.objects.filter(owner=owner).order_by("name")[:MOST])
 
 

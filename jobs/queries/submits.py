@@ -118,7 +118,6 @@ def known_request(owner_id: int, key: str) -> IdempotencyKey:
 
 
 def keep_answer(owner_id: int, key: str, *, job_ids: Sequence[int | None], not_unique: Sequence[int]) -> None:
-    """Keep which jobs a request was answered with."""
     IdempotencyKey.objects.filter(owner_id=owner_id, key=key).update(
         job_ids=list(job_ids), skipped=list(not_unique)
     )

@@ -28,7 +28,6 @@ class Timeline:
 
 
 def bounds(*, minutes: int) -> dict[str, float]:
-    """The parameters of the statement."""
     return {
         "seconds": minutes * 60.0, "most": MOST, "most_ended": MOST_ENDED, "most_workers": MOST_WORKERS,
         "most_failed": MOST_FAILED,

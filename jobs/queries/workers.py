@@ -32,7 +32,6 @@ class Lately:
 
     @property
     def ended(self) -> int:
-        """Attempts that ended by themselves."""
         return self.succeeded + self.failed
 
 

@@ -59,7 +59,6 @@ WORKERS: Final = {
 
 @register.inclusion_tag(_TEMPLATE)
 def outcome_badge(outcome: str) -> dict[str, str]:
-    """How an attempt ended."""
     return _context(OUTCOMES[AttemptOutcome(outcome)])
 
 
@@ -71,7 +70,6 @@ def outcome_status(outcome: str) -> str:
 
 @register.inclusion_tag(_TEMPLATE)
 def phase_badge(phase: str) -> dict[str, str]:
-    """How far a bulk action is."""
     return _context(PHASES[Phase(phase)])
 
 

@@ -84,7 +84,6 @@ def mood(status: str) -> str:
 
 @register.filter
 def as_query(values: dict[str, str]) -> str:
-    """The values as the query of an address."""
     return urlencode(values)
 
 

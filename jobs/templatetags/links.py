@@ -28,13 +28,11 @@ def jobs_with(text: Any, **filters: Any) -> SafeString:
 
 @register.filter
 def queue_link(name: str) -> SafeString | str:
-    """A queue as a link to its page."""
     return format_html('<a href="{}">{}</a>', reverse("jobs:queue", args=[name]), name) if name else _NOTHING
 
 
 @register.filter
 def queue_links(names: list[str]) -> SafeString:
-    """Queues as links to their pages."""
     return SafeString(", ".join(map(queue_link, names)))
 
 

@@ -20,7 +20,6 @@ _LABELS: Final = {
 
 @register.inclusion_tag("jobs/parts/usage.html")
 def usage(user: User) -> dict[str, Any]:
-    """A list of what the jobs of this person have."""
     return {"rows": [(_LABELS[quota.resource], amount(quota)) for quota in operations.used(user.pk)]}
 
 

@@ -38,8 +38,6 @@ class Claimed:
 
 
 class Choice(forms.Form):
-    """Which two."""
-
     def __init__(self, data: Mapping[str, str], *, attempts: Mapping[int, Claimed]) -> None:
         numbers = list(attempts)
         first, second = numbers[-2:]

@@ -60,14 +60,12 @@ def bulk(request: HttpRequest, bulk_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def begin(request: HttpRequest, bulk_id: int) -> HttpResponse:
-    """Do it."""
     return _done(request, bulk_id, operations.bulk.begin)
 
 
 @login_required
 @require_POST
 def stop(request: HttpRequest, bulk_id: int) -> HttpResponse:
-    """Do no more of it."""
     return _done(request, bulk_id, operations.bulk.stop)
 
 

@@ -34,8 +34,6 @@ _ACTIONS: Final = {
 
 
 class AgeForm(forms.Form):
-    """How far back."""
-
     age = forms.ChoiceField(choices=list(_AGES.items()), label="Submitted")
 
 

@@ -26,14 +26,12 @@ _BIGGEST_FENCE: Final = 2**63 - 1
 @login_required
 @require_safe
 def file(request: HttpRequest, job_id: int, name: str) -> HttpResponseBase:
-    """A result file of a job that the person may see."""
     return response(request, access.visible(request, job_id), name)
 
 
 @login_required
 @require_safe
 def input_file(request: HttpRequest, job_id: int, name: str) -> HttpResponseBase:
-    """An input file of a job that the person may see."""
     return input_response(request, access.visible(request, job_id), name)
 
 

@@ -131,7 +131,6 @@ class ChatForm(SubmitForm):
     field_order = ("prompt",)
 
     def clean(self) -> dict[str, Any]:
-        """A job for who answers prompts."""
         return self.cleaned_data | {
             "kind": self.job_kind,
             "payload": {"prompt": self.cleaned_data.get("prompt")},
@@ -139,8 +138,6 @@ class ChatForm(SubmitForm):
 
 
 class ImageForm(ChatForm):
-    """A picture to paint."""
-
     job_kind = "image"
 
     prompt = forms.CharField(
@@ -157,7 +154,6 @@ class UploadsField(forms.FileField):
         super().__init__(widget=_Uploads(attrs={"class": "drop"}), allow_empty_file=True, **kwargs)
 
     def clean(self, data: Any, initial: Any = None) -> "list[UploadedFile[bytes]]":
-        """The files."""
         return [super(UploadsField, self).clean(each, initial) for each in data or ()]
 
 
@@ -178,7 +174,6 @@ class Conditions(forms.CharField):
         self._field = field
 
     def clean(self, value: Any) -> dict[str, str]:
-        """Each condition by its label."""
         try:
             named = labels.read_pairs(words(str(super().clean(value))), field=self._field)
             return labels.conditions(named, field=self._field)
@@ -242,7 +237,6 @@ class OtherForm(SubmitForm):
             self.initial.update(_as_of(like, by=self._user))
 
     def clean_payload_text(self) -> Any:
-        """The JSON value that the text says."""
         try:
             return loads(self.cleaned_data["payload_text"])
         except ValueError as refusal:
@@ -268,7 +262,6 @@ class OtherForm(SubmitForm):
         return kept
 
     def _names(self, values: Mapping[str, Any]) -> list[str]:
-        """The names of the files that came with the form."""
         plain = [files.plain_name(content.name) for content in values.get("uploads") or ()]
         return (values.get("names") or "").replace(",", " ").split() or plain
 
@@ -316,8 +309,6 @@ def _written(named: labels.Conditions) -> str:
 
 
 class QueueNames(forms.CharField):
-    """Names of queues with spaces or commas between them."""
-
     def __init__(self, *, may_be_any: bool = False, **kwargs: Any) -> None:
         super().__init__(max_length=2000, **kwargs)
         self._may_be_any = may_be_any
@@ -332,8 +323,6 @@ class QueueNames(forms.CharField):
 
 
 class WorkerForm(forms.Form):
-    """A new worker."""
-
     name = forms.CharField(
         max_length=100,
         widget=forms.TextInput(attrs={"placeholder": "the GPU under my desk", "autocomplete": "off"}),

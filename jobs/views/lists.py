@@ -31,7 +31,6 @@ class Moment(forms.CharField):
     widget = forms.DateTimeInput(attrs={"type": "datetime-local"})
 
     def clean(self, value: Any) -> str:
-        """The text, if it is a moment."""
         text: str = super().clean(value)
         if text and moment(text) is None:
             raise forms.ValidationError("Enter a date and a time, like 2026-09-30T14:05.")
@@ -79,7 +78,6 @@ class FilterForm(forms.Form):
         }
 
     def filters(self) -> Filters:
-        """The filters that make sense."""
         self.is_valid()
         return Filters(**{name: self.cleaned_data.get(name) or "" for name in DESCRIBED})
 
@@ -95,7 +93,6 @@ class FilterForm(forms.Form):
         return query | {"before": str(before)} if before else query
 
     def address(self) -> str:
-        """Of the list that it filters, at its page."""
         place = urlencode(self.place())
         return f"{reverse('jobs:list')}?{place}" if place else reverse("jobs:list")
 
@@ -116,8 +113,6 @@ class _Mine(forms.CheckboxInput):
 
 
 class BulkActionForm(forms.Form):
-    """What is to be done to everything that matches."""
-
     action = forms.ChoiceField(
         choices=[
             (action.value, action.replace("_", " ")) for action in BulkAction if action is not BulkAction.UNDO
@@ -175,7 +170,6 @@ def jobs(request: HttpRequest) -> HttpResponse:
 
 
 def _field(described: Filter) -> forms.Field:
-    """The form's field for one filter."""
     common: dict[str, Any] = {"required": False, "label": described.label}
     match described.type:
         case "choice":

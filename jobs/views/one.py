@@ -34,8 +34,6 @@ VERDICTS: Final = {
 
 
 class PriorityForm(forms.Form):
-    """The priority that a person wants for a job."""
-
     priority = forms.IntegerField(min_value=-100, max_value=100)
 
 
@@ -67,7 +65,6 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def cancel(request: HttpRequest, job_id: int) -> HttpResponse:
-    """Cancel, and say truthfully what that came to."""
     page = reverse("jobs:job", args=[job_id])
     try:
         canceled = operations.cancel(job_id, by=people.person(request))
@@ -102,7 +99,6 @@ def retry(request: HttpRequest, job_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def run_now(request: HttpRequest, job_id: int) -> HttpResponse:
-    """Let a job that is due later run now."""
     page = reverse("jobs:job", args=[job_id])
     try:
         operations.run_now(job_id, by=people.person(request))

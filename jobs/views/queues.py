@@ -41,7 +41,6 @@ def queue(request: HttpRequest, name: str) -> HttpResponse:
 @login_required
 @require_POST
 def pause(request: HttpRequest, name: str) -> HttpResponse:
-    """Let nothing of it be claimed."""
     user = _who_runs_the_farm(request)
     try:
         operations.pause(name, by=user)

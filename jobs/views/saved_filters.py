@@ -26,7 +26,6 @@ class SaveForm(forms.Form):
         self._user = user
 
     def clean_name(self) -> str:
-        """A name for which there is room."""
         name: str = self.cleaned_data["name"]
         if saved_filters.is_full(self._user, name=name):
             raise forms.ValidationError(
@@ -54,7 +53,6 @@ def save(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def forget(request: HttpRequest, filter_id: int) -> HttpResponse:
-    """Delete one of one's own."""
     if not saved_filters.forget(people.person(request), filter_id):
         raise Http404("There is no such saved filter.")
     return HttpResponseRedirect(reverse("jobs:list"))

@@ -25,13 +25,11 @@ def job(request: HttpRequest, token: str) -> HttpResponse:
 
 @require_safe
 def file(request: HttpRequest, token: str, name: str) -> HttpResponseBase:
-    """A result file of a shared job."""
     return files.response(request, _shared(token), name)
 
 
 @require_safe
 def input_file(request: HttpRequest, token: str, name: str) -> HttpResponseBase:
-    """An input file of a shared job."""
     return files.input_response(request, _shared(token), name)
 
 

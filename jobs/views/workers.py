@@ -132,7 +132,6 @@ def drain(request: HttpRequest, worker_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def undrain(request: HttpRequest, worker_id: int) -> HttpResponse:
-    """Let the worker claim again."""
     operations.undrain(_manageable(request, worker_id).worker, by=people.person(request))
     messages.success(request, "It is given jobs again.")
     return HttpResponseRedirect(reverse("jobs:worker", args=[worker_id]))

@@ -17,7 +17,6 @@ class Connection:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the client went away."""
         return self._gone.done()
 
     async def during(self, work: Coroutine[Any, Any, T]) -> T | None:
@@ -31,7 +30,6 @@ class Connection:
             await asyncio.wait({task})
 
     def close(self) -> None:
-        """Look no longer."""
         self._gone.cancel()
 
 

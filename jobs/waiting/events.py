@@ -163,7 +163,6 @@ class Rights:
                 self._send_queue.let_go()
 
     def close(self) -> None:
-        """Listen no longer."""
         if self._listening is not None:
             self._listening.close()
 
@@ -179,7 +178,6 @@ def _note(answer: Answer) -> Note | None:
 
 
 async def piece(send: Send, body: bytes) -> None:
-    """Send a part of a response that goes on."""
     if body:
         await send({"type": "http.response.body", "body": body, "more_body": True})
 

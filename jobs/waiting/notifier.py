@@ -53,7 +53,6 @@ class Stopping:
         self._event.set()
 
     async def wait(self) -> None:
-        """Wait until it is."""
         await self._event.wait()
 
 

@@ -25,14 +25,12 @@ class Seen:
         self._task: asyncio.Task[None] | None = None
 
     def came(self, worker_id: int) -> None:
-        """A socket of this worker is open now."""
         self._connected[worker_id] += 1
         if self._task is None:
             with fields.apart():
                 self._task = asyncio.create_task(self._note_for_ever(), name="jobs: seen")
 
     def went(self, worker_id: int) -> None:
-        """A socket of this worker was closed."""
         self._connected[worker_id] -= 1
         if not self._connected[worker_id]:
             del self._connected[worker_id]

@@ -32,7 +32,6 @@ class Answer:
             return None
 
     async def send(self, send: Send) -> None:
-        """Pass it on to the client."""
         await send({"type": "http.response.start", "status": self.status, "headers": list(self.headers)})
         await send({"type": "http.response.body", "body": self.body})
 

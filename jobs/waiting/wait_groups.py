@@ -37,7 +37,6 @@ class Wakeup:
     is_over: bool = False
 
     def used(self) -> None:
-        """Jobs came."""
         self._end(got_jobs=True)
 
     def passed(self) -> None:

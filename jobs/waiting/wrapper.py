@@ -29,7 +29,6 @@ class Waiting:
         self._django = Django(app, notes=[http.WAITS_FOR, http.STREAMS])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         if scope["method"] == "POST" and path == _CLAIM:
             await LongPoll(self._django, self._notifier(), self._stopping).serve(scope, receive, send)

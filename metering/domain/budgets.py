@@ -26,7 +26,6 @@ class Period(StrEnum):
     MONTH = "month"
 
     def begin(self, moment: datetime) -> datetime:
-        """When the window begins that this moment is in."""
         midnight = moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         return midnight if self is Period.DAY else midnight.replace(day=1)
 

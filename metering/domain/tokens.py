@@ -29,7 +29,6 @@ class Tokens:
         return self.input + self.output
 
     def bounded(self) -> "Tokens":
-        """As many as may be counted."""
         return Tokens(*(max(0, min(MOST, int(each))) for each in (self.input, self.output)))
 
 

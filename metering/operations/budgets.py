@@ -55,7 +55,6 @@ class Balance:
 
     @property
     def written_used(self) -> str:
-        """What is used."""
         return self._written(self.used)
 
     @property
@@ -65,7 +64,6 @@ class Balance:
 
     @property
     def written_left(self) -> str:
-        """What new jobs may take."""
         return self._written(self.left)
 
     def _written(self, value: Decimal) -> str:

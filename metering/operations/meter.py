@@ -132,7 +132,6 @@ class BudgetMeter:
             queries.settle(job_ids)
 
     def hold(self, job_id: int) -> Hold | None:
-        """The budget whose next window this job waits for."""
         budget = queries.held_by(job_id)
         if budget is None:
             return None
@@ -256,7 +255,6 @@ def _used(end: AttemptEnd, reader: Reader) -> Tokens:
 
 
 def _estimated(reader: Reader, output: Row) -> tuple[Tokens, bool]:
-    """What an attempt used that wrote this, and whether that is an estimate."""
     assert reader.written is not None
     written, part = reader.written(output.head), len(output.head.encode()) / output.size
     if part == 1 and written.used is not None:

@@ -120,7 +120,6 @@ def response_job(response_id: str) -> int | None:
 
 
 def response_id(job_id: int) -> str:
-    """The id of the response that this job makes."""
     return f"resp_{job_id}"
 
 
@@ -215,7 +214,6 @@ def _choice_text(choice: Mapping[str, Any]) -> str:
 
 
 def _event_text(event: Mapping[str, Any]) -> str:
-    """What an event of a response or a transcription adds."""
     item = event.get("item") if event.get("type") == "response.output_item.added" else None
     names = [f"{each['name']} " for each in _objects([item]) if isinstance(each.get("name"), str)]
     return _joined([*names, event.get("delta")])
@@ -230,7 +228,6 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 
 
 def error_event(body: Mapping[str, Any], *, number: int) -> dict[str, Any]:
-    """An error as the event that ends the stream of a response."""
     fault = body["error"] if isinstance(body.get("error"), dict) else {"message": str(body.get("error", ""))}
     known = {"code": fault.get("code"), "message": fault.get("message"), "param": fault.get("param")}
     more = {name: fault[name] for name in ("job_id",) if name in fault}

@@ -65,7 +65,6 @@ class LineError(Exception):
         self.code, self.message, self.param = code, message, param
 
     def at(self, number: int) -> dict[str, Any]:
-        """The error of this line, as a batch lists it."""
         return {"code": self.code, "line": number, "message": self.message, "param": self.param}
 
 

@@ -63,7 +63,6 @@ def close(batch: Batch, *, ends_as: BatchStatus) -> None:
 
 
 def topic(batch_id: UUID | str) -> str:
-    """What a change of a batch touches, beside ALL_BATCHES."""
     return f"batch:{batch_id.hex if isinstance(batch_id, UUID) else batch_id}"
 
 

@@ -22,5 +22,4 @@ _LIKE: Final = {
 
 @register.inclusion_tag("parts/status.html")
 def batch_badge(status: str) -> dict[str, str]:
-    """The status of a batch."""
     return {"status": _LIKE[BatchStatus(status)], "label": status}

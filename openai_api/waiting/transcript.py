@@ -53,7 +53,6 @@ class Transcript:
 
     @property
     def has_passed(self) -> bool:
-        """Whether the caller has chunks."""
         return self._passed > 0
 
     @property
@@ -73,7 +72,6 @@ class Transcript:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the job has ended and all of its output was passed on."""
         if self._job["status"] in _LIVE:
             return False
         if self._job["status"] != "success" or not (self._written and self.reads_output):
@@ -96,7 +94,6 @@ class Transcript:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is to come."""
         return self.is_gone or self.is_broken or self.has_ended
 
     def take(self, messages: Sequence[Message]) -> Iterator[bytes]:

@@ -22,7 +22,6 @@ class OpenAICalls:
         self._django = Django(app, notes=[jobs_http.STREAMS])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         match = _CALL.fullmatch(scope["path"].removeprefix(scope.get("root_path", "")))
         if match and scope["method"] == ("GET" if match[2] else "POST"):
             await WaitingCall(self._django, self._stopping, scope, receive, send).serve()

@@ -31,10 +31,8 @@ OF_PEOPLE: Final = tuple(name for name in PATTERNS if name.partition(".")[0] in 
 
 
 def patterns_of(event_type: str) -> tuple[str, str, str]:
-    """The patterns that ask for this type."""
     return event_type, f"{event_type.partition('.')[0]}.*", ALL
 
 
 def is_requested(event_type: str, *, patterns: Collection[str]) -> bool:
-    """Whether an endpoint with these patterns gets events of this type."""
     return not set(patterns_of(event_type)).isdisjoint(patterns)

@@ -20,7 +20,6 @@ class Filter:
     subject: str = ""
 
     def columns(self) -> dict[str, Any]:
-        """What the columns of a message are to be."""
         columns = {
             "endpoint_id": self.endpoint, "status": self.status,
             "event__type": self.event_type, "subject": self.subject,
@@ -28,12 +27,10 @@ class Filter:
         return {name: value for name, value in columns.items() if value}
 
     def sentence(self) -> str:
-        """The filter in words."""
         endpoint = f"endpoint {self.endpoint}" if self.endpoint else ""
         return ", ".join(filter(None, (self.status or "", self.event_type, self.subject, endpoint))) or "all"
 
     def as_json(self) -> dict[str, Any]:
-        """As a batch of a replay takes it."""
         return {
             "endpoint": self.endpoint, "status": self.status or "",
             "event_type": self.event_type, "subject": self.subject,

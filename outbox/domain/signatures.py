@@ -16,7 +16,6 @@ _FEWEST_BYTES, _MOST_BYTES = 24, 64
 
 
 def secret_of(key: bytes) -> str:
-    """The form in which a secret is shown."""
     return PREFIX + base64.b64encode(key).decode()
 
 

@@ -58,12 +58,10 @@ class Claimed:
 
     @property
     def job_id(self) -> int | None:
-        """The job that it is about, if it is about one."""
         kind, _, number = self.subject.partition("/")
         return int(number) if kind == "job" and number.isdigit() else None
 
     def headers(self, *, now: datetime) -> dict[str, str]:
-        """What is sent along at this moment."""
         return signatures.headers(
             message_id=self.message_id, event_type=self.event_type, subject=self.subject,
             source=settings.OUTBOX["SOURCE"], occurred_at=self.occurred_at, body=self.body,

@@ -48,7 +48,6 @@ def visible_to(user: User | AnonymousUser | AbstractBaseUser) -> QuerySet[Endpoi
 
 
 def messages_visible_to(user: User | AnonymousUser | AbstractBaseUser) -> QuerySet[Message]:
-    """The messages to these endpoints."""
     messages = Message.objects.select_related("event", "endpoint")
     return messages if sees_all(user) else messages.filter(endpoint__in=visible_to(user).values("pk"))
 

@@ -99,7 +99,6 @@ class Client:
             }
 
     async def aclose(self) -> None:
-        """Close its connections."""
         for pool in self._pools.values():
             await pool.aclose()
 
@@ -157,7 +156,6 @@ class _GuardedNetwork(httpcore.AsyncNetworkBackend):
         return resolved
 
     async def sleep(self, seconds: float) -> None:
-        """Wait, for the pool."""
         await asyncio.sleep(seconds)
 
 

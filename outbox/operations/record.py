@@ -82,7 +82,6 @@ def record(
 
 
 def record_cron_failure(cron: str, function_id: int, error: str) -> None:
-    """A function that a cron had scheduled failed."""
     data = {"cron": cron, "function_id": function_id, "error": error[:_LONGEST_ERROR]}
     record("cron.failed", f"cron/{cron}", data)
 

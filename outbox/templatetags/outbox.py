@@ -25,7 +25,6 @@ _MESSAGES: Final = {
 
 @register.inclusion_tag(_BADGE)
 def endpoint_badge(status: str) -> dict[str, str]:
-    """How an endpoint stands."""
     return _badge(*_ENDPOINTS[status])
 
 
@@ -39,7 +38,6 @@ def message_badge(status: str, attempts: int = 0) -> dict[str, str]:
 
 @register.filter
 def attempt_status(outcome: str) -> str:
-    """The status whose colour an attempt has that ended like this."""
     return "success" if outcome == Outcome.DELIVERED else "failed"
 
 

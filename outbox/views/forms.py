@@ -49,7 +49,6 @@ class EndpointForm(forms.Form):
             del self.fields["for_farm"]
 
     def clean_kinds(self) -> list[str]:
-        """The names."""
         return [name for name in self.cleaned_data["kinds"].replace(",", " ").split() if name]
 
     def wanted(self) -> Wanted | None:
@@ -63,7 +62,6 @@ class EndpointForm(forms.Form):
             return None
 
     def refuse(self, refusal: OutboxError) -> None:
-        """Show the refusal as an error of its field."""
         field = "url" if refusal.code == "bad_url" else refusal.numbers.get("field")
         self.add_error(field if field in self.fields else None, refusal.message)
 
@@ -80,7 +78,6 @@ class FilterForm(forms.Form):
     )
 
     def filter(self, endpoint_id: int) -> Filter:
-        """The messages of this endpoint that it names."""
         return Filter.read(endpoint=endpoint_id, **{name: self.data.get(name, "") for name in self.fields})
 
 

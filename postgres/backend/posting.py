@@ -73,7 +73,6 @@ class Connection(WatchedConnection):
                 _log_failure(str(error))
 
     def wait(self, gen: PQGen[Any], interval: float = LOOK_EVERY_S, timeout: float | None = None) -> Any:
-        """As psycopg's."""
         self.settle()
         return super().wait(gen, interval, timeout)
 

@@ -140,7 +140,6 @@ _of_process = Watchdog()
 
 
 def watch(connection: Watchable) -> None:
-    """By the watchdog of this process."""
     _of_process.watch(connection)
 
 

@@ -78,12 +78,10 @@ class Logged:
 
     @classmethod
     def until_now(cls, cluster: Path) -> Self:
-        """Remember this moment."""
         folder = cluster / "log"
         return cls(folder=folder, sizes={log: log.lstat().st_size for log in folder.glob("*.log")})
 
     def since(self) -> str:
-        """What was written since then."""
         new = (log.read_bytes()[self.sizes.get(log, 0) :] for log in sorted(self.folder.glob("*.log")))
         return b"".join(new).decode(errors="replace")
 

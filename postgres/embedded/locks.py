@@ -52,7 +52,6 @@ class Lock:
         return True
 
     def release(self) -> None:
-        """Give it up."""
         _open_here.discard(self._descriptor)
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         os.close(self._descriptor)

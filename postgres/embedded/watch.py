@@ -16,14 +16,12 @@ class Watch:
         self._descriptor = _open(pid)
 
     def is_dead(self) -> bool:
-        """Whether the process has ended."""
         descriptor = self._descriptor
         if descriptor is None:
             return not exists(self.pid)
         return bool(descriptors.ready([descriptor], within_s=0))
 
     def close(self) -> None:
-        """Stop watching."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

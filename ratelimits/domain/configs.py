@@ -47,7 +47,6 @@ class _Limit:
 
     @property
     def period_ms(self) -> float:
-        """The period in milliseconds."""
         return self.period / MILLISECOND
 
 

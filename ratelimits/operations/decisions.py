@@ -32,7 +32,6 @@ class Answer:
     remaining: float | None = None
 
     def __bool__(self) -> bool:
-        """Whether it was granted."""
         return self.ok
 
 

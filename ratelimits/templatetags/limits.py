@@ -51,5 +51,4 @@ def mood(gauge: Gauge) -> str:
 
 @register.filter
 def address(gauge: Gauge) -> str:
-    """The page of one limit and key."""
     return f"{reverse('ratelimits:one')}?{urlencode({'name': gauge.name, 'key': gauge.key})}"

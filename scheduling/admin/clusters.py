@@ -30,7 +30,6 @@ class ClusterAdmin(administration.BoundedList):
 
     @display(description="Status", label=common.COLOURS)  # type: ignore[untyped-decorator]
     def shown_status(self, cluster: Cluster) -> str:
-        """Whether it lives, or how it ended."""
         return cluster.ending or "living"
 
 

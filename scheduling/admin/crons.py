@@ -37,8 +37,6 @@ _WIDGETS: Final = {
 
 
 class AdminCronForm(CronForm):
-    """The form of the site in the administration's widgets."""
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for name in _WIDGETS.keys() & self.fields.keys():
@@ -87,7 +85,6 @@ class CronAdmin(common.Operated, administration.ReadOnly):
         return is_editable and bool(request.user.has_perm("scheduling.change_cron"))
 
     def get_fields(self, request: HttpRequest, obj: Cron | None = None) -> Any:
-        """Fields to fill in, and below them what is known."""
         if not self._is_form(request, obj):
             return self.fields
         known = (
@@ -96,7 +93,6 @@ class CronAdmin(common.Operated, administration.ReadOnly):
         return [*FIELDS, *known]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Cron | None = None) -> Any:
-        """A cron keeps its name and its function."""
         stays = ["name", "function"] if obj is not None and self._is_form(request, obj) else []
         return [*self.readonly_fields, *stays]
 
@@ -116,7 +112,6 @@ class CronAdmin(common.Operated, administration.ReadOnly):
             operations.make(obj.pk, function=form.cleaned_data["function"], **form.plan)
 
     def get_urls(self) -> list[Any]:
-        """With the preview of a schedule."""
         preview = self.admin_site.admin_view(self.preview)
         return [path("preview/", preview, name="scheduling_cron_preview"), *super().get_urls()]
 
@@ -131,7 +126,6 @@ class CronAdmin(common.Operated, administration.ReadOnly):
 
     @display(description="Schedule", ordering="schedule")  # type: ignore[untyped-decorator]
     def shown_schedule(self, cron: Cron) -> str:
-        """When it fires."""
         return timing(cron.schedule)
 
     @display(description="Function", ordering="function")  # type: ignore[untyped-decorator]
@@ -141,16 +135,13 @@ class CronAdmin(common.Operated, administration.ReadOnly):
 
     @display(description="Defined by")  # type: ignore[untyped-decorator]
     def shown_source(self, cron: Cron) -> str:
-        """Code, a person, or both."""
         return SOURCES[Source(cron.source)]
 
     def view_on_site(self, obj: Cron) -> str:
-        """Its page outside of the administration."""
         return reverse("scheduling:cron", args=[obj.pk])
 
     @display(description="Arguments")  # type: ignore[untyped-decorator]
     def arguments(self, cron: Cron) -> SafeString:
-        """What its function is called with, as JSON."""
         return administration.preformatted(pretty(cron.args))
 
     @display(description="Next ten firings")  # type: ignore[untyped-decorator]
@@ -173,7 +164,6 @@ class CronAdmin(common.Operated, administration.ReadOnly):
 
     @display(description="Status", label=common.COLOURS)  # type: ignore[untyped-decorator]
     def shown_status(self, cron: Cron) -> str:
-        """Whether it fires."""
         return cron_status(cron)
 
     @admin.action(description="Pause", permissions=["operate"])

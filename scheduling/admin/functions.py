@@ -31,7 +31,6 @@ class StatusFilter(admin.SimpleListFilter):
     title = parameter_name = "status"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002  # the admin's
-        """All there are."""
         return [(status.value, status.replace("_", " ")) for status in Status]
 
     @property
@@ -82,7 +81,6 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
     actions_detail = ["cancel_one", "run_one_again"]
 
     def view_on_site(self, obj: ScheduledFunction) -> str:
-        """Its page outside of the administration."""
         return reverse("scheduling:function", args=[obj.pk])
 
     def get_queryset(self, request: HttpRequest) -> "QuerySet[ScheduledFunction]":
@@ -93,7 +91,6 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
         return rows if is_one else rows.defer("args", "result", "error", "traceback")
 
     def finds_exactly(self, term: str) -> bool:
-        """A number is an id."""
         return bool(term.strip())
 
     @display(description="Arguments")  # type: ignore[untyped-decorator]
@@ -127,7 +124,6 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
 
     @display(description="Status")  # type: ignore[untyped-decorator]
     def state_now(self, row: ScheduledFunction) -> SafeString:
-        """Where it stands, live."""
         arguments, known = {"function_id": row.pk}, {"status": row.status}
         return html.wrapper_of_context(
             "function-state", arguments, context=known, audience=live_queries.OPERATOR
@@ -141,12 +137,10 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
 
     @display(description="Scheduled by")  # type: ignore[untyped-decorator]
     def from_parent(self, row: ScheduledFunction) -> SafeString | str:
-        """The function that scheduled it."""
         return _function(row.parent_id)
 
     @display(description="Retry of")  # type: ignore[untyped-decorator]
     def from_try(self, row: ScheduledFunction) -> SafeString | str:
-        """The try before it."""
         return _function(row.retry_of_id)
 
     @display(description="Rerun of")  # type: ignore[untyped-decorator]
@@ -156,7 +150,6 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
 
     @display(description="Cron")  # type: ignore[untyped-decorator]
     def from_cron(self, row: ScheduledFunction) -> SafeString | str:
-        """The cron that it is a firing of."""
         return administration.link("scheduling_cron", row.cron_id, row.cron_id)
 
     @display(description="Scheduled functions")  # type: ignore[untyped-decorator]

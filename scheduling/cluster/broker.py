@@ -45,7 +45,6 @@ class Broker(OwnTasks):
         self._dispatcher: Dispatcher | None = None
 
     def serve(self, post: Post) -> None:
-        """Begin to dispatch for a cluster."""
         self.post, self._dispatcher = post, Dispatcher(post)
         self._listener = Listener({post.kind.value, OWN})
 

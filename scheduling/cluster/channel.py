@@ -88,7 +88,6 @@ class Channel:
         return 0 if self.empty() else 1
 
     def close(self) -> None:
-        """Let go of it in this process."""
         self._receiving.close()
         self._sending.close()
 
@@ -102,17 +101,14 @@ class TaskQueue(Channel):
         self.function = function  # what a worker's loop calls with a function that was dispatched to it
 
     def put(self, value: Any) -> None:
-        """Send a task, numbered."""
         self.send(value)
 
     def send(self, value: Any) -> int:
-        """Send a task; its number."""
         number = self._board.next_message()
         super().put((number, value))
         return number
 
     def of(self, worker: int) -> "WorkersEnd":
-        """The end of one worker."""
         return WorkersEnd(self, worker=worker, board=self._board)
 
     def waits(self) -> int:

@@ -76,7 +76,6 @@ class Dispatcher:
         return len(batch)
 
     def is_idle(self) -> bool:
-        """Whether nothing is in the hands of the workers."""
         self._forget()
         return not (self._sent or self._barren)
 

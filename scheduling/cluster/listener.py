@@ -63,7 +63,6 @@ class Listener:
         return any(payload in self._payloads for payload in payloads)
 
     def close(self) -> None:
-        """Hang up."""
         if self._connection is not None:
             with contextlib.suppress(psycopg.Error):
                 self._connection.close()

@@ -26,6 +26,5 @@ def is_orphan(parent: int) -> bool:
 
 
 def kill_group(leader: int) -> None:
-    """Kill every process of the group that this process led."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)

@@ -45,7 +45,6 @@ class Scoreboard:
         self._stop_read, self._stop_write = os.pipe()
 
     def free(self, worker: int) -> None:
-        """This worker waits for a task."""
         self._deadline[worker] = _NEVER
         self._busy_with[worker] = self._running[worker] = 0
         if self._free_since[worker] == _NEVER:
@@ -58,7 +57,6 @@ class Scoreboard:
             os.write(self._wakeup_write, b".")
 
     def busy(self, worker: int, *, message: int) -> None:
-        """This worker took the message of this number."""
         self._free_since[worker] = _NEVER
         self._busy_with[worker] = message
         self._received[worker] = message
@@ -72,7 +70,6 @@ class Scoreboard:
         return self._hire_read
 
     def clear_hire(self) -> None:
-        """Empty that pipe."""
         with contextlib.suppress(BlockingIOError):
             while os.read(self._hire_read, 4096):
                 pass
@@ -101,7 +98,6 @@ class Scoreboard:
         self._dismissed[worker] = 1
 
     def is_dismissed(self, worker: int) -> bool:
-        """Whether this worker has to end."""
         return bool(self._dismissed[worker])
 
     def runs_now(self, worker: int) -> int:
@@ -118,7 +114,6 @@ class Scoreboard:
         self._deadline[worker] = _NEVER if seconds is None else time.monotonic() + seconds
 
     def is_overtime(self, worker: int) -> bool:
-        """Whether its deadline has passed."""
         return bool(_NEVER < self._deadline[worker] < time.monotonic())
 
     def next_message(self) -> int:
@@ -127,7 +122,6 @@ class Scoreboard:
         return int(self._sent[0])
 
     def count_sent(self) -> int:
-        """How many messages were sent so far."""
         return int(self._sent[0])
 
     def count_taken(self) -> int:
@@ -143,11 +137,9 @@ class Scoreboard:
         self._low[0] = waiting
 
     def is_low(self) -> bool:
-        """Whether the pusher wants to be woken."""
         return self.in_queue() <= int(self._low[0])
 
     def is_busy_with(self, message: int) -> bool:
-        """Whether a worker is busy with the message of this number."""
         return message in self._busy_with[:]
 
     def count_free(self, *, for_s: float = 0.0) -> int:
@@ -162,16 +154,13 @@ class Scoreboard:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the cluster has to stop."""
         return bool(self._flags[0])
 
     @property
     def stop_fd(self) -> int:
-        """Readable from then on."""
         return self._stop_read
 
     def sentinel_works(self) -> None:
-        """The sentinel is at work at this moment."""
         self._seen_at[0] = time.monotonic()
 
     def seen_ago_s(self) -> float | None:
@@ -179,7 +168,6 @@ class Scoreboard:
         return None if self._seen_at[0] == _NEVER else time.monotonic() - self._seen_at[0]
 
     def pusher_works(self) -> None:
-        """The pusher is at work at this moment."""
         self._seen_at[1] = time.monotonic()
 
     def is_pusher_silent(self, *, for_s: float) -> bool:
@@ -213,7 +201,6 @@ class Scoreboard:
             os.close(end)
 
     def clear_wakeup(self) -> None:
-        """Empty the wake-up pipe."""
         with contextlib.suppress(BlockingIOError):
             while os.read(self._wakeup_read, 4096):
                 pass

@@ -121,7 +121,6 @@ class Supervisor:
         return Life(cluster_id=cluster_id, process=process, board=board, watch=watch)
 
     def _live(self, cluster_id: uuid.UUID, board: Scoreboard, supervisor: int) -> None:
-        """One life of the cluster, in the process that was forked for it."""
         if self._exposition is not None:
             self._exposition.close()
         try:
@@ -217,7 +216,6 @@ class _Numbers(Collector):
         self._counts, self._role = counts, role
 
     def collect(self) -> Iterator[Metric]:
-        """All of it."""
         return self._counts.families(self._role)
 
 

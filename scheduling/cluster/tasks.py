@@ -50,7 +50,6 @@ _here = _Here()
 
 
 def take_slot(slot: WorkerSlot, queue: WorkersEnd) -> None:
-    """This process is a worker from now on."""
     _here.slot, _here.queue = slot, queue
     functions.count_into(slot.board.counts, slot.worker)
 
@@ -62,7 +61,6 @@ def mutations(first: Dispatch) -> None:
 
 
 def action(dispatch: Dispatch) -> None:
-    """Run one action."""
     with _logged():
         runner.action(dispatch, by=_slot().holder(os.getpid()), deadline=_deadline)
 

@@ -52,15 +52,12 @@ class Interval:
 
     @property
     def zone(self) -> tzinfo:
-        """UTC."""
         return UTC
 
     def first(self, *, now: datetime) -> datetime | None:
-        """At once."""
         return now
 
     def after(self, moment: datetime) -> datetime | None:
-        """One interval later."""
         return moment + self.every
 
     def latest(self, *, start: datetime, end: datetime, most: int) -> tuple[int, list[datetime]]:
@@ -120,7 +117,6 @@ class Calendar:
 
     @property
     def zone(self) -> tzinfo:
-        """The time zone that its times are of."""
         return _zone(self.tz)
 
     def first(self, *, now: datetime) -> datetime | None:
@@ -128,7 +124,6 @@ class Calendar:
         return self.after(now)
 
     def after(self, moment: datetime) -> datetime | None:
-        """The next time that the calendar has."""
         return next(self._from(moment), None)
 
     def latest(self, *, start: datetime, end: datetime, most: int) -> tuple[int, list[datetime]]:
@@ -147,7 +142,6 @@ class Calendar:
         return f"{self.expression} in {self.tz}"
 
     def typed(self) -> str:
-        """As people type it, beside the zone."""
         return self.expression
 
     def _until(self, start: datetime, end: datetime) -> Iterator[datetime]:

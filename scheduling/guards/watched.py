@@ -31,7 +31,6 @@ _NOBODY = Watched(function="", kind=Kind.ACTION, is_over=True)
 
 
 def current(kind: Kind) -> Watched | None:
-    """The run of a function of this kind that is watched here."""
     here = _here.get(_NOBODY)
     if here is _NOBODY:
         here = _starters.get(threading.current_thread())
@@ -57,7 +56,6 @@ def trusted() -> Iterator[None]:
 
 
 def started(thread: threading.Thread, by: Watched) -> None:
-    """This thread is about to be started by a function that is watched."""
     _starters[thread] = by
 
 

@@ -36,7 +36,6 @@ _UNTIMED_S = 3600.0
 
 
 def begin(cluster_id: UUID, *, role: str) -> None:
-    """A cluster begins its life on this machine, in this process."""
     clusters.begin(cluster_id, role=role, host=socket.gethostname(), pid=os.getpid())
 
 
@@ -69,7 +68,6 @@ def dispatch(kind: Kind, *, limit: int, queues: Sequence[str] | None = None) -> 
 
 
 def share(cluster_id: UUID) -> Share:
-    """Which of the living clusters of its role a cluster is."""
     boots = clusters.siblings(cluster_id, within=timedelta(seconds=SILENT_S))[:MOST_SHARES]
     return Share(rank=boots.index(cluster_id), clusters=len(boots)) if cluster_id in boots else Share()
 

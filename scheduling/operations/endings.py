@@ -28,7 +28,6 @@ UNKNOWN = Ending(
 
 
 def failed(error: BaseException) -> Ending:
-    """A failure."""
     kind = type(error)
     sentence = _text(f"{kind.__name__}: {_text_of(error)}", _LONGEST_ERROR)
     trace = "".join(traceback.format_exception(error))

@@ -60,7 +60,6 @@ class Health:
 
 
 def health() -> Health:
-    """The facts as they are now."""
     [numbers] = statements.load("scheduling", "health").run({"late_s": LATE.total_seconds()})
     living = [
         Living(role=c.role, host=c.host, pid=c.pid, started_at=c.started_at, workers=c.workers, free=c.free)

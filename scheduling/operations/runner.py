@@ -186,7 +186,6 @@ class _Run:
             raise
 
     def commit(self) -> None:
-        """It holds."""
         self.is_committed = True
 
     def count(self) -> None:

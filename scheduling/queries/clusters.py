@@ -23,7 +23,6 @@ class Report:
 
 
 def begin(cluster_id: UUID, *, role: str, host: str, pid: int) -> None:
-    """A cluster begins its life."""
     Cluster.objects.create(cluster_id=cluster_id, role=role, host=host, pid=pid)
 
 

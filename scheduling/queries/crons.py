@@ -20,7 +20,6 @@ def lock_due(limit: int) -> list[Row]:
 
 
 def read(name: str) -> Cron:
-    """The cron."""
     return Cron.objects.get(pk=name)
 
 
@@ -69,7 +68,6 @@ def insert(name: str, *, next_at: datetime | None, **columns: Any) -> None:
 
 
 def change(name: str, **columns: Any) -> None:
-    """Write columns of one cron."""
     Cron.objects.filter(pk=name).update(**columns)
 
 

@@ -156,7 +156,6 @@ def postpone(
 
 
 def colliding(*, limit: int) -> list[Row]:
-    """The pending mutations that collided most."""
     return statements.load("scheduling", "colliding").run({"limit": limit})
 
 
@@ -242,12 +241,10 @@ def unqueue(function_id: int) -> bool:
 
 
 def is_queued(function_id: int) -> bool:
-    """Whether it stands in the queue."""
     return Due.objects.filter(pk=function_id).exists()
 
 
 def cancel(function_id: int, *, status: Status) -> bool:
-    """End a function as canceled if it is in this state."""
     changed = ScheduledFunction.objects.filter(pk=function_id, status=status).update(
         status=Status.CANCELED, ended_at=Now()
     )
@@ -255,12 +252,10 @@ def cancel(function_id: int, *, status: Status) -> bool:
 
 
 def find(function_id: int) -> ScheduledFunction | None:
-    """The row as it is now."""
     return ScheduledFunction.objects.filter(pk=function_id).first()
 
 
 def retry_of(function_id: int) -> int | None:
-    """The try that follows this one."""
     return ScheduledFunction.objects.filter(retry_of_id=function_id).values_list("pk", flat=True).first()
 
 

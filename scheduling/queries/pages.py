@@ -55,7 +55,6 @@ def end_before(moment: datetime) -> int:
 
 
 def function(pk: int) -> ScheduledFunction | None:
-    """One scheduled function with what it came from."""
     return (
         ScheduledFunction.objects.select_related("parent", "retry_of", "run_again_of", "cron")
         .filter(pk=pk)
@@ -64,12 +63,10 @@ def function(pk: int) -> ScheduledFunction | None:
 
 
 def queued(pk: int) -> Due | None:
-    """Its row of the queue, while it is pending."""
     return Due.objects.filter(pk=pk).first()
 
 
 def next_try(pk: int) -> int | None:
-    """The try that followed this one."""
     return ScheduledFunction.objects.filter(retry_of_id=pk).values_list("pk", flat=True).first()
 
 
@@ -106,7 +103,6 @@ def crons() -> "QuerySet[Cron]":
 
 
 def cron(name: str) -> Cron | None:
-    """One cron."""
     return Cron.objects.filter(pk=name).first()
 
 

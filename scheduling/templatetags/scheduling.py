@@ -70,14 +70,12 @@ def cron_status(cron: Cron) -> str:
 
 @register.inclusion_tag("parts/status.html")
 def cron_badge(cron: Cron) -> dict[str, str]:
-    """Whether a cron fires, as a badge."""
     status = cron_status(cron)
     return {"status": CRON_BADGES[status], "label": status}
 
 
 @register.filter
 def missed_policy(cron: Cron) -> str:
-    """What becomes of a cron's missed firings."""
     most = f", at most {cron.at_most}" if cron.missed == Missed.CATCH_UP else ""
     return MISSED[Missed(cron.missed)] + most
 

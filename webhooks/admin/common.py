@@ -11,7 +11,6 @@ OPERATE: Final = "webhooks.operate_delivery"
 
 class _Operated:
     def has_operate_permission(self, request: HttpRequest, object_id: Any = None) -> bool:  # noqa: ARG002  # the admin's
-        """Who may replay and change secrets."""
         return request.user.has_perm(OPERATE)
 
 

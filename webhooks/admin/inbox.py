@@ -35,11 +35,9 @@ class SourceFilter(admin.SimpleListFilter):
     leads = True
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002  # the admin's
-        """All adapters."""
         return [(source.value, source.label) for source in Source]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> QuerySet[Delivery]:  # noqa: ARG002
-        """What it sent."""
         return queryset.filter(source=self.value()) if self.value() else queryset
 
 
@@ -54,11 +52,9 @@ class StatusFilter(admin.SimpleListFilter):
         return self.value() != Status.PROCESSED
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
-        """All there are."""
         return [(status.value, status.value) for status in Status]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> QuerySet[Delivery]:  # noqa: ARG002
-        """Those."""
         return queryset.filter(status=self.value()) if self.value() in set(Status) else queryset
 
 
@@ -80,7 +76,6 @@ class AttemptInline(administration.Part):
 
     @display(description="Error")  # type: ignore[untyped-decorator]
     def error_details(self, attempt: DeliveryAttempt) -> SafeString | str:
-        """The error, its traceback folded away."""
         return (
             administration.folded(attempt.error or "", attempt.traceback or "")
             if attempt.traceback
@@ -125,7 +120,6 @@ class DeliveryAdmin(common.BoundedList):
         """Its page is live."""
 
     def view_on_site(self, obj: Delivery) -> str:
-        """Its page outside of the administration."""
         return reverse("webhooks:delivery", args=[obj.pk])
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Delivery]:
@@ -148,7 +142,6 @@ class DeliveryAdmin(common.BoundedList):
 
     @display(description="Status")  # type: ignore[untyped-decorator]
     def state(self, row: Delivery) -> SafeString:
-        """How it stands, live."""
         arguments, known = {"delivery_id": row.pk}, {"delivery": row}
         return html.wrapper_of_context(
             "delivery-badge", arguments, context=known, audience=live_queries.OPERATOR
@@ -176,7 +169,6 @@ class DeliveryAdmin(common.BoundedList):
 
     @display(description="Signed with")  # type: ignore[untyped-decorator]
     def signed_with(self, row: Delivery) -> str:
-        """Which secret it was, by its fingerprint."""
         return row.secret.fingerprint if row.secret else "–"
 
     @display(description="SHA-256")  # type: ignore[untyped-decorator]
@@ -267,7 +259,6 @@ class SecretAdmin(common.ReadOnly):
     actions = ["retire_selected"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Secret]:
-        """Without what seals them."""
         rows: QuerySet[Secret] = super().get_queryset(request)
         return rows.defer("sealed")
 
@@ -277,7 +268,6 @@ class SecretAdmin(common.ReadOnly):
         return "retired" if secret.retired_at else "active"
 
     def view_on_site(self, obj: Secret) -> str:
-        """Where secrets are added and rotated."""
         return reverse("webhooks:source", args=[obj.source])
 
     @admin.action(description="Retire at once", permissions=["operate"])

@@ -113,11 +113,9 @@ class ResourceAdmin(common.BoundedList):
     listing: Listing
 
     def get_list_display(self, request: HttpRequest) -> list[str]:  # noqa: ARG002  # the admin's
-        """Its name, its columns, and of when it is."""
         return ["__str__", *self.listing.shows, "state_at", "deleted_at"]
 
     def get_list_filter(self, request: HttpRequest) -> list[Any]:  # noqa: ARG002
-        """Its filters, and whether it still is."""
         cheap = [self._cheap(name) for name in self.listing.filters]
         return [*cheap, administration.by_day("state_at"), ("deleted_at", admin.EmptyFieldListFilter)]
 
@@ -172,7 +170,6 @@ class ActivityAdmin(common.BoundedList):
 
     @display(description="Delivery")  # type: ignore[untyped-decorator]
     def delivery_link(self, entry: models.Activity) -> SafeString | str:
-        """The delivery that emitted it."""
         return administration.link("webhooks_delivery", entry.delivery_id, f"#{entry.delivery_id}")
 
 

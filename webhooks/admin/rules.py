@@ -37,7 +37,6 @@ class StrictJSON(forms.JSONField):
     empty_values = [None, ""]
 
     def to_python(self, value: Any) -> Any:
-        """The document."""
         if not isinstance(value, str) or isinstance(value, JSONString) or value in self.empty_values:
             return value or None if isinstance(value, str) else value
         try:
@@ -54,7 +53,6 @@ class StrictJSON(forms.JSONField):
             return InvalidJSONInput(data)
 
     def prepare_value(self, value: Any) -> Any:
-        """As text, indented."""
         return (
             value if isinstance(value, InvalidJSONInput) else json.dumps(value, ensure_ascii=False, indent=2)
         )
@@ -64,8 +62,6 @@ class RuleForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
     """A rule that could start a job: `operations.check_rule` says so."""
 
     class Meta:
-        """All of it."""
-
         model = Rule
         fields = (
             "name", "is_enabled", "source", "event", "filter", "kind", "payload", "queue", "priority", "unique_key",
@@ -149,15 +145,12 @@ class OutcomeFilter(admin.SimpleListFilter):
 
     @property
     def leads(self) -> bool:
-        """Few fail."""
         return self.value() == StartOutcome.FAILED
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002  # the admin's
-        """All there are."""
         return [(outcome.value, outcome.value) for outcome in StartOutcome]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[JobStart]) -> QuerySet[JobStart]:  # noqa: ARG002
-        """Those."""
         return queryset.filter(outcome=self.value()) if self.value() in set(StartOutcome) else queryset
 
 
@@ -171,7 +164,6 @@ class _Shown:
 
     @display(description="Outcome", label={"started": "success", "skipped": "info", "failed": "danger"})  # type: ignore[untyped-decorator]
     def shown_outcome(self, start: JobStart) -> str:
-        """What became of it."""
         return start.outcome
 
     @display(description="Reason")  # type: ignore[untyped-decorator]
@@ -182,7 +174,6 @@ class _Shown:
 
     @display(description="Reason")  # type: ignore[untyped-decorator]
     def reason(self, start: JobStart) -> str:
-        """Why no job was started."""
         if start.outcome == StartOutcome.SKIPPED:
             return "a job with the same unique key had not ended"
         return start.error or "–"
@@ -212,7 +203,6 @@ class JobStartAdmin(_Shown, common.BoundedList):
 
     @display(description="Delivery")  # type: ignore[untyped-decorator]
     def delivery_link(self, start: JobStart) -> SafeString | str:
-        """The delivery that met the rule."""
         return administration.link("webhooks_delivery", start.delivery_id, f"#{start.delivery_id}")
 
     @admin.action(description="Start again", permissions=["operate"])
@@ -242,7 +232,6 @@ def _start_again(request: HttpRequest, pk: int) -> str:
 
 
 def _trial(rule: Rule, requested: str) -> dict[str, Any]:
-    """What the page says of it."""
     if not requested:
         return {"error": f"Nothing has come from {rule.get_source_display()} yet."}
     is_number = requested.isascii() and requested.isdigit() and len(requested) <= _LONGEST_ID

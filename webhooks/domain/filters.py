@@ -21,7 +21,6 @@ class Filter:
     text: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """The form in which it is scheduled."""
         return {
             "source": self.source,
             "event_type": self.event_type,
@@ -34,7 +33,6 @@ class Filter:
 
     @classmethod
     def of_json(cls, document: Mapping[str, Any]) -> Self:
-        """The filter in that form."""
         return cls(
             source=str(document.get("source") or ""),
             event_type=str(document.get("event_type") or ""),
@@ -46,7 +44,6 @@ class Filter:
         )
 
     def sentence(self) -> str:
-        """The filter in words, for the audit line."""
         parts = [f"{name} {value}" for name, value in self.as_json().items() if value and name != "statuses"]
         parts += [f"status {' or '.join(self.statuses)}"] if self.statuses else []
         return ", ".join(parts) or "everything"

@@ -21,7 +21,6 @@ class Source(StrEnum):
 
     @property
     def label(self) -> str:
-        """The name for people."""
         return _LABELS[self]
 
 

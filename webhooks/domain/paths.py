@@ -36,7 +36,6 @@ def reason(path: str) -> str | None:
 
 
 def find(path: str, values: Mapping[str, Any]) -> Any:
-    """What lies at this path, or MISSING."""
     value: Any = values
     for step in path.split("."):
         value = _step(value, step)

@@ -141,7 +141,6 @@ def about_deployment(
     *,
     at: datetime | None,
 ) -> ActivityEntry:
-    """The line of how a deployment goes."""
     deployment = payload.deployment
     ref, environment = (deployment.ref, deployment.environment) if deployment else ("", "")
     words = (

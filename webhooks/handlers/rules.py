@@ -89,7 +89,6 @@ def declared() -> list[Declaration]:
 
 
 def declared_for(source: str, event: str) -> list[Rule]:
-    """Those that are for this event of this source."""
     every = (one.rule for one in _declared if one.rule.source == source)
     return [rule for rule in every if rules.means(rule.event, event)]
 

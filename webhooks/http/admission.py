@@ -103,7 +103,6 @@ class Recent:
         return hashlib.sha256(credential.encode()).digest() in self._known
 
     def add(self, credential: str) -> None:
-        """It was good."""
         self._known[hashlib.sha256(credential.encode()).digest()] = None
         if len(self._known) > MOST_ADDRESSES:
             self._known.popitem(last=False)

@@ -41,7 +41,6 @@ async def open_in_child(source: Source, request: Request, *, verified: Verified)
 
 
 def main() -> None:
-    """That process."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     source, request, verified = pickle.loads(sys.stdin.buffer.read())  # noqa: S301 (of the process that started us)
     sys.stdout.buffer.write(pickle.dumps(opened(source, request, verified=verified)))

@@ -95,7 +95,6 @@ class Webhooks:
         self._room = bodies.Room()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         source = configs.PATHS.get(scope["path"].removeprefix(scope.get("root_path", "")))
         if source is None:
             await self._app(scope, receive, send)
@@ -195,7 +194,6 @@ class Webhooks:
         return signed
 
     async def _count(self, call: _Call, error: Refusal) -> None:
-        """Count what was refused for its content, or for want of room."""
         reason = error.reason if isinstance(error, BadSignature) else error.code
         size = _announced(call)
         refused = Refused(

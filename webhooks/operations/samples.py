@@ -65,7 +65,6 @@ def send(
 def signed_headers(
     source: Source, body: bytes, *, secret: str, event_type: str, delivery_id: str, now: datetime
 ) -> dict[str, str]:
-    """All headers of such a request."""
     signed = configs.config_of(source).sign(
         body, secret=secret, event_type=event_type, delivery_id=delivery_id, now=now
     )

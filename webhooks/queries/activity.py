@@ -47,7 +47,6 @@ def counts(day: date, *by: str, most: int = 1000) -> list[dict[str, Any]]:
 
 
 def digest(day: date) -> ActivityDigest | None:
-    """What is stored of a day."""
     return ActivityDigest.objects.filter(day=day).first()
 
 

@@ -178,7 +178,6 @@ def waiting_telemetry(limit: int) -> list[int]:
 
 
 def history(delivery: int) -> list[DeliveryAttempt]:
-    """The attempts of a delivery, the first one first."""
     return list(DeliveryAttempt.objects.filter(delivery_id=delivery).order_by("number"))
 
 

@@ -32,7 +32,6 @@ def rule(pk: int) -> rules.Rule | None:
 
 
 def as_rule(row: Rule) -> rules.Rule:
-    """What a row says."""
     return rules.Rule(
         key=row.key,
         name=row.name,
@@ -50,7 +49,6 @@ def as_rule(row: Rule) -> rules.Rule:
 
 
 def active_person(name: str) -> User | None:
-    """Who has this name and may log in."""
     return User.objects.filter(username=name, is_active=True).first()
 
 

@@ -45,7 +45,6 @@ def forget_servers(*, except_for: Sequence[str]) -> int:
 
 
 def keep_reconciliation(row: Reconciliation) -> Reconciliation:
-    """Store what a round found."""
     row.save(force_insert=True)
     return row
 

@@ -44,7 +44,6 @@ class SourceHealth:
 
     @property
     def has_more(self) -> bool:
-        """Whether more came than were looked at."""
         return self.arrived >= HEALTH_SAMPLE
 
     @property
@@ -69,7 +68,6 @@ class Replay(Chain):
 
     @property
     def wanted(self) -> Filter:
-        """Which deliveries."""
         return Filter.of_json(self.arguments["wanted"])
 
 
@@ -116,7 +114,6 @@ def body_start(pk: int, *, most: int) -> bytes:
 
 
 def newest_with_body(source: Source, *, sha256: bytes) -> Delivery | None:
-    """The delivery of a source that has these bytes."""
     rows = Delivery.objects.defer("body", "search").filter(source=source, body_sha256=sha256)
     return rows.order_by("-pk").first()
 
@@ -143,7 +140,6 @@ def audit(model: type[Model], pk: int) -> list[LogEntry]:
 
 
 def source_health() -> list[SourceHealth]:
-    """How each of the eight sources does."""
     params = {"sources": [source.value for source in Source], "sample": HEALTH_SAMPLE}
     return [_health(row) for row in statements.load("webhooks", "source_health").run(params)]
 

@@ -19,12 +19,10 @@ def live() -> QuerySet[Secret]:
 
 
 def add(source: Source, *, name: str, sealed: bytes, fingerprint: str) -> Secret:
-    """Store a secret."""
     return Secret.objects.create(source=source, name=name, sealed=sealed, fingerprint=fingerprint)
 
 
 def is_live(source: Source, *, fingerprint: str) -> bool:
-    """Whether the source has this secret already."""
     return Secret.objects.filter(_LIVE, source=source, fingerprint=fingerprint).exists()
 
 
@@ -46,7 +44,6 @@ def note_use(secrets: Sequence[int]) -> None:
 
 
 def add_token(sandbox: str, *, token_hash: str, expires_at: datetime | None) -> SandboxToken:
-    """Store a sandbox's token."""
     return SandboxToken.objects.create(sandbox=sandbox, token_hash=token_hash, expires_at=expires_at)
 
 

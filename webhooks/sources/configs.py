@@ -72,7 +72,6 @@ def find(name: str) -> Source:
 
 
 def config_of(source: Source) -> SourceConfig:
-    """The configuration of a source."""
     return CONFIGS[source]
 
 

@@ -101,7 +101,6 @@ def name_or_empty(value: Any, *, field: str) -> str:
 
 
 def _moment(value: Any, *, per_second: int = 1) -> datetime | None:
-    """A time of this century or the next."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if (

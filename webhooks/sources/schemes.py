@@ -79,7 +79,6 @@ class BodyHmac(_TextSecret):
         return Verified(key_id=key_id)
 
     def sign(self, body: bytes, *, secret: str, delivery_id: str, now: datetime) -> dict[str, str]:  # noqa: ARG002
-        """The one header."""
         return {self.header: self._value(secret, body).decode()}
 
     def new_secret(self, random_bytes: bytes) -> str:
@@ -112,7 +111,6 @@ class TimestampedHmac(_TextSecret):
         return Verified(key_id=key_id, signed_at=signed_at)
 
     def sign(self, body: bytes, *, secret: str, delivery_id: str, now: datetime) -> dict[str, str]:  # noqa: ARG002
-        """The one header; the id is in the body."""
         stamp = str(int(now.timestamp()))
         signature = _hexadecimal(secret.encode(), stamp.encode() + b"." + body).decode()
         return {self.header: f"t={stamp},v1={signature}"}

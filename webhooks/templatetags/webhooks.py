@@ -44,7 +44,6 @@ _SOURCES: Final = {
 
 @register.inclusion_tag(_BADGE)
 def delivery_badge(status: str) -> dict[str, str]:
-    """The status of a delivery."""
     return _badge(*_DELIVERIES[Status(status)])
 
 
@@ -66,19 +65,16 @@ def _badge(status: str, label: str) -> dict[str, str]:
 
 @register.filter
 def hexadecimal(value: bytes | memoryview) -> str:
-    """Bytes in hexadecimal digits."""
     return bytes(value).hex()
 
 
 @register.filter
 def negated(number: float) -> float:
-    """The number with the other sign."""
     return -number
 
 
 @register.filter
 def label(source: str) -> str:
-    """The name of a source for people."""
     return Source(source).label
 
 

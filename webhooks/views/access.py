@@ -18,7 +18,6 @@ View = Callable[..., HttpResponse]
 
 
 def viewers_only(view: View) -> View:
-    """For whoever may see deliveries."""
     return _for(live_queries.VIEW)(view)
 
 

@@ -24,7 +24,6 @@ class Moment(forms.CharField):
     widget = forms.DateTimeInput(attrs={"type": "datetime-local"})
 
     def clean(self, value: Any) -> str:
-        """The text, if it is a moment."""
         text: str = super().clean(value)
         if text and live_queries.moment(text) is None:
             raise forms.ValidationError("Enter a date and a time, like 2026-09-30T14:05.")
@@ -98,14 +97,11 @@ class ActivityForm(forms.Form):
         super().__init__(data, auto_id="filter-%s")
 
     def shown(self) -> dict[str, str]:
-        """What is set and makes sense."""
         self.is_valid()
         return {name: value for name in self.fields if (value := self.cleaned_data.get(name))}
 
 
 class SecretForm(forms.Form):
-    """One more secret of a source."""
-
     secret = forms.CharField(
         required=False,
         max_length=255,
@@ -134,8 +130,6 @@ class SecretForm(forms.Form):
 
 
 class RetireForm(forms.Form):
-    """When a secret stops."""
-
     grace = forms.ChoiceField(choices=_GRACES)
 
     def after(self) -> timedelta:
@@ -144,8 +138,6 @@ class RetireForm(forms.Form):
 
 
 class TokenForm(forms.Form):
-    """A sandbox's token."""
-
     sandbox = forms.CharField(max_length=100, help_text="Its name, as deliveries will show it.")
     days = forms.TypedChoiceField(
         choices=[("1", "a day"), ("7", "a week"), ("90", "90 days"), ("", "until it is revoked")],
@@ -165,8 +157,6 @@ class TokenForm(forms.Form):
 
 
 class SendForm(forms.Form):
-    """A test delivery."""
-
     event = forms.CharField(
         required=False, max_length=255, label="Type", widget=forms.TextInput(attrs={"list": "known-types"})
     )

@@ -26,7 +26,6 @@ class Command(BaseCommand):
         parser.add_argument("--without-files", action="store_true", help=files_help)
 
     def handle(self, *, folder: Path, keep: int | None, without_files: bool, **_: Any) -> None:
-        """Write it, and say what is in it."""
         if keep is not None and keep < 1:
             raise CommandError("--keep must be at least 1.")
         try:

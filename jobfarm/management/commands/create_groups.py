@@ -17,7 +17,6 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Whether groups that are there are changed."""
         parser.add_argument(
             "--reset", action="store_true", help="give both exactly the permissions of new ones"
         )

@@ -26,7 +26,6 @@ class Command(BaseCommand):
         parser.add_argument("--jobs", action="store_true", help="also look at the row of every job")
 
     def handle(self, *, jobs: bool, **_: Any) -> None:
-        """Look at everything."""
         findings = self._findings()
         broken = broken_jobs(most=_MOST_BROKEN) if jobs else []
         for job_id, what in broken:

@@ -21,11 +21,9 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Where from."""
         parser.add_argument("folder", type=Path, help=f"a folder that `{MANAGE} backup` wrote")
 
     def handle(self, *, folder: Path, **_: Any) -> None:
-        """Restore, migrate, and read what was restored."""
         try:
             note = backups.restore(folder)
             call_command("migrate", interactive=False, verbosity=0)

@@ -50,7 +50,6 @@ class Command(BaseCommand):
 
 
 def configuration() -> uvicorn.Config:
-    """How uvicorn serves the farm."""
     return uvicorn.Config(
         "jobfarm.asgi:application",
         http="jobfarm.serving:Protocol",

@@ -18,7 +18,6 @@ class Command(BaseCommand):
     help = "Create or change a kind of job, and its queue."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """The kind's defaults."""
         parser.add_argument("name")
         parser.add_argument("--queue", default="", help="where its jobs wait (its own name)")
         parser.add_argument("--max-attempts", type=int, default=3)
@@ -48,7 +47,6 @@ class Command(BaseCommand):
         )
 
     def handle(self, *, name: str, **options: Any) -> None:
-        """Make it."""
         try:
             kind = _kind(name, options)
             operations.create_kind(kind)

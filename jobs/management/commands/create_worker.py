@@ -16,7 +16,6 @@ class Command(BaseCommand):
     help = "Create a worker; its key is the last line of the output and is never shown again."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Its name, queues and owner."""
         parser.add_argument("name")
         parser.add_argument(
             "--queue", action="append", required=True, help="home queue; repeat for more, in order"
@@ -29,7 +28,6 @@ class Command(BaseCommand):
         )
 
     def handle(self, *, name: str, queue: list[str], steal: list[str], owner: str | None, **_: Any) -> None:
-        """Make it."""
         try:
             worker, key = operations.create_worker(name, queues=queue, steals=steal, owner=_user(owner))
         except JobsError as error:

@@ -36,7 +36,6 @@ class Command(BaseCommand):
     help = "Watch jobs and send events to endpoints until SIGINT or SIGTERM. Run one or more, anywhere."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Where it shows its numbers."""
         parser.add_argument(
             "--metrics", type=exposition.address, metavar="[HOST:]PORT",
             help="serve metrics to Prometheus, which sends JOBFARM_METRICS_TOKEN as its bearer token",

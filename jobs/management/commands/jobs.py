@@ -20,8 +20,6 @@ POLL_EVERY_S = 0.5  # of `tail`
 
 
 class Command(BaseCommand):
-    """One verb and its arguments."""
-
     help = "List, show, cancel, retry and follow jobs, run them now, change their priority."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -44,7 +42,6 @@ class Command(BaseCommand):
         verbs.add_parser("tail", help="follow its output until it ends").add_argument("job", type=int)
 
     def handle(self, *, verb: str, **options: Any) -> None:
-        """Carry the verb out."""
         try:
             getattr(self, f"_{verb}")(options)
         except (JobsError, RateLimitsError) as error:

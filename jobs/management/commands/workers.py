@@ -11,8 +11,6 @@ from jobs.queries import fleet, pages
 
 
 class Command(BaseCommand):
-    """One verb and its arguments."""
-
     help = "List workers; have them finish what they hold and take no more (drain); end that (undrain)."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -23,7 +21,6 @@ class Command(BaseCommand):
             verbs.add_parser(verb, help=meaning).add_argument("worker", nargs="+", help="name or number")
 
     def handle(self, *, verb: str, **options: Any) -> None:
-        """Carry the verb out."""
         if verb == "list":
             self._list()
         else:

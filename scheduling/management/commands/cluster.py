@@ -27,7 +27,6 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """What it runs, and how much at a time."""
         kinds = parser.add_mutually_exclusive_group(required=True)
         kinds.add_argument("--mutations", dest="kind", action="store_const", const=Kind.MUTATION)
         kinds.add_argument("--actions", dest="kind", action="store_const", const=Kind.ACTION)
@@ -51,7 +50,6 @@ class Command(BaseCommand):
         metrics: tuple[str, int] | None,
         **_: Any,
     ) -> None:
-        """Keep a cluster."""
         if workers < 1:
             raise CommandError("--workers must be at least 1.")
         keep_connections(kind)

@@ -49,7 +49,6 @@ class User(Payload):
 
     @property
     def name(self) -> str:
-        """What to call this person."""
         return f"{self.first_name} {self.last_name}".strip() or self.username or self.email or self.id
 
 
@@ -64,7 +63,6 @@ class Organization(Payload):
 
     @property
     def label(self) -> str:
-        """What to call it."""
         return self.name or self.slug or self.id
 
 
@@ -78,7 +76,6 @@ class PublicUser(Payload):
 
     @property
     def name(self) -> str:
-        """What to call this person."""
         return f"{self.first_name} {self.last_name}".strip() or self.identifier or self.user_id
 
 

@@ -38,7 +38,6 @@ class Repository(Payload):
 
     @property
     def name(self) -> str:
-        """What to call it."""
         return self.full_name or str(self.id)
 
 

@@ -44,7 +44,6 @@ class User(Payload):
 
     @property
     def label(self) -> str:
-        """What to call this person."""
         return self.displayName or self.name
 
 
@@ -73,7 +72,6 @@ class Issue(Payload):
 
     @property
     def label(self) -> str:
-        """What to call it."""
         return ": ".join(part for part in (self.key or f"issue {self.id}", self.fields_.summary) if part)
 
 
@@ -113,7 +111,6 @@ class Comment(Payload):
 
     @property
     def issue_id(self) -> int | None:
-        """The id of its issue, from its address."""
         match = _ISSUE_OF_COMMENT.search(self.self)
         return int(match[1]) if match else None
 

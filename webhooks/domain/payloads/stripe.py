@@ -38,7 +38,6 @@ class Customer(Payload):
 
     @property
     def label(self) -> str:
-        """What to call this customer."""
         return self.name or self.email or self.id
 
 
@@ -87,7 +86,6 @@ class Subscription(Payload):
 
     @property
     def item(self) -> Item | None:
-        """The first of its items."""
         return self.items.data[0] if self.items.data else None
 
 

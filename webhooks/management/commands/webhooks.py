@@ -21,7 +21,6 @@ class Command(BaseCommand):
     help = "Secrets, sandbox tokens and test deliveries of webhooks."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """The words."""
         words = parser.add_subparsers(dest="word", required=True)
         self._add_send(words.add_parser("send", help="sign a payload file and post it to this farm"))
         secret = words.add_parser("secret", help="what a source signs with").add_subparsers(
