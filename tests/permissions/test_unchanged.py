@@ -99,18 +99,18 @@ def _errors(answer: Any) -> str:
 
 
 def test_the_administrations_forms_save_what_they_show(farm: World) -> None:
-    client, looked_at, faults = farm.browsers()["root"], 0, {}
+    client, opened, faults = farm.browsers()["root"], 0, {}
     with asking.undone(client):
         _rows()
         for model, rows in _editable(farm.users["root"]):
             if not rows:
                 faults[model._meta.label] = "the world has no row of it"
             for row in rows:
-                looked_at += 1
+                opened += 1
                 if fault := _fault(client, model, row):
                     faults[f"{model._meta.label} {row.pk}"] = fault
     assert faults == {}
-    assert looked_at > 20
+    assert opened > 20
 
 
 # Where the site changes what is there: the page with the form, and where that goes.

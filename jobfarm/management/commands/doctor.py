@@ -28,8 +28,8 @@ class Command(BaseCommand):
     def handle(self, *, jobs: bool, **_: Any) -> None:
         findings = self._findings()
         broken = broken_jobs(most=_MOST_BROKEN) if jobs else []
-        for job_id, what in broken:
-            self.stdout.write(f"{WORDS[Level.ERROR]:>5}  Job {job_id} {what}.")
+        for job_id, fault in broken:
+            self.stdout.write(f"{WORDS[Level.ERROR]:>5}  Job {job_id} {fault}.")
         if jobs and not broken:
             self.stdout.write(f"{WORDS[Level.FINE]:>5}  Every row of a job is whole.")
         if broken or any(finding.level is Level.ERROR for finding in findings):

@@ -121,7 +121,7 @@ class TestAJob:
         found = reads.broken_jobs(most=100)
         assert [job_id for job_id, _ in found] == [*(job.pk for job, _ in broken), bare.pk]
         named = zip(found, [*(what for _, what in broken), "has no payload"], strict=True)
-        assert [(what, said) for (_, said), what in named if what not in said] == []
+        assert [(what, sentence) for (_, sentence), what in named if what not in sentence] == []
         output = StringIO()
         with pytest.raises(SystemExit):
             call_command("doctor", "--jobs", stdout=output)

@@ -179,17 +179,21 @@ def test_are_made_anew_when_the_tables_fill() -> None:
             with transaction.atomic(), capturing(captured):
                 act()
                 transaction.set_rollback(True)
-        asked = {name: captured[name] for name in plans if _is_whole(name, captured.get(name, {}))}
-        empty = {name: session.pages(plans[name], name, params) for name, params in asked.items()}
+        params_of = {name: captured[name] for name in plans if _is_whole(name, captured.get(name, {}))}
+        empty = {name: session.pages(plans[name], name, params) for name, params in params_of.items()}
         _janitor_comes_by()
-        kept = {name: session.pages(plans[name], name, params) for name, params in asked.items()}
-        fresh = {name: session.pages(session.prepare(name), name, params) for name, params in asked.items()}
+        kept = {name: session.pages(plans[name], name, params) for name, params in params_of.items()}
+        fresh = {
+            name: session.pages(session.prepare(name), name, params) for name, params in params_of.items()
+        }
     finally:
         session.close()
-    for name in sorted(asked):
+    for name in sorted(params_of):
         print(f"{name}: planned while empty {empty[name]} pages, then {kept[name]}; when full {fresh[name]}")
-    assert len(asked) > 15
-    worse = {name: (kept[name], fresh[name]) for name in asked if kept[name] > MORE * fresh[name] + BESIDE}
+    assert len(params_of) > 15
+    worse = {
+        name: (kept[name], fresh[name]) for name in params_of if kept[name] > MORE * fresh[name] + BESIDE
+    }
     assert worse == {}
     assert empty["claim"] > 1000, "an empty hour's plans are as good: this test is for nothing"
 

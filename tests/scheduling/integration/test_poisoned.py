@@ -220,14 +220,14 @@ class TestAFunctionThatCannotBeRun:
     def test_is_told_to_an_observer_that_raises_and_ends_all_the_same(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        told: list[str] = []
+        fired: list[str] = []
 
         def breaks(*_: object) -> None:
             raise RuntimeError("not today")
 
-        monkeypatch.setattr(notifications, "_observers", [breaks, lambda cron, *_: told.append(cron)])
+        monkeypatch.setattr(notifications, "_observers", [breaks, lambda cron, *_: fired.append(cron)])
         _due("broken", function="tests.scheduling.integration.sample.gone")
         [row] = scheduling.fire_due()
         scheduling.run_due()
         row.refresh_from_db()
-        assert (row.status, told) == ("failed", ["broken"])
+        assert (row.status, fired) == ("failed", ["broken"])
