@@ -10,7 +10,7 @@ from ninja import Router, Status
 from accounts import http as people
 from alerts import operations, protocol, queries, registry
 from alerts.errors import NotFound, RightMissing
-from core.api import REFUSALS, Problem, caller, refuse_unknown_parameters, with_body
+from core.api import caller, documented, refuse_unknown_parameters
 
 router = Router(tags=["Alerts"])
 READ, OPERATE = map(people.callers, ("read", "operate"))
@@ -75,30 +75,16 @@ Deletes it with what fires of it. No message of a resolved alert follows.
 """
 
 
-@router.get(
-    "",
-    auth=READ,
-    response={200: protocol.Alerts, REFUSALS: Problem},
-    summary="What fires",
-    description=FIRING,
-)
+@router.get("", auth=READ, **documented("What fires", FIRING, protocol.Alerts))
 def firing(request: HttpRequest) -> protocol.Alerts:
-    """What fires now, or is about to."""
     refuse_unknown_parameters(request, [])
     _allowed(request, "view")
     judged_at: datetime | None = queries.last_observed_at()
     return protocol.Alerts.of(queries.alerts(limit=SHOWN), queries.count_alerts(), judged_at=judged_at)
 
 
-@router.get(
-    "/conditions",
-    auth=READ,
-    response={200: protocol.AlertConditions, REFUSALS: Problem},
-    summary="List conditions",
-    description=CONDITIONS,
-)
+@router.get("/conditions", auth=READ, **documented("List conditions", CONDITIONS, protocol.AlertConditions))
 def conditions(request: HttpRequest) -> protocol.AlertConditions:
-    """What may be watched."""
     refuse_unknown_parameters(request, [])
     _allowed(request, "view")
     return protocol.AlertConditions(
@@ -106,30 +92,17 @@ def conditions(request: HttpRequest) -> protocol.AlertConditions:
     )
 
 
-@router.get(
-    "/rules",
-    auth=READ,
-    response={200: protocol.AlertRules, REFUSALS: Problem},
-    summary="List rules",
-    description=RULES,
-)
+@router.get("/rules", auth=READ, **documented("List rules", RULES, protocol.AlertRules))
 def rules(request: HttpRequest) -> protocol.AlertRules:
-    """All rules."""
     refuse_unknown_parameters(request, [])
     _allowed(request, "view")
     return protocol.AlertRules(rules=[protocol.AlertRule.of(row) for row in queries.rules()])
 
 
 @router.post(
-    "/rules",
-    auth=OPERATE,
-    response={201: protocol.AlertRule, REFUSALS: Problem},
-    summary="Make a rule",
-    description=CREATE,
-    openapi_extra=with_body(CREATE),
+    "/rules", auth=OPERATE, **documented("Make a rule", CREATE, protocol.AlertRule, status=201, has_body=True)
 )
 def create(request: HttpRequest, body: protocol.NewAlertRule) -> Status[protocol.AlertRule]:
-    """Make one."""
     by, values = _allowed(request, "add"), body.values(of=None)
     _check_recipients(request, body)
     if values["threshold"] is None:
@@ -138,15 +111,8 @@ def create(request: HttpRequest, body: protocol.NewAlertRule) -> Status[protocol
     return Status(201, _rule(operations.make(body.condition, values, by=by).pk))
 
 
-@router.get(
-    "/rules/{jobid:rule_id}",
-    auth=READ,
-    response={200: protocol.AlertRule, REFUSALS: Problem},
-    summary="Look at a rule",
-    description=RULE,
-)
+@router.get("/rules/{jobid:rule_id}", auth=READ, **documented("Look at a rule", RULE, protocol.AlertRule))
 def rule(request: HttpRequest, rule_id: int) -> protocol.AlertRule:
-    """One rule."""
     _allowed(request, "view")
     return _rule(rule_id)
 
@@ -154,13 +120,9 @@ def rule(request: HttpRequest, rule_id: int) -> protocol.AlertRule:
 @router.patch(
     "/rules/{jobid:rule_id}",
     auth=OPERATE,
-    response={200: protocol.AlertRule, REFUSALS: Problem},
-    summary="Change a rule",
-    description=CHANGE,
-    openapi_extra=with_body(CHANGE),
+    **documented("Change a rule", CHANGE, protocol.AlertRule, has_body=True),
 )
 def change(request: HttpRequest, rule_id: int, body: protocol.ChangedAlertRule) -> protocol.AlertRule:
-    """Change some of its fields."""
     by = _allowed(request, "change")
     _check_recipients(request, body)
     with transaction.atomic():
@@ -173,12 +135,9 @@ def change(request: HttpRequest, rule_id: int, body: protocol.ChangedAlertRule) 
 @router.post(
     "/rules/{jobid:rule_id}/test",
     auth=OPERATE,
-    response={200: protocol.SentAlertTest, REFUSALS: Problem},
-    summary="Send a test message",
-    description=TEST,
+    **documented("Send a test message", TEST, protocol.SentAlertTest),
 )
 def send_test(request: HttpRequest, rule_id: int) -> protocol.SentAlertTest:
-    """Send one to each recipient."""
     sent = operations.send_test(rule_id, by=_allowed(request, "change"))
     return protocol.SentAlertTest(messages=len(sent))
 
@@ -186,39 +145,25 @@ def send_test(request: HttpRequest, rule_id: int) -> protocol.SentAlertTest:
 @router.post(
     "/rules/{jobid:rule_id}/mute",
     auth=OPERATE,
-    response={200: protocol.AlertRule, REFUSALS: Problem},
-    summary="Mute a rule",
-    description=MUTE,
-    openapi_extra=with_body(MUTE),
+    **documented("Mute a rule", MUTE, protocol.AlertRule, has_body=True),
 )
 def mute(request: HttpRequest, rule_id: int, body: protocol.NewAlertMute) -> protocol.AlertRule:
-    """Send nothing of it for a while."""
     operations.mute(rule_id, for_s=body.for_s, by=_allowed(request, "change"))
     return _rule(rule_id)
 
 
 @router.post(
-    "/rules/{jobid:rule_id}/unmute",
-    auth=OPERATE,
-    response={200: protocol.AlertRule, REFUSALS: Problem},
-    summary="Unmute a rule",
-    description=UNMUTE,
+    "/rules/{jobid:rule_id}/unmute", auth=OPERATE, **documented("Unmute a rule", UNMUTE, protocol.AlertRule)
 )
 def unmute(request: HttpRequest, rule_id: int) -> protocol.AlertRule:
-    """Let it send again."""
     operations.unmute(rule_id, by=_allowed(request, "change"))
     return _rule(rule_id)
 
 
 @router.delete(
-    "/rules/{jobid:rule_id}",
-    auth=OPERATE,
-    response={200: protocol.DeletedAlertRule, REFUSALS: Problem},
-    summary="Delete a rule",
-    description=DELETE,
+    "/rules/{jobid:rule_id}", auth=OPERATE, **documented("Delete a rule", DELETE, protocol.DeletedAlertRule)
 )
 def delete(request: HttpRequest, rule_id: int) -> protocol.DeletedAlertRule:
-    """Delete it with what fires of it."""
     operations.remove(rule_id, by=_allowed(request, "delete"))
     return protocol.DeletedAlertRule(id=rule_id)
 

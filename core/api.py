@@ -62,3 +62,12 @@ def with_body(description: str) -> dict[str, Any]:
         raise ValueError(f"no body in {description!r}")
     body = json.loads(re.sub(r"'\$([A-Z]+)'", lambda name: _EXAMPLES[name[1]], match[1]))
     return {"requestBody": {"content": {"application/json": {"example": body}}}}
+
+
+def documented(
+    summary: str, description: str, answer: Any, *, status: int = 200, has_body: bool = False
+) -> dict[str, Any]:
+    """What a route is told beside its path and who may call: its words, and what it answers with or refuses by."""
+    extra = {"openapi_extra": with_body(description)} if has_body else {}
+    responses = {status: answer, REFUSALS: Problem}
+    return {"response": responses, "summary": summary, "description": description, **extra}

@@ -10,7 +10,7 @@ from ninja import Query, Router, Status
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from accounts import http as people
-from core.api import REFUSALS, Problem, caller, refuse_unknown_parameters, with_body
+from core.api import caller, documented, refuse_unknown_parameters
 from core.values import BIGINT, Body, Name, without_empty
 from jobs import (
     http,  # noqa: F401  # the converter of ids
@@ -148,10 +148,8 @@ class Deleted(BaseModel):
 @router.get(
     "/usage",
     auth=READ,
-    response={200: Usage, REFUSALS: Problem},
-    summary="Usage by day, kind, model, worker, token, person or group",
-    description=USAGE,
     by_alias=True,
+    **documented("Usage by day, kind, model, worker, token, person or group", USAGE, Usage),
 )
 def usage(request: HttpRequest, wanted: Query[UsageQuery]) -> Usage:
     """The caller's own usage; an operator's is everybody's."""
@@ -169,30 +167,17 @@ def usage(request: HttpRequest, wanted: Query[UsageQuery]) -> Usage:
     return Usage(since=since, to=to, by=wanted.by, counted_until=queries.counted_until(), rows=listed)
 
 
-@router.get(
-    "/budgets",
-    auth=READ,
-    response={200: Budgets, REFUSALS: Problem},
-    summary="Budgets",
-    description=BUDGETS,
-)
+@router.get("/budgets", auth=READ, **documented("Budgets", BUDGETS, Budgets))
 def budgets(request: HttpRequest) -> Budgets:
-    """Those that bound the caller; all for operators."""
     user = caller(request)
     rows = queries.budgets() if operations.sees_all(user) else queries.budgets_of(user)
     return Budgets(budgets=[_budget(each) for each in metering.balances(list(rows), now=clock.now())])
 
 
 @router.post(
-    "/budgets",
-    auth=OPERATE,
-    response={201: BudgetOut, REFUSALS: Problem},
-    summary="Make a budget",
-    description=MAKE,
-    openapi_extra=with_body(MAKE),
+    "/budgets", auth=OPERATE, **documented("Make a budget", MAKE, BudgetOut, status=201, has_body=True)
 )
 def make_budget(request: HttpRequest, body: NewBudget) -> Status[BudgetOut]:
-    """Make one."""
     user = _allowed(request, "metering.add_budget")
     row = metering.make(_subject(body), unit=body.unit, period=body.period, amount=body.amount, by=user)
     return Status(201, _balance(row))
@@ -201,26 +186,15 @@ def make_budget(request: HttpRequest, body: NewBudget) -> Status[BudgetOut]:
 @router.patch(
     "/budgets/{jobid:budget_id}",
     auth=OPERATE,
-    response={200: BudgetOut, REFUSALS: Problem},
-    summary="Change a budget",
-    description=CHANGE,
-    openapi_extra=with_body(CHANGE),
+    **documented("Change a budget", CHANGE, BudgetOut, has_body=True),
 )
 def change_budget(request: HttpRequest, budget_id: int, body: NewAmount) -> BudgetOut:
-    """Change how much it is."""
     user = _allowed(request, "metering.change_budget")
     return _balance(metering.change(budget_id, amount=body.amount, by=user))
 
 
-@router.delete(
-    "/budgets/{jobid:budget_id}",
-    auth=OPERATE,
-    response={200: Deleted, REFUSALS: Problem},
-    summary="Delete a budget",
-    description=DELETE,
-)
+@router.delete("/budgets/{jobid:budget_id}", auth=OPERATE, **documented("Delete a budget", DELETE, Deleted))
 def delete_budget(request: HttpRequest, budget_id: int) -> Deleted:
-    """Delete it."""
     user = _allowed(request, "metering.delete_budget")
     metering.remove(budget_id, by=user)
     return Deleted(id=budget_id)

@@ -13,6 +13,7 @@ from ninja.params import functions as parameters
 
 from accounts import http as people
 from core.api import caller as _user
+from core.api import documented
 from jobs import http, operations
 from jobs.api import documents
 from jobs.domain.filters import Filters
@@ -50,15 +51,11 @@ IdempotencyKey = Annotated[
 @router.post(
     "/jobs",
     auth=SUBMIT,
-    response={201: protocol.Job, documents.REFUSALS: clients.Problem},
-    summary="Submit a job",
-    description=documents.SUBMIT,
-    openapi_extra=documents.with_body(documents.SUBMIT),
+    **documented("Submit a job", documents.SUBMIT, protocol.Job, status=201, has_body=True),
 )
 def submit(
     request: HttpRequest, body: clients.NewJob, idempotency_key: IdempotencyKey = None
 ) -> Status[protocol.Job]:
-    """Submit one job."""
     stored: Stored = {}
     return _submitted_once(
         request,
@@ -72,15 +69,11 @@ def submit(
 @router.post(
     "/jobs/bulk",
     auth=SUBMIT,
-    response={201: clients.Submitted, documents.REFUSALS: clients.Problem},
-    summary="Submit many jobs",
-    description=documents.SUBMIT_MANY,
-    openapi_extra=documents.with_body(documents.SUBMIT_MANY),
+    **documented("Submit many jobs", documents.SUBMIT_MANY, clients.Submitted, status=201, has_body=True),
 )
 def submit_many(
     request: HttpRequest, body: clients.NewJobs, idempotency_key: IdempotencyKey = None
 ) -> Status[clients.Submitted]:
-    """Submit many jobs at once."""
     stored: Stored = {}
     answers = operations.once(
         http.repeatable(request, _user(request), idempotency_key, body),
@@ -91,15 +84,8 @@ def submit_many(
     return Status(201, clients.Submitted(jobs=jobs))
 
 
-@router.get(
-    "/jobs",
-    auth=READ,
-    response={200: clients.Page, documents.REFUSALS: clients.Problem},
-    summary="List jobs",
-    description=documents.LIST,
-)
+@router.get("/jobs", auth=READ, **documented("List jobs", documents.LIST, clients.Page))
 def list_jobs(request: HttpRequest, filters: Query[clients.Filters]) -> clients.Page:
-    """A page of the jobs that the caller may see."""
     http.refuse_unknown_parameters(request, clients.Filters.model_fields)
     rows = _filtered(protocol.visible_to(_user(request)), filters).order_by("-id")[: filters.limit + 1]
     jobs = [protocol.in_list(job) for job in rows]
@@ -107,24 +93,15 @@ def list_jobs(request: HttpRequest, filters: Query[clients.Filters]) -> clients.
     return clients.Page(jobs=shown, next=shown[-1].id if len(jobs) > filters.limit else None)
 
 
-@router.get(
-    "/jobs/{jobid:job_id}",
-    auth=READ,
-    response={200: protocol.Job, documents.REFUSALS: clients.Problem},
-    summary="Look at a job",
-    description=documents.SHOW,
-)
+@router.get("/jobs/{jobid:job_id}", auth=READ, **documented("Look at a job", documents.SHOW, protocol.Job))
 def show(request: HttpRequest, job_id: int) -> protocol.Job:
-    """One job in full."""
     return protocol.with_attempts(_visible(request, job_id).pk)
 
 
 @router.get(
     "/jobs/{jobid:job_id}/output",
     auth=READ,
-    response={200: clients.OutputPage, documents.REFUSALS: clients.Problem},
-    summary="Read a job's output",
-    description=documents.READ_OUTPUT,
+    **documented("Read a job's output", documents.READ_OUTPUT, clients.OutputPage),
 )
 def output(
     request: HttpRequest,
@@ -132,7 +109,6 @@ def output(
     after: After = -1,
     fence: Fence = None,
 ) -> clients.OutputPage:
-    """The pieces of output that follow a number."""
     http.refuse_unknown_parameters(request, ["after", "fence"])
     job = _visible(request, job_id)
     number = (reports.fence_to_read(job.pk) or 0) if fence is None else fence
@@ -150,10 +126,8 @@ def output(
 @router.get(
     "/jobs/{jobid:job_id}/files/{name}",
     auth=READ,
-    response={200: Any, documents.REFUSALS: clients.Problem},
-    summary="Get a result file",
-    description=documents.GET_FILE,
     openapi_extra=documents.SOME_BYTES,
+    **documented("Get a result file", documents.GET_FILE, Any),
 )
 def get_file(
     request: HttpRequest,
@@ -161,7 +135,6 @@ def get_file(
     name: str,
     fence: Fence = None,
 ) -> HttpResponseBase:
-    """A result file's bytes."""
     job = _visible(request, job_id)
     number = job.fence if fence is None else fence
     for stored in reads.files([job.pk])[job.pk]:
@@ -176,13 +149,10 @@ def get_file(
 @router.get(
     "/jobs/{jobid:job_id}/inputs/{name}",
     auth=READ,
-    response={200: Any, documents.REFUSALS: clients.Problem},
-    summary="Get an input file",
-    description=documents.GET_INPUT,
     openapi_extra=documents.SOME_BYTES,
+    **documented("Get an input file", documents.GET_INPUT, Any),
 )
 def get_input(request: HttpRequest, job_id: int, name: str) -> HttpResponseBase:
-    """An input file's bytes."""
     stored = inputs.one(_visible(request, job_id).pk, name=name)
     if stored is None:
         raise NoSuchFile
@@ -192,12 +162,9 @@ def get_input(request: HttpRequest, job_id: int, name: str) -> HttpResponseBase:
 @router.post(
     "/jobs/{jobid:job_id}/cancel",
     auth=OPERATE,
-    response={200: clients.Canceled, documents.REFUSALS: clients.Problem},
-    summary="Cancel a job",
-    description=documents.CANCEL,
+    **documented("Cancel a job", documents.CANCEL, clients.Canceled),
 )
 def cancel(request: HttpRequest, job_id: int) -> clients.Canceled:
-    """Cancel, and say what that came to."""
     canceled = operations.cancel(job_id, by=_user(request))
     return clients.Canceled(verdict=canceled.verdict, status=canceled.status)
 
@@ -205,12 +172,9 @@ def cancel(request: HttpRequest, job_id: int) -> clients.Canceled:
 @router.post(
     "/jobs/{jobid:job_id}/retry",
     auth=OPERATE,
-    response={201: protocol.Job, documents.REFUSALS: clients.Problem},
-    summary="Try an ended job again",
-    description=documents.RETRY,
+    **documented("Try an ended job again", documents.RETRY, protocol.Job, status=201),
 )
 def retry(request: HttpRequest, job_id: int, idempotency_key: IdempotencyKey = None) -> Status[protocol.Job]:
-    """Submit an ended job once more."""
     return _submitted_once(
         request, idempotency_key, submit=lambda: [operations.retry(job_id, by=_user(request))]
     )
@@ -219,25 +183,20 @@ def retry(request: HttpRequest, job_id: int, idempotency_key: IdempotencyKey = N
 @router.post(
     "/jobs/{jobid:job_id}/run_now",
     auth=OPERATE,
-    response={200: protocol.Job, documents.REFUSALS: clients.Problem},
-    summary="Let a job that is due later run now",
-    description=documents.RUN_NOW,
+    **documented("Let a job that is due later run now", documents.RUN_NOW, protocol.Job),
 )
 def run_now(request: HttpRequest, job_id: int) -> protocol.Job:
-    """Make it due."""
     return protocol.in_full([operations.run_now(job_id, by=_user(request)).pk])[0]
 
 
 @router.post(
     "/jobs/{jobid:job_id}/priority",
     auth=OPERATE,
-    response={200: protocol.Job, documents.REFUSALS: clients.Problem},
-    summary="Change the priority of a job that waits",
-    description=documents.CHANGE_PRIORITY,
-    openapi_extra=documents.with_body(documents.CHANGE_PRIORITY),
+    **documented(
+        "Change the priority of a job that waits", documents.CHANGE_PRIORITY, protocol.Job, has_body=True
+    ),
 )
 def change_priority(request: HttpRequest, job_id: int, body: clients.NewPriority) -> protocol.Job:
-    """Move it before or behind others."""
     job = operations.change_priority(job_id, body.priority, by=_user(request))
     return protocol.in_full([job.pk])[0]
 
@@ -245,12 +204,9 @@ def change_priority(request: HttpRequest, job_id: int, body: clients.NewPriority
 @router.get(
     "/jobs/{jobid:job_id}/why",
     auth=READ,
-    response={200: clients.Reasons, documents.REFUSALS: clients.Problem},
-    summary="Why does it not run?",
-    description=documents.WHY,
+    **documented("Why does it not run?", documents.WHY, clients.Reasons),
 )
 def why(request: HttpRequest, job_id: int) -> clients.Reasons:
-    """The reasons, the one that matters most first."""
     job, user = _visible(request, job_id), _user(request)
     hidden = frozenset() if reads.is_operator(user) else FOR_OPERATORS
     may_operate = reads.may_operate(user, job)

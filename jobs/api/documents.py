@@ -2,11 +2,6 @@
 
 from typing import Any, Final
 
-from core import api
-
-REFUSALS: Final = api.REFUSALS
-with_body: Final = api.with_body
-
 ANY_BYTES: Final[dict[str, Any]] = {
     "requestBody": {
         "required": True,

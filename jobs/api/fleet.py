@@ -5,9 +5,9 @@ from ninja import Router
 
 from accounts import http as people
 from core.api import caller as _user
+from core.api import documented
 from jobs import http, operations
 from jobs.api import documents
-from jobs.protocol.clients import Problem
 from jobs.protocol.fleet import Fleet, FleetWorker, Labels
 from jobs.queries import fleet, pages, reads
 
@@ -15,13 +15,7 @@ router = Router(tags=["Fleet"])
 READ, OPERATE = map(people.callers, ("read", "operate"))
 
 
-@router.get(
-    "/workers",
-    auth=READ,
-    response={200: Fleet, documents.REFUSALS: Problem},
-    summary="List workers",
-    description=documents.WORKERS,
-)
+@router.get("/workers", auth=READ, **documented("List workers", documents.WORKERS, Fleet))
 def workers(request: HttpRequest) -> Fleet:
     """The caller's workers; everybody's for who runs the farm."""
     http.refuse_unknown_parameters(request, [])
@@ -32,14 +26,9 @@ def workers(request: HttpRequest) -> Fleet:
 
 
 @router.get(
-    "/workers/{jobid:worker_id}",
-    auth=READ,
-    response={200: FleetWorker, documents.REFUSALS: Problem},
-    summary="Look at a worker",
-    description=documents.WORKER,
+    "/workers/{jobid:worker_id}", auth=READ, **documented("Look at a worker", documents.WORKER, FleetWorker)
 )
 def worker(request: HttpRequest, worker_id: int) -> FleetWorker:
-    """One worker."""
     http.refuse_unknown_parameters(request, [])
     return FleetWorker.of(fleet.visible_worker(worker_id, user=_user(request)))
 
@@ -47,12 +36,9 @@ def worker(request: HttpRequest, worker_id: int) -> FleetWorker:
 @router.post(
     "/workers/{jobid:worker_id}/drain",
     auth=OPERATE,
-    response={200: FleetWorker, documents.REFUSALS: Problem},
-    summary="Drain a worker",
-    description=documents.DRAIN,
+    **documented("Drain a worker", documents.DRAIN, FleetWorker),
 )
 def drain(request: HttpRequest, worker_id: int) -> FleetWorker:
-    """Give it nothing more."""
     row = fleet.manageable_worker(worker_id, user=_user(request))
     operations.drain(row.worker, by=_user(request))
     return FleetWorker.of(fleet.visible_worker(worker_id, user=_user(request)))
@@ -61,13 +47,9 @@ def drain(request: HttpRequest, worker_id: int) -> FleetWorker:
 @router.put(
     "/workers/{jobid:worker_id}/labels",
     auth=OPERATE,
-    response={200: FleetWorker, documents.REFUSALS: Problem},
-    summary="Label a worker",
-    description=documents.LABELS,
-    openapi_extra=documents.with_body(documents.LABELS),
+    **documented("Label a worker", documents.LABELS, FleetWorker, has_body=True),
 )
 def label(request: HttpRequest, worker_id: int, body: Labels) -> FleetWorker:
-    """Set the labels that win."""
     row = fleet.labelled_worker(worker_id, user=_user(request))
     operations.set_labels(row.worker, body.labels, by=_user(request))
     return FleetWorker.of(fleet.visible_worker(worker_id, user=_user(request)))
@@ -76,12 +58,9 @@ def label(request: HttpRequest, worker_id: int, body: Labels) -> FleetWorker:
 @router.post(
     "/workers/{jobid:worker_id}/undrain",
     auth=OPERATE,
-    response={200: FleetWorker, documents.REFUSALS: Problem},
-    summary="Undrain a worker",
-    description=documents.UNDRAIN,
+    **documented("Undrain a worker", documents.UNDRAIN, FleetWorker),
 )
 def undrain(request: HttpRequest, worker_id: int) -> FleetWorker:
-    """Let it claim again."""
     row = fleet.manageable_worker(worker_id, user=_user(request))
     operations.undrain(row.worker, by=_user(request))
     return FleetWorker.of(fleet.visible_worker(worker_id, user=_user(request)))

@@ -11,11 +11,12 @@ from ninja.params import functions as parameters
 from ninja.security import HttpBearer
 
 from accounts import http as people
+from core.api import documented
 from jobs import http
 from jobs.api import documents
 from jobs.domain.scaling import DRAIN_S
 from jobs.errors import OperatorsOnly, UnknownQueue
-from jobs.protocol import clients, scaling
+from jobs.protocol import scaling
 from jobs.queries import reads
 from jobs.queries.scaling import queue_loads
 
@@ -55,14 +56,11 @@ JobsPerWorker = Annotated[
 @router.get(
     "/scale",
     auth=WAYS_IN,
-    response={200: scaling.QueueScale | scaling.FarmScale, documents.REFUSALS: clients.Problem},
-    summary="How many workers are wanted?",
-    description=documents.SCALE,
+    **documented("How many workers are wanted?", documents.SCALE, scaling.QueueScale | scaling.FarmScale),
 )
 def scale(
     request: HttpRequest, queue: QueueName, drain_s: Drain, jobs_per_worker: JobsPerWorker
 ) -> scaling.QueueScale | scaling.FarmScale:
-    """One queue, or all of them."""
     http.refuse_unknown_parameters(request, ["queue", "drain_s", "jobs_per_worker"])
     _refuse_members(request)
     answers = [

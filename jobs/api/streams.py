@@ -6,13 +6,12 @@ from typing import Annotated, Any
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router
 
-from core.api import caller
+from core.api import caller, documented
 from jobs import http
 from jobs.api import documents
 from jobs.api.clients import READ
 from jobs.domain.filters import ids_of
 from jobs.errors import InvalidValue, NotFound
-from jobs.protocol import clients
 from jobs.queries import reads
 
 MOST = 50  # jobs of one stream: the id of each of its events says how far all of them are
@@ -22,15 +21,12 @@ router = Router()
 @router.get(
     "/jobs/events",
     auth=READ,
-    response={200: Any, documents.REFUSALS: clients.Problem},
-    summary="Follow many jobs",
-    description=documents.EVENTS_OF_MANY,
     openapi_extra=documents.EVENT_STREAM,
+    **documented("Follow many jobs", documents.EVENTS_OF_MANY, Any),
 )
 def events_of_many(
     request: HttpRequest, ids: Annotated[str, Query(max_length=1000, description="Their ids: 7,8,9.")]
 ) -> HttpResponse:
-    """Whether the caller may follow all of these jobs."""
     wanted = list(dict.fromkeys(ids_of(ids)))
     if not 1 <= len(wanted) <= MOST or len(ids_of(ids)) != ids.count(",") + 1:
         raise InvalidValue(field="ids", why=f"one to {MOST} ids of jobs, with commas between them")
@@ -40,13 +36,10 @@ def events_of_many(
 @router.get(
     "/jobs/{jobid:job_id}/events",
     auth=READ,
-    response={200: Any, documents.REFUSALS: clients.Problem},
-    summary="Follow a job",
-    description=documents.EVENTS,
     openapi_extra=documents.EVENT_STREAM,
+    **documented("Follow a job", documents.EVENTS, Any),
 )
 def events(request: HttpRequest, job_id: int) -> HttpResponse:
-    """Whether the caller may follow the job."""
     return _allowed(request, [job_id], job=job_id)
 
 

@@ -7,6 +7,7 @@ from django.http.response import HttpResponseBase
 from ninja import Router, Status
 from ninja.params import functions as parameters
 
+from core.api import documented
 from jobs import http, operations
 from jobs.api import documents
 from jobs.domain.leases import Lease
@@ -14,7 +15,6 @@ from jobs.models import Worker
 from jobs.protocol import hello as introductions
 from jobs.protocol import jobs as protocol
 from jobs.protocol import verbs
-from jobs.protocol.clients import Problem
 from observing import fields
 
 router = Router(auth=http.WorkerKey(), tags=["Workers"])
@@ -25,13 +25,7 @@ def _worker(request: HttpRequest) -> Worker:
     return worker
 
 
-@router.post(
-    "/claim",
-    response={200: verbs.Claimed, documents.REFUSALS: Problem},
-    summary="Claim jobs",
-    description=documents.CLAIM,
-    openapi_extra=documents.with_body(documents.CLAIM),
-)
+@router.post("/claim", **documented("Claim jobs", documents.CLAIM, verbs.Claimed, has_body=True))
 def claim(request: HttpRequest, body: verbs.Claim) -> HttpResponse:
     """Claim once; whoever waits, waits outside of Django, and needs to know for what."""
     claimed = verbs.claim(_worker(request), body)
@@ -47,47 +41,34 @@ def claim(request: HttpRequest, body: verbs.Claim) -> HttpResponse:
 
 
 @router.post(
-    "/hello",
-    response={200: introductions.Welcome, documents.REFUSALS: Problem},
-    summary="Say what you are",
-    description=documents.HELLO,
-    openapi_extra=documents.with_body(documents.HELLO),
+    "/hello", **documented("Say what you are", documents.HELLO, introductions.Welcome, has_body=True)
 )
 def hello(request: HttpRequest, body: introductions.Hello) -> introductions.Welcome:
-    """Keep what a worker reports about itself."""
     return introductions.hello(_worker(request), body)
 
 
 @router.post(
     "/jobs/{jobid:job_id}/heartbeat",
-    response={200: verbs.Renewed, documents.REFUSALS: Problem},
-    summary="Say that you are alive, and how far you are",
-    description=documents.HEARTBEAT,
-    openapi_extra=documents.with_body(documents.HEARTBEAT),
+    **documented(
+        "Say that you are alive, and how far you are", documents.HEARTBEAT, verbs.Renewed, has_body=True
+    ),
 )
 def heartbeat(request: HttpRequest, job_id: int, body: verbs.Heartbeat) -> verbs.Renewed:
-    """Renew a lease."""
     return verbs.heartbeat(_worker(request), job_id, body)
 
 
 @router.post(
     "/jobs/{jobid:job_id}/output",
-    response={200: verbs.Written, documents.REFUSALS: Problem},
-    summary="Append output",
-    description=documents.OUTPUT,
-    openapi_extra=documents.with_body(documents.OUTPUT),
+    **documented("Append output", documents.OUTPUT, verbs.Written, has_body=True),
 )
 def write_output(request: HttpRequest, job_id: int, body: verbs.Output) -> verbs.Written:
-    """Append output."""
     return verbs.write_output(_worker(request), job_id, body)
 
 
 @router.put(
     "/jobs/{jobid:job_id}/files/{name}",
-    response={201: protocol.ResultFile, documents.REFUSALS: Problem},
-    summary="Hand in a result file",
-    description=documents.PUT_FILE,
     openapi_extra=documents.ANY_BYTES,
+    **documented("Hand in a result file", documents.PUT_FILE, protocol.ResultFile, status=201),
 )
 def put_file(
     request: HttpRequest,
@@ -95,7 +76,6 @@ def put_file(
     name: str,
     lease: Annotated[str, parameters.Query(..., description="The lease of the job.")],
 ) -> Status[protocol.ResultFile]:
-    """Keep a result file."""
     http.refuse_unknown_parameters(request, ["lease"])
     held = Lease.parse(lease)
     with http.received(request) as content:
@@ -106,10 +86,8 @@ def put_file(
 @router.api_operation(["HEAD"], "/jobs/{jobid:job_id}/inputs/{name}", response=Any, include_in_schema=False)
 @router.get(
     "/jobs/{jobid:job_id}/inputs/{name}",
-    response={200: Any, documents.REFUSALS: Problem},
-    summary="Fetch an input file",
-    description=documents.GET_INPUT_AS_WORKER,
     openapi_extra=documents.SOME_BYTES,
+    **documented("Fetch an input file", documents.GET_INPUT_AS_WORKER, Any),
 )
 def get_input(
     request: HttpRequest,
@@ -117,41 +95,29 @@ def get_input(
     name: str,
     lease: Annotated[str, parameters.Query(..., description="The lease of the job.")],
 ) -> HttpResponseBase:
-    """An input file's bytes, for the lease's holder."""
     http.refuse_unknown_parameters(request, ["lease"])
     return http.sent(request, operations.read_input(_worker(request), job_id, Lease.parse(lease), name=name))
 
 
 @router.post(
     "/jobs/{jobid:job_id}/finish",
-    response={200: verbs.Ended, documents.REFUSALS: Problem},
-    summary="Hand in a job, and take the next",
-    description=documents.FINISH,
-    openapi_extra=documents.with_body(documents.FINISH),
+    **documented("Hand in a job, and take the next", documents.FINISH, verbs.Ended, has_body=True),
 )
 def finish(request: HttpRequest, job_id: int, body: verbs.Finish) -> HttpResponse:
-    """Hand in one job."""
     return http.answered(verbs.finish(_worker(request), job_id, body))
 
 
 @router.post(
     "/jobs/{jobid:job_id}/release",
-    response={200: verbs.Released, documents.REFUSALS: Problem},
-    summary="Give a job back",
-    description=documents.RELEASE,
-    openapi_extra=documents.with_body(documents.RELEASE),
+    **documented("Give a job back", documents.RELEASE, verbs.Released, has_body=True),
 )
 def release(request: HttpRequest, job_id: int, body: verbs.Release) -> verbs.Released:
-    """Give a job back."""
     return verbs.release(_worker(request), job_id, body)
 
 
 @router.post(
     "/unclaim",
-    response={200: verbs.Unclaimed, documents.REFUSALS: Problem},
-    summary="Give back jobs that were not begun",
-    description=documents.UNCLAIM,
-    openapi_extra=documents.with_body(documents.UNCLAIM),
+    **documented("Give back jobs that were not begun", documents.UNCLAIM, verbs.Unclaimed, has_body=True),
 )
 def unclaim(request: HttpRequest, body: verbs.Unclaim) -> verbs.Unclaimed:
     """Give back jobs that no call has named since they were claimed."""
@@ -160,11 +126,9 @@ def unclaim(request: HttpRequest, body: verbs.Unclaim) -> verbs.Unclaimed:
 
 @router.post(
     "/finish",
-    response={200: verbs.EndedMany, documents.REFUSALS: Problem},
-    summary="Hand in several jobs, and take the next",
-    description=documents.FINISH_MANY,
-    openapi_extra=documents.with_body(documents.FINISH_MANY),
+    **documented(
+        "Hand in several jobs, and take the next", documents.FINISH_MANY, verbs.EndedMany, has_body=True
+    ),
 )
 def finish_many(request: HttpRequest, body: verbs.FinishMany) -> HttpResponse:
-    """Hand in several jobs."""
     return http.answered(verbs.finish_many(_worker(request), body))

@@ -11,7 +11,13 @@ from django.views.decorators.debug import sensitive_variables
 from ninja import Router, Status
 
 from accounts import http as people
-from core.api import REFUSALS, Cursor, Limit, Problem, caller, refuse_unknown_parameters, with_body
+from core.api import (
+    Cursor,
+    Limit,
+    caller,
+    documented,
+    refuse_unknown_parameters,
+)
 from outbox import operations, protocol, queries
 from outbox.api import documents
 from outbox.domain.endpoints import Wanted
@@ -23,15 +29,8 @@ READ, OPERATE, CHANGE = map(people.callers, ("read", "operate", "endpoints"))
 _FIELDS = ("name", "url", "events", "kinds", "with_result", "per_minute")
 
 
-@router.get(
-    "",
-    auth=READ,
-    response={200: protocol.Endpoints, REFUSALS: Problem},
-    summary="List endpoints",
-    description=documents.ENDPOINTS,
-)
+@router.get("", auth=READ, **documented("List endpoints", documents.ENDPOINTS, protocol.Endpoints))
 def list_endpoints(request: HttpRequest, cursor: Cursor = None, limit: Limit = 50) -> protocol.Endpoints:
-    """A page of the endpoints that the caller may see."""
     refuse_unknown_parameters(request, ["cursor", "limit"])
     rows = operations.visible_to(caller(request)).select_related("owner")
     rows = rows if cursor is None else rows.filter(pk__lt=cursor)
@@ -46,14 +45,12 @@ def list_endpoints(request: HttpRequest, cursor: Cursor = None, limit: Limit = 5
 @router.post(
     "",
     auth=CHANGE,
-    response={201: protocol.EndpointWithSecret, REFUSALS: Problem},
-    summary="Make an endpoint",
-    description=documents.CREATE,
-    openapi_extra=with_body(documents.CREATE),
+    **documented(
+        "Make an endpoint", documents.CREATE, protocol.EndpointWithSecret, status=201, has_body=True
+    ),
 )
 @sensitive_variables("secret")
 def create(request: HttpRequest, body: protocol.NewEndpoint) -> Status[protocol.EndpointWithSecret]:
-    """Make one, and show its secret."""
     wanted = Wanted(**body.model_dump(include={*_FIELDS}))
     _check_results(request, wanted)
     row, secret = operations.create(wanted, by=caller(request), for_farm=body.for_farm)
@@ -63,25 +60,18 @@ def create(request: HttpRequest, body: protocol.NewEndpoint) -> Status[protocol.
 @router.get(
     "/{int:endpoint_id}",
     auth=READ,
-    response={200: protocol.EndpointInFull, REFUSALS: Problem},
-    summary="Look at an endpoint",
-    description=documents.SHOW,
+    **documented("Look at an endpoint", documents.SHOW, protocol.EndpointInFull),
 )
 def show(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
-    """One endpoint."""
     return _in_full(endpoint_id, by=caller(request))
 
 
 @router.patch(
     "/{int:endpoint_id}",
     auth=CHANGE,
-    response={200: protocol.EndpointInFull, REFUSALS: Problem},
-    summary="Change an endpoint",
-    description=documents.CHANGE,
-    openapi_extra=with_body(documents.CHANGE),
+    **documented("Change an endpoint", documents.CHANGE, protocol.EndpointInFull, has_body=True),
 )
 def change(request: HttpRequest, endpoint_id: int, body: protocol.ChangedEndpoint) -> protocol.EndpointInFull:
-    """Change some of its fields."""
     with transaction.atomic():
         row = operations.operable(endpoint_id, by=caller(request), lock=True)
         as_it_is = {name: getattr(row, name) for name in _FIELDS}
@@ -94,14 +84,10 @@ def change(request: HttpRequest, endpoint_id: int, body: protocol.ChangedEndpoin
 @router.post(
     "/{int:endpoint_id}/rotate",
     auth=CHANGE,
-    response={200: protocol.EndpointWithSecret, REFUSALS: Problem},
-    summary="Rotate an endpoint's secret",
-    description=documents.ROTATE,
-    openapi_extra=with_body(documents.ROTATE),
+    **documented("Rotate an endpoint's secret", documents.ROTATE, protocol.EndpointWithSecret, has_body=True),
 )
 @sensitive_variables("secret")
 def rotate(request: HttpRequest, endpoint_id: int, body: protocol.NewSecret) -> protocol.EndpointWithSecret:
-    """Give it another secret, and show it."""
     overlap = timedelta(seconds=body.overlap_s)
     secret = operations.rotate(endpoint_id, by=caller(request), secret=body.secret, overlap=overlap)
     return _with_secret(endpoint_id, secret, by=caller(request))
@@ -110,60 +96,45 @@ def rotate(request: HttpRequest, endpoint_id: int, body: protocol.NewSecret) -> 
 @router.post(
     "/{int:endpoint_id}/pause",
     auth=OPERATE,
-    response={200: protocol.EndpointInFull, REFUSALS: Problem},
-    summary="Pause an endpoint",
-    description=documents.PAUSE,
+    **documented("Pause an endpoint", documents.PAUSE, protocol.EndpointInFull),
 )
 def pause(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
-    """Send nothing to it."""
     return _acted(operations.pause, endpoint_id, by=caller(request))
 
 
 @router.post(
     "/{int:endpoint_id}/resume",
     auth=OPERATE,
-    response={200: protocol.EndpointInFull, REFUSALS: Problem},
-    summary="Resume an endpoint",
-    description=documents.RESUME,
+    **documented("Resume an endpoint", documents.RESUME, protocol.EndpointInFull),
 )
 def resume(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
-    """Send to it again."""
     return _acted(operations.resume, endpoint_id, by=caller(request))
 
 
 @router.post(
     "/{int:endpoint_id}/disable",
     auth=OPERATE,
-    response={200: protocol.EndpointInFull, REFUSALS: Problem},
-    summary="Disable an endpoint",
-    description=documents.DISABLE,
+    **documented("Disable an endpoint", documents.DISABLE, protocol.EndpointInFull),
 )
 def disable(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
-    """Keep nothing for it."""
     return _acted(operations.disable, endpoint_id, by=caller(request))
 
 
 @router.post(
     "/{int:endpoint_id}/test",
     auth=OPERATE,
-    response={200: protocol.SentTest, REFUSALS: Problem},
-    summary="Send a test event",
-    description=documents.TEST,
+    **documented("Send a test event", documents.TEST, protocol.SentTest),
 )
 def send_test(request: HttpRequest, endpoint_id: int) -> protocol.SentTest:
-    """Send an event to it alone."""
     return protocol.SentTest(messages=operations.send_test(endpoint_id, by=caller(request)))
 
 
 @router.delete(
     "/{int:endpoint_id}",
     auth=CHANGE,
-    response={200: protocol.DeletedEndpoint, REFUSALS: Problem},
-    summary="Delete an endpoint",
-    description=documents.DELETE,
+    **documented("Delete an endpoint", documents.DELETE, protocol.DeletedEndpoint),
 )
 def delete(request: HttpRequest, endpoint_id: int) -> protocol.DeletedEndpoint:
-    """Delete it with its messages."""
     operations.delete(endpoint_id, by=caller(request))
     return protocol.DeletedEndpoint(id=endpoint_id)
 

@@ -4,7 +4,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 
 from accounts import http as people
-from core.api import REFUSALS, Problem, caller, refuse_unknown_parameters, with_body
+from core.api import caller, documented, refuse_unknown_parameters
 from outbox import operations, protocol, queries
 from outbox.api import documents
 from outbox.errors import NotFound
@@ -13,15 +13,8 @@ router = Router(tags=["Outbox"])
 READ, OPERATE = map(people.callers, ("read", "operate"))
 
 
-@router.get(
-    "/messages",
-    auth=READ,
-    response={200: protocol.Messages, REFUSALS: Problem},
-    summary="List messages",
-    description=documents.MESSAGES,
-)
+@router.get("/messages", auth=READ, **documented("List messages", documents.MESSAGES, protocol.Messages))
 def list_messages(request: HttpRequest, filters: Query[protocol.MessageFilters]) -> protocol.Messages:
-    """A page of the messages that the caller may see."""
     refuse_unknown_parameters(request, protocol.MessageFilters.model_fields)
     matching = operations.messages_visible_to(caller(request)).filter(**_wanted(filters).columns())
     rows = queries.page(matching, before=filters.cursor or 0, limit=filters.limit + 1)
@@ -35,12 +28,9 @@ def list_messages(request: HttpRequest, filters: Query[protocol.MessageFilters])
 @router.get(
     "/messages/{int:message_id}",
     auth=READ,
-    response={200: protocol.MessageInFull, REFUSALS: Problem},
-    summary="Look at a message",
-    description=documents.MESSAGE,
+    **documented("Look at a message", documents.MESSAGE, protocol.MessageInFull),
 )
 def show(request: HttpRequest, message_id: int) -> protocol.MessageInFull:
-    """One message with its attempts."""
     row = operations.messages_visible_to(caller(request)).filter(pk=message_id).first()
     if row is None:
         raise NotFound(resource="message")
@@ -50,25 +40,24 @@ def show(request: HttpRequest, message_id: int) -> protocol.MessageInFull:
 @router.post(
     "/messages/{int:message_id}/replay",
     auth=OPERATE,
-    response={200: protocol.Message, REFUSALS: Problem},
-    summary="Replay a message",
-    description=documents.REPLAY,
+    **documented("Replay a message", documents.REPLAY, protocol.Message),
 )
 def replay(request: HttpRequest, message_id: int) -> protocol.Message:
-    """Send it once more."""
     return protocol.Message.of(operations.replay(message_id, by=caller(request)))
 
 
 @router.post(
     "/replays",
     auth=OPERATE,
-    response={201: protocol.MessageReplay, REFUSALS: Problem},
-    summary="Replay all messages that match",
-    description=documents.REPLAY_ALL,
-    openapi_extra=with_body(documents.REPLAY_ALL),
+    **documented(
+        "Replay all messages that match",
+        documents.REPLAY_ALL,
+        protocol.MessageReplay,
+        status=201,
+        has_body=True,
+    ),
 )
 def replay_all(request: HttpRequest, body: protocol.NewMessageReplay) -> Status[protocol.MessageReplay]:
-    """Send all that match once more."""
     wanted, person = _wanted(body), caller(request)
     if body.dry_run:
         return Status(
@@ -80,24 +69,18 @@ def replay_all(request: HttpRequest, body: protocol.NewMessageReplay) -> Status[
 @router.get(
     "/replays/{int:replay_id}",
     auth=READ,
-    response={200: protocol.MessageReplay, REFUSALS: Problem},
-    summary="Look at a replay of many",
-    description=documents.PROGRESS,
+    **documented("Look at a replay of many", documents.PROGRESS, protocol.MessageReplay),
 )
 def progress(request: HttpRequest, replay_id: int) -> protocol.MessageReplay:
-    """How far it is."""
     return protocol.MessageReplay.of(operations.find_replay(replay_id, by=caller(request)))
 
 
 @router.post(
     "/replays/{int:replay_id}/stop",
     auth=OPERATE,
-    response={200: protocol.MessageReplay, REFUSALS: Problem},
-    summary="Stop a replay of many",
-    description=documents.STOP,
+    **documented("Stop a replay of many", documents.STOP, protocol.MessageReplay),
 )
 def stop(request: HttpRequest, replay_id: int) -> protocol.MessageReplay:
-    """Begin no further batch."""
     return protocol.MessageReplay.of(operations.stop_replay(replay_id, by=caller(request)))
 
 
