@@ -124,6 +124,7 @@ GET  /api/v1/alerts/rules/<jobid:rule_id>                            401  403  4
 PATCH /api/v1/alerts/rules/<jobid:rule_id>                           401  403  403  403  403  401  403  200+ 200+
 DELETE /api/v1/alerts/rules/<jobid:rule_id>                          401  403  403  403  403  401  403  200+ 200+
 POST /api/v1/alerts/rules/<jobid:rule_id>/mute                       401  403  403  403  403  401  403  200+ 200+
+POST /api/v1/alerts/rules/<jobid:rule_id>/test                       401  403  403  403  403  401  403  200+ 200+
 POST /api/v1/alerts/rules/<jobid:rule_id>/unmute                     401  403  403  403  403  401  403  200+ 200+
 GET  /api/v1/outbox/endpoints                                        401  200  200  200  200  401  200  200  200
 POST /api/v1/outbox/endpoints                                        401  403  201+ 201+ 201+ 401  201+ 201+ 201+
@@ -249,6 +250,7 @@ POST /alerts/rules/new/                                              in   403  4
 GET  /alerts/rules/<jobid:rule_id>/                                  in   403  403  403  403  in   200  200  200
 POST /alerts/rules/<jobid:rule_id>/                                  in   403  403  403  403  in   403  302+ 302+
 POST /alerts/rules/<jobid:rule_id>/mute/                             in   403  403  403  403  in   403  302+ 302+
+POST /alerts/rules/<jobid:rule_id>/test/                             in   403  403  403  403  in   403  302+ 302+
 POST /alerts/rules/<jobid:rule_id>/unmute/                           in   403  403  403  403  in   403  302+ 302+
 POST /alerts/rules/<jobid:rule_id>/delete/                           in   403  403  403  403  in   403  302+ 302+
 GET  /usage/                                                         in   200  200  200  200  in   200  200  200
