@@ -9,7 +9,7 @@ from django import forms
 from core.refusal import Refusal
 from scheduling import operations, registry
 from scheduling.domain import schedules
-from scheduling.domain.schedules import Calendar, Missed, Policy
+from scheduling.domain.schedules import Calendar, Missed, Overlap, Policy
 from scheduling.errors import BadSchedule
 from scheduling.models import Cron
 
@@ -35,6 +35,8 @@ class CronForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
         choices=lambda: [(name, name) for name in sorted(available_timezones())],
     )  # fmt: skip
 
+    field_order = FIELDS  # what it does, when, and then the rest, which has the defaults of `declare`
+
     class Meta:
         """What is the row's own; the rest is made of the fields above."""
 
@@ -52,6 +54,7 @@ class CronForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
             choices = [(each.name, f"{each.summary} ({each.name})") for each in registry.for_people()]
             self.fields["function"].choices = choices  # type: ignore[attr-defined]  # a ChoiceField
         self.initial.setdefault("missed", Missed.ONCE)
+        self.initial.setdefault("overlap", Overlap.SKIP)
         if self.instance.pk:
             self._begin_with(self.instance)
 

@@ -7,6 +7,7 @@ from django.test import Client
 
 from scheduling import operations as scheduling
 from scheduling import registry
+from scheduling.forms import FIELDS
 from scheduling.models import Cron
 from scheduling.operations import crons
 from tests import farm
@@ -108,6 +109,16 @@ class TestMakingOnTheSite:
         assert Cron.objects.get(pk="mine").source == "person"
         assert LogEntry.objects.get(object_id="mine").get_change_message() == "Added."
         assert adds.post("/new-cron/", FORM | {"name": "other", "timing": "@daily"}).status_code == 422
+
+    def test_asks_first_what_it_does_and_when_and_has_a_default_for_the_rest(self) -> None:
+        adds = _client("view_scheduledfunction", "add_cron")
+        form = adds.get("/new-cron/").context["form"]
+        assert tuple(form.fields) == FIELDS
+        assert (form["missed"].value(), form["at_most"].value(), form["overlap"].value()) == (
+            "once",
+            1,
+            "skip",
+        )
 
     def test_is_not_offered_to_who_may_not(self) -> None:
         looks = _client("view_scheduledfunction", "operate_scheduledfunction")
