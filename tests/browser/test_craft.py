@@ -30,7 +30,7 @@ def _row(page: Page, job: Job) -> Locator:
 
 
 def _has_focus(page: Page, job: Job) -> None:
-    expect(_row(page, job).get_by_role("link")).to_be_focused()
+    expect(_row(page, job).get_by_role("link").first).to_be_focused()
 
 
 class TestKeys:
@@ -83,7 +83,7 @@ class TestKeys:
         expect(page).to_have_title(f"⊘ canceled · chat #{first.pk} · jobfarm")
 
     def test_search_explain_themselves_and_can_be_turned_off(self, visit: Visit, boss: User) -> None:
-        page = visit("/workers/", by=boss)
+        page = visit("/queues/", by=boss)
         page.keyboard.press("/")
         page.wait_for_url("**/jobs/#filter-text")
         text = page.get_by_label("Text")

@@ -163,7 +163,7 @@ class TestMoved:
         assert calls.once() == [
             Move(
                 job_id=job.pk, kind="work", attempt=0, from_=PENDING, to=Status.TIMED_OUT,
-                error="it waited longer than allowed",
+                error="it had not started by its expires_at",
             )
         ]  # fmt: skip
 
