@@ -13,10 +13,15 @@ _PLACE = re.compile(r"`([\w*]+/[\w./]*)`")
 
 
 def _rows(page: str) -> list[list[str]]:
-    """The cells of the rows of all tables of a page, without their heads."""
-    lines = (ROOT / "docs" / page).read_text().splitlines()
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
-    return [cells for cells in rows if not set(cells[0]) <= {"-", " "} and cells[0] not in {"#", "Threat"}]
+    """The cells of the rows of this page's tables of promises or threats, without their heads."""
+    text = (ROOT / "docs" / page).read_text()
+    tables = [re.findall(r"^\|(.*)\|$", block, re.MULTILINE) for block in text.split("\n\n")]
+    rows = [
+        [[cell.strip() for cell in line.split("|")] for line in lines]
+        for lines in tables
+        if lines and lines[0].split("|")[0].strip() in {"#", "Threat"}
+    ]
+    return [cells for table in rows for cells in table[2:]]
 
 
 def _exists(path: str, names: list[str]) -> bool:
