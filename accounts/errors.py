@@ -7,169 +7,97 @@ class AccountsError(Refusal):
     """The request cannot be carried out."""
 
 
-class Unauthorized(AccountsError):
+class Unauthorized(AccountsError, code="unauthorized", http_status=401):
     """This API token is unknown, was revoked, or belongs to somebody who may no longer log in."""
 
-    code = "unauthorized"
-    http_status = 401
 
-
-class CsrfFailed(AccountsError):
+class CsrfFailed(AccountsError, code="csrf_failed", http_status=403):
     """A browser's session needs the CSRF token with it: reload the page, or use an API token instead."""
 
-    code = "csrf_failed"
-    http_status = 403
 
-
-class LinkSpent(AccountsError):
+class LinkSpent(AccountsError, code="link_spent", http_status=410):
     """This link was already used, has expired, or never existed."""
 
-    code = "link_spent"
-    http_status = 410
 
-
-class InactiveUser(AccountsError):
+class InactiveUser(AccountsError, code="inactive_user", http_status=403):
     """{username} may not log in: the account is disabled."""
 
-    code = "inactive_user"
-    http_status = 403
 
-
-class InvalidName(AccountsError):
+class InvalidName(AccountsError, code="invalid_name", http_status=422):
     """A token needs a name of 1 to {limit} characters that can be printed."""
 
-    code = "invalid_name"
-    http_status = 422
 
-
-class NotFound(AccountsError):
+class NotFound(AccountsError, code="not_found", http_status=404):
     """There is no such API token."""
 
-    code = "not_found"
-    http_status = 404
 
-
-class TooManyTokens(AccountsError):
+class TooManyTokens(AccountsError, code="too_many_tokens", http_status=409):
     """You have {limit} API tokens, which is the most: revoke one that is not needed."""
 
-    code = "too_many_tokens"
-    http_status = 409
 
-
-class TooManyGroups(AccountsError):
+class TooManyGroups(AccountsError, code="too_many_groups", http_status=409):
     """You made {limit} groups that are still there, which is the most: leave one that is not needed."""
 
-    code = "too_many_groups"
-    http_status = 409
 
-
-class InvalidGroupName(AccountsError):
+class InvalidGroupName(AccountsError, code="invalid_group_name", http_status=422):
     """A group needs a name of 1 to {limit} characters that can be printed."""
 
-    code = "invalid_group_name"
-    http_status = 422
 
-
-class GroupNameTaken(AccountsError):
+class GroupNameTaken(AccountsError, code="group_name_taken", http_status=409):
     """There is already a group called {name}: choose another name."""
 
-    code = "group_name_taken"
-    http_status = 409
 
-
-class InvitationUnknown(AccountsError):
+class InvitationUnknown(AccountsError, code="invitation_unknown", http_status=404):
     """This invitation is not valid: it was replaced or withdrawn, or part of it is missing. Ask for a new link."""
 
-    code = "invitation_unknown"
-    http_status = 404
 
-
-class GroupFull(AccountsError):
+class GroupFull(AccountsError, code="group_full", http_status=409):
     """This group is full: it has {limit} members, the maximum."""
 
-    code = "group_full"
-    http_status = 409
 
-
-class NotAMember(AccountsError):
+class NotAMember(AccountsError, code="not_a_member", http_status=403):
     """Only members of this group can do that."""
 
-    code = "not_a_member"
-    http_status = 403
 
-
-class NotTheOwner(AccountsError):
+class NotTheOwner(AccountsError, code="not_the_owner", http_status=403):
     """Only the owner of this group can do that: the member who has been in it longest."""
 
-    code = "not_the_owner"
-    http_status = 403
 
-
-class SignUpClosed(AccountsError):
+class SignUpClosed(AccountsError, code="sign_up_closed", http_status=403):
     """Sign-up is closed: ask whoever runs this farm for an account."""
 
-    code = "sign_up_closed"
-    http_status = 403
 
-
-class GuestsClosed(AccountsError):
+class GuestsClosed(AccountsError, code="guests_closed", http_status=403):
     """This farm does not admit guests: log in or sign up."""
 
-    code = "guests_closed"
-    http_status = 403
 
-
-class InvalidUsername(AccountsError):
+class InvalidUsername(AccountsError, code="invalid_username", http_status=422):
     """A username has 1 to {limit} characters: letters, digits and @ . + - _ only."""
 
-    code = "invalid_username"
-    http_status = 422
 
-
-class NoScope(AccountsError):
+class NoScope(AccountsError, code="no_scope", http_status=422):
     """Choose at least one scope for the token: {scopes}."""
 
-    code = "no_scope"
-    http_status = 422
 
-
-class InvalidDays(AccountsError):
+class InvalidDays(AccountsError, code="invalid_days", http_status=422):
     """A token is valid for more than 0 and at most {most} days, or until it is revoked."""
 
-    code = "invalid_days"
-    http_status = 422
 
-
-class InsufficientScope(AccountsError):
+class InsufficientScope(AccountsError, code="insufficient_scope", http_status=403):
     """This API token may not {scope}: it was made for {scopes} alone."""
 
-    code = "insufficient_scope"
-    http_status = 403
 
-
-class MixedScripts(AccountsError):
+class MixedScripts(AccountsError, code="mixed_scripts", http_status=422):
     """A username is written in one script: {username} mixes letters of several, and could be read as another's."""
 
-    code = "mixed_scripts"
-    http_status = 422
 
-
-class UsernameTaken(AccountsError):
+class UsernameTaken(AccountsError, code="username_taken", http_status=409):
     """The username {username} is taken: choose another."""
 
-    code = "username_taken"
-    http_status = 409
 
-
-class MembersOnly(AccountsError):
+class MembersOnly(AccountsError, code="members_only", http_status=403):
     """Guests cannot do that: sign up, and you keep everything you have here."""
 
-    code = "members_only"
-    http_status = 403
 
-
-class CaptchaFailed(AccountsError):
+class CaptchaFailed(AccountsError, code="captcha_failed", http_status=422):
     """Those were not the letters, or the picture has expired. Here is another one."""
-
-    code = "captcha_failed"
-    http_status = 422

@@ -7,28 +7,17 @@ class AlertsError(Refusal):
     """The rule cannot be that."""
 
 
-class BadRule(AlertsError, ValueError):
+class BadRule(AlertsError, ValueError, code="bad_rule", http_status=422):
     """This cannot be a rule: its {field} is wrong. {reason}"""
 
-    code = "bad_rule"
-    http_status = 422
 
-
-class NotFound(AlertsError, LookupError):
+class NotFound(AlertsError, LookupError, code="not_found", http_status=404):
     """There is no such rule."""
 
-    code = "not_found"
-    http_status = 404
 
-
-class RightMissing(AlertsError):
+class RightMissing(AlertsError, code="forbidden", http_status=403):
     """This takes the right {right}."""
 
-    code = "forbidden"
-    http_status = 403
 
-
-class CannotSend(AlertsError):
+class CannotSend(AlertsError, code="cannot_send"):
     """The message cannot be sent: {reason}"""
-
-    code = "cannot_send"

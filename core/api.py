@@ -33,11 +33,8 @@ class Problem(BaseModel):
     message: str = Field(description="For people.")
 
 
-class UnknownParameter(Refusal):
+class UnknownParameter(Refusal, code="invalid", http_status=422):
     """{field}: {why}."""
-
-    code = "invalid"
-    http_status = 422
 
 
 def caller(request: HttpRequest) -> User:

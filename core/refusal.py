@@ -13,11 +13,19 @@ CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="jobfarm"'}
 class Refusal(Exception):
     """The request cannot be carried out."""
 
-    # A subclass states its facts where it is defined. Its docstring is the sentence for people, with the numbers in
-    # braces. 500 is a fault of ours: callers are told nothing of it, and it is logged as any other error.
+    # A subclass states its facts where it is defined: `class Gone(Refusal, code="gone", http_status=410)`. Its
+    # docstring is the sentence for people, with the numbers in braces. 500 is a fault of ours: callers are told
+    # nothing of it, and it is logged as any other error.
     code: ClassVar[str] = "refused"
     http_status: ClassVar[int] = 500
     retry_after_s: int | None = None  # whole seconds; None where coming again is of no use
+
+    def __init_subclass__(cls, *, code: str | None = None, http_status: int | None = None) -> None:
+        super().__init_subclass__()
+        if code is not None:
+            cls.code = code
+        if http_status is not None:
+            cls.http_status = http_status
 
     def __init__(self, sentence: str = "", /, **numbers: Any) -> None:
         """`numbers` are part of the answer and attributes; `sentence` stands in place of the class's own."""

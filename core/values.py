@@ -19,11 +19,8 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class NotJsonError(Refusal, ValueError):
+class NotJsonError(Refusal, ValueError, code="not_json", http_status=400):
     """The body is not JSON."""
-
-    code = "not_json"
-    http_status = 400
 
 
 def loads(text: str | bytes) -> Any:

@@ -22,11 +22,8 @@ from openai_api.api.files import router as openai_files
 from outbox.api import router as outbox_router
 
 
-class UnsupportedMediaType(Refusal):
+class UnsupportedMediaType(Refusal, code="unsupported_media_type", http_status=415):
     """The body must be JSON, sent with `Content-Type: application/json`."""
-
-    code = "unsupported_media_type"
-    http_status = 415
 
 
 class JsonParser(Parser):

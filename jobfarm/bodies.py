@@ -32,25 +32,16 @@ _AT_ONCE_S: Final = 0.25
 _RETRY_AFTER_S: Final = 5
 
 
-class TooLarge(Refusal):
+class TooLarge(Refusal, code="too_large", http_status=413):
     """The body is larger than {limit} bytes."""
 
-    code = "too_large"
-    http_status = 413
 
-
-class TooSlow(Refusal):
+class TooSlow(Refusal, code="too_slow", http_status=408):
     """The body was not sent within {seconds:.0f} s."""
 
-    code = "too_slow"
-    http_status = 408
 
-
-class TooMany(Refusal):
+class TooMany(Refusal, code="too_many", http_status=429):
     """{limit} requests of your address are half sent: finish those, or come again."""
-
-    code = "too_many"
-    http_status = 429
 
 
 _NOT_READ: Final = (TooLarge, TooSlow, TooMany)

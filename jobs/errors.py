@@ -10,7 +10,7 @@ class JobsError(Refusal):
     """The request cannot be carried out."""
 
 
-class LeaseLost(JobsError):
+class LeaseLost(JobsError, code="lease_lost", http_status=409):
     """This lease is not, or is no longer, valid for the job.
 
     `reason` says which: "canceled", "ended" (`job_status` says how), "timed_out" (it ran longer than its timeout and is
@@ -18,8 +18,6 @@ class LeaseLost(JobsError):
     job waits again), or "unknown".
     """
 
-    code = "lease_lost"
-    http_status = 409
     SENTENCES: ClassVar[dict[str, str]] = {
         "canceled": "Somebody canceled this job.",
         "ended": "This job has ended: it is {job_status}.",
@@ -39,67 +37,41 @@ class LeaseLost(JobsError):
         return self.SENTENCES[self.numbers["reason"]].format(job_status=job_status)
 
 
-class OutputGap(JobsError):
+class OutputGap(JobsError, code="output_gap", http_status=409):
     """Output must be sent in order: the next piece of this attempt is number {next_seq}."""
 
-    code = "output_gap"
-    http_status = 409
 
-
-class UnknownKind(JobsError):
+class UnknownKind(JobsError, code="unknown_kind", http_status=422):
     """No kind of job is called {kind!r}: declare it in code, or create it with the command `create_kind`."""
 
-    code = "unknown_kind"
-    http_status = 422
 
-
-class UnknownQueue(JobsError):
+class UnknownQueue(JobsError, code="unknown_queue", http_status=422):
     """There is no queue {queue!r}: a queue exists once a kind or a worker names it."""
 
-    code = "unknown_queue"
-    http_status = 422
 
-
-class UnknownWorker(JobsError):
+class UnknownWorker(JobsError, code="not_found", http_status=404):
     """There is no such worker, or you may not see it."""
 
-    code = "not_found"
-    http_status = 404
 
-
-class WorkerNotYours(JobsError):
+class WorkerNotYours(JobsError, code="forbidden", http_status=403):
     """You may look at this worker, but not change it."""
 
-    code = "forbidden"
-    http_status = 403
 
-
-class QueueNotAllowed(JobsError):
+class QueueNotAllowed(JobsError, code="queue_not_allowed", http_status=403):
     """This worker may not take jobs from the queue {queue!r}."""
 
-    code = "queue_not_allowed"
-    http_status = 403
 
-
-class InvalidJson(JobsError):
+class InvalidJson(JobsError, code="invalid_json", http_status=422):
     """The {what} cannot be stored: {why}."""
 
-    code = "invalid_json"
-    http_status = 422
 
-
-class PayloadTooLarge(JobsError):
+class PayloadTooLarge(JobsError, code="too_large", http_status=413):
     """The {what} has {size} bytes; at most {limit} are allowed."""
 
-    code = "too_large"
-    http_status = 413
 
-
-class QuotaReached(JobsError):
+class QuotaReached(JobsError, code="quota_reached", http_status=413):
     """What is handed in has no room: `of` says whose quota it is ("attempt", "job", "owner", "farm")."""
 
-    code = "quota_reached"
-    http_status = 413
     WHOSE: ClassVar[dict[str, str]] = {
         "attempt": "Quota of one attempt, {what}",
         "job": "Quota of one job, {what}",
@@ -114,178 +86,110 @@ class QuotaReached(JobsError):
         return sentence.format(**self.numbers)
 
 
-class TooManyWaiting(QuotaReached):
+class TooManyWaiting(QuotaReached, http_status=429):
     """No more jobs may wait, of one owner or in all; `retry_after` is in seconds."""
 
-    http_status = 429
     WHOSE: ClassVar[dict[str, str]] = {
         "owner": "Quota of one owner, jobs waiting",
         "farm": "Quota of the whole farm, jobs waiting",
     }
 
 
-class TooManyRequirements(QuotaReached):
+class TooManyRequirements(QuotaReached, http_status=429):
     """No more different sets of conditions on labels; `retry_after` is in seconds."""
 
-    http_status = 429
     WHOSE: ClassVar[dict[str, str]] = {
         "owner": "Quota of one owner, different sets of conditions on labels that waiting or running jobs have",
         "farm": "Quota of the whole farm, different sets of conditions on labels that waiting or running jobs have",
     }
 
 
-class InvalidValue(JobsError):
+class InvalidValue(JobsError, code="invalid", http_status=422):
     """{field}: {why}."""
 
-    code = "invalid"
-    http_status = 422
 
-
-class NotUnique(JobsError):
+class NotUnique(JobsError, code="not_unique", http_status=409):
     """A job of the same owner and kind with the same unique_key has not ended yet."""
 
-    code = "not_unique"
-    http_status = 409
 
-
-class IdempotencyKeyReused(JobsError):
+class IdempotencyKeyReused(JobsError, code="idempotency_key_reused", http_status=422):
     """This Idempotency-Key came with another request within the last 24 hours: each request needs one of its own."""
 
-    code = "idempotency_key_reused"
-    http_status = 422
 
-
-class IdempotencyKeyInUse(JobsError):
+class IdempotencyKeyInUse(JobsError, code="idempotency_key_in_use", http_status=409):
     """The first request with this Idempotency-Key is still being carried out: send it again in {retry_after} s."""
 
-    code = "idempotency_key_in_use"
-    http_status = 409
 
-
-class JobDeleted(JobsError):
+class JobDeleted(JobsError, code="job_deleted", http_status=410):
     """What this request submitted was job {job}, which has ended and was deleted since."""
 
-    code = "job_deleted"
-    http_status = 410
 
-
-class NotFound(JobsError):
+class NotFound(JobsError, code="not_found", http_status=404):
     """There is no such job."""
 
-    code = "not_found"
-    http_status = 404
 
-
-class AlreadyRetried(JobsError):
+class AlreadyRetried(JobsError, code="already_retried", http_status=409):
     """Another job retries it already."""
 
-    code = "already_retried"
-    http_status = 409
 
-
-class NotEnded(JobsError):
+class NotEnded(JobsError, code="not_ended", http_status=409):
     """The job has not ended yet, so it cannot be retried as a new one."""
 
-    code = "not_ended"
-    http_status = 409
 
-
-class NotWaiting(JobsError):
+class NotWaiting(JobsError, code="not_waiting", http_status=409):
     """The job is no longer pending: it is in progress, has ended, or was not begun by its expires_at."""
 
-    code = "not_waiting"
-    http_status = 409
 
-
-class WaitsForLimit(JobsError):
+class WaitsForLimit(JobsError, code="waits_for_limit", http_status=409):
     """The job is waiting for the limit {limit}: it may start when its tokens are available."""
 
-    code = "waits_for_limit"
-    http_status = 409
 
-
-class WaitsForBudget(JobsError):
+class WaitsForBudget(JobsError, code="waits_for_budget", http_status=409):
     """The job is waiting for {budget}: it may start when that has room."""
 
-    code = "waits_for_budget"
-    http_status = 409
 
-
-class NotAllowed(JobsError):
+class NotAllowed(JobsError, code="forbidden", http_status=403):
     """You may look at this job, but only its owner or an operator may do that."""
 
-    code = "forbidden"
-    http_status = 403
 
-
-class OperatorsOnly(JobsError):
+class OperatorsOnly(JobsError, code="forbidden", http_status=403):
     """These numbers cover everybody's jobs, so only operators may see them."""
 
-    code = "forbidden"
-    http_status = 403
 
-
-class PriorityNotAllowed(JobsError):
+class PriorityNotAllowed(JobsError, code="forbidden", http_status=403):
     """The priority {priority} requires the permission {right}: without it, {what} may have {highest} at most."""
 
-    code = "forbidden"
-    http_status = 403
 
-
-class QueueChoiceNotAllowed(JobsError):
+class QueueChoiceNotAllowed(JobsError, code="forbidden", http_status=403):
     """The queue {queue} requires the permission {right}: without it, {what} goes into {allowed}."""
 
-    code = "forbidden"
-    http_status = 403
 
-
-class NotAMember(JobsError):
+class NotAMember(JobsError, code="not_a_member", http_status=422):
     """You are not a member of this group, so your jobs cannot be shared with it."""
 
-    code = "not_a_member"
-    http_status = 422
 
-
-class InvalidKey(JobsError):
+class InvalidKey(JobsError, code="unauthorized", http_status=401):
     """This worker key is not known, or was revoked."""
 
-    code = "unauthorized"
-    http_status = 401
 
-
-class InvalidName(JobsError):
+class InvalidName(JobsError, code="invalid_name", http_status=422):
     """{name!r} cannot name a file: letters, digits, dots, dashes and underscores, at most 100, no leading dot."""
 
-    code = "invalid_name"
-    http_status = 422
 
-
-class NoSuchFile(JobsError):
+class NoSuchFile(JobsError, code="not_found", http_status=404):
     """There is no such file."""
 
-    code = "not_found"
-    http_status = 404
 
-
-class UnknownFile(JobsError):
+class UnknownFile(JobsError, code="unknown_file", http_status=422):
     """There is no upload {file!r}, or it is not yours: upload the file first, and name its id."""
 
-    code = "unknown_file"
-    http_status = 422
 
-
-class FileInUse(JobsError):
+class FileInUse(JobsError, code="file_in_use", http_status=409):
     """A job that has not ended uses this file: cancel it first, or wait for its end."""
 
-    code = "file_in_use"
-    http_status = 409
 
-
-class NoSuchRange(JobsError):
+class NoSuchRange(JobsError, code="no_such_range", http_status=416):
     """The file has {size} bytes: what is asked for lies behind its end."""
-
-    code = "no_such_range"
-    http_status = 416
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -293,8 +197,5 @@ class NoSuchRange(JobsError):
         return {"Content-Range": f"bytes */{self.numbers['size']}"}
 
 
-class LinkRanOut(JobsError):
+class LinkRanOut(JobsError, code="link_ran_out", http_status=410):
     """This link has expired: it was valid for a few minutes. Whoever sent it can create another."""
-
-    code = "link_ran_out"
-    http_status = 410

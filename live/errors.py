@@ -3,55 +3,37 @@
 from core.refusal import Refusal
 
 
-class LiveError(Refusal):
+class LiveError(Refusal, code="live"):
     """Live queries cannot do this."""
 
-    code = "live"
 
-
-class BadTopic(LiveError, ValueError):
+class BadTopic(LiveError, ValueError, code="bad_topic"):
     """A topic is a text of 1 to 1,000 characters that does not end with an asterisk."""
 
-    code = "bad_topic"
 
-
-class BadDeclaration(LiveError, ValueError):
+class BadDeclaration(LiveError, ValueError, code="bad_declaration"):
     """A live query is declared in a way that cannot work."""
 
-    code = "bad_declaration"
 
-
-class UnknownQuery(LiveError, LookupError):
+class UnknownQuery(LiveError, LookupError, code="unknown_query"):
     """There is no live query of this name."""
 
-    code = "unknown_query"
 
-
-class BadArguments(LiveError, ValueError):
+class BadArguments(LiveError, ValueError, code="bad_arguments"):
     """The arguments do not fit the live query."""
 
-    code = "bad_arguments"
 
-
-class TooManyWatches(LiveError):
+class TooManyWatches(LiveError, code="too_many_watches"):
     """One socket may watch at most 200 live queries."""
 
-    code = "too_many_watches"
 
-
-class BadMessage(LiveError, ValueError):
+class BadMessage(LiveError, ValueError, code="bad_message"):
     """The message is not one that a page sends."""
 
-    code = "bad_message"
 
-
-class TooFast(LiveError):
+class TooFast(LiveError, code="too_fast"):
     """The page asks for more than one page can show."""
 
-    code = "too_fast"
 
-
-class QueryFailed(LiveError):
+class QueryFailed(LiveError, code="query_failed"):
     """This live query does not work; the server's log says why."""
-
-    code = "query_failed"

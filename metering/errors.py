@@ -11,37 +11,22 @@ class OverBudget(MeteringError):
     """A budget has no room for this job."""
 
 
-class BudgetExhausted(OverBudget):
+class BudgetExhausted(OverBudget, code="budget_exhausted", http_status=429):
     """{budget} has no room for this job: about {needed} are needed and {left} are left. There is room from {until} on;
     with X-Wait: 1 the job waits until then."""
 
-    code = "budget_exhausted"
-    http_status = 429
 
-
-class ExceedsBudget(OverBudget):
+class ExceedsBudget(OverBudget, code="exceeds_budget", http_status=422):
     """{budget} never has room for this job: about {needed} are needed."""
 
-    code = "exceeds_budget"
-    http_status = 422
 
-
-class BadBudget(MeteringError):
+class BadBudget(MeteringError, code="invalid", http_status=422):
     """{field}: {reason}"""
 
-    code = "invalid"
-    http_status = 422
 
-
-class NotFound(MeteringError):
+class NotFound(MeteringError, code="not_found", http_status=404):
     """There is no such budget."""
 
-    code = "not_found"
-    http_status = 404
 
-
-class NotAllowed(MeteringError):
+class NotAllowed(MeteringError, code="forbidden", http_status=403):
     """You may look at your own usage and budgets; staff change budgets."""
-
-    code = "forbidden"
-    http_status = 403

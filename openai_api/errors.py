@@ -3,72 +3,42 @@
 from core.refusal import Refusal
 
 
-class UnknownModel(Refusal):
+class UnknownModel(Refusal, code="model_not_found", http_status=404):
     """No worker offers the model {model!r} now. Offered are: {offered}."""
 
-    code = "model_not_found"
-    http_status = 404
 
-
-class InvalidCall(Refusal):
+class InvalidCall(Refusal, code="invalid_value", http_status=400):
     """{param}: {why}."""
 
-    code = "invalid_value"
-    http_status = 400
 
-
-class UnknownCall(Refusal):
+class UnknownCall(Refusal, code="not_found", http_status=404):
     """There is no such call, or it is not yours."""
 
-    code = "not_found"
-    http_status = 404
 
-
-class UnknownFile(Refusal):
+class UnknownFile(Refusal, code="not_found", http_status=404):
     """There is no file {file!r}, or it is not yours."""
 
-    code = "not_found"
-    http_status = 404
 
-
-class FileInBatch(Refusal):
+class FileInBatch(Refusal, code="file_in_use", http_status=409):
     """A batch that has not ended reads this file: cancel that first, or wait for its end."""
 
-    code = "file_in_use"
-    http_status = 409
 
-
-class UnknownBatch(Refusal):
+class UnknownBatch(Refusal, code="not_found", http_status=404):
     """There is no such batch, or it is not yours."""
 
-    code = "not_found"
-    http_status = 404
 
-
-class BatchEnded(Refusal):
+class BatchEnded(Refusal, code="batch_ended", http_status=409):
     """This batch cannot be cancelled: it is {status}."""
 
-    code = "batch_ended"
-    http_status = 409
 
-
-class TooManyBatches(Refusal):
+class TooManyBatches(Refusal, code="too_many_batches", http_status=429):
     """{limit} of your batches have yet to end: come again when one has."""
 
-    code = "too_many_batches"
-    http_status = 429
 
-
-class UnknownPrevious(Refusal):
+class UnknownPrevious(Refusal, code="previous_response_not_found", http_status=400):
     """There is no response {response!r}, or it is not yours."""
 
-    code = "previous_response_not_found"
-    http_status = 400
 
-
-class NotDeletable(Refusal):
+class NotDeletable(Refusal, code="not_deletable", http_status=400):
     """Response {response!r} is the job {job}, and jobs are records: it goes with the others that ended, after
     {days} days. Cancel it if nobody needs its answer."""
-
-    code = "not_deletable"
-    http_status = 400

@@ -7,57 +7,33 @@ class OutboxError(Refusal):
     """The request cannot be carried out."""
 
 
-class BadUrl(OutboxError):
+class BadUrl(OutboxError, code="bad_url", http_status=422):
     """This address cannot be sent to: {reason}."""
 
-    code = "bad_url"
-    http_status = 422
 
-
-class BadEndpoint(OutboxError):
+class BadEndpoint(OutboxError, code="bad_endpoint", http_status=422):
     """The endpoint cannot be kept: its {field}: {reason}."""
 
-    code = "bad_endpoint"
-    http_status = 422
 
-
-class NotFound(OutboxError):
+class NotFound(OutboxError, code="not_found", http_status=404):
     """There is no such {resource}."""
 
-    code = "not_found"
-    http_status = 404
 
-
-class NotAllowed(OutboxError):
+class NotAllowed(OutboxError, code="forbidden", http_status=403):
     """You may look at this endpoint, not change it."""
 
-    code = "forbidden"
-    http_status = 403
 
-
-class CannotReplay(OutboxError):
+class CannotReplay(OutboxError, code="cannot_replay", http_status=409):
     """A message that waits is not sent again: it will be sent anyway."""
 
-    code = "cannot_replay"
-    http_status = 409
 
-
-class CannotStop(OutboxError):
+class CannotStop(OutboxError, code="cannot_stop", http_status=409):
     """Too late: a batch of this replay is under way, or it is over. Ask again in a moment."""
 
-    code = "cannot_stop"
-    http_status = 409
 
-
-class TooManyEndpoints(OutboxError):
+class TooManyEndpoints(OutboxError, code="too_many_endpoints", http_status=409):
     """There are {limit} endpoints of yours already, which is the most; delete one that is not needed."""
 
-    code = "too_many_endpoints"
-    http_status = 409
 
-
-class CallbacksNotAllowed(OutboxError):
+class CallbacksNotAllowed(OutboxError, code="callbacks_not_allowed", http_status=403):
     """This farm sends nothing to {host}: OUTBOX_CALLBACK_HOSTS does not name it."""
-
-    code = "callbacks_not_allowed"
-    http_status = 403

@@ -14,64 +14,43 @@ class RateLimitsError(Refusal):
     """The request to the limit is not valid."""
 
 
-class InvalidConfig(RateLimitsError, ValueError):
+class InvalidConfig(RateLimitsError, ValueError, code="invalid_limit"):
     """This cannot be a rate limit: {field} is {why}."""
 
-    code = "invalid_limit"
 
-
-class InvalidCount(RateLimitsError, ValueError):
+class InvalidCount(RateLimitsError, ValueError, code="invalid_count"):
     """A count is a finite number, 0 or more; {count} is not."""
 
-    code = "invalid_count"
 
-
-class InvalidName(RateLimitsError, ValueError):
+class InvalidName(RateLimitsError, ValueError, code="invalid_name"):
     """{name!r} cannot name a limit: letters, digits, spaces inside and _ . : / - (at most 100), the first a
     letter or a digit."""
 
-    code = "invalid_name"
 
-
-class DeclaredLimit(RateLimitsError, ValueError):
+class DeclaredLimit(RateLimitsError, ValueError, code="declared_limit", http_status=409):
     """The limit {name} is declared in code and cannot be changed here: choose another name."""
 
-    code = "declared_limit"
-    http_status = 409
 
-
-class UnknownLimit(RateLimitsError, LookupError):
+class UnknownLimit(RateLimitsError, LookupError, code="unknown_limit"):
     """No limit is called {name!r}: declare it in an app's limits.py, or give its configuration with the
     call."""
 
-    code = "unknown_limit"
 
-
-class RepeatedLimit(RateLimitsError, ValueError):
+class RepeatedLimit(RateLimitsError, ValueError, code="repeated_limit"):
     """The limit {name!r} is requested twice with the same key: request the sum once."""
 
-    code = "repeated_limit"
 
-
-class CountExceedsLimit(RateLimitsError, ValueError):
+class CountExceedsLimit(RateLimitsError, ValueError, code="count_exceeds", http_status=422):
     """This limit can never grant {count:g} at once: {most:g} is the most it ever holds."""
 
-    code = "count_exceeds"
-    http_status = 422
 
-
-class LimitsDeadlocked(RateLimitsError):
+class LimitsDeadlocked(RateLimitsError, code="limits_deadlocked"):
     """Another transaction requested the same limits in another order, and each waited for the other: PostgreSQL ended
     this one. Request several limits with one limit_all, which locks them in one order, or run the transaction again."""
 
-    code = "limits_deadlocked"
 
-
-class RateLimited(RateLimitsError):
+class RateLimited(RateLimitsError, code="rate_limited", http_status=429):
     """Too many requests: try again in {words}."""
-
-    code = "rate_limited"
-    http_status = 429
 
     def __init__(self, *, name: str, key: str | None, retry_after: timedelta) -> None:
         """`retry_after` is how long to wait. The key stays an attribute: it may be somebody's address."""

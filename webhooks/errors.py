@@ -7,149 +7,92 @@ class WebhooksError(Refusal):
     """The request cannot be carried out."""
 
 
-class BadPayload(WebhooksError):
+class BadPayload(WebhooksError, code="bad_payload", http_status=422):
     """The payload is not what its type promises: {field}: {reason}."""
 
-    code = "bad_payload"
-    http_status = 422
 
-
-class BadSignature(WebhooksError):
+class BadSignature(WebhooksError, code="bad_signature", http_status=401):
     """The request is not signed as this address requires."""
-
-    code = "bad_signature"
-    http_status = 401
 
     def __init__(self, *, reason: str) -> None:
         super().__init__()
         self.reason = reason  # for our counters; the sender does not learn which part was wrong
 
 
-class BadEnvelope(WebhooksError):
+class BadEnvelope(WebhooksError, code="bad_envelope", http_status=400):
     """The request cannot be taken: {reason}."""
 
-    code = "bad_envelope"
-    http_status = 400
 
-
-class NotJson(WebhooksError):
+class NotJson(WebhooksError, code="not_json", http_status=400):
     """The body is not JSON that can be taken: {reason}."""
 
-    code = "not_json"
-    http_status = 400
 
-
-class MethodNotAllowed(WebhooksError):
+class MethodNotAllowed(WebhooksError, code="method_not_allowed", http_status=405):
     """This address accepts POST only."""
 
-    code = "method_not_allowed"
-    http_status = 405
 
-
-class UnsupportedMediaType(WebhooksError):
+class UnsupportedMediaType(WebhooksError, code="unsupported_media_type", http_status=415):
     """The body must be {expected}, not encoded further."""
 
-    code = "unsupported_media_type"
-    http_status = 415
 
-
-class Busy(WebhooksError):
+class Busy(WebhooksError, code="busy", http_status=503):
     """More is arriving than can be stored now: send it again in a moment."""
 
-    code = "busy"
-    http_status = 503
     retry_after_s = 1
 
 
-class TooSlow(WebhooksError):
+class TooSlow(WebhooksError, code="too_slow", http_status=408):
     """After {seconds} s only {size} bytes of the body had arrived."""
 
-    code = "too_slow"
-    http_status = 408
 
-
-class TooLarge(WebhooksError):
+class TooLarge(WebhooksError, code="too_large", http_status=413):
     """The body is larger than {limit} bytes."""
 
-    code = "too_large"
-    http_status = 413
 
-
-class NoSecret(WebhooksError):
+class NoSecret(WebhooksError, code="no_secret", http_status=503):
     """This address has no secret yet, so it refuses everything: add one with `webhooks secret add {source}`."""
 
-    code = "no_secret"
-    http_status = 503
     retry_after_s = 300
 
 
-class UnknownSource(WebhooksError):
+class UnknownSource(WebhooksError, code="unknown_source", http_status=404):
     """There is no source {source!r}; there are: {known}."""
 
-    code = "unknown_source"
-    http_status = 404
 
-
-class BadSecret(WebhooksError):
+class BadSecret(WebhooksError, code="bad_secret", http_status=422):
     """This cannot be a secret of {source}: {reason}."""
 
-    code = "bad_secret"
-    http_status = 422
 
-
-class NotFound(WebhooksError):
+class NotFound(WebhooksError, code="not_found", http_status=404):
     """There is no such {resource}."""
 
-    code = "not_found"
-    http_status = 404
 
-
-class CannotReplay(WebhooksError):
+class CannotReplay(WebhooksError, code="cannot_replay", http_status=409):
     """A delivery that is {status} is not replayed: {reason}."""
 
-    code = "cannot_replay"
-    http_status = 409
 
-
-class Undeliverable(WebhooksError):
+class Undeliverable(WebhooksError, code="undeliverable", http_status=502):
     """Nothing answers at {url}: {reason}. Say with --url (or JOBFARM_URL) where this farm is."""
 
-    code = "undeliverable"
-    http_status = 502
 
-
-class CannotOpen(WebhooksError):
+class CannotOpen(WebhooksError, code="cannot_open", http_status=503):
     """A secret of {source} cannot be read: it was encrypted under another SECRET_KEY. Add it again, or name that key in
     SECRET_KEY_FALLBACKS."""
 
-    code = "cannot_open"
-    http_status = 503
     retry_after_s = 300
 
 
-class BadRule(WebhooksError):
+class BadRule(WebhooksError, code="bad_rule", http_status=422):
     """The rule cannot be saved: its {field}: {reason}."""
 
-    code = "bad_rule"
-    http_status = 422
 
-
-class MissingValue(WebhooksError):
+class MissingValue(WebhooksError, code="missing_value", http_status=422):
     """The delivery has no {path}, which the rule needs. `{{{{ {path}? }}}}` uses null instead."""
 
-    code = "missing_value"
-    http_status = 422
 
-
-class PayloadTooBig(WebhooksError):
+class PayloadTooBig(WebhooksError, code="payload_too_big", http_status=422):
     """The payload would have more than {limit} bytes, which is the most that a job takes."""
 
-    code = "payload_too_big"
-    http_status = 422
 
-
-class CannotStart(WebhooksError):
+class CannotStart(WebhooksError, code="cannot_start", http_status=409):
     """No job was started: {reason}."""
-
-    code = "cannot_start"
-    http_status = 409

@@ -7,64 +7,37 @@ class ChatError(Refusal):
     """That cannot be done here."""
 
 
-class NoSuchRoom(ChatError):
+class NoSuchRoom(ChatError, code="not_found", http_status=404):
     """There is no such room, or you are not in its group."""
 
-    code = "not_found"
-    http_status = 404
 
-
-class NoSuchMessage(ChatError):
+class NoSuchMessage(ChatError, code="no_such_message", http_status=404):
     """This message is no longer in this room."""
 
-    code = "no_such_message"
-    http_status = 404
 
-
-class InvalidText(ChatError):
+class InvalidText(ChatError, code="invalid_text", http_status=422):
     """A message has 1 to {limit} characters that can be stored."""
 
-    code = "invalid_text"
-    http_status = 422
 
-
-class InstructionsTooLong(ChatError):
+class InstructionsTooLong(ChatError, code="instructions_too_long", http_status=422):
     """The instructions have at most {limit} characters that can be stored."""
 
-    code = "instructions_too_long"
-    http_status = 422
 
-
-class Unanswered(ChatError):
+class Unanswered(ChatError, code="unanswered", http_status=409):
     """Your last question has not been answered yet. Wait for the answer or cancel it before you ask again."""
 
-    code = "unanswered"
-    http_status = 409
 
-
-class NotYours(ChatError):
+class NotYours(ChatError, code="not_yours", http_status=403):
     """Only the author of the message can do that."""
 
-    code = "not_yours"
-    http_status = 403
 
-
-class NotYourInstructions(ChatError):
+class NotYourInstructions(ChatError, code="not_your_instructions", http_status=403):
     """Only their author and the owner of the group can change the instructions."""
 
-    code = "not_your_instructions"
-    http_status = 403
 
-
-class NothingToAskAgain(ChatError):
+class NothingToAskAgain(ChatError, code="nothing_to_ask_again", http_status=409):
     """This question is being answered, or has a newer answer."""
 
-    code = "nothing_to_ask_again"
-    http_status = 409
 
-
-class TooOld(ChatError):
+class TooOld(ChatError, code="too_old", http_status=410):
     """This question is no longer stored: ask it again."""
-
-    code = "too_old"
-    http_status = 410
