@@ -36,7 +36,7 @@ OF_THE_API = {
     accounts.Unauthorized, accounts.CsrfFailed, accounts.InsufficientScope, api.UnsupportedMediaType,
     bodies.TooLarge, bodies.TooMany, bodies.TooSlow, ratelimits.CountExceedsLimit, RateLimited, values.NotJsonError,
 }  # fmt: skip
-OF_PAGES = {alerts.CannotSend, jobs.LinkRanOut}
+OF_PAGES = {alerts.CannotSend, jobs.AlreadyRetried, jobs.LinkRanOut}
 
 
 def every_refusal(base: type[Refusal] = Refusal) -> set[type[Refusal]]:
@@ -58,12 +58,9 @@ def by_name(kinds: set[type[Refusal]]) -> list[type[Refusal]]:
     return sorted(kinds, key=lambda kind: (kind.__module__, kind.__name__))
 
 
-class Missing(Refusal):
+class Missing(Refusal, code="missing", http_status=404):
     """There is no {thing}
     here."""
-
-    code = "missing"
-    http_status = 404
 
 
 class TestARefusal:
@@ -108,7 +105,7 @@ class TestEachRefusal:
     )
     def test_states_a_code_a_sentence_and_a_status(self, kind: type[Refusal]) -> None:
         assert re.fullmatch(r"[a-z]+(_[a-z]+)*", kind.code)
-        assert sentence_of(kind).endswith((".", "{why}", "{reason}"))
+        assert sentence_of(kind).endswith((".", "{why}", "{reason}", "{reasons}"))
         assert 400 <= kind.http_status <= 599
 
     def test_has_a_code_of_its_own_in_its_app(self) -> None:
