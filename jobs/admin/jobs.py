@@ -201,6 +201,15 @@ class JobAdmin(common.Operated, JobFields):
         condition = Q(kind=term) | Q(unique_key=term) if job_id is None else Q(pk=job_id)
         return queryset.filter(condition), False
 
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """The list; the number of a job as what is searched for leads to its page."""
+        job_id = row_id(request.GET.get("q", ""))
+        if request.method == "GET" and job_id is not None and Job.objects.filter(pk=job_id).exists():
+            return HttpResponseRedirect(reverse("admin:jobs_job_change", args=[job_id]))
+        return super().changelist_view(request, extra_context)  # type: ignore[no-any-return]  # unfold ships no types
+
     def get_inlines(self, request: HttpRequest, obj: Job | None = None) -> Any:  # noqa: ARG002  # the admin's
         """Attempts and files, where there are any."""
         if obj is None:

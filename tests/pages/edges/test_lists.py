@@ -200,12 +200,10 @@ class TestNumbers:
         own = operations.submit("chat", {"prompt": f"What was {little_farm.job.pk}?"}, owner=little_farm.eve)
         assert _shown(browse(little_farm.eve).get(f"/jobs/?text={little_farm.job.pk}")) == [own.pk]
 
-    @pytest.mark.parametrize("table", ["job", "attempt"])
-    def test_with_their_sign_are_found_in_the_administration(
-        self, browse: Browse, little_farm: Farm, table: str
-    ) -> None:
+    def test_with_their_sign_are_found_in_the_administration(self, browse: Browse, little_farm: Farm) -> None:
         farm.fail(little_farm.worker, farm.claim_one(little_farm.worker))
-        page = browse(User.objects.create_superuser("boss")).get(
-            f"/admin/jobs/{table}/?q=%23{little_farm.job.pk}"
-        )
-        assert page.context["cl"].result_count == 1
+        boss = browse(User.objects.create_superuser("boss"))
+        assert boss.get(f"/admin/jobs/attempt/?q=%23{little_farm.job.pk}").context["cl"].result_count == 1
+        answer = boss.get(f"/admin/jobs/job/?q=%23{little_farm.job.pk}")
+        assert answer.headers["Location"] == f"/admin/jobs/job/{little_farm.job.pk}/change/"
+        assert boss.get("/admin/jobs/job/?q=999").status_code == 200
