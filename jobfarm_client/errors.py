@@ -22,32 +22,29 @@ class FarmError(Exception):
 
     code = "farm_error"
 
+    def __init_subclass__(cls, *, code: str | None = None) -> None:
+        super().__init_subclass__()
+        if code is not None:
+            cls.code = code
+
     def __init__(self, message: str = "") -> None:
         super().__init__(message or " ".join((type(self).__doc__ or "").split()))
 
 
-class BadOption(FarmError):
+class BadOption(FarmError, code="bad_option"):
     """An option makes no sense."""
 
-    code = "bad_option"
 
-
-class Unauthorized(FarmError):
+class Unauthorized(FarmError, code="unauthorized"):
     """The farm does not accept this key: it is wrong or was revoked."""
 
-    code = "unauthorized"
 
-
-class WrongServer(FarmError):
+class WrongServer(FarmError, code="wrong_server"):
     """Something answers at this address, but it is not a job farm."""
 
-    code = "wrong_server"
 
-
-class Unreachable(FarmError):
+class Unreachable(FarmError, code="unreachable"):
     """No usable answer came from the farm."""
-
-    code = "unreachable"
 
     def __init__(self, message: str = "", *, maybe_done: bool = True) -> None:
         """`maybe_done`: the call may have reached the farm and taken effect; only the answer is missing."""
@@ -55,22 +52,16 @@ class Unreachable(FarmError):
         self.maybe_done = maybe_done
 
 
-class NoStream(Unreachable):
+class NoStream(Unreachable, code="no_stream"):
     """The farm's events do not come through as a stream: something between here and there keeps them back."""
 
-    code = "no_stream"
 
-
-class WaitTimeout(FarmError):
+class WaitTimeout(FarmError, code="wait_timeout"):
     """The job has not ended in time. It goes on; wait again, or cancel it."""
 
-    code = "wait_timeout"
 
-
-class Refused(FarmError):
+class Refused(FarmError, code="refused"):
     """The farm refused a call. One class for each code that callers tell apart; this one for all others."""
-
-    code = "refused"
 
     def __init__(self, *, status: int, code: str, message: str, details: Mapping[str, Any]) -> None:
         """`code` is the machine's word (`not_unique`), `details` the whole error object, numbers included."""
@@ -112,94 +103,64 @@ class Refused(FarmError):
         return job if isinstance(job, int) else None
 
 
-class Forbidden(Refused):
+class Forbidden(Refused, code="forbidden"):
     """This key may not do that; `details` has the right that it takes."""
 
-    code = "forbidden"
 
-
-class InsufficientScope(Forbidden):
+class InsufficientScope(Forbidden, code="insufficient_scope"):
     """The token's scopes do not cover the call; `details` has the scope that it takes."""
 
-    code = "insufficient_scope"
 
-
-class NotFound(Refused):
+class NotFound(Refused, code="not_found"):
     """There is no such job, or it is not yours to see."""
 
-    code = "not_found"
 
-
-class NotUnique(Refused):
+class NotUnique(Refused, code="not_unique"):
     """A job of yours of the same kind and `unique_key` has not ended; `job` is its id."""
 
-    code = "not_unique"
 
-
-class NotEnded(Refused):
+class NotEnded(Refused, code="not_ended"):
     """Only a job that has ended is tried again."""
 
-    code = "not_ended"
 
-
-class NotWaiting(Refused):
+class NotWaiting(Refused, code="not_waiting"):
     """The job does not wait any more."""
 
-    code = "not_waiting"
 
-
-class JobDeleted(Refused):
+class JobDeleted(Refused, code="job_deleted"):
     """The job of the first request with this key was deleted since; `job` is its id."""
 
-    code = "job_deleted"
 
-
-class TooLarge(Refused):
+class TooLarge(Refused, code="too_large"):
     """A payload or a body is larger than the farm takes."""
 
-    code = "too_large"
 
-
-class Invalid(Refused):
+class Invalid(Refused, code="invalid"):
     """The call has values that make no sense; `details["faults"]` names each."""
 
-    code = "invalid"
 
-
-class UnknownKind(Refused):
+class UnknownKind(Refused, code="unknown_kind"):
     """The farm has no such kind of job."""
 
-    code = "unknown_kind"
 
-
-class IdempotencyKeyReused(Refused):
+class IdempotencyKeyReused(Refused, code="idempotency_key_reused"):
     """The key belongs to another request of the last 24 hours."""
 
-    code = "idempotency_key_reused"
 
-
-class RateLimited(Refused):
+class RateLimited(Refused, code="rate_limited"):
     """Too many calls; `retry_after_s` says when the next may be made."""
 
-    code = "rate_limited"
 
-
-class QuotaReached(Refused):
+class QuotaReached(Refused, code="quota_reached"):
     """As many jobs wait as may; `details` has the quota and what is used of it."""
 
-    code = "quota_reached"
 
-
-class Unavailable(Refused):
+class Unavailable(Refused, code="unavailable"):
     """The farm's database is away, or busy; nothing was changed."""
 
-    code = "unavailable"
 
-
-class JobFailed(FarmError):
+class JobFailed(FarmError, code="job_failed"):
     """The job did not succeed; `job` is how it ended."""
-
-    code = "job_failed"
 
     def __init__(self, job: Any) -> None:
         """`job`: the ended jobfarm_client.Job."""
