@@ -60,9 +60,9 @@ class TestValues:
     @pytest.mark.parametrize(
         ("value", "why"),
         [
-            (math.nan, "not JSON compliant"),
-            ([math.inf], "not JSON compliant"),
-            ({"a": -math.inf}, "not JSON compliant"),
+            (math.nan, "it holds NaN or an infinity"),
+            ([math.inf], "it holds NaN or an infinity"),
+            ({"a": -math.inf}, "it holds NaN or an infinity"),
             ("a\x00", "NUL"),
             (["\x00"], "NUL"),
             ({"a\x00": 1}, "NUL"),
