@@ -151,13 +151,13 @@ class TestJobs:
 
     @pytest.mark.parametrize(
         ("term", "found"),
-        [("{job}", True), ("chat", True), ("cha", False), ("key-1", True), ("9" * 40, False), ("key", False)],
+        [("chat", True), ("cha", False), ("key-1", True), ("9" * 40, False), ("key", False)],
     )
     def test_search_finds_whole_words(
         self, browse: Browse, little_farm: Farm, term: str, found: bool
     ) -> None:
         Job.objects.filter(pk=little_farm.job.pk).update(unique_key="key-1")
-        answer = browse(little_farm.oscar).get(JOBS, {"q": term.format(job=little_farm.job.pk)})
+        answer = browse(little_farm.oscar).get(JOBS, {"q": term})
         assert (200, found) == (answer.status_code, answer.context["cl"].result_count == 1)
 
     def test_counts_no_further_than_it_pages(
