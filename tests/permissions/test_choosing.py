@@ -127,7 +127,9 @@ class TestSubmitting:
     def test_by_the_form_has_no_choice_and_takes_what_the_kind_says(self, people: dict[str, User]) -> None:
         browser = Client()
         browser.force_login(people["member"])
-        form = {"kind_name": "work", "payload_text": "{}", "priority": "100", "queue": "fast"}
+        form = {"kind_name": "work", "payload_text": "{}", "queue": "fast"}
+        assert browser.post("/jobs/new/?kind=other", form | {"priority": "100"}).status_code == 422
+        assert not Job.objects.exists()
         assert browser.post("/jobs/new/?kind=other", form).status_code == 302
         assert Job.objects.values_list("queue", "priority").get() == ("work", 3)
 
