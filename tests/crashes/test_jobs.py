@@ -71,8 +71,8 @@ class TestAJob:
         def prepare(scene: Scene) -> None:
             a_job(scene, is_claimed=False)
 
-        # Nobody got the answer, so nobody confirms it: that was no attempt.
-        again: Stage = {"jobs": [("success", 2, 0)]}
+        # Nobody got the answer, so nobody confirms it: that was no attempt, and a line in the history.
+        again: Stage = {"jobs": [("success", 2, 0)], "attempts": ["unconfirmed"]}
         stages = [({"jobs": [("pending", 0, 0)]}, {"jobs": [("success", 1, 0)]}), (RUNNING, again)]
         die_at_every_point(
             forks, "claim", prepare=prepare, go_on=go_on_with_jobs, lines=tmp_path / "lines", stages=stages

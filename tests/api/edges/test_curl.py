@@ -265,6 +265,7 @@ class TestDocument:
             "PATCH /api/v1/alerts/rules/{rule_id}",
             "DELETE /api/v1/alerts/rules/{rule_id}",
             "POST /api/v1/alerts/rules/{rule_id}/mute",
+            "POST /api/v1/alerts/rules/{rule_id}/test",
             "POST /api/v1/alerts/rules/{rule_id}/unmute",
         }
 

@@ -213,8 +213,8 @@ class TestGivingBack:
         operations.release(me, claimed.id, claimed.lease)
         for job in jobs:
             farm.pass_time(job, 61)
-        assert operations.sweep().expired == 4
-        assert {farm.status(job) for job in jobs} == {"timed_out"}
+        assert operations.sweep().expired == 3  # a worker had the other one in time
+        assert [farm.status(job) for job in jobs].count("timed_out") == 3
         assert used(SLOW) == {"": 1.0}
 
     def test_takes_no_job_from_its_end_where_the_limit_is_declared_no_more(self) -> None:
