@@ -116,18 +116,21 @@ class Webhooks:
 
     async def _serve(self, call: _Call, body: bodies.Body) -> _Answer:
         try:
-            _check_head(call)
-            ingest.check_head(call.source, call.headers, now=_now())
-            kept = await self._receive(call, body)
-        except (WebhooksError, RateLimited) as error:
-            return _refused(await self._refusal(call, error))
+            return await self._answered(call, body)
         except ClientGone:
             raise
         except Exception as error:
             # Whatever it is, it is ours: adapters come again after 503, and some never after 4xx.
             _log_trouble(call, error)
             return _TROUBLE
-        return _answer(call, kept)
+
+    async def _answered(self, call: _Call, body: bodies.Body) -> _Answer:
+        try:
+            _check_head(call)
+            ingest.check_head(call.source, call.headers, now=_now())
+            return _answer(call, await self._receive(call, body))
+        except (WebhooksError, RateLimited) as error:
+            return _refused(await self._refusal(call, error))
 
     async def _admit(self, call: _Call, limit: str) -> None:
         key = _limited_by(call.address)
@@ -149,10 +152,7 @@ class Webhooks:
                 await self._admit_unsigned(call)
         except RateLimited as limited:
             return limited
-        except Exception:
-            log.exception("A refused request of %s could not be limited", call.source)
-        else:
-            await self._count(call, error)
+        await self._count(call, error)
         return error
 
     async def _receive(self, call: _Call, body: bodies.Body) -> Kept:
