@@ -104,6 +104,15 @@ class TooManyRequirements(QuotaReached, http_status=429):
     }
 
 
+class TooManyOpen(QuotaReached, http_status=429):
+    """No more requests of one caller wait in one process; `retry_after` is in seconds."""
+
+    WHOSE: ClassVar[dict[str, str]] = {
+        "owner": "Quota of one owner, event streams open at one web process",
+        "worker": "Quota of one worker, claims that wait at one web process",
+    }
+
+
 class InvalidValue(JobsError, code="invalid", http_status=422):
     """{field}: {why}."""
 

@@ -16,6 +16,7 @@ _REDIS_ANSWERS_WITHIN_S: Final = 15.0
 _MOST_SOCKETS: Final = 5000
 FILES: Final = 2 * _MOST_SOCKETS  # that a process is to have for so many; others take as many
 _OF_ADDRESS: Final = 500  # an office behind one address: 250 people with two tabs each
+_STREAMS: Final = 1000  # of one person: a site that relays the streams of its own users has one token
 _OF_PERSON: Final = 200  # tabs, on however many machines
 _BURST: Final = 300  # the most that a page may watch is 200, and when it comes back it asks for all of them
 _PER_SECOND: Final = 10
@@ -32,6 +33,9 @@ def limits(environ: Mapping[str, str] = os.environ) -> dict[str, int]:
     return {
         "SOCKETS": number("JOBFARM_PAGE_SOCKETS", most, environ=environ),
         "SOCKETS_PER_PERSON": number("JOBFARM_PAGE_SOCKETS_PER_PERSON", _OF_PERSON, environ=environ),
+        "STREAMS_PER_PERSON": number(
+            "JOBFARM_EVENT_STREAMS_PER_PERSON", max(1, min(_STREAMS, most // 2)), environ=environ
+        ),
         "SOCKETS_PER_ADDRESS": number("JOBFARM_PAGE_SOCKETS_PER_ADDRESS", _OF_ADDRESS, environ=environ),
         "BURST": number("JOBFARM_PAGE_BURST", _BURST, environ=environ),
         "PER_SECOND": number("JOBFARM_PAGE_PER_SECOND", _PER_SECOND, environ=environ),

@@ -13,6 +13,7 @@ from core.asgi import Receive, Scope, Send
 from jobs import http
 from jobs.waiting import clients
 from jobs.waiting.notifier import Stopping
+from jobs.waiting.places import Places
 from jobs.waiting.story import Stories
 from jobs.waiting.upstream import Answer, Django
 from live import RECONNECTED, hub
@@ -33,9 +34,10 @@ _HEADERS: Final = [
 class EventStream:
     """Serves one request for `GET /api/v1/jobs/{id}/events`, or for `GET /api/v1/jobs/events?ids=`."""
 
-    def __init__(self, django: Django, stopping: Stopping) -> None:
+    def __init__(self, django: Django, stopping: Stopping, places: Places) -> None:
         self._django = django
         self._stopping = stopping
+        self._places = places
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Stream until the jobs have ended, the client goes, its rights do, or the process ends."""
@@ -51,8 +53,13 @@ class EventStream:
             if note is None:
                 await answer.send(send)
                 return
-            client = clients.Connection(receive)
-            await client.during(self._stream(scope, send, send_queue, rights, note))
+            most: int = settings.LIVE["STREAMS_PER_PERSON"]
+            with self._places.one(("streams", note["user"]), most=most, of="owner") as refusal:
+                if refusal is not None:
+                    await refusal.send(send)
+                    return
+                client = clients.Connection(receive)
+                await client.during(self._stream(scope, send, send_queue, rights, note))
         finally:
             rights.close()
             if client is not None:

@@ -14,6 +14,7 @@ from jobs.domain.leases import Lease
 from jobs.protocol import sessions
 from jobs.waiting import clients
 from jobs.waiting.notifier import Notifier, Stopping
+from jobs.waiting.places import Places
 from jobs.waiting.upstream import Answer, Django
 from jobs.waiting.wait_groups import Wakeup
 from live import hub
@@ -21,6 +22,7 @@ from live.subscriptions import Subscription
 from postgres import connections
 
 LONGEST_WAIT_S: Final = 60.0
+MOST_OF_ONE_KEY: Final = 100  # claims that wait in this process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +35,9 @@ class Woken:
 class LongPoll:
     """Serves one claim."""
 
-    def __init__(self, django: Django, notifier: Notifier, stopping: Stopping) -> None:
+    def __init__(self, django: Django, notifier: Notifier, stopping: Stopping, places: Places) -> None:
         self._django = django
+        self._places = places
         self._notifier = notifier
         self._stopping = stopping
         self._loop = asyncio.get_running_loop()
@@ -77,8 +80,12 @@ class LongPoll:
                 return answer
             if woken is not None and woken.wakeup is None and waits.is_drained:
                 return answer
-            waiting = self._wait(scope, waits, polled_at=polled_at, timeout_s=remaining_s)
-            woken = await client.during(waiting)
+            key = asgi.header(scope, "authorization")
+            with self._places.one(("claims", key), most=MOST_OF_ONE_KEY, of="worker") as refusal:
+                if refusal is not None:
+                    return refusal
+                waiting = self._wait(scope, waits, polled_at=polled_at, timeout_s=remaining_s)
+                woken = await client.during(waiting)
             if woken is None:
                 return answer
             if client.is_gone:

@@ -10,6 +10,7 @@ from jobs.protocol.jobs import API
 from jobs.waiting.events import EventStream
 from jobs.waiting.long_poll import LongPoll
 from jobs.waiting.notifier import Notifier, Stopping
+from jobs.waiting.places import Places
 from jobs.waiting.upstream import Django
 
 _CLAIM: Final = f"{API}/worker/claim"
@@ -26,13 +27,15 @@ class Waiting:
         self._app = app
         self._notifier = notifier
         self._stopping = stopping
+        self._places = Places()
         self._django = Django(app, notes=[http.WAITS_FOR, http.STREAMS])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         if scope["method"] == "POST" and path == _CLAIM:
-            await LongPoll(self._django, self._notifier(), self._stopping).serve(scope, receive, send)
+            waits = LongPoll(self._django, self._notifier(), self._stopping, self._places)
+            await waits.serve(scope, receive, send)
         elif scope["method"] == "GET" and _EVENTS.fullmatch(path):
-            await EventStream(self._django, self._stopping).serve(scope, receive, send)
+            await EventStream(self._django, self._stopping, self._places).serve(scope, receive, send)
         else:
             await self._app(scope, receive, send)

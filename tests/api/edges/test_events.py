@@ -1,7 +1,7 @@
 """A job's event stream: the job, its output and its end, without loss or repeat, for whoever may see it."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import httpx
@@ -13,10 +13,12 @@ from accounts import operations as accounts
 from accounts.models import ApiToken
 from jobs import operations
 from jobs.models import Job, OutputChunk
+from jobs.waiting.places import Places
 from live import operations as live
+from tests import farm
 from tests.api.edges import callers
 from tests.api.edges.callers import Crew, Event
-from tests.servers import Server
+from tests.servers import Server, serve
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -258,3 +260,53 @@ class TestMany:
     @pytest.mark.parametrize("ids", ["", "x", "1,,2", ",".join(map(str, range(1, 52)))])
     def test_are_asked_for_by_one_to_fifty_ids(self, client: httpx.Client, ids: str) -> None:
         assert client.get(f"/api/v1/jobs/events?ids={ids}").status_code == 422
+
+
+class TestBounds:
+    @pytest.fixture
+    def narrow(self, transactional_db: None) -> Iterator[Server]:
+        """A server at which a person has two event streams open."""
+        with serve(JOBFARM_EVENT_STREAMS_PER_PERSON="2") as made:
+            yield made
+
+    def test_of_one_person_keep_nobody_else_out_and_a_place_comes_back(
+        self, narrow: Server, ada: User, bob: User
+    ) -> None:
+        hers, his = (operations.submit("chat", {}, owner=owner) for owner in (ada, bob))
+        with (
+            callers.client(narrow, ada) as of_ada,
+            callers.client(narrow, bob) as of_bob,
+            ExitStack() as opened,
+        ):
+            path = f"/api/v1/jobs/{hers.pk}/events"
+            first = of_ada.stream("GET", path)
+            second = opened.enter_context(of_ada.stream("GET", path))
+            assert (first.__enter__().status_code, second.status_code) == (200, 200)
+            refused = of_ada.get(path)
+            assert (refused.status_code, refused.json()["error"], refused.json()["quota"]) == (
+                429,
+                "quota_reached",
+                2,
+            )
+            assert int(refused.headers["Retry-After"]) > 0
+            of_another = opened.enter_context(of_bob.stream("GET", f"/api/v1/jobs/{his.pk}/events"))
+            assert of_another.status_code == 200
+            first.__exit__(None, None, None)
+
+            def is_let_in() -> bool:
+                with of_ada.stream("GET", path) as answer:
+                    return answer.status_code == 200
+
+            farm.until(is_let_in, what="the place of a stream that ended")
+
+    def test_of_one_key_so_many_claims_wait(self) -> None:
+        places = Places()
+        with (
+            places.one("key", most=1, of="worker") as first,
+            places.one("key", most=1, of="worker") as second,
+        ):
+            assert first is None
+            assert second is not None
+            assert (second.status, second.json["of"]) == (429, "worker")
+        with places.one("key", most=1, of="worker") as again:
+            assert again is None
