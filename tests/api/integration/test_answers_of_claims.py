@@ -15,6 +15,7 @@ from jobs.protocol.messages import Call
 from jobs.waiting import upstream
 from jobs.waiting.long_poll import LongPoll
 from jobs.waiting.notifier import Notifier, Stopping
+from jobs.waiting.places import Places
 from jobs.waiting.upstream import Django
 from postgres import connections
 from tests import farm
@@ -43,7 +44,7 @@ async def test_a_claim_over_http_is_answered_with_jobs_that_nobody_decoded(
         sent.append(message)
 
     django = Django(_application, notes=[http.WAITS_FOR])
-    poll = LongPoll(django, cast("Notifier", None), Stopping())
+    poll = LongPoll(django, cast("Notifier", None), Stopping(), Places())
     await poll.serve(SCOPE, receive, send)
 
     assert (sent[-1]["body"], decoded) == (JOBS, [])

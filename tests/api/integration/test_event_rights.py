@@ -17,6 +17,7 @@ from jobs import http, operations
 from jobs.models import Job
 from jobs.waiting.events import EventStream
 from jobs.waiting.notifier import Stopping
+from jobs.waiting.places import Places
 from jobs.waiting.upstream import Django
 from live import hub
 from live.feeds import StateFeed
@@ -61,7 +62,7 @@ class Caller:
             "type": "http", "method": "GET", "path": f"/api/v1/jobs/{job_id}/events", "query_string": b"",
             "headers": [(b"authorization", f"Bearer {key}".encode()), (b"host", b"127.0.0.1")],
         }  # fmt: skip
-        stream = EventStream(Django(gate, notes=[http.STREAMS]), Stopping())
+        stream = EventStream(Django(gate, notes=[http.STREAMS]), Stopping(), Places())
         self.streaming = asyncio.create_task(stream.serve(scope, self._messages.get, self._send))
 
     async def _send(self, message: Message) -> None:
