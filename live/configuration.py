@@ -30,12 +30,11 @@ def limits(environ: Mapping[str, str] = os.environ) -> dict[str, int]:
     """
     files = descriptors.most()
     most = _MOST_SOCKETS if files == resource.RLIM_INFINITY else max(1, min(_MOST_SOCKETS, files // 2))
+    streams = max(1, min(_STREAMS, most // 2))
     return {
         "SOCKETS": number("JOBFARM_PAGE_SOCKETS", most, environ=environ),
         "SOCKETS_PER_PERSON": number("JOBFARM_PAGE_SOCKETS_PER_PERSON", _OF_PERSON, environ=environ),
-        "STREAMS_PER_PERSON": number(
-            "JOBFARM_EVENT_STREAMS_PER_PERSON", max(1, min(_STREAMS, most // 2)), environ=environ
-        ),
+        "STREAMS_PER_PERSON": number("JOBFARM_EVENT_STREAMS_PER_PERSON", streams, environ=environ),
         "SOCKETS_PER_ADDRESS": number("JOBFARM_PAGE_SOCKETS_PER_ADDRESS", _OF_ADDRESS, environ=environ),
         "BURST": number("JOBFARM_PAGE_BURST", _BURST, environ=environ),
         "PER_SECOND": number("JOBFARM_PAGE_PER_SECOND", _PER_SECOND, environ=environ),

@@ -22,7 +22,7 @@ from live.subscriptions import Subscription
 from postgres import connections
 
 LONGEST_WAIT_S: Final = 60.0
-MOST_OF_ONE_KEY: Final = 100  # claims that wait in this process
+MOST_OF_ONE_KEY: Final = 2000  # claims that wait in this process; a key may be of a whole room of machines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

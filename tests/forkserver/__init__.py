@@ -157,11 +157,18 @@ class Process:
         self.send_signal(signal.SIGKILL)
 
     def _wait(self, timeout: float | None) -> int | None:
-        if self.returncode is None and select.select([self._end], [], [], timeout)[0]:
+        if self.returncode is None and _is_readable(self._end, timeout):
             self.returncode = int(self._answer.readline() or _GONE)
             self._answer.close()
             self._end.close()
         return self.returncode
+
+
+def _is_readable(end: socket.socket, timeout_s: float | None) -> bool:
+    """Whether something comes within the time. Not by `select.select`, which knows no descriptor from 1024 on."""
+    poll = select.poll()
+    poll.register(end, select.POLLIN)
+    return bool(poll.poll(None if timeout_s is None else timeout_s * 1000))
 
 
 def run(

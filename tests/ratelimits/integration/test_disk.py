@@ -16,6 +16,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 LONG = timedelta(days=1000)
 
 
+@pytest.fixture(autouse=True)
+def _new_session(transactional_db: None) -> None:
+    """Of which no test before has set anything."""
+    connection.close()
+
+
 class TestWhatIsTaken:
     ASKS = (LimitRequest(name=operations.declare("test/disk", TokenBucket(10, LONG))),)
 
