@@ -5,6 +5,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission
 from django.test import Client
 
+from postgres import clock
 from scheduling import operations as scheduling
 from scheduling import registry
 from scheduling.forms import FIELDS
@@ -162,6 +163,17 @@ class TestChanging:
         root.post("/admin/scheduling/cron/greet/remove/", {"confirmed": "yes"})
         assert Cron.objects.get(pk="mine").retired_at is not None
         assert Cron.objects.get(pk="greet").retired_at is None
+
+    def test_removes_and_does_not_resume_one_whose_function_or_zone_is_gone(self, root: Client) -> None:
+        root.post(ADD, FORM | {"name": "mine"})
+        for poison in ({"function": "tests.gone"}, {"function": SAY, "schedule": "x in Mars/Phobos"}):
+            Cron.objects.filter(pk="mine").update(paused_at=clock.now(), **poison)
+            resume = {"action": "resume", "_selected_action": ["mine"], "confirmed": "yes"}
+            answer = root.post("/admin/scheduling/cron/", resume, follow=True)
+            assert (answer.status_code, len(list(answer.context["messages"]))) == (200, 1)
+            assert Cron.objects.get(pk="mine").paused_at is not None
+        root.post("/admin/scheduling/cron/mine/remove/", {"confirmed": "yes"})
+        assert Cron.objects.get(pk="mine").retired_at is not None
 
     def test_leaves_the_farms_own_as_they_are(self, root: Client) -> None:
         address = "/admin/scheduling/cron/count/change/"
