@@ -166,8 +166,11 @@ class TestChanging:
 
     def test_removes_and_does_not_resume_one_whose_function_or_zone_is_gone(self, root: Client) -> None:
         root.post(ADD, FORM | {"name": "mine"})
-        for poison in ({"function": "tests.gone"}, {"function": SAY, "schedule": "x in Mars/Phobos"}):
-            Cron.objects.filter(pk="mine").update(paused_at=clock.now(), **poison)
+        for poison in (
+            {"function": "tests.scheduling.integration.sample.gone"},
+            {"function": SAY, "schedule": "x in Mars/Phobos"},
+        ):
+            Cron.objects.filter(pk="mine").update(paused_at=clock.now(), next_at=clock.now(), **poison)
             resume = {"action": "resume", "_selected_action": ["mine"], "confirmed": "yes"}
             answer = root.post("/admin/scheduling/cron/", resume, follow=True)
             assert (answer.status_code, bool(list(answer.context["messages"]))) == (200, True)
