@@ -133,7 +133,8 @@ MEMORY: dict[str, tuple[Part, int]] = {
         3_000,
     ),
     "events of a stream": (lambda size: _events('data: {"n": 1}\n\n' * size, 1_000), 10_000),
-    "lines of one event": (lambda size: _events("data: line\n" * size + "\n", 1_000), 4_000),
+    # From 40,000 on: a line costs 234 ns at 4,000 (in the processor's cache), 298 at 40,000 and 309 at 4,000,000.
+    "lines of one event": (lambda size: _events("data: line\n" * size + "\n", 1_000), 40_000),
     "pieces of one line": (lambda size: _events("data: " + "x" * size * 20 + "\n\n", 20), 10_000),
     "output that a browser does not read": (_send_queue, 2_000),
 }

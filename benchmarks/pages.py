@@ -148,7 +148,7 @@ _NARROWED: dict[Any, list[dict[str, str]]] = {
     Job: [
         {"status": "success"}, {"status": "failed"}, {"status": "timed_out"}, {"status": "pending"},
         {"status": "in_progress"}, {"kind": "kind-3"}, {"kind": "kind-idle"}, {"queue": "queue-9", "status": "failed"},
-        {"created_at_day": "yesterday"}, {"ended_at_day": "week"}, {"q": "1000"}, {"q": "nothing"}, {"p": "150"},
+        {"created_at_day": "yesterday"}, {"ended_at_day": "week"}, {"q": "nothing"}, {"p": "150"},
         {"worker": "7"}, {"owner": "77"}, {"created_at_day": "2020-01-01"},
     ],
     Attempt: [{"outcome__exact": "timed_out"}, {"ended_at_day": "yesterday"}, {"q": "1000"}, {"worker": "3"}],
