@@ -80,7 +80,7 @@ class LongPoll:
                 return answer
             if woken is not None and woken.wakeup is None and waits.is_drained:
                 return answer
-            key = asgi.header(scope, "authorization")
+            key = http.bearer(asgi.header(scope, "authorization"))
             with self._places.one(("claims", key), most=MOST_OF_ONE_KEY, of="worker") as refusal:
                 if refusal is not None:
                     return refusal

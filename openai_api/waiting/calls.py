@@ -4,6 +4,8 @@ answered."""
 import asyncio
 import json
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any, Final
 
 from django.conf import settings
@@ -13,6 +15,7 @@ from core.asgi import Receive, Scope, Send
 from jobs.waiting import clients
 from jobs.waiting.events import PING_S, Note, Rights, first_of, piece
 from jobs.waiting.notifier import Stopping
+from jobs.waiting.places import Places
 from jobs.waiting.upstream import Answer, Django
 from live import hub
 from live.feeds import Watch
@@ -26,6 +29,8 @@ from postgres import connections
 _DONE: Final = b"data: [DONE]\n\n"
 _RETRY_AFTER_S: Final = 1
 _QUIET_S: Final = 0.25  # after which a new job is looked at although nothing was heard of it
+
+_FOLLOWERS: Final = Places()  # of this process's one loop
 
 
 class WaitingCall:
@@ -61,8 +66,12 @@ class WaitingCall:
             answer, note = await rights.first_answer(self._scope, body, again=self._events)
             if note is None:
                 await answer.send(self._send)
-            elif await client.during(self._follow(note, rights)) is None:
-                await self._left(note)
+                return
+            with _place_of(note) as refusal:
+                if refusal is not None:
+                    await _in_form(refusal).send(self._send)
+                elif await client.during(self._follow(note, rights)) is None:
+                    await self._left(note)
         finally:
             rights.close()
             client.close()
@@ -224,3 +233,17 @@ def _head(note: Note, content_type: bytes) -> tuple[tuple[bytes, bytes], ...]:
         (b"cache-control", b"no-store"),
         (http.JOB_ID.lower().encode(), str(note["job"]).encode()),
     )
+
+
+def _place_of(note: Note) -> AbstractContextManager[Answer | None]:
+    """A place of its person for who follows an earlier call; a new one is a job, and jobs that wait are bounded."""
+    if note["new"]:
+        return nullcontext()
+    most: int = settings.LIVE["STREAMS_PER_PERSON"]
+    return _FOLLOWERS.one(note["user"], most=most, of="owner")
+
+
+def _in_form(refusal: Answer) -> Answer:
+    """A refusal of the farm in OpenAI's form."""
+    status, body = domain.refused(refusal.json, status=refusal.status)
+    return replace(refusal, status=status, body=json.dumps(body).encode())

@@ -47,3 +47,23 @@ class TestAServerThatEnds:
             assert '"lo."' in resumed
             assert '"Hel"' not in resumed
             assert resumed.endswith("data: [DONE]\n\n")
+
+
+def test_as_many_follow_the_calls_of_one_person_as_event_streams(
+    serving: Serving, transactional_db: None, model: ModelServer, ada: User, key: str
+) -> None:
+    serving.end()
+    jobs.sync()
+    rest = threading.Event()
+    model.scripts = [Script([delta(content="Hel"), rest, *model_server.END])]
+    with serve(JOBFARM_EVENT_STREAMS_PER_PERSON="1") as server, process(server, model):
+        offers(ada, "tiny")
+        with openai.OpenAI(base_url=f"{server.url}/v1", api_key=key, max_retries=0) as client:
+            next(iter(client.chat.completions.create(model="tiny", messages=HELLO, stream=True)))
+            at = f"{server.url}/v1/chat/completions/{Job.objects.get().pk}/events"
+            head = {"Authorization": f"Bearer {key}"}
+            with httpx.stream("GET", at, headers=head, timeout=60) as first:
+                assert first.status_code == 200
+                refused = httpx.get(at, headers=head, timeout=60)
+                assert (refused.status_code, refused.json()["error"]["code"]) == (429, "quota_reached")
+            rest.set()
