@@ -1,6 +1,7 @@
 """Who plays, on which queues, and how a run goes: processes are killed and connections cut, what is left is done, and
 the checker looks at all of it."""
 
+import contextlib
 import os
 import random
 import time
@@ -15,7 +16,7 @@ from django.db import connection
 from core.backoff import Backoff
 from jobs import operations
 from jobs.models import Job, Worker
-from tests import forkserver
+from tests import farm, forkserver
 from tests.hammer import checking, recording
 
 LEASE_S: Final = 1.5
@@ -70,7 +71,7 @@ def run(seconds: float, folder: Path, *, seed: int = 1, planted: str = "") -> Re
     try:
         stage = _Stage(folder, workers, until=time.time() + seconds, rng=random.Random(seed), planted=planted)
         faults = stage.play()
-        _drain(workers[0])
+        _drain(workers)
         calls = list(recording.calls(folder))
         statuses = dict(Job.objects.values_list("pk", "status"))
         faults += checking.faults(recording.moves(), calls, statuses)
@@ -81,39 +82,42 @@ def run(seconds: float, folder: Path, *, seed: int = 1, planted: str = "") -> Re
         recording.remove()
 
 
+@dataclass
 class _Stage:
-    def __init__(
-        self, folder: Path, workers: list[int], *, until: float, rng: random.Random, planted: str
-    ) -> None:
-        self._folder, self._workers, self._until, self._rng, self._planted = (
-            folder,
-            workers,
-            until,
-            rng,
-            planted,
-        )
-        self._started = self.kills = self.cuts = 0
+    """The processes of a run, and who kills, cuts and watches them."""
+
+    folder: Path
+    workers: list[int]
+    until: float
+    rng: random.Random
+    planted: str
+    started: int = 0
+    kills: int = 0
+    cuts: int = 0
+    faults: list[str] = field(default_factory=list)
 
     def play(self) -> list[str]:
         """Kill, cut and watch until the time is over; what the watcher has seen."""
-        processes = [self._start(place) for place in range(len(ROLES))]
-        faults: list[str] = []
-        while time.time() < self._until:
-            faults += self._watch()
-            time.sleep(0.02)
-            if self._rng.random() < 0.03:
-                place = self._rng.randrange(len(ROLES))
-                processes[place].kill()
-                processes[place].wait()
-                processes[place] = self._start(place)
-                self.kills += 1
-            if self._rng.random() < 0.01:
-                with connection.cursor() as cursor:
-                    cursor.execute(_CUT)
-                    self.cuts += 1
-        for process in processes:
+        self.processes = [self._start(place) for place in range(len(ROLES))]
+        farm.until(self._turn, within_s=self.until - time.time() + 60)
+        for process in self.processes:
             process.wait(timeout=60)
-        return faults
+        return self.faults
+
+    def _turn(self) -> bool:
+        """One look, and by the dice a kill or a cut; whether the time is over."""
+        self.faults += self._watch()
+        if self.rng.random() < 0.02:
+            place = self.rng.randrange(len(ROLES))
+            self.processes[place].kill()
+            self.processes[place].wait()
+            self.processes[place] = self._start(place)
+            self.kills += 1
+        if self.rng.random() < 0.007:
+            with connection.cursor() as cursor:
+                cursor.execute(_CUT)
+                self.cuts += 1
+        return time.time() >= self.until
 
     def _watch(self) -> list[str]:
         """One snapshot: the queue whose ceiling never moves is never above it."""
@@ -125,32 +129,35 @@ class _Stage:
         )
 
     def _start(self, place: int) -> forkserver.Process:
-        self._started += 1
+        self.started += 1
         environment = {
             **os.environ,
             "JOBFARM_TEST_DATABASE": str(connection.settings_dict["NAME"]),
             "JOBFARM_LEASE_S": str(LEASE_S), "JOBFARM_HEARTBEAT_S": "0.5", "JOBFARM_HEAD_START_S": "0.1",
             "DJANGO_SETTINGS_MODULE": "jobfarm.settings",
-            "HAMMER_PLANTED": self._planted,
+            "HAMMER_PLANTED": self.planted,
         }  # fmt: skip
         turn = ROLES[:place].count("work")
-        worker = self._workers[turn] if ROLES[place] == "work" else 0
-        words = [ROLES[place], str(worker), str(self._started), str(self._until), str(self._folder)]
+        worker = self.workers[turn] if ROLES[place] == "work" else 0
+        words = [ROLES[place], str(worker), str(self.started), str(self.until), str(self.folder)]
         return forkserver.Process(["-m", "tests.hammer.actors", *words], env=environment, loaded=True)
 
 
-def _drain(worker_id: int) -> None:
-    """Whatever is left is done by one worker that may have all of it; what does not end within a minute is a fault."""
+def _drain(workers: list[int]) -> None:
+    """Whatever is left is done by all workers in turn, since one that failed a job leaves it to others for a while; what
+    does not end within a minute is a fault."""
     operations.resume("three")
     for queue in ("two", "three"):
         operations.set_ceiling(queue, None)
-    worker, deadline = Worker.objects.get(pk=worker_id), time.time() + 60
-    while Job.objects.filter(status__in=_LIVING).exists() and time.time() < deadline:
+    everybody = list(Worker.objects.filter(pk__in=workers))
+
+    def is_done() -> bool:
         operations.sweep()
-        claimed = operations.claim(worker, limit=200)
-        operations.finish(
-            worker,
-            [operations.Finished(job_id=job.id, lease=job.lease, outcome="success") for job in claimed],
-        )
-        if not claimed:
-            time.sleep(0.05)
+        for worker in everybody:
+            claimed = operations.claim(worker, limit=200)
+            done = [operations.Finished(job_id=job.id, lease=job.lease, outcome="success") for job in claimed]
+            operations.finish(worker, done)
+        return not Job.objects.filter(status__in=_LIVING).exists()
+
+    with contextlib.suppress(AssertionError):  # job by job, whatever is left is among the faults
+        farm.until(is_done, within_s=60)

@@ -31,8 +31,7 @@ OTHER_THREADS: Final = 20  # the pool's, the metrics', the loop's own
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    if descriptors.allow_many() < 2 * ALL:
-        pytest.skip("the system allows too few open files")
+    assert descriptors.allow_many() >= 2 * ALL, "raise `ulimit -Hn`"
     with serve() as running:
         yield running
 

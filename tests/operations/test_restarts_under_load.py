@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import threading
-import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import httpx
 import pytest
 
 from postgres import embedded
+from tests.farm import until
 from tests.operations import postgresqls, proxies, systemd
 from tests.operations.wheels import ROOT
 from tests.ports import free_port
@@ -138,13 +138,19 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield Site(tmp_path, stack)
 
 
+def _until_each_was_answered(clients: list[Client]) -> None:
+    """Ten times more than by now."""
+    enough = [client.answers.total() + 10 for client in clients]
+    until(lambda: all(client.answers.total() >= more for client, more in zip(clients, enough, strict=True)))
+
+
 def test_nobody_notices_that_two_nodes_are_restarted(site: Site) -> None:
     before = {name: unit.pid for name, unit in site.units.units.items()}
     with ExitStack() as stack:
         clients = [stack.enter_context(Client(site.url, site.token, does=does)) for does in CLIENTS]
-        time.sleep(1)  # until all keep connections
+        _until_each_was_answered(clients)  # and has its connection
         site.run(commands(*site.ports))
-        time.sleep(1)
+        _until_each_was_answered(clients)
     answers = sum((client.answers for client in clients), Counter[str]())
     assert set(answers) == {"200", "201"}, answers
     acknowledged = [job for client in clients for job in client.acknowledged]
