@@ -144,8 +144,8 @@ class _Stage:
 
 
 def _drain(workers: list[int]) -> None:
-    """Whatever is left is done by all workers in turn, since one that failed a job leaves it to others for a while; what
-    does not end within a minute is a fault."""
+    """Whatever is left is done by all workers in turn, since one that failed a job leaves it to others for a while.
+    What does not end within a minute is a fault."""
     operations.resume("three")
     for queue in ("two", "three"):
         operations.set_ceiling(queue, None)
