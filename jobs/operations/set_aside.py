@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any, Final
 
 from django.db import DatabaseError, transaction
@@ -13,11 +12,10 @@ from django.db import DatabaseError, transaction
 from jobs.queries import moves
 from observing import fields
 from postgres import transactions
-from scheduling.operations import is_away, reason_of
+from scheduling.operations import in_batches, is_away, reason_of
 
 BATCH: Final = 200  # rows in one transaction: worth its commit, and nobody waits long for a lock
 FOR_S: Final = 60.0  # then it is tried again
-_SMALLER: Final = 10
 log = logging.getLogger(__name__)
 
 Locked = Sequence[Any]
@@ -61,24 +59,18 @@ class SetAside:
 
         Raises what says nothing about one: that the database is away, or the lock failed.
         """
-        done, limit = 0, BATCH
-        for _ in count():
-            rows: list[Any] = []
-            try:
-                _batch(lambda: lock(limit, self.ids()), act, rows)  # noqa: B023 (called at once)
-            except Exception as error:
-                if is_away(error) or transactions.is_passing(error) or not rows:
-                    raise
-                if len(rows) == 1:
-                    self.put(rows[0], error)
-                limit = max(1, len(rows) // _SMALLER)
-                continue
-            done += len(rows)
+        rows: list[Any] = []
+
+        def step(limit: int) -> int:
+            rows.clear()
+            _batch(lambda: lock(limit, self.ids()), act, rows)
             between()
-            if len(rows) < limit:
-                break
-            limit = min(BATCH, limit * _SMALLER)
-        return done
+            return len(rows)
+
+        return in_batches(
+            step, lambda error: self.put(rows[0], error), size=BATCH,
+            is_of_all=lambda error: not rows or is_away(error) or transactions.is_passing(error),
+        )  # fmt: skip
 
 
 @transactions.retried

@@ -14,7 +14,7 @@ from scheduling.errors import (
     SecondConnection,
     WriteOutsideMutation,
 )
-from scheduling.operations.apart import Failures, reason_of
+from scheduling.operations.apart import Failures, in_batches, reason_of
 from scheduling.operations.clusters import retain, run_due, sweep
 from scheduling.operations.crons import (
     checked_name,
@@ -66,6 +66,7 @@ __all__ = [
     "health",
     "hourly",
     "interval",
+    "in_batches",
     "is_away",
     "is_editable",
     "is_internal",

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from itertools import count
 
 from django.db import connection, transaction
 
@@ -39,25 +40,15 @@ class Failures:
             self._note(name, error)
 
     def in_batches(self, step: Callable[[int, int], int], *, name: str, size: int, most: int) -> int:
-        """Let `step(limit, skip)` take what is due, the oldest first, `size` at once and `most` times at most; how many
-        it took. A batch that fails is taken in smaller ones, and what fails alone is skipped."""
-        done, skip, limit = 0, 0, size
-        for _ in range(most):
-            try:
-                taken = step(limit, skip)
-            except Exception as error:
-                if endings.is_away(error):
-                    raise
-                if limit == 1:
-                    skip += 1
-                    self._note(f"{name}, {skip}", error)
-                limit = max(1, limit // _SMALLER)
-                continue
-            done += taken
-            if taken < limit:
-                break
-            limit = min(size, limit * _SMALLER)
-        return done
+        """`in_batches` of a `step(limit, skip)`, the oldest first, which skips so many that have failed alone."""
+        skip = 0
+
+        def put_aside(error: Exception) -> None:
+            nonlocal skip
+            skip += 1
+            self._note(f"{name}, {skip}", error)
+
+        return in_batches(lambda limit: step(limit, skip), put_aside, size=size, most=most)
 
     def _note(self, name: str, error: Exception) -> None:
         log.error("%s failed, and was put aside", name, exc_info=error)
@@ -68,6 +59,37 @@ class Failures:
         if self.reasons:
             listed = "; ".join(f"{name}: {reason}" for name, reason in self.reasons.items())
             raise SomeFailed(reasons=listed)
+
+
+def in_batches(
+    step: Callable[[int], int],
+    put_aside: Callable[[Exception], None],
+    *,
+    size: int,
+    most: int | None = None,
+    is_of_all: Callable[[Exception], bool] = endings.is_away,
+) -> int:
+    """Let `step(limit)` take what is due, `size` at once, until less is left, or `most` times; how many it took.
+
+    A batch that fails is taken in smaller ones. `put_aside` is called for what fails alone, and makes later steps pass
+    that over. What `is_of_all` is raised: it says nothing about one.
+    """
+    done, limit = 0, size
+    for _ in count() if most is None else range(most):
+        try:
+            taken = step(limit)
+        except Exception as error:
+            if is_of_all(error):
+                raise
+            if limit == 1:
+                put_aside(error)
+            limit = max(1, limit // _SMALLER)
+            continue
+        done += taken
+        if taken < limit:
+            break
+        limit = min(size, limit * _SMALLER)
+    return done
 
 
 def reason_of(error: Exception) -> str:
