@@ -30,12 +30,12 @@ def cancel(request: HttpRequest, job_id: int) -> str:
 
 
 def retry(request: HttpRequest, job_id: int) -> str:
-    return _retry(request, job_id, once=False)
-
-
-def retry_once(request: HttpRequest, job_id: int) -> str:
     """Retry it unless another job does; what it came to."""
-    return _retry(request, job_id, once=True)
+    try:
+        operations.retry(job_id, by=people.person(request), once=True)
+    except (JobsError, RateLimitsError) as refusal:
+        return refusal.message
+    return "retried"
 
 
 def run_now(request: HttpRequest, job_id: int) -> str:
@@ -58,7 +58,6 @@ def fitting(job: Job, *, now: datetime) -> set[str]:
 FITS: Final[dict[Action, frozenset[Status]]] = {
     cancel: LIVE,
     retry: ENDED,
-    retry_once: ENDED,
     run_now: frozenset({Status.PENDING}),
 }
 
@@ -80,17 +79,9 @@ def chosen(jobs: QuerySet[Job], action: Action) -> list[tuple[int, str]]:
     retried again, that."""
     rows = jobs.order_by("pk").annotate(tried=lists.retried())
     return [
-        (pk, _ALREADY if action is retry_once and tried else status)
+        (pk, _ALREADY if action is retry and tried else status)
         for pk, status, tried in rows.values_list("pk", "status", "tried")[: AT_ONCE + 1]
     ]
-
-
-def _retry(request: HttpRequest, job_id: int, *, once: bool) -> str:
-    try:
-        operations.retry(job_id, by=people.person(request), once=once)
-    except (JobsError, RateLimitsError) as refusal:
-        return refusal.message
-    return "retried"
 
 
 def counted(results: Counter[str]) -> str:

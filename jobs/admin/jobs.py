@@ -232,7 +232,7 @@ class JobAdmin(common.Operated, JobFields):
     def retry_selected(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
         """Retry each ended one that no job retries, after a question; then say what it came to."""
         return self._each(
-            request, queryset, title="Retry these jobs?", button="Retry them", action=job_actions.retry_once
+            request, queryset, title="Retry these jobs?", button="Retry them", action=job_actions.retry
         )
 
     @action(description="Cancel", url_path="cancel", permissions=["operate"])  # type: ignore[untyped-decorator]

@@ -154,7 +154,8 @@ def check_payload(payload: Any) -> None:
 def retry(job_id: int, *, by: User | None, once: bool = False) -> Job:
     """Retry an ended job: submit it again, as a new job that points at it; history never changes.
 
-    `once` is for who retries many: AlreadyRetried where another job retries it, unless that was canceled unbegun.
+    `once` is for pages, where a button is pressed twice: AlreadyRetried where another job retries it, unless that was
+    canceled unbegun.
     `by` None is the system itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, NotEnded, and
     NotUnique while a twin with the same `unique_key` lives, TooManyWaiting; of its kind's limit it takes anew, see
     `submit`. It keeps its input files (UnknownFile where one was deleted), queue and priority: PriorityNotAllowed and

@@ -87,7 +87,7 @@ def retry(request: HttpRequest, job_id: int) -> HttpResponse:
     person = people.person(request)
     try:
         http.count_submitted(request, person)
-        again = operations.retry(job_id, by=person)
+        again = operations.retry(job_id, by=person, once=True)  # a second press makes no second job
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
     except (JobsError, RateLimitsError) as refusal:

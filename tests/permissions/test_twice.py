@@ -24,9 +24,9 @@ AGAIN: Final = frozenset({
     "alerts/rules/<jobid:rule_id>/test/", "chat/<jobid:group_id>/say/", "chat/<jobid:group_id>/worker/",
     "crons/<str:name>/<cronaction:action>/",
     "game/open/", "inbox/replays/new/", "inbox/sources/<str:name>/", "jobs/<jobid:job_id>/clone/",
-    "jobs/<jobid:job_id>/retry/", "jobs/bulk/", "jobs/new/", "outbox/<int:endpoint_id>/<slug:action>/",
+    "jobs/bulk/", "jobs/new/", "outbox/<int:endpoint_id>/<slug:action>/",
     "outbox/<int:endpoint_id>/replay/", "outbox/<int:endpoint_id>/rotate/", "outbox/new/", "workers/connect/",
-    "admin auth.User make_login_link", "admin jobs.Job retry", "admin jobs.Job retry_selected",
+    "admin auth.User make_login_link",
     "admin outbox.Endpoint replay_dead", "admin scheduling.Cron run-now", "admin scheduling.Cron run_now",
     "admin scheduling.ScheduledFunction run-again", "admin scheduling.ScheduledFunction run_again",
 })  # fmt: skip

@@ -95,7 +95,7 @@ class TestJobs:
         lines = _act(client, "retry_selected", ended).context["lines"]
         assert lines == ["1 canceled", "1 retried already, which stays as it is"]
         answers = [_messages(_act(client, "retry_selected", ended, confirmed="yes")) for _ in range(2)]
-        already = "Another job retries it already."
+        already = "Another job retries it already; retry that one, once it has ended."
         assert answers[0] in (["1 retried; 1 " + already], [f"1 {already}; 1 retried"])
         assert answers[1] == ["2 " + already]
         assert Job.objects.exclude(retry_of=None).count() == 2
