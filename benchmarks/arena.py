@@ -21,6 +21,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from benchmarks.peers import HOME, OURS, RAW, ROOT, Contender
 
+TEMPLATE = os.environ.get("BENCH_TEMPLATE")  # as in own.py, which sets Django up
 Found = dict[str, Any]
 
 
@@ -99,8 +100,9 @@ def places(contenders: list[Contender]) -> Iterator[dict[Contender, Place]]:
     names = {one: f"bench_{os.getpid()}_{one.script.split('.')[0]}" for one in contenders if one is not RAW}
     with _redis() as redis_url, psycopg.connect(server, autocommit=True) as connection:
         try:
-            for name in names.values():
-                connection.execute(f'CREATE DATABASE "{name}"')
+            for one, name in names.items():
+                template = f'TEMPLATE "{TEMPLATE}"' if TEMPLATE and one.is_ours else ""
+                connection.execute(f'CREATE DATABASE "{name}" {template}')
             found = {}
             for one in contenders:
                 environment = _environment(server, names[OURS if one is RAW else one], redis_url)

@@ -26,9 +26,10 @@ from benchmarks.own import database
 from benchmarks.peers import ROOT
 from benchmarks.results import Table
 
-DUE, WAITING = int(os.environ.get("BENCH_DUE", "50000")), 1_000_000
+DUE, WAITING = 50_000, 1_000_000
 PACE_S = 0.05
 CHUNK = 5_000
+LEAST = 100  # so that some are scheduled meanwhile, whose waits are measured
 ALONE, LONG, NEXT_YEAR = "alone", "beside a mutation that runs all the while", "before 1,000,000 of next year"
 UPDATE = "benchmarks.contenders.mutations.update"
 FILL = """
@@ -79,13 +80,12 @@ def main(options: Options) -> list[Table]:
 
 
 def _round(name: str, way: str, options: Options) -> Seen:
-    share = 10 if options.quick else 1
     _empty()
     if way == NEXT_YEAR:
-        _run(FILL, WAITING // share)
+        _run(FILL, options.many(WAITING))
         _run("VACUUM (ANALYZE) scheduling_due, scheduling_scheduledfunction")
     with _cluster(name):
-        return _drained(DUE // share, is_beside_a_long_one=way == LONG)
+        return _drained(options.many(DUE, least=LEAST), is_beside_a_long_one=way == LONG)
 
 
 def _drained(count: int, *, is_beside_a_long_one: bool) -> Seen:

@@ -77,7 +77,7 @@ class Answering:
 
 def main(options: Options, *, lines: int = LINES, with_bulk: bool = True) -> list[Table]:
     """Measure; a table in jobs a second."""
-    lines = lines // 10 if options.quick else lines
+    lines = options.many(lines, least=10)
     table = Table(what=f"{lines:,} calls answered at once (calls/s)", floor=BULK, ours=BATCH, mark=MARK)
     with own.database() as name:
         jobs.sync()

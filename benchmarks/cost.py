@@ -35,7 +35,7 @@ def main(options: Options) -> list[Table]:
     tables = [Table(what=what, floor=RAW.name, ours=OURS.name, is_less_better=True) for what in WHAT]
     with places(contenders) as found:
         for place in found.values():
-            jobs = max(100, int(JOBS * place.contender.share / (10 if options.quick else 1)))
+            jobs = options.many(int(JOBS * place.contender.share), least=100)
             for table, used in zip(tables, _used(place, jobs), strict=True):
                 table.add(place.contender.name, used / jobs)
             options.say(f"{place.contender.name}: {jobs} jobs")

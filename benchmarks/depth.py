@@ -20,52 +20,47 @@ MOST = 1.5
 
 def main(options: Options) -> list[Table]:
     """Measure; a table of times and one of buffers."""
-    scale = 100 if options.quick else 1
+    ended, waiting, hidden = (options.many(full, least=100) for full in (ENDED, WAITING, HIDDEN))
+    sets = options.many(SETS, least=10)
     names = {
         "shallow": "1,000 waiting",
-        "deep": f"{WAITING // scale:,} waiting, {ENDED // scale:,} ended",
-        "hidden": f"{HIDDEN:,} at the head hidden from this worker",
-        "required": f"{HIDDEN:,} at the head require a label that it lacks",
-        "sets": f"{HIDDEN:,} at the head require {SETS:,} different labels",
+        "deep": f"{waiting:,} waiting, {ended:,} ended",
+        "hidden": f"{hidden:,} at the head hidden from this worker",
+        "required": f"{hidden:,} at the head require a label that it lacks",
+        "sets": f"{hidden:,} at the head require {sets:,} different labels",
     }
     common = {"floor": names["shallow"], "ours": names["deep"], "mark": MOST, "is_less_better": True}
     times = Table(what="Claim of one job by depth (ms, p50 of each round)", **common)  # type: ignore[arg-type]
     pages = Table(what="Claim of one job by depth (buffers)", **common)  # type: ignore[arg-type]
     with own.database():
-        worker = _fill(options, scale)
+        worker = _fill(ended=ended, waiting=waiting, hidden=hidden, sets=sets)
         for _ in range(options.rounds):
-            _round(worker, names, times, pages)
+            _round(worker, names, times, pages, claims=options.many(CLAIMS, least=5))
     return [times, pages]
 
 
-def _fill(options: Options, scale: int) -> Worker:
+def _fill(*, ended: int, waiting: int, hidden: int, sets: int) -> Worker:
     queues = ["shallow", "deep", "hidden", "required", "sets", "past"]
     worker, _ = operations.create_worker("bench", queues=queues)
-    own.fill("past", ENDED // scale, status="success")
-    options.say("the past is there")
-    own.fill("hidden", HIDDEN, excluded_workers=[worker.pk])
-    own.fill("required", HIDDEN, excluded_workers=[-1])
-    for number in range(1, SETS + 1):
-        own.fill("sets", HIDDEN // SETS, excluded_workers=[-number])
+    own.fill("past", ended, status="success")
+    own.fill("hidden", hidden, excluded_workers=[worker.pk])
+    own.fill("required", hidden, excluded_workers=[-1])
+    for number in range(1, sets + 1):
+        own.fill("sets", hidden // sets, excluded_workers=[-number])
     Requirement.objects.bulk_create(
         Requirement(pk=number, text=str(number), requires={"n": str(number)}, prefers={})
-        for number in range(1, SETS + 1)
+        for number in range(1, sets + 1)
     )
-    for queue, count in (
-        ("hidden", 10),
-        ("required", 10),
-        ("sets", 10),
-        ("shallow", SHALLOW),
-        ("deep", WAITING // scale),
-    ):
+    depths = {"hidden": 10, "required": 10, "sets": 10, "shallow": SHALLOW, "deep": waiting}
+    for queue, count in depths.items():
         own.fill(queue, count)
     own.settle_down()
     return worker
 
 
-def _round(worker: Worker, names: dict[str, str], times: Table, pages: Table) -> None:
+def _round(worker: Worker, names: dict[str, str], times: Table, pages: Table, *, claims: int) -> None:
     found: dict[str, list[tuple[float, int]]] = {queue: [] for queue in names}
-    for _ in range(CLAIMS):
+    for _ in range(claims):
         for queue, plans in found.items():
             plan = own.claim_plan(worker, queue, Watermarks().scan([queue], now_s=0))
             plans.append((plan["Execution Time"], own.buffers(plan)))

@@ -24,7 +24,7 @@ from typing import Final
 
 from benchmarks import own, results
 from benchmarks.flooding import WAYS
-from benchmarks.options import Options, parse
+from benchmarks.options import Options, parse, scaled_s
 from benchmarks.peers import ROOT
 from benchmarks.results import Table
 from benchmarks.web import server
@@ -32,7 +32,7 @@ from webhooks.domain.names import Source
 from webhooks.operations import secrets
 from webhooks.sources import configs
 
-SOCKETS, SECONDS, REST_S, BEGUN_S = 50, 8.0, 0.005, 1.0
+SOCKETS, SECONDS, REST_S, BEGUN_S = 50, 8.0, 0.005, scaled_s(1.0, least_s=0.3)
 CALM: Final = "no flood"
 PAGES: Final[Mapping[str, str]] = {"/health/live": "/health/live", "The log-in page": "/accounts/login/"}
 WORST: Final = "watch"
@@ -54,7 +54,7 @@ _numbers = itertools.count(1)
 
 def main(options: Options) -> list[Table]:
     """Measure; a table for p50 and p99 of each page, and of a delivery."""
-    seconds = SECONDS / (4 if options.quick else 1)
+    seconds = options.seconds(SECONDS)
     with own.database() as name:
         _, secret = secrets.add(Source.GITHUB)
         return [
@@ -132,11 +132,13 @@ async def _beside(load: Load, port: int, ask: Callable[[], bytes], seconds: floa
 
 
 async def _requests(port: int, asks: Mapping[str, Callable[[], bytes]], seconds: float) -> Times:
-    """Milliseconds from a request to its answer, of each in turn, on one connection. The first second is left out."""
+    """Milliseconds from a request to its answer, of each in turn, on one connection. The first second is left out,
+    and two of each are waited for: percentiles need them."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     times: dict[str, list[float]] = {name: [] for name in asks}
     began = time.perf_counter()
-    while time.perf_counter() < began + BEGUN_S + seconds:
+    until = began + BEGUN_S + seconds
+    while time.perf_counter() < until or min(map(len, times.values())) < 2:
         for name, make in asks.items():
             request, since = make(), time.perf_counter()
             writer.write(request)

@@ -24,18 +24,18 @@ from django.db import connection
 
 from benchmarks import own, results
 from benchmarks.model_server import GAP_S, MODEL, TOKENS
-from benchmarks.options import Options, parse
+from benchmarks.options import Options, parse, scaled
 from benchmarks.peers import ROOT
 from benchmarks.results import Table
 from benchmarks.web import memory_mb, process_of, server
 from jobs import operations as jobs
 from postgres import connections
 
-STREAMS: Final = int(os.environ.get("BENCH_STREAMS", "100"))
+STREAMS: Final = scaled(int(os.environ.get("BENCH_STREAMS", "100")), least=4)
 LASTS_S: Final = TOKENS * GAP_S  # one stream
 # How late a token is, and, as the benchmarks of model servers have it (TPOT), how far apart those of an answer are.
 MARKS_MS: Final = {"First token": 15.0, "Later tokens": 3.0, "Time per later token": 3.0}
-CROWD: Final = 1000
+CROWD: Final = scaled(1000, least=10)
 DIRECT, OURS = "the model server itself", "jobfarm"
 _BODY: Final = json.dumps(
     {"model": MODEL, "stream": True, "messages": [{"role": "user", "content": "When?"}]}

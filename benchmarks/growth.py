@@ -54,7 +54,7 @@ def main(options: Options) -> list[Table]:
         parts = {**MEMORY, **_stored_parts()}
         for _ in range(options.rounds):
             for name, (part, size) in parts.items():
-                small = size // (5 if options.quick else 1)
+                small = options.many(size, least=size // 20)
                 ratio = min(part(TIMES * small) for _ in range(2)) / min(part(small) for _ in range(4))
                 grown.add(name, ratio)
                 options.say(f"{name}: {TIMES} times {small:,} cost {ratio:.1f} times as much")
@@ -216,7 +216,7 @@ class _Away:
 
 def _stream(options: Options) -> Table:
     table = Table(what=f"{TOKENS:,} tokens, their farm away for {AWAY_S:g} s", is_less_better=True)
-    tokens, away_s = (TOKENS // 20, 1.0) if options.quick else (TOKENS, AWAY_S)
+    tokens, away_s = options.many(TOKENS, least=1_000), options.seconds(AWAY_S)
     for name, value in asyncio.run(streamed(tokens, away_s=away_s)).items():
         table.add(name, value)
         options.say(f"{name}: {value:,.2f}")

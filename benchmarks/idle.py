@@ -50,7 +50,7 @@ class Found:
 
 def main(options: Options) -> list[Table]:
     """Measure; a table for each way to wait."""
-    workers = WORKERS // (10 if options.quick else 1)
+    workers = options.many(WORKERS, least=20)
     _allow_files(workers + 500)
     kinds.declare(operations.Kind(name="noop", queue="noop"))
     tables = []
@@ -60,19 +60,19 @@ def main(options: Options) -> list[Table]:
             table = Table(what=f"{workers:,} idle workers on one process, {way}", is_less_better=True)
             table.notes.append("The marks: one query for work in 5 s, 100 ms, one worker, 400 MB.")
             _add(
-                table, _round(name, keys, wait), options
+                table, _round(name, keys, wait, options), options
             )  # once: it takes a minute, and its numbers stand still
             tables.append(table)
     return tables
 
 
-def _round(name: str, keys: list[str], wait: waiting.Way) -> Found:
+def _round(name: str, keys: list[str], wait: waiting.Way, options: Options) -> Found:
     with server("jobfarm.asgi:application", {"JOBFARM_TEST_DATABASE": name}) as port:
-        return asyncio.run(_waited(name, keys, port, wait))
+        return asyncio.run(_waited(name, keys, port, wait, options))
 
 
-async def _waited(name: str, keys: list[str], port: int, wait: waiting.Way) -> Found:
-    crowd = Crowd()
+async def _waited(name: str, keys: list[str], port: int, wait: waiting.Way, options: Options) -> Found:
+    crowd, count, window_s = Crowd(), options.many(WAKES, least=3), options.seconds(WINDOW_S, least_s=5)
     async with asyncio.TaskGroup() as group:
         tasks = []
         for number, key in enumerate(keys):
@@ -80,9 +80,9 @@ async def _waited(name: str, keys: list[str], port: int, wait: waiting.Way) -> F
             if number % 20 == 19:
                 await asyncio.sleep(0.08)  # all at one instant is another benchmark
         await crowd.until_all_came(len(keys))
-        until = crowd.began_at + wait.lasts_s - WAKES * (REST_S + 0.1)  # before they ask anew, all is over
-        statements = await asyncio.to_thread(_statements_in_5_s, name, until)
-        wakes = [await _wake(crowd) for _ in range(WAKES)]
+        until = crowd.began_at + wait.lasts_s - count * (REST_S + 0.1)  # before they ask anew, all is over
+        statements = await asyncio.to_thread(_statements_in_5_s, name, until, window_s)
+        wakes = [await _wake(crowd) for _ in range(count)]
         found = Found(
             statements_in_5_s=statements,
             wakes_s=[took_s for took_s, _ in wakes],
@@ -108,7 +108,7 @@ def _submit() -> None:
     operations.submit("noop", {})
 
 
-def _statements_in_5_s(name: str, until: float) -> tuple[float, float] | None:
+def _statements_in_5_s(name: str, until: float, window_s: float) -> tuple[float, float] | None:
     """Queries for work, and all, in 5 s, once the server has taken all of them in.
 
     Who polls asks anew after a minute, which is not nothing: the look is over by then. None: there was no time for one.
@@ -116,7 +116,7 @@ def _statements_in_5_s(name: str, until: float) -> tuple[float, float] | None:
     while len(_queries(name, SETTLED_S)) > 1:
         if time.monotonic() > until:
             return None
-    fives = int(min(WINDOW_S, until - time.monotonic()) // 5)
+    fives = int(min(window_s, until - time.monotonic()) // 5)
     if fives < 1:
         return None
     # A little less: of what comes each 5 s it then holds no more than that, wherever the look begins.

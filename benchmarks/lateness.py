@@ -15,40 +15,30 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-import django
+from django.db import connection, transaction
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "jobfarm.settings")
-django.setup()
+from benchmarks.options import scaled
+from benchmarks.own import database
+from benchmarks.peers import ROOT
+from scheduling import operations as scheduling
+from scheduling.models import Due, ScheduledFunction
+from scheduling.operations.functions import insert, new
+from tests.scheduling.integration import sample
 
-from django.db import connection, transaction  # noqa: E402 (Django has to be set up first)
-from django.test.utils import setup_databases, teardown_databases  # noqa: E402
-
-from scheduling import operations as scheduling  # noqa: E402
-from scheduling.models import Due, ScheduledFunction  # noqa: E402
-from scheduling.operations.functions import insert, new  # noqa: E402
-from tests.scheduling.integration import sample  # noqa: E402
-
-ROOT = Path(__file__).resolve().parents[1]
-IDLE = int(os.environ.get("BENCH_IDLE", "300"))
-AT_ONCE = int(os.environ.get("BENCH_AT_ONCE", "2000"))
+IDLE = scaled(300, least=10)
+AT_ONCE = scaled(2_000, least=10)
 
 
 def main() -> None:
     """Measure, and print one line for each number."""
-    connection.settings_dict["TEST"]["NAME"] = f"test_jobfarm_{os.getpid()}"
-    databases = setup_databases(verbosity=0, interactive=False)
-    try:
-        with _cluster("--mutations"), _cluster("--actions"):
-            _wait_until_up()
-            _idle("mutation", sample.nothing)
-            _idle("action", sample.say, word="x")
-            _at_once("that do nothing", sample.nothing)
-            _at_once("that write a row and read it", sample.count_group)
-    finally:
-        teardown_databases(databases, verbosity=0)
+    with database(), _cluster("--mutations"), _cluster("--actions"):
+        _wait_until_up()
+        _idle("mutation", sample.nothing)
+        _idle("action", sample.say, word="x")
+        _at_once("that do nothing", sample.nothing)
+        _at_once("that write a row and read it", sample.count_group)
 
 
 def _idle(kind: str, function: Callable[..., Any], **args: Any) -> None:

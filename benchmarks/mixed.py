@@ -53,17 +53,16 @@ def _add(place: Place, options: Options, rate: Table, p50: Table, p99: Table) ->
 
 def _round(place: Place, options: Options) -> tuple[float, list[float]]:
     """The rate at which jobs pass, and the waits at 60 % of it; each with workers of its own."""
-    less = 10 if options.quick else 1
-    jobs = max(200, int(JOBS * place.contender.share / less))
+    jobs = options.many(int(JOBS * place.contender.share), least=50)
     with Workers(place, more={"BENCH_LATENCY": "1"}) as workers:
         place.run("enqueue", jobs, BENCH_WARM_UP=str(WARM_UP))
         counted = workers.drained(WARM_UP + jobs, within_s=WITHIN_S)
     passed = (WARM_UP + jobs) / (max(_each(counted, "last")) - min(_each(counted, "first")))
-    return passed, _waits(place, SHARE * passed, SECONDS / less)
+    return passed, _waits(place, SHARE * passed, options.seconds(SECONDS))
 
 
 def _waits(place: Place, rate: float, seconds: float) -> list[float]:
-    jobs = max(200, int(rate * seconds))
+    jobs = max(50, int(rate * seconds))
     with Workers(place, more={"BENCH_LATENCY": "1"}) as workers:
         place.run("enqueue", WARM_UP)  # these carry no time
         workers.drained(WARM_UP, within_s=WITHIN_S)

@@ -5,7 +5,9 @@ import json
 import time
 from typing import Any, Final
 
-TOKENS: Final = 40
+from benchmarks.options import scaled
+
+TOKENS: Final = scaled(40, least=5)
 GAP_S: Final = 0.25  # four tokens a second: a hundred streams are 400
 MODEL: Final = "clock"
 _MODELS: Final = {"object": "list", "data": [{"id": MODEL, "object": "model"}]}

@@ -63,9 +63,7 @@ def _ids(count: int) -> list[int]:
 
 def _refill(options: Options) -> None:
     """More than can be done in a round; what is left over waits for the next."""
-    missing = (5_000 if options.quick else 40_000) - Job.objects.filter(
-        queue="noop", status="pending"
-    ).count()
+    missing = options.many(40_000, least=5_000) - Job.objects.filter(queue="noop", status="pending").count()
     for begin in range(0, max(0, missing), 1000):
         operations.submit_many(
             [operations.NewJob(kind="noop", payload={"n": begin + n}) for n in range(1000)]
@@ -73,7 +71,7 @@ def _refill(options: Options) -> None:
 
 
 def _rate(work: Slice, port: int, key: str, options: Options) -> float:
-    seconds = SLICE_S / (4 if options.quick else 1)
+    seconds = options.seconds(SLICE_S)
     return asyncio.run(_all(work, port, key, seconds)) / seconds
 
 

@@ -16,28 +16,23 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-import django
+from django.db import connection
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "jobfarm.settings")
-django.setup()
+from benchmarks.options import SHARE, scaled
+from benchmarks.own import database
+from benchmarks.peers import ROOT
+from jobs import operations as jobs
+from jobs.models import Process
+from outbox import operations
+from outbox.models import Endpoint, Message
+from outbox.operations import secrets
 
-from django.db import connection  # noqa: E402 (Django has to be set up first)
-from django.test.utils import setup_databases, teardown_databases  # noqa: E402
-
-from jobs import operations as jobs  # noqa: E402
-from jobs.models import Process  # noqa: E402
-from outbox import operations  # noqa: E402
-from outbox.models import Endpoint, Message  # noqa: E402
-from outbox.operations import secrets  # noqa: E402
-
-ROOT = Path(__file__).resolve().parents[1]
-EVENTS = int(os.environ.get("BENCH_EVENTS", "10000"))
+EVENTS = scaled(10_000, least=100)
 RATE = float(os.environ.get("BENCH_RATE", "200"))  # events a second
 ENDPOINTS, HANGING = 50, 5
 JANITORS = int(os.environ.get("BENCH_JANITORS", "2"))
-FINISHED = int(os.environ.get("BENCH_FINISHED", "300"))
+FINISHED = scaled(300, least=10)
 GOAL_P99_S = 2.0
 _ALLOWED = {"OUTBOX_ALLOWED_NETWORKS": "127.0.0.0/8", "OUTBOX_TIMEOUT_S": "15"}
 
@@ -66,14 +61,10 @@ class Receivers:
 
 def main() -> None:
     """Measure, and print one line for each number."""
-    connection.settings_dict["TEST"]["NAME"] = f"test_jobfarm_{os.getpid()}"
-    databases = setup_databases(verbosity=0, interactive=False)
-    try:
+    with database():
         without = _finish_ms()
         p50, p99 = asyncio.run(_lateness())
         with_one = _finish_ms()
-    finally:
-        teardown_databases(databases, verbosity=0)
     print(
         f"{EVENTS} events at {RATE:.0f}/s to {ENDPOINTS} endpoints, {HANGING} of which hang, {JANITORS} janitors:"
     )
@@ -81,7 +72,7 @@ def main() -> None:
     print(
         f"finish: {without:.2f} ms without an endpoint, {with_one:.2f} ms with {ENDPOINTS} that ask (medians)"
     )
-    sys.exit(p99 > GOAL_P99_S)
+    sys.exit(SHARE == 1 and p99 > GOAL_P99_S)
 
 
 async def _lateness() -> tuple[float, float]:

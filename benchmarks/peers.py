@@ -24,6 +24,11 @@ class Contender:
     share: float = 1.0
 
     @property
+    def is_ours(self) -> bool:
+        """Whether it is this code, on a database that has been migrated."""
+        return not self.packages and self.script.endswith(".py")
+
+    @property
     def command(self) -> list[str]:
         """How its script is run."""
         if self.script.endswith(".mjs"):
@@ -55,12 +60,25 @@ PEERS = (
 )  # fmt: skip
 
 
+def is_installed(contender: Contender) -> bool:
+    """Whether its environment is there, of these versions."""
+    stamp, wanted = _stamp(contender)
+    return not wanted or (stamp.exists() and stamp.read_text() == json.dumps(wanted))
+
+
 def install(contender: Contender) -> None:
     """Make its environment, if it is not there yet. Raises CalledProcessError."""
-    if contender.script.endswith(".mjs"):
-        _install_node()
-    elif contender.packages:
-        _install_python(contender)
+    if is_installed(contender):
+        return
+    stamp, wanted = _stamp(contender)
+    if contender.packages:
+        subprocess.run([sys.executable, "-m", "venv", "--clear", stamp.parent], check=True)
+        subprocess.run([stamp.parent / "bin" / "pip", "install", "--quiet", *wanted], check=True)
+    else:  # npm is the machine's (apt-get install npm)
+        stamp.parent.mkdir(parents=True, exist_ok=True)
+        (stamp.parent / "package.json").write_text('{"private": true}')
+        subprocess.run(["npm", "install", "--silent", *wanted], cwd=stamp.parent, check=True, env=os.environ)
+    stamp.write_text(json.dumps(wanted))
 
 
 def versions() -> dict[str, str]:
@@ -70,23 +88,8 @@ def versions() -> dict[str, str]:
     return dict(pinned)
 
 
-def _install_python(contender: Contender) -> None:
-    folder, stamp = HOME / contender.name, HOME / contender.name / "installed.json"
-    wanted = json.dumps(contender.packages)
-    if stamp.exists() and stamp.read_text() == wanted:
-        return
-    subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-    subprocess.run([folder / "bin" / "pip", "install", "--quiet", *contender.packages], check=True)
-    stamp.write_text(wanted)
-
-
-def _install_node() -> None:
-    """npm is the machine's (apt-get install npm)."""
-    folder = HOME / "node"
-    stamp = folder / "installed.json"
-    if stamp.exists() and stamp.read_text() == json.dumps(NODE_PACKAGES):
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "package.json").write_text('{"private": true}')
-    subprocess.run(["npm", "install", "--silent", *NODE_PACKAGES], cwd=folder, check=True, env=os.environ)
-    stamp.write_text(json.dumps(NODE_PACKAGES))
+def _stamp(contender: Contender) -> tuple[Path, tuple[str, ...]]:
+    """The file that says what is installed, and what should be: nothing for what is ours."""
+    is_node = contender.script.endswith(".mjs")
+    folder = HOME / ("node" if is_node else contender.name)
+    return folder / "installed.json", NODE_PACKAGES if is_node else contender.packages

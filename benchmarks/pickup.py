@@ -41,7 +41,7 @@ def main(options: Options) -> list[Table]:
     with places(contenders) as found:
         for _ in range(options.rounds):
             for name, way in _ways(found):
-                waits = _waits(way, JOBS // (4 if options.quick else 1))
+                waits = _waits(way, options.many(JOBS, least=10))
                 p50.add(name, median(waits) * 1000)
                 p99.add(name, quantiles(waits, n=100)[98] * 1000)
                 options.say(f"{name}: p50 {p50.values[name][-1]:.1f} ms, p99 {p99.values[name][-1]:.1f} ms")

@@ -51,7 +51,7 @@ def main(options: Options) -> list[Table]:
                     _refill(options)
                     for who, most in ((CALL, 0), (AHEAD, MOST_READY)):
                         worker = Worker(f"http://127.0.0.1:{port}", key, transport=transport, prefetch=most)
-                        rate = asyncio.run(_rate(worker, seconds, SLICE_S / (4 if options.quick else 1)))
+                        rate = asyncio.run(_rate(worker, seconds, options.seconds(SLICE_S)))
                         if number >= 0:
                             table.add(who, rate)
                             options.say(f"{seconds * 1000:g} ms, {transport}, {who}: {rate:,.0f}/s")
@@ -72,7 +72,7 @@ def _of_peers(options: Options) -> list[Table]:
 
 def _add(place: Place, seconds: float, table: Table, options: Options) -> None:
     """A worker has so many jobs to drain; one that needs too long for them counts with what it had done."""
-    jobs = PEER_JOBS[seconds] // (4 if options.quick else 1)
+    jobs = options.many(PEER_JOBS[seconds], least=50)
     place.run("bulk", jobs)
     with Workers(place, how_many=1, more={"BENCH_JOB_S": str(seconds)}) as workers:
         try:
@@ -93,7 +93,7 @@ def _table(seconds: float, transport: str) -> Table:
 
 def _refill(options: Options) -> None:
     """More than can be done in a slice; what is left over waits for the next."""
-    missing = (3_000 if options.quick else 8_000) - Row.objects.filter(queue="noop", status="pending").count()
+    missing = options.many(8_000, least=3_000) - Row.objects.filter(queue="noop", status="pending").count()
     for begin in range(0, max(0, missing), 1000):
         operations.submit_many(
             [operations.NewJob(kind="noop", payload={"n": begin + n}) for n in range(1000)]

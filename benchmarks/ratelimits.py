@@ -25,8 +25,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-ROOT = Path(__file__).resolve().parents[1]
-PEERS = ROOT / "var" / "benchmarks"
+from benchmarks.options import scaled, scaled_s
+from benchmarks.peers import HOME
+
 PACKAGES = (
     "limits==5.8.0",
     "redis==8.1.0",
@@ -35,7 +36,7 @@ PACKAGES = (
     "psycopg[binary,pool]==3.3.9",
 )
 DATABASE = f"jobfarm_benchmark_{os.getpid()}"
-SLICE_S = 0.4
+SLICE_S = scaled_s(0.4, least_s=0.1)
 CRASH = """
 What a crash loses. Ours, the bare UPDATE and django-ratelimit (fsync and synchronous_commit on): nothing that
 was answered. Redis with appendfsync everysec, as run here: up to a second of decisions, so that a limit may grant
@@ -92,7 +93,7 @@ class Team:
     process: "subprocess.Popen[str]" = field(init=False)
 
     def __post_init__(self) -> None:
-        python = PEERS / "bin" / "python" if self.contender.is_peer else Path(sys.executable)
+        python = HOME / "bin" / "python" if self.contender.is_peer else Path(sys.executable)
         place = "hot" if self.contender.is_hot else "many"
         script = Path(__file__).with_name("ratelimits_work.py")
         command = [str(python), str(script), self.contender.name, place, str(self.size), str(SLICE_S)]
@@ -147,7 +148,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
-        "--rounds", type=int, default=8, help="slices of each, for each number of connections"
+        "--rounds", type=int, default=scaled(8), help="slices of each, for each number of connections"
     )
     parser.add_argument(
         "--connections", type=lambda text: [int(n) for n in text.split(",")], default=[1, 4, 16]
@@ -192,9 +193,9 @@ def _print(connections: int, found: dict[Contender, list[Slice]]) -> None:
 
 
 def _install_peers() -> None:
-    if not (PEERS / "bin" / "python").exists():
-        subprocess.run([sys.executable, "-m", "venv", PEERS], check=True)
-    subprocess.run([PEERS / "bin" / "pip", "install", "--quiet", *PACKAGES], check=True)
+    if not (HOME / "bin" / "python").exists():
+        subprocess.run([sys.executable, "-m", "venv", HOME], check=True)
+    subprocess.run([HOME / "bin" / "pip", "install", "--quiet", *PACKAGES], check=True)
 
 
 @contextlib.contextmanager

@@ -32,7 +32,7 @@ from postgres import embedded
 from postgres.embedded.cluster import Logged
 from postgres.embedded.places import SUPERUSER
 
-STARTS_WITHIN_S, RESTING_S, WINDOW_S, QUICK_S = 120.0, 75.0, 60.0, 15.0
+STARTS_WITHIN_S, RESTING_S, WINDOW_S = 120.0, 75.0, 60.0
 ENDS_WITHIN_S = 60.0
 TICKS_A_S = os.sysconf("SC_CLK_TCK")
 SHOWN = 40
@@ -56,9 +56,9 @@ class Found:
 
 def main(options: Options) -> list[Table]:
     """Measure once: it takes three minutes, and its numbers stand still."""
-    window_s = QUICK_S if options.quick else WINDOW_S
+    window_s = options.seconds(WINDOW_S, least_s=5)
     with tempfile.TemporaryDirectory(prefix="jobfarm-rest-") as folder, _farm(Path(folder)) as pid:
-        time.sleep(QUICK_S if options.quick else RESTING_S)
+        time.sleep(options.seconds(RESTING_S))
         found = _measured(pid, Path(folder), window_s, options)
     for name, count in found.statements.most_common(SHOWN):
         options.say(f"{count / found.seconds:8.2f}/s  {name}")

@@ -54,7 +54,7 @@ def main(options: Options) -> list[Table]:
 
 
 def _rate(place: Place, more: Mapping[str, str], options: Options) -> float:
-    due = int(DUE * place.contender.share / (10 if options.quick else 1))
+    due = options.many(int(DUE * place.contender.share), least=50)
     with Workers(place, how_many=1, more=dict(more)), place.psycopg() as connection:
         _due(place, WARM_UP, connection)  # connections, plans, imports
         return due / _due(place, due, connection)

@@ -33,11 +33,11 @@ STEADY_PEERS = ("PgQueuer", "graphile-worker")
 
 def main(options: Options, *, minutes: float = 30) -> list[Table]:
     """Measure; a table for the claims, and two for the steady farm."""
-    return [_claims(options), *_steady(options, seconds=20.0 if options.quick else minutes * 60)]
+    return [_claims(options), *_steady(options, seconds=options.seconds(minutes * 60))]
 
 
 def _claims(options: Options) -> Table:
-    passed = PASS // (10 if options.quick else 1)
+    passed = options.many(PASS, least=STEP)
     names = ("marked, at first", f"marked, after {passed:,} jobs", f"without marks, after {passed:,} jobs")
     table = Table(
         what="Claim of one job under a held snapshot (buffers)", floor=names[0], ours=names[1], mark=1.5,

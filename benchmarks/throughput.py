@@ -43,8 +43,9 @@ def main(options: Options) -> list[Table]:
 
 
 def _round(place: Place, options: Options, tables: Mapping[str, Table]) -> dict[str, float]:
-    share = place.contender.share / (10 if options.quick else 1)
-    enqueued, bulk = max(50, int(ENQUEUED * share)), max(200, int(DRAINED * share))
+    share = place.contender.share
+    enqueued = options.many(int(ENQUEUED * share), least=50)
+    bulk = options.many(int(DRAINED * share), least=200)
     rates = {}
     for row, count in (("enqueue", enqueued), ("bulk", bulk)):
         result = place.run(row, count, BENCH_WARM_UP=str(WARM_UP))

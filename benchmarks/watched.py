@@ -17,14 +17,15 @@ from statistics import median, quantiles
 from django.contrib.auth import get_user_model
 
 from benchmarks import own, results
-from benchmarks.options import Options, parse
+from benchmarks.options import Options, parse, scaled
 from benchmarks.results import Table
 from benchmarks.web import memory_mb, server
 from jobs import kinds, operations
 from jobs.models import Worker
 from postgres import connections
 
-SOCKETS, JOBS, RATE, SECONDS = 1_000, 100, 50, 30.0
+SOCKETS, RATE, SECONDS = scaled(1_000, least=100), scaled(50, least=5), 30.0
+JOBS = SOCKETS // 10
 SETTLING_S = (
     2.0  # a thousand that came within two seconds are still being read to, and that is another benchmark
 )
@@ -96,7 +97,7 @@ def main(options: Options) -> list[Table]:
         server("jobfarm.asgi:application", {"JOBFARM_TEST_DATABASE": name, **many}) as port,
     ):
         for _ in range(min(options.rounds, 2)):
-            last, stale, memory_mb = asyncio.run(_round(port, SECONDS / (5 if options.quick else 1)))
+            last, stale, memory_mb = asyncio.run(_round(port, options.seconds(SECONDS, least_s=2)))
             late.add("p50", median(last) * 1000)
             late.add("p99", quantiles(last, n=100)[98] * 1000)
             rest.add("stale sockets", stale)

@@ -11,37 +11,25 @@ from when its request was due. The bare view checks nothing, schedules nothing a
 import asyncio
 import itertools
 import json
-import os
-import socket
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
-import django
+from benchmarks.options import SHARE, scaled, scaled_s
+from benchmarks.own import database
+from benchmarks.peers import ROOT
+from benchmarks.web import server
+from webhooks.domain.names import Source
+from webhooks.models import Delivery
+from webhooks.operations import secrets
+from webhooks.sources import configs
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "jobfarm.settings")
-django.setup()
-
-from django.db import connection  # noqa: E402 (Django has to be set up first)
-from django.test.utils import setup_databases, teardown_databases  # noqa: E402
-
-from webhooks.domain.names import Source  # noqa: E402
-from webhooks.models import Delivery  # noqa: E402
-from webhooks.operations import secrets  # noqa: E402
-from webhooks.sources import configs  # noqa: E402
-
-ROOT = Path(__file__).resolve().parents[1]
 PAYLOAD = ROOT / "tests/data/webhooks/payloads/github/push.2.json"
-CLIENTS = int(os.environ.get("BENCH_CLIENTS", "32"))
-ROUND_S = float(os.environ.get("BENCH_ROUND_S", "5"))
-ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
-HALF_LOAD_S = float(os.environ.get("BENCH_HALF_LOAD_S", "10"))
+CLIENTS = scaled(32, least=4)
+ROUND_S = scaled_s(5)
+ROUNDS = scaled(3)
+HALF_LOAD_S = scaled_s(10)
 MOST_A_SECOND = 2500  # made ahead, so that making them is not measured
 GOAL_RATIO, GOAL_P99_MS = 0.7, 50.0
 
@@ -51,11 +39,13 @@ _numbers = itertools.count(1)
 
 def main() -> None:
     """Measure, and print one line for each number."""
-    connection.settings_dict["TEST"]["NAME"] = f"test_jobfarm_{os.getpid()}"
-    databases = setup_databases(verbosity=0, interactive=False)
-    try:
+    with database() as name:
         _, secret = secrets.add(Source.GITHUB)
-        with _server("jobfarm.asgi:application") as inbox, _server("benchmarks.bare:application") as bare:
+        given = {"JOBFARM_TEST_DATABASE": name, "WEBHOOKS_PER_MINUTE": "100000000"}
+        with (
+            server("jobfarm.asgi:application", given) as inbox,
+            server("benchmarks.bare:application", given) as bare,
+        ):
             print(f"{PAYLOAD.name}, {PAYLOAD.stat().st_size} bytes, {CLIENTS} connections, one process each")
             rates = _compare({"inbox": inbox, "bare view": bare}, secret)
             ratio = rates["inbox"] / rates["bare view"]
@@ -64,9 +54,7 @@ def main() -> None:
             p50, p99 = asyncio.run(_half_load(inbox, secret, rate=half))
             goal = f"goal {GOAL_P99_MS:.0f}"
             print(f"inbox at half load, {half:.0f}/s: p50 {p50:.1f} ms, p99 {p99:.1f} ms ({goal})")
-    finally:
-        teardown_databases(databases, verbosity=0)
-    sys.exit(ratio < GOAL_RATIO or p99 > GOAL_P99_MS)
+    sys.exit(SHARE == 1 and (ratio < GOAL_RATIO or p99 > GOAL_P99_MS))
 
 
 def _compare(ports: dict[str, int], secret: str) -> dict[str, float]:
@@ -171,35 +159,6 @@ def _body(kept: list[bytes] = []) -> bytes:  # noqa: B006 (read once)
 
 def _at(ordered: list[float], share: float) -> float:
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
-
-
-@contextmanager
-def _server(application: str) -> Iterator[int]:
-    name = str(connection.settings_dict["NAME"])
-    given: dict[str, Any] = {"JOBFARM_TEST_DATABASE": name, "WEBHOOKS_PER_MINUTE": "100000000"}
-    with socket.create_server(("127.0.0.1", 0), backlog=2048) as listener:
-        # uvicorn leaves this out for an inherited socket: each answer would wait for its head to be acknowledged.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        command = [
-            sys.executable,
-            "-m",
-            "uvicorn",
-            application,
-            "--fd",
-            str(listener.fileno()),
-            "--no-access-log",
-        ]
-        process = subprocess.Popen(
-            [*command, "--log-level", "warning"],
-            cwd=ROOT,
-            env=os.environ | given,
-            pass_fds=[listener.fileno()],
-        )
-        try:
-            yield listener.getsockname()[1]
-        finally:
-            process.terminate()
-            process.wait(30)
 
 
 if __name__ == "__main__":
