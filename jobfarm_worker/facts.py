@@ -17,6 +17,7 @@ _MIB = 1024 * 1024
 _MOST_GPUS = 64  # what a farm takes
 _MOST_HANDLERS = 200
 _MOST_MODELS = 500
+_MOST_STUCK = 100
 _LONGEST_MODEL = 200
 _SMI = ("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
 
@@ -40,6 +41,11 @@ def gathered(
 
 def announced(models: Sequence[str]) -> list[str]:
     return [name for name in models if 0 < len(name) <= _LONGEST_MODEL][:_MOST_MODELS]
+
+
+def stuck(jobs: Sequence[int]) -> dict[str, list[int]]:
+    """The jobs that were taken away and still have their slots, if there are any: an older farm refuses the field."""
+    return {"stuck": list(jobs)[:_MOST_STUCK]} if jobs else {}
 
 
 def gpus() -> list[dict[str, Any]]:

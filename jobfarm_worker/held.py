@@ -22,6 +22,7 @@ from jobfarm_worker.running import failure, is_async, perform
 from jobfarm_worker.scoreboard import Ending, Scoreboard
 from jobfarm_worker.threads import Threads
 
+STUCK_S = 5.0  # after which a handler that was stopped and runs on is reported
 STILL_RUNS_S = 30.0
 HandIn = Callable[[ClaimedJob, JobResult, float], Awaitable[None]]
 """Reports how an attempt ended that kept its slot for so many seconds; raises Refused or Unauthorized."""
@@ -125,11 +126,12 @@ class HeldJob:
         self._reporter.end()
         if self._running is not None and is_async(self._handler):
             self._running.cancel()
-        self._loop.call_later(STILL_RUNS_S, self._note_running_on)
+        self._loop.call_later(STUCK_S, self._note_running_on)
 
     def _note_running_on(self) -> None:
         """A stopped handler keeps its slot until it has come to its end, however long that takes."""
         if self.runs_on:
+            self._board.stuck_on(self._claimed.id)
             log.warning("%s was stopped, but its handler runs on", self._claimed)
             self._loop.call_later(STILL_RUNS_S, self._note_running_on)
 

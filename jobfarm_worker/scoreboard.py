@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -23,6 +23,7 @@ class Running:
     fraction: float | None = None
     detail: str = ""
     is_stopped: bool = False  # it was taken away, and its handler runs on
+    is_stuck: bool = False  # and has for a while
 
 
 class Scoreboard:
@@ -31,6 +32,8 @@ class Scoreboard:
     def __init__(self) -> None:
         self.endings: Counter[Ending] = Counter()
         self.jobs: dict[int, Running] = {}
+        self.on_stuck: Callable[[], None] = lambda: None
+        """Called when `stuck` has changed."""
 
     @contextmanager
     def running(self, claimed: ClaimedJob) -> Iterator[None]:
@@ -39,7 +42,11 @@ class Scoreboard:
         try:
             yield
         finally:
-            self.jobs.pop(claimed.id, None)  # the same job may be here twice, stopped and claimed again
+            ended = self.jobs.pop(
+                claimed.id, None
+            )  # the same job may be here twice, stopped and claimed again
+            if ended is not None and ended.is_stuck:
+                self.on_stuck()
 
     def note(self, job: int, progress: Progress) -> None:
         """Remember the latest progress of a running job."""
@@ -53,6 +60,17 @@ class Scoreboard:
         """A running job was taken away: its slot is not free before its handler has ended."""
         if running := self.jobs.get(job):
             running.is_stopped = True
+
+    def stuck_on(self, job: int) -> None:
+        """A job that was taken away still has its slot."""
+        if (running := self.jobs.get(job)) and not running.is_stuck:
+            running.is_stuck = True
+            self.on_stuck()
+
+    @property
+    def stuck(self) -> list[int]:
+        """The jobs that were taken away and still have their slots."""
+        return sorted(job for job, running in self.jobs.items() if running.is_stuck)
 
     def count(self, ending: Ending) -> None:
         """One more job ended like this."""

@@ -115,23 +115,34 @@ class Session:
             self._fatal.set_exception(error)
 
     async def _introduce(self) -> None:
-        """Report what this worker is, and again and again which models it serves, if it serves any. A farm that has no
-        such call lacks a line on a page, and nothing else."""
+        """Report what this worker is, and again which slots are stuck, and every minute which models it serves, if it
+        serves any. A farm that has no such call lacks a line on a page, and nothing else."""
         gathering = functools.partial(
             facts.gathered,
             handlers=list(self._handlers),
             concurrency=self._options.concurrency,
             labels=self._options.labels,
         )
-        fields = self._facts = await asyncio.to_thread(gathering)
-        while self._handlers.serve_models:
-            models = facts.announced(await self._handlers.models())
-            loaded = facts.announced(await self._handlers.loaded())
-            named = {"models": models, **({"loaded": loaded} if loaded else {})}
-            self._facts = {**fields, **named}
+        fields = await asyncio.to_thread(gathering)
+        has_changed = asyncio.Event()
+        self._board.on_stuck = has_changed.set
+        while True:
+            has_changed.clear()
+            models, every_s = await self._served()
+            self._facts = {**fields, **models, **facts.stuck(self._board.stuck)}
             await self._say_hello(self._facts)
-            await asyncio.sleep(MODELS_EVERY_S if models else NO_MODELS_EVERY_S)
-        await self._say_hello(fields)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(every_s):
+                    await has_changed.wait()
+
+    async def _served(self) -> tuple[dict[str, list[str]], float | None]:
+        """Which models this worker serves, as facts, and after how many seconds to ask again; None: it serves none."""
+        if not self._handlers.serve_models:
+            return {}, None
+        models = facts.announced(await self._handlers.models())
+        loaded = facts.announced(await self._handlers.loaded())
+        named = {"models": models, **({"loaded": loaded} if loaded else {})}
+        return named, MODELS_EVERY_S if models else NO_MODELS_EVERY_S
 
     async def _say_hello(self, fields: Mapping[str, Any]) -> None:
         try:
@@ -340,7 +351,8 @@ class Session:
 
     async def _let_go(self, background: list[asyncio.Task[None]]) -> None:
         """Give back what is still held (a refused key could not), then end every task."""
-        background[0].cancel()
+        for task in (background[0], background[-1]):  # what it says from here on is that it ends
+            task.cancel()
         if self._fatal.done():
             for held in self._held.values():
                 held.stop("the worker ends")

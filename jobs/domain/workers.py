@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
+
+from jobs.domain.states import AttemptOutcome
 
 
 class Presence(StrEnum):
@@ -38,7 +41,29 @@ class Facts:
     models: tuple[str, ...] = ()
     loaded: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    stuck: tuple[int, ...] = ()
     leaving: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StuckSlot:
+    """A slot that takes no job: the attempt that it had ended like this, and its handler runs on."""
+
+    job: int
+    outcome: AttemptOutcome
+    since: datetime
+
+    @property
+    def text(self) -> str:
+        """What is so since then: "has run past its timeout"."""
+        return _RUNS_ON.get(self.outcome, "has run on, though it ended,")
+
+
+_RUNS_ON: Final = {
+    AttemptOutcome.TIMED_OUT: "has run past its timeout",
+    AttemptOutcome.CANCELED: "has run on, though canceled,",
+    AttemptOutcome.LOST: "has run on, though its lease was lost,",
+}
 
 
 def presence(

@@ -61,6 +61,10 @@ class WorkerFacts(models.Model):
         models.CharField(max_length=200),
         default=list, db_default=[], help_text="Those of its models that are in memory.",
     )  # fmt: skip
+    stuck = ArrayField(
+        models.BigIntegerField(),
+        default=list, db_default=[], help_text="Jobs that were taken from it and whose handlers run on in their slots.",
+    )  # fmt: skip
     leaving = models.BooleanField(default=False, db_default=False, help_text="It ended, as it said itself.")
     models = ArrayField(
         models.CharField(max_length=200),

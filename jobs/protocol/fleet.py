@@ -38,6 +38,16 @@ class About(BaseModel):
     reported_at: datetime
 
 
+class Stuck(BaseModel):
+    """A slot of a worker whose attempt ended and whose handler runs on."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    job: int
+    outcome: str = Field(description="How the attempt ended.", examples=["timed_out"])
+    since: datetime
+
+
 class FleetWorker(BaseModel):
     """A worker, and what it does."""
 
@@ -53,6 +63,9 @@ class FleetWorker(BaseModel):
     drained_by: str | None
     revoked_at: datetime | None
     jobs: list[int] = Field(description="What it runs.")
+    stuck: list[Stuck] = Field(
+        description="Its slots that take no job: handlers run on that could not be stopped."
+    )
     labels: dict[str, str] = Field(
         description="Those that count: what staff set, and else what it announces."
     )
@@ -76,6 +89,7 @@ class FleetWorker(BaseModel):
             drained_by=worker.drained_by.get_username() if worker.drained_by else None,
             revoked_at=worker.revoked_at,
             jobs=[job.pk for job in row.jobs],
+            stuck=[Stuck.model_validate(slot) for slot in row.stuck],
             labels=row.labels,
             labels_by_staff=worker.labels,
             about=_about(row.facts),

@@ -8,12 +8,13 @@ from jobs import operations
 from jobs.domain import labels as domain
 from jobs.domain.workers import Facts, Gpu
 from jobs.models import Worker
-from jobs.protocol.values import BIGINT, INTEGER, Body, Name, Text, Whole
+from jobs.protocol.values import BIGINT, INTEGER, Body, JobId, Name, Text, Whole
 
 MOST_GPUS = 64
 MOST_HANDLERS = 200
 MOST_MODELS = 500
-_LISTS = ("handlers", "models", "loaded")
+MOST_STUCK = 100
+_LISTS = ("handlers", "models", "loaded", "stuck")
 
 Short = Annotated[Text, Field(max_length=100)]
 Model = Annotated[Text, Field(min_length=1, max_length=200)]
@@ -56,6 +57,11 @@ class Hello(Body):
         examples=[{"vram": "24", "region": "home"}],
     )
     gpus: Annotated[list[ReportedGpu], Field(max_length=MOST_GPUS)] = []
+    stuck: Annotated[list[JobId], Field(max_length=MOST_STUCK)] = Field(
+        default=[],
+        description="Jobs that were taken from it and whose handlers have not ended: each has a slot until it does.",
+        examples=[[7]],
+    )
     leaving: bool = Field(False, description="It ends: its models are not listed any more.")
 
 

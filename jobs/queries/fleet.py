@@ -15,13 +15,13 @@ from jobs.domain.labels import LOADED
 from jobs.domain.presence import Part, with_replaced
 from jobs.domain.presence import Process as Known
 from jobs.domain.states import Status
-from jobs.domain.workers import Presence, presence
+from jobs.domain.workers import Presence, StuckSlot, presence
 from jobs.errors import UnknownWorker, WorkerNotYours
 from jobs.models import Job, Process, Queue, Worker, WorkerFacts
 from jobs.queries import requirements
 from jobs.queries.pages import EVERYBODY
 from jobs.queries.reads import AnyUser, is_operator
-from jobs.queries.workers import Rates, rates
+from jobs.queries.workers import Rates, rates, stuck_slots
 from postgres import clock, statements
 
 MOST_QUEUES = 200
@@ -61,14 +61,15 @@ class QueueRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRow:
-    """A worker, whether it is there, what it reported about itself, how many jobs it runs (`held`), the first of them,
-    and how it did lately."""
+    """A worker, whether it is there, what it reported about itself, how many jobs it holds (`held`), the first of them,
+    which of its slots take none, and how it did lately."""
 
     worker: Worker
     presence: Presence
     facts: WorkerFacts | None
     held: int
     jobs: tuple[Job, ...]
+    stuck: tuple[StuckSlot, ...] = ()
     rates: Rates = Rates()  # noqa: RUF009 (it is frozen)
 
     @property
@@ -80,6 +81,16 @@ class WorkerRow:
     def held_besides(self) -> int:
         """How many jobs it runs that are not among `jobs`."""
         return self.held - len(self.jobs)
+
+    @property
+    def slots_text(self) -> str:
+        """How many of its jobs at a time it runs: "3 of 4". Leases beyond lie ready, or are of a process that ended."""
+        most = self.facts and self.facts.concurrency
+        if not most or not self.is_alive:
+            return ""
+        more = self.held - most
+        beyond = f", and {more:,} more lease{'s' * (more > 1)}" if more > 0 else ""
+        return f"{min(self.held, most):,} of {most:,}{beyond}"
 
     @property
     def labels(self) -> dict[str, str]:
@@ -288,13 +299,16 @@ def _takes(queue: str) -> Q:
 def _worker_rows(workers: QuerySet[Worker], *, jobs_each: int | None) -> list[WorkerRow]:
     rows = list(workers.select_related("owner", "drained_by", "facts").annotate(clock_now=Now()))
     held = _held_by([worker.pk for worker in rows], each=jobs_each)
+    there = {worker.pk: presence_of(worker, now=worker.clock_now) for worker in rows}
+    stuck = stuck_slots([worker for worker in rows if there[worker.pk] is Presence.LIVE])
     return [
         WorkerRow(
             worker=worker,
-            presence=presence_of(worker, now=worker.clock_now),
+            presence=there[worker.pk],
             facts=getattr(worker, "facts", None),
             held=max((getattr(job, "held", len(jobs)) for job in jobs), default=0),
             jobs=tuple(jobs),
+            stuck=stuck.get(worker.pk, ()),
         )
         for worker in rows
         for jobs in [held.get(worker.pk, [])]

@@ -204,7 +204,7 @@ def announced(worker_id: int) -> tuple[Mapping[str, str], list[str]]:
 
 def keep_facts(worker_id: int, facts: Facts) -> bool:
     """Keep what a worker reports about itself; whether it was news."""
-    lists = {name: list(getattr(facts, name)) for name in ("handlers", "models", "loaded")}
+    lists = {name: list(getattr(facts, name)) for name in ("handlers", "models", "loaded", "stuck")}
     fields = asdict(facts)
     params = {**fields, **lists, **{name: json.dumps(fields[name]) for name in ("gpus", "labels")}}
     return bool(statements.load("jobs", "keep_worker_facts").run({"worker": worker_id, **params}))

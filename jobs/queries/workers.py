@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Final, NamedTuple
 
 from django.conf import settings
 from django.contrib.auth.models import User
 
 from jobs.domain.model_queues import queue_of_model
-from jobs.models import HealthScore, Job, Worker
+from jobs.domain.states import AttemptOutcome
+from jobs.domain.workers import StuckSlot
+from jobs.models import Attempt, HealthScore, Job, Worker
 from postgres import clock, statements
 
 MOST_READ: Final = 10_000  # of the newest ended jobs of the farm
@@ -19,6 +22,7 @@ MOST_FAILED: Final = (
 MOST_RATED: Final = 5_000  # for the numbers of jobs an hour, which the list of workers reads again and again
 LISTED: Final = 100
 DAYS: Final = 30
+_NO_ATTEMPTS: Final = (AttemptOutcome.RELEASED, AttemptOutcome.UNCONFIRMED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,21 @@ def offered_models(user: User) -> dict[str, OfferedModel]:
 def failures(worker_id: int) -> list[statements.Row]:
     """By kind the failed attempts of a week: rows of `kind day week last_at`."""
     return statements.load("jobs", "worker_failures").run({"worker": worker_id, "most": MOST_FAILED})
+
+
+def stuck_slots(workers: Sequence[Worker]) -> dict[int, tuple[StuckSlot, ...]]:
+    """What each of these workers says of slots whose handlers run on, as far as it held these jobs, and since when."""
+    named = {worker.pk: worker.facts.stuck for worker in workers if hasattr(worker, "facts")}
+    if not any(named.values()):
+        return {}
+    attempts = Attempt.objects.filter(worker_id__in=named, job_id__in={*chain(*named.values())})
+    rows = attempts.exclude(outcome__in=_NO_ATTEMPTS).values_list(
+        "worker_id", "job_id", "outcome", "ended_at"
+    )
+    ended = {
+        row[:2]: StuckSlot(job=row[1], outcome=AttemptOutcome(row[2]), since=row[3]) for row in rows
+    }  # the last one of each
+    return {pk: tuple(ended[pk, job] for job in jobs if (pk, job) in ended) for pk, jobs in named.items()}
 
 
 def rates(worker_ids: Sequence[int]) -> dict[int, Rates]:

@@ -33,7 +33,7 @@ class Command(BaseCommand):
             running = f"{row.held} running"
             self.stdout.write(
                 f"#{row.worker.pk:<6} {row.worker.name:<24} {status:<16} {running:<11} {host:<20} "
-                f"{', '.join(row.worker.queues)}{_labels(row)}"
+                f"{', '.join(row.worker.queues)}{_labels(row)}{_stuck(row)}"
             )
 
     def _set_drained(self, workers: list[Worker], *, drained: bool) -> None:
@@ -50,6 +50,14 @@ class Command(BaseCommand):
 def _labels(row: fleet.WorkerRow) -> str:
     written = ", ".join(f"{key}={value}" for key, value in row.labels.items())
     return f" ({written})" if written else ""
+
+
+def _stuck(row: fleet.WorkerRow) -> str:
+    """As the pages have it."""
+    slots = (f"job {slot.job} {slot.text} since {slot.since:%H:%M} UTC" for slot in row.stuck)
+    return (
+        f"; {len(row.stuck)} slot{'s' * (len(row.stuck) > 1)} stuck: {', '.join(slots)}" if row.stuck else ""
+    )
 
 
 def _named(text: str) -> Worker:

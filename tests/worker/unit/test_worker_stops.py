@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobfarm_worker import Failed, Job, JobStopped, Worker
+from jobfarm_worker import Failed, Job, JobStopped, Worker, held
 from tests import documented
 from tests.worker.unit.outside import KEY, FarmServer, until, working
 
@@ -113,6 +113,26 @@ class TestStop:
 
         assert (max(most), job.status, is_shown) == (1, "success", True)
         assert job.result > 1
+
+    async def test_says_which_slots_are_stuck_until_their_handlers_end(
+        self, farm: FarmServer, transport: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(held, "STUCK_S", 0.05)
+        worker = Worker(farm.url, KEY, transport=transport, concurrency=2)
+        go_on = threading.Event()
+        worker.handler("slow")(lambda _job: go_on.wait(20))
+        farm.heartbeat_every = 0.2
+
+        async with working(worker):
+            job = farm.submit("slow")
+            await until(lambda: worker.board.jobs and farm.calls["hello"] == 1)
+            farm.cancel(job)
+            await until(lambda: farm.calls["hello"] == 2)
+            go_on.set()
+            await until(lambda: farm.calls["hello"] == 3)
+
+        reported = [hello.get("stuck") for hello in farm.bodies["hello"]]
+        assert (reported, dict(worker.board.endings)) == ([None, [job.id], None], {"stopped": 1})
 
     async def test_by_a_lost_lease_ends_that_handler_and_the_worker_goes_on(
         self, farm: FarmServer, worker: Worker
