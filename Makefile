@@ -67,13 +67,14 @@ else
 	JOBFARM_DATA=$(CURDIR)/var/test JOBFARM_FUZZ_EXAMPLES=$$(($(MINUTES) * 40)) $(PY) -m pytest -q tests/fuzz
 endif
 
+EXAMPLES := examples.chat,examples.imagegame
 lint: .venv/ready-dev  ## style, types, layers, migrations
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy .
 	.venv/bin/lint-imports
-	$(PY) manage.py makemigrations --check --dry-run
-	$(PY) manage.py check
+	JOBFARM_APPS=$(EXAMPLES) $(PY) manage.py makemigrations --check --dry-run
+	JOBFARM_APPS=$(EXAMPLES) $(PY) manage.py check
 
 bench: .venv/ready-dev  ## measure beside the peers; writes benchmarks/RESULTS.md (long, needs the network once)
 	JOBFARM_DATA=$(CURDIR)/var/bench $(PY) -m benchmarks

@@ -135,7 +135,7 @@ def _pages() -> Iterator[str]:
 _PLAIN = (
     "overview", "jobs:list", "jobs:submit", "jobs:bulks", "jobs:queues", "jobs:workers", "scheduling:functions",
     "scheduling:crons", "webhooks:inbox", "webhooks:replays", "webhooks:sources", "webhooks:activity",
-    "ratelimits:list", "accounts:account", "accounts:groups", "chat:rooms", "imagegame:lobby", "imagegame:gallery",
+    "ratelimits:list", "accounts:account", "accounts:groups",
 )  # fmt: skip
 _NARROWED: dict[Any, list[dict[str, str]]] = {
     Job: [

@@ -48,8 +48,10 @@ SECRET_KEY = _ENV["SECRET_KEY"] or _own_secret()
 ALLOWED_HOSTS = _ENV["ALLOWED_HOSTS"]
 CSRF_TRUSTED_ORIGINS = _ENV["CSRF_TRUSTED_ORIGINS"]
 
-# Apps of one's own, from folders on PYTHONPATH (docs/your-own-app.md).
+# The examples, and apps of one's own from folders on PYTHONPATH (docs/your-own-app.md); and what the environment says
+# of the variables that these declare.
 JOBFARM_APPS: list[str] = _ENV["JOBFARM_APPS"]
+OF_APPS = {variable.name: _ENV[variable.name] for variable in jobfarm.environment.table.of_apps(JOBFARM_APPS)}
 INSTALLED_APPS = [
     "unfold",
     "jobfarm.lazy_admin.LazyAdminConfig",  # Django's administration
@@ -76,8 +78,6 @@ INSTALLED_APPS = [
     "metering",
     "alerts",
     "openai_api",
-    "examples.chat",
-    "examples.imagegame",
     *JOBFARM_APPS,
     "jobfarm",
 ]
@@ -294,9 +294,6 @@ ACCOUNT_CARDS = (
 # at once, and a second after that.
 LIVE: dict[str, int] = live.configuration.limits()
 
-# The chat (examples/chat). Tokens of the language models that all answers together may take.
-CHAT = {"TOKENS_PER_MINUTE": _ENV["JOBFARM_CHAT_TOKENS_PER_MINUTE"]}
-
 # OpenAI's API (openai_api): batches of one person that may be going on, how large files are, how long they are kept.
 OPENAI = {
     "BATCHES_PER_OWNER": _ENV["JOBFARM_BATCHES_PER_OWNER"],
@@ -379,15 +376,3 @@ OUTBOX: dict[str, Any] = {
 # A key for all of them, if they need one, is LLM_API_KEY.
 LLM_SERVERS = _ENV["LLM_SERVERS"]
 LLM_API_KEY = _ENV["LLM_API_KEY"]
-
-# The image game. Durations in seconds; a stage ends sooner when everybody has done their part.
-IMAGEGAME: dict[str, Any] = {
-    "BLOCKED": _ENV["JOBFARM_GAME_BLOCKED"],  # words, and rows of words, that nothing is painted for
-    # A painting: that long until a worker takes it, and that long until it is finished.
-    "PICTURE_S": _ENV["JOBFARM_GAME_PICTURE_S"],
-    "LOBBY_S": 3600.0,
-    "PAINTING_S": 180.0,
-    "NAMING_S": 60.0,
-    "GUESSING_S": 45.0,
-    "REVEAL_S": 30.0,
-}

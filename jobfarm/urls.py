@@ -9,21 +9,20 @@ from django.utils.module_loading import module_has_submodule
 from django.views.generic import RedirectView
 
 from accounts.views import admin_log_in
-from examples import config as examples
 from jobfarm import views
 from jobfarm.api import api, openai
 
 
-def _of_own_apps() -> list[URLResolver]:
-    """The addresses of apps that JOBFARM_APPS adds, each below its label."""
-    own = [
+def _of_added_apps() -> list[URLResolver]:
+    """The addresses of apps that JOBFARM_APPS adds, each below its label, unless it says where."""
+    added = [
         config
         for config in apps.get_app_configs()
         if {config.name, _path_of(config)} & {*settings.JOBFARM_APPS}
     ]
     return [
-        path(f"{config.label}/", include(f"{config.name}.urls"))
-        for config in own
+        path(getattr(config, "url_prefix", f"{config.label}/"), include(f"{config.name}.urls"))
+        for config in added
         if module_has_submodule(config.module, "urls")
     ]
 
@@ -51,10 +50,9 @@ urlpatterns = [
     path("health/live", views.live, name="health_live"),
     path("health/ready", views.ready, name="health_ready"),
     path("metrics", views.metrics, name="metrics"),
-    *(path(example.url_prefix, include(f"{example.name}.urls")) for example in examples.installed()),
     path("", views.home, name="overview"),
     path("", include("jobs.urls")),
-    *_of_own_apps(),  # the last: what is the farm's stays the farm's
+    *_of_added_apps(),  # the last: what is the farm's stays the farm's
 ]
 
 handler500 = "jobfarm.error_pages.server_error"

@@ -14,7 +14,10 @@ from ratelimits.domain import Config
 from ratelimits.domain.algebra import possible
 from ratelimits.errors import RateLimitsError
 
-DECLARED: dict[str, Kind] = {}
+# They come along for workers that know them; an app may declare each once more, with defaults of its own.
+IMAGE, CHAT = Kind(name="image", timeout_s=600), Kind(name="chat", timeout_s=600)
+COMING_ALONG = {kind.name: kind for kind in (IMAGE, CHAT)}
+DECLARED: dict[str, Kind] = {**COMING_ALONG}
 HOOKS: dict[str, Hooks] = {}  # of those that have any
 OUTPUT_TEXTS: dict[str, LineReader] = {}  # of those whose output is no text as it stands
 
@@ -40,8 +43,9 @@ def declare(
     """
     check_limit(kind)
     hooks = Hooks(prepare=prepare, on_transition=on_transition)
-    if DECLARED.setdefault(kind.name, kind) != kind:
+    if DECLARED.get(kind.name, kind) not in (kind, COMING_ALONG.get(kind.name)):
         raise ValueError(f"kind {kind.name!r} is declared twice with different defaults")
+    DECLARED[kind.name] = kind
     if hooks and HOOKS.setdefault(kind.name, hooks) != hooks:
         raise ValueError(f"kind {kind.name!r} is declared twice with different hooks")
     if output_text is not None:
@@ -65,6 +69,3 @@ def check_limit(kind: Kind, *, find: Callable[[str], Config] = limits.find) -> N
         possible(find(kind.limit), count=kind.limit_count, reserve=True)
     except RateLimitsError as refusal:
         raise InvalidValue(field="limit", why=refusal.message) from refusal
-
-
-IMAGE = declare(Kind(name="image", timeout_s=600))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from jobfarm import environment
 from jobfarm.environment import table
 from jobfarm.environment.table import Variable
 
@@ -22,7 +23,8 @@ def page() -> str:
 
 
 def _tables() -> Iterator[str]:
-    for title, variables in table.SECTIONS.items():
+    examples = table.of_apps(environment.EXAMPLES.split(","))
+    for title, variables in {**table.SECTIONS, "Examples": examples}.items():
         yield f"### {title}\n"
         yield "| variable | default | what it does |\n| --- | --- | --- |"
         yield from map(_row, variables)

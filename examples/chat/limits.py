@@ -7,7 +7,7 @@ from django.conf import settings
 from ratelimits.operations import TokenBucket, declare
 
 _MINUTE = timedelta(minutes=1)
-_TOKENS: float = settings.CHAT["TOKENS_PER_MINUTE"]
+_TOKENS: float = settings.OF_APPS["JOBFARM_CHAT_TOKENS_PER_MINUTE"]
 
 # By person, of guests by their session: three at once, then one every six seconds.
 SEND = declare("chat/send", TokenBucket(10, _MINUTE, capacity=3))

@@ -5,14 +5,18 @@
 
 import os
 import sys
-from collections.abc import Mapping, MutableMapping
-from typing import Any
+from collections.abc import Iterable, Mapping, MutableMapping
+from typing import Any, Final
 
 from jobfarm.environment import file, misspelled, secret_files, table
 from jobfarm.environment.secret_files import pair
+from jobfarm.environment.table import Variable
 from jobfarm.placeholders import complaints as placeholders
 
-__all__ = ["fill", "load", "read"]
+__all__ = ["EXAMPLES", "fill", "load", "read"]
+
+# Of a farm that is tried out: `make run`, `manage.py start` and the tests, where JOBFARM_APPS is not set.
+EXAMPLES: Final = "examples.chat,examples.imagegame"
 
 
 def load() -> Mapping[str, Any]:
@@ -25,9 +29,11 @@ def load() -> Mapping[str, Any]:
         os.environ.setdefault(file.VARIABLE, "")
     contents = file.find(os.environ)
     fill(os.environ, contents.values)
+    if _is_for_trying_out():
+        os.environ.setdefault("JOBFARM_APPS", EXAMPLES)
     unreadable = secret_files.resolve(os.environ)
     values, wrong = read(os.environ)
-    for warning in misspelled.warnings(os.environ, contents.values):
+    for warning in misspelled.warnings(os.environ, contents.values, values):
         sys.stderr.write(f"{warning}\n")
     if mistakes := [*contents.complaints, *unreadable, *wrong, *placeholders(os.environ)]:
         sys.exit("\n".join(mistakes))
@@ -39,15 +45,10 @@ def read(environ: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
 
     One that is empty counts as not given.
     """
-    values: dict[str, Any] = {}
-    wrong = []
-    for variable in table.VARIABLES:
-        raw = environ.get(variable.name, "")
-        text = raw if variable.is_secret else raw.strip()
-        try:
-            values[variable.name] = variable.read(variable.name, text) if text.strip() else variable.default
-        except ValueError as error:
-            wrong.append(str(error))
+    values, wrong = _read(environ, table.VARIABLES)
+    more, wrong_too = _read(environ, table.of_apps(values.get("JOBFARM_APPS", ())))
+    values |= more
+    wrong += wrong_too
     if environ.get("DATABASE_DIRECT_URL") and not environ.get("DATABASE_URL"):
         wrong.append(
             "DATABASE_DIRECT_URL is set without DATABASE_URL, past whose pooler it goes: set both or neither."
@@ -57,6 +58,23 @@ def read(environ: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
             "EMAIL_USE_TLS and EMAIL_USE_SSL are both set: a mail server is spoken to in one of these ways."
         )
     return values, wrong
+
+
+def _read(environ: Mapping[str, str], variables: Iterable[Variable]) -> tuple[dict[str, Any], list[str]]:
+    values: dict[str, Any] = {}
+    wrong = []
+    for variable in variables:
+        raw = environ.get(variable.name, "")
+        text = raw if variable.is_secret else raw.strip()
+        try:
+            values[variable.name] = variable.read(variable.name, text) if text.strip() else variable.default
+        except ValueError as error:
+            wrong.append(str(error))
+    return values, wrong
+
+
+def _is_for_trying_out() -> bool:
+    return bool({"start", "--with-worker"} & set(sys.argv[1:])) or "pytest" in sys.modules
 
 
 def fill(environ: MutableMapping[str, str], values: Mapping[str, str]) -> None:

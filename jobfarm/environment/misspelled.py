@@ -21,10 +21,12 @@ OF_OTHERS: Final = frozenset({
 })  # fmt: skip
 
 
-def warnings(environ: Iterable[str], of_the_file: Mapping[str, str]) -> Iterator[str]:
+def warnings(
+    environ: Iterable[str], of_the_file: Mapping[str, str], of_apps: Iterable[str] = ()
+) -> Iterator[str]:
     """Yield a sentence for each name near a known one: any in the environment file, and of the environment those that
     begin as ours do."""
-    known = {variable.name for variable in VARIABLES} | names() | {file.VARIABLE}
+    known = {variable.name for variable in VARIABLES} | {*of_apps} | names() | {file.VARIABLE}
     ours = {name for name in environ if name.upper().startswith(_PREFIXES)} | set(of_the_file)
     for name in sorted(ours - known - OF_OTHERS):
         if near := difflib.get_close_matches(name.upper(), known, n=1, cutoff=_ALIKE):

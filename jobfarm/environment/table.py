@@ -3,7 +3,8 @@
 `make docs` writes that page's tables from here. A default of None is worked out elsewhere, as `shown` says.
 """
 
-from collections.abc import Mapping
+import importlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,7 +27,6 @@ class Variable:
     is_secret: bool = False
 
 
-_BLOCKED: Final = ["nude", "naked", "porn", "gore", "beheading", "torture", "swastika"]
 _quota: Final = whole(0)
 
 SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
@@ -50,7 +50,9 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
             shown="`var/` in a checkout; else `~/.local/share/jobfarm`, as root `/var/lib/jobfarm-files`"),
         Variable("PORT", whole(0, 65535), 8000, "of the web server", shown="8000"),
         Variable("JOBFARM_APPS", values.apps, [],
-            "apps of your own, from folders on `PYTHONPATH` ([your-own-app.md](your-own-app.md))"),
+            "apps that are added to the farm, with commas between: [the examples](examples.md), and yours, from "
+            "folders on `PYTHONPATH` ([your-own-app.md](your-own-app.md))",
+            shown="none; under `make run` and in `start` the examples"),
     ),
     "A name and TLS": (
         Variable("SECRET_KEY", text, "",
@@ -131,14 +133,6 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("JOBFARM_OPENAI_FILE_DAYS", positive, 30.0, "how long files and ended batches are kept", "days"),
         Variable("JOBFARM_OPENAI_RETRY_GRACE", positive, 10.0,
             "so long a call goes on whose client gave up waiting and may repeat it; OpenAI's wait 8 s at most", "s"),
-    ),
-    "Examples": (
-        Variable("JOBFARM_CHAT_TOKENS_PER_MINUTE", positive, 300_000.0,
-            "tokens of language models that all answers of the chat together may take"),
-        Variable("JOBFARM_GAME_PICTURE_S", positive, 30.0,
-            "so long a picture of the image game may wait, and again be painted", "s"),
-        Variable("JOBFARM_GAME_BLOCKED", values.phrases, _BLOCKED,
-            "words that the game paints nothing for, with commas between them"),
     ),
     "Scheduler": (
         Variable("SCHEDULING_WORKERS", whole(1), 2, "processes of each cluster"),
@@ -234,3 +228,13 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
     ),
 }  # fmt: skip
 VARIABLES: Final = tuple(variable for section in SECTIONS.values() for variable in section)
+
+
+def of_apps(apps: Iterable[str]) -> tuple[Variable, ...]:
+    """The variables that these apps declare: `VARIABLES` of their `environment.py`, each a name, what reads it (a
+    function of `values`, by its name), a default, a meaning and perhaps a unit."""
+    declared = []
+    for app in apps:
+        if values.is_importable(module := f"{app}.environment"):
+            declared += importlib.import_module(module).VARIABLES
+    return tuple(Variable(name, getattr(values, read), *rest) for name, read, *rest in declared)

@@ -161,7 +161,7 @@ def folder(name: str, raw: str) -> Path:
 def apps(name: str, raw: str) -> list[str]:
     items = words(name, raw)
     for app in items:
-        if not _is_importable(app.partition(".")[0]):
+        if not is_importable(_module_of(app)):
             raise ValueError(
                 f'{name} names "{app}", which Python does not find: PYTHONPATH must have its folder.'
             )
@@ -176,8 +176,15 @@ def _number(raw: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _is_importable(package: str) -> bool:
+def is_importable(module: str) -> bool:
+    """Whether there is a module of this dotted name; its packages are imported."""
     try:
-        return importlib.util.find_spec(package) is not None
-    except ValueError:  # an empty name
+        return importlib.util.find_spec(module) is not None
+    except (ModuleNotFoundError, ValueError):  # one of its packages is none; an empty name
         return False
+
+
+def _module_of(app: str) -> str:
+    """Where an app lies that is named by its package, or by the class of its configuration."""
+    module, _, last = app.rpartition(".")
+    return module if last[:1].isupper() else app

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-TEMPLATES: Final = Path(__file__).parents[2] / "templates"
+TEMPLATES: Final = Path(__file__).parents[2] / "templates"  # pages of the examples have no list of jobs
 # What is named by these has a page, or a list of jobs that is its page.
 _NAMED: Final = re.compile(
     r"\{\{ (?:\w+\.)*(?:job|row|batch|queue|attempt|worker)\."
@@ -17,8 +17,8 @@ _SHOWN_ELSEWHERE: Final = re.compile(
     r"|\{% if audience == \"public\" %\}.*?\{% else %\}",
     re.DOTALL,
 )
-# Pages of those who are not logged in, and of the examples, who see no list of jobs.
-_WITHOUT_PAGES: Final = ("jobs/shared.html", "chat/", "imagegame/")
+# For those who are not logged in, and see no list of jobs.
+_WITHOUT_PAGES: Final = ("jobs/shared.html",)
 
 
 def _plain(text: str) -> list[str]:

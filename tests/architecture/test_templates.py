@@ -9,17 +9,21 @@ import pytest
 ROOT: Final = Path(__file__).parents[2]
 TEMPLATES: Final = ROOT / "templates"
 LONGEST_LINE: Final = 160
-FOLDERS: Final = (
-    ".",
-    *sorted(path.name for path in TEMPLATES.iterdir() if path.is_dir()),
-)  # "." without the others
+PLACES: Final = {
+    ".": TEMPLATES,  # without the others
+    **{
+        path.name: path
+        for path in sorted((*TEMPLATES.iterdir(), *ROOT.glob("*/*/templates/*")))
+        if path.is_dir()
+    },
+}
 # From the app that knows all others down to the one that knows none.
 APPS: Final = (
     "jobfarm", "examples", "alerts", "openai_api", "metering", "webhooks", "jobs", "outbox", "accounts", "ratelimits",
     "scheduling", "live", "core",
 )  # fmt: skip
 # Folders that are not named like the app whose templates they hold. What every app includes knows what `live` knows.
-APP_OF_FOLDER: Final = {"admin": "jobfarm", "chat": "examples", "imagegame": "examples", "parts": "live"}
+APP_OF_FOLDER: Final = {"admin": "jobfarm", "parts": "live"}
 APP_OF_PAGE: Final = {"base.html": "live"}  # of the pages in templates/ itself; the others are jobfarm's
 _LOADED: Final = re.compile(r"{% load (?:[^%]* from )?([^%]*) %}")
 _LIBRARIES: Final = {
@@ -30,11 +34,11 @@ _LIBRARIES: Final = {
 }
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("folder", PLACES)
 class TestTemplates:
     def test_have_no_long_lines(self, folder: str) -> None:
         lines = [
-            (f"{path.relative_to(TEMPLATES)}:{number}", len(line))
+            (f"{path.relative_to(ROOT)}:{number}", len(line))
             for path in _templates(folder)
             for number, line in enumerate(path.read_text().splitlines(), 1)
         ]
@@ -63,19 +67,21 @@ def test_a_library_of_an_app_above_is_seen() -> None:
 
 
 def _templates(folder: str) -> list[Path]:
-    place = TEMPLATES / folder
+    place = PLACES[folder]
     return sorted(place.glob("*.html") if folder == "." else place.rglob("*.html"))
 
 
 def _breaches(path: Path) -> list[str]:
-    place = path.relative_to(TEMPLATES)
+    place = path.relative_to(ROOT)
     return [f"{place} loads {library}" for library in _above(path.read_text(), app=_app_of(place))]
 
 
 def _app_of(place: Path) -> str:
     """The app that a template belongs to: by its folder, below `admin/` by the next one."""
-    folders = [name for name in place.parts[:-1] if name != "admin"] or ["admin"]
-    if len(place.parts) == 1:
+    if place.parts[0] != "templates":
+        return place.parts[0]
+    folders = [name for name in place.parts[1:-1] if name != "admin"] or ["admin"]
+    if len(place.parts) == 2:
         return APP_OF_PAGE.get(place.name, "jobfarm")
     return APP_OF_FOLDER.get(folders[0], folders[0] if folders[0] in APPS else "jobfarm")
 

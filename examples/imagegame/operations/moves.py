@@ -49,7 +49,7 @@ def name(code: str, text: str, *, number: int, by: User) -> None:
         picture = _others_picture(game, by)
         if picture.number != number:
             raise WrongMoment
-        title = prompts.checked(text, blocked=settings.IMAGEGAME["BLOCKED"], noun="title")
+        title = prompts.checked(text, blocked=settings.OF_APPS["JOBFARM_GAME_BLOCKED"], noun="title")
         titles = rounds.titles(picture.pk)
         if any(other.author_id == by.pk for other in titles):
             raise AlreadyNamed

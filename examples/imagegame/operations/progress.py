@@ -9,7 +9,6 @@ letting it decide by what it saw before.
 import random
 from datetime import datetime, timedelta
 
-from django.conf import settings
 from django.db import transaction
 
 from examples.imagegame.domain import prompts, stages
@@ -93,7 +92,7 @@ def enter(game: Game, target: Stage) -> None:
 
 def ends_at(stage: Stage, now: datetime) -> datetime:
     """When a stage that begins now ends by itself."""
-    return now + timedelta(seconds=settings.IMAGEGAME[f"{stage.name}_S"])
+    return now + timedelta(seconds=stages.LASTS_S[stage])
 
 
 def schedule_end(game: Game) -> None:

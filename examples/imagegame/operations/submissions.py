@@ -70,7 +70,7 @@ def prepared(claimed: Sequence[jobs.Prepared]) -> Mapping[int, Any]:
     """
     answers: dict[int, Any] = {}
     for submission in pictures.painted_by([job.job_id for job in claimed]):
-        if word := prompts.flagged(submission.prompt, blocked=settings.IMAGEGAME["BLOCKED"]):
+        if word := prompts.flagged(submission.prompt, blocked=settings.OF_APPS["JOBFARM_GAME_BLOCKED"]):
             why = prompts.why_flagged(word)
             _end(submission, State.FAILED, reason=why)
             answers[submission.job_id] = jobs.Discard(why=why)
@@ -91,7 +91,7 @@ def mend() -> int:
     A hook that fails does not keep a job from moving (docs/adr/0026), and without this its owner would have a picture
     in the making for ever.
     """
-    late = pictures.overdue(longer_than_s=2 * settings.IMAGEGAME["PICTURE_S"], limit=AT_ONCE)
+    late = pictures.overdue(longer_than_s=2 * settings.OF_APPS["JOBFARM_GAME_PICTURE_S"], limit=AT_ONCE)
     resynced = set(jobs.resync([submission.job_id for submission in late]))
     for submission in late:
         if submission.job_id not in resynced:
@@ -100,7 +100,7 @@ def mend() -> int:
 
 
 def _checked(prompt: str) -> str:
-    return prompts.checked(prompt, blocked=settings.IMAGEGAME["BLOCKED"])
+    return prompts.checked(prompt, blocked=settings.OF_APPS["JOBFARM_GAME_BLOCKED"])
 
 
 def _submitted(prompt: str, *, by: User) -> Submission:
@@ -108,7 +108,7 @@ def _submitted(prompt: str, *, by: User) -> Submission:
         raise StillPainting
     limit = limits.PAINT_AS_GUEST if accounts.is_guest(by) else limits.PAINT
     ratelimits.limit(limit, key=accounts.limit_key(by), throws=True)
-    seconds: float = settings.IMAGEGAME["PICTURE_S"]
+    seconds: float = settings.OF_APPS["JOBFARM_GAME_PICTURE_S"]
     job = jobs.submit(
         KIND,
         {"prompt": prompt},
@@ -176,7 +176,7 @@ def _picture(move: jobs.Move) -> str | None:
 def _timed_out(move: jobs.Move) -> str:
     if move.attempt == 0:
         return "Timed out: no painter was free in time."
-    return f"Timed out: it was not finished within {settings.IMAGEGAME['PICTURE_S']:g} s."
+    return f"Timed out: it was not finished within {settings.OF_APPS['JOBFARM_GAME_PICTURE_S']:g} s."
 
 
 def _end(submission: Submission, state: State, *, reason: str = "", **columns: Any) -> None:

@@ -4,7 +4,6 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.conf import settings
 from django.contrib.auth.models import User
 
 from examples.imagegame.domain import scores, stages
@@ -77,7 +76,7 @@ class Table:
         began, ends = self.game.stage_began_at, self.game.deadline_at
         if self.game.stage != Stage.PAINTING or began is None or ends is None:
             return False
-        return ends > began + timedelta(seconds=settings.IMAGEGAME["PAINTING_S"])
+        return ends > began + timedelta(seconds=stages.LASTS_S[Stage.PAINTING])
 
     @property
     def number(self) -> int:

@@ -9,6 +9,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from examples.imagegame import operations
+from examples.imagegame.domain import stages
 from examples.imagegame.domain.stages import Stage
 from examples.imagegame.errors import (
     AlreadyNamed,
@@ -211,8 +212,8 @@ class TestDeadlines:
         assert not Title.objects.filter(text="Too late").exists()
 
     @pytest.mark.django_db(transaction=True)
-    def test_are_met_by_the_scheduler(self, settings: Settings) -> None:
-        settings.IMAGEGAME = settings.IMAGEGAME | {"PAINTING_S": 0.0}
+    def test_are_met_by_the_scheduler(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(stages.LASTS_S, Stage.PAINTING, 0.0)
         made = party_at(Stage.PAINTING, 2)
         scheduling.run_due()
         assert made.stage() is Stage.ABANDONED

@@ -181,7 +181,7 @@ class TestAsking:
         painter = players.painter()
         flagged = operations.start("a purple fox", by=farm.user("ada"))
         other = operations.start("a green fox", by=farm.user("bob"))
-        settings.IMAGEGAME = settings.IMAGEGAME | {"BLOCKED": ["purple"]}
+        settings.OF_APPS = settings.OF_APPS | {"JOBFARM_GAME_BLOCKED": ["purple"]}
         assert [claimed.id for claimed in jobs.claim(painter, limit=2)] == [other.job_id]
         stored = _stored(flagged)
         assert (stored["state"], stored["reason"]) == (

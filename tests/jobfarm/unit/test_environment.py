@@ -48,12 +48,12 @@ class TestAValue:
             ("JOBFARM_MEMBER_PRIORITY", "-5", -5),
             ("ALLOWED_HOSTS", "a.example, b.example,", ["a.example", "b.example"]),
             ("JOBFARM_MEMBER_QUEUES", "a,b c", ["a", "b", "c"]),
-            ("JOBFARM_GAME_BLOCKED", "a b, c", ["a b", "c"]),
             ("LOG_LEVEL", "debug", "DEBUG"),
             ("JOBFARM_LOG", "JSON", "json"),
             ("REDIS_URL", "rediss://:pw@cache:6380/1", "rediss://:pw@cache:6380/1"),
             ("REDIS_URL", "unix:///run/redis.sock", "unix:///run/redis.sock"),
             ("JOBFARM_APPS", "tests", ["tests"]),
+            ("JOBFARM_APPS", "examples.chat.apps.ChatConfig", ["examples.chat.apps.ChatConfig"]),
             ("SECRET_KEY", " a space ", " a space "),
             ("CSRF_TRUSTED_ORIGINS", "https://a.org,https://*.b:84", ["https://a.org", "https://*.b:84"]),
         ],
@@ -84,6 +84,7 @@ class TestAValue:
             ("REDIS_URL", "redis://s3cret@cache:port", "must be written as redis://host:6379/0 (or rediss:// or unix://)."),
             ("JOBFARM_DATA", __file__, f"must be a folder, and {__file__} is none."),
             ("JOBFARM_APPS", "no.app", 'names "no.app", which Python does not find: PYTHONPATH must have its folder.'),
+            ("JOBFARM_APPS", "jobs.x", 'names "jobs.x", which Python does not find: PYTHONPATH must have its folder.'),
         ],
     )  # fmt: skip
     def test_that_is_none_is_one_sentence_that_names_it(self, name: str, text: str, sentence: str) -> None:
@@ -110,6 +111,18 @@ class TestAValue:
     def test_of_a_mail_server_in_two_ways_is_refused(self) -> None:
         _, (sentence,) = environment.read({"EMAIL_USE_TLS": "1", "EMAIL_USE_SSL": "1"})
         assert sentence.startswith("EMAIL_USE_TLS and EMAIL_USE_SSL are both set")
+
+    def test_of_an_added_app_is_read_with_it_alone(self) -> None:
+        given = {"JOBFARM_GAME_BLOCKED": "a b, c", "JOBFARM_CHAT_TOKENS_PER_MINUTE": "none"}
+        values, wrong = environment.read({"JOBFARM_APPS": "examples.imagegame", **given})
+        assert (values["JOBFARM_GAME_BLOCKED"], values["JOBFARM_GAME_PICTURE_S"], wrong) == (
+            ["a b", "c"],
+            30,
+            [],
+        )
+        values, wrong = environment.read({"JOBFARM_APPS": environment.EXAMPLES, **given})
+        assert wrong == ['JOBFARM_CHAT_TOKENS_PER_MINUTE must be a number above 0, not "none".']
+        assert not environment.read(given)[0].keys() & given.keys()
 
     def test_beside_others_is_said_with_them(self) -> None:
         _, wrong = environment.read({"PORT": "x", "DEBUG": "maybe", "JOBFARM_LEASE_S": "5"})

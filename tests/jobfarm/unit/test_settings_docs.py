@@ -2,9 +2,11 @@
 
 import re
 
-from jobfarm.environment import file, misspelled, secret_files, table
+from jobfarm.environment import EXAMPLES, file, misspelled, secret_files, table
 from scripts import settings_docs
 from tests.architecture.test_tidiness import tracked
+
+VARIABLES = (*table.VARIABLES, *table.of_apps(EXAMPLES.split(",")))
 
 
 def test_is_what_the_generator_writes() -> None:
@@ -13,7 +15,7 @@ def test_is_what_the_generator_writes() -> None:
 
 def test_has_each_variable_once_with_its_default() -> None:
     rows = re.findall(r"^\| `(\w+)`[^|]* \| ([^|]*) \|", settings_docs.page(), re.MULTILINE)
-    assert [name for name, _ in rows] == [variable.name for variable in table.VARIABLES]
+    assert [name for name, _ in rows] == [variable.name for variable in VARIABLES]
     shown = dict(rows)
     assert shown["JOBFARM_LEASE_S"] == "60 s"
     assert shown["JOBFARM_FILE_BYTES_IN_ALL"] == "500,000,000,000 bytes"
@@ -26,7 +28,7 @@ def test_has_each_variable_once_with_its_default() -> None:
 
 
 def test_no_page_names_a_variable_that_is_none() -> None:
-    known = {variable.name for variable in table.VARIABLES} | secret_files.names() | misspelled.OF_OTHERS
+    known = {variable.name for variable in VARIABLES} | secret_files.names() | misspelled.OF_OTHERS
     pages = [*tracked("docs/*.md"), settings_docs.ROOT / "README.md"]
     named = {
         name
