@@ -5,6 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [("jobs", "0014_jobs_unconfirmed")]
+    is_safe_because = "a farm has at most 1,000 requirements"
 
     operations = [
         migrations.AddField(

@@ -3,12 +3,21 @@
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import psycopg
+from django.apps import apps
 from django.db import connection
 from psycopg import sql
 
 from postgres import connections
+from tests.architecture.test_tidiness import tracked
+
+
+def our_apps() -> frozenset[str]:
+    """The labels of those whose migrations are in this repository."""
+    ours = {path.parent.parent for path in tracked("*/migrations/__init__.py")}
+    return frozenset(config.label for config in apps.get_app_configs() if Path(config.path) in ours)
 
 
 @contextmanager

@@ -180,7 +180,6 @@ class TestImage:
             "requirements.txt",
             "templates/base.html",
             "jobs/sql/claim.sql",
-            "jobfarm/releases.json",
         ]
         assert [path for path in needed if is_ignored(path)] == []
 
