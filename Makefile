@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 PY := .venv/bin/python
-.PHONY: help run test test-all test-fast test-django6 chaos lint format docs constraints screenshots clean bench
+.PHONY: help run test test-landing test-all test-fast test-django6 chaos lint format docs constraints screenshots clean bench
 
 help:  ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "} {printf "  make %-12s %s\n", $$1, $$2}'
@@ -19,14 +19,20 @@ run: .venv/ready  ## start the farm at http://127.0.0.1:8000 (PORT=8000; Ctrl-C 
 	@exec $(PY) manage.py farm --with-worker
 
 # Python keeps what it compiled, whatever the caller's environment says: the tests start hundreds of processes.
-TESTED = PYTHONDONTWRITEBYTECODE= JOBFARM_DATA=$(CURDIR)/var/test $(PY) -m pytest -n 3 --durations=10
+TESTED = PYTHONDONTWRITEBYTECODE= JOBFARM_DATA=$(CURDIR)/var/test JOBFARM_LOOKS=$(LOOKS) $(PY) -m pytest -n 3 --durations=10
 
-test: .venv/ready-dev  ## run the tests, the browser's included, but those marked `long`
+test: .venv/ready-dev  ## run the tests, the browser's included, but those marked `landing` or `long`
 	@sh scripts/test-tools
 	$(TESTED) $(MARKED) --dist loadfile --no-loadscope-reorder
 
+# Every page is looked at in each theme and width, and not in one of these looks.
+test-landing test-all: LOOKS = all
+
+test-landing: MARKED = -m 'not long'
+test-landing: test  ## run what a landing must pass: those marked `landing` too
+
 test-all: MARKED = -m ''
-test-all: test  ## run every test, those marked `long` too
+test-all: test test-django6  ## run every test, those marked `long` too, and under Django 6
 
 # No browser, no process that is killed (tests/architecture/test_fast.py sees to that), and no program to install.
 FAST := tests/architecture tests/*/unit

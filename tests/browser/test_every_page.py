@@ -1,4 +1,4 @@
-"""Every page of the site, in both themes and both widths: whole, silent, without barriers.
+"""Every page of the site, in one look or in all (`walking.looks`): whole, silent, without barriers.
 
 The administration's are in test_every_admin_page.py, so that two of the suite's processes share the walk. With
 JOBFARM_PICTURES=1 pictures of each lie in the folder `pages` of JOBFARM_DATA, to be looked at.

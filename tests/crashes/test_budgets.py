@@ -16,7 +16,7 @@ from tests.crashes.scenes import Scene, Stage, die_at_every_point
 from tests.crashes.test_jobs import finish_again, go_on_with_jobs
 from tests.metering import budgets
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.landing, pytest.mark.django_db(transaction=True)]
 RESERVED: Stage = {"groups": 1, "reserved": 60.0}
 
 

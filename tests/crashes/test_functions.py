@@ -24,7 +24,7 @@ from webhooks import operations as webhooks
 from webhooks.domain.names import Source
 from webhooks.operations import samples
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.landing, pytest.mark.django_db(transaction=True)]
 
 
 def dispatched(scene: Scene, kind: Kind) -> list[dict[str, Any]]:

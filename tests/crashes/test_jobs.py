@@ -12,7 +12,7 @@ from tests.crashes.points import Template
 from tests.crashes.scenes import Scene, Stage, die_at_every_point
 from tests.jobs.limits.integration.sample import SLOW
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.landing, pytest.mark.django_db(transaction=True)]
 
 
 def a_job(scene: Scene, *, limit: str | None = None, is_claimed: bool = True) -> None:

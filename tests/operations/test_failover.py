@@ -37,6 +37,7 @@ def servers() -> Iterator[tuple[Server, Server]]:
         yield primary, standby
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("struck_with", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
 def test_what_was_acknowledged_is_there_and_done_once_after_a_failover(
     servers: tuple[Server, Server], tmp_path: Path, struck_with: signal.Signals

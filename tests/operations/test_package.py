@@ -28,6 +28,8 @@ from tests.operations import wheels
 from tests.operations.wheels import ROOT
 from tests.ports import free_port
 
+pytestmark = pytest.mark.landing
+
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PACKAGES: Final = (
     "accounts", "alerts", "core", "examples", "jobfarm", "jobfarm_client", "jobfarm_worker", "jobs", "live",

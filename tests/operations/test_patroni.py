@@ -84,6 +84,7 @@ class Node:
         self.server.signal(signal.SIGKILL)
 
 
+@pytest.mark.landing
 @pytest.mark.skipif(not all(PROGRAMS), reason="needs patroni and etcd-server")
 def test_jobs_go_on_when_the_leader_is_lost(tmp_path: Path) -> None:
     with ExitStack() as stack:

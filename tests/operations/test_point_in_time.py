@@ -46,6 +46,7 @@ print(farm.succeed(worker, again, "of this time"))
 """
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("programs", [DEBIAN_15, embedded.bin_folder()], ids=["15", "18"])
 def test_a_farm_comes_back_as_it_was_a_second_before_its_disaster(programs: Path, tmp_path: Path) -> None:
     with postgresqls.folder_of_its_own() as backups, postgresqls.folder_of_its_own() as folder:

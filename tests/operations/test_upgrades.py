@@ -26,6 +26,7 @@ WITH_ROWS = ("accounts", "jobs", "ratelimits", "scheduling", "webhooks")
 SECRET = uuid.UUID("0123456789abcdef0123456789abcdef")
 
 
+@pytest.mark.landing
 @pytest.mark.django_db(transaction=True)
 class TestAnUpgrade:
     def test_keeps_everything_and_the_farm_goes_on(self) -> None:

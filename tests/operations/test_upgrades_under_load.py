@@ -192,6 +192,7 @@ def site(tmp_path: Path, releases: dict[str, Path]) -> Iterator[Site]:
         yield of_farm
 
 
+@pytest.mark.landing
 def test_every_acknowledged_job_runs_once_through_an_upgrade_and_the_way_back(site: Site) -> None:
     site.command("old", "create_kind", "work")
     url, key = site.url, site.command("old", "create_worker", "w", "--queue", "work")

@@ -12,6 +12,8 @@ from postgres import embedded
 from tests.operations import postgresqls
 from tests.operations.postgresqls import DEBIAN_15, Server
 
+pytestmark = pytest.mark.landing
+
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Callable[[int], Server]]:
