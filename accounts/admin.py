@@ -115,16 +115,7 @@ class GroupAdmin(DjangoGroupAdmin, ModelAdmin):  # type: ignore[misc]
 class ApiTokenAdmin(ModelAdmin):  # type: ignore[misc]
     """Whose programs may call. Keys are not here: they are shown once, to the person who makes them."""
 
-    list_display = [
-        "name",
-        "user",
-        "key_hint",
-        "scopes",
-        "created_at",
-        "expires_at",
-        "last_used_at",
-        "status",
-    ]
+    list_display = ["name", "user", "key_hint", "scopes", "created_at", "expires_at", "last_used_at", "status"]
     list_filter = [("revoked_at", admin.EmptyFieldListFilter), administration.by_day("created_at")]
     list_select_related = ["user"]
     paginator = administration.Counted

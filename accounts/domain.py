@@ -38,11 +38,7 @@ RESERVED = frozenset(
     }
 )
 # What is written together: as the "highly restrictive" level of Unicode's security mechanisms (UTS 39, section 5.2).
-_WRITTEN_TOGETHER = (
-    {"LATIN", "HAN", "HIRAGANA", "KATAKANA"},
-    {"LATIN", "HAN", "BOPOMOFO"},
-    {"LATIN", "HAN", "HANGUL"},
-)
+_WRITTEN_TOGETHER = ({"LATIN", "HAN", "HIRAGANA", "KATAKANA"}, {"LATIN", "HAN", "BOPOMOFO"}, {"LATIN", "HAN", "HANGUL"})
 _OF_EVERY_SCRIPT = {"COMMON", "INHERITED"}
 # Letters that are read alike by everybody when bent and crossed by lines: no two that a line makes alike (E and F, P
 # and R, X and Y), none of many slanted strokes (M, N, W), and without B D I J L O Q S U V Z.

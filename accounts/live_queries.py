@@ -23,11 +23,7 @@ def group_members(*, group_id: int) -> Mapping[str, Any] | None:
     if group is None:
         return None
     is_kept = queries.member_group(group_id) is not None
-    return {
-        "members": queries.members(group),
-        "is_kept": is_kept,
-        "limit": domain.MEMBERS_LIMIT if is_kept else None,
-    }
+    return {"members": queries.members(group), "is_kept": is_kept, "limit": domain.MEMBERS_LIMIT if is_kept else None}
 
 
 @group_members.may_see

@@ -33,11 +33,7 @@ class ApiToken(models.Model):
         help_text="It is not valid from then on; empty: until it is revoked.",
     )
     last_used_at = models.DateTimeField(
-        "last used",
-        null=True,
-        blank=True,
-        editable=False,
-        help_text="To the minute, so that not every call writes.",
+        "last used", null=True, blank=True, editable=False, help_text="To the minute, so that not every call writes."
     )
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
 
@@ -112,14 +108,9 @@ class Guest(models.Model):
     Who signs up in that session keeps the account and loses this row; who does not is retired when it has ended.
     """
 
-    user = models.OneToOneField(
-        settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="as_guest"
-    )
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="as_guest")
     session_id = models.CharField(
-        max_length=domain.SESSION_ID_LENGTH,
-        unique=True,
-        editable=False,
-        help_text="The key of their rate limits.",
+        max_length=domain.SESSION_ID_LENGTH, unique=True, editable=False, help_text="The key of their rate limits."
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     expires_at = models.DateTimeField(db_index=True)

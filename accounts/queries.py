@@ -18,9 +18,7 @@ _TOKEN, _PERSON = (
     for model in (ApiToken, User)
 )
 
-USE_NOTED_EVERY = timedelta(
-    minutes=1
-)  # a page that says "a minute ago" is served; a write for each call is not
+USE_NOTED_EVERY = timedelta(minutes=1)  # a page that says "a minute ago" is served; a write for each call is not
 
 
 def live_token(key_hash: str) -> tuple[ApiToken, bool] | None:
@@ -191,9 +189,7 @@ def has_name(username: str) -> bool:
 
 def lock_guest(user_id: int) -> Guest | None:
     """A guest and their account, both locked; None if they are none (any more)."""
-    return (
-        Guest.objects.select_related("user").select_for_update().filter(pk=user_id, retired_at=None).first()
-    )
+    return Guest.objects.select_related("user").select_for_update().filter(pk=user_id, retired_at=None).first()
 
 
 def guests_to_retire(*, now: datetime, limit: int) -> list[int]:

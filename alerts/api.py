@@ -87,9 +87,7 @@ def firing(request: HttpRequest) -> protocol.Alerts:
 def conditions(request: HttpRequest) -> protocol.AlertConditions:
     refuse_unknown_parameters(request, [])
     _allowed(request, "view")
-    return protocol.AlertConditions(
-        conditions=[protocol.AlertCondition.of(one) for one in registry.everything()]
-    )
+    return protocol.AlertConditions(conditions=[protocol.AlertCondition.of(one) for one in registry.everything()])
 
 
 @router.get("/rules", auth=READ, **documented("List rules", RULES, protocol.AlertRules))
@@ -99,9 +97,7 @@ def rules(request: HttpRequest) -> protocol.AlertRules:
     return protocol.AlertRules(rules=[protocol.AlertRule.of(row) for row in queries.rules()])
 
 
-@router.post(
-    "/rules", auth=OPERATE, **documented("Make a rule", CREATE, protocol.AlertRule, status=201, has_body=True)
-)
+@router.post("/rules", auth=OPERATE, **documented("Make a rule", CREATE, protocol.AlertRule, status=201, has_body=True))
 def create(request: HttpRequest, body: protocol.NewAlertRule) -> Status[protocol.AlertRule]:
     by, values = _allowed(request, "add"), body.values(of=None)
     _check_recipients(request, body)
@@ -118,9 +114,7 @@ def rule(request: HttpRequest, rule_id: int) -> protocol.AlertRule:
 
 
 @router.patch(
-    "/rules/{jobid:rule_id}",
-    auth=OPERATE,
-    **documented("Change a rule", CHANGE, protocol.AlertRule, has_body=True),
+    "/rules/{jobid:rule_id}", auth=OPERATE, **documented("Change a rule", CHANGE, protocol.AlertRule, has_body=True)
 )
 def change(request: HttpRequest, rule_id: int, body: protocol.ChangedAlertRule) -> protocol.AlertRule:
     by = _allowed(request, "change")
@@ -133,9 +127,7 @@ def change(request: HttpRequest, rule_id: int, body: protocol.ChangedAlertRule) 
 
 
 @router.post(
-    "/rules/{jobid:rule_id}/test",
-    auth=OPERATE,
-    **documented("Send a test message", TEST, protocol.SentAlertTest),
+    "/rules/{jobid:rule_id}/test", auth=OPERATE, **documented("Send a test message", TEST, protocol.SentAlertTest)
 )
 def send_test(request: HttpRequest, rule_id: int) -> protocol.SentAlertTest:
     sent = operations.send_test(rule_id, by=_allowed(request, "change"))
@@ -143,26 +135,20 @@ def send_test(request: HttpRequest, rule_id: int) -> protocol.SentAlertTest:
 
 
 @router.post(
-    "/rules/{jobid:rule_id}/mute",
-    auth=OPERATE,
-    **documented("Mute a rule", MUTE, protocol.AlertRule, has_body=True),
+    "/rules/{jobid:rule_id}/mute", auth=OPERATE, **documented("Mute a rule", MUTE, protocol.AlertRule, has_body=True)
 )
 def mute(request: HttpRequest, rule_id: int, body: protocol.NewAlertMute) -> protocol.AlertRule:
     operations.mute(rule_id, for_s=body.for_s, by=_allowed(request, "change"))
     return _rule(rule_id)
 
 
-@router.post(
-    "/rules/{jobid:rule_id}/unmute", auth=OPERATE, **documented("Unmute a rule", UNMUTE, protocol.AlertRule)
-)
+@router.post("/rules/{jobid:rule_id}/unmute", auth=OPERATE, **documented("Unmute a rule", UNMUTE, protocol.AlertRule))
 def unmute(request: HttpRequest, rule_id: int) -> protocol.AlertRule:
     operations.unmute(rule_id, by=_allowed(request, "change"))
     return _rule(rule_id)
 
 
-@router.delete(
-    "/rules/{jobid:rule_id}", auth=OPERATE, **documented("Delete a rule", DELETE, protocol.DeletedAlertRule)
-)
+@router.delete("/rules/{jobid:rule_id}", auth=OPERATE, **documented("Delete a rule", DELETE, protocol.DeletedAlertRule))
 def delete(request: HttpRequest, rule_id: int) -> protocol.DeletedAlertRule:
     operations.remove(rule_id, by=_allowed(request, "delete"))
     return protocol.DeletedAlertRule(id=rule_id)

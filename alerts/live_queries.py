@@ -102,11 +102,7 @@ def _url(page: str, subject: str) -> str:
     for args in ([], [subject]):
         with suppress(NoReverseMatch):
             address = reverse(name, args=args)
-            return (
-                f"{address}?{query}{quote(subject, safe='') if query.endswith('=') else ''}"
-                if query
-                else address
-            )
+            return f"{address}?{query}{quote(subject, safe='') if query.endswith('=') else ''}" if query else address
     return ""
 
 

@@ -21,9 +21,7 @@ class Rule(models.Model):
     hold_s = models.PositiveIntegerField("for", default=0)
     keep_firing_s = models.PositiveIntegerField("keep firing for", default=300)
     repeat_s = models.PositiveIntegerField("repeat every", default=4 * 3600)
-    severity = models.CharField(
-        max_length=8, choices=[(s, s.value) for s in Severity], default=Severity.WARNING
-    )
+    severity = models.CharField(max_length=8, choices=[(s, s.value) for s in Severity], default=Severity.WARNING)
     mail_to = models.TextField("mail to", default="", blank=True)
     # A Slack webhook's address is a secret: sealed, and shown by its host alone.
     sealed_url = models.BinaryField(null=True, editable=False)
@@ -63,9 +61,7 @@ class Alert(models.Model):
 
     class Meta:
         ordering = ["rule", "-value", "subject"]
-        constraints = [
-            models.UniqueConstraint(name="a_rule_has_one_alert_per_subject", fields=["rule", "subject"])
-        ]
+        constraints = [models.UniqueConstraint(name="a_rule_has_one_alert_per_subject", fields=["rule", "subject"])]
 
     def __str__(self) -> str:
         return f"{self.rule}: {self.subject}" if self.subject else str(self.rule)
@@ -94,9 +90,7 @@ class Notification(models.Model):
     recipient = models.CharField(max_length=300)
     title = models.CharField(max_length=200)
     body = models.TextField()
-    status = models.CharField(
-        max_length=8, choices=NotificationStatus.choices, default=NotificationStatus.PENDING
-    )
+    status = models.CharField(max_length=8, choices=NotificationStatus.choices, default=NotificationStatus.PENDING)
     tries = models.PositiveSmallIntegerField(default=0)
     error = models.CharField(max_length=300, default="", blank=True)
     created_at = models.DateTimeField(db_default=Now())

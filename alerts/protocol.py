@@ -27,32 +27,20 @@ Threshold = Annotated[Number, Field(ge=0, description="It fires above this, in t
 Address = Annotated[Text, Field(max_length=254)]
 MailTo = Annotated[list[Address], Field(max_length=rules.MOST_ADDRESSES)]
 WebhookUrl = Annotated[
-    Text,
-    Field(
-        max_length=2000, description="Takes what Slack's incoming webhooks take; empty: none. Never shown."
-    ),
+    Text, Field(max_length=2000, description="Takes what Slack's incoming webhooks take; empty: none. Never shown.")
 ]
 
 
 Window = Annotated[
     Whole,
-    Field(
-        ge=rules.SHORTEST_WINDOW_S,
-        le=rules.LONGEST_WINDOW_S,
-        description="Seconds that are counted together.",
-    ),
+    Field(ge=rules.SHORTEST_WINDOW_S, le=rules.LONGEST_WINDOW_S, description="Seconds that are counted together."),
 ]
-Hold = Annotated[
-    Whole, Field(ge=0, le=rules.LONGEST_S, description="Seconds that it must hold before it fires.")
-]
+Hold = Annotated[Whole, Field(ge=0, le=rules.LONGEST_S, description="Seconds that it must hold before it fires.")]
 KeepFiring = Annotated[
     Whole, Field(ge=0, le=rules.LONGEST_S, description="Seconds that it must not hold before it is resolved.")
 ]
 Repeat = Annotated[
-    Whole,
-    Field(
-        ge=0, le=rules.LONGEST_S, description="Seconds between two messages while it fires; 0: one message."
-    ),
+    Whole, Field(ge=0, le=rules.LONGEST_S, description="Seconds between two messages while it fires; 0: one message.")
 ]
 
 
@@ -76,11 +64,7 @@ class ChangedAlertRule(Body):
         named = self.model_dump(exclude={"condition"}, exclude_unset=of is not None)
         if "mail_to" in named:
             named["mail_to"] = ", ".join(named["mail_to"])
-        kept = (
-            {}
-            if of is None
-            else {name: getattr(of, name) for name in type(self).model_fields if hasattr(of, name)}
-        )
+        kept = {} if of is None else {name: getattr(of, name) for name in type(self).model_fields if hasattr(of, name)}
         return kept | {"webhook_url": None} | named
 
 
@@ -127,9 +111,7 @@ class AlertRule(BaseModel):
         """The wire form of a row of `queries.rules`."""
         more = ("webhook_host", "firing", "pending", "observed_at", "notified_at", "unknown")
         return cls(
-            id=row.pk,
-            mail_to=rules.addresses(row.mail_to),
-            **{name: getattr(row, name) for name in (*_SAME, *more)},
+            id=row.pk, mail_to=rules.addresses(row.mail_to), **{name: getattr(row, name) for name in (*_SAME, *more)}
         )
 
 
@@ -142,9 +124,7 @@ class AlertRules(BaseModel):
 class SentAlertTest(BaseModel):
     """What a test message came to."""
 
-    messages: int = Field(
-        description="Recipients; 0: the rule names none. What becomes of each is on its page."
-    )
+    messages: int = Field(description="Recipients; 0: the rule names none. What becomes of each is on its page.")
 
 
 class DeletedAlertRule(BaseModel):

@@ -74,9 +74,7 @@ def unknown(*, for_s: float, limit: int) -> list[Rule]:
     """The enabled rules of which nothing has been known for so long, by name."""
     before = Now() - timedelta(seconds=for_s)
     since = Coalesce("observed_at", "created_at", output_field=DateTimeField())
-    rows = (
-        Rule.objects.filter(is_enabled=True).exclude(unknown="").alias(since=since).filter(since__lt=before)
-    )
+    rows = Rule.objects.filter(is_enabled=True).exclude(unknown="").alias(since=since).filter(since__lt=before)
     return list(rows.order_by("name")[:limit])
 
 
@@ -97,9 +95,7 @@ def insert_notifications(rule: Rule, *, title: str, body: str, to: Sequence[tupl
 
 def pending(pk: int) -> Notification | None:
     """A notification that is not sent yet."""
-    return (
-        Notification.objects.filter(pk=pk, status=NotificationStatus.PENDING).select_related("rule").first()
-    )
+    return Notification.objects.filter(pk=pk, status=NotificationStatus.PENDING).select_related("rule").first()
 
 
 def record_sent(pk: int) -> int:
@@ -146,9 +142,7 @@ def has_name(name: str, *, but: int | None) -> bool:
 
 def rules() -> "QuerySet[Rule]":
     """All rules with how many alerts of each are `firing` and `pending`."""
-    count = {
-        state.value: Count("alerts", filter=Q(alerts__state=state)) for state in (State.FIRING, State.PENDING)
-    }
+    count = {state.value: Count("alerts", filter=Q(alerts__state=state)) for state in (State.FIRING, State.PENDING)}
     return Rule.objects.annotate(**count).order_by("name")
 
 

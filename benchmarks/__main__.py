@@ -41,23 +41,14 @@ ROWS = (
     "growth",
 )  # each a module here
 PAGE = Path(__file__).with_name("RESULTS.md")
-SETTINGS = (
-    "shared_buffers",
-    "fsync",
-    "synchronous_commit",
-    "max_wal_size",
-    "wal_compression",
-    "autovacuum_naptime",
-)
+SETTINGS = ("shared_buffers", "fsync", "synchronous_commit", "max_wal_size", "wal_compression", "autovacuum_naptime")
 
 
 def main() -> None:
     """Run the rows that were asked for; a row that breaks is reported and keeps its old part of the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=lambda text: text.split(","), default=list(ROWS))
-    parser.add_argument(
-        "--minutes", type=float, default=30, help="how long the steady farm of `snapshot` runs"
-    )
+    parser.add_argument("--minutes", type=float, default=30, help="how long the steady farm of `snapshot` runs")
     given = options.read(parser)
     rows = parser.parse_known_args()[0].rows
     parts, broken = _parts(), []
@@ -111,12 +102,7 @@ def _postgresql() -> str:
     )
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "jobfarm.settings"}
     done = subprocess.run(
-        [sys.executable, "-c", answer],
-        env=environment,
-        cwd=peers.ROOT,
-        check=True,
-        text=True,
-        stdout=subprocess.PIPE,
+        [sys.executable, "-c", answer], env=environment, cwd=peers.ROOT, check=True, text=True, stdout=subprocess.PIPE
     )
     return done.stdout
 

@@ -157,9 +157,7 @@ def _redis() -> Iterator[str]:
         port = listener.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
         options = ["--port", str(port), "--bind", "127.0.0.1", "--dir", folder, "--appendonly", "yes"]
-        server = subprocess.Popen(
-            ["redis-server", *options, "--loglevel", "warning"], stdout=subprocess.DEVNULL
-        )
+        server = subprocess.Popen(["redis-server", *options, "--loglevel", "warning"], stdout=subprocess.DEVNULL)
         try:
             yield f"redis://127.0.0.1:{port}/0"
         finally:

@@ -151,9 +151,7 @@ def _writes() -> float:
     """Inserts, updates and deletes of the queue so far."""
     time.sleep(2)  # sessions say what they did once a second
     return float(
-        _one(
-            "SELECT n_tup_ins + n_tup_upd + n_tup_del FROM pg_stat_user_tables WHERE relname = 'scheduling_due'"
-        )
+        _one("SELECT n_tup_ins + n_tup_upd + n_tup_del FROM pg_stat_user_tables WHERE relname = 'scheduling_due'")
     )
 
 

@@ -110,14 +110,7 @@ def _cluster(environment: dict[str, str]) -> Iterator[None]:
 
 
 async def _rounds(
-    url: str,
-    key: str,
-    key_of_worker: str,
-    table: Table,
-    options: Options,
-    *,
-    lines: int,
-    arms: Mapping[str, Run],
+    url: str, key: str, key_of_worker: str, table: Table, options: Options, *, lines: int, arms: Mapping[str, Run]
 ) -> dict[str, Seen]:
     worker = Worker(url, key_of_worker, concurrency=8)
     worker.handler("openai")(Answering())
@@ -155,8 +148,7 @@ async def _bulk(client: httpx.AsyncClient, count: int) -> None:
     for first in range(0, count, 1000):
         calls = [_call(number) for number in range(first, min(first + 1000, count))]
         new = [
-            {"kind": "openai", "queue": queue, "payload": {"path": "chat/completions", "body": call}}
-            for call in calls
+            {"kind": "openai", "queue": queue, "payload": {"path": "chat/completions", "body": call}} for call in calls
         ]
         (await client.post("/api/v1/jobs/bulk", json={"jobs": new})).raise_for_status()
     await asyncio.to_thread(_until_none_waits, queue)
@@ -173,8 +165,7 @@ def _until_none_waits(queue: str) -> None:
 async def _batch(client: httpx.AsyncClient, count: int) -> None:
     line = {"method": "POST", "url": "/v1/chat/completions"}
     content = "".join(
-        json.dumps({"custom_id": f"line-{number}", **line, "body": _call(number)}) + "\n"
-        for number in range(count)
+        json.dumps({"custom_id": f"line-{number}", **line, "body": _call(number)}) + "\n" for number in range(count)
     )
     files = {"file": ("input.jsonl", content.encode())}
     sent = await client.post("/v1/files", data={"purpose": "batch"}, files=files)
@@ -206,18 +197,14 @@ async def _watched(client: httpx.AsyncClient, seen: Seen) -> AsyncIterator[None]
 async def _submit(client: httpx.AsyncClient, seen: Seen) -> None:
     while True:
         began_s = time.monotonic()
-        (
-            await client.post("/api/v1/jobs", json={"kind": "image", "payload": {"prompt": "a sea"}})
-        ).raise_for_status()
+        (await client.post("/api/v1/jobs", json={"kind": "image", "payload": {"prompt": "a sea"}})).raise_for_status()
         seen.submits_s.append(time.monotonic() - began_s)
         await asyncio.sleep(0.1)
 
 
 def _address() -> dict[str, Any]:
     settings = connection.get_connection_params()
-    return {
-        name: settings[name] for name in ("host", "port", "user", "dbname", "password") if settings.get(name)
-    }
+    return {name: settings[name] for name in ("host", "port", "user", "dbname", "password") if settings.get(name)}
 
 
 def _look(seen: Seen, over: threading.Event, address: dict[str, Any]) -> None:

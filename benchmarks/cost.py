@@ -25,11 +25,7 @@ SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn,
 
 def main(options: Options) -> list[Table]:
     """Measure; three tables."""
-    contenders = [
-        RAW,
-        OURS,
-        *(peer for peer in options.peers if peer.name != "Celery"),
-    ]  # Redis has no WAL to read
+    contenders = [RAW, OURS, *(peer for peer in options.peers if peer.name != "Celery")]  # Redis has no WAL to read
     for one in contenders:
         install(one)
     tables = [Table(what=what, floor=RAW.name, ours=OURS.name, is_less_better=True) for what in WHAT]

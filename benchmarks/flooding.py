@@ -61,9 +61,7 @@ async def _one(port: int, message: bytes) -> None:
                 writer.transport.abort()
 
 
-async def _repeat(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handshake: bytes, message: bytes
-) -> None:
+async def _repeat(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handshake: bytes, message: bytes) -> None:
     writer.write(handshake)
     is_open = b" 101 " in await reader.readuntil(b"\r\n")
     while is_open and message:

@@ -57,17 +57,12 @@ def main(options: Options) -> list[Table]:
     seconds = options.seconds(SECONDS)
     with own.database() as name:
         _, secret = secrets.add(Source.GITHUB)
-        return [
-            *_of_pages(name, options.rounds, seconds),
-            *_of_deliveries(name, secret, options.rounds, seconds),
-        ]
+        return [*_of_pages(name, options.rounds, seconds), *_of_deliveries(name, secret, options.rounds, seconds)]
 
 
 def _of_pages(name: str, rounds: int, seconds: float) -> Iterator[Table]:
     tables = {
-        (page, share): _table(
-            f"{page} beside {SOCKETS} page sockets, {share} (ms)", WORST, mark=mark, note=NOTE
-        )
+        (page, share): _table(f"{page} beside {SOCKETS} page sockets, {share} (ms)", WORST, mark=mark, note=NOTE)
         for page in PAGES
         for share, mark in (("p50", 2.0), ("p99", None))
     }
@@ -162,9 +157,7 @@ def _delivery(secret: str, *, padding: int = 0) -> bytes:
     """A request of GitHub's, with a body of its own."""
     number = next(_numbers)
     commits = [{"id": "0" * 40, "message": "m" * 900}] * (padding // 1000)
-    body = json.dumps(
-        {"zen": "Anything added dilutes everything else.", "n": number, "commits": commits}
-    ).encode()
+    body = json.dumps({"zen": "Anything added dilutes everything else.", "n": number, "commits": commits}).encode()
     signed = configs.config_of(Source.GITHUB).sign(
         body,
         secret=secret,
@@ -189,11 +182,7 @@ async def _nothing(_: int) -> AsyncIterator[None]:
 @asynccontextmanager
 async def _idle(number: int, port: int) -> AsyncIterator[None]:
     """So many connections that announce 25 MB and send one byte; given up by the server, they come again."""
-    signed = {
-        "X-GitHub-Event": "push",
-        "X-GitHub-Delivery": "idle",
-        "X-Hub-Signature-256": f"sha256={'0' * 64}",
-    }
+    signed = {"X-GitHub-Event": "push", "X-GitHub-Delivery": "idle", "X-Hub-Signature-256": f"sha256={'0' * 64}"}
 
     async def one() -> None:
         while True:

@@ -37,9 +37,7 @@ LASTS_S: Final = TOKENS * GAP_S  # one stream
 MARKS_MS: Final = {"First token": 15.0, "Later tokens": 3.0, "Time per later token": 3.0}
 CROWD: Final = scaled(1000, least=10)
 DIRECT, OURS = "the model server itself", "jobfarm"
-_BODY: Final = json.dumps(
-    {"model": MODEL, "stream": True, "messages": [{"role": "user", "content": "When?"}]}
-)
+_BODY: Final = json.dumps({"model": MODEL, "stream": True, "messages": [{"role": "user", "content": "When?"}]})
 
 
 @dataclass(slots=True)
@@ -55,8 +53,7 @@ class Delays:
 def main(options: Options) -> list[Table]:
     """Measure; six tables."""
     tables = {
-        name: Table(what=f"{name} with {STREAMS} streams open (ms, median)", is_less_better=True)
-        for name in MARKS_MS
+        name: Table(what=f"{name} with {STREAMS} streams open (ms, median)", is_less_better=True) for name in MARKS_MS
     }
     tails = Table(what=f"Later tokens with {STREAMS} streams open (ms, p95)", is_less_better=True)
     cost = Table(what="Processor time of a token (ms)", is_less_better=True)
@@ -82,9 +79,7 @@ def main(options: Options) -> list[Table]:
         for what, value in asyncio.run(_waiting(port, token)).items():
             crowd.add(what, value)
     for name, table in tables.items():
-        added = median(
-            ours - direct for ours, direct in zip(table.values[OURS], table.values[DIRECT], strict=True)
-        )
+        added = median(ours - direct for ours, direct in zip(table.values[OURS], table.values[DIRECT], strict=True))
         word = "reached" if added <= MARKS_MS[name] else "**missed**"
         table.notes.append(f"The farm adds {added:.1f} ms; mark: at most {MARKS_MS[name]:g} ms: {word}.")
     return [*tables.values(), tails, cost, crowd]
@@ -105,15 +100,7 @@ def _farm(database: str) -> Iterator[tuple[int, int, str, int]]:
         server("jobfarm.asgi:application", environment) as port,
         server("benchmarks.model_server:application", {}) as model,
     ):
-        command = [
-            sys.executable,
-            "-m",
-            "jobfarm_worker",
-            "--url",
-            f"http://127.0.0.1:{port}",
-            "--handler",
-            "openai",
-        ]
+        command = [sys.executable, "-m", "jobfarm_worker", "--url", f"http://127.0.0.1:{port}", "--handler", "openai"]
         keys = {"JOBFARM_KEY": key, "JOBFARM_LLM_URL": f"http://127.0.0.1:{model}/v1"}
         worker = subprocess.Popen(
             [*command, "--concurrency", str(STREAMS + 10)], cwd=ROOT, env={**os.environ, **keys},

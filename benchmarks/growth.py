@@ -59,9 +59,7 @@ def main(options: Options) -> list[Table]:
                 grown.add(name, ratio)
                 options.say(f"{name}: {TIMES} times {small:,} cost {ratio:.1f} times as much")
     missed = [name for name, values in grown.values.items() if min(values) > MARK]
-    grown.notes.append(
-        f"Mark: {MARK:g} at most; " + (f"**missed** by {', '.join(missed)}." if missed else "reached.")
-    )
+    grown.notes.append(f"Mark: {MARK:g} at most; " + (f"**missed** by {', '.join(missed)}." if missed else "reached."))
     return [grown, _stream(options)]
 
 
@@ -162,9 +160,7 @@ def _written(worker: Worker, size: int) -> tuple[float, int]:
 
     def work() -> None:
         for seq in range(size):
-            operations.write_outputs(
-                worker, [Piece(job_id=claimed.id, lease=claimed.lease, seq=seq, text=text)]
-            )
+            operations.write_outputs(worker, [Piece(job_id=claimed.id, lease=claimed.lease, seq=seq, text=text)])
 
     took_s = _timed(work)
     ended = operations.Finished(job_id=claimed.id, lease=claimed.lease, outcome="success")
@@ -191,9 +187,7 @@ def _replayed(worker: Worker, size: int) -> float:
 def _handed_in(worker: Worker, size: int) -> float:
     _submit(size)
     claimed = operations.claim(worker, limit=size)
-    finished = [
-        operations.Finished(job_id=one.id, lease=one.lease, outcome="success", result=1) for one in claimed
-    ]
+    finished = [operations.Finished(job_id=one.id, lease=one.lease, outcome="success", result=1) for one in claimed]
     return _timed(lambda: operations.finish(worker, finished))
 
 
@@ -246,19 +240,14 @@ async def streamed(tokens: int, *, away_s: float) -> dict[str, float]:
         assert outcome.success, outcome.error
 
     claimed = ClaimedJob(id=1, kind="k", queue="q", payload=None, attempt=1, lease="1-1", heartbeat_s=20)
-    held = HeldJob(
-        claimed, handler=speak, farm=farm, board=Scoreboard(), threads=Threads(), on_fatal=lambda _: None
-    )
+    held = HeldJob(claimed, handler=speak, farm=farm, board=Scoreboard(), threads=Threads(), on_fatal=lambda _: None)
     beside = asyncio.create_task(go_on())
     began_s = time.process_time()
     await held.run(hand_in=hand_in)
     took_s = time.process_time() - began_s
     beside.cancel()
     assert link.characters == 5 * tokens
-    return {
-        A_TOKEN: took_s / tokens * 1e6,
-        BESIDE: max(late_s) * 1000,
-    }
+    return {A_TOKEN: took_s / tokens * 1e6, BESIDE: max(late_s) * 1000}
 
 
 if __name__ == "__main__":

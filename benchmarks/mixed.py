@@ -46,9 +46,7 @@ def _add(place: Place, options: Options, rate: Table, p50: Table, p99: Table) ->
     rate.add(name, passed)
     p50.add(name, median(waits) * 1000)
     p99.add(name, quantiles(waits, n=100)[98] * 1000)
-    options.say(
-        f"{name}: {passed:,.0f}/s, p50 {p50.values[name][-1]:.1f} ms, p99 {p99.values[name][-1]:.1f} ms"
-    )
+    options.say(f"{name}: {passed:,.0f}/s, p50 {p50.values[name][-1]:.1f} ms, p99 {p99.values[name][-1]:.1f} ms")
 
 
 def _round(place: Place, options: Options) -> tuple[float, list[float]]:

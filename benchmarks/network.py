@@ -65,9 +65,7 @@ def _refill(options: Options) -> None:
     """More than can be done in a round; what is left over waits for the next."""
     missing = options.many(40_000, least=5_000) - Job.objects.filter(queue="noop", status="pending").count()
     for begin in range(0, max(0, missing), 1000):
-        operations.submit_many(
-            [operations.NewJob(kind="noop", payload={"n": begin + n}) for n in range(1000)]
-        )
+        operations.submit_many([operations.NewJob(kind="noop", payload={"n": begin + n}) for n in range(1000)])
 
 
 def _rate(work: Slice, port: int, key: str, options: Options) -> float:
@@ -109,9 +107,7 @@ async def _by_batches(client: Client, until: float) -> int:
     while held and time.monotonic() < until:
         finished = [{"id": job["id"], "lease": job["lease"], "outcome": "success"} for job in held]
         done += len(held)
-        held = (await client.post("/api/v1/worker/finish", {"finished": finished, "claim_next": BATCH}))[
-            "jobs"
-        ]
+        held = (await client.post("/api/v1/worker/finish", {"finished": finished, "claim_next": BATCH}))["jobs"]
     return done
 
 

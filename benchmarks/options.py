@@ -64,9 +64,7 @@ def read(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None
     parser.add_argument("--quick", action="store_true", help="a tenth of the full size, one round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--without-peers", action="store_true")
-    parser.add_argument(
-        "--only", type=lambda text: text.split(","), help="these peers, by name", default=None
-    )
+    parser.add_argument("--only", type=lambda text: text.split(","), help="these peers, by name", default=None)
     given, _ = parser.parse_known_args(arguments)
     share = SHARE * (QUICK if given.quick else 1)
     wanted = [] if given.without_peers else [p for p in PEERS if given.only is None or p.name in given.only]

@@ -65,13 +65,9 @@ def main() -> None:
         without = _finish_ms()
         p50, p99 = asyncio.run(_lateness())
         with_one = _finish_ms()
-    print(
-        f"{EVENTS} events at {RATE:.0f}/s to {ENDPOINTS} endpoints, {HANGING} of which hang, {JANITORS} janitors:"
-    )
+    print(f"{EVENTS} events at {RATE:.0f}/s to {ENDPOINTS} endpoints, {HANGING} of which hang, {JANITORS} janitors:")
     print(f"the others: p50 {p50:.3f} s, p99 {p99:.3f} s (goal {GOAL_P99_S:.0f} s)")
-    print(
-        f"finish: {without:.2f} ms without an endpoint, {with_one:.2f} ms with {ENDPOINTS} that ask (medians)"
-    )
+    print(f"finish: {without:.2f} ms without an endpoint, {with_one:.2f} ms with {ENDPOINTS} that ask (medians)")
     sys.exit(SHARE == 1 and p99 > GOAL_P99_S)
 
 
@@ -103,9 +99,7 @@ def _endpoints(port: int) -> list[int]:
     ids = []
     for number in range(ENDPOINTS):
         path = "hang" if number < HANGING else "well"
-        row = Endpoint.objects.create(
-            name=str(number), url=f"http://127.0.0.1:{port}/{path}/{number}", events=["*"]
-        )
+        row = Endpoint.objects.create(name=str(number), url=f"http://127.0.0.1:{port}/{path}/{number}", events=["*"])
         secrets.add(row)
         ids.append(row.pk)
     connection.close()

@@ -55,16 +55,13 @@ def logged_in(person: Any) -> str:
     return str(browser.cookies["sessionid"].value)
 
 
-def fill(
-    queue: str, count: int, *, status: str = "pending", excluded_workers: list[int] | None = None
-) -> None:
+def fill(queue: str, count: int, *, status: str = "pending", excluded_workers: list[int] | None = None) -> None:
     """So many jobs, due for an hour, a microsecond apart; a million at a time."""
     with connection.cursor() as cursor:
         for begin in range(0, count, 1_000_000):
             size = min(1_000_000, count - begin)
             cursor.execute(
-                FILL,
-                {"queue": queue, "count": size, "status": status, "excluded_workers": excluded_workers or []},
+                FILL, {"queue": queue, "count": size, "status": status, "excluded_workers": excluded_workers or []}
             )
 
 

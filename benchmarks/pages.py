@@ -67,9 +67,7 @@ def main() -> int:
         _load()
         client = Client()
         client.force_login(get_user_model().objects.create_superuser("root"))
-        measured = [
-            _measure(client, url) for url in _addresses() if url.startswith(tuple(sys.argv[1:]) or "/")
-        ]
+        measured = [_measure(client, url) for url in _addresses() if url.startswith(tuple(sys.argv[1:]) or "/")]
     for page in sorted(measured, key=lambda page: -page.median_ms):
         mark = "   " if page.is_good else ">>>"
         times = f"{page.median_ms:6.0f} ms, processor {page.processor_ms:4.0f} ms"
@@ -126,9 +124,7 @@ def _pages() -> Iterator[str]:
     yield reverse("scheduling:function", args=[function.pk])
     yield f"{reverse('scheduling:functions')}?status=failed"
     yield reverse("webhooks:delivery", args=[delivery.pk])
-    yield from (
-        f"{reverse('webhooks:inbox')}?{urlencode(each)}" for each in ({"status": "dead"}, {"text": "word77"})
-    )
+    yield from (f"{reverse('webhooks:inbox')}?{urlencode(each)}" for each in ({"status": "dead"}, {"text": "word77"}))
     yield reverse("webhooks:source", args=["github"])
 
 

@@ -29,9 +29,7 @@ SLICE_S = 5.0
 MARKS = {0.001: 8.0, 0.05: 1.0}
 TRANSPORTS: tuple[Transport, ...] = ("http", "ws")
 PEERS = ("PgQueuer", "graphile-worker", "pg-boss", "awa", "Procrastinate", "Celery")
-PEERS_RUN = (
-    "One worker of each peer with its default settings, beside the database, jobs of {ms:g} ms (jobs/s)"
-)
+PEERS_RUN = "One worker of each peer with its default settings, beside the database, jobs of {ms:g} ms (jobs/s)"
 PEER_JOBS = {0.001: 2_000, 0.05: 500}
 PEER_WITHIN_S = 60.0
 CALL, AHEAD = "one call a job", "prefetch"
@@ -95,9 +93,7 @@ def _refill(options: Options) -> None:
     """More than can be done in a slice; what is left over waits for the next."""
     missing = options.many(8_000, least=3_000) - Row.objects.filter(queue="noop", status="pending").count()
     for begin in range(0, max(0, missing), 1000):
-        operations.submit_many(
-            [operations.NewJob(kind="noop", payload={"n": begin + n}) for n in range(1000)]
-        )
+        operations.submit_many([operations.NewJob(kind="noop", payload={"n": begin + n}) for n in range(1000)])
 
 
 async def _rate(worker: Worker, seconds: float, slice_s: float) -> float:

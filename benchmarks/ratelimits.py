@@ -28,13 +28,7 @@ from statistics import median
 from benchmarks.options import scaled, scaled_s
 from benchmarks.peers import HOME
 
-PACKAGES = (
-    "limits==5.8.0",
-    "redis==8.1.0",
-    "django-ratelimit==4.1.0",
-    "Django==5.2.19",
-    "psycopg[binary,pool]==3.3.9",
-)
+PACKAGES = ("limits==5.8.0", "redis==8.1.0", "django-ratelimit==4.1.0", "Django==5.2.19", "psycopg[binary,pool]==3.3.9")
 DATABASE = f"jobfarm_benchmark_{os.getpid()}"
 SLICE_S = scaled_s(0.4, least_s=0.1)
 CRASH = """
@@ -131,12 +125,7 @@ def main() -> None:
     if not options.without_peers:
         _install_peers()
     with _database() as database, _redis() as redis_url:
-        environment = {
-            **os.environ,
-            "JOBFARM_TEST_DATABASE": DATABASE,
-            **database,
-            "BENCHMARK_REDIS": redis_url,
-        }
+        environment = {**os.environ, "JOBFARM_TEST_DATABASE": DATABASE, **database, "BENCHMARK_REDIS": redis_url}
         script = str(Path(__file__).with_name("ratelimits_work.py"))
         subprocess.run([sys.executable, script, "prepare"], env=environment, check=True)
         with _teams(contenders, max(options.connections), environment) as teams:
@@ -147,12 +136,8 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "--rounds", type=int, default=scaled(8), help="slices of each, for each number of connections"
-    )
-    parser.add_argument(
-        "--connections", type=lambda text: [int(n) for n in text.split(",")], default=[1, 4, 16]
-    )
+    parser.add_argument("--rounds", type=int, default=scaled(8), help="slices of each, for each number of connections")
+    parser.add_argument("--connections", type=lambda text: [int(n) for n in text.split(",")], default=[1, 4, 16])
     parser.add_argument("--without-peers", action="store_true")
     return parser.parse_args()
 

@@ -82,9 +82,7 @@ def _farm(folder: Path) -> Iterator[int]:
     environment = {**os.environ, "JOBFARM_DATA": str(folder)}
     command = [sys.executable, "manage.py", "farm", "--with-worker", "--port", str(port)]
     with (folder / "farm.log").open("w") as log:
-        farm = subprocess.Popen(
-            command, cwd=ROOT, env=environment, start_new_session=True, stdout=log, stderr=log
-        )
+        farm = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True, stdout=log, stderr=log)
         try:
             _await_health(f"http://127.0.0.1:{port}/health/ready", farm)
             yield farm.pid

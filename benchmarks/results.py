@@ -44,10 +44,7 @@ class Table:
         if ratio is None or self.mark is None:
             return []
         is_reached = ratio <= self.mark if self.is_less_better else ratio >= self.mark
-        word, limit = (
-            "reached" if is_reached else "**missed**",
-            "at most" if self.is_less_better else "at least",
-        )
+        word, limit = ("reached" if is_reached else "**missed**", "at most" if self.is_less_better else "at least")
         return [f"Mark: {limit} {self.mark:g} of the floor; {ratio:.2f}: {word}.", ""]
 
     def _line(self, who: str) -> str:

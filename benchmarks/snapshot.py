@@ -69,9 +69,7 @@ def _buffers(worker: Worker, known: Watermarks | None = None) -> list[float]:
 def _steady(options: Options, *, seconds: float) -> list[Table]:
     contenders = [OURS, *(peer for peer in options.peers if peer.name in STEADY_PEERS)]
     base, ours = _name(OURS, seconds), _name(OURS, seconds, HELD)
-    waits = Table(
-        what=f"Steady {RATE} jobs/s: pick-up p99 (ms)", floor=base, ours=ours, mark=2.0, is_less_better=True
-    )
+    waits = Table(what=f"Steady {RATE} jobs/s: pick-up p99 (ms)", floor=base, ours=ours, mark=2.0, is_less_better=True)
     done = Table(what=f"Steady {RATE} jobs/s: jobs done (jobs/s)", floor=base, ours=ours, mark=0.95)
     for contender in contenders:
         install(contender)

@@ -30,10 +30,7 @@ def main(options: Options) -> list[Table]:
     contenders = [RAW, OURS, *options.peers]
     for one in contenders:
         install(one)
-    tables = {
-        row: Table(what=WHAT[row], floor=RAW.name, ours=OURS.name, mark=mark)
-        for row, mark in WATERMARKS.items()
-    }
+    tables = {row: Table(what=WHAT[row], floor=RAW.name, ours=OURS.name, mark=mark) for row, mark in WATERMARKS.items()}
     with places(contenders) as found:
         for _ in range(options.rounds):
             for place in found.values():

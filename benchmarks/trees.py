@@ -93,9 +93,7 @@ def serve() -> None:
     kinds.declare(operations.Kind(name="noop", queue="noop"))
     with own.database() as name:
         operations.sync()
-        operations.create_kind(
-            operations.Kind(name="http", queue="http")
-        )  # for the web server, which declares none
+        operations.create_kind(operations.Kind(name="http", queue="http"))  # for the web server, which declares none
         with server("jobfarm.asgi:application", {"JOBFARM_TEST_DATABASE": name}) as port:
             place = _Place(name, port)
             print(f"= {json.dumps(READY)}", flush=True)
@@ -113,9 +111,7 @@ class _Place:
         self.operations = operations
         self.database, self.port = database, port
         self.worker, self.key = operations.create_worker("bench", queues=["noop"])
-        person = User.objects.create_user(
-            "bench", email="bench@example.com", is_superuser=True, is_staff=True
-        )
+        person = User.objects.create_user("bench", email="bench@example.com", is_superuser=True, is_staff=True)
         self.token = _key_of(accounts.create_token(person, name="bench"))
         self.server = _children(os.getpid())
 

@@ -68,9 +68,7 @@ async def by_socket(crowd: Crowd, port: int, key: str) -> None:
                 crowd.woken()
                 await socket.send('{"type": "claim"}')
             elif message["type"] == "claim" and message["jobs"]:
-                await socket.send(
-                    json.dumps({"type": "finish", "job": message["jobs"][0]["id"], **_done(message)})
-                )
+                await socket.send(json.dumps({"type": "finish", "job": message["jobs"][0]["id"], **_done(message)}))
             elif message["type"] == "finish":
                 await socket.send('{"type": "claim"}')
             elif is_new:
@@ -101,7 +99,4 @@ class Way:
     lasts_s: float
 
 
-WAYS = {
-    "socket": Way(begin=by_socket, lasts_s=math.inf),
-    "long poll": Way(begin=by_long_poll, lasts_s=POLL_S),
-}
+WAYS = {"socket": Way(begin=by_socket, lasts_s=math.inf), "long poll": Way(begin=by_long_poll, lasts_s=POLL_S)}

@@ -26,9 +26,7 @@ from postgres import connections
 
 SOCKETS, RATE, SECONDS = scaled(1_000, least=100), scaled(50, least=5), 30.0
 JOBS = SOCKETS // 10
-SETTLING_S = (
-    2.0  # a thousand that came within two seconds are still being read to, and that is another benchmark
-)
+SETTLING_S = 2.0  # a thousand that came within two seconds are still being read to, and that is another benchmark
 OURS = "jobfarm"
 
 
@@ -48,11 +46,7 @@ class Watchers:
         site = f"127.0.0.1:{port}"
         headers, origin = {"Cookie": f"sessionid={cookie}"}, websockets.Origin(f"http://{site}")
         async with websockets.connect(
-            f"ws://{site}/ws/live/",
-            origin=origin,
-            additional_headers=headers,
-            open_timeout=60,
-            compression=None,
+            f"ws://{site}/ws/live/", origin=origin, additional_headers=headers, open_timeout=60, compression=None
         ) as socket:
             watch_request = {"id": "1", "name": "job-json", "args": {"job_id": job_id}}
             await socket.send(json.dumps({"watch": [watch_request]}))
@@ -79,23 +73,16 @@ class Watchers:
 def main(options: Options) -> list[Table]:
     """Measure; a table of times, and one of the rest."""
     late = Table(
-        what=f"Live: commit to the last of ten sockets, {SOCKETS:,} sockets, {RATE} changes/s (ms)",
-        is_less_better=True,
+        what=f"Live: commit to the last of ten sockets, {SOCKETS:,} sockets, {RATE} changes/s (ms)", is_less_better=True
     )
-    rest = Table(
-        what="Live: stale sockets at the end, and memory of the web process (MB)", is_less_better=True
-    )
+    rest = Table(what="Live: stale sockets at the end, and memory of the web process (MB)", is_less_better=True)
     late.notes.append("The mark for p99 is 60 ms.")
     rest.notes.append("The marks: none stale, and less than 300 MB.")
     kinds.declare(operations.Kind(name="noop", queue="noop"))
     many = {
-        f"JOBFARM_PAGE_{limit}": "10000"
-        for limit in ("SOCKETS", "SOCKETS_PER_ADDRESS", "SOCKETS_PER_PERSON", "BURST")
+        f"JOBFARM_PAGE_{limit}": "10000" for limit in ("SOCKETS", "SOCKETS_PER_ADDRESS", "SOCKETS_PER_PERSON", "BURST")
     }
-    with (
-        own.database() as name,
-        server("jobfarm.asgi:application", {"JOBFARM_TEST_DATABASE": name, **many}) as port,
-    ):
+    with own.database() as name, server("jobfarm.asgi:application", {"JOBFARM_TEST_DATABASE": name, **many}) as port:
         for _ in range(min(options.rounds, 2)):
             last, stale, memory_mb = asyncio.run(_round(port, options.seconds(SECONDS, least_s=2)))
             late.add("p50", median(last) * 1000)

@@ -136,10 +136,7 @@ class Work(threading.Thread):
         new = [jobs.NewJob(kind="tick", payload={"n": n}, owner=self._owner) for n in range(AT_ONCE)]
         jobs.submit_many(new)
         claimed = jobs.claim(self._worker, limit=AT_ONCE)
-        jobs.finish(
-            self._worker,
-            [jobs.Finished(job_id=job.id, lease=job.lease, outcome="success") for job in claimed],
-        )
+        jobs.finish(self._worker, [jobs.Finished(job_id=job.id, lease=job.lease, outcome="success") for job in claimed])
         self.done += len(claimed)
         for holder, claim in itertools.islice(self._flights, BEATS):
             jobs.heartbeat(holder, claim.id, claim.lease, progress=self.done % 1000 / 1000, detail="Working")
@@ -163,10 +160,7 @@ class Watcher:
     def look(self, work: Work) -> Look:
         """How it stands."""
         self._page_session.send("HeapProfiler.collectGarbage")
-        metrics = {
-            each["name"]: each["value"]
-            for each in self._page_session.send("Performance.getMetrics")["metrics"]
-        }
+        metrics = {each["name"]: each["value"] for each in self._page_session.send("Performance.getMetrics")["metrics"]}
         counted = self.page.evaluate("counted")
         return Look(
             at_s=time.monotonic() - self._opened, jobs=work.done, messages=counted["messages"],
@@ -182,9 +176,7 @@ class Watcher:
 
 def main() -> int:
     """Watch, print a line now and then, and judge."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--in-flight", type=int, default=0)
     options = parser.parse_args()
@@ -272,12 +264,9 @@ def _frames_of(events: list[dict[str, Any]], *, kb_per_s: float, nodes: int) -> 
     tasks = [event for event in done if event["name"] == TASK]
     return Frames(
         clock=[(end - begin) / 1000 for begin, end in spans],
-        busy=[
-            sum(task["tdur"] for task in tasks if begin <= task["ts"] < end) / 1000 for begin, end in spans
-        ],
+        busy=[sum(task["tdur"] for task in tasks if begin <= task["ts"] < end) / 1000 for begin, end in spans],
         parts={
-            part: sum(event["tdur"] for event in done if event["name"] in names) / 1000
-            for part, names in PARTS.items()
+            part: sum(event["tdur"] for event in done if event["name"] in names) / 1000 for part, names in PARTS.items()
         },
         kb_per_s=kb_per_s,
         nodes=nodes,
@@ -337,9 +326,7 @@ def _judged(looks: list[Look], is_true: bool) -> int:
     heap, process = (_growth([getattr(look, name) for look in looks]) for name in ("heap", "process"))
     print(f"\n{last.jobs} jobs in {seconds:.0f} s ({last.jobs / seconds:.0f} a second), watched in one list")
     print(f"the page was changed {changes:.2f} times a second (goal: {MOST_CHANGES:.0f} at most)")
-    print(
-        f"memory, last third to first: heap x{heap:.2f}, process x{process:.2f} (goal: x{MOST_GROWTH:.2f} at most)"
-    )
+    print(f"memory, last third to first: heap x{heap:.2f}, process x{process:.2f} (goal: x{MOST_GROWTH:.2f} at most)")
     print(f"the newest job's end {'is' if is_true else 'IS NOT'} shown")
     is_calm = changes <= MOST_CHANGES and max(heap, process) <= MOST_GROWTH
     return 0 if is_true and (SHARE < 1 or is_calm) else 1
@@ -354,19 +341,12 @@ def _growth(sizes: list[int]) -> float:
 
 def _private_bytes(pid: int) -> int:
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return sum(
-        int(line.split()[1]) * 1024 for line in lines if line.startswith(("Private_Clean", "Private_Dirty"))
-    )
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(("Private_Clean", "Private_Dirty")))
 
 
 @contextmanager
 def _browser() -> Iterator[Browser]:
-    arguments: list[Any] = [
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--js-flags=--expose-gc",
-    ]
+    arguments: list[Any] = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--js-flags=--expose-gc"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
         yield browser

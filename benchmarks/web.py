@@ -22,9 +22,7 @@ def server(application: str, environment: Mapping[str, str]) -> Iterator[int]:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         options = ["--fd", str(listener.fileno()), "--no-access-log", "--log-level", "warning"]
         command = [sys.executable, "-m", "uvicorn", application, *options, "--ws", "websockets-sansio"]
-        process = subprocess.Popen(
-            command, cwd=ROOT, env={**os.environ, **environment}, pass_fds=[listener.fileno()]
-        )
+        process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **environment}, pass_fds=[listener.fileno()])
         try:
             yield int(listener.getsockname()[1])
         finally:

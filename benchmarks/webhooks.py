@@ -42,10 +42,7 @@ def main() -> None:
     with database() as name:
         _, secret = secrets.add(Source.GITHUB)
         given = {"JOBFARM_TEST_DATABASE": name, "WEBHOOKS_PER_MINUTE": "100000000"}
-        with (
-            server("jobfarm.asgi:application", given) as inbox,
-            server("benchmarks.bare:application", given) as bare,
-        ):
+        with server("jobfarm.asgi:application", given) as inbox, server("benchmarks.bare:application", given) as bare:
             print(f"{PAYLOAD.name}, {PAYLOAD.stat().st_size} bytes, {CLIENTS} connections, one process each")
             rates = _compare({"inbox": inbox, "bare view": bare}, secret)
             ratio = rates["inbox"] / rates["bare view"]
@@ -125,9 +122,7 @@ async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, reque
     writer.write(request)
     head = await reader.readuntil(b"\r\n\r\n")
     assert b" 200 " in head[:15], head
-    length = next(
-        int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
-    )
+    length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
     await reader.readexactly(length)
 
 
@@ -141,12 +136,7 @@ def _request(secret: str) -> bytes:
         delivery_id=f"bench-{number}",
         now=datetime.fromtimestamp(int(_START + time.monotonic()), UTC),
     )
-    headers = {
-        "Host": "127.0.0.1",
-        "Content-Type": "application/json",
-        "Content-Length": str(len(body)),
-        **signed,
-    }
+    headers = {"Host": "127.0.0.1", "Content-Type": "application/json", "Content-Length": str(len(body)), **signed}
     head = "\r\n".join(["POST /api/webhooks/github HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())])
     return head.encode() + b"\r\n\r\n" + body
 

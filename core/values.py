@@ -32,9 +32,7 @@ def loads(text: str | bytes) -> Any:
     twice in one object.
     """
     try:
-        return json.loads(
-            text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=unique_names
-        )
+        return json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=unique_names)
     except (ValueError, RecursionError) as error:
         raise NotJsonError(f"The body is not JSON: {_why(error)}.") from None
 

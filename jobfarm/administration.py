@@ -126,10 +126,7 @@ def _rights() -> Mapping[str, "QuerySet[Permission]"]:
     for permission in sorted(ACTIONS):
         app, _, codename = permission.partition(".")
         acting |= Q(content_type__app_label=app, codename=codename)
-    return {
-        READERS: Permission.objects.filter(viewing),
-        OPERATORS: Permission.objects.filter(viewing | acting),
-    }
+    return {READERS: Permission.objects.filter(viewing), OPERATORS: Permission.objects.filter(viewing | acting)}
 
 
 def _grant(name: str, permissions: "QuerySet[Permission]", *, reset: bool) -> Granted:
@@ -137,9 +134,7 @@ def _grant(name: str, permissions: "QuerySet[Permission]", *, reset: bool) -> Gr
     has, should = _named(group.permissions.all()), _named(permissions)
     if is_new or reset:
         group.permissions.set(permissions)
-    return Granted(
-        name=name, is_new=is_new, missing=tuple(sorted(should - has)), further=tuple(sorted(has - should))
-    )
+    return Granted(name=name, is_new=is_new, missing=tuple(sorted(should - has)), further=tuple(sorted(has - should)))
 
 
 def _named(permissions: "QuerySet[Permission]") -> set[str]:

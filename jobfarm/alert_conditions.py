@@ -45,9 +45,7 @@ def _share(window_s: int, *, of: Target) -> Reading | Unknown:
     if (ended := _ended(window_s, of=of)) is None:
         return _BEHIND
     enough = [one for one in ended if one.judged >= LEAST_ENDED]
-    return Reading(
-        measures=[Measure(subject=one.name, value=100 * one.failed / one.judged) for one in enough]
-    )
+    return Reading(measures=[Measure(subject=one.name, value=100 * one.failed / one.judged) for one in enough])
 
 
 def _ended(window_s: int, *, of: Target) -> list[rollups.Ended] | None:
@@ -155,13 +153,7 @@ def _endpoint_failing(_: int) -> Reading | Unknown:
 
 
 @register(
-    Condition(
-        code="cluster_away",
-        page="scheduling:crons",
-        title="No cluster runs",
-        target="role",
-        unit=Unit.PRESENCE,
-    )
+    Condition(code="cluster_away", page="scheduling:crons", title="No cluster runs", target="role", unit=Unit.PRESENCE)
 )
 def _cluster_away(_: int) -> Reading | Unknown:
     missing = scheduling.health().missing_roles()

@@ -95,9 +95,7 @@ api.add_router("/v1", metering_router)
 api.add_router("/v1/outbox", outbox_router)
 api.add_router("/v1/alerts", alerts_router)
 
-openai = FarmApi(
-    docs_url=None, openapi_url=None, urls_namespace="openai", parser=JsonParser(), renderer=JsonRenderer()
-)
+openai = FarmApi(docs_url=None, openapi_url=None, urls_namespace="openai", parser=JsonParser(), renderer=JsonRenderer())
 openai.add_router("", openai_router)
 openai.add_router("", openai_files)
 

@@ -53,9 +53,7 @@ def _remove(path: Path) -> None:
 def _remains(folder: Path) -> list[Path]:
     since = datetime.now(UTC) - REMAINS_AFTER  # noqa: TID251 (times of files are this machine's)
     return [
-        path
-        for path in folder.iterdir()
-        if _REMAINS.fullmatch(path.name) and _written_at(path) < since.timestamp()
+        path for path in folder.iterdir() if _REMAINS.fullmatch(path.name) and _written_at(path) < since.timestamp()
     ]
 
 

@@ -47,9 +47,7 @@ def _failure(name: str, error: Exception) -> Finding:
     if why := reachability.explain_unreachable(error):
         return Finding(level=Level.ERROR, sentence=UNREACHABLE, remedy=why)
     message = str(error).partition("\n")[0]
-    return Finding(
-        level=Level.ERROR, sentence=f"The check of {name} failed: {type(error).__name__}.", remedy=message
-    )
+    return Finding(level=Level.ERROR, sentence=f"The check of {name} failed: {type(error).__name__}.", remedy=message)
 
 
 @contextmanager

@@ -38,9 +38,7 @@ def run(argv: Sequence[str]) -> str | None:
             return sentence
         execute_from_command_line(list(argv))
     except Exception as error:
-        sentence = (
-            None if "--traceback" in argv else reachability.explain_unreachable(error) or _behind(error)
-        )
+        sentence = None if "--traceback" in argv else reachability.explain_unreachable(error) or _behind(error)
         if sentence is None:
             raise
         return sentence

@@ -56,9 +56,7 @@ def database() -> Iterator[Finding]:
         return
     [version] = statements.load("jobfarm", "version").run()
     if version.number < OLDEST_VERSION:
-        yield Finding(
-            level=Level.ERROR, sentence=f"PostgreSQL {version.name} is too old.", remedy="Use 15 or newer."
-        )
+        yield Finding(level=Level.ERROR, sentence=f"PostgreSQL {version.name} is too old.", remedy="Use 15 or newer.")
     else:
         yield Finding(level=Level.FINE, sentence=f"PostgreSQL {version.name} answers.")
 
@@ -143,10 +141,7 @@ def _is_here(folder: Path) -> bool:
 def pooler() -> Iterator[Finding]:
     """Whether a statement that is prepared on a connection is there when it is used again: a pooler gives each
     transaction any of its own, and PgBouncer knows prepared statements from 1.21 on, if it is told to."""
-    if (
-        connection.settings_dict["OPTIONS"].get("prepare_threshold") is None
-        or not _passes_prepared_statements()
-    ):
+    if connection.settings_dict["OPTIONS"].get("prepare_threshold") is None or not _passes_prepared_statements():
         return
     yield Finding(
         level=Level.ERROR,

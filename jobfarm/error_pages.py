@@ -54,9 +54,7 @@ def _later(template: str, *, retry_after_s: int) -> HttpResponse:
 
 
 def _is_bare(request: HttpRequest, response: HttpResponseBase) -> bool:
-    is_refusal = response.status_code == HTTPStatus.METHOD_NOT_ALLOWED and not getattr(
-        response, "content", b""
-    )
+    is_refusal = response.status_code == HTTPStatus.METHOD_NOT_ALLOWED and not getattr(response, "content", b"")
     return is_refusal and request.method == "GET" and request.accepts("text/html")
 
 

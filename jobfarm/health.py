@@ -86,9 +86,7 @@ def scheduler() -> Iterator[Finding]:
     for role in facts.missing_roles():
         yield _no_cluster(role)
     if not facts.missing_roles():
-        yield Finding(
-            level=Level.FINE, sentence=f"Clusters that run scheduled functions: {len(facts.clusters)}."
-        )
+        yield Finding(level=Level.FINE, sentence=f"Clusters that run scheduled functions: {len(facts.clusters)}.")
     if facts.late:
         yield Finding(
             level=Level.WARNING,
@@ -156,9 +154,7 @@ def _webhooks() -> Iterator[Finding]:
     if facts.needs_secret:
         # Fine: most farms are sent webhooks by one or two of the adapters, a new one by none.
         named = ", ".join(source.label for source in facts.needs_secret)
-        yield Finding(
-            level=Level.FINE, sentence=f"Webhooks that are refused because they have no secret: {named}."
-        )
+        yield Finding(level=Level.FINE, sentence=f"Webhooks that are refused because they have no secret: {named}.")
     if facts.unreadable:
         named = ", ".join(source.label for source in facts.unreadable)
         yield Finding(
@@ -209,8 +205,7 @@ def _outbox() -> Iterator[Finding]:
         )
     if facts.failing:
         lines = [
-            f"{one.name} since {one.failing_since:%Y-%m-%d %H:%M} UTC: {one.last_failure}"
-            for one in facts.failing
+            f"{one.name} since {one.failing_since:%Y-%m-%d %H:%M} UTC: {one.last_failure}" for one in facts.failing
         ]
         yield Finding(
             level=Level.WARNING,
@@ -306,14 +301,10 @@ def _files() -> Iterator[Finding]:
     folder.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(folder).free
     if not os.access(folder, os.W_OK):
-        yield Finding(
-            level=Level.ERROR, sentence=f"{folder} is not writable.", remedy="Result files go there."
-        )
+        yield Finding(level=Level.ERROR, sentence=f"{folder} is not writable.", remedy="Result files go there.")
     elif free < database_health.ROOM_BYTES:
         sentence = f"{folder} has {free >> 20} MiB left."
-        yield Finding(
-            level=Level.WARNING, sentence=sentence, remedy="Make room, or lower JOBFARM_RETENTION_DAYS."
-        )
+        yield Finding(level=Level.WARNING, sentence=sentence, remedy="Make room, or lower JOBFARM_RETENTION_DAYS.")
 
 
 def _settings() -> Iterator[Finding]:

@@ -54,9 +54,7 @@ class Past:
             self._until = max(settled.until, self._until or settled.until)
         yield from self._counters()
         yield self._histogram("run", "How long runs took that ended a job by themselves.")
-        yield self._histogram(
-            "wait", "How long jobs were due until they were claimed for their last attempt."
-        )
+        yield self._histogram("wait", "How long jobs were due until they were claimed for their last attempt.")
 
     def _counters(self) -> Iterator[Metric]:
         arrived = CounterMetricFamily("jobfarm_jobs_submitted", "Jobs that came in.", labels=["queue"])

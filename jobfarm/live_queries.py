@@ -216,9 +216,7 @@ _RIGHTS: Final = (
 def _who_has(right: str) -> MaySee:
     def may_see(viewer: Viewer, **_: Any) -> str | None:
         user = viewer.user
-        return (
-            OPERATOR if isinstance(user, User) and reads.is_operator(user) and user.has_perm(right) else None
-        )
+        return OPERATOR if isinstance(user, User) and reads.is_operator(user) and user.has_perm(right) else None
 
     return may_see
 

@@ -113,9 +113,7 @@ def _workers() -> Iterator[Metric]:
     live = keys.count_live()
     yield GaugeMetricFamily("jobfarm_workers_live", "Workers seen lately.", value=live.workers)
     yield GaugeMetricFamily(
-        "jobfarm_workers_drained",
-        "Those of them that are drained: they are given no jobs.",
-        value=live.drained,
+        "jobfarm_workers_drained", "Those of them that are drained: they are given no jobs.", value=live.drained
     )
     yield GaugeMetricFamily(
         "jobfarm_lease_overdue_seconds",
@@ -147,25 +145,17 @@ def _usage() -> Iterator[Metric]:
 def _functions() -> Iterator[Metric]:
     facts = scheduling.health()
     clusters = GaugeMetricFamily("jobfarm_clusters_live", "Clusters that reported lately.", labels=["role"])
-    free = GaugeMetricFamily(
-        "jobfarm_cluster_workers_free", "Their processes with nothing to do.", labels=["role"]
-    )
+    free = GaugeMetricFamily("jobfarm_cluster_workers_free", "Their processes with nothing to do.", labels=["role"])
     for role in ("mutations", "actions"):
         theirs = [cluster for cluster in facts.clusters if cluster.role == role]
         clusters.add_metric([role], len(theirs))
         free.add_metric([role], sum(cluster.free for cluster in theirs))
-    late = GaugeMetricFamily(
-        "jobfarm_functions_late", "Functions 15 s past their time, up to 1000.", value=facts.late
-    )
+    late = GaugeMetricFamily("jobfarm_functions_late", "Functions 15 s past their time, up to 1000.", value=facts.late)
     oldest = GaugeMetricFamily(
-        "jobfarm_functions_oldest_late_seconds",
-        "By how much the latest of them is.",
-        value=facts.oldest_late_s,
+        "jobfarm_functions_oldest_late_seconds", "By how much the latest of them is.", value=facts.oldest_late_s
     )
     bad = GaugeMetricFamily(
-        "jobfarm_functions_bad_of_a_day",
-        "Functions that ended so within a day, up to 1000.",
-        labels=["status"],
+        "jobfarm_functions_bad_of_a_day", "Functions that ended so within a day, up to 1000.", labels=["status"]
     )
     for state, number in (("failed", facts.failed), ("unknown", facts.unknown)):
         bad.add_metric([state], number)
@@ -247,16 +237,12 @@ def _database() -> Iterator[Metric]:
         value=float(oldest),
     )
     dead = sum(row.dead for row in statements.load("jobfarm", "dead_rows").run())
-    yield GaugeMetricFamily(
-        "jobfarm_jobs_dead_rows", "Dead rows of the table of jobs, estimated.", value=dead
-    )
+    yield GaugeMetricFamily("jobfarm_jobs_dead_rows", "Dead rows of the table of jobs, estimated.", value=dead)
 
 
 def _disks() -> Iterator[Metric]:
     """Those of this machine that the farm fills."""
-    free = GaugeMetricFamily(
-        "jobfarm_disk_free_bytes", "What a disk of this machine has left.", labels=["disk"]
-    )
+    free = GaugeMetricFamily("jobfarm_disk_free_bytes", "What a disk of this machine has left.", labels=["disk"])
     size = GaugeMetricFamily("jobfarm_disk_bytes", "Its size.", labels=["disk"])
     folders = {
         "database": database_health.data_folder(),

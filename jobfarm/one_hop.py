@@ -22,9 +22,7 @@ from postgres import connections
 
 T = TypeVar("T")
 
-THREADS: Final = (
-    100  # five for each connection of a process: who reads no table should not wait for those who do
-)
+THREADS: Final = 100  # five for each connection of a process: who reads no table should not wait for those who do
 # Whoever asks whether this process is well is answered also when all others wait for a database that has frozen.
 PROBES: Final = ("/health/", "/metrics")
 PROBE_THREADS: Final = 8

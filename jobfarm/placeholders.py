@@ -31,9 +31,7 @@ def _wrong(name: str, value: str) -> str:
         return f"{name} holds the placeholder of an example: put a random value in its place (openssl rand -base64 48)."
     shortest = _SHORTEST.get(name, 0)
     if shortest and (len(value) < shortest or len(set(value)) < _FEWEST_LETTERS):
-        return (
-            f"{name} can be guessed: give it at least {shortest} random characters (openssl rand -base64 48)."
-        )
+        return f"{name} can be guessed: give it at least {shortest} random characters (openssl rand -base64 48)."
     return ""
 
 

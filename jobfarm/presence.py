@@ -72,11 +72,7 @@ _PLACES: Final = {"web": 0, "janitor": 1}
 def _row(process: Process) -> ProcessRow:
     silent_s = process.silent_s if process.state is State.SILENT else None
     return ProcessRow(
-        part=process.part,
-        host=process.host,
-        pid=process.pid,
-        started_at=process.started_at,
-        silent_s=silent_s,
+        part=process.part, host=process.host, pid=process.pid, started_at=process.started_at, silent_s=silent_s
     )
 
 

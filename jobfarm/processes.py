@@ -120,9 +120,7 @@ class Supervisor:
     def run(self) -> None:
         """Start all and watch them; returns after SIGINT or SIGTERM, with nothing left running."""
         self._signals = forked.Signals()
-        previous = {
-            number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)
-        }
+        previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             while not self._stop_requests:
                 self._tend(now=time.monotonic())
@@ -170,9 +168,7 @@ class Supervisor:
                 return
             if patiently and not is_announced and time.monotonic() > started_at + SILENCE_S:
                 running = " and ".join(child.name for child in children if child.is_alive())
-                self._report(
-                    f"Waiting for {running} to finish, {within_s:.0f} s at most. Ctrl-C again: end at once."
-                )
+                self._report(f"Waiting for {running} to finish, {within_s:.0f} s at most. Ctrl-C again: end at once.")
                 is_announced = True
             time.sleep(SHORT_S)
 
@@ -232,9 +228,7 @@ def _await_their_end(pids: Sequence[int]) -> None:
 def born(pid: int) -> str | None:
     """A text that distinguishes this process from any other that had or will have its id; None if it does not run."""
     try:
-        fields = (
-            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        )  # from field 3 on, after the name
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()  # from field 3 on, after the name
         return None if fields[0] in "ZX" else fields[19]  # state (a zombie has ended); starttime, field 22
     except (FileNotFoundError, ProcessLookupError):
         return _born_by_ps(pid)
@@ -243,9 +237,7 @@ def born(pid: int) -> str | None:
 def _born_by_ps(pid: int) -> str | None:
     if Path("/proc/self/stat").exists():
         return None
-    answer = subprocess.run(
-        ["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
-    )
+    answer = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return answer.stdout.strip() or None
 
 

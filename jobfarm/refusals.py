@@ -74,9 +74,7 @@ def _passing() -> Answer:
 def general(status: int) -> Answer:
     fallback = (Refusal.code, HTTPStatus(status).description or HTTPStatus(status).phrase)
     code, message = _GENERAL.get(status, fallback)
-    return Answer(
-        status=status, body={"error": code, "message": message}, headers=CHALLENGE if status == 401 else {}
-    )
+    return Answer(status=status, body={"error": code, "message": message}, headers=CHALLENGE if status == 401 else {})
 
 
 def problem(error: Exception) -> tuple[int, Mapping[str, Any]]:
@@ -121,9 +119,7 @@ def api_form(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpReques
 def _in_form(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     is_ours = response.headers.get("Content-Type", "").startswith("application/json")
     is_openai = request.path_info.startswith(openai.ADDRESS)
-    if response.status_code < 400 or not (
-        is_openai or (request.path_info.startswith("/api/") and not is_ours)
-    ):
+    if response.status_code < 400 or not (is_openai or (request.path_info.startswith("/api/") and not is_ours)):
         return response
     refused = general(response.status_code)
     if is_openai:
@@ -133,10 +129,7 @@ def _in_form(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBa
         refused = replace(refused, status=status, body=body, headers=headers)
     answer: Any = respond(refused)
     answer._has_been_logged = getattr(response, "_has_been_logged", False)  # noqa: SLF001 (Django's, against two lines)
-    for (
-        name,
-        value,
-    ) in response.headers.items():  # what it says to browsers, and Allow; not what describes its body
+    for name, value in response.headers.items():  # what it says to browsers, and Allow; not what describes its body
         if not name.lower().startswith("content-") or name == "Content-Security-Policy":
             answer.headers[name] = value
     return cast("HttpResponse", answer)

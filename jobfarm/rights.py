@@ -78,9 +78,7 @@ def _hand_over_files(account: Account) -> None:
     files.mkdir(parents=True, exist_ok=True)
     if files.stat().st_uid == account.uid:
         return
-    for folder, _, names in os.walk(
-        files, topdown=False
-    ):  # the topmost last: a walk that was killed begins anew
+    for folder, _, names in os.walk(files, topdown=False):  # the topmost last: a walk that was killed begins anew
         for path in [*(os.path.join(folder, name) for name in names), folder]:
             os.chown(path, account.uid, account.gid, follow_symlinks=False)
 
@@ -103,11 +101,7 @@ def _obstacle(account: Account) -> str:
         return f"user {account.uid} may not enter {_closed([python, python.resolve(), settings.BASE_DIR])}"
     except subprocess.TimeoutExpired:
         return f"user {account.uid} did not get Python to start within {_PROBE_S:g} s"
-    return (
-        ""
-        if done.returncode == 0
-        else f"user {account.uid}: {(done.stderr.strip().splitlines() or ['?'])[-1]}"
-    )
+    return "" if done.returncode == 0 else f"user {account.uid}: {(done.stderr.strip().splitlines() or ['?'])[-1]}"
 
 
 def _closed(paths: Iterable[Path]) -> Path:

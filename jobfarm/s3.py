@@ -18,10 +18,7 @@ class Files(S3Storage):  # type: ignore[misc]  # django-storages ships no types
 
     def __init__(self, **options: Any) -> None:
         config = _CONFIG.merge(
-            Config(
-                signature_version=options["signature_version"],
-                s3={"addressing_style": options["addressing_style"]},
-            )
+            Config(signature_version=options["signature_version"], s3={"addressing_style": options["addressing_style"]})
         )
         super().__init__(**options, client_config=config)
 

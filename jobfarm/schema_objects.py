@@ -22,11 +22,7 @@ def missing() -> list[str]:
     begun = {(row.of_table, row.first_column) for row in rows if row.what == "index" and row.is_whole}
     return [
         *(f"index {name} of {table}" for table, name in named_indexes() if ("index", name) not in named),
-        *(
-            f"index on {column} of {table}"
-            for table, column in indexed_columns()
-            if (table, column) not in begun
-        ),
+        *(f"index on {column} of {table}" for table, column in indexed_columns() if (table, column) not in begun),
         *(f"trigger {name}" for name in triggers() if ("trigger", name) not in named),
     ]
 

@@ -13,9 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from core import service
 
-HEAD_WITHIN_S: Final = (
-    20.0  # from the connection, or the first byte of a later request, to the end of its head
-)
+HEAD_WITHIN_S: Final = 20.0  # from the connection, or the first byte of a later request, to the end of its head
 ASKS_WITHIN_S: Final = 0.5  # who connected before the listener closed sends the request by then
 
 
@@ -117,9 +115,7 @@ class Server(uvicorn.Server):
     async def _answer_each(self, taken: list[socket.socket]) -> None:
         """Serve these connections too, and wait until all can have asked."""
         loop = asyncio.get_running_loop()
-        new = functools.partial(
-            Protocol, config=self.config, server_state=self._state, app_state=self.lifespan.state
-        )
+        new = functools.partial(Protocol, config=self.config, server_state=self._state, app_state=self.lifespan.state)
         for connection in taken:
             await loop.connect_accepted_socket(new, connection)
         await asyncio.sleep(ASKS_WITHIN_S)

@@ -38,9 +38,7 @@ def _own_secret() -> str:
                 file.write(secrets.token_urlsafe(50))
         return path.read_text().strip()
     except OSError as error:
-        sys.exit(
-            f"The secret key of this farm is in {path}, which cannot be used: {error.strerror}. Set JOBFARM_DATA."
-        )
+        sys.exit(f"The secret key of this farm is in {path}, which cannot be used: {error.strerror}. Set JOBFARM_DATA.")
 
 
 DEBUG: bool = _ENV["DEBUG"]
@@ -120,9 +118,7 @@ TEMPLATES: list[dict[str, Any]] = [
 
 DATABASES = {"default": postgres.configuration.database(_ENV["DATABASE_URL"], data=JOBFARM_DATA)}
 _IS_TEST = "pytest" in sys.modules or "JOBFARM_TEST_DATABASE" in os.environ
-if _test_database := os.environ.get(
-    "JOBFARM_TEST_DATABASE"
-):  # a server that a test starts (tests/servers.py)
+if _test_database := os.environ.get("JOBFARM_TEST_DATABASE"):  # a server that a test starts (tests/servers.py)
     DATABASES["default"]["NAME"] = _test_database
 if _ENV["DATABASE_URL"] and not _IS_TEST:
     DATABASES["default"]["MARK_IN"] = (
@@ -238,9 +234,7 @@ JOBFARM: dict[str, Any] = {
     "JANITOR_S": 3.0,  # the longest the janitor sleeps: of the 5 s in which a silent worker is noticed, 2 s are left
     "UNCONFIRMED_LEASES": _ENV["JOBFARM_UNCONFIRMED_LEASES"],
     "EXCLUSION_S": 30.0,  # how long a worker that failed a job leaves it to the others
-    "HEAD_START_S": _ENV[
-        "JOBFARM_HEAD_START_S"
-    ],  # of a live worker that has what a job prefers (docs/adr/0085)
+    "HEAD_START_S": _ENV["JOBFARM_HEAD_START_S"],  # of a live worker that has what a job prefers (docs/adr/0085)
     "WORKER_ALIVE_S": 90.0,  # a worker last seen within this counts as live: a lease and half
     "RETENTION_DAYS": _ENV["JOBFARM_RETENTION_DAYS"],
     "PAYLOAD_BYTES": 1_000_000,
@@ -284,11 +278,7 @@ JOBFARM: dict[str, Any] = {
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = JOBFARM["BODY_BYTES"]
 # Templates that other apps add to the page of one's own account: accounts knows none of them.
-ACCOUNT_CARDS = (
-    "jobs/parts/account_card.html",
-    "outbox/parts/account_card.html",
-    "openai_api/parts/account_card.html",
-)
+ACCOUNT_CARDS = ("jobs/parts/account_card.html", "outbox/parts/account_card.html", "openai_api/parts/account_card.html")
 
 # Pages' sockets (docs/adr/0056): how many one process takes, and of them from one address; what a page may ask for
 # at once, and a second after that.

@@ -53,12 +53,7 @@ def _addressing(bucket: str, region: str, endpoint: str | None) -> tuple[dict[st
 
 
 def _s3(options: dict[str, Any]) -> dict[str, Any]:
-    fixed = {
-        "signature_version": "s3v4",
-        "file_overwrite": False,
-        "default_acl": None,
-        "querystring_auth": True,
-    }
+    fixed = {"signature_version": "s3v4", "file_overwrite": False, "default_acl": None, "querystring_auth": True}
     return {"BACKEND": "jobfarm.s3.Files", "OPTIONS": options | fixed}
 
 

@@ -15,11 +15,7 @@ from jobfarm.api import api, openai
 
 def _of_added_apps() -> list[URLResolver]:
     """The addresses of apps that JOBFARM_APPS adds, each below its label, unless it says where."""
-    added = [
-        config
-        for config in apps.get_app_configs()
-        if {config.name, _path_of(config)} & {*settings.JOBFARM_APPS}
-    ]
+    added = [config for config in apps.get_app_configs() if {config.name, _path_of(config)} & {*settings.JOBFARM_APPS}]
     return [
         path(getattr(config, "url_prefix", f"{config.label}/"), include(f"{config.name}.urls"))
         for config in added

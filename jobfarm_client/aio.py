@@ -8,17 +8,7 @@ from typing import Any, Self, Unpack
 
 from jobfarm_client import calls, transport
 from jobfarm_client.client import RETRY_FOR_S, TIMEOUT_S
-from jobfarm_client.models import (
-    Canceled,
-    Event,
-    Job,
-    JobFilters,
-    JobOptions,
-    NewJob,
-    Reason,
-    Skipped,
-    Upload,
-)
+from jobfarm_client.models import Canceled, Event, Job, JobFilters, JobOptions, NewJob, Reason, Skipped, Upload
 
 
 class AsyncClient:
@@ -44,20 +34,13 @@ class AsyncClient:
         self._transport = transport.Awaited(options)
 
     async def submit(
-        self,
-        kind: str,
-        payload: Any = None,
-        *,
-        idempotency_key: str | None = None,
-        **options: Unpack[JobOptions],
+        self, kind: str, payload: Any = None, *, idempotency_key: str | None = None, **options: Unpack[JobOptions]
     ) -> Job:
         """As `Client.submit`."""
         new = NewJob(kind=kind, payload=payload, **options)
         return await self._transport.result(calls.submit(new, self._policy, key=idempotency_key))
 
-    async def submit_many(
-        self, jobs: Iterable[NewJob], *, idempotency_key: str | None = None
-    ) -> list[Job | Skipped]:
+    async def submit_many(self, jobs: Iterable[NewJob], *, idempotency_key: str | None = None) -> list[Job | Skipped]:
         """As `Client.submit_many`."""
         return await self._transport.result(calls.submit_many(jobs, self._policy, key=idempotency_key))
 
@@ -72,9 +55,7 @@ class AsyncClient:
     ) -> Any:
         """As `Client.run`."""
         new = NewJob(kind=kind, payload=payload, **options)
-        return await self._transport.result(
-            calls.run(new, self._policy, key=idempotency_key, timeout_s=wait_s)
-        )
+        return await self._transport.result(calls.run(new, self._policy, key=idempotency_key, timeout_s=wait_s))
 
     async def job(self, job_id: int) -> Job:
         """As `Client.job`."""
@@ -88,9 +69,7 @@ class AsyncClient:
         """As `Client.wait`."""
         return await self._transport.result(calls.wait(job_id, self._policy, timeout_s=timeout_s))
 
-    def events(
-        self, job_id: int, *, last_event_id: str = "", timeout_s: float | None = None
-    ) -> AsyncIterator[Event]:
+    def events(self, job_id: int, *, last_event_id: str = "", timeout_s: float | None = None) -> AsyncIterator[Event]:
         """As `Client.events`."""
         return self._transport.items(
             calls.events(job_id, self._policy, last_event_id=last_event_id, timeout_s=timeout_s)
@@ -106,9 +85,7 @@ class AsyncClient:
 
     def output(self, job_id: int, *, timeout_s: float | None = None) -> AsyncIterator[str]:
         """As `Client.output`."""
-        return (
-            event.text async for event in self.events(job_id, timeout_s=timeout_s) if event.name == "output"
-        )
+        return (event.text async for event in self.events(job_id, timeout_s=timeout_s) if event.name == "output")
 
     async def cancel(self, job_id: int) -> Canceled:
         """As `Client.cancel`."""

@@ -34,8 +34,7 @@ def submit_many(jobs: Iterable[NewJob], policy: Policy, *, key: str | None) -> F
         request = _post(f"{JOBS}/bulk", {"jobs": part}, key=f"{key}.{number}")
         answer = yield from repeated(request, policy)
         answers += [
-            (Skipped if "error" in entry and "id" not in entry else Job).from_json(entry)
-            for entry in answer["jobs"]
+            (Skipped if "error" in entry and "id" not in entry else Job).from_json(entry) for entry in answer["jobs"]
         ]
     return answers
 
@@ -77,10 +76,7 @@ def run_now(job_id: int, policy: Policy) -> Flow[Job]:
 def why(job_id: int, policy: Policy) -> Flow[list[Reason]]:
     """Why a job does not run."""
     answer = yield from repeated(Request(path=of_job(job_id, "/why")), policy)
-    return [
-        Reason(code=reason["code"], sentence=reason["sentence"], details=reason)
-        for reason in answer["reasons"]
-    ]
+    return [Reason(code=reason["code"], sentence=reason["sentence"], details=reason) for reason in answer["reasons"]]
 
 
 def upload(name: str, content: bytes, policy: Policy) -> Flow[Upload]:
@@ -102,9 +98,7 @@ def events(job_id: int, policy: Policy, *, last_event_id: str, timeout_s: float 
     return Following(job_id, policy, last_event_id=last_event_id, timeout_s=timeout_s).events()
 
 
-def events_of(
-    job_ids: Sequence[int], policy: Policy, *, last_event_id: str, timeout_s: float | None
-) -> Flow[None]:
+def events_of(job_ids: Sequence[int], policy: Policy, *, last_event_id: str, timeout_s: float | None) -> Flow[None]:
     """Emit the events of many jobs until all have ended."""
     return FollowingMany(job_ids, policy, last_event_id=last_event_id, timeout_s=timeout_s).events()
 

@@ -7,17 +7,7 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from jobfarm_client import calls, transport
-from jobfarm_client.models import (
-    Canceled,
-    Event,
-    Job,
-    JobFilters,
-    JobOptions,
-    NewJob,
-    Reason,
-    Skipped,
-    Upload,
-)
+from jobfarm_client.models import Canceled, Event, Job, JobFilters, JobOptions, NewJob, Reason, Skipped, Upload
 
 TIMEOUT_S = 30.0
 RETRY_FOR_S = 60.0
@@ -55,12 +45,7 @@ class Client:
         self._transport = transport.Blocking(options)
 
     def submit(
-        self,
-        kind: str,
-        payload: Any = None,
-        *,
-        idempotency_key: str | None = None,
-        **options: Unpack[JobOptions],
+        self, kind: str, payload: Any = None, *, idempotency_key: str | None = None, **options: Unpack[JobOptions]
     ) -> Job:
         """Submit a job. `idempotency_key`: a name of your own for this submit; a repeat with it makes no second job.
 
@@ -69,9 +54,7 @@ class Client:
         new = NewJob(kind=kind, payload=payload, **options)
         return self._transport.result(calls.submit(new, self._policy, key=idempotency_key))
 
-    def submit_many(
-        self, jobs: Iterable[NewJob], *, idempotency_key: str | None = None
-    ) -> list[Job | Skipped]:
+    def submit_many(self, jobs: Iterable[NewJob], *, idempotency_key: str | None = None) -> list[Job | Skipped]:
         """Submit many jobs, a thousand a call; an entry for each, in order: the job, or why there is none.
 
         Any other fault refuses its thousand whole; those before it are submitted, and a repeat with the same
@@ -108,9 +91,7 @@ class Client:
         """
         return self._transport.result(calls.wait(job_id, self._policy, timeout_s=timeout_s))
 
-    def events(
-        self, job_id: int, *, last_event_id: str = "", timeout_s: float | None = None
-    ) -> Iterator[Event]:
+    def events(self, job_id: int, *, last_event_id: str = "", timeout_s: float | None = None) -> Iterator[Event]:
         """What happens to a job, until it has ended: nothing twice, nothing lost, over any number of connections.
 
         `last_event_id`: the `id` of an event; what comes is behind it. Raises WaitTimeout.

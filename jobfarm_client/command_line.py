@@ -44,9 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--url", help="address of the farm (or JOBFARM_URL)")
     common.add_argument("--token-file", type=Path, metavar="FILE", help="file with your token, alone")
-    common.add_argument(
-        "--retry-for", type=float, default=60.0, metavar="SECONDS", help="while the farm is away (60)"
-    )
+    common.add_argument("--retry-for", type=float, default=60.0, metavar="SECONDS", help="while the farm is away (60)")
     common.add_argument("--json", action="store_true", help="print JSON: a job, or a line for each event")
 
     def add(verb: str, about: str) -> Callable[..., Any]:
@@ -68,12 +66,7 @@ def _add_submit(add: Callable[..., Any]) -> None:
     add("--priority", type=int, metavar="N")
     add("--run-at", type=datetime.fromisoformat, metavar="TIME", help="not before, as 2030-01-31T12:00:00Z")
     add("--unique-key", metavar="KEY", help="refused while a job of yours of this kind and key has not ended")
-    add(
-        "--require",
-        action="append",
-        metavar="CONDITION",
-        help="on its worker's labels, as vram>=16; may be repeated",
-    )
+    add("--require", action="append", metavar="CONDITION", help="on its worker's labels, as vram>=16; may be repeated")
     add("--prefer", action="append", metavar="CONDITION", help="the same, of the workers that get it first")
     add("--group", help="of yours, that may see the job and work on it")
     add("--wait", action="store_true", help="for a budget's next window, where it has no room now")
@@ -151,9 +144,7 @@ def _cancel(farm: Client, options: argparse.Namespace) -> int:
     canceled = {job_id: farm.cancel(job_id) for job_id in options.jobs}
     for job_id, outcome in canceled.items():
         how = f" ({outcome.status})" if outcome.verdict == "too_late" else ""
-        print(
-            _text({"job": job_id, **asdict(outcome)}) if options.json else f"{job_id} {outcome.verdict}{how}"
-        )
+        print(_text({"job": job_id, **asdict(outcome)}) if options.json else f"{job_id} {outcome.verdict}{how}")
     return 0 if all(outcome.is_canceled for outcome in canceled.values()) else 1
 
 

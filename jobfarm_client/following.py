@@ -122,9 +122,7 @@ class Following:
                 continue
             for piece in page["chunks"]:
                 event_id = f"{page['fence']}.{piece['seq'] + 1}."
-                yield from self._emit(
-                    Event(name="output", id=event_id, data={"fence": page["fence"], **piece})
-                )
+                yield from self._emit(Event(name="output", id=event_id, data={"fence": page["fence"], **piece}))
             if not page["chunks"]:
                 return
 
@@ -135,9 +133,7 @@ class Following:
 class FollowingMany(Following):
     """One caller's way through the events of many jobs, by one stream."""
 
-    def __init__(
-        self, job_ids: Sequence[int], policy: Policy, *, last_event_id: str, timeout_s: float | None
-    ) -> None:
+    def __init__(self, job_ids: Sequence[int], policy: Policy, *, last_event_id: str, timeout_s: float | None) -> None:
         super().__init__(0, policy, last_event_id=last_event_id, timeout_s=timeout_s)
         self._ids = ",".join(map(str, job_ids))
         self._late = f"Not all of the jobs {self._ids} have ended in time. They go on."

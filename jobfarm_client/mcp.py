@@ -34,9 +34,7 @@ Work that takes long runs as a job on a farm of machines. submit it (its kind sa
 for it, again and again while it has not ended; status says how far it is, and cancel ends it."""
 _READS: Final = ToolAnnotations(read_only_hint=True, open_world_hint=True)
 _CHANGES: Final = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=True)
-_ENDS: Final = ToolAnnotations(
-    read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=True
-)
+_ENDS: Final = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=True)
 
 JobId = Annotated[int, Field(ge=1, description="The id that submit answered with.")]
 Seconds = Annotated[float, Field(gt=0, le=600, description="How long to wait at most.")]
@@ -46,17 +44,9 @@ Count = Annotated[int, Field(ge=1, le=200)]
 def server(farm: AsyncClient) -> MCPServer[Any]:
     """The five tools, on the farm that this client speaks to."""
     made = MCPServer("jobfarm", instructions=INSTRUCTIONS, version=VERSION, log_level="WARNING")
-    for function, hints in (
-        (_submit, _CHANGES),
-        (_status, _READS),
-        (_wait, _READS),
-        (_cancel, _ENDS),
-        (_list, _READS),
-    ):
+    for function, hints in ((_submit, _CHANGES), (_status, _READS), (_wait, _READS), (_cancel, _ENDS), (_list, _READS)):
         tool = function(farm)
-        made.add_tool(
-            _refusing(tool), name=function.__name__.strip("_"), description=tool.__doc__, annotations=hints
-        )
+        made.add_tool(_refusing(tool), name=function.__name__.strip("_"), description=tool.__doc__, annotations=hints)
     return made
 
 
@@ -92,20 +82,14 @@ def _refusing(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
 
 def _submit(farm: AsyncClient) -> Callable[..., Awaitable[dict[str, Any]]]:
     async def submit(
-        kind: Annotated[
-            str, Field(description="What sort of work, as the farm's people named it, such as chat.")
-        ],
-        payload: Annotated[
-            Any, Field(description="What the work is about, any JSON, as this kind wants it.")
-        ] = None,
+        kind: Annotated[str, Field(description="What sort of work, as the farm's people named it, such as chat.")],
+        payload: Annotated[Any, Field(description="What the work is about, any JSON, as this kind wants it.")] = None,
         unique_key: Annotated[
             str | None, Field(description="Refused while a job of yours of this kind and key has not ended.")
         ] = None,
         requires: Annotated[
             dict[str, Condition] | None,
-            Field(
-                description='What the machine must have, by label, such as {"vram": ">=16", "region": "home"}.'
-            ),
+            Field(description='What the machine must have, by label, such as {"vram": ">=16", "region": "home"}.'),
         ] = None,
         prefers: Annotated[
             dict[str, Condition] | None,
@@ -150,9 +134,7 @@ def _cancel(farm: AsyncClient) -> Callable[..., Awaitable[dict[str, Any]]]:
 
 
 def _list(farm: AsyncClient) -> Callable[..., Awaitable[dict[str, Any]]]:
-    async def list_jobs(
-        status: Status | None = None, kind: str | None = None, count: Count = 20
-    ) -> dict[str, Any]:
+    async def list_jobs(status: Status | None = None, kind: str | None = None, count: Count = 20) -> dict[str, Any]:
         """The newest jobs that you may see, of one status or kind if you like."""
         filters: JobFilters = {}
         if status is not None:
@@ -178,10 +160,7 @@ async def _report(event: Event, context: Context[Any, Any]) -> None:
 def _shown(job: Job) -> dict[str, Any]:
     """What an agent may want to know, without what is not set: its context is short."""
     known = {name: value for name, value in asdict(job).items() if value not in (None, (), "")}
-    return {name: value for name, value in known.items() if name != "attempts"} | {
-        "id": job.id,
-        "status": job.status,
-    }
+    return {name: value for name, value in known.items() if name != "attempts"} | {"id": job.id, "status": job.status}
 
 
 if __name__ == "__main__":

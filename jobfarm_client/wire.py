@@ -8,15 +8,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from jobfarm_client.errors import (
-    BadOption,
-    FarmError,
-    NoStream,
-    Unauthorized,
-    Unreachable,
-    WrongServer,
-    refusal,
-)
+from jobfarm_client.errors import BadOption, FarmError, NoStream, Unauthorized, Unreachable, WrongServer, refusal
 
 VERSION = "0.1.0"
 CONNECT_S = 10.0
@@ -42,9 +34,7 @@ def checked_key(key: str, *, lacking: str) -> str:
     if not plain:
         raise BadOption(lacking)
     if not plain.isascii() or not plain.isprintable() or " " in plain:
-        raise BadOption(
-            "The key holds characters that no key has; was it copied completely, and nothing else?"
-        )
+        raise BadOption("The key holds characters that no key has; was it copied completely, and nothing else?")
     return plain
 
 

@@ -3,15 +3,7 @@
 from jobfarm_worker import Worker
 """
 
-from jobfarm_worker.errors import (
-    BadOption,
-    Failed,
-    JobStopped,
-    Refused,
-    Unauthorized,
-    Unreachable,
-    WrongServer,
-)
+from jobfarm_worker.errors import BadOption, Failed, JobStopped, Refused, Unauthorized, Unreachable, WrongServer
 from jobfarm_worker.job import Job
 from jobfarm_worker.options import written_labels
 from jobfarm_worker.registry import Handlers

@@ -54,13 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--url", default=os.environ.get("JOBFARM_URL"), help="address of the farm (or JOBFARM_URL)")
     add("--key", help="key of this worker; process lists show it, so prefer JOBFARM_KEY or --key-file")
     add("--key-file", type=Path, metavar="FILE", help="file that holds the key, alone")
-    add(
-        "--handler",
-        action="append",
-        default=[],
-        metavar="WHAT",
-        help="what to run; may be repeated (see below)",
-    )
+    add("--handler", action="append", default=[], metavar="WHAT", help="what to run; may be repeated (see below)")
     add("--queues", metavar="A,B", help="take jobs from these queues only")
     add("--concurrency", type=int, default=1, metavar="N", help="jobs at a time (1)")
     add("--transport", choices=("auto", "ws", "http"), default="auto", help="WebSocket, HTTP, or what works")
@@ -100,9 +94,7 @@ def _worker(options: argparse.Namespace) -> Worker:
         labels=written_labels(options.label),
     )
     worker.name = options.name or worker.name
-    sys.path.insert(
-        0, str(Path.cwd())
-    )  # as `python -m` does, so that the installed command finds handlers too
+    sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, so that the installed command finds handlers too
     for spec in options.handler:
         worker.include(named.handlers(spec))
     if not options.handler:

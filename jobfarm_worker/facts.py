@@ -22,9 +22,7 @@ _LONGEST_MODEL = 200
 _SMI = ("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
 
 
-def gathered(
-    *, handlers: Sequence[str], concurrency: int, labels: Mapping[str, str] | None = None
-) -> dict[str, Any]:
+def gathered(*, handlers: Sequence[str], concurrency: int, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The fields of the hello call; what cannot be found out is left out. Takes SMI_S seconds at most."""
     machine = {"cpus": os.cpu_count(), "memory_bytes": _memory_bytes()}
     return {

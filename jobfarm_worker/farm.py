@@ -34,14 +34,7 @@ log = logging.getLogger("jobfarm_worker")
 class Farm:
     """Every call to one farm, by WebSocket while there is one, else by HTTP; files always by HTTP."""
 
-    def __init__(
-        self,
-        http: HttpLink,
-        *,
-        socket: Opener | None,
-        needs_socket: bool,
-        rng: random.Random,
-    ) -> None:
+    def __init__(self, http: HttpLink, *, socket: Opener | None, needs_socket: bool, rng: random.Random) -> None:
         """`socket` opens one within so many seconds (None: never try); `needs_socket`: calls wait for it."""
         self.rng = rng
         self.heartbeat_s = protocol.DEFAULT_HEARTBEAT_S

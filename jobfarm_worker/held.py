@@ -50,9 +50,7 @@ class HeldJob:
         self._threads = threads
         self._loop = asyncio.get_running_loop()
         self._outbox = Outbox(wake=self._woken)
-        self._reporter = Reporter(
-            claimed, farm=farm, outbox=self._outbox, on_lost=self.stop, on_fatal=on_fatal
-        )
+        self._reporter = Reporter(claimed, farm=farm, outbox=self._outbox, on_lost=self.stop, on_fatal=on_fatal)
         inputs = Inputs(claimed, farm=farm, outbox=self._outbox, on_lost=self.stop)
         self._job = Job(claimed, outbox=self._outbox, confirmed=self._reporter.confirmed, inputs=inputs)
         self._change = asyncio.Event()  # it was stopped, or what is waited for has come

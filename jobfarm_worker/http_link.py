@@ -40,18 +40,14 @@ class HttpLink:
         headers = {"Content-Type": "application/octet-stream"}
         await self._request("PUT", path, content=file.data, headers=headers, timeout_s=timeout_s)
 
-    async def fetch(
-        self, name: str, *, job: int, lease: str, start: int, timeout_s: float, take: Take
-    ) -> None:
+    async def fetch(self, name: str, *, job: int, lease: str, start: int, timeout_s: float, take: Take) -> None:
         """Fetch an input file from byte `start` on: `take` gets each piece, with the place of its first byte.
 
         A farm that does not know ranges begins at 0. `timeout_s` is the longest silence. Raises like `call`.
         """
         path = f"/api/v1/worker/jobs/{job}/inputs/{quote(name, safe='')}?lease={quote(lease, safe='')}"
         headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={start}-"} if start else {})}
-        request = self._client.build_request(
-            "GET", self._url + path, headers=headers, timeout=wire.timeout(timeout_s)
-        )
+        request = self._client.build_request("GET", self._url + path, headers=headers, timeout=wire.timeout(timeout_s))
         try:
             response = await self._client.send(request, stream=True, follow_redirects=True)
             try:

@@ -18,9 +18,7 @@ from jobfarm_worker.farm import Farm
 from jobfarm_worker.outbox import Outbox
 from jobfarm_worker.protocol import ClaimedJob, InputFile
 
-MOST_CUTS = (
-    10  # downloads in a row that broke off without a new byte: then the file is broken, and not the network
-)
+MOST_CUTS = 10  # downloads in a row that broke off without a new byte: then the file is broken, and not the network
 LOOK_S = 0.2  # how often a plain function that waits for a file looks whether its job was stopped
 T = TypeVar("T")
 
@@ -28,9 +26,7 @@ T = TypeVar("T")
 class Inputs:
     """Fetches the input files of one held job."""
 
-    def __init__(
-        self, claimed: ClaimedJob, *, farm: Farm, outbox: Outbox, on_lost: Callable[[str], None]
-    ) -> None:
+    def __init__(self, claimed: ClaimedJob, *, farm: Farm, outbox: Outbox, on_lost: Callable[[str], None]) -> None:
         """Made on the loop that calls to the farm run on. `on_lost` gets why the lease is gone."""
         self._claimed = claimed
         self._farm = farm

@@ -129,9 +129,7 @@ class Job:
         An async handler says `await asyncio.sleep(...)` instead (it is canceled when the job is stopped).
         """
         if threading.get_ident() == self._loop_thread:
-            raise RuntimeError(
-                "job.pause() would stop the whole worker here; use `await asyncio.sleep(...)`."
-            )
+            raise RuntimeError("job.pause() would stop the whole worker here; use `await asyncio.sleep(...)`.")
         self._outbox.pause(seconds)
 
     async def flush(self) -> None:
@@ -148,7 +146,5 @@ class Job:
 
 def _file_name(name: str) -> str:
     if not FILE_NAME.fullmatch(name):
-        raise ValueError(
-            f"{name!r} is not a plain file name: letters, digits, . - and _, at most 100 of them."
-        )
+        raise ValueError(f"{name!r} is not a plain file name: letters, digits, . - and _, at most 100 of them.")
     return name

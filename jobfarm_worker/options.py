@@ -85,9 +85,7 @@ def written_labels(texts: Iterable[str]) -> dict[str, str]:
 
 def _label(name: str, value: str) -> str:
     """The value of a label as a farm takes it (docs/labels.md)."""
-    is_value = (
-        0 < len(value) <= LONGEST_LABEL and value.isprintable() and "|" not in value and value[0] not in "<>="
-    )
+    is_value = 0 < len(value) <= LONGEST_LABEL and value.isprintable() and "|" not in value and value[0] not in "<>="
     if not _LABEL.fullmatch(name) or not is_value:
         raise BadOption(f"A label is such as vram=24 or region=home, not {name}={value}.")
     return value

@@ -174,9 +174,7 @@ def finish(claimed: ClaimedJob, outcome: JobResult, *, claim_next: int = 0) -> C
 
 def finish_many(finished: Sequence[tuple[ClaimedJob, JobResult]], *, claim_next: int) -> Call:
     """Report how several attempts ended, by one call."""
-    entries = [
-        {"id": claimed.id, "lease": claimed.lease, **outcome.fields()} for claimed, outcome in finished
-    ]
+    entries = [{"id": claimed.id, "lease": claimed.lease, **outcome.fields()} for claimed, outcome in finished]
     claim_fields = {"claim_next": claim_next} if claim_next else {}
     return Call(verb="finish_many", body={"finished": entries, "request_id": _request_id(), **claim_fields})
 

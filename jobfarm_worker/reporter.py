@@ -141,9 +141,7 @@ class Reporter:
         if self._trouble or self._outbox.stopped:
             return
         call = Call(
-            verb="output",
-            job=self._claimed.id,
-            body={"lease": self._claimed.lease, "seq": self._seq, "text": text},
+            verb="output", job=self._claimed.id, body={"lease": self._claimed.lease, "seq": self._seq, "text": text}
         )
         sending = self._farm.insist(call, heartbeat_s=self._claimed.heartbeat_s)
         await self._sent(sending, subject="output")

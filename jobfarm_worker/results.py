@@ -17,9 +17,7 @@ from jobfarm_worker.farm import Farm
 from jobfarm_worker.protocol import ClaimedJob, JobResult
 
 WAIT_S = 0.01  # from the first end to the call, unless another is under way, or was until just now
-LONGEST_PAUSE_S = (
-    0.05  # between calls, which keep a worker from its jobs; twice the last call where that is less
-)
+LONGEST_PAUSE_S = 0.05  # between calls, which keep a worker from its jobs; twice the last call where that is less
 MOST = 100  # outcomes in one call, and jobs in an answer
 CALLS = 2  # under way at a time: the farm has the next one when it has answered one
 SMALL = 2_000  # characters; a longer result is handed in by itself. A hundred of them fit into a message of the socket

@@ -42,9 +42,7 @@ class Scoreboard:
         try:
             yield
         finally:
-            ended = self.jobs.pop(
-                claimed.id, None
-            )  # the same job may be here twice, stopped and claimed again
+            ended = self.jobs.pop(claimed.id, None)  # the same job may be here twice, stopped and claimed again
             if ended is not None and ended.is_stuck:
                 self.on_stuck()
 

@@ -66,9 +66,7 @@ class Session:
         self._intake = Intake(give_back=self._return)
         self._facts: Mapping[str, Any] = {}  # as they were reported last
         self._requested = 0  # jobs that finish calls under way are to bring beside those for their own slots
-        self._results = Results(
-            farm, claim_next=self._claim_for_free, on_jobs=self._take, on_answer=self._begin
-        )
+        self._results = Results(farm, claim_next=self._claim_for_free, on_jobs=self._take, on_answer=self._begin)
         self._context = contextvars.copy_context()
         self._freed = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -255,12 +253,7 @@ class Session:
             await give_back(claimed, farm=self.farm)
             return
         held = HeldJob(
-            claimed,
-            handler=handler,
-            farm=self.farm,
-            board=self._board,
-            threads=self._threads,
-            on_fatal=self._end,
+            claimed, handler=handler, farm=self.farm, board=self._board, threads=self._threads, on_fatal=self._end
         )
         log.info("%s: attempt %s", claimed, claimed.attempt)
         self._held[claimed.id] = held

@@ -53,9 +53,7 @@ class SocketLink:
         """The farm has sent a message: it did not accept us only to close."""
 
     @classmethod
-    async def opened(
-        cls, *, url: str, headers: dict[str, str], on_push: Push, timeout_s: float
-    ) -> SocketLink:
+    async def opened(cls, *, url: str, headers: dict[str, str], on_push: Push, timeout_s: float) -> SocketLink:
         """Connect to `url` (ws or wss); `on_push` gets every message that answers no call.
 
         Raises SocketRefused when a server answered but did not open a socket, Unreachable when none did.

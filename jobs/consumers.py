@@ -36,10 +36,7 @@ KEY_REFUSED: Final = 4401
 BROKEN: Final = 1011
 COME_AGAIN: Final = 1013
 MOST_QUEUED: Final = 64  # calls received and not yet done
-TOO_MANY: Final = {
-    "error": "too_many",
-    "message": f"Wait for answers: {MOST_QUEUED} messages are unanswered.",
-}
+TOO_MANY: Final = {"error": "too_many", "message": f"Wait for answers: {MOST_QUEUED} messages are unanswered."}
 
 LOOK_S: Final = 1.0  # what a claim has seen is good for so long, if nothing is heard of meanwhile
 Refuse = Callable[[Exception], tuple[int, Mapping[str, Any]]]
@@ -84,9 +81,7 @@ class WorkerSocket:
             return
         self._seen.came(arrival.worker.pk)
         try:
-            await Session(key, arrival, notifier=self._notifier(), refuse=self._refuse, send=send).serve(
-                receive
-            )
+            await Session(key, arrival, notifier=self._notifier(), refuse=self._refuse, send=send).serve(receive)
         finally:
             self._seen.went(arrival.worker.pk)
 
@@ -232,9 +227,7 @@ class Session:
         self._look = None
         took_some = sessions.is_claim(call) and sessions.claimed(performed.answer)
         if took_some and performed.waits_for is not None and performed.took_all:
-            self._look = Look(
-                at=at, touches=touches, queues=sessions.queues(call), interest=performed.waits_for
-            )
+            self._look = Look(at=at, touches=touches, queues=sessions.queues(call), interest=performed.waits_for)
 
     def _park(self, received: Received, interest: Interest, *, polled_at: float) -> None:
         self._parked, self._claims_with_wait = received, True
@@ -250,9 +243,7 @@ class Session:
             self._stop_waiting()
             await self._send(messages.answer(parked.call, sessions.nothing(is_drained=self._is_drained)))
 
-    async def _answer(
-        self, received: Received, performed: Performed, *, polled_at: float, claims: bool
-    ) -> None:
+    async def _answer(self, received: Received, performed: Performed, *, polled_at: float, claims: bool) -> None:
         call = received.call
         jobs = sessions.claimed(performed.answer)
         sessions.note(self._leases, call, performed.answer)

@@ -159,9 +159,7 @@ def waits_for(interest: Interest, *, worker_id: int) -> str:
 def read_waits_for(note: str) -> Waits:
     """What `waits_for` wrote."""
     values = json.loads(note)
-    interest = Interest(
-        queues=tuple(values["queues"]), owner_id=values["owner"], satisfies=tuple(values["satisfies"])
-    )
+    interest = Interest(queues=tuple(values["queues"]), owner_id=values["owner"], satisfies=tuple(values["satisfies"]))
     rights = [f"worker:{values['worker']}", *([] if values["owner"] is None else [f"user:{values['owner']}"])]
     return Waits(interest=interest, rights=tuple(rights))
 
@@ -246,9 +244,7 @@ def _redirect(storage: Elsewhere, stored: Stored, *, content_type: str, disposit
     return HttpResponseRedirect(address, headers={"Cache-Control": f"private, max-age={SIGNED_FOR_S - 60}"})
 
 
-def _streamed(
-    request: HttpRequest, stored: Stored, *, content_type: str, disposition: str
-) -> HttpResponseBase:
+def _streamed(request: HttpRequest, stored: Stored, *, content_type: str, disposition: str) -> HttpResponseBase:
     etag = f'"{stored.sha256}"'
     if request.headers.get("If-None-Match") == etag:
         return HttpResponseNotModified(headers={"ETag": etag})

@@ -15,18 +15,13 @@ def check_live_queries(**_: Any) -> list[CheckMessage]:
     queries = registry.everything()
     hidden: list[CheckMessage] = [
         Error(
-            f"Nobody may see the live query {query.name!r}.",
-            hint="Decorate a function with may_see.",
-            id="live.E001",
+            f"Nobody may see the live query {query.name!r}.", hint="Decorate a function with may_see.", id="live.E001"
         )
         for query in queries
         if query.rights is None
     ]
     return hidden + [
-        Error(
-            f"The live query {query.name!r} names a template that does not exist: {query.template}",
-            id="live.E002",
-        )
+        Error(f"The live query {query.name!r} names a template that does not exist: {query.template}", id="live.E002")
         for query in queries
         if isinstance(query, registry.StateQuery) and not _exists(query.template)
     ]

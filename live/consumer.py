@@ -40,9 +40,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
         await self.accept()
         session_key = self.scope.get("cookies", {}).get(settings.SESSION_COOKIE_NAME)
         self._is_over = False
-        self._conversation = Conversation(
-            session_key=session_key, send=self.send, shared=self.scope.get(SHARED)
-        )
+        self._conversation = Conversation(session_key=session_key, send=self.send, shared=self.scope.get(SHARED))
         self._running = asyncio.create_task(self._run(), name="live: socket")
 
     async def _run(self) -> None:

@@ -24,9 +24,7 @@ logger = logging.getLogger("live")
 MOST_WATCHES: Final = 200
 BROKEN: Final = 1011
 NO_LONGER_YOU: Final = 4401  # logged out, deleted, inactive, another password
-_RECHECK_EVERY_S: Final = (
-    60.0  # rights are read again this often, should the message that they changed be lost
-)
+_RECHECK_EVERY_S: Final = 60.0  # rights are read again this often, should the message that they changed be lost
 _RECHECK_SPREAD_S: Final = 15.0  # after a lost connection all pages check again: not all in the same second
 _RETRY_IN_S: Final = 3.0  # when the database does not answer
 
@@ -57,11 +55,7 @@ class Conversation:
     """
 
     def __init__(
-        self,
-        *,
-        session_key: str | None,
-        send: Callable[[str], Awaitable[None]],
-        shared: Bucket | None = None,
+        self, *, session_key: str | None, send: Callable[[str], Awaitable[None]], shared: Bucket | None = None
     ) -> None:
         self._session_key = session_key
         self._send = send
@@ -180,9 +174,7 @@ class Conversation:
         """The next piece of a message, when it may be served; None when the rights may have to be read again."""
         try:
             async with asyncio.timeout_at(self._recheck_at) as self._pause:
-                await asyncio.sleep(
-                    self._next_at - self._loop.time()
-                )  # others are served meanwhile in any case
+                await asyncio.sleep(self._next_at - self._loop.time())  # others are served meanwhile in any case
                 return await self._work.get()
         except TimeoutError:
             return None
@@ -220,9 +212,7 @@ class Conversation:
 
     async def _grant(self, requests: Sequence[protocol.WatchRequest]) -> None:
         # Subscribes before the rights are read, so that a change in between is not missed.
-        subscriptions = [
-            self._hub.watch_topics(rights.topics(request), self._rights_changed) for request in requests
-        ]
+        subscriptions = [self._hub.watch_topics(rights.topics(request), self._rights_changed) for request in requests]
         self._rights_subscriptions.update(subscriptions)
         verdicts = await self._judged(self._user, requests)
         for subscription, verdict in zip(subscriptions, verdicts, strict=True):
@@ -275,9 +265,7 @@ class Conversation:
             watched.granted = verdict  # a stream is the same for all who may see it
         else:
             watched.watch.close()
-            self._send_queue.forget(
-                watched.watch
-            )  # so the page may not have what the watch has seen: begin anew
+            self._send_queue.forget(watched.watch)  # so the page may not have what the watch has seen: begin anew
             self._watch(verdict, watched.rights, seen=None)
 
     def _watch(self, granted: rights.Granted, subscription: Subscription, *, seen: str | None) -> None:

@@ -71,12 +71,7 @@ class Feed(ABC):
     """Reads again after a change: one read at a time, and one more if something changed meanwhile."""
 
     def __init__(
-        self,
-        arguments: Mapping[str, Any],
-        *,
-        at_most_every_s: float,
-        rng: random.Random,
-        permits: FairSemaphore,
+        self, arguments: Mapping[str, Any], *, at_most_every_s: float, rng: random.Random, permits: FairSemaphore
     ) -> None:
         self.arguments = arguments
         self._permits = permits

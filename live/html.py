@@ -74,12 +74,7 @@ def wrapper(
 
 
 def wrapper_of_context(
-    name: str,
-    arguments: Mapping[str, Any],
-    *,
-    context: Mapping[str, Any],
-    audience: str,
-    element: str = "span",
+    name: str, arguments: Mapping[str, Any], *, context: Mapping[str, Any], audience: str, element: str = "span"
 ) -> SafeString:
     """Return the element of a state query rendered from this context in place of its read.
 
@@ -94,13 +89,7 @@ def wrapper_of_context(
 
 
 def _state(
-    query: registry.StateQuery,
-    arguments: Arguments,
-    *,
-    audience: str,
-    ticket: str | None,
-    element: str,
-    css: str,
+    query: registry.StateQuery, arguments: Arguments, *, audience: str, ticket: str | None, element: str, css: str
 ) -> SafeString:
     first = rendering.state(query, arguments, audience=audience, language=_language())
     if first is None:
@@ -135,12 +124,7 @@ def _stream(
 
 
 def _element(
-    element: str,
-    css: str,
-    attributes: dict[str, str],
-    arguments: Arguments,
-    ticket: str | None,
-    body: str,
+    element: str, css: str, attributes: dict[str, str], arguments: Arguments, ticket: str | None, body: str
 ) -> SafeString:
     if element not in _ELEMENTS:
         raise ValueError(f"A live part cannot be a <{element}>, only one of {', '.join(sorted(_ELEMENTS))}")

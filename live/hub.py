@@ -25,9 +25,7 @@ from postgres import connections
 logger = logging.getLogger("live")
 
 _POLL_EVERY_S: Final = 15.0
-_POLL_WHILE_AWAY_S: Final = (
-    2.0  # nothing else tells of changes then; with what the round itself takes less than 3
-)
+_POLL_WHILE_AWAY_S: Final = 2.0  # nothing else tells of changes then; with what the round itself takes less than 3
 _RENEWED_WITHIN_S: Final = 0.5  # of a Redis that is frozen nothing is heard, not even that
 _JOIN_AGAIN: Final = Backoff(first_s=0.2, cap_s=10, jitter=(0.25, 1))
 
@@ -145,12 +143,7 @@ class Hub:
         language: str,
     ) -> Feed:
         is_stream = isinstance(query, registry.StreamQuery)
-        key = (
-            query.name,
-            canonical(arguments),
-            "" if is_stream else audience,
-            "" if is_stream else language,
-        )
+        key = (query.name, canonical(arguments), "" if is_stream else audience, "" if is_stream else language)
         if key not in self._feeds:
             feed = self._new_feed(query, arguments, audience, language)
             feed.abandoned = functools.partial(self._drop, key)
@@ -168,9 +161,7 @@ class Hub:
     ) -> Feed:
         if isinstance(query, registry.StreamQuery):
             return StreamFeed(query, arguments, rng=self.rng, permits=self.permits)
-        return StateFeed(
-            query, arguments, audience=audience, language=language, rng=self.rng, permits=self.permits
-        )
+        return StateFeed(query, arguments, audience=audience, language=language, rng=self.rng, permits=self.permits)
 
     def _drop(self, key: _Key) -> None:
         _, subscription = self._feeds.pop(key)
@@ -192,9 +183,7 @@ class Hub:
                 failures += 1
                 self._is_lost = True
                 self._is_away.set()
-                logger.warning(
-                    "The hub lost its channel layer (%s: %s); trying again", type(error).__name__, error
-                )
+                logger.warning("The hub lost its channel layer (%s: %s); trying again", type(error).__name__, error)
                 await asyncio.sleep(_JOIN_AGAIN.delay_s(failures, rng=self.rng))
 
     async def _join(self) -> None:

@@ -28,9 +28,7 @@ class SameOrigin:
         headers = {name: value.decode("latin1") for name, value in scope["headers"]}
         host, origin = headers.get(b"host", ""), headers.get(b"origin", "")
         serve = (
-            self._application
-            if is_trusted(origin, host=host, scheme=scope.get("scheme", "ws"))
-            else WebsocketDenier()
+            self._application if is_trusted(origin, host=host, scheme=scope.get("scheme", "ws")) else WebsocketDenier()
         )
         return await serve(scope, receive, send)
 

@@ -109,9 +109,7 @@ def _optional(each: dict[str, Any], key: str) -> str | None:
 
 def _text(value: object, longest: int) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= longest:
-        raise errors.BadMessage(
-            f"Ids, cursors, versions and tickets are texts of at most {longest} characters"
-        )
+        raise errors.BadMessage(f"Ids, cursors, versions and tickets are texts of at most {longest} characters")
     return value
 
 

@@ -159,6 +159,4 @@ async def _send_by(layer: Any, topics: Sequence[str], origin: str) -> None:
 
 def _log_error(error: BaseException) -> None:
     """One line, not a traceback: while a server is down, every write comes by here."""
-    logger.error(
-        "Could not publish (%s: %s); watchers find out at their next poll", type(error).__name__, error
-    )
+    logger.error("Could not publish (%s: %s); watchers find out at their next poll", type(error).__name__, error)

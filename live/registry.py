@@ -41,13 +41,7 @@ class Query:
     """What both kinds have in common: a name, arguments, topics, and who may see it."""
 
     def __init__(
-        self,
-        name: str,
-        *,
-        read: Callable[..., Any],
-        topics: Topics,
-        rights_topics: Topics | None,
-        anonymous: Anonymous,
+        self, name: str, *, read: Callable[..., Any], topics: Topics, rights_topics: Topics | None, anonymous: Anonymous
     ) -> None:
         self.name = name
         self._anonymous = anonymous
@@ -113,9 +107,7 @@ class StateQuery(Query):
         """As above. Raises BadDeclaration when `may_see` names an audience that was not declared."""
         audience = super().audience(viewer, arguments)
         if audience is not None and audience not in self.audiences:
-            raise errors.BadDeclaration(
-                f"{self.name} declares the audiences {self.audiences}, not {audience!r}"
-            )
+            raise errors.BadDeclaration(f"{self.name} declares the audiences {self.audiences}, not {audience!r}")
         return audience
 
 

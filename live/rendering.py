@@ -43,9 +43,7 @@ class Page:
         return "".join(_text(item.data) for item in self.items)
 
 
-def state(
-    query: StateQuery, arguments: Mapping[str, Any], *, audience: str, language: str
-) -> Rendering | None:
+def state(query: StateQuery, arguments: Mapping[str, Any], *, audience: str, language: str) -> Rendering | None:
     """Read and render, or return None when it is gone. The version is a hash of the rendering.
 
     Times are rendered in UTC: the browser shows `<time datetime>` in its own zone, so one rendering serves
@@ -96,9 +94,7 @@ def _data(context: Mapping[str, Any]) -> Rendering:
 
 def page_of(items: Sequence[Item]) -> Page:
     """These items, at least one, as `page` would give them."""
-    encoded = json.dumps(
-        [{"cursor": item.cursor, "data": item.data} for item in items], cls=DjangoJSONEncoder
-    )
+    encoded = json.dumps([{"cursor": item.cursor, "data": item.data} for item in items], cls=DjangoJSONEncoder)
     return Page(items=tuple(items), encoded=encoded)
 
 

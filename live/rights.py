@@ -52,9 +52,7 @@ def refusal(user: AbstractBaseUser | AnonymousUser, request: protocol.WatchReque
     return Refused(request=request, error=None)
 
 
-def judge(
-    user: AbstractBaseUser | AnonymousUser, requests: Sequence[protocol.WatchRequest]
-) -> list[WatchDecision]:
+def judge(user: AbstractBaseUser | AnonymousUser, requests: Sequence[protocol.WatchRequest]) -> list[WatchDecision]:
     """Return a verdict for each request, in order. Reads the database, so call it in a thread."""
     return [_judge(user, request) for request in requests]
 

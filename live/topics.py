@@ -48,11 +48,7 @@ def read(message: dict[str, Any], *, own: str) -> frozenset[str]:
     if message.get("from") == own:
         return frozenset()
     named = message.get("topics") if message.get("type") == TOUCHED else None
-    return (
-        frozenset(topic for topic in named if isinstance(topic, str))
-        if isinstance(named, list)
-        else frozenset()
-    )
+    return frozenset(topic for topic in named if isinstance(topic, str)) if isinstance(named, list) else frozenset()
 
 
 def _message(batch: list[str], origin: str) -> dict[str, Any]:

@@ -158,9 +158,7 @@ def usage(request: HttpRequest, wanted: Query[UsageQuery]) -> Usage:
     to = wanted.to or clock.now().date()
     since = wanted.since or to - timedelta(days=min(29, (to - date.min).days))
     if not 0 <= (to - since).days < MOST_DAYS:
-        raise BadBudget(
-            field="from", reason=f"A day not after `to`, and less than {MOST_DAYS} days before it."
-        )
+        raise BadBudget(field="from", reason=f"A day not after `to`, and less than {MOST_DAYS} days before it.")
     person = None if operations.sees_all(user) else user.pk
     rows = queries.summed(queries.days(since=since, until=to, person=person, chosen={}), by=wanted.by)
     listed = [_row(row, by=wanted.by) for row in rows]
@@ -174,9 +172,7 @@ def budgets(request: HttpRequest) -> Budgets:
     return Budgets(budgets=[_budget(each) for each in metering.balances(list(rows), now=clock.now())])
 
 
-@router.post(
-    "/budgets", auth=OPERATE, **documented("Make a budget", MAKE, BudgetOut, status=201, has_body=True)
-)
+@router.post("/budgets", auth=OPERATE, **documented("Make a budget", MAKE, BudgetOut, status=201, has_body=True))
 def make_budget(request: HttpRequest, body: NewBudget) -> Status[BudgetOut]:
     user = _allowed(request, "metering.add_budget")
     row = metering.make(_subject(body), unit=body.unit, period=body.period, amount=body.amount, by=user)
@@ -184,9 +180,7 @@ def make_budget(request: HttpRequest, body: NewBudget) -> Status[BudgetOut]:
 
 
 @router.patch(
-    "/budgets/{jobid:budget_id}",
-    auth=OPERATE,
-    **documented("Change a budget", CHANGE, BudgetOut, has_body=True),
+    "/budgets/{jobid:budget_id}", auth=OPERATE, **documented("Change a budget", CHANGE, BudgetOut, has_body=True)
 )
 def change_budget(request: HttpRequest, budget_id: int, body: NewAmount) -> BudgetOut:
     user = _allowed(request, "metering.change_budget")

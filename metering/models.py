@@ -35,12 +35,8 @@ class Model(models.Model):
     name = models.CharField(
         max_length=LONGEST_MODEL, primary_key=True, help_text="As callers write it: the public name."
     )
-    price_in = _amount(
-        default=0, validators=[MinValueValidator(0)], help_text="Of a million tokens of prompts."
-    )
-    price_out = _amount(
-        default=0, validators=[MinValueValidator(0)], help_text="Of a million tokens of answers."
-    )
+    price_in = _amount(default=0, validators=[MinValueValidator(0)], help_text="Of a million tokens of prompts.")
+    price_out = _amount(default=0, validators=[MinValueValidator(0)], help_text="Of a million tokens of answers.")
     note = models.CharField(max_length=200, default="", blank=True)
 
     class Meta:
@@ -59,9 +55,7 @@ class Budget(models.Model):
     token = models.ForeignKey(
         "accounts.ApiToken", models.CASCADE, null=True, blank=True, related_name="+", verbose_name="API token"
     )
-    person = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.CASCADE, null=True, blank=True, related_name="+"
-    )
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True, blank=True, related_name="+")
     group = models.ForeignKey(Group, models.CASCADE, null=True, blank=True, related_name="+")
     unit = models.CharField(max_length=7, choices=[(unit, unit.value) for unit in Unit])
     period = models.CharField("per", max_length=5, choices=[(period, period.value) for period in Period])

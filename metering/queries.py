@@ -27,9 +27,7 @@ BY: Final[Mapping[str, tuple[str, ...]]] = {
     "group": ("group_id", "group__name"),
 }
 MOST_UNFOLDED: Final = 100  # settlements that a submit adds up; the roll-up folds them every minute
-MOST_READ: Final = (
-    256_000  # bytes of an output, some thousand tokens in lines of JSON; the rest is taken to be alike
-)
+MOST_READ: Final = 256_000  # bytes of an output, some thousand tokens in lines of JSON; the rest is taken to be alike
 MOST_ROWS: Final = 1000  # of a person in a day, from which on models are counted as one
 NUMBERS: Final = ("attempts", "seconds", "tokens_in", "tokens_out", "cost")
 
@@ -71,9 +69,7 @@ def subjects() -> Subjects:
     return Subjects(tokens=of[0], people=of[1], groups=of[2])
 
 
-def lock_budgets(
-    *, tokens: Collection[Any], people: Collection[Any], groups: Collection[Any]
-) -> list[Budget]:
+def lock_budgets(*, tokens: Collection[Any], people: Collection[Any], groups: Collection[Any]) -> list[Budget]:
     """The budgets of these, locked in the order of their ids; each with the database's `now`."""
     theirs = Q(token_id__in=tokens) | Q(person_id__in=people) | Q(group_id__in=groups)
     rows = Budget.objects.filter(theirs).select_related("token", "person", "group").annotate(now=Now())
@@ -154,19 +150,13 @@ def keep_readings(readings: Sequence[NewReading]) -> None:
 
 def outputs(attempts: Sequence[tuple[int, int]]) -> dict[tuple[int, int], statements.Row]:
     """Of these attempts (job and fence) that wrote anything: rows of `size head payload`, see outputs.sql."""
-    params = {
-        "job": [job for job, _ in attempts],
-        "fence": [fence for _, fence in attempts],
-        "most": MOST_READ,
-    }
+    params = {"job": [job for job, _ in attempts], "fence": [fence for _, fence in attempts], "most": MOST_READ}
     return {(row.job_id, row.fence): row for row in statements.load("metering", "outputs").run(params)}
 
 
 def left_over(limit: int, skip: int) -> list[int]:
     """Jobs that ended without having been settled, `limit` behind the first `skip`."""
-    return [
-        row.job_id for row in statements.load("metering", "left_over").run({"limit": limit, "skip": skip})
-    ]
+    return [row.job_id for row in statements.load("metering", "left_over").run({"limit": limit, "skip": skip})]
 
 
 def prices(names: Iterable[str]) -> dict[str, Model]:

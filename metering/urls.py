@@ -5,7 +5,4 @@ from django.urls import path
 from metering.views import pages
 
 app_name = "metering"
-urlpatterns = [
-    path("", pages.usage, name="usage"),
-    path("usage.csv", pages.as_csv, name="csv"),
-]
+urlpatterns = [path("", pages.usage, name="usage"), path("usage.csv", pages.as_csv, name="csv")]

@@ -121,7 +121,5 @@ def _bearer(headers: bytes) -> bytes:
 
 def _response(status: str, body: bytes) -> bytes:
     more = "WWW-Authenticate: Bearer\r\n" if status.startswith("401") else ""
-    head = (
-        f"HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE_LATEST}\r\nContent-Length: {len(body)}\r\n{more}"
-    )
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE_LATEST}\r\nContent-Length: {len(body)}\r\n{more}"
     return f"{head}Connection: close\r\n\r\n".encode() + body

@@ -81,9 +81,7 @@ def note(**fields: Value | None) -> None:
 def _add(fields: Mapping[str, Value | None]) -> Mapping[str, Value]:
     unknown = fields.keys() - set(NAMES)
     if unknown:
-        raise ValueError(
-            f"Log lines have no field {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}."
-        )
+        raise ValueError(f"Log lines have no field {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}.")
     present = {name: value for name, value in fields.items() if value is not None}
     _about.set(MappingProxyType({**_about.get(), **present}))
     return present

@@ -51,11 +51,7 @@ class FunctionCounts:
         took.add_metric([role], buckets=_cumulative(sums[_BUCKETS:]), sum_value=sums[_SECONDS])
         yield from (ran, took)
         for name, about, value in (
-            (
-                "function_collisions",
-                "Tries that collided with others and were made again at once.",
-                sums[_COLLISIONS],
-            ),
+            ("function_collisions", "Tries that collided with others and were made again at once.", sums[_COLLISIONS]),
             ("cluster_worker_deaths", "Workers of this cluster that were killed or died.", self._deaths[0]),
             ("cluster_restarts", "Times that this cluster died or froze and began anew.", self.restarts),
         ):

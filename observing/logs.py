@@ -23,9 +23,7 @@ _QUIET: Final[dict[str, Any]] = {
 }
 
 
-def configuration(
-    *, form: str, level: str, filters: Mapping[str, str] = MappingProxyType({})
-) -> dict[str, Any]:
+def configuration(*, form: str, level: str, filters: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
     """The LOGGING of Django: lines of this form on standard error, from this level on, through these filters (the paths
     of their classes) too. Raises UnknownLogForm."""
     if form not in FORMS:
@@ -41,11 +39,7 @@ def configuration(
         },
         "formatters": {"line": formatter},
         "handlers": {
-            "console": {
-                "class": "logging.StreamHandler",
-                "formatter": "line",
-                "filters": ["about", *filters],
-            }
+            "console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["about", *filters]}
         },
         "loggers": _QUIET,
         "root": {"handlers": ["console"], "level": level},
@@ -103,17 +97,10 @@ class JsonLines(JsonFormatter):
             json_ensure_ascii=False,
         )
 
-    def add_fields(
-        self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]
-    ) -> None:
+    def add_fields(self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]) -> None:
         """Put what the line is about beside what it says, not within a field of its own."""
         super().add_fields(log_data, record, message_dict)
-        for name in (
-            "fields",
-            "about",
-            "taskName",
-            "request",
-        ):  # a request is an object: it says nothing in JSON
+        for name in ("fields", "about", "taskName", "request"):  # a request is an object: it says nothing in JSON
             log_data.pop(name, None)
         log_data.update(_fields(record))
 

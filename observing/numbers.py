@@ -11,9 +11,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 CLAIMED = Counter("jobfarm_jobs_claimed", "Jobs that this process handed to workers.", ["queue"])
 DENIED = Counter("jobfarm_limit_denials", "Times that a rate limit denied in this process.", ["limit"])
-WEBHOOKS = Counter(
-    "jobfarm_webhook_requests", "Webhook requests answered by this process.", ["source", "status"]
-)
+WEBHOOKS = Counter("jobfarm_webhook_requests", "Webhook requests answered by this process.", ["source", "status"])
 REQUESTS = Counter("jobfarm_http_requests", "Requests answered by this process.", ["part", "status"])
 REQUEST_SECONDS = Histogram(
     "jobfarm_http_request_seconds",
@@ -22,13 +20,9 @@ REQUEST_SECONDS = Histogram(
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
 PAGE_SOCKETS_REFUSED = Counter(
-    "jobfarm_page_sockets_refused",
-    "Page sockets that this process refused or closed for a limit.",
-    ["reason"],
+    "jobfarm_page_sockets_refused", "Page sockets that this process refused or closed for a limit.", ["reason"]
 )
-PAGE_WATCHES_REFUSED = Counter(
-    "jobfarm_page_watches_refused", "Watches refused before any database read.", ["reason"]
-)
+PAGE_WATCHES_REFUSED = Counter("jobfarm_page_watches_refused", "Watches refused before any database read.", ["reason"])
 PAGE_MESSAGES_DELAYED = Counter(
     "jobfarm_page_messages_delayed", "Parts of messages that waited because their socket asks too fast."
 )
@@ -48,9 +42,7 @@ SWEEP_SECONDS = Histogram(
     buckets=(0.005, 0.025, 0.1, 0.5, 2.5, 10),
     registry=JANITOR,
 )
-JANITOR_ERRORS = Counter(
-    "jobfarm_janitor_errors", "Times that it lost the database and tried again.", registry=JANITOR
-)
+JANITOR_ERRORS = Counter("jobfarm_janitor_errors", "Times that it lost the database and tried again.", registry=JANITOR)
 OUTBOX_ATTEMPTS = Counter(
     "jobfarm_outbox_attempts",
     "Attempts of this janitor to send a message, by what they came to.",

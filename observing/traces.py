@@ -75,11 +75,7 @@ def _is_recorded() -> bool:
 def _started(name: str, kind: str, attributes: Mapping[str, str | int]) -> Any:
     inside = _otel.get_current_span().get_span_context().is_valid
     carried = _carried.get()
-    parent = (
-        None
-        if inside or carried is None
-        else TraceContextTextMapPropagator().extract({"traceparent": carried})
-    )
+    parent = None if inside or carried is None else TraceContextTextMapPropagator().extract({"traceparent": carried})
     return _otel.get_tracer(_TRACER).start_as_current_span(
         name, context=parent, kind=_otel.SpanKind[kind.upper()], attributes=dict(attributes)
     )

@@ -77,9 +77,7 @@ class Batch(models.Model):
     submitted = models.IntegerField(default=0, help_text="Lines that are jobs.")
     completed = models.IntegerField(default=0)
     failed = models.IntegerField(default=0)
-    read_to = models.BigIntegerField(
-        default=0, editable=False, help_text="Byte of the input after those lines."
-    )
+    read_to = models.BigIntegerField(default=0, editable=False, help_text="Byte of the input after those lines.")
     chain = models.IntegerField(default=0, editable=False, help_text="A step of another chain does nothing.")
     next_step_at = models.DateTimeField(editable=False, help_text="Long past it, the chain is broken.")
     created_at = models.DateTimeField(db_default=Now())

@@ -38,9 +38,7 @@ def page(rows: "QuerySet[Row]", *, after: Row | None, limit: int, is_ascending: 
         earlier = Q(created_at__lt=after.created_at) | Q(created_at=after.created_at, pk__gt=after.pk)
         later = Q(created_at__gt=after.created_at) | Q(created_at=after.created_at, pk__lt=after.pk)
         rows = rows.filter(later if is_ascending else earlier)
-    return list(
-        rows.order_by(*(("created_at", "-pk") if is_ascending else ("-created_at", "pk")))[: limit + 1]
-    )
+    return list(rows.order_by(*(("created_at", "-pk") if is_ascending else ("-created_at", "pk")))[: limit + 1])
 
 
 def is_input(file_id: UUID) -> bool:

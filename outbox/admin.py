@@ -52,15 +52,7 @@ class AttemptInline(administration.Part):
 class EndpointAdmin(_Operated, administration.ReadOnly):
     """Where events go. Made and changed on the site, where its secret is shown."""
 
-    list_display = [
-        "name",
-        "owner",
-        "status_for_people",
-        "event_list",
-        "failing_since",
-        "last_failure",
-        "created_at",
-    ]
+    list_display = ["name", "owner", "status_for_people", "event_list", "failing_since", "last_failure", "created_at"]
     list_filter = ["status", "is_callback"]
     list_select_related = ["owner"]
     search_fields = ["name", "url"]
@@ -115,11 +107,7 @@ class EndpointAdmin(_Operated, administration.ReadOnly):
         return question
 
     def _each(
-        self,
-        request: HttpRequest,
-        queryset: QuerySet[Endpoint],
-        do: Callable[..., Any],
-        status: EndpointStatus,
+        self, request: HttpRequest, queryset: QuerySet[Endpoint], do: Callable[..., Any], status: EndpointStatus
     ) -> HttpResponse | None:
         rows = list(queryset[:AT_ONCE])
         question = administration.carry_out(

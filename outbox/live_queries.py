@@ -50,9 +50,7 @@ def messages(
     *, endpoint_id: int, status: str = "", event_type: str = "", subject: str = "", before: int = 0
 ) -> Mapping[str, Any]:
     """A page of the messages of an endpoint, newest first; `before` is an id, 0 for the newest."""
-    wanted = operations.Filter.read(
-        endpoint=endpoint_id, status=status, event_type=event_type, subject=subject
-    )
+    wanted = operations.Filter.read(endpoint=endpoint_id, status=status, event_type=event_type, subject=subject)
     matching = Message.objects.filter(**wanted.columns())
     rows = queries.page(matching, before=before, limit=ROWS + 1)
     active = in_address(wanted)

@@ -39,20 +39,14 @@ class Endpoint(models.Model):
         models.CharField(max_length=100), default=list, blank=True,
         help_text="Only of jobs of these kinds; empty: of all, and of what is no job.",
     )  # fmt: skip
-    with_result = models.BooleanField(
-        default=False, help_text="Send a job's result along, up to OUTBOX_RESULT_BYTES."
-    )
+    with_result = models.BooleanField(default=False, help_text="Send a job's result along, up to OUTBOX_RESULT_BYTES.")
     per_minute = models.FloatField(
         null=True, blank=True, help_text="Messages a minute at most; empty: as many as it takes."
     )
     is_callback = models.BooleanField(
-        default=False,
-        editable=False,
-        help_text="It gets the jobs that were submitted with its address alone.",
+        default=False, editable=False, help_text="It gets the jobs that were submitted with its address alone."
     )
-    status = models.CharField(
-        max_length=8, choices=[(s, s) for s in EndpointStatus], default=EndpointStatus.ACTIVE
-    )
+    status = models.CharField(max_length=8, choices=[(s, s) for s in EndpointStatus], default=EndpointStatus.ACTIVE)
     note = models.TextField(default="", blank=True, help_text="Why it is paused or disabled.")
     held_until = models.DateTimeField(null=True, editable=False, help_text="As its Retry-After asked.")
     failing_since = models.DateTimeField(null=True, editable=False)
@@ -63,9 +57,7 @@ class Endpoint(models.Model):
 
     class Meta:
         ordering = ["name", "id"]
-        permissions = [
-            ("operate_endpoint", "Can make and change endpoints of the whole farm, and replay messages")
-        ]
+        permissions = [("operate_endpoint", "Can make and change endpoints of the whole farm, and replay messages")]
         constraints = [
             models.UniqueConstraint(
                 fields=["owner", "url"], condition=Q(is_callback=True), nulls_distinct=False,
@@ -148,14 +140,10 @@ class Message(models.Model):
         ordering = ["-id"]
         indexes = [
             models.Index(
-                fields=["endpoint", "next_attempt_at"],
-                name="outbox_message_due",
-                condition=Q(status="pending"),
+                fields=["endpoint", "next_attempt_at"], name="outbox_message_due", condition=Q(status="pending")
             ),
             models.Index(
-                fields=["endpoint", "subject", "id"],
-                name="outbox_message_in_order",
-                condition=Q(status="pending"),
+                fields=["endpoint", "subject", "id"], name="outbox_message_in_order", condition=Q(status="pending")
             ),
             models.Index(fields=["endpoint", "-id"], name="outbox_message_of_endpoint"),
             models.Index(fields=["ended_at"], name="outbox_message_ended"),
@@ -167,10 +155,7 @@ class Message(models.Model):
             models.CheckConstraint(
                 name="a_message_that_waits_has_a_next_attempt",
                 condition=Q(status="pending", next_attempt_at__isnull=False, ended_at__isnull=True)
-                | (
-                    ~Q(status="pending")
-                    & Q(next_attempt_at__isnull=True, lease__isnull=True, ended_at__isnull=False)
-                ),
+                | (~Q(status="pending") & Q(next_attempt_at__isnull=True, lease__isnull=True, ended_at__isnull=False)),
             )
         ]
 
@@ -206,9 +191,7 @@ class Callback(models.Model):
 
     class Meta:
         ordering = ["id"]
-        constraints = [
-            models.UniqueConstraint(fields=["job_id", "endpoint"], name="a_job_calls_an_endpoint_back_once")
-        ]
+        constraints = [models.UniqueConstraint(fields=["job_id", "endpoint"], name="a_job_calls_an_endpoint_back_once")]
         indexes = [models.Index(fields=["created_at"], name="outbox_callback_old")]
 
     def __str__(self) -> str:

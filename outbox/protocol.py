@@ -22,9 +22,7 @@ AttemptOutcome = Annotated[Outcome, WithJsonSchema({"type": "string", "enum": [*
 Type = Literal[*TYPES]  # type: ignore[valid-type]
 Url = Annotated[Text, Field(min_length=1, max_length=LONGEST_URL, examples=["https://hooks.example/jobfarm"])]
 Events = Annotated[list[Pattern], Field(min_length=1, max_length=len(PATTERNS), examples=[["job.*"]])]
-Kinds = Annotated[
-    list[Name], Field(max_length=100, description="Only of jobs of these kinds; empty: of all.")
-]
+Kinds = Annotated[list[Name], Field(max_length=100, description="Only of jobs of these kinds; empty: of all.")]
 PerMinute = Annotated[
     Number, Field(ge=LEAST_PER_MINUTE, le=1e9, description="Messages a minute at most; null: no bound.")
 ]
@@ -221,9 +219,7 @@ class MessageInFull(Message):
     @classmethod
     def with_attempts(cls, row: models.Message, attempts: Sequence[models.Attempt]) -> Self:
         """The wire form of a message and its attempts."""
-        return cls.of(
-            row, body=queries.body_of(row), history=[MessageAttempt.model_validate(one) for one in attempts]
-        )
+        return cls.of(row, body=queries.body_of(row), history=[MessageAttempt.model_validate(one) for one in attempts])
 
 
 class Messages(BaseModel):
@@ -247,6 +243,4 @@ class MessageReplay(BaseModel):
         """The wire form of a replay; None: none was begun, of so many messages."""
         if row is None:
             return cls(id=None, matched=matched, replayed=0, is_over=True, status=None)
-        return cls(
-            id=row.first, matched=row.matched, replayed=row.handled, is_over=row.is_over, status=row.status
-        )
+        return cls(id=row.first, matched=row.matched, replayed=row.handled, is_over=row.is_over, status=row.status)

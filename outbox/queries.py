@@ -141,9 +141,7 @@ def failing(*, for_s: float, limit: int) -> list[Endpoint]:
 def lock_failing(endpoint_ids: Collection[int], *, for_s: float) -> list[Endpoint]:
     """Those of these endpoints that are active and have failed for so long, locked."""
     since = Now() - timedelta(seconds=for_s)
-    failing = Endpoint.objects.filter(
-        pk__in=endpoint_ids, status=EndpointStatus.ACTIVE, failing_since__lte=since
-    )
+    failing = Endpoint.objects.filter(pk__in=endpoint_ids, status=EndpointStatus.ACTIVE, failing_since__lte=since)
     return list(failing.select_for_update().order_by("pk"))
 
 
@@ -161,9 +159,7 @@ def end_waiting(endpoint_id: int, *, note: str) -> int:
 def requeue(message_ids: Sequence[int]) -> int:
     """Let those of these that have ended be sent once more, from a first attempt on; how many that were."""
     ended = Message.objects.filter(pk__in=message_ids, status__in=REPLAYABLE)
-    return ended.update(
-        status=Status.PENDING, attempts=0, next_attempt_at=Now(), lease=None, ended_at=None, note=""
-    )
+    return ended.update(status=Status.PENDING, attempts=0, next_attempt_at=Now(), lease=None, ended_at=None, note="")
 
 
 def retain(age_s: float, limit: int, skip: int) -> int:
@@ -188,9 +184,7 @@ def with_owner(endpoint_id: int) -> Endpoint | None:
 
 def hasten(endpoint_id: int) -> None:
     """Let what waits for another attempt at this endpoint be due now."""
-    Message.objects.filter(endpoint_id=endpoint_id, status=Status.PENDING, lease=None).update(
-        next_attempt_at=Now()
-    )
+    Message.objects.filter(endpoint_id=endpoint_id, status=Status.PENDING, lease=None).update(next_attempt_at=Now())
 
 
 def delete_messages(endpoint_id: int) -> None:

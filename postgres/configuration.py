@@ -62,8 +62,7 @@ def database(
         "CONN_MAX_AGE": 0,  # what a pool asks for: a connection goes back to it after each request
         "CONN_HEALTH_CHECKS": True,
         # A cursor that outlives its transaction cannot pass a pooler in transaction mode.
-        "DISABLE_SERVER_SIDE_CURSORS": bool(environ.get("DATABASE_DIRECT_URL"))
-        or _is_off("JOBFARM_PREPARE", environ),
+        "DISABLE_SERVER_SIDE_CURSORS": bool(environ.get("DATABASE_DIRECT_URL")) or _is_off("JOBFARM_PREPARE", environ),
     }
 
 
@@ -75,9 +74,7 @@ def parse(url: str, *, variable: str = "DATABASE_URL") -> dict[str, Any]:
 
     Raises InvalidDatabaseUrl, naming `variable`."""
     if not url.startswith(("postgres://", "postgresql://")):
-        raise InvalidDatabaseUrl(
-            variable=variable, reason="it does not begin with postgresql:// or postgres://"
-        )
+        raise InvalidDatabaseUrl(variable=variable, reason="it does not begin with postgresql:// or postgres://")
     try:
         parameters = conninfo_to_dict(url)
     except psycopg.Error:

@@ -47,11 +47,7 @@ def direct_conninfo(using: str = "default") -> str:
     if current != _configured_name():  # tests have one of their own; else only the pooler calls it so
         direct["dbname"] = current
     return make_conninfo(
-        **{
-            "connect_timeout": configuration.CONNECT_TIMEOUT_S,
-            **configuration.KEEPALIVE,
-            **hosts.ordered(direct),
-        }
+        **{"connect_timeout": configuration.CONNECT_TIMEOUT_S, **configuration.KEEPALIVE, **hosts.ordered(direct)}
     )
 
 

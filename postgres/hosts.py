@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 PORT = "5432"  # libpq's, where none is named
-_last: dict[
-    str, tuple[str, str]
-] = {}  # by the hosts as the URL has them: host and port of the one that took writes
+_last: dict[str, tuple[str, str]] = {}  # by the hosts as the URL has them: host and port of the one that took writes
 _frozen: set[tuple[str, str]] = set()
 
 

@@ -42,13 +42,7 @@ def dump(archive: Path, *, snapshot: str, using: str = "default") -> None:
     By the pg_dump of the server's own major version where this machine has it, else by the oldest newer one.
     Raises ProgramMissing, ProgramTooOld, and ProgramFailed with its output.
     """
-    options = [
-        "--format=custom",
-        "--no-owner",
-        "--no-privileges",
-        f"--snapshot={snapshot}",
-        f"--file={archive}",
-    ]
+    options = ["--format=custom", "--no-owner", "--no-privileges", f"--snapshot={snapshot}", f"--file={archive}"]
     _run([str(_dumper(_server(using))), *options], using=using)
 
 
@@ -175,17 +169,11 @@ def _folders() -> list[Path]:
 @cache
 def _major(program: Path) -> int:
     """The major version that a program says it is of; 0: it does not run."""
-    done = subprocess.run(
-        [program, "--version"], capture_output=True, text=True, errors="replace", check=False
-    )
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, errors="replace", check=False)
     version = _VERSION.search(done.stdout)
     return int(version[1]) if version and done.returncode == 0 else 0
 
 
 def _environment(using: str) -> dict[str, str]:
-    parameters: Sequence[tuple[str, object]] = list(
-        conninfo_to_dict(connections.direct_conninfo(using)).items()
-    )
-    return os.environ | {
-        _VARIABLES[key]: str(value) for key, value in parameters if key in _VARIABLES and value
-    }
+    parameters: Sequence[tuple[str, object]] = list(conninfo_to_dict(connections.direct_conninfo(using)).items())
+    return os.environ | {_VARIABLES[key]: str(value) for key, value in parameters if key in _VARIABLES and value}

@@ -47,11 +47,7 @@ def changing(*, using: str = "default") -> Iterator[None]:
 
 
 def patiently(
-    change: Callable[[], T],
-    *,
-    attempts: int = ATTEMPTS,
-    pause_s: float = PAUSE_S,
-    report: Callable[[str], None],
+    change: Callable[[], T], *, attempts: int = ATTEMPTS, pause_s: float = PAUSE_S, report: Callable[[str], None]
 ) -> T:
     """What `change` returns. While others hold a lock that it needs, it is retried after a pause, so it must be
     able to go on where it stopped. Raises LockedOut after so many attempts."""
@@ -85,11 +81,7 @@ class AddIndexInUse(AddIndexConcurrently):
     """
 
     def database_forwards(
-        self,
-        app_label: str,
-        schema_editor: BaseDatabaseSchemaEditor,
-        from_state: ProjectState,
-        to_state: ProjectState,
+        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
     ) -> None:
         """Build it while others write. Waiting for them holds nobody up, so it may take as long as it takes."""
         quoted = schema_editor.quote_name(str(self.index.name))

@@ -47,9 +47,7 @@ def serializable(
     if attempts < 1:
         raise ValueError(f"attempts must be at least 1, not {attempts}")
     _refuse_to_nest(using)
-    return _again(
-        lambda committed: _attempt(function, committed, using), collided, attempts=attempts, rng=rng
-    )
+    return _again(lambda committed: _attempt(function, committed, using), collided, attempts=attempts, rng=rng)
 
 
 def serialized(function: Callable[P, T]) -> Callable[P, T]:
@@ -107,9 +105,7 @@ def is_serializable() -> bool:
 def is_passing(error: BaseException) -> bool:
     """Whether what stood in the way is over by itself: a collision, or a lock that somebody held for too long. What
     was to be changed is not changed, and may be retried."""
-    lacked = any(
-        isinstance(cause, psycopg.Error) and cause.sqlstate == _NOT_AVAILABLE for cause in causes(error)
-    )
+    lacked = any(isinstance(cause, psycopg.Error) and cause.sqlstate == _NOT_AVAILABLE for cause in causes(error))
     return lacked or collided(error)
 
 
@@ -171,9 +167,7 @@ def _isolated(using: str) -> Iterator[Callable[[], None]]:
     before, raw.isolation_level = raw.isolation_level, psycopg.IsolationLevel.SERIALIZABLE
 
     def as_before() -> None:
-        if (
-            raw.pgconn.transaction_status == TransactionStatus.IDLE
-        ):  # else it is broken, and the pool drops it
+        if raw.pgconn.transaction_status == TransactionStatus.IDLE:  # else it is broken, and the pool drops it
             raw.isolation_level = before
 
     try:

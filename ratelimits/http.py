@@ -134,9 +134,7 @@ class Throttle(BaseThrottle):
 
     def allow_request(self, request: HttpRequest) -> bool:
         if _is_on_a_loop():
-            raise ImproperlyConfigured(
-                "an async route cannot have a Throttle: decorate it with @rate_limited"
-            )
+            raise ImproperlyConfigured("an async route cannot have a Throttle: decorate it with @rate_limited")
         answer = self._rule.ask(request).answer
         self._mine.wait = None if answer else seconds(answer.retry_after)
         return answer.ok
@@ -168,10 +166,7 @@ def refused(error: RateLimited) -> HttpResponse:
     """The response to a request that a limit denied: 429, `Retry-After`, and the body in the form of all
     errors."""
     return HttpResponse(
-        json.dumps(error.body),
-        status=error.http_status,
-        content_type="application/json",
-        headers=error.headers,
+        json.dumps(error.body), status=error.http_status, content_type="application/json", headers=error.headers
     )
 
 

@@ -49,10 +49,7 @@ class Bucket(models.Model):
 
     name = models.CharField(max_length=NAME_LIMIT, db_collation="C", editable=False)
     key = models.CharField(
-        max_length=KEY_LIMIT,
-        db_collation="C",
-        editable=False,
-        help_text="Empty: one state is shared by all.",
+        max_length=KEY_LIMIT, db_collation="C", editable=False, help_text="Empty: one state is shared by all."
     )
     shard = models.SmallIntegerField(editable=False)
     shards = models.SmallIntegerField(editable=False)
@@ -60,9 +57,7 @@ class Bucket(models.Model):
     rate = models.FloatField(editable=False, help_text="Tokens added per period.")
     period_ms = models.FloatField("period", editable=False, help_text="Milliseconds.")
     most = models.FloatField("capacity", editable=False, help_text="The most tokens it can hold.")
-    value = models.FloatField(
-        editable=False, help_text="Tokens at the moment `ts`; below 0: reserved ahead of time."
-    )
+    value = models.FloatField(editable=False, help_text="Tokens at the moment `ts`; below 0: reserved ahead of time.")
     ts = models.BigIntegerField(editable=False, help_text="Milliseconds since the Unix epoch.")
     used = models.FloatField(editable=False, help_text="Tokens taken since the row was created.")
 
@@ -71,7 +66,7 @@ class Bucket(models.Model):
         ordering = ["name", "key", "shard"]
         # No CHECK: PostgreSQL builds them anew for every statement, and they took a sixth of a decision.
         constraints = [
-            models.UniqueConstraint(fields=["name", "key", "shard"], name="one_state_per_name_key_and_shard"),
+            models.UniqueConstraint(fields=["name", "key", "shard"], name="one_state_per_name_key_and_shard")
         ]
 
     def __str__(self) -> str:

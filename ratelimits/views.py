@@ -39,10 +39,7 @@ class SearchForm(forms.Form):
         """What the live query is asked; a field that makes no sense narrows nothing."""
         self.is_valid()
         cleaned = self.cleaned_data
-        return {
-            "name": cleaned.get("name", ""),
-            "search": cleaned.get("search", "")[:100].replace("\x00", ""),
-        }
+        return {"name": cleaned.get("name", ""), "search": cleaned.get("search", "")[:100].replace("\x00", "")}
 
 
 def _for(permission: str) -> Callable[[View], View]:

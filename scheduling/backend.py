@@ -131,9 +131,7 @@ class SchedulingBackend(BaseTaskBackend):
         status = Status(row.status)
         later = row.run_at if row.run_at != row.created_at else None
         result: AnyResult = TaskResult(
-            task=_changed(
-                task, priority=row.priority, queue_name=row.queue, run_after=later, backend=self.alias
-            ),
+            task=_changed(task, priority=row.priority, queue_name=row.queue, run_after=later, backend=self.alias),
             id=str(row.pk),
             status=_STATUS[status],
             enqueued_at=row.created_at,
@@ -269,11 +267,7 @@ def _is_id(text: str) -> bool:
 
 def _errors(row: ScheduledFunction, status: Status) -> list[TaskError]:
     if status is Status.FAILED:
-        return [
-            TaskError(
-                exception_class_path=row.error_class or "builtins.Exception", traceback=row.traceback or ""
-            )
-        ]
+        return [TaskError(exception_class_path=row.error_class or "builtins.Exception", traceback=row.traceback or "")]
     if status in _ERRORS:
         kind = _ERRORS[status]
         path = f"{kind.__module__}.{kind.__qualname__}"

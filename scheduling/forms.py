@@ -20,7 +20,7 @@ class CronForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
     """When it fires, what it calls, and what becomes of firings that were missed or overlap."""
 
     function = forms.ChoiceField(
-        help_text="What the farm offers (its arguments: kind and payload), and the functions of added apps.",
+        help_text="What the farm offers (its arguments: kind and payload), and the functions of added apps."
     )
     arguments_text = forms.CharField(
         label="Arguments", widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}), initial="{}",

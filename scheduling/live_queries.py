@@ -26,9 +26,7 @@ _UNWELL = frozenset({"failed", "unknown"})
 )
 def functions(*, status: str = "", function: str = "", cron: str = "", before: int = 0) -> Mapping[str, Any]:
     """A page of scheduled functions, newest first; `before` is an id, 0 for the newest."""
-    rows = list(
-        pages.functions(status=status, function=function, cron=cron, before=before or None)[: ROWS + 1]
-    )
+    rows = list(pages.functions(status=status, function=function, cron=cron, before=before or None)[: ROWS + 1])
     filters = {"status": status, "function": function, "cron": cron}
     active = {name: value for name, value in filters.items() if value}
     older = urlencode({**active, "before": rows[ROWS - 1].pk}) if len(rows) > ROWS else ""
@@ -97,11 +95,7 @@ def cron(*, name: str) -> Mapping[str, Any] | None:
     row = pages.cron(name)
     if row is None:
         return None
-    return {
-        "cron": row,
-        "upcoming": operations.upcoming(row, count=NEXT),
-        "firings": pages.functions(cron=name)[:20],
-    }
+    return {"cron": row, "upcoming": operations.upcoming(row, count=NEXT), "firings": pages.functions(cron=name)[:20]}
 
 
 @live_query(

@@ -31,16 +31,10 @@ class Cron(models.Model):
     function = models.CharField(max_length=200)
     args = models.JSONField("arguments", default=dict)
     schedule = models.CharField(max_length=200)
-    missed = models.CharField(
-        "missed firings", max_length=8, choices=[(m, m.replace("_", " ")) for m in Missed]
-    )
-    at_most = models.PositiveSmallIntegerField(
-        default=1, help_text="How many missed firings are made up for at most."
-    )
+    missed = models.CharField("missed firings", max_length=8, choices=[(m, m.replace("_", " ")) for m in Missed])
+    at_most = models.PositiveSmallIntegerField(default=1, help_text="How many missed firings are made up for at most.")
     overlap = models.CharField(max_length=5, choices=[(o, o) for o in Overlap])
-    next_at = models.DateTimeField(
-        "next firing", null=True, blank=True, help_text="Empty: it never fires again."
-    )
+    next_at = models.DateTimeField("next firing", null=True, blank=True, help_text="Empty: it never fires again.")
     last_fire_at = models.DateTimeField("last firing", null=True, blank=True)
     missed_count = models.BigIntegerField(
         "missed", default=0, help_text="Fire times that were skipped because no cluster was running."
@@ -90,14 +84,10 @@ class ScheduledFunction(models.Model):
     task_backend = models.CharField(
         max_length=100, null=True, blank=True, help_text="The alias in TASKS, for a @task of django-tasks."
     )
-    status = models.CharField(
-        max_length=11, choices=[(s, s.replace("_", " ")) for s in Status], default=Status.PENDING
-    )
+    status = models.CharField(max_length=11, choices=[(s, s.replace("_", " ")) for s in Status], default=Status.PENDING)
     parent = _loose("self", related_name="children", help_text="The scheduled function that scheduled it.")
     retry_of = _loose("self", related_name="retries", help_text="The attempt that failed before this one.")
-    run_again_of = _loose(
-        "self", related_name="runs_again", help_text="The function that was run again by hand."
-    )
+    run_again_of = _loose("self", related_name="runs_again", help_text="The function that was run again by hand.")
     attempt = models.PositiveSmallIntegerField(default=1)
     cron = _loose(Cron, related_name="firings")
     fire_at = models.DateTimeField(null=True, blank=True, help_text="The fire time of its cron.")
@@ -114,13 +104,9 @@ class ScheduledFunction(models.Model):
 
     class Meta:
         ordering = ["-id"]
-        permissions = (
-            ("operate_scheduledfunction", "Can cancel functions, run them again, and pause crons"),
-        )
+        permissions = (("operate_scheduledfunction", "Can cancel functions, run them again, and pause crons"),)
         constraints = [
-            models.CheckConstraint(
-                name="scheduled_function_state_is_known", condition=Q(status__in=sorted(Status))
-            ),
+            models.CheckConstraint(name="scheduled_function_state_is_known", condition=Q(status__in=sorted(Status))),
             models.CheckConstraint(
                 name="scheduled_function_has_an_end_exactly_when_it_ended",
                 condition=Q(status__in=sorted(ENDED), ended_at__isnull=False)
@@ -132,12 +118,10 @@ class ScheduledFunction(models.Model):
             ),
             models.CheckConstraint(
                 name="what_is_in_progress_has_a_start_and_a_cluster",
-                condition=~_IN_PROGRESS
-                | Q(started_at__isnull=False, cluster_id__isnull=False, ran_by__isnull=False),
+                condition=~_IN_PROGRESS | Q(started_at__isnull=False, cluster_id__isnull=False, ran_by__isnull=False),
             ),
             models.CheckConstraint(
-                name="only_a_success_has_a_result",
-                condition=Q(result__isnull=True) | Q(status=Status.SUCCESS),
+                name="only_a_success_has_a_result", condition=Q(result__isnull=True) | Q(status=Status.SUCCESS)
             ),
             models.CheckConstraint(
                 name="what_failed_or_is_unknown_says_why",
@@ -145,13 +129,9 @@ class ScheduledFunction(models.Model):
             ),
             models.CheckConstraint(
                 name="a_firing_has_a_cron_and_a_fire_time",
-                condition=Q(cron__isnull=True, fire_at__isnull=True)
-                | Q(cron__isnull=False, fire_at__isnull=False),
+                condition=Q(cron__isnull=True, fire_at__isnull=True) | Q(cron__isnull=False, fire_at__isnull=False),
             ),
-            models.CheckConstraint(
-                name="scheduled_function_attempts_count_from_one",
-                condition=Q(attempt__gte=1),
-            ),
+            models.CheckConstraint(name="scheduled_function_attempts_count_from_one", condition=Q(attempt__gte=1)),
             models.UniqueConstraint(
                 name="a_cron_fires_once_for_each_fire_time",
                 fields=["cron", "fire_at"],
@@ -168,9 +148,7 @@ class ScheduledFunction(models.Model):
                 name="scheduling_unhappy",
                 condition=Q(status__in=[Status.CANCELED, Status.FAILED, Status.UNKNOWN]),
             ),
-            models.Index(
-                "cron", name="scheduling_firings", condition=Q(cron__isnull=False, status__in=sorted(LIVE))
-            ),
+            models.Index("cron", name="scheduling_firings", condition=Q(cron__isnull=False, status__in=sorted(LIVE))),
             models.Index("parent", name="scheduling_children", condition=Q(parent__isnull=False)),
             models.Index("retry_of", name="scheduling_retries", condition=Q(retry_of__isnull=False)),
         ]
@@ -194,9 +172,7 @@ class Due(models.Model):
     collisions = models.PositiveIntegerField(
         db_default=0, help_text="Runs of a mutation that were rolled back because they collided."
     )
-    colliding_statement = models.TextField(
-        null=True, blank=True, help_text="The statement that collided last."
-    )
+    colliding_statement = models.TextField(null=True, blank=True, help_text="The statement that collided last.")
     deaths = models.PositiveSmallIntegerField(
         db_default=0, help_text="How often the process that ran this mutation died."
     )

@@ -83,11 +83,7 @@ def cancel(request: HttpRequest, function_id: int) -> HttpResponse:
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
     if done.verdict is CancelVerdict.TOO_LATE:
-        how = (
-            "it is running and will finish."
-            if done.status is Status.PENDING
-            else f"it has ended as {done.status}."
-        )
+        how = "it is running and will finish." if done.status is Status.PENDING else f"it has ended as {done.status}."
         messages.warning(request, f"Too late: {how}")
     else:
         audit.record(people.person(request), ScheduledFunction(pk=function_id), f"Canceled ({done.verdict}).")

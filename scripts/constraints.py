@@ -40,17 +40,7 @@ def main(more: list[str]) -> int:
             return 1
         pinned = Path(folder) / "constraints.txt"
         pinned.write_text(CONSTRAINTS.read_text() if CONSTRAINTS.exists() else "")
-        command = [
-            *uv,
-            "compile",
-            "-",
-            "--quiet",
-            *_LOOKS,
-            *places,
-            *install.STRATEGY,
-            "--output-file",
-            str(pinned),
-        ]
+        command = [*uv, "compile", "-", "--quiet", *_LOOKS, *places, *install.STRATEGY, "--output-file", str(pinned)]
         environment = {**os.environ, **install.certified(settings.get("cert"))}
         done = subprocess.run(
             [*command, *more], cwd=ROOT, input=requirements(), text=True, env=environment, check=False

@@ -57,9 +57,7 @@ def main(python: str, arguments: list[str]) -> int:
     places = options(settings)
     if places is not None and _by_uv(python, [*places, *arguments], cert=settings.get("cert")):
         return 0
-    return subprocess.run(
-        [*_PIP, "--python", python, "install", "--quiet", *arguments], check=False
-    ).returncode
+    return subprocess.run([*_PIP, "--python", python, "install", "--quiet", *arguments], check=False).returncode
 
 
 def _by_uv(python: str, arguments: list[str], *, cert: str | None) -> bool:
@@ -93,9 +91,7 @@ def _compiled(arguments: list[str]) -> list[str]:
 
 def _succeeds(command: list[str], more: Mapping[str, str]) -> bool:
     try:
-        return not subprocess.run(
-            command, env={**os.environ, **more}, capture_output=True, check=False
-        ).returncode
+        return not subprocess.run(command, env={**os.environ, **more}, capture_output=True, check=False).returncode
     except OSError:
         return False
 

@@ -72,16 +72,10 @@ CHAPTERS: Final[dict[str, tuple[Part, ...]]] = {
         ),
     ),
     "Kinds and their hooks": (
-        _part(
-            _JOBS, "declare Kind Prepared Discard Move on_behalf_of resync register_links Link", alias="jobs"
-        ),
+        _part(_JOBS, "declare Kind Prepared Discard Move on_behalf_of resync register_links Link", alias="jobs"),
     ),
     "Queues and workers": (
-        _part(
-            _JOBS,
-            "pause resume set_ceiling create_kind create_worker rotate_key revoke workers_for",
-            alias="jobs",
-        ),
+        _part(_JOBS, "pause resume set_ceiling create_kind create_worker rotate_key revoke workers_for", alias="jobs"),
     ),
     "Result files": (_part("jobs.http", "sent signed_path", alias="jobs_http"),),
     "Scheduled functions": (
@@ -109,10 +103,7 @@ CHAPTERS: Final[dict[str, tuple[Part, ...]]] = {
     "Usage and budgets": (
         _part("metering.operations", "declare Tokens make change remove balances of_job", alias="metering"),
     ),
-    "Webhooks": (
-        _part("webhooks", "on Event Event.read"),
-        _names("webhooks.operations", "receives"),
-    ),
+    "Webhooks": (_part("webhooks", "on Event Event.read"), _names("webhooks.operations", "receives")),
     "Live queries": (
         _names("live.registry", "live_query StateQuery.may_see live_stream StreamQuery.may_see Viewer Item"),
         _part("live.operations", "touch", alias="live"),
@@ -120,9 +111,7 @@ CHAPTERS: Final[dict[str, tuple[Part, ...]]] = {
     ),
     "People and groups": (
         _part(
-            "accounts.operations",
-            "groups_of is_member members owner create_group is_guest limit_key",
-            alias="accounts",
+            "accounts.operations", "groups_of is_member members owner create_group is_guest limit_key", alias="accounts"
         ),
         _part("accounts.http", "limit_key members_only", alias="people"),
     ),
@@ -196,8 +185,7 @@ def _json() -> Any:
 
 def _chapter(title: str, parts: tuple[Part, ...]) -> str:
     return f"## {title}\n\n" + "\n".join(
-        f"`{part.line}`\n\n" + "\n".join(_entry(name, named) for name, named in part.calls())
-        for part in parts
+        f"`{part.line}`\n\n" + "\n".join(_entry(name, named) for name, named in part.calls()) for part in parts
     )
 
 
@@ -217,11 +205,7 @@ def _shown(name: str, named: Any) -> Iterator[str]:
 def call(name: str, signature: inspect.Signature) -> str:
     """One way to call it, on one line or with a line for each parameter."""
     pieces = list(_pieces(signature))
-    gives = (
-        ""
-        if signature.return_annotation is signature.empty
-        else f" -> {annotation(signature.return_annotation)}"
-    )
+    gives = "" if signature.return_annotation is signature.empty else f" -> {annotation(signature.return_annotation)}"
     line = f"{name}({', '.join(pieces)}){gives}"
     if len(line) <= WIDTH:
         return line

@@ -43,6 +43,4 @@ def order_for_all(*, picture: str) -> None:
         scheduling.run_after(0, order, owner_id=owner_id, picture=picture)
 
 
-scheduling.declare(
-    "thumbnails: the daily picture", scheduling.daily(hour=6), order_for_all, picture="today.png"
-)
+scheduling.declare("thumbnails: the daily picture", scheduling.daily(hour=6), order_for_all, picture="today.png")

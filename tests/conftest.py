@@ -91,9 +91,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     began, busy_s = config.stash[_BUSY]
     wall_s, busy_s, processors = time.monotonic() - began, _busy_s() - busy_s, os.cpu_count() or 1
     share = busy_s / wall_s / processors
-    terminalreporter.write_line(
-        f"busy for {busy_s:.0f} s in {wall_s:.0f} s: {share:.0%} of {processors} processors"
-    )
+    terminalreporter.write_line(f"busy for {busy_s:.0f} s in {wall_s:.0f} s: {share:.0%} of {processors} processors")
 
 
 def _busy_s() -> float:
@@ -151,9 +149,7 @@ def django_db_modify_db_settings(
 
 @pytest.fixture(scope="session")
 def django_db_setup(
-    django_db_setup: None,
-    django_db_blocker: DjangoDbBlocker,
-    _template_turn: psycopg.Connection[tuple[object, ...]],
+    django_db_setup: None, django_db_blocker: DjangoDbBlocker, _template_turn: psycopg.Connection[tuple[object, ...]]
 ) -> None:
     """pytest-django's; and the first of a version leaves its database as the template."""
     from tests import template
@@ -179,9 +175,7 @@ def _drop_what_dead_runs_left() -> None:
         for (name,) in server.execute("SELECT datname FROM pg_database").fetchall():
             match = _NAME.fullmatch(name)
             if match and not Path(f"/proc/{match[1]}").exists():
-                server.execute(
-                    sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
-                )
+                server.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 @pytest.fixture

@@ -124,15 +124,7 @@ def make_due(job: Job | operations.Claimed) -> None:
 
 def pass_time(job: Job | operations.Claimed, seconds: float) -> None:
     """Let time pass for one job: all its moments move into the past."""
-    columns = (
-        "run_at",
-        "lease_expires_at",
-        "deadline_at",
-        "excluded_until",
-        "expires_at",
-        "claimed_at",
-        "created_at",
-    )
+    columns = ("run_at", "lease_expires_at", "deadline_at", "excluded_until", "expires_at", "claimed_at", "created_at")
     moves = ", ".join(f"{column} = {column} - make_interval(secs => %s)" for column in columns)
     with connection.cursor() as cursor:
         cursor.execute(f"UPDATE jobs_job SET {moves} WHERE id = %s", [seconds] * len(columns) + [job.id])
@@ -204,9 +196,7 @@ def at_once(*functions: Callable[[], T]) -> list[T]:
             return function()
 
     with ThreadPoolExecutor(len(functions)) as pool:
-        return [
-            future.result(timeout=120) for future in [pool.submit(run, function) for function in functions]
-        ]
+        return [future.result(timeout=120) for future in [pool.submit(run, function) for function in functions]]
 
 
 def ended(how: str, **options: Any) -> Job:

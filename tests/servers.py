@@ -120,10 +120,7 @@ def serve(**environment: str) -> Iterator[Server]:
 
     Needs `django_db(transaction=True)`: the server sees only what is committed.
     """
-    with (
-        socket.create_server(("127.0.0.1", 0), backlog=2048) as listener,
-        tempfile.TemporaryDirectory() as folder,
-    ):
+    with socket.create_server(("127.0.0.1", 0), backlog=2048) as listener, tempfile.TemporaryDirectory() as folder:
         name = str(connection.settings_dict["NAME"])
         assert name.startswith("test_"), f"{name} is no test database: mark the test with django_db"
         own = {"JOBFARM_TEST_DATABASE": name, "PYTHONUNBUFFERED": "1"}

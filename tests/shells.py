@@ -21,10 +21,7 @@ class Shell:
         self._folder = folder
         programs = folder / "bin"
         programs.mkdir()
-        for name, command in (
-            ("jobfarm", [sys.executable, str(ROOT / "manage.py")]),
-            ("python", [sys.executable]),
-        ):
+        for name, command in (("jobfarm", [sys.executable, str(ROOT / "manage.py")]), ("python", [sys.executable])):
             (programs / name).write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
             (programs / name).chmod(0o755)
         if checkout:
@@ -60,9 +57,7 @@ class Shell:
     @contextlib.contextmanager
     def running(self, command: str) -> Iterator[None]:
         """Have a command run that ends with SIGTERM, and then with 0."""
-        with subprocess.Popen(
-            ["bash", "-c", f"exec env {command}"], cwd=self._folder, env=self.environment
-        ) as process:
+        with subprocess.Popen(["bash", "-c", f"exec env {command}"], cwd=self._folder, env=self.environment) as process:
             try:
                 yield
             finally:

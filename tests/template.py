@@ -28,9 +28,7 @@ _LOCK = 0x74656D706C6174
 _LEFT_OUT = ("fsync", "full_page_writes")
 # Of apps and of apps in a folder; to look through every folder took a second of each process.
 _MADE_FROM = [
-    f"{place}/{what}"
-    for place in ("*", "*/*")
-    for what in ("migrations/*.py", "migrations/*.sql", "sql/*.sql")
+    f"{place}/{what}" for place in ("*", "*/*") for what in ("migrations/*.py", "migrations/*.sql", "sql/*.sql")
 ]
 
 
@@ -83,9 +81,7 @@ def write_without_waiting_for_the_disk() -> None:
     """Let the embedded server of the tests, and no other, hand its files to the operating system and go on."""
     if not may_lose_what_it_has():
         return
-    with psycopg.connect(
-        connections.conninfo(), user=places.SUPERUSER, dbname="postgres", autocommit=True
-    ) as server:
+    with psycopg.connect(connections.conninfo(), user=places.SUPERUSER, dbname="postgres", autocommit=True) as server:
         for setting in _LEFT_OUT:
             server.execute(sql.SQL("ALTER SYSTEM SET {} = off").format(sql.Identifier(setting)))
         server.execute("SELECT pg_reload_conf()")

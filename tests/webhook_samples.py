@@ -101,11 +101,7 @@ def changed(file: str, **changes: Any) -> dict[str, Any]:
 def line() -> tuple[str, str, str]:
     """The one line there is, as people read it; its link; the row it speaks of."""
     found = Activity.objects.get()
-    return (
-        f"{found.actor} {found.verb} {found.object}".strip(),
-        found.link,
-        f"{found.kind} {found.resource}".strip(),
-    )
+    return (f"{found.actor} {found.verb} {found.object}".strip(), found.link, f"{found.kind} {found.resource}".strip())
 
 
 def lines() -> list[str]:
@@ -115,9 +111,7 @@ def lines() -> list[str]:
 
 def tables() -> list[type[Any]]:
     """All tables that handlers write."""
-    resources = [
-        model for model in apps.get_app_config("webhooks").get_models() if issubclass(model, Resource)
-    ]
+    resources = [model for model in apps.get_app_config("webhooks").get_models() if issubclass(model, Resource)]
     return [*resources, SandboxSession, SandboxTelemetry, Activity]
 
 

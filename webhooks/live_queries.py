@@ -284,11 +284,7 @@ def _status(row: Delivery) -> Mapping[str, Any]:
 
 
 def _row(one: pages.SourceHealth, health: operations.Health) -> Mapping[str, Any]:
-    return {
-        "health": one,
-        "state": _state(one.source, health),
-        "refused": health.refused.get(one.source, 0),
-    }
+    return {"health": one, "state": _state(one.source, health), "refused": health.refused.get(one.source, 0)}
 
 
 def _state(source: Source, health: operations.Health) -> str:

@@ -26,9 +26,7 @@ from accounts.models import MemberGroup
 from accounts.operations import guests
 from ratelimits import operations as ratelimits
 
-_CONTENT = re.compile(
-    r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})"
-)  # of a token: which group, and which of its invitations
+_CONTENT = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")  # of a token: which group, and which of its invitations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,9 +43,7 @@ def enter_as_guest(*, captcha: str, letters: str, address: str) -> User:
         ratelimits.limit(limits.GUESTS, throws=True)
         user = _new_user()
         Guest.objects.create(
-            user=user,
-            session_id=secrets.token_hex(domain.SESSION_ID_LENGTH // 2),
-            expires_at=clock.now() + GUEST_LIFE,
+            user=user, session_id=secrets.token_hex(domain.SESSION_ID_LENGTH // 2), expires_at=clock.now() + GUEST_LIFE
         )
     return user
 

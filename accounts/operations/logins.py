@@ -42,11 +42,7 @@ def end_log_in(username: str, *, address: str) -> None:
 def _counted(username: str, address: str) -> list[tuple[str, str]]:
     """What a log-in counts against, the narrowest first: limits and their keys."""
     name = f"user:{username}"
-    return [
-        (limits.LOG_IN, f"{name} {address}"),
-        (limits.LOG_IN_ADDRESS, address),
-        (limits.LOG_IN_NAME, name),
-    ]
+    return [(limits.LOG_IN, f"{name} {address}"), (limits.LOG_IN_ADDRESS, address), (limits.LOG_IN_NAME, name)]
 
 
 def one_time_link(user: User, *, minutes: float = DAY_MIN) -> str:
@@ -60,9 +56,7 @@ def one_time_link(user: User, *, minutes: float = DAY_MIN) -> str:
     now = clock.now()
     token = secrets.token_urlsafe(32)
     queries.forget_links(user, before=now)
-    OneTimeLink.objects.create(
-        user=user, token_hash=domain.hashed(token), expires_at=now + timedelta(minutes=minutes)
-    )
+    OneTimeLink.objects.create(user=user, token_hash=domain.hashed(token), expires_at=now + timedelta(minutes=minutes))
     return reverse("accounts:one_time_link", args=[token])
 
 
@@ -100,8 +94,6 @@ def ensure_administrator() -> tuple[User, bool]:
             with transaction.atomic():
                 name = "admin" if attempt == 1 else f"admin-{attempt}"
                 return User.objects.create_superuser(name), True
-        except (
-            IntegrityError
-        ):  # the name is taken: by somebody else, or by a twin of this process a moment ago
+        except IntegrityError:  # the name is taken: by somebody else, or by a twin of this process a moment ago
             continue
     raise IntegrityError("no free name for an administrator among admin, admin-2 to admin-99")

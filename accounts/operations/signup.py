@@ -14,9 +14,7 @@ from ratelimits import operations as ratelimits
 USERNAME_LIMIT = 150  # of Django's column
 
 
-def sign_up(
-    username: str, *, password: str, email: str = "", address: str, guest: User | None = None
-) -> User:
+def sign_up(username: str, *, password: str, email: str = "", address: str, guest: User | None = None) -> User:
     """A new person with this name and password. A `guest` becomes that person, with all that is theirs.
 
     The password was found good by Django's validators (the form asks them). Tries count by address (a key), accounts
@@ -27,11 +25,7 @@ def sign_up(
         raise SignUpClosed
     ratelimits.limit(limits.SIGN_UP_TRY, key=address, throws=True)
     name = _checked(username)
-    fields = {
-        "username": name,
-        "email": User.objects.normalize_email(email),
-        "password": make_password(password),
-    }
+    fields = {"username": name, "email": User.objects.normalize_email(email), "password": make_password(password)}
     try:
         with transaction.atomic():
             # Its one row is locked to the end: of two names that differ in capitals alone the second sees the first.

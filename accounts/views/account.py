@@ -57,9 +57,7 @@ class TokenForm(forms.Form):
         """Names distinguish one's tokens; and a reload of the page that showed a key makes no second one."""
         name: str = self.cleaned_data["name"]
         if queries.tokens_of(self._user).filter(name=name).exists():
-            raise forms.ValidationError(
-                "You already have an API token of this name. Revoke it or choose another name."
-            )
+            raise forms.ValidationError("You already have an API token of this name. Revoke it or choose another name.")
         return name
 
 
@@ -121,10 +119,7 @@ def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
 
 
 def _account_page(
-    request: HttpRequest,
-    *,
-    password_form: "SetPasswordForm[User] | None" = None,
-    token_form: TokenForm | None = None,
+    request: HttpRequest, *, password_form: "SetPasswordForm[User] | None" = None, token_form: TokenForm | None = None
 ) -> HttpResponse:
     person = people.person(request)
     context = {
@@ -152,8 +147,6 @@ def _permissions(user: User) -> str:
 def _password_form(user: User, data: Any) -> "SetPasswordForm[User]":
     """The old password is required only where there is one: who came by a one-time link may have none."""
     form = (PasswordChangeForm if user.has_usable_password() else SetPasswordForm)(user, data)
-    for (
-        field
-    ) in form.fields.values():  # the page is not about this form alone: a phone would scroll past the rest
+    for field in form.fields.values():  # the page is not about this form alone: a phone would scroll past the rest
         field.widget.attrs.pop("autofocus", None)
     return form

@@ -45,9 +45,7 @@ def bend(image: Image.Image) -> Image.Image:
             right, bottom = min(left + STEP, width), min(top + STEP, height)
             corners = (source(left, top), source(left, bottom), source(right, bottom), source(right, top))
             mesh.append(((left, top, right, bottom), [part for corner in corners for part in corner]))
-    return image.transform(
-        image.size, Image.Transform.MESH, mesh, Image.Resampling.BICUBIC, fillcolor="#ffffff"
-    )
+    return image.transform(image.size, Image.Transform.MESH, mesh, Image.Resampling.BICUBIC, fillcolor="#ffffff")
 
 
 def _rng() -> random.Random:

@@ -65,9 +65,7 @@ def groups(request: HttpRequest) -> HttpResponse:
         form.add_error("name", refusal.message)
         return _groups_page(request, form, status=422)
     except RateLimited as refusal:
-        form.add_error(
-            None, f"You created many groups in a short time. Try again in {refusal.numbers['words']}."
-        )
+        form.add_error(None, f"You created many groups in a short time. Try again in {refusal.numbers['words']}.")
         return too_often(_groups_page(request, form, status=429), refusal)
     messages.success(request, "The group was created. Send its link to the people who should join.")
     return redirect("accounts:group", group.pk)
@@ -103,12 +101,7 @@ def invite(request: HttpRequest, group_id: int) -> HttpResponse:
 @require_POST
 def withdraw(request: HttpRequest, group_id: int) -> HttpResponse:
     """Let nobody else in."""
-    return _do(
-        request,
-        group_id,
-        operations.withdraw_invitation,
-        "The link was withdrawn. Nobody can join with it.",
-    )
+    return _do(request, group_id, operations.withdraw_invitation, "The link was withdrawn. Nobody can join with it.")
 
 
 @login_required
@@ -127,10 +120,7 @@ def remove(request: HttpRequest, group_id: int) -> HttpResponse:
         operations.remove_member(group, person=member, by=by)
 
     return _do(
-        request,
-        group_id,
-        take_out,
-        f"{member.get_username()} was removed, and the link they knew was replaced.",
+        request, group_id, take_out, f"{member.get_username()} was removed, and the link they knew was replaced."
     )
 
 
@@ -166,11 +156,7 @@ class Join(RedirectURLMixin, View):
             return self._refused(request, refusal, status=404)
         if isinstance(request.user, User) and operations.is_member(request.user, invited.group):
             return HttpResponseRedirect(self._goal(invited.group))
-        context = {
-            "invited": invited,
-            "here": request.get_full_path(),
-            "next": self.get_redirect_url(),
-        } | ways_in()
+        context = {"invited": invited, "here": request.get_full_path(), "next": self.get_redirect_url()} | ways_in()
         return render(request, "accounts/join.html", context)
 
     def post(self, request: HttpRequest, token: str) -> HttpResponse:

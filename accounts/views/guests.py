@@ -41,12 +41,7 @@ class GuestForm(forms.Form):
         label="Letters in the picture",
         max_length=domain.CAPTCHA_LENGTH * 3,  # some type them with spaces
         widget=_Forgotten(
-            attrs={
-                "autocomplete": "off",
-                "autocapitalize": "characters",
-                "spellcheck": "false",
-                "autofocus": True,
-            }
+            attrs={"autocomplete": "off", "autocapitalize": "characters", "spellcheck": "false", "autofocus": True}
         ),
     )
 

@@ -134,9 +134,7 @@ class OneTimeLinkPage(RedirectURLMixin, View):
             _end_guest(request)
         auth.login(request, user, backend=BACKEND)
         if not user.has_usable_password():
-            messages.info(
-                request, "You have no password yet. Set one in your account, or use a new link next time."
-            )
+            messages.info(request, "You have no password yet. Set one in your account, or use a new link next time.")
         return HttpResponseRedirect(self.get_success_url())
 
     def get_default_redirect_url(self) -> str:

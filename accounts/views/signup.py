@@ -31,21 +31,15 @@ class SignUpForm(forms.Form):
     username = forms.CharField(
         max_length=150,
         help_text="Letters, digits and @ . + - _",
-        widget=forms.TextInput(
-            attrs={"autocomplete": "username", "autocapitalize": "none", "autofocus": True}
-        ),
+        widget=forms.TextInput(attrs={"autocomplete": "username", "autocapitalize": "none", "autofocus": True}),
     )
-    email = forms.EmailField(
-        label="E-mail", required=False, widget=forms.EmailInput(attrs={"autocomplete": "email"})
-    )
+    email = forms.EmailField(label="E-mail", required=False, widget=forms.EmailInput(attrs={"autocomplete": "email"}))
     password = forms.CharField(
         strip=False,
         widget=forms.PasswordInput(attrs=_NEW_PASSWORD),
         help_text=password_validation.password_validators_help_text_html,
     )
-    again = forms.CharField(
-        label="Password, again", strip=False, widget=forms.PasswordInput(attrs=_NEW_PASSWORD)
-    )
+    again = forms.CharField(label="Password, again", strip=False, widget=forms.PasswordInput(attrs=_NEW_PASSWORD))
 
     def clean(self) -> dict[str, Any]:
         """The passwords are the same, and one that Django's validators find good for this name."""
@@ -92,9 +86,7 @@ class SignUp(RedirectURLMixin, View):
             form.add_error("username", refusal.message)
             user = None
         except RateLimited as refusal:
-            form.add_error(
-                None, f"Too many people are signing up right now. Try again in {refusal.numbers['words']}."
-            )
+            form.add_error(None, f"Too many people are signing up right now. Try again in {refusal.numbers['words']}.")
             return too_often(self._page(request, form, status=429), refusal)
         if user is None:
             return self._page(request, form, status=422)

@@ -112,9 +112,7 @@ def _observed(policy: Policy, memory: Memory, observation: Observation, at: date
 
 def _new(observation: Observation, known: Mapping[str, Alert]) -> list[str]:
     """The subjects that get an alert: those with the largest numbers, as far as there is room."""
-    subjects = sorted(
-        observation.above.keys() - known.keys(), key=lambda name: (-observation.above[name], name)
-    )
+    subjects = sorted(observation.above.keys() - known.keys(), key=lambda name: (-observation.above[name], name))
     return subjects[: max(0, MOST - len(known))]
 
 
@@ -123,14 +121,10 @@ def _begun(policy: Policy, subject: str, value: float, at: datetime) -> Alert:
     return Alert(subject=subject, state=state, value=value, since=at, known_at=at)
 
 
-def _next(
-    policy: Policy, alert: Alert, observation: Observation, at: datetime, *, is_resumed: bool
-) -> Alert | None:
+def _next(policy: Policy, alert: Alert, observation: Observation, at: datetime, *, is_resumed: bool) -> Alert | None:
     value = observation.above.get(alert.subject)
     if value is not None:
-        return _above(
-            policy, replace(alert, value=value, known_at=at, below_since=None), at, is_resumed=is_resumed
-        )
+        return _above(policy, replace(alert, value=value, known_at=at, below_since=None), at, is_resumed=is_resumed)
     if observation.is_below(alert.subject):
         return _below(policy, replace(alert, known_at=at), at, is_resumed=is_resumed)
     if is_resumed:

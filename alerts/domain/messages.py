@@ -52,9 +52,7 @@ def _numbers(condition: Condition, threshold: float) -> Iterator[str]:
         yield f"{condition.title}: more than {written(threshold, unit=condition.unit)}."
 
 
-def _section(
-    heading: str, alerts: Sequence[Alert], condition: Condition, *, omitted: int = 0
-) -> Iterator[str]:
+def _section(heading: str, alerts: Sequence[Alert], condition: Condition, *, omitted: int = 0) -> Iterator[str]:
     if alerts:
         yield from ("", f"{heading}:")
         yield from (_line(alert, condition) for alert in alerts[:LISTED])

@@ -148,8 +148,6 @@ def _record(rule: Rule, event: str, alerts: Sequence[Alert], *, omitted: int = 0
     if not alerts:
         return
     about = {"rule_id": rule.pk, "rule": rule.name, "condition": rule.condition, "severity": rule.severity}
-    listed = [
-        {"subject": alert.subject, "value": alert.value, "since": alert.since.isoformat()} for alert in alerts
-    ]
+    listed = [{"subject": alert.subject, "value": alert.value, "since": alert.since.isoformat()} for alert in alerts]
     data = {**about, "threshold": rule.threshold, "alerts": listed, "omitted": omitted}
     outbox.record(event, f"alert/{rule.pk}", data)

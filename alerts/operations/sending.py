@@ -99,9 +99,7 @@ def _webhook(row: Notification) -> None:
     body = json.dumps({"text": _slack(f"{row.title}\n{row.body}")}).encode()
     answer = outbox.send(_url(row), body, headers={"content-type": "application/json"})
     if not answer.is_accepted:
-        raise CannotSend(
-            reason=answer.error or f"{row.recipient} answered {answer.status}: {answer.text[:100]}"
-        )
+        raise CannotSend(reason=answer.error or f"{row.recipient} answered {answer.status}: {answer.text[:100]}")
 
 
 def _url(row: Notification) -> str:

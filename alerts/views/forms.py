@@ -14,11 +14,7 @@ from alerts.models import Rule
 _MINUTE_S: Final = 60
 _HOUR_S: Final = 3600
 _SCALES: Final = {"window_s": _MINUTE_S, "hold_s": _MINUTE_S, "keep_firing_s": _MINUTE_S, "repeat_s": _HOUR_S}
-_UNITS: Final = {
-    Unit.SECONDS: "Seconds.",
-    Unit.PERCENT: "Percent.",
-    Unit.NUMBER: "A number; 0 is: more than none.",
-}
+_UNITS: Final = {Unit.SECONDS: "Seconds.", Unit.PERCENT: "Percent.", Unit.NUMBER: "A number; 0 is: more than none."}
 
 
 def _length(label: str, help_text: str, *, most: int, least: int = 0) -> forms.IntegerField:
@@ -33,9 +29,7 @@ class RuleForm(forms.Form):
     threshold = forms.FloatField(label="More than", min_value=0)
     window_s = _length("Within", "Minutes that are counted together.", least=5, most=1440)
     hold_s = _length("For", "Minutes that it must hold before it fires.", most=10080)
-    keep_firing_s = _length(
-        "Keep firing for", "Minutes that it must not hold before it is resolved.", most=10080
-    )
+    keep_firing_s = _length("Keep firing for", "Minutes that it must not hold before it is resolved.", most=10080)
     repeat_s = _length("Repeat every", "Hours between messages while it fires; 0: once.", most=168)
     severity = forms.ChoiceField(choices=[(one.value, one.value.capitalize()) for one in rules.Severity])
     mail_to = forms.CharField(
@@ -57,9 +51,7 @@ class RuleForm(forms.Form):
         self._fit_condition(condition)
         self._fit_webhook(rule.webhook_host if rule else "")
         if not settings.HAS_MAIL_SERVER:
-            self.fields[
-                "mail_to"
-            ].help_text = "This farm has no mail server (EMAIL_HOST), so no mail is sent."
+            self.fields["mail_to"].help_text = "This farm has no mail server (EMAIL_HOST), so no mail is sent."
 
     def values(self) -> dict[str, Any]:
         cleaned = dict(self.cleaned_data)

@@ -2,9 +2,7 @@
 
 import peer_django
 
-peer_django.set_up(
-    "django_tasks", "django_tasks_db", TASKS={"default": {"BACKEND": "django_tasks_db.DatabaseBackend"}}
-)
+peer_django.set_up("django_tasks", "django_tasks_db", TASKS={"default": {"BACKEND": "django_tasks_db.DatabaseBackend"}})
 
 from django.core.management import call_command  # noqa: E402 (Django has to be set up first)
 from django_tasks import task  # noqa: E402

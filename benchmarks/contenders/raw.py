@@ -31,9 +31,7 @@ WHERE id = ANY (%s)"""
 
 
 def _connection() -> "psycopg.Connection[tuple[int]]":
-    return psycopg.connect(
-        CONNECT, autocommit=True, options="-c jit=off -c plan_cache_mode=force_generic_plan"
-    )
+    return psycopg.connect(CONNECT, autocommit=True, options="-c jit=off -c plan_cache_mode=force_generic_plan")
 
 
 def bulk(count: int) -> None:

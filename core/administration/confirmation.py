@@ -46,9 +46,7 @@ def carry_out(
 def delete_selected(page: ModelAdmin, request: HttpRequest, queryset: "QuerySet[Any]") -> HttpResponse | None:
     """Django's own, which says nothing where all that was chosen is gone: to who presses twice, say."""
     if not queryset.exists():
-        page.message_user(
-            request, "Nothing was deleted: what you chose is not there any more.", messages.WARNING
-        )
+        page.message_user(request, "Nothing was deleted: what you chose is not there any more.", messages.WARNING)
         return None
     return actions.delete_selected(page, request, queryset)
 

@@ -12,11 +12,7 @@ from django.http import HttpRequest
 from postgres import clock
 
 SAMPLED_ROWS: Final = 1000  # rows whose values are offered as choices
-_DAYS: Final = {
-    "today": (0, 1),
-    "yesterday": (1, 1),
-    "week": (6, 7),
-}  # how many days ago it begins, how many it has
+_DAYS: Final = {"today": (0, 1), "yesterday": (1, 1), "week": (6, 7)}  # how many days ago it begins, how many it has
 _TITLES: Final = {"today": "Today", "yesterday": "Yesterday", "week": "Seven days"}
 
 _FIRST, _LAST = date(1970, 1, 1), date(9000, 1, 1)  # others have no day or minute before or after them

@@ -13,9 +13,7 @@ from django.utils.functional import cached_property
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.views import ChangeList
 
-COUNTED: Final = (
-    10_000  # rows of a list that are counted and paged through; filters and the search reach the others
-)
+COUNTED: Final = 10_000  # rows of a list that are counted and paged through; filters and the search reach the others
 MAX_SCANNED: Final = 100_000  # rows that one page of a narrowed list scans at most (docs/adr/0031)
 BEFORE: Final = "before"
 _BIGGEST: Final = 2**63 - 1
@@ -81,9 +79,7 @@ class BoundedChangeList(ChangeList):  # type: ignore[misc]
         narrows.pop(BEFORE, None)
         return narrows
 
-    def get_queryset(
-        self, request: HttpRequest, exclude_parameters: list[str] | None = None
-    ) -> QuerySet[Any]:
+    def get_queryset(self, request: HttpRequest, exclude_parameters: list[str] | None = None) -> QuerySet[Any]:
         """What matches, among the rows that this page scans."""
         rows: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
         rows = _before(rows, self._before)

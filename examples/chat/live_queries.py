@@ -37,9 +37,7 @@ class MessageEntry:
     @property
     def is_askable(self) -> bool:
         """Whether the question may be asked again: this is its newest answer, and it has ended."""
-        return (
-            self.message.role == "assistant" and not self.has_newer and self.message.answer.state in ASKABLE
-        )
+        return self.message.role == "assistant" and not self.has_newer and self.message.answer.state in ASKABLE
 
     @property
     def has_newer(self) -> bool:
@@ -82,9 +80,7 @@ def entry(message: Message) -> MessageEntry:
     if state == State.WRITING:
         return MessageEntry(
             message=message,
-            writing=html.wrapper(
-                "job-output", {"job_id": job_id}, audience=MEMBER, element="div", css="message-text"
-            ),
+            writing=html.wrapper("job-output", {"job_id": job_id}, audience=MEMBER, element="div", css="message-text"),
         )
     if state in OPEN:
         arguments = {"job_id": job_id, "queue": answers.KIND}

@@ -20,12 +20,7 @@ class Message(models.Model):
     )
     role = models.CharField(max_length=9, choices=[(role, role) for role in ROLES])
     question = models.ForeignKey(
-        "self",
-        models.CASCADE,
-        null=True,
-        blank=True,
-        related_name="replies",
-        help_text="The message that it answers.",
+        "self", models.CASCADE, null=True, blank=True, related_name="replies", help_text="The message that it answers."
     )
     text = models.TextField(blank=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
@@ -39,8 +34,7 @@ class Message(models.Model):
             ),
             models.CheckConstraint(
                 name="the_assistant_only_answers",
-                condition=Q(role=ASSISTANT, question__isnull=False)
-                | ~Q(role=ASSISTANT) & Q(question__isnull=True),
+                condition=Q(role=ASSISTANT, question__isnull=False) | ~Q(role=ASSISTANT) & Q(question__isnull=True),
             ),
             models.CheckConstraint(name="people_say_something", condition=~Q(role=USER) | ~Q(text="")),
         ]
@@ -58,22 +52,14 @@ class Answer(models.Model):
 
     message = models.OneToOneField(Message, models.CASCADE, primary_key=True, related_name="answer")
     group = models.ForeignKey(Group, models.CASCADE, db_index=False, related_name="+")
-    asker = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+"
-    )
+    asker = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
     # No foreign key: jobs are forgotten after some time, answers are kept.
     job_id = models.BigIntegerField(unique=True, help_text="The job that writes it.")
-    state = models.CharField(
-        max_length=9, choices=[(state, LABELS[state]) for state in State], default=State.WAITING
-    )
+    state = models.CharField(max_length=9, choices=[(state, LABELS[state]) for state in State], default=State.WAITING)
     attempt = models.BigIntegerField(default=0, help_text="The fencing token of its job's claim.")
     worker_name = models.CharField(max_length=100, blank=True)
     model_name = models.CharField(
-        "model",
-        max_length=100,
-        blank=True,
-        db_default="",
-        help_text="Which model wrote it, as the worker says.",
+        "model", max_length=100, blank=True, db_default="", help_text="Which model wrote it, as the worker says."
     )
     error = models.CharField(max_length=300, blank=True, help_text="How the last attempt failed.")
     starts_at = models.DateTimeField(null=True, blank=True, help_text="It does not start before this moment.")

@@ -114,9 +114,7 @@ def awaits(asker: User, *, group_id: int) -> bool:
     return Answer.objects.filter(group_id=group_id, asker=asker, state__in=OPEN).exists()
 
 
-def begin_answer(
-    reply: Message, *, asker: User, job_id: int, tokens: int, starts_at: datetime | None
-) -> Answer:
+def begin_answer(reply: Message, *, asker: User, job_id: int, tokens: int, starts_at: datetime | None) -> Answer:
     """Keep how a message comes about. IntegrityError where the asker waits for another answer in this group."""
     return Answer.objects.create(
         message=reply, group_id=reply.group_id, asker=asker, job_id=job_id, tokens=tokens, starts_at=starts_at
@@ -208,11 +206,7 @@ def close(job_ids: Sequence[int], *, error: str) -> list[int]:
 def glances(group_ids: Sequence[int]) -> dict[int, Glance]:
     """Each of these rooms from outside."""
     newest = Message.objects.filter(group=OuterRef("pk")).exclude(role=SYSTEM).order_by("-id").values("id")
-    rooms = Group.objects.filter(pk__in=group_ids).annotate(
-        last_id=Subquery(newest[:1]), members=Count("user")
-    )
+    rooms = Group.objects.filter(pk__in=group_ids).annotate(last_id=Subquery(newest[:1]), members=Count("user"))
     rows = list(rooms)
-    last_messages = Message.objects.select_related("author").in_bulk(
-        [room.last_id for room in rows if room.last_id]
-    )
+    last_messages = Message.objects.select_related("author").in_bulk([room.last_id for room in rows if room.last_id])
     return {room.pk: Glance(members=room.members, last=last_messages.get(room.last_id)) for room in rows}

@@ -12,12 +12,7 @@ from examples.imagegame.domain.painting import State
 from examples.imagegame.domain.stages import Stage
 from examples.imagegame.models import Game, Player, Round, Submission
 
-COLOURS: Final = {
-    State.PAINTING: "info",
-    State.SAVED: "success",
-    State.FAILED: "danger",
-    State.CANCELED: "default",
-}
+COLOURS: Final = {State.PAINTING: "info", State.SAVED: "success", State.FAILED: "danger", State.CANCELED: "default"}
 
 
 class PlayersInline(administration.Part):

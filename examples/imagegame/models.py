@@ -28,9 +28,7 @@ class Submission(models.Model):
     )
     reason = models.CharField(max_length=300, blank=True, help_text="The reason why there is no picture.")
     file = models.CharField(max_length=100, blank=True, help_text="The picture, among the files of the job.")
-    attempt = models.BigIntegerField(
-        null=True, blank=True, help_text="The attempt of the job that stored it."
-    )
+    attempt = models.BigIntegerField(null=True, blank=True, help_text="The attempt of the job that stored it.")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     ended_at = models.DateTimeField(null=True, blank=True)
 
@@ -48,17 +46,13 @@ class Submission(models.Model):
                 | ~Q(state=_SAVED) & Q(file="", attempt__isnull=True),
             ),
             models.UniqueConstraint(
-                name="one_picture_in_the_making_for_each_person",
-                fields=["owner"],
-                condition=Q(state=_PAINTING),
+                name="one_picture_in_the_making_for_each_person", fields=["owner"], condition=Q(state=_PAINTING)
             ),
         ]
         indexes = [
             models.Index("owner", F("id").desc(), name="imagegame_pictures_of_owner"),
             models.Index(
-                F("ended_at").desc(),
-                name="imagegame_ended_pictures",
-                condition=Q(state__in=[_SAVED, _FAILED]),
+                F("ended_at").desc(), name="imagegame_ended_pictures", condition=Q(state__in=[_SAVED, _FAILED])
             ),
         ]
 
@@ -83,14 +77,10 @@ class Game(models.Model):
         max_length=9, choices=[(stage.value, stage.value) for stage in Stage], default=Stage.LOBBY.value
     )
     step = models.PositiveIntegerField(default=0)
-    round = models.PositiveSmallIntegerField(
-        default=0, help_text="The number of the picture on the table, from 0."
-    )
+    round = models.PositiveSmallIntegerField(default=0, help_text="The number of the picture on the table, from 0.")
     version = models.PositiveIntegerField(default=0, editable=False)
     deadline_at = models.DateTimeField(null=True, blank=True, help_text="When its stage ends automatically.")
-    next_game = models.OneToOneField(
-        "self", models.SET_NULL, null=True, blank=True, related_name="previous_game"
-    )
+    next_game = models.OneToOneField("self", models.SET_NULL, null=True, blank=True, related_name="previous_game")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     ended_at = models.DateTimeField(null=True, blank=True)
 
@@ -162,9 +152,7 @@ class Title(models.Model):
         ordering = ["round", "place", "id"]
         constraints = [
             models.UniqueConstraint(fields=["round", "author"], name="a_player_names_a_picture_once"),
-            models.UniqueConstraint(
-                fields=["round"], condition=Q(is_true=True), name="a_picture_has_one_true_title"
-            ),
+            models.UniqueConstraint(fields=["round"], condition=Q(is_true=True), name="a_picture_has_one_true_title"),
         ]
 
     def __str__(self) -> str:
@@ -180,9 +168,7 @@ class Guess(models.Model):
 
     class Meta:
         ordering = ["id"]
-        constraints = [
-            models.UniqueConstraint(fields=["round", "player"], name="a_player_guesses_once_for_a_picture")
-        ]
+        constraints = [models.UniqueConstraint(fields=["round", "player"], name="a_player_guesses_once_for_a_picture")]
 
     def __str__(self) -> str:
         return f"{self.player_id} chose {self.title_id}"

@@ -50,13 +50,9 @@ def read(environ: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
     values |= more
     wrong += wrong_too
     if environ.get("DATABASE_DIRECT_URL") and not environ.get("DATABASE_URL"):
-        wrong.append(
-            "DATABASE_DIRECT_URL is set without DATABASE_URL, past whose pooler it goes: set both or neither."
-        )
+        wrong.append("DATABASE_DIRECT_URL is set without DATABASE_URL, past whose pooler it goes: set both or neither.")
     if values.get("EMAIL_USE_TLS") and values.get("EMAIL_USE_SSL"):
-        wrong.append(
-            "EMAIL_USE_TLS and EMAIL_USE_SSL are both set: a mail server is spoken to in one of these ways."
-        )
+        wrong.append("EMAIL_USE_TLS and EMAIL_USE_SSL are both set: a mail server is spoken to in one of these ways.")
     return values, wrong
 
 

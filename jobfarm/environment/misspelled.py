@@ -21,9 +21,7 @@ OF_OTHERS: Final = frozenset({
 })  # fmt: skip
 
 
-def warnings(
-    environ: Iterable[str], of_the_file: Mapping[str, str], of_apps: Iterable[str] = ()
-) -> Iterator[str]:
+def warnings(environ: Iterable[str], of_the_file: Mapping[str, str], of_apps: Iterable[str] = ()) -> Iterator[str]:
     """Yield a sentence for each name near a known one: any in the environment file, and of the environment those that
     begin as ours do."""
     known = {variable.name for variable in VARIABLES} | {*of_apps} | names() | {file.VARIABLE}

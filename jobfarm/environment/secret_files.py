@@ -42,9 +42,7 @@ def _content(variable: str, path: Path) -> str:
     try:
         text = path.read_bytes().decode().rstrip("\r\n")
     except OSError as error:
-        raise ValueError(
-            f"{variable} names {path}, which cannot be read: {error.strerror or error}."
-        ) from None
+        raise ValueError(f"{variable} names {path}, which cannot be read: {error.strerror or error}.") from None
     except UnicodeDecodeError:
         raise ValueError(f"{variable} names {path}, which is not a text in UTF-8.") from None
     if not text or not text.isprintable():

@@ -162,9 +162,7 @@ def apps(name: str, raw: str) -> list[str]:
     items = words(name, raw)
     for app in items:
         if not is_importable(_module_of(app)):
-            raise ValueError(
-                f'{name} names "{app}", which Python does not find: PYTHONPATH must have its folder.'
-            )
+            raise ValueError(f'{name} names "{app}", which Python does not find: PYTHONPATH must have its folder.')
     return items
 
 

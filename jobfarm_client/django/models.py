@@ -27,9 +27,7 @@ class FarmTask(models.Model):
     class Meta:
         verbose_name = "task at a farm"
         verbose_name_plural = "tasks at a farm"
-        indexes = [
-            models.Index("due_at", name="jobfarm_client_waiting", condition=models.Q(due_at__isnull=False))
-        ]
+        indexes = [models.Index("due_at", name="jobfarm_client_waiting", condition=models.Q(due_at__isnull=False))]
 
     def __str__(self) -> str:
         return f"{self.task} {self.id}"

@@ -98,9 +98,7 @@ def send(task: FarmTask, options: FarmOptions) -> bool:
 
 
 def _submitted(task: FarmTask, farm: Client) -> int:
-    if timezone.now() - (task.first_tried_at or task.created_at) > REMEMBERED and (
-        job := _earlier(task, farm)
-    ):
+    if timezone.now() - (task.first_tried_at or task.created_at) > REMEMBERED and (job := _earlier(task, farm)):
         return job.id
     body = dict(task.body)
     run_at = body.pop("run_at", None)

@@ -32,9 +32,7 @@ class GrowingText:
         return "".join(self._pieces)
 
 
-FINISH_SUPPLIED = (
-    "The model server did not say why the answer ended: its finish_reason was supplied by the farm."
-)
+FINISH_SUPPLIED = "The model server did not say why the answer ended: its finish_reason was supplied by the farm."
 
 
 @dataclass(slots=True)
@@ -97,9 +95,7 @@ class Whole:
 
     def add(self, chunk: Mapping[str, Any]) -> None:
         """Take the next chunk in. What is not as in OpenAI's API is taken as it is, or left out."""
-        self._answer |= {
-            name: value for name, value in chunk.items() if name != "choices" and value is not None
-        }
+        self._answer |= {name: value for name, value in chunk.items() if name != "choices" and value is not None}
         if (usage := usage_of(chunk)) is not None:
             self._answer["usage"] = usage
         for choice in objects(chunk.get("choices")):

@@ -95,14 +95,7 @@ GRAMMAR: dict[str, tuple[str, ...]] = {
         "a bell that nobody rings",
         "a spare key",
     ),
-    "virtue": (
-        "patience",
-        "curiosity",
-        "a steady hand",
-        "good company",
-        "some daylight",
-        "a sense of proportion",
-    ),
+    "virtue": ("patience", "curiosity", "a steady hand", "good company", "some daylight", "a sense of proportion"),
     "motion": ("drifts", "turns slowly", "hums", "gathers at the window", "keeps its own hours", "settles"),
     "changes": ("rearranges", "softens", "outlives", "borrows from", "quietly improves"),
     "simile": (

@@ -59,9 +59,7 @@ def _imported(target: str) -> Any:
     except AttributeError as error:
         raise BadOption(f"The module {module} has no {attribute}.") from error
     except Exception as error:
-        raise BadOption(
-            f"The module {module} cannot be imported: {type(error).__name__}: {error}."
-        ) from error
+        raise BadOption(f"The module {module} cannot be imported: {type(error).__name__}: {error}.") from error
 
 
 def _chat(environ: Environment) -> Handler:

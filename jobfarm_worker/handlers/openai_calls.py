@@ -16,14 +16,7 @@ from jobfarm_worker.handlers.payloads import call_of
 from jobfarm_worker.handlers.responses import MappedResponse, PassedResponse
 from jobfarm_worker.handlers.responses_request import chat_request, with_context
 from jobfarm_worker.handlers.retrying import DELAYS_S, is_worth_retrying, retried
-from jobfarm_worker.handlers.servers import (
-    BrokenStreamError,
-    Connection,
-    Request,
-    Server,
-    ServerError,
-    StatusError,
-)
+from jobfarm_worker.handlers.servers import BrokenStreamError, Connection, Request, Server, ServerError, StatusError
 from jobfarm_worker.job import Job
 
 MODELS_S = 10.0
@@ -214,10 +207,7 @@ class OpenAICalls:
 def _counting(body: Mapping[str, Any]) -> dict[str, Any]:
     """The request with its usage, for the result, whoever else wants that."""
     options = body.get("stream_options")
-    return {
-        **body,
-        "stream_options": {**(options if isinstance(options, dict) else {}), "include_usage": True},
-    }
+    return {**body, "stream_options": {**(options if isinstance(options, dict) else {}), "include_usage": True}}
 
 
 def _may_refuse_options(error: StatusError, *, is_known: bool) -> bool:

@@ -81,11 +81,7 @@ def _chunks(body: dict[str, Any], *, job_id: int) -> Iterator[dict[str, Any]]:
         yield {**head, "choices": [{"index": 0, "delta": {**role, "content": word}, "finish_reason": None}]}
     yield {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
     prompt_words = len(question.split())
-    usage = {
-        "prompt_tokens": prompt_words,
-        "completion_tokens": len(words),
-        "total_tokens": prompt_words + len(words),
-    }
+    usage = {"prompt_tokens": prompt_words, "completion_tokens": len(words), "total_tokens": prompt_words + len(words)}
     yield {**head, "choices": [], "usage": usage}
 
 

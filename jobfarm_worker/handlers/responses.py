@@ -11,14 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from jobfarm_worker.handlers.chunks import (
-    FINISH_SUPPLIED,
-    CallNumbers,
-    GrowingText,
-    line,
-    storable_json,
-    usage_of,
-)
+from jobfarm_worker.handlers.chunks import FINISH_SUPPLIED, CallNumbers, GrowingText, line, storable_json, usage_of
 from jobfarm_worker.handlers.responses_request import left_out
 from jobfarm_worker.handlers.tools import Tool, by_chat_name
 
@@ -37,10 +30,7 @@ _TEXTS: Final = {
     "refusal": ("message", "response.refusal", "refusal"),
     "reasoning_text": ("reasoning", "response.reasoning_text", "text"),
 }
-_OF_ITEMS: Final[Mapping[str, dict[str, Any]]] = {
-    "message": {"role": "assistant"},
-    "reasoning": {"summary": []},
-}
+_OF_ITEMS: Final[Mapping[str, dict[str, Any]]] = {"message": {"role": "assistant"}, "reasoning": {"summary": []}}
 _PREFIXES: Final = {"message": "msg", "reasoning": "rs", "function_call": "fc", "custom_tool_call": "ctc"}
 _CALLS: Final = ("function_call", "custom_tool_call")
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -119,9 +109,7 @@ class MappedResponse(_Numbered):
         return [line(event) for event in self._last_events()]
 
     def take_whole(self, completion: Mapping[str, Any]) -> None:
-        choices = [
-            _as_delta(choice) for choice in completion.get("choices") or () if isinstance(choice, dict)
-        ]
+        choices = [_as_delta(choice) for choice in completion.get("choices") or () if isinstance(choice, dict)]
         for _ in self._events({**completion, "choices": choices}):
             pass
         for _ in self._last_events():
@@ -163,9 +151,7 @@ class MappedResponse(_Numbered):
             if parts:
                 yield from self._closed_part(item)
             parts.append({"type": kind, field: "", **({"annotations": []} if kind == "output_text" else {})})
-            yield self._of(
-                item, "response.content_part.added", content_index=len(parts) - 1, part={**parts[-1]}
-            )
+            yield self._of(item, "response.content_part.added", content_index=len(parts) - 1, part={**parts[-1]})
             parts[-1][field] = GrowingText()
         parts[-1][field] += text
         yield self._of(item, f"{name}.delta", content_index=len(parts) - 1, delta=text, **_logprobs(kind))
@@ -302,9 +288,7 @@ def _usage(counted: Mapping[str, Any]) -> dict[str, Any]:
     of_input, of_output = (counted.get(f"{part}_tokens_details") or {} for part in ("prompt", "completion"))
     return {
         "input_tokens": counted.get("prompt_tokens") or 0,
-        "input_tokens_details": {
-            name: of_input.get(name) or 0 for name in ("cached_tokens", "cache_write_tokens")
-        },
+        "input_tokens_details": {name: of_input.get(name) or 0 for name in ("cached_tokens", "cache_write_tokens")},
         "output_tokens": counted.get("completion_tokens") or 0,
         "output_tokens_details": {"reasoning_tokens": of_output.get("reasoning_tokens") or 0},
         "total_tokens": counted.get("total_tokens") or 0,

@@ -16,9 +16,7 @@ from jobfarm_worker.handlers.tools import chat_tools, check_fields, unsupported
 _SAME: Final = frozenset(
     {"model", "temperature", "top_p", "user", "service_tier", "safety_identifier", "prompt_cache_key"}
 )
-_FARMS: Final = frozenset(
-    {"background", "metadata", "previous_response_id", "store"}
-)  # it keeps to these itself
+_FARMS: Final = frozenset({"background", "metadata", "previous_response_id", "store"})  # it keeps to these itself
 _MAPPED: Final = frozenset(
     {"input", "instructions", "max_output_tokens", "parallel_tool_calls", "reasoning", "stream", "text"}
     | {"tool_choice", "tools"}

@@ -169,9 +169,7 @@ class Server:
         """A connection of its own, since one belongs to an event loop; `timeout_s` may pass between two pieces of an
         answer. The certificates are shared: to read those of 140 authorities takes 30 ms and more of a processor, in
         which no other job of the worker goes on."""
-        pauses = aiohttp.ClientTimeout(
-            total=None, sock_connect=min(CONNECT_S, timeout_s), sock_read=timeout_s
-        )
+        pauses = aiohttp.ClientTimeout(total=None, sock_connect=min(CONNECT_S, timeout_s), sock_read=timeout_s)
         connector = aiohttp.TCPConnector(ssl=_certificates())
         jar = aiohttp.DummyCookieJar()  # no answer is to change the next call
         async with aiohttp.ClientSession(
@@ -250,10 +248,7 @@ def _object(text: str) -> dict[str, Any] | None:
 def _message(body: Mapping[str, Any] | None) -> str:
     """The sentence in an error: where OpenAI has it, or as servers beside it do."""
     error = (body or {}).get("error")
-    places = [
-        error.get("message") if isinstance(error, dict) else error,
-        *map((body or {}).get, ("message", "detail")),
-    ]
+    places = [error.get("message") if isinstance(error, dict) else error, *map((body or {}).get, ("message", "detail"))]
     return next((place for place in places if isinstance(place, str) and place), "")
 
 

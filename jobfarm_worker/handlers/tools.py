@@ -15,13 +15,7 @@ from jobfarm_worker.errors import Failed
 from jobfarm_worker.handlers import answers
 
 # What a model may use or not: without it the answer is one that it could have given anyway.
-OFFERED: Final = (
-    "web_search",
-    "web_search_preview",
-    "web_search_2025_08_26",
-    "image_generation",
-    "tool_search",
-)
+OFFERED: Final = ("web_search", "web_search_preview", "web_search_2025_08_26", "image_generation", "tool_search")
 _INPUT: Final = {
     "type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"],
     "additionalProperties": False,
@@ -87,11 +81,7 @@ def tools_of(value: Any, *, at: str = "tools", namespace: str = "") -> Iterator[
             yield from tools_of(tool.get("tools"), at=f"{here}.tools", namespace=str(tool.get("name")))
         elif kind == "function":
             check_fields(tool, here, {"type", "name", "description", "parameters", "strict"} | _UNSAID)
-            fields = {
-                name: each
-                for name, each in tool.items()
-                if name not in _UNSAID | {"type"} and each is not None
-            }
+            fields = {name: each for name, each in tool.items() if name not in _UNSAID | {"type"} and each is not None}
             yield Tool(str(tool.get("name")), namespace, function=fields)
         elif kind == "custom":
             check_fields(tool, here, {"type", "name", "description", "format"} | _UNSAID)
@@ -117,9 +107,7 @@ def chat_tools(fields: Mapping[str, Any]) -> dict[str, Any]:
         if choice not in (None, "auto", "none"):
             raise unsupported("tool_choice", "there are no tools to choose from")
         return {}
-    functions = [
-        {"type": "function", "function": {**tool.function, "name": tool.chat_name}} for tool in tools
-    ]
+    functions = [{"type": "function", "function": {**tool.function, "name": tool.chat_name}} for tool in tools]
     parallel = {name: fields[name] for name in ("parallel_tool_calls",) if name in fields}
     return {"tools": functions, **parallel, **_tool_choice(choice)}
 

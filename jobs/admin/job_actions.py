@@ -55,11 +55,7 @@ def fitting(job: Job, *, now: datetime) -> set[str]:
 
 
 # In which states each of them changes anything.
-FITS: Final[dict[Action, frozenset[Status]]] = {
-    cancel: LIVE,
-    retry: ENDED,
-    run_now: frozenset({Status.PENDING}),
-}
+FITS: Final[dict[Action, frozenset[Status]]] = {cancel: LIVE, retry: ENDED, run_now: frozenset({Status.PENDING})}
 
 
 def preview(chosen: Sequence[tuple[int, str]], *, fits: frozenset[Status]) -> list[str]:
@@ -86,6 +82,4 @@ def chosen(jobs: QuerySet[Job], action: Action) -> list[tuple[int, str]]:
 
 def counted(results: Counter[str]) -> str:
     """What a number of these came to, the most frequent first."""
-    return (
-        "; ".join(f"{count} {result}" for result, count in results.most_common()) or "Nothing was selected."
-    )
+    return "; ".join(f"{count} {result}" for result, count in results.most_common()) or "Nothing was selected."

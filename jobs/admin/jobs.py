@@ -110,27 +110,14 @@ class InputInline(administration.Part):
 
     @display(description="File")  # type: ignore[untyped-decorator]
     def link(self, file: Input) -> SafeString:
-        return format_html(
-            '<a href="{}">{}</a>', reverse("jobs:input", args=[file.job_id, file.name]), file.name
-        )
+        return format_html('<a href="{}">{}</a>', reverse("jobs:input", args=[file.job_id, file.name]), file.name)
 
 
 @admin.register(Job)
 class JobAdmin(common.Operated, JobFields):
     """Every job. What has happened stays as it is; what is to come changes by canceling and trying again."""
 
-    list_display = [
-        "id",
-        "kind",
-        "about",
-        "state",
-        "waited",
-        "ran",
-        "queue",
-        "runs_on",
-        "shown_owner",
-        "created_at",
-    ]
+    list_display = ["id", "kind", "about", "state", "waited", "ran", "queue", "runs_on", "shown_owner", "created_at"]
     list_display_links = ["id", "kind"]
     list_filter = FILTERS
     list_select_related = ["owner"]
@@ -201,9 +188,7 @@ class JobAdmin(common.Operated, JobFields):
         condition = Q(kind=term) | Q(unique_key=term) if job_id is None else Q(pk=job_id)
         return queryset.filter(condition), False
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """The list; the number of a job as what is searched for leads to its page."""
         job_id = row_id(request.GET.get("q", ""))
         if request.method == "GET" and job_id is not None and Job.objects.filter(pk=job_id).exists():
@@ -214,11 +199,7 @@ class JobAdmin(common.Operated, JobFields):
         """Attempts and files, where there are any."""
         if obj is None:
             return self.inlines
-        has = {
-            AttemptInline: obj.attempts.exists,
-            InputInline: obj.inputs.exists,
-            FileInline: obj.files.exists,
-        }
+        has = {AttemptInline: obj.attempts.exists, InputInline: obj.inputs.exists, FileInline: obj.files.exists}
         return [inline for inline in self.inlines if has[inline]()]
 
     @admin.action(description="Cancel", permissions=["operate"])
@@ -231,39 +212,25 @@ class JobAdmin(common.Operated, JobFields):
     @admin.action(description="Retry", permissions=["operate"])
     def retry_selected(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
         """Retry each ended one that no job retries, after a question; then say what it came to."""
-        return self._each(
-            request, queryset, title="Retry these jobs?", button="Retry them", action=job_actions.retry
-        )
+        return self._each(request, queryset, title="Retry these jobs?", button="Retry them", action=job_actions.retry)
 
     @action(description="Cancel", url_path="cancel", permissions=["operate"])  # type: ignore[untyped-decorator]
     def cancel_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Cancel this one, after a question."""
-        return self._one(
-            request, object_id, title="Cancel this job?", button="Cancel it", action=job_actions.cancel
-        )
+        return self._one(request, object_id, title="Cancel this job?", button="Cancel it", action=job_actions.cancel)
 
     @action(description="Retry", url_path="retry", permissions=["operate"])  # type: ignore[untyped-decorator]
     def retry_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Retry this one, after a question."""
-        return self._one(
-            request, object_id, title="Retry this job?", button="Retry it", action=job_actions.retry
-        )
+        return self._one(request, object_id, title="Retry this job?", button="Retry it", action=job_actions.retry)
 
     @action(description="Run now", url_path="run-now", permissions=["operate"])  # type: ignore[untyped-decorator]
     def run_now_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Make this one due, after a question."""
-        return self._one(
-            request, object_id, title="Run this job now?", button="Run it now", action=job_actions.run_now
-        )
+        return self._one(request, object_id, title="Run this job now?", button="Run it now", action=job_actions.run_now)
 
     def _each(
-        self,
-        request: HttpRequest,
-        queryset: QuerySet[Job],
-        *,
-        title: str,
-        button: str,
-        action: job_actions.Action,
+        self, request: HttpRequest, queryset: QuerySet[Job], *, title: str, button: str, action: job_actions.Action
     ) -> HttpResponse | None:
         chosen = job_actions.chosen(queryset, action)
         some = chosen[: job_actions.AT_ONCE]

@@ -24,9 +24,7 @@ from scheduling import registry
 class KindForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class takes no parameter
     """What a kind's jobs have in common. The rules are `jobs.domain.kinds.Kind`'s, which is built here."""
 
-    limit = forms.ChoiceField(
-        required=False, help_text="The rate limit that each of its jobs takes tokens from."
-    )
+    limit = forms.ChoiceField(required=False, help_text="The rate limit that each of its jobs takes tokens from.")
 
     class Meta:
         model = Kind
@@ -106,9 +104,7 @@ def _kind(name: str, values: dict[str, Any]) -> operations.Kind:
         queue=values["queue"],
         priority=values["priority"],
         max_attempts=values["max_attempts"],
-        backoff=Backoff(
-            first_s=values["backoff_first_s"], base=values["backoff_base"], cap_s=values["backoff_cap_s"]
-        ),
+        backoff=Backoff(first_s=values["backoff_first_s"], base=values["backoff_base"], cap_s=values["backoff_cap_s"]),
         timeout_s=values["timeout_s"],
         expires_s=values["expires_s"],
         retry_when_lost=values["retry_when_lost"],

@@ -77,9 +77,7 @@ class QueueAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold s
     @display(description="Jobs")  # type: ignore[untyped-decorator]
     def its_jobs(self, queue: Queue) -> SafeString:
         return format_html(
-            '<a href="{}?{}">jobs</a>',
-            reverse("admin:jobs_job_changelist"),
-            urlencode({"queue": queue.name}),
+            '<a href="{}?{}">jobs</a>', reverse("admin:jobs_job_changelist"), urlencode({"queue": queue.name})
         )
 
     @admin.action(description="Pause", permissions=["operate"])

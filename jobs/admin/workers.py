@@ -62,13 +62,7 @@ class WorkerForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own cla
 
 _DRAINED = "It finishes what it holds, and is given no more jobs until it is undrained."
 _UNDRAINED = "It is given jobs again."
-_LABELS = {
-    "revoked": "danger",
-    "live": "success",
-    "drained": "warning",
-    "away": "warning",
-    "never connected": "info",
-}
+_LABELS = {"revoked": "danger", "live": "success", "drained": "warning", "away": "warning", "never connected": "info"}
 
 
 class LabelFilter(admin.SimpleListFilter):
@@ -87,22 +81,8 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
     """Who may claim jobs. Keys are stored hashed and shown once."""
 
     form = WorkerForm
-    list_display = [
-        "name",
-        "state",
-        "host",
-        "serves",
-        "queues",
-        "steals",
-        "shown_labels",
-        "its_jobs",
-        "last_seen_at",
-    ]
-    list_filter = [
-        ("revoked_at", admin.EmptyFieldListFilter),
-        ("drained_at", admin.EmptyFieldListFilter),
-        LabelFilter,
-    ]
+    list_display = ["name", "state", "host", "serves", "queues", "steals", "shown_labels", "its_jobs", "last_seen_at"]
+    list_filter = [("revoked_at", admin.EmptyFieldListFilter), ("drained_at", admin.EmptyFieldListFilter), LabelFilter]
     list_select_related = ["owner", "facts"]
     search_fields = ["name", "owner__username", "key_hint", "facts__host"]
     paginator = administration.Counted
@@ -142,9 +122,7 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
 
     def save_model(self, request: HttpRequest, obj: Worker, form: Any, change: bool) -> None:  # noqa: ARG002
         """Make it; the key is kept on the object for the answer alone."""
-        worker, key = operations.create_worker(
-            obj.name, queues=obj.queues, steals=obj.steals, owner=obj.owner
-        )
+        worker, key = operations.create_worker(obj.name, queues=obj.queues, steals=obj.steals, owner=obj.owner)
         obj.pk = worker.pk
         obj.refresh_from_db()
         obj.__dict__["shown_once"] = key
@@ -250,9 +228,7 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
         """Make their keys worthless, after a question."""
         names = [worker.name for worker in queryset]
         if not administration.is_confirmed(request):
-            return administration.question(
-                self, request, title="Revoke these keys?", lines=names, button="Revoke them"
-            )
+            return administration.question(self, request, title="Revoke these keys?", lines=names, button="Revoke them")
         for worker in queryset:
             operations.revoke(worker, by=people.person(request))
         self.message_user(request, f"Revoked: {', '.join(names)}.", messages.SUCCESS)
@@ -281,9 +257,7 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
         if not administration.is_confirmed(request):
             lines = [f"{worker} is refused at once; its job is lost when the lease ends."]
-            return administration.question(
-                self, request, title="Revoke this key?", lines=lines, button="Revoke it"
-            )
+            return administration.question(self, request, title="Revoke this key?", lines=lines, button="Revoke it")
         operations.revoke(worker, by=people.person(request))
         self.message_user(request, f"Revoked: {worker}.", messages.SUCCESS)
         return self.response_post_save_change(request, worker)  # type: ignore[no-any-return]

@@ -35,8 +35,7 @@ MOST_OUTPUT_CHARACTERS = 4_000_000
 
 After = Annotated[int, parameters.Query(..., ge=-1, le=INTEGER, description="Pieces after this number.")]
 Fence = Annotated[
-    int | None,
-    parameters.Query(..., ge=1, le=BIGINT, description="Of which attempt: `fence` of the job's `attempts`."),
+    int | None, parameters.Query(..., ge=1, le=BIGINT, description="Of which attempt: `fence` of the job's `attempts`.")
 ]
 
 IdempotencyKey = Annotated[
@@ -49,13 +48,9 @@ IdempotencyKey = Annotated[
 
 
 @router.post(
-    "/jobs",
-    auth=SUBMIT,
-    **documented("Submit a job", documents.SUBMIT, protocol.Job, status=201, has_body=True),
+    "/jobs", auth=SUBMIT, **documented("Submit a job", documents.SUBMIT, protocol.Job, status=201, has_body=True)
 )
-def submit(
-    request: HttpRequest, body: clients.NewJob, idempotency_key: IdempotencyKey = None
-) -> Status[protocol.Job]:
+def submit(request: HttpRequest, body: clients.NewJob, idempotency_key: IdempotencyKey = None) -> Status[protocol.Job]:
     stored: Stored = {}
     return _submitted_once(
         request,
@@ -103,38 +98,24 @@ def show(request: HttpRequest, job_id: int) -> protocol.Job:
     auth=READ,
     **documented("Read a job's output", documents.READ_OUTPUT, clients.OutputPage),
 )
-def output(
-    request: HttpRequest,
-    job_id: int,
-    after: After = -1,
-    fence: Fence = None,
-) -> clients.OutputPage:
+def output(request: HttpRequest, job_id: int, after: After = -1, fence: Fence = None) -> clients.OutputPage:
     http.refuse_unknown_parameters(request, ["after", "fence"])
     job = _visible(request, job_id)
     number = (reports.fence_to_read(job.pk) or 0) if fence is None else fence
-    page = reads.output_page(
-        job.pk, attempt=number, after=after, most=MOST_PIECES, characters=MOST_OUTPUT_CHARACTERS
-    )
+    page = reads.output_page(job.pk, attempt=number, after=after, most=MOST_PIECES, characters=MOST_OUTPUT_CHARACTERS)
     chunks = [clients.Piece(seq=chunk.seq, text=chunk.text) for chunk in page]
     next_seq = chunks[-1].seq + 1 if chunks else after + 1
     return clients.OutputPage(fence=number, chunks=chunks, next_seq=next_seq)
 
 
-@router.api_operation(
-    ["HEAD"], "/jobs/{jobid:job_id}/files/{name}", auth=READ, response=Any, include_in_schema=False
-)
+@router.api_operation(["HEAD"], "/jobs/{jobid:job_id}/files/{name}", auth=READ, response=Any, include_in_schema=False)
 @router.get(
     "/jobs/{jobid:job_id}/files/{name}",
     auth=READ,
     openapi_extra=documents.SOME_BYTES,
     **documented("Get a result file", documents.GET_FILE, Any),
 )
-def get_file(
-    request: HttpRequest,
-    job_id: int,
-    name: str,
-    fence: Fence = None,
-) -> HttpResponseBase:
+def get_file(request: HttpRequest, job_id: int, name: str, fence: Fence = None) -> HttpResponseBase:
     job = _visible(request, job_id)
     number = job.fence if fence is None else fence
     for stored in reads.files([job.pk])[job.pk]:
@@ -143,9 +124,7 @@ def get_file(
     raise NotFound
 
 
-@router.api_operation(
-    ["HEAD"], "/jobs/{jobid:job_id}/inputs/{name}", auth=READ, response=Any, include_in_schema=False
-)
+@router.api_operation(["HEAD"], "/jobs/{jobid:job_id}/inputs/{name}", auth=READ, response=Any, include_in_schema=False)
 @router.get(
     "/jobs/{jobid:job_id}/inputs/{name}",
     auth=READ,
@@ -160,9 +139,7 @@ def get_input(request: HttpRequest, job_id: int, name: str) -> HttpResponseBase:
 
 
 @router.post(
-    "/jobs/{jobid:job_id}/cancel",
-    auth=OPERATE,
-    **documented("Cancel a job", documents.CANCEL, clients.Canceled),
+    "/jobs/{jobid:job_id}/cancel", auth=OPERATE, **documented("Cancel a job", documents.CANCEL, clients.Canceled)
 )
 def cancel(request: HttpRequest, job_id: int) -> clients.Canceled:
     canceled = operations.cancel(job_id, by=_user(request))
@@ -175,9 +152,7 @@ def cancel(request: HttpRequest, job_id: int) -> clients.Canceled:
     **documented("Try an ended job again", documents.RETRY, protocol.Job, status=201),
 )
 def retry(request: HttpRequest, job_id: int, idempotency_key: IdempotencyKey = None) -> Status[protocol.Job]:
-    return _submitted_once(
-        request, idempotency_key, submit=lambda: [operations.retry(job_id, by=_user(request))]
-    )
+    return _submitted_once(request, idempotency_key, submit=lambda: [operations.retry(job_id, by=_user(request))])
 
 
 @router.post(
@@ -192,36 +167,26 @@ def run_now(request: HttpRequest, job_id: int) -> protocol.Job:
 @router.post(
     "/jobs/{jobid:job_id}/priority",
     auth=OPERATE,
-    **documented(
-        "Change the priority of a job that waits", documents.CHANGE_PRIORITY, protocol.Job, has_body=True
-    ),
+    **documented("Change the priority of a job that waits", documents.CHANGE_PRIORITY, protocol.Job, has_body=True),
 )
 def change_priority(request: HttpRequest, job_id: int, body: clients.NewPriority) -> protocol.Job:
     job = operations.change_priority(job_id, body.priority, by=_user(request))
     return protocol.in_full([job.pk])[0]
 
 
-@router.get(
-    "/jobs/{jobid:job_id}/why",
-    auth=READ,
-    **documented("Why does it not run?", documents.WHY, clients.Reasons),
-)
+@router.get("/jobs/{jobid:job_id}/why", auth=READ, **documented("Why does it not run?", documents.WHY, clients.Reasons))
 def why(request: HttpRequest, job_id: int) -> clients.Reasons:
     job, user = _visible(request, job_id), _user(request)
     hidden = frozenset() if reads.is_operator(user) else FOR_OPERATORS
     may_operate = reads.may_operate(user, job)
     reasons = reads.why_not_running(job.pk)
-    return clients.Reasons(
-        reasons=[_reason(reason, job, hidden=hidden, may_operate=may_operate) for reason in reasons]
-    )
+    return clients.Reasons(reasons=[_reason(reason, job, hidden=hidden, may_operate=may_operate) for reason in reasons])
 
 
 def _reason(reason: Reason, job: Job, *, hidden: frozenset[str], may_operate: bool) -> clients.Reason:
     numbers = {name: value for name, value in reason.numbers.items() if name not in hidden}
     remedies = [_remedy(remedy, job, may_operate=may_operate) for remedy in reason.remedies]
-    return clients.Reason(
-        **{**numbers, "code": reason.code, "sentence": reason.sentence, "remedies": remedies}
-    )
+    return clients.Reason(**{**numbers, "code": reason.code, "sentence": reason.sentence, "remedies": remedies})
 
 
 def _remedy(remedy: Remedy, job: Job, *, may_operate: bool) -> clients.Remedy:
@@ -241,9 +206,7 @@ def _visible(request: HttpRequest, job_id: int) -> Job:
     return job
 
 
-def _new_job(
-    request: HttpRequest, body: clients.NewJob, owner: User, groups: Mapping[str, Group]
-) -> operations.NewJob:
+def _new_job(request: HttpRequest, body: clients.NewJob, owner: User, groups: Mapping[str, Group]) -> operations.NewJob:
     """What the body asks for. A group that is not the owner's is refused whether it exists or not."""
     if body.group is not None and body.group not in groups:
         raise NotAMember
@@ -284,9 +247,7 @@ def _submitted_once(
     return Status(201, job)
 
 
-def _submitted(
-    request: HttpRequest, bodies: Sequence[clients.NewJob], stored: Stored
-) -> list[Job | NotUnique]:
+def _submitted(request: HttpRequest, bodies: Sequence[clients.NewJob], stored: Stored) -> list[Job | NotUnique]:
     """Submit them. Those that are stored are put into `stored` by their ids, so that none is read back but those with
     input files: of those only the database knows more."""
     user = _user(request)
@@ -300,16 +261,13 @@ def _submitted(
     return jobs
 
 
-def _answered(
-    answers: Sequence[int | NotUnique], stored: Mapping[int, protocol.Job]
-) -> list[protocol.Job | JobsError]:
+def _answered(answers: Sequence[int | NotUnique], stored: Mapping[int, protocol.Job]) -> list[protocol.Job | JobsError]:
     """The jobs with these ids, in full: what this request stored, and of a repeat what the first one did, which may
     have been deleted since."""
     earlier = [answer for answer in answers if isinstance(answer, int) and answer not in stored]
     by_id = {**stored, **{job.id: job for job in protocol.in_full(earlier)}} if earlier else stored
     return [
-        answer if isinstance(answer, NotUnique) else by_id.get(answer, JobDeleted(job=answer))
-        for answer in answers
+        answer if isinstance(answer, NotUnique) else by_id.get(answer, JobDeleted(job=answer)) for answer in answers
     ]
 
 

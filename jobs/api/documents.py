@@ -10,9 +10,7 @@ ANY_BYTES: Final[dict[str, Any]] = {
     }
 }
 SOME_BYTES: Final[dict[str, Any]] = {
-    "responses": {
-        200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}},
-    }
+    "responses": {200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}}
 }
 _EVENT: Final = {  # one of the stream's
     "type": "object",

@@ -25,18 +25,14 @@ def workers(request: HttpRequest) -> Fleet:
     return Fleet(workers=[FleetWorker.of(row) for row in rows])
 
 
-@router.get(
-    "/workers/{jobid:worker_id}", auth=READ, **documented("Look at a worker", documents.WORKER, FleetWorker)
-)
+@router.get("/workers/{jobid:worker_id}", auth=READ, **documented("Look at a worker", documents.WORKER, FleetWorker))
 def worker(request: HttpRequest, worker_id: int) -> FleetWorker:
     http.refuse_unknown_parameters(request, [])
     return FleetWorker.of(fleet.visible_worker(worker_id, user=_user(request)))
 
 
 @router.post(
-    "/workers/{jobid:worker_id}/drain",
-    auth=OPERATE,
-    **documented("Drain a worker", documents.DRAIN, FleetWorker),
+    "/workers/{jobid:worker_id}/drain", auth=OPERATE, **documented("Drain a worker", documents.DRAIN, FleetWorker)
 )
 def drain(request: HttpRequest, worker_id: int) -> FleetWorker:
     row = fleet.manageable_worker(worker_id, user=_user(request))
@@ -56,9 +52,7 @@ def label(request: HttpRequest, worker_id: int, body: Labels) -> FleetWorker:
 
 
 @router.post(
-    "/workers/{jobid:worker_id}/undrain",
-    auth=OPERATE,
-    **documented("Undrain a worker", documents.UNDRAIN, FleetWorker),
+    "/workers/{jobid:worker_id}/undrain", auth=OPERATE, **documented("Undrain a worker", documents.UNDRAIN, FleetWorker)
 )
 def undrain(request: HttpRequest, worker_id: int) -> FleetWorker:
     row = fleet.manageable_worker(worker_id, user=_user(request))

@@ -151,20 +151,12 @@ def _js_text(text: str) -> str:
 
 def _js_value(value: Any) -> str:
     if isinstance(value, dict):
-        return (
-            "{ " + ", ".join(f"{name}: {_js_value(each)}" for name, each in value.items()) + " }"
-            if value
-            else "{}"
-        )
+        return "{ " + ", ".join(f"{name}: {_js_value(each)}" for name, each in value.items()) + " }" if value else "{}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_js_value, value)) + "]"
     if value == "$JOB":
         return "Number(JOB)"
-    return (
-        value[1:]
-        if isinstance(value, str) and value.startswith("$")
-        else json.dumps(value, ensure_ascii=False)
-    )
+    return value[1:] if isinstance(value, str) and value.startswith("$") else json.dumps(value, ensure_ascii=False)
 
 
 def _js_end(call: Call) -> str:

@@ -33,23 +33,16 @@ class MetricsToken(HttpBearer):
 
 
 WAYS_IN: Final = [MetricsToken(), *people.callers("read")]
-QueueName = Annotated[
-    str, parameters.Query("", max_length=100, description="Of this queue alone, flat; else of all.")
-]
+QueueName = Annotated[str, parameters.Query("", max_length=100, description="Of this queue alone, flat; else of all.")]
 Drain = Annotated[
     float,
     parameters.Query(
-        DRAIN_S,
-        ge=1,
-        le=scaling.LONGEST_DRAIN_S,
-        description="Within how many seconds what waits is to begin.",
+        DRAIN_S, ge=1, le=scaling.LONGEST_DRAIN_S, description="Within how many seconds what waits is to begin."
     ),
 ]
 JobsPerWorker = Annotated[
     int,
-    parameters.Query(
-        1, ge=1, le=scaling.MOST_JOBS_PER_WORKER, description="How many jobs a worker runs at a time."
-    ),
+    parameters.Query(1, ge=1, le=scaling.MOST_JOBS_PER_WORKER, description="How many jobs a worker runs at a time."),
 ]
 
 
@@ -64,8 +57,7 @@ def scale(
     http.refuse_unknown_parameters(request, ["queue", "drain_s", "jobs_per_worker"])
     _refuse_members(request)
     answers = [
-        scaling.scale(each, drain_s=drain_s, jobs_per_worker=jobs_per_worker)
-        for each in queue_loads(queue=queue)
+        scaling.scale(each, drain_s=drain_s, jobs_per_worker=jobs_per_worker) for each in queue_loads(queue=queue)
     ]
     if not queue:
         return scaling.FarmScale(queues=answers)

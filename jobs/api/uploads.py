@@ -34,18 +34,14 @@ def upload(
     return Status(201, Upload.of(kept, expires_at=operations.expires_at(kept)))
 
 
-@router.get(
-    "/files/{uuid:file_id}", auth=READ, **documented("Look at an upload", documents.SHOW_UPLOAD, Upload)
-)
+@router.get("/files/{uuid:file_id}", auth=READ, **documented("Look at an upload", documents.SHOW_UPLOAD, Upload))
 def show(request: HttpRequest, file_id: UUID) -> Upload:
     kept, expires_at = operations.uploaded(file_id, by=_user(request))
     return Upload.of(kept, expires_at=expires_at)
 
 
 @router.delete(
-    "/files/{uuid:file_id}",
-    auth=SUBMIT,
-    **documented("Delete an upload", documents.DELETE_UPLOAD, DeletedUpload),
+    "/files/{uuid:file_id}", auth=SUBMIT, **documented("Delete an upload", documents.DELETE_UPLOAD, DeletedUpload)
 )
 def delete(request: HttpRequest, file_id: UUID) -> DeletedUpload:
     operations.delete_upload(file_id, by=_user(request))

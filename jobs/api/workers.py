@@ -40,26 +40,21 @@ def claim(request: HttpRequest, body: verbs.Claim) -> HttpResponse:
     return response
 
 
-@router.post(
-    "/hello", **documented("Say what you are", documents.HELLO, introductions.Welcome, has_body=True)
-)
+@router.post("/hello", **documented("Say what you are", documents.HELLO, introductions.Welcome, has_body=True))
 def hello(request: HttpRequest, body: introductions.Hello) -> introductions.Welcome:
     return introductions.hello(_worker(request), body)
 
 
 @router.post(
     "/jobs/{jobid:job_id}/heartbeat",
-    **documented(
-        "Say that you are alive, and how far you are", documents.HEARTBEAT, verbs.Renewed, has_body=True
-    ),
+    **documented("Say that you are alive, and how far you are", documents.HEARTBEAT, verbs.Renewed, has_body=True),
 )
 def heartbeat(request: HttpRequest, job_id: int, body: verbs.Heartbeat) -> verbs.Renewed:
     return verbs.heartbeat(_worker(request), job_id, body)
 
 
 @router.post(
-    "/jobs/{jobid:job_id}/output",
-    **documented("Append output", documents.OUTPUT, verbs.Written, has_body=True),
+    "/jobs/{jobid:job_id}/output", **documented("Append output", documents.OUTPUT, verbs.Written, has_body=True)
 )
 def write_output(request: HttpRequest, job_id: int, body: verbs.Output) -> verbs.Written:
     return verbs.write_output(_worker(request), job_id, body)
@@ -108,16 +103,14 @@ def finish(request: HttpRequest, job_id: int, body: verbs.Finish) -> HttpRespons
 
 
 @router.post(
-    "/jobs/{jobid:job_id}/release",
-    **documented("Give a job back", documents.RELEASE, verbs.Released, has_body=True),
+    "/jobs/{jobid:job_id}/release", **documented("Give a job back", documents.RELEASE, verbs.Released, has_body=True)
 )
 def release(request: HttpRequest, job_id: int, body: verbs.Release) -> verbs.Released:
     return verbs.release(_worker(request), job_id, body)
 
 
 @router.post(
-    "/unclaim",
-    **documented("Give back jobs that were not begun", documents.UNCLAIM, verbs.Unclaimed, has_body=True),
+    "/unclaim", **documented("Give back jobs that were not begun", documents.UNCLAIM, verbs.Unclaimed, has_body=True)
 )
 def unclaim(request: HttpRequest, body: verbs.Unclaim) -> verbs.Unclaimed:
     """Give back jobs that no call has named since they were claimed."""
@@ -126,9 +119,7 @@ def unclaim(request: HttpRequest, body: verbs.Unclaim) -> verbs.Unclaimed:
 
 @router.post(
     "/finish",
-    **documented(
-        "Hand in several jobs, and take the next", documents.FINISH_MANY, verbs.EndedMany, has_body=True
-    ),
+    **documented("Hand in several jobs, and take the next", documents.FINISH_MANY, verbs.EndedMany, has_body=True),
 )
 def finish_many(request: HttpRequest, body: verbs.FinishMany) -> HttpResponse:
     return http.answered(verbs.finish_many(_worker(request), body))

@@ -13,9 +13,7 @@ def check_values(new: Any) -> None:
         raise InvalidValue(field="priority", why=f"a whole number from -100 to 100, got {new.priority}")
     if new.max_attempts is not None and not 1 <= new.max_attempts <= 1000:
         raise InvalidValue(field="max_attempts", why=f"from 1 to 1000, got {new.max_attempts}")
-    if new.timeout_s is not None and not (
-        math.isfinite(new.timeout_s) and 0 < new.timeout_s <= 5 * 366 * 86400
-    ):
+    if new.timeout_s is not None and not (math.isfinite(new.timeout_s) and 0 < new.timeout_s <= 5 * 366 * 86400):
         raise InvalidValue(field="timeout_s", why=f"positive and under five years, got {new.timeout_s}")
     _check_key(new.unique_key)
     for field in ("run_at", "expires_at"):

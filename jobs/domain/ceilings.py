@@ -26,8 +26,4 @@ def move(*, held: Iterable[int], free: Iterable[int], ceiling: int) -> Move:
     kept = (held | free) - removed
     gaps = [n for n in range(ceiling) if n not in kept]
     beyond = sorted(n for n in kept if n >= ceiling)
-    return Move(
-        removed=removed,
-        renumbered=dict(zip(beyond, gaps, strict=False)),
-        added=gaps[len(beyond) :],
-    )
+    return Move(removed=removed, renumbered=dict(zip(beyond, gaps, strict=False)), added=gaps[len(beyond) :])

@@ -91,9 +91,7 @@ def stack(layers: Sequence[Sequence[int]], line: Sequence[int | None]) -> Stack:
         paths.append(_bars(layer, below, top=top))
         below = [low + number for low, number in zip(below, layer, strict=True)]
     numbers = _counted_down(top)
-    return Stack(
-        top=top, ticks=numbers, grid=_grid(len(numbers)), layers=tuple(paths), line=_stair(line, top=top)
-    )
+    return Stack(top=top, ticks=numbers, grid=_grid(len(numbers)), layers=tuple(paths), line=_stair(line, top=top))
 
 
 def spans(lower: Sequence[float | None], upper: Sequence[float | None]) -> Range | None:
@@ -136,9 +134,7 @@ def row(pieces: Iterable[tuple[str, float, float]], *, begin: float, end: float)
     for kind, since, until in pieces:
         start = min(max((since - begin) / whole, 0.0), 1.0)
         length = min(max((until - since) / whole, 0.004), 1.0)
-        bars.append(
-            Bar(kind=kind, begin=round(min(start, 1 - length) * SIDE, 1), length=round(length * SIDE, 1))
-        )
+        bars.append(Bar(kind=kind, begin=round(min(start, 1 - length) * SIDE, 1), length=round(length * SIDE, 1)))
     return bars
 
 

@@ -58,9 +58,7 @@ class Filters:
     queue: str = _filter(type="queues", column="queue", about="Name of the queue.")
     owner: str = _filter(longest=150, about="User name.", is_further=True)
     group: str = _filter(longest=150, about="Name of the group.", is_further=True)
-    worker: str = _filter(
-        column="worker_name", about="Name of the worker that has it or had it last.", is_further=True
-    )
+    worker: str = _filter(column="worker_name", about="Name of the worker that has it or had it last.", is_further=True)
     due: str = _filter(type="choice", label="Pending and due", choices=_DUE, is_further=True)
     age: str = _filter(type="choice", label="Submitted", choices=_SUBMITTED)
     since: str = _filter(type="moment", label="From (UTC)", is_further=True)

@@ -145,17 +145,13 @@ def _distance(named: Conditions, values: Values) -> tuple[int, Decimal]:
 
 def _check_key(key: str, *, field: str) -> None:
     if not KEY.fullmatch(key):
-        raise InvalidValue(
-            field=field, why=f"a label is a-z 0-9 _ . - (63 at most), a letter first, got {key[:80]!r}"
-        )
+        raise InvalidValue(field=field, why=f"a label is a-z 0-9 _ . - (63 at most), a letter first, got {key[:80]!r}")
 
 
 def _value(value: Any, *, field: str, key: str) -> str:
     text = str(value).strip() if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
     if not 1 <= len(text) <= LONGEST or not text.isprintable() or "|" in text or text[0] in "<>=":
-        why = (
-            f"{key} has a number or a text of 1 to {LONGEST} printable characters, without | and leading <>="
-        )
+        why = f"{key} has a number or a text of 1 to {LONGEST} printable characters, without | and leading <>="
         raise InvalidValue(field=field, why=why)
     return text
 

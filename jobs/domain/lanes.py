@@ -104,6 +104,4 @@ def _bar(run: Run, track: int, *, begin_s: float, end_s: float) -> Bar:
     until_s = end_s if run.ended_s is None else run.ended_s
     x = min(max((run.began_s - begin_s) * unit, 0.0), WIDTH - SHORTEST)
     width = min(max((until_s - begin_s) * unit - x, SHORTEST), WIDTH - x)
-    return Bar(
-        run=run, x=round(x, 2), width=round(width, 2), track=track, took_s=max(until_s - run.began_s, 0.0)
-    )
+    return Bar(run=run, x=round(x, 2), width=round(width, 2), track=track, took_s=max(until_s - run.began_s, 0.0))

@@ -37,9 +37,7 @@ def new_secrets(count: int) -> list[str]:
     return [digits[begin : begin + 32] for begin in range(0, 32 * count, 32)]
 
 
-def why_lost(
-    lease_no: int, *, fence: int, status: Status, outcome: AttemptOutcome | str | None
-) -> dict[str, str]:
+def why_lost(lease_no: int, *, fence: int, status: Status, outcome: AttemptOutcome | str | None) -> dict[str, str]:
     """Why the lease of claim `lease_no` does not hold a job: what `LeaseLost` says.
 
     `fence` and `status` are the job's own, `outcome` how the history says that the lease's attempt ended.

@@ -6,14 +6,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-EVERY_S: Final = (
-    4.0  # how often a process reports; with the three seconds a janitor sleeps, at most 7 s lie between
-)
+EVERY_S: Final = 4.0  # how often a process reports; with the three seconds a janitor sleeps, at most 7 s lie between
 SILENT_S: Final = 15.0  # two reports in a row are missing, and the third is late
 GONE_S: Final = 60.0  # nobody takes so long to come back: it was killed
-STARTING_S: Final = (
-    20.0  # from the start of a process until its neighbours are there: 3 s, more on a busy machine
-)
+STARTING_S: Final = 20.0  # from the start of a process until its neighbours are there: 3 s, more on a busy machine
 RESTARTED_S: Final = 15.0  # from the end of one that was stopped until the next is there
 _LONGEST_BEAT_S: Final = 5.0  # an idle process queries the database about once in 5 s
 _SHORTEST_BEAT_S: Final = 0.25

@@ -205,11 +205,7 @@ def _not_waiting(facts: Facts) -> Reason:
         sentence = "A worker has claimed it and has not confirmed that yet. If it does not, it is soon pending again."
         sentence = " ".join([sentence, *(reason.sentence for reason in _unconfirmed(facts))])
     is_over = facts.status in ENDED
-    return Reason(
-        code="not_waiting",
-        sentence=sentence,
-        remedies=(RETRY,) if is_over else (CANCEL,),
-    )
+    return Reason(code="not_waiting", sentence=sentence, remedies=(RETRY,) if is_over else (CANCEL,))
 
 
 def _expired(facts: Facts) -> Reason:
@@ -280,9 +276,7 @@ def _workers(facts: Facts) -> list[Reason]:
     if not facts.workers:
         return [_no_label(facts) if facts.lacking else _asks_elsewhere(facts)]
     if facts.excluded_alive == facts.workers:
-        sentence = (
-            "Every live worker that could take it has failed it already; soon one of them may try again."
-        )
+        sentence = "Every live worker that could take it has failed it already; soon one of them may try again."
         return [_reason(facts, "all_failed_it", sentence, workers=facts.workers, until=facts.excluded_until)]
     if facts.due_in_s > 0:
         return []
@@ -291,17 +285,10 @@ def _workers(facts: Facts) -> list[Reason]:
 
 def _unserved(facts: Facts) -> Reason:
     unserved = Unserved(
-        queue=facts.queue,
-        drained=facts.drained,
-        last_worker=facts.last_worker,
-        last_seen_at=facts.last_seen_at,
+        queue=facts.queue, drained=facts.drained, last_worker=facts.last_worker, last_seen_at=facts.last_seen_at
     )
     if not facts.drained:
-        numbers = (
-            {"last_worker": facts.last_worker, "last_seen_at": facts.last_seen_at}
-            if facts.last_worker
-            else {}
-        )
+        numbers = {"last_worker": facts.last_worker, "last_seen_at": facts.last_seen_at} if facts.last_worker else {}
         return _reason(facts, "no_worker", unserved.sentence, **numbers)
     names = [worker.name for worker in facts.drained]
     reason = _reason(facts, "all_drained", unserved.sentence, drained=len(names), names=names)

@@ -10,9 +10,7 @@ JITTER_SHARE = 0.1  # of the wait, so that those who waited do not all start in 
 JITTER_MOST_S = 5.0
 
 
-def waits_s(
-    config: Config, counts: Sequence[float], *, remaining: float, last_s: float | None
-) -> list[float | None]:
+def waits_s(config: Config, counts: Sequence[float], *, remaining: float, last_s: float | None) -> list[float | None]:
     """How many seconds each of these has to wait; None: not at all.
 
     They took `counts` tokens in one decision of `config`, which left `remaining` (below 0 is debt) and gave `last_s`,

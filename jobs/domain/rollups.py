@@ -47,11 +47,7 @@ PERIODS: Final = {
     )
 }
 # How long rollups are kept: a day more than the longest period that is drawn from them.
-RETENTION: Final = {
-    MINUTE_S: timedelta(days=2),
-    TEN_MINUTES_S: timedelta(days=8),
-    HOUR_S: timedelta(days=8),
-}
+RETENTION: Final = {MINUTE_S: timedelta(days=2), TEN_MINUTES_S: timedelta(days=8), HOUR_S: timedelta(days=8)}
 
 
 def floored(moment: datetime, *, step_s: int) -> datetime:

@@ -36,9 +36,7 @@ class Current:
     is_waiting: bool
 
 
-def spans(
-    attempts: Sequence[Ended], current: Current, *, submitted_at: datetime, now: datetime
-) -> dict[int, Span]:
+def spans(attempts: Sequence[Ended], current: Current, *, submitted_at: datetime, now: datetime) -> dict[int, Span]:
     """Each attempt by its number, on the scale from the submission to the job's end, or to now.
 
     `attempts` are those in the history, the current one not among them unless it is over. Of a job that waits for
@@ -71,9 +69,7 @@ def _free_since(over: dict[int, datetime], number: int, *, unless_known: datetim
     return over[before] if is_known else unless_known
 
 
-def _span(
-    free_since: datetime, claimed_at: datetime, ended_at: datetime | None, *, begin: float, end: float
-) -> Span:
+def _span(free_since: datetime, claimed_at: datetime, ended_at: datetime | None, *, begin: float, end: float) -> Span:
     bars = [("wait", free_since.timestamp(), claimed_at.timestamp())]
     if ended_at is not None:
         bars.append(("run", claimed_at.timestamp(), ended_at.timestamp()))

@@ -21,9 +21,7 @@ SHARE: Final = 0.1  # of the time that scans past the watermarks may take, where
 SAVED_S: Final = 1.0  # as much of that share as is kept for later: an idle farm need not ration anything
 PRIORITIES: Final = 8  # watermarks of a head; each is one more index range to scan
 HEADS: Final = 10_000  # some 4 MB; beyond it all are forgotten, which costs one full scan each
-SLOW_S: Final = (
-    0.03  # full scans that take this long are taken in slices from then on: some 200,000 dead entries
-)
+SLOW_S: Final = 0.03  # full scans that take this long are taken in slices from then on: some 200,000 dead entries
 SLOW_SCANS: Final = 3  # in a row: one may have met a busy machine
 QUICK_S: Final = 0.005  # a full scan that took no longer may hold up jobs that were found already
 SLICE_S: Final = 0.01  # what a slice may take; the next is made narrower or wider by what this one took
@@ -160,9 +158,7 @@ class Watermarks:
             whose: set[tuple[int | None, int | None]] = {(owner_id, None) for owner_id in owners}
             for owner_id in owners:
                 whose |= {(None, group_id) for group_id in self._groups.get(owner_id, ())}
-            known = [
-                (head, one.since) for head, one in self._heads.items() if one.since and head[1:] in whose
-            ]
+            known = [(head, one.since) for head, one in self._heads.items() if one.since and head[1:] in whose]
             return tuple(index_range for head, since in known for index_range in behind(head, since))
 
     def spent(self, took_s: float) -> None:
@@ -253,9 +249,7 @@ class Watermarks:
         return not known.since or (known.sweep_at_s <= now_s and self._saved_s > 0)
 
     def _spend(self, took_s: float) -> None:
-        self._saved_s = max(
-            -SAVED_S, self._saved_s - took_s
-        )  # so that the next sweep is SAVED_S / SHARE away at most
+        self._saved_s = max(-SAVED_S, self._saved_s - took_s)  # so that the next sweep is SAVED_S / SHARE away at most
 
     def _save(self, now_s: float) -> None:
         before_s = now_s if self._saved_at_s is None else self._saved_at_s
@@ -264,12 +258,7 @@ class Watermarks:
 
 
 def _scan_of(
-    known: Mapping[Head, _Known],
-    swept: Set[Head],
-    passes: Mapping[Head, Pass],
-    owner_id: int | None,
-    *,
-    is_whole: bool,
+    known: Mapping[Head, _Known], swept: Set[Head], passes: Mapping[Head, Pass], owner_id: int | None, *, is_whole: bool
 ) -> Scan:
     """Scan some heads, of which those in `swept` are scanned past their watermarks: a slice, or the whole."""
     ranges: list[IndexRange] = []

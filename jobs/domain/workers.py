@@ -66,9 +66,7 @@ _RUNS_ON: Final = {
 }
 
 
-def presence(
-    *, revoked_at: datetime | None, last_seen_at: datetime | None, now: datetime, alive_s: float
-) -> Presence:
+def presence(*, revoked_at: datetime | None, last_seen_at: datetime | None, now: datetime, alive_s: float) -> Presence:
     """Whether a worker is there, at `now` of the clock that wrote the other moments: it was seen within `alive_s`
     seconds. The one rule of pages, admin, API, commands and metrics."""
     if revoked_at is not None:

@@ -161,11 +161,7 @@ def queue_durations(*, queue: str) -> Mapping[str, Any]:
     """Arrivals, ends, waits and runs of one queue in the last hour; waits and runs also of the day and the week."""
     now = clock.now()
     totals = [(period, rollups.total(period, now=now, queue=queue)) for period in PERIODS.values()]
-    return {
-        "queue": queue,
-        "totals": totals if queue else [],
-        **_charted(PERIODS["hour"], queue=queue or "-"),
-    }
+    return {"queue": queue, "totals": totals if queue else [], **_charted(PERIODS["hour"], queue=queue or "-")}
 
 
 @live_query(
@@ -177,9 +173,7 @@ def queue_durations(*, queue: str) -> Mapping[str, Any]:
 )
 def queue_work(*, whose: int, queue: str) -> Mapping[str, Any]:
     """The workers of one queue, and its newest jobs: those in progress, and the others."""
-    running = lists.page(
-        viewer=whose, filters=Filters(queue=queue, status=Status.IN_PROGRESS), limit=ON_QUEUE
-    )
+    running = lists.page(viewer=whose, filters=Filters(queue=queue, status=Status.IN_PROGRESS), limit=ON_QUEUE)
     newest = lists.page(viewer=whose, filters=Filters(queue=queue), limit=ON_QUEUE)
     return {
         "queue": queue,

@@ -77,9 +77,7 @@ def job_output(after: str | None, limit: int, *, job_id: int) -> list[Item]:
     return [outputs.item(chunk.attempt, chunk.seq, chunk.text) for chunk in _pieces(after, limit, job_id)]
 
 
-@live_stream(
-    "job-text", topics=lambda job_id: [f"output:{job_id}"], rights_topics=_shared, anonymous="ticket"
-)
+@live_stream("job-text", topics=lambda job_id: [f"output:{job_id}"], rights_topics=_shared, anonymous="ticket")
 def job_text(after: str | None, limit: int, *, job_id: int) -> list[Item]:
     """The same pieces as the text that they add, of a job whose kind declares how its lines are read."""
     kind = Job.objects.filter(pk=job_id).values_list("kind", flat=True).first()
@@ -121,13 +119,7 @@ def job(*, job_id: int) -> Mapping[str, Any] | None:
     return None if row is None else {"job": row}
 
 
-@live_query(
-    "job-badge",
-    topics=_of_job,
-    audiences=(OPERATOR,),
-    template="jobs/live/badge.html",
-    at_most_every_s=0.5,
-)
+@live_query("job-badge", topics=_of_job, audiences=(OPERATOR,), template="jobs/live/badge.html", at_most_every_s=0.5)
 def job_badge(*, job_id: int) -> Mapping[str, Any] | None:
     """How a job stands and how far it is, for a row of the administration's list."""
     row = pages.job(job_id)
@@ -170,11 +162,7 @@ def job_files(*, job_id: int) -> Mapping[str, Any] | None:
         return None
     stored = {file.name: file for file in pages.latest_files(job_id)}
     shown = [stored.pop(name) for name in payloads.pictures(list(stored), has_ended=row.status in ENDED)]
-    return {
-        "job": row,
-        "pictures": shown,
-        "others": [(file, payloads.shown_as(file.name)) for file in stored.values()],
-    }
+    return {"job": row, "pictures": shown, "others": [(file, payloads.shown_as(file.name)) for file in stored.values()]}
 
 
 @live_query(
@@ -229,10 +217,7 @@ def _rows(job: Job) -> list[Row]:
     is_waiting = job.status == Status.PENDING
     is_known = job.status == Status.IN_PROGRESS or job.confirmed_fence == job.fence
     current = Current(
-        number=job.fence,
-        claimed_at=job.claimed_at if is_known else None,
-        ended_at=job.ended_at,
-        is_waiting=is_waiting,
+        number=job.fence, claimed_at=job.claimed_at if is_known else None, ended_at=job.ended_at, is_waiting=is_waiting
     )
     spans = timelines.spans(attempts, current, submitted_at=job.created_at, now=clock.now())
     stages = pages.stages(job.pk)

@@ -18,18 +18,7 @@ from jobs.models.kinds import Kind, valid_name
 from jobs.models.presence import Process, Reachability, WorkerFacts
 from jobs.models.scores import HealthScore
 from jobs.models.usage import ALL_JOBS, Usage, UsageDelta
-from jobs.models.work import (
-    Attempt,
-    Body,
-    Job,
-    OutputChunk,
-    Queue,
-    Requirement,
-    ResultFile,
-    Share,
-    Slot,
-    Worker,
-)
+from jobs.models.work import Attempt, Body, Job, OutputChunk, Queue, Requirement, ResultFile, Share, Slot, Worker
 
 __all__ = [
     "ALL_JOBS",

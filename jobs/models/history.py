@@ -52,9 +52,7 @@ class Stage(models.Model):
     """A detail that an attempt reported, from when on. Written by the heartbeat that changes the detail."""
 
     pk = models.CompositePrimaryKey("job_id", "attempt", "number")
-    job = models.ForeignKey(
-        "jobs.Job", models.CASCADE, db_constraint=False, db_index=False, related_name="stages"
-    )
+    job = models.ForeignKey("jobs.Job", models.CASCADE, db_constraint=False, db_index=False, related_name="stages")
     attempt = models.BigIntegerField()
     number = models.SmallIntegerField()
     detail = models.CharField(max_length=200)
@@ -65,9 +63,7 @@ class Stage(models.Model):
 class Origin(models.Model):
     """The scheduled function that submitted a job. Most jobs come from people and have none."""
 
-    job = models.OneToOneField(
-        "jobs.Job", models.CASCADE, primary_key=True, db_constraint=False, related_name="origin"
-    )
+    job = models.OneToOneField("jobs.Job", models.CASCADE, primary_key=True, db_constraint=False, related_name="origin")
     function_id = models.BigIntegerField()
 
 
@@ -89,9 +85,7 @@ class IdempotencyKey(models.Model):
     fingerprint = models.BinaryField(help_text="SHA-256 of the request.")
     created_at = models.DateTimeField()
     job_ids = ArrayField(
-        models.BigIntegerField(null=True),
-        default=list,
-        help_text="The job of each entry; of one left out, its twin.",
+        models.BigIntegerField(null=True), default=list, help_text="The job of each entry; of one left out, its twin."
     )
     skipped = ArrayField(
         models.SmallIntegerField(), default=list, help_text="Places of the entries that had a twin, from 0."
@@ -108,11 +102,7 @@ class Bulk(models.Model):
     """One bulk action on everything that matches: first counted, then, if somebody says so, done, in batches."""
 
     by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.CASCADE,
-        db_index=False,
-        related_name="bulks",
-        verbose_name="created by",
+        settings.AUTH_USER_MODEL, models.CASCADE, db_index=False, related_name="bulks", verbose_name="created by"
     )
     action = models.CharField(
         max_length=15, choices=[(action.value, action.replace("_", " ")) for action in BulkAction]
@@ -128,15 +118,9 @@ class Bulk(models.Model):
         help_text="The bulk action that this one undoes.",
     )
     back = models.TextField(blank=True, default="", db_default="", help_text="The page that it was asked on.")
-    error = models.TextField(
-        blank=True, default="", db_default="", help_text="What all of the jobs failed of."
-    )
-    phase = models.CharField(
-        max_length=8, choices=[(p.value, p.value) for p in Phase], default=Phase.COUNTING.value
-    )
-    top_id = models.BigIntegerField(
-        help_text="Jobs with greater ids were submitted later, and are not changed."
-    )
+    error = models.TextField(blank=True, default="", db_default="", help_text="What all of the jobs failed of.")
+    phase = models.CharField(max_length=8, choices=[(p.value, p.value) for p in Phase], default=Phase.COUNTING.value)
+    top_id = models.BigIntegerField(help_text="Jobs with greater ids were submitted later, and are not changed.")
     next_id = models.BigIntegerField(help_text="Jobs below this id are still to be handled.")
     matched = models.BigIntegerField(default=0)
     handled = models.BigIntegerField(default=0)
@@ -158,9 +142,7 @@ class Bulk(models.Model):
 class SavedFilter(models.Model):
     """The filters of a list of jobs under a name, for one person."""
 
-    owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.CASCADE, db_index=False, related_name="saved_filters"
-    )
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, db_index=False, related_name="saved_filters")
     name = models.CharField(max_length=60)
     query = models.JSONField(help_text="The filters and the order, as the list's address has them.")
 

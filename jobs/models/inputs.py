@@ -14,12 +14,7 @@ class Upload(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.SET_NULL,
-        null=True,
-        blank=True,
-        db_constraint=False,
-        related_name="+",
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, db_constraint=False, related_name="+"
     )
     name = models.CharField(max_length=100)
     stored_as = models.CharField(max_length=255, editable=False)

@@ -17,26 +17,16 @@ class Kind(models.Model):
     name = models.CharField(max_length=100, primary_key=True, validators=[valid_name])
     queue = models.CharField(max_length=100, validators=[valid_name], help_text="The queue of its jobs.")
     max_attempts = models.PositiveSmallIntegerField(default=3, validators=[MinValueValidator(1)])
-    backoff_first_s = models.FloatField(
-        "first backoff", default=1, help_text="Seconds before the second attempt."
-    )
+    backoff_first_s = models.FloatField("first backoff", default=1, help_text="Seconds before the second attempt.")
     backoff_base = models.FloatField(default=2, help_text="Each further backoff is this many times longer.")
     backoff_cap_s = models.FloatField("longest backoff", default=3600, help_text="Seconds.")
     timeout_s = models.FloatField("timeout", null=True, blank=True, help_text="Longest run, in seconds.")
-    expires_s = models.FloatField(
-        "expires", null=True, blank=True, help_text="Longest time as pending, in seconds."
-    )
+    expires_s = models.FloatField("expires", null=True, blank=True, help_text="Longest time as pending, in seconds.")
     retry_when_lost = models.BooleanField(
-        default=True,
-        db_default=True,
-        help_text="Retry on another worker when the lease of an attempt ran out.",
+        default=True, db_default=True, help_text="Retry on another worker when the lease of an attempt ran out."
     )
-    retry_on_timeout = models.BooleanField(
-        default=False, help_text="Retry when a run took longer than its timeout."
-    )
-    priority = models.SmallIntegerField(
-        default=0, validators=[MinValueValidator(-100), MaxValueValidator(100)]
-    )
+    retry_on_timeout = models.BooleanField(default=False, help_text="Retry when a run took longer than its timeout.")
+    priority = models.SmallIntegerField(default=0, validators=[MinValueValidator(-100), MaxValueValidator(100)])
     requires = models.JSONField(
         default=dict, db_default={}, blank=True,
         help_text='What its jobs require of a worker\'s labels, such as {"vram": ">=16"}.',

@@ -67,9 +67,7 @@ class WorkerFacts(models.Model):
     )  # fmt: skip
     leaving = models.BooleanField(default=False, db_default=False, help_text="It ended, as it said itself.")
     models = ArrayField(
-        models.CharField(max_length=200),
-        db_default=[],
-        help_text="The models that it serves: names of OpenAI's API.",
+        models.CharField(max_length=200), db_default=[], help_text="The models that it serves: names of OpenAI's API."
     )
 
     def __str__(self) -> str:

@@ -13,14 +13,10 @@ class HealthScore(models.Model):
     name = models.CharField(max_length=255)
     ended = models.PositiveBigIntegerField(help_text="Jobs or deliveries that ended on that day.")
     succeeded = models.PositiveBigIntegerField()
-    score = models.FloatField(
-        null=True, help_text="The share that succeeded, 0 to 1; empty if nothing ended."
-    )
+    score = models.FloatField(null=True, help_text="The share that succeeded, 0 to 1; empty if nothing ended.")
     latency_p50_s = models.FloatField(null=True, help_text="From due (or received) to the end.")
     latency_p95_s = models.FloatField(null=True)
-    backlog = models.PositiveBigIntegerField(
-        help_text="Pending jobs or deliveries when the score was computed."
-    )
+    backlog = models.PositiveBigIntegerField(help_text="Pending jobs or deliveries when the score was computed.")
     computed_at = models.DateTimeField(db_default=Now())
 
     class Meta:

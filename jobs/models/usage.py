@@ -19,9 +19,7 @@ class Usage(models.Model):
     output_bytes = models.BigIntegerField("bytes of output", default=0, db_default=0)
     files = models.BigIntegerField(default=0, db_default=0)
     file_bytes = models.BigIntegerField("bytes of files", default=0, db_default=0)
-    waiting_at = models.DateTimeField(
-        null=True, help_text="When waiting jobs were counted; on the farm's row."
-    )
+    waiting_at = models.DateTimeField(null=True, help_text="When waiting jobs were counted; on the farm's row.")
     recounted_at = models.DateTimeField(null=True, help_text="When all was counted anew; on the farm's row.")
 
     class Meta:

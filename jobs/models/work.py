@@ -18,9 +18,7 @@ from jobs.domain.states import ENDED, LIVE, AttemptOutcome, Status
 from jobs.models.kinds import valid_name
 
 PENDING = Q(status=Status.PENDING)
-WAITS = Q(
-    ended_at__isnull=True, lease_secret__isnull=True
-)  # the same, for indexes that are not to be mistaken
+WAITS = Q(ended_at__isnull=True, lease_secret__isnull=True)  # the same, for indexes that are not to be mistaken
 IN_PROGRESS = Q(status=Status.IN_PROGRESS)
 
 
@@ -33,14 +31,10 @@ class Queue(models.Model):
     """Where workers look. It exists once a kind or a worker names it."""
 
     name = models.CharField(max_length=100, primary_key=True, validators=[valid_name])
-    paused_at = models.DateTimeField(
-        null=True, blank=True, help_text="While paused, nothing of it is claimed."
-    )
+    paused_at = models.DateTimeField(null=True, blank=True, help_text="While paused, nothing of it is claimed.")
     paused_by = _loose(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="+", editable=False)
     ceiling = models.PositiveSmallIntegerField(
-        null=True,
-        blank=True,
-        help_text="How many of its jobs may run at the same time; empty means any number.",
+        null=True, blank=True, help_text="How many of its jobs may run at the same time; empty means any number."
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     # The member whose worker named it first; null for those of code, kinds and operators.
@@ -62,9 +56,7 @@ class Slot(models.Model):
 
     class Meta:
         # Nothing here is checked at the commit: that would take locks after all others (docs/adr/0044).
-        constraints = [
-            models.UniqueConstraint(fields=["queue", "n"], name="slot_numbers_are_unique_in_a_queue")
-        ]
+        constraints = [models.UniqueConstraint(fields=["queue", "n"], name="slot_numbers_are_unique_in_a_queue")]
         indexes = [models.Index(fields=["job_id"], name="jobs_slot_taken", condition=Q(job_id__isnull=False))]
 
 
@@ -76,9 +68,7 @@ class Worker(models.Model):
         settings.AUTH_USER_MODEL, models.CASCADE, null=True, blank=True, related_name="workers",
         help_text="Empty: it serves everybody. Otherwise: its owner's jobs, and those of the groups the owner is in.",
     )  # fmt: skip
-    queues = ArrayField(
-        models.CharField(max_length=100), help_text="Home queues, in the order they are served."
-    )
+    queues = ArrayField(models.CharField(max_length=100), help_text="Home queues, in the order they are served.")
     steals = ArrayField(
         models.CharField(max_length=100), default=list, blank=True,
         help_text="Queues it takes from when idle; * means every other queue.",
@@ -127,16 +117,12 @@ class Requirement(models.Model):
     text = models.TextField(unique=True, help_text="The set in its one spelling.")
     requires = models.JSONField()
     prefers = models.JSONField()
-    base = _loose(
-        "self", on_delete=models.DO_NOTHING, related_name="+"
-    )  # what is required, without the preferences
+    base = _loose("self", on_delete=models.DO_NOTHING, related_name="+")  # what is required, without the preferences
     created_at = models.DateTimeField(db_default=Now())
     retired_at = models.DateTimeField(null=True, help_text="Since then no living job has it.")
 
     class Meta:
-        indexes = [
-            models.Index(fields=["id"], name="jobs_requirements_in_use", condition=Q(retired_at__isnull=True))
-        ]
+        indexes = [models.Index(fields=["id"], name="jobs_requirements_in_use", condition=Q(retired_at__isnull=True))]
 
     def __str__(self) -> str:
         return labels.in_words(self.requires) or f"prefers {labels.in_words(self.prefers)}"
@@ -145,10 +131,7 @@ class Requirement(models.Model):
 # PostgreSQL reads each condition of a CHECK from its text in every statement: what these two leave to `doctor --jobs`
 # was a fourteenth of the time of a submit (docs/adr/0066).
 _LEASED = Q(
-    *(
-        Q((f"{column}__isnull", False))
-        for column in ("lease_secret", "lease_expires_at", "worker", "claimed_at")
-    ),
+    *(Q((f"{column}__isnull", False)) for column in ("lease_secret", "lease_expires_at", "worker", "claimed_at")),
     fence__gte=1,
 )
 
@@ -159,9 +142,7 @@ class Job(models.Model):
     id = models.BigAutoField(primary_key=True)
     kind = models.CharField(max_length=100)
     queue = models.CharField(max_length=100)
-    status = models.CharField(
-        max_length=11, choices=[(s, s.replace("_", " ")) for s in Status], default=Status.PENDING
-    )
+    status = models.CharField(max_length=11, choices=[(s, s.replace("_", " ")) for s in Status], default=Status.PENDING)
     priority = models.SmallIntegerField(default=0, help_text="-100 to 100; higher goes first.")
     owner = _loose(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="jobs")
     group = _loose(Group, on_delete=models.SET_NULL, related_name="jobs")
@@ -196,9 +177,7 @@ class Job(models.Model):
         default=0, db_default=0,
         help_text="Number of the last confirmed claim; 0: none was confirmed.",
     )  # fmt: skip
-    request = models.UUIDField(
-        null=True, blank=True, editable=False, help_text="Which call of its worker claimed it."
-    )
+    request = models.UUIDField(null=True, blank=True, editable=False, help_text="Which call of its worker claimed it.")
     last_secret = models.UUIDField(
         null=True, blank=True, editable=False, help_text="Secret of the lease that ended last."
     )
@@ -287,9 +266,7 @@ class Job(models.Model):
 class Body(models.Model):
     """Payload and result of a job, apart from it: the claim and the heartbeats rewrite the job's row, not this one."""
 
-    job = models.OneToOneField(
-        Job, models.CASCADE, primary_key=True, db_constraint=False, related_name="body"
-    )
+    job = models.OneToOneField(Job, models.CASCADE, primary_key=True, db_constraint=False, related_name="body")
     payload = models.JSONField()
     result = models.JSONField(null=True, blank=True)
     traceparent = models.CharField(
@@ -349,9 +326,7 @@ class ResultFile(models.Model):
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["job", "attempt", "name"], name="a_file_name_is_used_once")
-        ]
+        constraints = [models.UniqueConstraint(fields=["job", "attempt", "name"], name="a_file_name_is_used_once")]
 
     def __str__(self) -> str:
         return self.name
@@ -360,9 +335,7 @@ class ResultFile(models.Model):
 class Share(models.Model):
     """A link that shows one job to whoever has it, without a log-in."""
 
-    job = models.OneToOneField(
-        Job, models.CASCADE, primary_key=True, db_constraint=False, related_name="share"
-    )
+    job = models.OneToOneField(Job, models.CASCADE, primary_key=True, db_constraint=False, related_name="share")
     token = models.CharField(max_length=43, unique=True, editable=False)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, db_constraint=False)
     created_at = models.DateTimeField(db_default=Now())

@@ -55,9 +55,7 @@ class BatchResult:
             self.changed += count if changed else 0
 
 
-def create(
-    action: BulkAction, *, by: User, filters: Filters, value: str = "", back: str = "", error: str = ""
-) -> Bulk:
+def create(action: BulkAction, *, by: User, filters: Filters, value: str = "", back: str = "", error: str = "") -> Bulk:
     """Ask to do this to every job that matches and that `by` may act on. Nothing is done before `begin`.
 
     A retry leaves out what another job retries already. `back` is the page that it is asked on, `error` what all of
@@ -309,9 +307,7 @@ def _retry(job_ids: Sequence[int], *, by: User) -> BatchResult:
     return outcome
 
 
-def _again(
-    job: Job, outcome: BatchResult, *, by: User | None = None, run_at: datetime | None = None
-) -> Job | None:
+def _again(job: Job, outcome: BatchResult, *, by: User | None = None, run_at: datetime | None = None) -> Job | None:
     """The job once more, within the rights of `by`; None, and a note of why, where it was refused."""
     try:
         if by is not None:

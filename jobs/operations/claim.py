@@ -21,14 +21,7 @@ from jobs.domain.watermarks import Scan, Taken
 from jobs.errors import LeaseLost, QueueNotAllowed, UnknownQueue
 from jobs.models import Worker
 from jobs.operations import handed_out, hooks, idempotency
-from jobs.operations.finish import (
-    Finished,
-    HandedIn,
-    Successes,
-    answered,
-    are_successes,
-    hand_in,
-)
+from jobs.operations.finish import Finished, HandedIn, Successes, answered, are_successes, hand_in
 from jobs.operations.handed_out import Claimed
 from jobs.operations.queues import ANY_QUEUE
 from jobs.queries import keys, moves, reads
@@ -53,11 +46,7 @@ class _SomeLost(Exception):
 
 
 def claim(
-    worker: Worker,
-    *,
-    queues: Sequence[str] | None = None,
-    limit: int = 1,
-    request_id: str | None = None,
+    worker: Worker, *, queues: Sequence[str] | None = None, limit: int = 1, request_id: str | None = None
 ) -> list[Claimed]:
     """Lease up to `limit` pending jobs (1,000 at most) to `worker`; empty only if there are none for it.
 
@@ -120,9 +109,7 @@ def note_polled(worker: Worker, queues: Sequence[str] | None) -> None:
     WORKER_ALIVE_S. What it asked for before is kept for so long, so that one which takes turns between its queues asks
     for all of them.
     """
-    names = (
-        [ANY_QUEUE] if queues is None or list(queues) == [*worker.queues, *worker.steals] else list(queues)
-    )
+    names = [ANY_QUEUE] if queues is None or list(queues) == [*worker.queues, *worker.steals] else list(queues)
     if _is_known(worker, names):
         return
     with transaction.atomic():
@@ -236,9 +223,7 @@ def _allowed(worker: Worker, requested: Sequence[str] | None) -> tuple[list[str]
         return home, steals
     requested = _once(requested)
     _check(requested, home, steals)
-    return [queue for queue in requested if queue in home], [
-        queue for queue in requested if queue not in home
-    ]
+    return [queue for queue in requested if queue in home], [queue for queue in requested if queue not in home]
 
 
 def _once(queues: Sequence[str]) -> list[str]:
@@ -321,13 +306,7 @@ def _is_known(worker: Worker, names: Sequence[str]) -> bool:
 
 
 def _scan(
-    worker: Worker,
-    queues: Sequence[str],
-    *,
-    limit: int,
-    only_if_idle: bool,
-    request: UUID | None,
-    seen: Seen | None,
+    worker: Worker, queues: Sequence[str], *, limit: int, only_if_idle: bool, request: UUID | None, seen: Seen | None
 ) -> list[moves.Row]:
     """Behind the watermarks; then a full scan for what is still missing, unless that would hold up what was found."""
     rows: list[moves.Row] = []
@@ -338,9 +317,7 @@ def _scan(
     while scan is not None:
         still, if_idle = limit - len(rows), only_if_idle and not rows
         if more is None:
-            more = moves.claim(
-                worker, queues=queues, limit=still, only_if_idle=if_idle, scan=scan, request=request
-            )
+            more = moves.claim(worker, queues=queues, limit=still, only_if_idle=if_idle, scan=scan, request=request)
         hooks.WATERMARKS.lasted(scan, max(0.0, time.monotonic() - began_s - len(more) * _TAKING_S))
         _note_taken(scan, more)
         rows += more

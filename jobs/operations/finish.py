@@ -86,16 +86,10 @@ def answered(worker: Worker, finished: Sequence[Finished], ended: Mapping[int, S
 
     Leases that hold nothing may have been handed in before, by a call whose answer was lost."""
     remaining = [index for index in range(len(finished)) if index not in ended]
-    past = (
-        idempotency.finished_before(worker, [_key(finished[index]) for index in remaining])
-        if remaining
-        else []
-    )
+    past = idempotency.finished_before(worker, [_key(finished[index]) for index in remaining]) if remaining else []
     answers = dict(ended) | dict(zip(remaining, past, strict=True))
     was_answered = any(not isinstance(answer, LeaseLost) for answer in past)
-    return HandedIn(
-        answers=[answers[index] for index in range(len(finished))], is_repeat=not ended and was_answered
-    )
+    return HandedIn(answers=[answers[index] for index in range(len(finished))], is_repeat=not ended and was_answered)
 
 
 @transactions.retried
@@ -107,10 +101,7 @@ def release(worker: Worker, job_id: int, lease: Lease) -> None:
     rows = moves.lock_held(worker, [(job_id, lease)])
     if not rows and idempotency.was_released(worker, job_id, lease):
         return
-    settle(
-        [decide(rows[0], AttemptOutcome.RELEASED, retryable=True, error="given back by the worker")],
-        rows=rows,
-    )
+    settle([decide(rows[0], AttemptOutcome.RELEASED, retryable=True, error="given back by the worker")], rows=rows)
 
 
 @transactions.retried
@@ -160,9 +151,7 @@ def cancel_locked(jobs: Sequence[Job], *, by: User | None) -> dict[int, CancelVe
         events.ended_waiting([job.pk for job in waiting])
         metering.ended_waiting(waiting)
     # The jobs are locked rows like the others; their columns have the same names.
-    settle(
-        [decide(job, AttemptOutcome.CANCELED, retryable=False, error=error) for job in running], rows=running
-    )
+    settle([decide(job, AttemptOutcome.CANCELED, retryable=False, error=error) for job in running], rows=running)
     for worker_id in {job.worker_id for job in running if job.worker_id is not None}:
         hooks.stopped(worker_id)
     return {
@@ -277,9 +266,7 @@ def _settle_held(worker: Worker, finished: Sequence[Finished]) -> dict[int, Stat
         for row in moves.lock_held(worker, [_key(entry) for entry in finished])
     }
     mine = {index: rows.pop(key) for index, key in enumerate(map(_key, finished)) if key in rows}
-    settled = settle(
-        [_settlement(finished[i], row, results[i]) for i, row in mine.items()], rows=mine.values()
-    )
+    settled = settle([_settlement(finished[i], row, results[i]) for i, row in mine.items()], rows=mine.values())
     return {index: settled[row.id] for index, row in mine.items()}
 
 
@@ -301,18 +288,12 @@ def _settlement(entry: Finished, row: Any, result: str | None) -> Settlement:
 
 
 def _success(row: Any, result: str | None) -> Settlement:
-    return Settlement(
-        job_id=row.id, fence=row.fence, status=Status.SUCCESS, failures=row.failures, result=result
-    )
+    return Settlement(job_id=row.id, fence=row.fence, status=Status.SUCCESS, failures=row.failures, result=result)
 
 
-def _hidden_from_those_who_failed(
-    settlements: Sequence[Settlement], rows: dict[int, Any]
-) -> list[Settlement]:
+def _hidden_from_those_who_failed(settlements: Sequence[Settlement], rows: dict[int, Any]) -> list[Settlement]:
     """A job that goes back after a failure leaves its worker alone, if another live worker could take it."""
-    excluded = {
-        s.job_id: sorted({*s.excluded_workers, rows[s.job_id].worker_id}) for s in settlements if _failed(s)
-    }
+    excluded = {s.job_id: sorted({*s.excluded_workers, rows[s.job_id].worker_id}) for s in settlements if _failed(s)}
     if not excluded:
         return list(settlements)
     others = moves.jobs_others_could_take(

@@ -60,9 +60,7 @@ def check(args: Mapping[str, Any]) -> None:
         if not isinstance(args.get(name), types):
             raise InvalidValue(field=name, why=f"got {args.get(name)!r}")
     wants = {name: args.get(name) for name in ("requires", "prefers")}
-    check_submit(
-        args["kind"], owner=None, queue=args.get("job_queue"), priority=args.get("job_priority"), **wants
-    )
+    check_submit(args["kind"], owner=None, queue=args.get("job_queue"), priority=args.get("job_priority"), **wants)
     payloads.encoded(args["payload"], limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], subject="payload")
 
 

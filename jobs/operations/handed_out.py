@@ -56,15 +56,11 @@ def again(worker: Worker, rows: Sequence[moves.Row]) -> list[Claimed]:
     return _without_discarded(worker, rows, [row for row in rows if row.kind in kinds.HOOKS])
 
 
-def _without_discarded(
-    worker: Worker, rows: Sequence[moves.Row], hooked: Sequence[moves.Row]
-) -> list[Claimed]:
+def _without_discarded(worker: Worker, rows: Sequence[moves.Row], hooked: Sequence[moves.Row]) -> list[Claimed]:
     stored = {row.id: _read(row.payload, 0)[0] for row in rows}
     answers = {**stored, **hooks.prepare(worker, hooked, stored)}
     discarded = {
-        job_id: answer
-        for job_id, answer in answers.items()
-        if isinstance(answer, Discard | hooks.PrepareFailed)
+        job_id: answer for job_id, answer in answers.items() if isinstance(answer, Discard | hooks.PrepareFailed)
     }
     if discarded:
         _end_discarded(worker, [row for row in hooked if row.id in discarded], discarded)
@@ -77,9 +73,7 @@ def _end_discarded(
     leases = [(row.id, Lease(fence=row.fence, secret=row.lease_secret)) for row in rows]
     locked = moves.lock_held(worker, leases)
     settle([_discarded(row, answers[row.id]) for row in locked], rows=locked)
-    for queue in {
-        row.queue for row in rows
-    }:  # its answer is short, and yet there may be more for this worker
+    for queue in {row.queue for row in rows}:  # its answer is short, and yet there may be more for this worker
         hooks.available(queue)
 
 

@@ -128,14 +128,7 @@ def settled(moved: Iterable[Any], *, settlements: Iterable[Settlement], locked: 
 def ended_waiting(jobs: Iterable[Any], *, to: Status, error: str) -> None:
     """These jobs ended while they waited. They have an id, a kind and the number of their last confirmed claim."""
     _notify(
-        Move(
-            job_id=job.id,
-            kind=job.kind,
-            attempt=job.confirmed_fence,
-            from_=Status.PENDING,
-            to=to,
-            error=error,
-        )
+        Move(job_id=job.id, kind=job.kind, attempt=job.confirmed_fence, from_=Status.PENDING, to=to, error=error)
         for job in jobs
         if job.kind in kinds.HOOKS
     )
@@ -255,9 +248,7 @@ def _call_hook(hook: OnTransition, moves: Sequence[Move]) -> bool:
             raise
         jobs = ", ".join(str(move.job_id) for move in moves)
         with fields.about(kind=moves[0].kind, job_id=moves[0].job_id if len(moves) == 1 else None):
-            log.exception(
-                "the hook of the kind %s failed for the moves of %s, which stand", moves[0].kind, jobs
-            )
+            log.exception("the hook of the kind %s failed for the moves of %s, which stand", moves[0].kind, jobs)
         return False
     return True
 
@@ -289,9 +280,7 @@ def _call_prepare(prepare: Prepare, jobs: Sequence[Prepared]) -> dict[int, Any]:
         with fields.about(kind=jobs[0].kind, job_id=jobs[0].job_id if len(jobs) == 1 else None):
             log.exception("preparing jobs of the kind %s failed", jobs[0].kind)
         if len(jobs) == 1:
-            return {
-                jobs[0].job_id: PrepareFailed(error=f"the farm could not prepare it: {_error_text(error)}")
-            }
+            return {jobs[0].job_id: PrepareFailed(error=f"the farm could not prepare it: {_error_text(error)}")}
     return {job_id: answer for job in jobs for job_id, answer in _call_prepare(prepare, [job]).items()}
 
 

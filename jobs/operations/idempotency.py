@@ -15,14 +15,7 @@ from django.db import transaction
 from jobs.domain import leases
 from jobs.domain.leases import Lease
 from jobs.domain.states import AttemptOutcome, Status
-from jobs.errors import (
-    IdempotencyKeyInUse,
-    IdempotencyKeyReused,
-    InvalidJson,
-    JobsError,
-    LeaseLost,
-    NotUnique,
-)
+from jobs.errors import IdempotencyKeyInUse, IdempotencyKeyReused, InvalidJson, JobsError, LeaseLost, NotUnique
 from jobs.models import Job, Worker
 from jobs.queries import moves, submits
 from postgres import transactions
@@ -33,9 +26,7 @@ RETENTION_S = 24 * 3600.0
 # A key is deleted later than it stops to count, so that none goes between being found and being read.
 DELETED_AFTER_S = RETENTION_S + 3600
 DELETED_AT_ONCE = 5000
-WAIT_S = (
-    5.0  # a submit takes milliseconds; whoever is stopped in the middle of one must not stop others for long
-)
+WAIT_S = 5.0  # a submit takes milliseconds; whoever is stopped in the middle of one must not stop others for long
 RETRY_AFTER_S = 1
 Answer = int | NotUnique  # of each entry: the id of its job, or why it was left out
 Refused = JobsError | RateLimitsError
@@ -132,10 +123,7 @@ def lost(worker: Worker, job_id: int, lease: Lease) -> LeaseLost:
 
 @transactions.retried
 def _in_one_transaction(
-    request: Repeatable,
-    count: Callable[[], None],
-    submit: Callable[[], Sequence[Job | NotUnique]],
-    wait_s: float,
+    request: Repeatable, count: Callable[[], None], submit: Callable[[], Sequence[Job | NotUnique]], wait_s: float
 ) -> list[Answer] | Refused:
     if not _is_first(request, wait_s):
         return _repeated(request)
@@ -162,9 +150,7 @@ def _repeated(request: Repeatable) -> list[Answer]:
     return answers
 
 
-def _carried_out(
-    request: Repeatable, submit: Callable[[], Sequence[Job | NotUnique]]
-) -> list[Answer] | Refused:
+def _carried_out(request: Repeatable, submit: Callable[[], Sequence[Job | NotUnique]]) -> list[Answer] | Refused:
     try:
         with transaction.atomic():
             answers = [_answer(made) for made in submit()]

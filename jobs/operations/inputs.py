@@ -94,9 +94,7 @@ def read_input(worker: Worker, job_id: int, lease: Lease, *, name: str) -> Uploa
     return kept
 
 
-def lock(
-    wanted: Iterable[tuple[User | None, Mapping[str, UUID] | None]], *, by: User | None
-) -> Mapping[UUID, Any]:
+def lock(wanted: Iterable[tuple[User | None, Mapping[str, UUID] | None]], *, by: User | None) -> Mapping[UUID, Any]:
     """The uploads of new jobs, each with who gives it, locked until the end of the caller's transaction. Where none
     has any, nothing is asked of the database.
 

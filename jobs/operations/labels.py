@@ -138,9 +138,7 @@ def _check_owners(chosen: Collection[tuple[int, str]], ids: Mapping[str, int]) -
         more = len(wanted - requirements.held(owner_id, wanted))
         used = len(requirements.held(owner_id)) if more else 0
         if more and used + more > most and not _operates(owner_id):
-            raise TooManyRequirements(
-                of="owner", quota=most, used=used, more=more, retry_after=_RETRY_AFTER_S
-            )
+            raise TooManyRequirements(of="owner", quota=most, used=used, more=more, retry_after=_RETRY_AFTER_S)
 
 
 def _operates(owner_id: int) -> bool:

@@ -15,13 +15,7 @@ from jobs import kinds
 from jobs.domain import ceilings, model_queues
 from jobs.domain.bulks import BulkAction
 from jobs.domain.kinds import Kind, LimitKey
-from jobs.errors import (
-    InvalidValue,
-    PriorityNotAllowed,
-    QueueChoiceNotAllowed,
-    UnknownKind,
-    UnknownQueue,
-)
+from jobs.errors import InvalidValue, PriorityNotAllowed, QueueChoiceNotAllowed, UnknownKind, UnknownQueue
 from jobs.models import Job, Queue
 from jobs.models import Kind as KindRow
 from jobs.operations import events, hooks

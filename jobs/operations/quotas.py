@@ -43,9 +43,7 @@ SETTINGS: Final = {
 }
 WAITING: Final = Ledger()
 _RETRY_AFTER_S: Final = 10  # waiting jobs leave as workers take them; nobody knows when
-_COUNTED_S: Final = (
-    60.0  # what the cron counted is good for so long; then a cluster is missing, and it is counted here
-)
+_COUNTED_S: Final = 60.0  # what the cron counted is good for so long; then a cluster is missing, and it is counted here
 # Where so many wait, counting takes milliseconds: it is done a twentieth of the time at most, however often somebody is
 # refused.
 _MANY: Final = 10_000
@@ -79,9 +77,7 @@ def output_room() -> Room:
     _read_output(watched)
     return Room(
         farm=_ANY_BYTES if in_all is None else max(0, in_all - OUTPUT.used(ALL_JOBS)),
-        owners={
-            owner: max(0, per_owner - OUTPUT.used(owner)) for owner in near if per_owner and owner != ALL_JOBS
-        },
+        owners={owner: max(0, per_owner - OUTPUT.used(owner)) for owner in near if per_owner and owner != ALL_JOBS},
     )
 
 
@@ -149,9 +145,7 @@ def used(owner: int) -> list[Quota]:
     stored = usage.of([owner])[owner]
     waiting = waiting_of(owner, stored)
     of = "farm" if owner == ALL_JOBS else "owner"
-    numbers = dict(
-        zip(SETTINGS, (waiting, stored.output_bytes, stored.files, stored.file_bytes), strict=True)
-    )
+    numbers = dict(zip(SETTINGS, (waiting, stored.output_bytes, stored.files, stored.file_bytes), strict=True))
     return [
         Quota(resource=resource, of=of, quota=allowed(setting_of(resource, of=of)), used=max(0, number))
         for resource, number in numbers.items()
@@ -312,9 +306,7 @@ def _check_waiting(owner: int, of: str, quota: int, rows: Sequence[dict[str, Any
     if used + more > quota:
         more -= len(submits.living_twins([row for row in rows if row["unique_key"]]))
     if more and used + more > quota:
-        raise TooManyWaiting(
-            what="waiting jobs", of=of, quota=quota, used=used, more=more, retry_after=_RETRY_AFTER_S
-        )
+        raise TooManyWaiting(what="waiting jobs", of=of, quota=quota, used=used, more=more, retry_after=_RETRY_AFTER_S)
 
 
 def _is_counted(stored: Used) -> bool:

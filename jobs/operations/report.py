@@ -68,9 +68,7 @@ def write_outputs(worker: Worker, pieces: Sequence[Piece], *, key: str | None = 
     checked = [refusal.value_or_refusal(_checked, piece) for piece in pieces]
     good = [piece for piece in checked if isinstance(piece, Piece)]
     stored = zip(good, _stored(worker, good, key), strict=True)
-    return refusal.in_place(
-        checked, (refusal.value_or_refusal(_next_seq, worker, piece, row) for piece, row in stored)
-    )
+    return refusal.in_place(checked, (refusal.value_or_refusal(_next_seq, worker, piece, row) for piece, row in stored))
 
 
 def _stored(worker: Worker, pieces: Sequence[Piece], key: str | None = None) -> list[moves.Row | None]:
@@ -93,9 +91,7 @@ def _next_seq(worker: Worker, piece: Piece, row: moves.Row | None) -> int:
     if row is None:
         raise idempotency.lost(worker, piece.job_id, piece.lease)
     if row.next_seq == piece.seq and not row.fits:
-        quotas.refuse_output(
-            size=piece.size, pieces=piece.seq, of_attempt=row.output_bytes, of_job=row.job_bytes
-        )
+        quotas.refuse_output(size=piece.size, pieces=piece.seq, of_attempt=row.output_bytes, of_job=row.job_bytes)
     if row.next_seq <= piece.seq:
         raise OutputGap(next_seq=row.next_seq)
     if row.stored:

@@ -45,10 +45,7 @@ _FRESH = dict.fromkeys(field.attname for field in Job._meta.concrete_fields) | {
     "is_metered": False,
 }
 _CHOICES = ("queue", "priority", "run_at", "expires_at", "unique_key", "max_attempts", "timeout_s")
-_OF_KIND = (
-    *("queue", "priority", "expires_s", "max_attempts", "timeout_s"),
-    *("retry_when_lost", "retry_on_timeout"),
-)
+_OF_KIND = (*("queue", "priority", "expires_s", "max_attempts", "timeout_s"), *("retry_when_lost", "retry_on_timeout"))
 _BESIDE = ("payload", "traceparent", "expires_s", "limit_wait_s", "files", "wanted", "chooses", "may_wait")
 
 
@@ -174,9 +171,7 @@ def retry(job_id: int, *, by: User | None, once: bool = False) -> Job:
 @transactions.retried
 def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -> Job:
     """A new job like this ended one, which points at it; the caller knows that `by` may do so. Raises as `retry`."""
-    again = {
-        name: getattr(job, name) for name in ("queue", "priority", "unique_key", "max_attempts", "timeout_s")
-    }
+    again = {name: getattr(job, name) for name in ("queue", "priority", "unique_key", "max_attempts", "timeout_s")}
     own = names.uploads_of(job.body.inputs or ())
     new = NewJob(
         kind=job.kind, payload=job.body.payload, retry_of=job.pk, run_at=run_at, files=own, **again, **_labels(job)
@@ -222,12 +217,8 @@ def _labels(job: Job) -> dict[str, Any]:
     return {} if one is None else {"requires": one.requires, "prefers": one.prefers}
 
 
-def _put(
-    new_jobs: Sequence[NewJob], rows: Sequence[dict[str, Any]], by: User | None
-) -> list[Job | NotUnique]:
-    locked = inputs.lock(
-        ((by or new.owner, row["files"]) for new, row in zip(new_jobs, rows, strict=True)), by=by
-    )
+def _put(new_jobs: Sequence[NewJob], rows: Sequence[dict[str, Any]], by: User | None) -> list[Job | NotUnique]:
+    locked = inputs.lock(((by or new.owner, row["files"]) for new, row in zip(new_jobs, rows, strict=True)), by=by)
     # The copies become the jobs' own, and this may be done again.
     stored = _stored([row.copy() for row in rows], locked)
     _announce(new_jobs, stored)
@@ -267,12 +258,8 @@ def _apply_choices(row: dict[str, Any], new: NewJob, kind: Kind) -> None:
     row["retry_of_id"], row["token_id"], row["may_wait"] = new.retry_of, new.token_id, new.may_wait
     row["files"] = names.references(new.files) if new.files else None
     if new.requires or new.prefers or kind.requires:
-        row["wanted"] = domain_labels.requirement(
-            requires=new.requires, prefers=new.prefers, usual=kind.requires
-        )
-        row["chooses"] = bool(
-            row["wanted"] and (row["wanted"].prefers or row["wanted"].requires != kind.requires)
-        )
+        row["wanted"] = domain_labels.requirement(requires=new.requires, prefers=new.prefers, usual=kind.requires)
+        row["chooses"] = bool(row["wanted"] and (row["wanted"].prefers or row["wanted"].requires != kind.requires))
     if kind.limit is not None:
         row |= quotas.limit_columns(kind, owner_id=row["owner_id"], count=new.limit_count)
 
@@ -339,10 +326,7 @@ def _job(row: dict[str, Any], new: Stored | Twin) -> Job | NotUnique:
 
 def _announce(new_jobs: Sequence[NewJob], stored: Sequence[Job | NotUnique]) -> None:
     pairs = [(new, job) for new, job in zip(new_jobs, stored, strict=True) if isinstance(job, Job)]
-    due = {
-        (job.queue, job.run_at if new.run_at or job.limit_until or job.is_metered else None)
-        for new, job in pairs
-    }
+    due = {(job.queue, job.run_at if new.run_at or job.limit_until or job.is_metered else None) for new, job in pairs}
     head_start = timedelta(seconds=settings.JOBFARM["HEAD_START_S"])
     due |= {(job.queue, job.run_at + head_start) for new, job in pairs if new.prefers}
     if pairs:

@@ -56,9 +56,7 @@ class Presence:
         """
         lease_s: float = settings.JOBFARM["LEASE_S"]
         beat_s, gap_s = presence.beat_s(lease_s), presence.gap_s(lease_s)
-        fleet.report_web_process(
-            self.id, part=self.part, host=self.host, pid=self.pid, beat_s=beat_s, gap_s=gap_s
-        )
+        fleet.report_web_process(self.id, part=self.part, host=self.host, pid=self.pid, beat_s=beat_s, gap_s=gap_s)
 
     def end(self) -> None:
         """Say that it ends. Nothing that it reports afterwards counts."""
@@ -67,12 +65,7 @@ class Presence:
 
 @transactions.retried
 def create_worker(
-    name: str,
-    *,
-    queues: Sequence[str],
-    steals: Sequence[str] = (),
-    owner: User | None = None,
-    by: User | None = None,
+    name: str, *, queues: Sequence[str], steals: Sequence[str] = (), owner: User | None = None, by: User | None = None
 ) -> tuple[Worker, str]:
     """Make a worker and return it with its key, which is nowhere stored in clear.
 
@@ -83,9 +76,7 @@ def create_worker(
     named = [*queues, *(queue for queue in steals if queue != ANY_QUEUE)]
     for queue in named:
         if not kinds.NAME.fullmatch(queue):
-            raise InvalidValue(
-                field="queues", why=f"a queue is named by a-z 0-9 _ . - (at most 100), got {queue!r}"
-            )
+            raise InvalidValue(field="queues", why=f"a queue is named by a-z 0-9 _ . - (at most 100), got {queue!r}")
     if not queues or not name.strip() or len(name) > 100:
         raise InvalidValue(field="name", why="a worker needs a name (at most 100 characters) and a queue")
     bounded = owner if by is not None and not reads.is_operator(by) else None
@@ -93,9 +84,7 @@ def create_worker(
         _check_quotas(bounded, more=len(_new_queues(named)))
     key = _new_key()
     keys.make_queues(named, made_by=bounded)
-    worker = Worker.objects.create(
-        name=name, queues=list(queues), steals=list(steals), owner=owner, **_stored(key)
-    )
+    worker = Worker.objects.create(name=name, queues=list(queues), steals=list(steals), owner=owner, **_stored(key))
     audit.record(by, worker, f"made, for {'everybody' if owner is None else owner}")
     live.touch("workers")
     return worker, key

@@ -35,18 +35,13 @@ class NewJob(Body):
         None, description="The kind's own queue if absent. Another one takes the right to choose queues."
     )
     priority: Annotated[Whole, Field(ge=-100, le=100)] | None = Field(
-        None,
-        description="Higher goes first. Above the kind's own, and above 0, it takes the right to raise it.",
+        None, description="Higher goes first. Above the kind's own, and above 0, it takes the right to raise it."
     )
-    run_at: Moment | None = Field(
-        None, description="Not before this moment.", examples=["2030-01-31T12:00:00Z"]
-    )
+    run_at: Moment | None = Field(None, description="Not before this moment.", examples=["2030-01-31T12:00:00Z"])
     unique_key: Annotated[Text, Field(min_length=1, max_length=200)] | None = Field(
         None, description="Refused while a job of yours of the same kind and key has not ended."
     )
-    group: Name | None = Field(
-        None, description="Name of a group of yours that may see the job and work on it."
-    )
+    group: Name | None = Field(None, description="Name of a group of yours that may see the job and work on it.")
     files: Annotated[dict[Text, Text], Field(max_length=MOST_INPUTS)] | None = Field(
         None,
         description="Input files: the ids of uploads, by the names that the worker asks for. Yours, or those of a job "
@@ -60,13 +55,10 @@ class NewJob(Body):
         examples=[{"vram": ">=16", "region": ["home", "lab"]}],
     )
     prefers: Conditions | None = Field(
-        None,
-        description="The same, of the workers that get it first, for a moment.",
-        examples=[{"loaded": "llama3.2"}],
+        None, description="The same, of the workers that get it first, for a moment.", examples=[{"loaded": "llama3.2"}]
     )
     callback_url: Annotated[Text, Field(min_length=1, max_length=2000)] | None = Field(
-        None,
-        description="Gets the job's events, signed, if the farm allows its host (OUTBOX_CALLBACK_HOSTS).",
+        None, description="Gets the job's events, signed, if the farm allows its host (OUTBOX_CALLBACK_HOSTS)."
     )
     wait: bool = Field(
         default=False,

@@ -63,12 +63,8 @@ class FleetWorker(BaseModel):
     drained_by: str | None
     revoked_at: datetime | None
     jobs: list[int] = Field(description="What it runs.")
-    stuck: list[Stuck] = Field(
-        description="Its slots that take no job: handlers run on that could not be stopped."
-    )
-    labels: dict[str, str] = Field(
-        description="Those that count: what staff set, and else what it announces."
-    )
+    stuck: list[Stuck] = Field(description="Its slots that take no job: handlers run on that could not be stopped.")
+    labels: dict[str, str] = Field(description="Those that count: what staff set, and else what it announces.")
     labels_by_staff: dict[str, str] = Field(description="An empty value takes a label away.")
     about: About | None = Field(description="What it reported about itself; null: nothing.")
 

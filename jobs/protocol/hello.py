@@ -42,9 +42,7 @@ class Hello(Body):
     cpus: Count | None = None
     memory_bytes: Bytes | None = None
     models: Annotated[list[Model], Field(max_length=MOST_MODELS)] = Field(
-        default=[],
-        description="The models that it serves, by their names in OpenAI's API.",
-        examples=[["llama3.2"]],
+        default=[], description="The models that it serves, by their names in OpenAI's API.", examples=[["llama3.2"]]
     )
     loaded: Annotated[list[Model], Field(max_length=MOST_MODELS)] = Field(
         default=[],

@@ -22,9 +22,7 @@ class ResultFile(BaseModel):
 
     name: str
     size: int = Field(description="Bytes.")
-    url: str = Field(
-        description="Where to get it, with the same key.", examples=["/api/v1/jobs/7/files/picture.png"]
-    )
+    url: str = Field(description="Where to get it, with the same key.", examples=["/api/v1/jobs/7/files/picture.png"])
 
 
 class InputFile(BaseModel):
@@ -69,18 +67,14 @@ class JobInList(BaseModel):
     claimed_at: datetime | None
     ended_at: datetime | None
     expires_at: datetime | None = Field(description="Not started by then: timed_out.")
-    requires: dict[str, str] = Field(
-        description="Conditions on the labels of its worker.", examples=[{"vram": ">=16"}]
-    )
+    requires: dict[str, str] = Field(description="Conditions on the labels of its worker.", examples=[{"vram": ">=16"}])
     prefers: dict[str, str] = Field(description="The same, of the workers that get it first.")
 
 
 class Attempt(BaseModel):
     """One attempt: what became of it, and what of it can be read."""
 
-    attempt: int | None = Field(
-        description="Its number; null for one that was given back, which does not count."
-    )
+    attempt: int | None = Field(description="Its number; null for one that was given back, which does not count.")
     fence: int = Field(description="Number of its claim: ask for output and files with `fence=` this.")
     outcome: AttemptOutcome | Literal["success"] | None = Field(description="Null while it runs.")
     worker: str | None = Field(description="Name of the worker.")
@@ -96,9 +90,7 @@ class Job(JobInList):
 
     payload: Any = Field(None, description="As it was submitted. Not in event streams.")
     result: Any = Field(None, description="What the worker handed in with its success.")
-    error: str | None = Field(
-        None, description="How the newest attempt that failed did so; null after a success."
-    )
+    error: str | None = Field(None, description="How the newest attempt that failed did so; null after a success.")
     files: list[ResultFile] = Field(default_factory=list)
     inputs: list[InputFile] = Field(default_factory=list, description="The files that it was given.")
     attempts: list[Attempt] = Field(
@@ -158,18 +150,7 @@ def file(stored: models.ResultFile, *, by_fence: bool = False) -> ResultFile:
 
 # What the row and the JSON call by the same name.
 _SAME: Final = (
-    *(
-        "id",
-        "kind",
-        "queue",
-        "status",
-        "priority",
-        "attempt",
-        "failures",
-        "max_attempts",
-        "progress",
-        "detail",
-    ),
+    *("id", "kind", "queue", "status", "priority", "attempt", "failures", "max_attempts", "progress", "detail"),
     *("unique_key", "created_at", "run_at", "claimed_at", "ended_at", "expires_at"),
 )
 

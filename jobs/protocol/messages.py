@@ -17,9 +17,7 @@ _JOB_ID: TypeAdapter[int] = TypeAdapter(JobId)
 _HEAD = 1000  # characters
 _TEXT = r'"(?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*"'
 _PLAIN = rf"(?:{_TEXT}|-?(?:0|[1-9][0-9]*)|true|false|null)"
-_HEAD_WITH_REF = re.compile(
-    rf'\s*{{(?:\s*{_TEXT}\s*:\s*{_PLAIN}\s*,)*?\s*"ref"\s*:\s*(?P<ref>{_PLAIN})\s*[,}}]'
-)
+_HEAD_WITH_REF = re.compile(rf'\s*{{(?:\s*{_TEXT}\s*:\s*{_PLAIN}\s*,)*?\s*"ref"\s*:\s*(?P<ref>{_PLAIN})\s*[,}}]')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

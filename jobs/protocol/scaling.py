@@ -17,13 +17,9 @@ class QueueScale(BaseModel):
     queue: str = Field(examples=["images"])
     waiting: int = Field(description="Jobs that are due and wait, counted up to 10,000.", examples=[120])
     running: int = Field(description="Jobs that run.", examples=[4])
-    oldest_wait_s: float = Field(
-        description="Since when the one that waits longest has been due.", examples=[7.5]
-    )
+    oldest_wait_s: float = Field(description="Since when the one that waits longest has been due.", examples=[7.5])
     wanted_workers: int = Field(description="How many workers it wants; see above.", examples=[6])
-    arrivals_per_s: float = Field(
-        description="Jobs that came in, a second, in the last ten minutes.", examples=[0.2]
-    )
+    arrivals_per_s: float = Field(description="Jobs that came in, a second, in the last ten minutes.", examples=[0.2])
     mean_run_s: float | None = Field(
         description="How long runs of the last hour took; null: none ended.", examples=[14.2]
     )

@@ -121,18 +121,14 @@ def write(worker: Worker, key: str, calls: Sequence[Call]) -> list[Performed | R
     with fields.about(worker=worker.name, job_id=job_id):
         answers = verbs.write_outputs(worker, _pieces(calls), key=key)
     return [
-        each
-        if isinstance(each, Refusal)
-        else Performed(answer=each, text=messages.answer(call, each), waits_for=None)
+        each if isinstance(each, Refusal) else Performed(answer=each, text=messages.answer(call, each), waits_for=None)
         for call, each in zip(calls, answers, strict=True)
     ]
 
 
 def _pieces(calls: Sequence[Call]) -> list[tuple[int, verbs.Output]]:
     return [
-        (call.job_id, call.body)
-        for call in calls
-        if call.job_id is not None and isinstance(call.body, verbs.Output)
+        (call.job_id, call.body) for call in calls if call.job_id is not None and isinstance(call.body, verbs.Output)
     ]
 
 

@@ -43,8 +43,7 @@ class Claim(Body):
     )
     limit: Annotated[Whole, Field(ge=1, le=MOST_CLAIMED)] = Field(1, description="How many jobs at most.")
     wait: Annotated[Number, Field(ge=0, le=LONGEST_WAIT_S)] = Field(
-        0,
-        description="Seconds to wait for the first one, over a WebSocket too.",
+        0, description="Seconds to wait for the first one, over a WebSocket too."
     )
     request_id: RequestId | None = Field(None, description=_REPEATED)
 
@@ -64,9 +63,7 @@ class Heartbeat(Leased):
     """A sign of life, with how far the job is."""
 
     progress: Annotated[Number, Field(ge=0, le=1)] | None = None
-    detail: Text | None = Field(
-        None, description="What it is doing; cut at 200 characters.", examples=["Painting"]
-    )
+    detail: Text | None = Field(None, description="What it is doing; cut at 200 characters.", examples=["Painting"])
 
 
 class Output(Leased):
@@ -103,9 +100,7 @@ class FinishMany(Body):
 
     finished: Annotated[list[NamedEnding], Field(min_length=1, max_length=1000)]
     claim_next: HowMany = 0
-    request_id: RequestId | None = Field(
-        None, description=f"{_REPEATED} The leases together are a name, too."
-    )
+    request_id: RequestId | None = Field(None, description=f"{_REPEATED} The leases together are a name, too.")
 
 
 class Release(Leased):
@@ -232,8 +227,7 @@ class LostOne(BaseModel):
     error: str = Field(examples=["lease_lost"])
     message: str
     reason: str | None = Field(
-        None,
-        description="Of a lost lease: `canceled`, `ended`, `timed_out`, `taken_over`, `taken_back` or `unknown`.",
+        None, description="Of a lost lease: `canceled`, `ended`, `timed_out`, `taken_over`, `taken_back` or `unknown`."
     )
     job_status: Status | None = Field(None, description="How it had ended.")
 
@@ -273,14 +267,10 @@ def heartbeat(worker: Worker, job_id: int, body: Heartbeat) -> Renewed:
 
 def write_output(worker: Worker, job_id: int, body: Output) -> Written:
     """Append output. Raises LeaseLost, OutputGap, PayloadTooLarge."""
-    return Written(
-        next_seq=operations.write_output(worker, job_id, body.parsed, seq=body.seq, text=body.text)
-    )
+    return Written(next_seq=operations.write_output(worker, job_id, body.parsed, seq=body.seq, text=body.text))
 
 
-def write_outputs(
-    worker: Worker, pieces: Sequence[tuple[int, Output]], *, key: str
-) -> list[Written | Refusal]:
+def write_outputs(worker: Worker, pieces: Sequence[tuple[int, Output]], *, key: str) -> list[Written | Refusal]:
     """`write_output` for several jobs, a piece of each, together: what it returns or raises, in order.
 
     Nobody has looked at the worker's key yet. Raises InvalidKey.

@@ -102,9 +102,7 @@ def change_waiting(job_ids: Sequence[int], **columns: Any) -> int:
 
 def keep(bulk: Bulk, items: dict[int, dict[str, Any]]) -> None:
     """Remember what these jobs had before."""
-    BulkItem.objects.bulk_create(
-        [BulkItem(bulk=bulk, job_id=job_id, was=was) for job_id, was in items.items()]
-    )
+    BulkItem.objects.bulk_create([BulkItem(bulk=bulk, job_id=job_id, was=was) for job_id, was in items.items()])
 
 
 def open_of(owner: User) -> Quota:

@@ -204,18 +204,12 @@ def workers_for(queue: str, *, group_id: int) -> list[Serving]:
     since = Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"])
     members = User.groups.through.objects.filter(group_id=group_id).values("user_id")
     serves = Q(owner=None) | Q(owner__in=members, owner__is_active=True)
-    workers = Worker.objects.filter(
-        _takes(queue) & serves, revoked_at=None, drained_at=None, last_seen_at__gt=since
-    )
-    workers = workers.select_related("owner").order_by(F("owner").asc(nulls_first=True), "name", "pk")[
-        :MOST_WORKERS
-    ]
+    workers = Worker.objects.filter(_takes(queue) & serves, revoked_at=None, drained_at=None, last_seen_at__gt=since)
+    workers = workers.select_related("owner").order_by(F("owner").asc(nulls_first=True), "name", "pk")[:MOST_WORKERS]
     busy = set(_held_by([worker.pk for worker in workers]))
     return [
         Serving(
-            name=worker.name,
-            owner=worker.owner.get_username() if worker.owner else None,
-            is_busy=worker.pk in busy,
+            name=worker.name, owner=worker.owner.get_username() if worker.owner else None, is_busy=worker.pk in busy
         )
         for worker in workers
     ]
@@ -262,9 +256,7 @@ def report_process(process: UUID, *, part: Part, host: str, pid: int) -> None:
     _report(process, part=part, host=host, pid=pid, serves_workers=False, beat_s=0.0, gap_s=0.0)
 
 
-def report_web_process(
-    process: UUID, *, part: Part, host: str, pid: int, beat_s: float, gap_s: float
-) -> None:
+def report_web_process(process: UUID, *, part: Part, host: str, pid: int, beat_s: float, gap_s: float) -> None:
     """A process is there and reachable for workers."""
     _report(process, part=part, host=host, pid=pid, serves_workers=True, beat_s=beat_s, gap_s=gap_s)
 

@@ -79,9 +79,7 @@ def summary(*, viewer: int) -> Summary:
     queues = fleet.queue_rows(viewer=viewer)
     waiting = sum(queue.pending for queue in queues)
     pending = _pending(waiting, has_more=any(queue.has_more for queue in queues))
-    running = Figure(
-        status=Status.IN_PROGRESS, title="In progress", number=sum(queue.running for queue in queues)
-    )
+    running = Figure(status=Status.IN_PROGRESS, title="In progress", number=sum(queue.running for queue in queues))
     return Summary(pending=pending, running=running, figures=(), workers=workers)
 
 

@@ -32,9 +32,7 @@ def seen_in_jobs(ids: Sequence[UUID], *, by: AnyUser) -> set[UUID]:
 
 def keep(described: Mapping[int, Described]) -> None:
     """Note these jobs' inputs, by the jobs' ids. The jobs are new in this transaction, the uploads locked."""
-    uses = [
-        (job_id, entry["name"], entry["file"]) for job_id, entries in described.items() for entry in entries
-    ]
+    uses = [(job_id, entry["name"], entry["file"]) for job_id, entries in described.items() for entry in entries]
     statements.load("jobs", "keep_inputs").run(
         {
             "job": [job_id for job_id, _, _ in uses],

@@ -21,12 +21,8 @@ _WORKER, _KIND = (
     [field.attname for field in model._meta.concrete_fields]  # noqa: SLF001 (Django documents _meta)
     for model in (Worker, Kind)
 )
-SLOTS_WAIT_MS = (
-    500  # for those who claim and end jobs at this moment; less than the second of `deadlock_timeout`
-)
-_STEALING = (
-    1_784_635_251  # the first of the two numbers that these advisory locks have; the second is the worker's
-)
+SLOTS_WAIT_MS = 500  # for those who claim and end jobs at this moment; less than the second of `deadlock_timeout`
+_STEALING = 1_784_635_251  # the first of the two numbers that these advisory locks have; the second is the worker's
 SEEN_EVERY_S = 5  # a worker's row is rewritten at most this often, however many calls it makes
 
 
@@ -115,9 +111,7 @@ def lock_queue(name: str) -> Queue | None:
 
 
 def set_paused(name: str, *, paused: bool, by: User | None = None) -> None:
-    Queue.objects.filter(name=name).update(
-        paused_at=Now() if paused else None, paused_by=by if paused else None
-    )
+    Queue.objects.filter(name=name).update(paused_at=Now() if paused else None, paused_by=by if paused else None)
 
 
 def set_ceiling(name: str, ceiling: int | None) -> None:
@@ -154,8 +148,7 @@ def close_slots() -> None:
     """
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT current_setting('lock_timeout'), set_config('lock_timeout', %s, true)",
-            [f"{SLOTS_WAIT_MS}ms"],
+            "SELECT current_setting('lock_timeout'), set_config('lock_timeout', %s, true)", [f"{SLOTS_WAIT_MS}ms"]
         )
         before, _ = cursor.fetchone()
         cursor.execute("LOCK TABLE jobs_slot IN SHARE ROW EXCLUSIVE MODE")

@@ -10,19 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from django.contrib.auth.models import Group, User
-from django.db.models import (
-    Case,
-    F,
-    Func,
-    IntegerField,
-    OuterRef,
-    Q,
-    QuerySet,
-    Subquery,
-    TextField,
-    Value,
-    When,
-)
+from django.db.models import Case, F, Func, IntegerField, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Left, Now, NullIf, Right
 from django.db.models.lookups import GreaterThan, IsNull
@@ -128,9 +116,7 @@ def newest(arms: Sequence[Q], *, limit: int) -> list[Job]:
     if len(arms) == 1:
         return list(dressed(Job.objects.filter(arms[0]).order_by("-pk"))[:limit])
     # An OR between them would walk down the table until it has found enough.
-    first, *rest = [
-        Job.objects.filter(arm).order_by("-pk").values_list("pk", flat=True)[:limit] for arm in arms
-    ]
+    first, *rest = [Job.objects.filter(arm).order_by("-pk").values_list("pk", flat=True)[:limit] for arm in arms]
     ids = set(first.union(*rest, all=True))
     return list(dressed(Job.objects.filter(pk__in=ids).order_by("-pk"))[:limit])
 
@@ -154,9 +140,7 @@ def narrowed(filters: Filters) -> Q:
 
 def dressed(jobs: QuerySet[Job]) -> QuerySet[Job]:
     """With what a row of a list shows: `excerpt`, what the job is about, and `last_error` of one that failed."""
-    return jobs.select_related("owner", "group").annotate(
-        excerpt=Left(_about(), EXCERPT), last_error=_last_error()
-    )
+    return jobs.select_related("owner", "group").annotate(excerpt=Left(_about(), EXCERPT), last_error=_last_error())
 
 
 def id_range(filters: Filters) -> tuple[int, int]:
@@ -185,11 +169,7 @@ def live_ids(status: str) -> list[int] | None:
 
     In the order of their index: a bare LIMIT invites a walk down the whole table.
     """
-    order = (
-        ("queue", "excluded_workers", "-priority", "run_at", "pk")
-        if status == Status.PENDING
-        else ("worker", "pk")
-    )
+    order = ("queue", "excluded_workers", "-priority", "run_at", "pk") if status == Status.PENDING else ("worker", "pk")
     jobs = Job.objects.filter(status=status).order_by(*order)
     ids = list(jobs.values_list("pk", flat=True)[: MOST_LIVE + 1])
     return ids if len(ids) <= MOST_LIVE else None
@@ -248,9 +228,7 @@ def _may_pass_by_many(viewer: int, filters: Filters) -> bool:
 def _floor(arms: Sequence[Q], filters: Filters) -> int:
     """The id below which nothing is looked at for this page: in no arm are more jobs passed by than allowed."""
     most = TEXT_SCAN_LIMIT if filters.text else SCAN_LIMIT
-    floors = [
-        Job.objects.filter(arm).order_by("-pk").values_list("pk", flat=True)[most : most + 1] for arm in arms
-    ]
+    floors = [Job.objects.filter(arm).order_by("-pk").values_list("pk", flat=True)[most : most + 1] for arm in arms]
     return max((pk for ids in floors for pk in ids), default=0)
 
 

@@ -51,24 +51,14 @@ def keep_offspring(job_id: int, *, function_ids: Sequence[int]) -> None:
 
 
 def claim(
-    worker: Worker,
-    *,
-    queues: Sequence[str],
-    limit: int,
-    only_if_idle: bool,
-    scan: Scan,
-    request: UUID | None = None,
+    worker: Worker, *, queues: Sequence[str], limit: int, only_if_idle: bool, scan: Scan, request: UUID | None = None
 ) -> list[Row]:
     """Lease up to `limit` jobs; a row with `id` None lost the race for a slot of the queue in `picked_from`.
 
     `scan` says where among what this worker may take (`jobs.domain.watermarks`), `request` which of its calls it is.
     """
     [rows] = statements.together(
-        [
-            claim_call(
-                worker, queues=queues, limit=limit, only_if_idle=only_if_idle, scan=scan, request=request
-            )
-        ]
+        [claim_call(worker, queues=queues, limit=limit, only_if_idle=only_if_idle, scan=scan, request=request)]
     )
     return rows
 
@@ -132,17 +122,13 @@ def taking() -> dict[str, float]:
     return {"head_start_s": farm["HEAD_START_S"], "alive_s": farm["WORKER_ALIVE_S"]}
 
 
-def heartbeat(
-    worker: Worker, job_id: int, lease: Lease, *, progress: float | None, detail: str | None
-) -> list[Row]:
+def heartbeat(worker: Worker, job_id: int, lease: Lease, *, progress: float | None, detail: str | None) -> list[Row]:
     """Renew a lease; no row if it is lost."""
     params = {"progress": progress, "detail": detail, "is_alone": not connection.in_atomic_block}
     return statements.load("jobs", "heartbeat").run(_fence(worker, job_id, lease) | params)
 
 
-def write_output(
-    worker: Worker, pieces: Sequence[Piece], *, room: Room, key_hash: str | None = None
-) -> list[Row]:
+def write_output(worker: Worker, pieces: Sequence[Piece], *, room: Room, key_hash: str | None = None) -> list[Row]:
     """Store those pieces of output, of a job each, that are the next ones and that the quotas have room for.
 
     A row of `place` (counts from 1), `next_seq`, `stored`, `fits` (into attempt and job) and `has_room` (of owner and
@@ -167,9 +153,7 @@ def lock_held(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row]:
     return statements.load("jobs", "lock_held").run(_leases(worker, leases))
 
 
-def succeed(
-    worker: Worker, leases: Sequence[tuple[int, Lease]], *, results: Sequence[str | None]
-) -> list[Row]:
+def succeed(worker: Worker, leases: Sequence[tuple[int, Lease]], *, results: Sequence[str | None]) -> list[Row]:
     """End the jobs that these (job id, lease) pairs still hold as successes; a row each, `place` counts from 1. Their
     slots are for `free`."""
     [moved] = statements.together([_succeed(worker, leases, results)])
@@ -251,9 +235,7 @@ def jobs_others_could_take(jobs: Sequence[tuple[Row, Sequence[int]]]) -> set[int
             "queue": [row.queue for row, _ in jobs],
             "owner": [row.owner_id for row, _ in jobs],
             "group": [row.group_id for row, _ in jobs],
-            "excluded_workers": [
-                "{" + ",".join(map(str, excluded_workers)) + "}" for _, excluded_workers in jobs
-            ],
+            "excluded_workers": ["{" + ",".join(map(str, excluded_workers)) + "}" for _, excluded_workers in jobs],
             "alive_s": settings.JOBFARM["WORKER_ALIVE_S"],
         }
     )
@@ -308,9 +290,7 @@ def keep_file(job_id: int, *, attempt: int, name: str, stored_as: str, size: int
     return file
 
 
-def _succeed(
-    worker: Worker, leases: Sequence[tuple[int, Lease]], results: Sequence[str | None]
-) -> statements.Call:
+def _succeed(worker: Worker, leases: Sequence[tuple[int, Lease]], results: Sequence[str | None]) -> statements.Call:
     return statements.load("jobs", "succeed"), {
         "worker": worker.pk,
         "job": arrays.plain(job_id for job_id, _ in leases),

@@ -96,9 +96,7 @@ def shared(token: str) -> Job | None:
 
 def why_not_running(job_id: int) -> list[Reason]:
     """Why this job does not run, most important first; empty if there is no such job."""
-    rows = statements.load("jobs", "why_not_running").run(
-        {"job": job_id, "limit": AHEAD_LIMIT, **moves.taking()}
-    )
+    rows = statements.load("jobs", "why_not_running").run({"job": job_id, "limit": AHEAD_LIMIT, **moves.taking()})
     return [reason for row in rows for reason in explain(_facts(row, job_id=job_id, lacking=_lacking(row)))]
 
 
@@ -230,9 +228,7 @@ def waiting_queues() -> list[statements.Row]:
 def unserved(queue: statements.Row) -> Unserved:
     """What is said of one of `waiting_queues` that is not served."""
     drained = tuple(map(Named, queue.drained_ids, queue.drained))
-    return Unserved(
-        queue=queue.name, drained=drained, last_worker=queue.last_worker, last_seen_at=queue.last_seen_at
-    )
+    return Unserved(queue=queue.name, drained=drained, last_worker=queue.last_worker, last_seen_at=queue.last_seen_at)
 
 
 def unconfirmed(*, most: int) -> list[tuple[int, str]]:
@@ -255,9 +251,7 @@ def overdue_s() -> float:
     gap, grace = timedelta(seconds=away["gap_s"]), timedelta(seconds=away["grace_s"])
     if Reachability.objects.filter(Q(until__lt=Now() - gap) | Q(since__gt=Now() - grace)).exists():
         return 0.0
-    oldest = Job.objects.filter(status=Status.IN_PROGRESS).aggregate(late=Now() - Min("lease_expires_at"))[
-        "late"
-    ]
+    oldest = Job.objects.filter(status=Status.IN_PROGRESS).aggregate(late=Now() - Min("lease_expires_at"))["late"]
     return max(oldest.total_seconds(), 0.0) if oldest else 0.0
 
 

@@ -33,9 +33,7 @@ class Piece(NamedTuple):
     text: str
 
 
-NOTHING: Final = FilesUsed(
-    files=0, bytes=0, files_of_job=0, bytes_of_job=0, files_replaced=0, bytes_replaced=0
-)
+NOTHING: Final = FilesUsed(files=0, bytes=0, files_of_job=0, bytes_of_job=0, files_replaced=0, bytes_replaced=0)
 
 
 def files_used(job_id: int, *, attempt: int, but_for: str) -> FilesUsed:

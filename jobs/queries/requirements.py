@@ -52,9 +52,7 @@ def most_by() -> tuple[str, int] | None:
 def make(sets: Iterable[Requirement], *, bases: Mapping[str, int]) -> None:
     """Store sets; `bases` has the ids of what is required alone, by its text."""
     rows = [
-        Row(
-            text=one.text, requires=dict(one.requires), prefers=dict(one.prefers), base_id=bases.get(one.text)
-        )
+        Row(text=one.text, requires=dict(one.requires), prefers=dict(one.prefers), base_id=bases.get(one.text))
         for one in sets
     ]
     Row.objects.bulk_create(rows, ignore_conflicts=True)

@@ -139,9 +139,7 @@ def is_behind(counted_at: datetime, *, until: datetime) -> bool:
     nothing to count."""
     if counted_at >= until:
         return False
-    submitted = Job.objects.filter(
-        pk__gte=first_since(counted_at), created_at__gt=counted_at, created_at__lte=until
-    )
+    submitted = Job.objects.filter(pk__gte=first_since(counted_at), created_at__gt=counted_at, created_at__lte=until)
     attempts = Attempt.objects.filter(pk__gte=first_since(counted_at, of=ATTEMPTS))
     return submitted.exists() or attempts.filter(ended_at__gt=counted_at, ended_at__lte=until).exists()
 
@@ -152,10 +150,7 @@ def count_minutes(*, since: datetime, until: datetime) -> int:
     ids = {"first_id": first_since(since), "end_id": end_before(until)}
     [row] = statements.load("jobs", "rollup_minutes").run(period | ids)
     if row.changed:
-        for part_s, step_s in (
-            (rollups.MINUTE_S, rollups.TEN_MINUTES_S),
-            (rollups.TEN_MINUTES_S, rollups.HOUR_S),
-        ):
+        for part_s, step_s in ((rollups.MINUTE_S, rollups.TEN_MINUTES_S), (rollups.TEN_MINUTES_S, rollups.HOUR_S)):
             statements.load("jobs", "rollup_steps").run(period | {"part_s": part_s, "step_s": step_s})
     changed: int = row.changed
     return changed

@@ -94,9 +94,7 @@ def living_twins(rows: Sequence[dict[str, Any]]) -> dict[int, int]:
     return {row.place - 1: row.id for row in statements.load("jobs", "living_twins").run(params)}
 
 
-def begin_request(
-    owner_id: int, key: str, fingerprint: bytes, *, retention_s: float, wait_s: float
-) -> bool | None:
+def begin_request(owner_id: int, key: str, fingerprint: bytes, *, retention_s: float, wait_s: float) -> bool | None:
     """Note a request under its key; whether it is the first with it in `retention_s` seconds.
 
     None if the first is still being carried out after `wait_s`: then the transaction is broken, as by any error.
@@ -118,9 +116,7 @@ def known_request(owner_id: int, key: str) -> IdempotencyKey:
 
 
 def keep_answer(owner_id: int, key: str, *, job_ids: Sequence[int | None], not_unique: Sequence[int]) -> None:
-    IdempotencyKey.objects.filter(owner_id=owner_id, key=key).update(
-        job_ids=list(job_ids), skipped=list(not_unique)
-    )
+    IdempotencyKey.objects.filter(owner_id=owner_id, key=key).update(job_ids=list(job_ids), skipped=list(not_unique))
 
 
 def forget_request(owner_id: int, key: str) -> None:

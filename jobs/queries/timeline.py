@@ -7,9 +7,7 @@ from typing import Any, Final
 from jobs.domain.lanes import Lane, Run, lanes
 from postgres import clock, statements
 
-MOST: Final = (
-    700  # attempts that run, as many that succeeded, as many that ended otherwise: a page draws 2,100 bars
-)
+MOST: Final = 700  # attempts that run, as many that succeeded, as many that ended otherwise: a page draws 2,100 bars
 MOST_ENDED: Final = 20_000  # jobs among which those that succeeded are: a bulk may have canceled the rest
 MOST_LANES: Final = 40
 MOST_WORKERS: Final = 200  # that were seen lately, and may have failed alone

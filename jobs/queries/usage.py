@@ -8,9 +8,7 @@ from jobs.models import ALL_JOBS, Usage
 from postgres import statements
 
 Row = statements.Row
-_LOCKS: Final = (
-    1_784_635_253  # the first of the two numbers of these advisory locks; the second is the owner's
-)
+_LOCKS: Final = 1_784_635_253  # the first of the two numbers of these advisory locks; the second is the owner's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

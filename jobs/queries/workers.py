@@ -16,9 +16,7 @@ from jobs.models import Attempt, HealthScore, Job, Worker
 from postgres import clock, statements
 
 MOST_READ: Final = 10_000  # of the newest ended jobs of the farm
-MOST_FAILED: Final = (
-    2_000  # of a worker's newest failed attempts: four pages each, since the kind is their job's
-)
+MOST_FAILED: Final = 2_000  # of a worker's newest failed attempts: four pages each, since the kind is their job's
 MOST_RATED: Final = 5_000  # for the numbers of jobs an hour, which the list of workers reads again and again
 LISTED: Final = 100
 DAYS: Final = 30
@@ -92,9 +90,7 @@ def stuck_slots(workers: Sequence[Worker]) -> dict[int, tuple[StuckSlot, ...]]:
     if not any(named.values()):
         return {}
     attempts = Attempt.objects.filter(worker_id__in=named, job_id__in={*chain(*named.values())})
-    rows = attempts.exclude(outcome__in=_NO_ATTEMPTS).values_list(
-        "worker_id", "job_id", "outcome", "ended_at"
-    )
+    rows = attempts.exclude(outcome__in=_NO_ATTEMPTS).values_list("worker_id", "job_id", "outcome", "ended_at")
     ended = {
         row[:2]: StuckSlot(job=row[1], outcome=AttemptOutcome(row[2]), since=row[3]) for row in rows
     }  # the last one of each

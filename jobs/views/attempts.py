@@ -81,10 +81,7 @@ def _attempts(job: Job) -> dict[int, Claimed]:
 
 
 def _pair(job: Job, left: Claimed, right: Claimed) -> dict[str, object]:
-    ends = [
-        reports.end_of_output(job.pk, fence=each.number, characters=OUTPUT_CHARACTERS)
-        for each in (left, right)
-    ]
+    ends = [reports.end_of_output(job.pk, fence=each.number, characters=OUTPUT_CHARACTERS) for each in (left, right)]
     return {
         "pair": (left, right),
         "errors": compare(left.error, right.error),

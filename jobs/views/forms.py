@@ -131,10 +131,7 @@ class ChatForm(SubmitForm):
     field_order = ("prompt",)
 
     def clean(self) -> dict[str, Any]:
-        return self.cleaned_data | {
-            "kind": self.job_kind,
-            "payload": {"prompt": self.cleaned_data.get("prompt")},
-        }
+        return self.cleaned_data | {"kind": self.job_kind, "payload": {"prompt": self.cleaned_data.get("prompt")}}
 
 
 class ImageForm(ChatForm):
@@ -212,9 +209,7 @@ class OtherForm(SubmitForm):
         help_text="Labels of the worker, such as <code>vram&gt;=16, region=home|lab</code>; no other gets it.",
     )
     prefers = Conditions(
-        field="prefers",
-        label="Prefers",
-        help_text="The same, of the workers that get it first, for a moment.",
+        field="prefers", label="Prefers", help_text="The same, of the workers that get it first, for a moment."
     )
     priority = forms.IntegerField(
         required=False, min_value=-100, max_value=100, label="Priority", help_text="Empty: its kind's."
@@ -252,9 +247,7 @@ class OtherForm(SubmitForm):
         """Those of the copy that are kept, and those that came with the form."""
         values = self.cleaned_data
         kept = {
-            name: upload
-            for name, upload in files.uploads_of(self._inputs).items()
-            if name in values.get("kept", ())
+            name: upload for name, upload in files.uploads_of(self._inputs).items() if name in values.get("kept", ())
         }
         for name, content in zip(self._names(values), values.get("uploads") or (), strict=True):
             new.append(operations.upload(files.plain_name(content.name), content, owner=self._user))
@@ -324,8 +317,7 @@ class QueueNames(forms.CharField):
 
 class WorkerForm(forms.Form):
     name = forms.CharField(
-        max_length=100,
-        widget=forms.TextInput(attrs={"placeholder": "the GPU under my desk", "autocomplete": "off"}),
+        max_length=100, widget=forms.TextInput(attrs={"placeholder": "the GPU under my desk", "autocomplete": "off"})
     )
     queues = QueueNames(initial="chat image", help_text="Queues that it serves, in this order.")
     steals = QueueNames(
@@ -340,9 +332,7 @@ class WorkerForm(forms.Form):
         help_text="Whose jobs it runs.",
     )
 
-    def __init__(
-        self, data: Mapping[str, Any] | None, *, user: User, initial: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, data: Mapping[str, Any] | None, *, user: User, initial: Mapping[str, Any] | None = None) -> None:
         super().__init__(data, auto_id="worker-%s", initial=dict(initial or {}))
         self._user = user
         if not fleet.runs_the_farm(user):  # a member's worker serves that member (DESIGN section 5)

@@ -58,8 +58,7 @@ class FilterForm(forms.Form):
     )
 
     sort = forms.ChoiceField(
-        required=False,
-        choices=[("", "Newest first"), ("wait", "Longest wait first"), ("run", "Longest run first")],
+        required=False, choices=[("", "Newest first"), ("wait", "Longest wait first"), ("run", "Longest run first")]
     )
 
     def __init__(self, data: Mapping[str, Any], *, user: User) -> None:
@@ -71,11 +70,7 @@ class FilterForm(forms.Form):
     def shown(self) -> dict[str, Any]:
         """The arguments of the live query. A filter that makes no sense is left out, and its error shown."""
         filters = asdict(self.filters())
-        return {
-            **filters,
-            "before": self.cleaned_data.get("before") or 0,
-            "sort": self.cleaned_data.get("sort") or "",
-        }
+        return {**filters, "before": self.cleaned_data.get("before") or 0, "sort": self.cleaned_data.get("sort") or ""}
 
     def filters(self) -> Filters:
         self.is_valid()
@@ -114,9 +109,7 @@ class _Mine(forms.CheckboxInput):
 
 class BulkActionForm(forms.Form):
     action = forms.ChoiceField(
-        choices=[
-            (action.value, action.replace("_", " ")) for action in BulkAction if action is not BulkAction.UNDO
-        ],
+        choices=[(action.value, action.replace("_", " ")) for action in BulkAction if action is not BulkAction.UNDO],
         error_messages={"required": "Choose an action."},
     )
     new_queue = forms.ChoiceField(required=False)
@@ -131,9 +124,7 @@ class BulkActionForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         """With `value`: the new queue or priority, where the action has one."""
         values: dict[str, Any] = super().clean() or {}
-        field = {BulkAction.QUEUE: "new_queue", BulkAction.PRIORITY: "new_priority"}.get(
-            values.get("action", "")
-        )
+        field = {BulkAction.QUEUE: "new_queue", BulkAction.PRIORITY: "new_priority"}.get(values.get("action", ""))
         value = values.get(field) if field else ""
         if field and value in (None, "") and field not in self.errors:
             self.add_error(field, "Enter the new value.")

@@ -28,9 +28,7 @@ class SaveForm(forms.Form):
     def clean_name(self) -> str:
         name: str = self.cleaned_data["name"]
         if saved_filters.is_full(self._user, name=name):
-            raise forms.ValidationError(
-                f"You have {saved_filters.MOST} saved filters, which is all you can have."
-            )
+            raise forms.ValidationError(f"You have {saved_filters.MOST} saved filters, which is all you can have.")
         return name
 
 

@@ -28,11 +28,7 @@ from jobs.views import access, starting
 from jobs.views.forms import WorkerForm, words
 from postgres import clock
 
-_COMING_ALONG: Final = (
-    "chat",
-    "image",
-    "openai",
-)  # handlers of jobfarm_worker, named like their kinds and queues
+_COMING_ALONG: Final = ("chat", "image", "openai")  # handlers of jobfarm_worker, named like their kinds and queues
 
 
 class WorkerFilterForm(forms.Form):

@@ -65,9 +65,7 @@ class EventStream:
             if client is not None:
                 client.close()
 
-    async def _stream(
-        self, scope: Scope, send: Send, send_queue: SendQueue, rights: "Rights", note: Note
-    ) -> None:
+    async def _stream(self, scope: Scope, send: Send, send_queue: SendQueue, rights: "Rights", note: Note) -> None:
         job_ids = note.get("jobs") or [note["job"]]
         last_event_id = asgi.header(scope, "last-event-id")
         stories = Stories(job_ids, last_event_id=last_event_id, are_named="jobs" in note)
@@ -89,9 +87,7 @@ class EventStream:
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await first_of(
-                self._send_events(stories, send_queue, send, follow_output),
-                rights.lost(),
-                self._stopping.wait(),
+                self._send_events(stories, send_queue, send, follow_output), rights.lost(), self._stopping.wait()
             )
             await send({"type": "http.response.body", "body": b""})
         finally:
@@ -99,11 +95,7 @@ class EventStream:
                 watch.close()
 
     async def _send_events(
-        self,
-        stories: Stories,
-        send_queue: SendQueue,
-        send: Send,
-        follow_output: Callable[[Sequence[Message]], None],
+        self, stories: Stories, send_queue: SendQueue, send: Send, follow_output: Callable[[Sequence[Message]], None]
     ) -> None:
         """Send the hub's messages, as events, until nothing more comes."""
         await piece(send, b"retry: 2000\n\n")

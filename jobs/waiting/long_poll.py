@@ -67,9 +67,7 @@ class LongPoll:
             if self._rights is not None:
                 self._rights.close()
 
-    async def _first_answer(
-        self, scope: Scope, body: bytes, client: clients.Connection, *, until: float
-    ) -> Answer:
+    async def _first_answer(self, scope: Scope, body: bytes, client: clients.Connection, *, until: float) -> Answer:
         """The first answer that has something in it, or the last one; at once that its worker was drained meanwhile."""
         woken: Woken | None = None
         while True:
@@ -93,18 +91,14 @@ class LongPoll:
                     woken.wakeup.passed()
                 return answer
 
-    async def _wait(
-        self, scope: Scope, waits: http.Waits, *, polled_at: float, timeout_s: float
-    ) -> Woken | None:
+    async def _wait(self, scope: Scope, waits: http.Waits, *, polled_at: float, timeout_s: float) -> Woken | None:
         """Why to call again; None when the wait is over. A revoked key calls at once, and is refused."""
         if self._rights is None:
             self._rights = hub.current().watch_topics(waits.rights, self._touch)
             await self._check_worker(scope, waits)
         if not self._is_touched:
             self._waiting = asyncio.ensure_future(
-                self._notifier.wait(
-                    waits.interest, polled_at=polled_at, timeout_s=timeout_s, claims_itself=True
-                )
+                self._notifier.wait(waits.interest, polled_at=polled_at, timeout_s=timeout_s, claims_itself=True)
             )
             try:
                 wakeup = await self._waiting

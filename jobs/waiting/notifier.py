@@ -29,9 +29,7 @@ WAKEUP_S: Final = 2.0  # to claim in; a socket that does nothing with its wakeup
 NEW_ROUND_S: Final = 30.0  # jobs that hid from all who waited are offered again this often: their grace ends
 RETENTION_S: Final = 60.0  # a wait group without waiters is remembered, for whoever polls again
 RETRY_S: Final = 1.0
-SHARE_S: Final = (
-    1.0  # so often at most workers are told for one group: what lies ready is worth a quarter of a second
-)
+SHARE_S: Final = 1.0  # so often at most workers are told for one group: what lies ready is worth a quarter of a second
 SKEW_S: Final = 60.0  # how far this machine's clock may be off the database's
 
 _WALL: Final = time.time  # noqa: TID251  # only to tell soon from late
@@ -64,9 +62,7 @@ def claimable(wanted: Sequence[tuple[Interest, int]]) -> Sequence[Claimable]:
 class Notifier:
     """Belongs to the event loop it was made on, which must run. `stop` it with the process."""
 
-    def __init__(
-        self, *, stopping: Stopping, query: Query = claimable, wall: Callable[[], float] = _WALL
-    ) -> None:
+    def __init__(self, *, stopping: Stopping, query: Query = claimable, wall: Callable[[], float] = _WALL) -> None:
         self._stopping = stopping
         self._query = query
         self._wall = wall
@@ -223,9 +219,7 @@ class Notifier:
     async def _count(self) -> None:
         """Count for the groups that want it, for all when the poll is due, and act on the answers."""
         is_poll = self._loop.time() >= self._polled_at + POLL_S
-        groups = [
-            group for group in self._groups.values() if group.waiters and (is_poll or group.wants_an_answer())
-        ]
+        groups = [group for group in self._groups.values() if group.waiters and (is_poll or group.wants_an_answer())]
         if not groups:
             return
         if is_poll:

@@ -24,9 +24,7 @@ class Places:
         `of` says whose quota it is, in the words of `TooManyOpen`.
         """
         if self._taken[whose] >= most:
-            yield _refusal(
-                TooManyOpen(of=of, quota=most, used=self._taken[whose], more=1, retry_after=COME_AGAIN_S)
-            )
+            yield _refusal(TooManyOpen(of=of, quota=most, used=self._taken[whose], more=1, retry_after=COME_AGAIN_S))
             return
         self._taken[whose] += 1
         try:

@@ -110,9 +110,7 @@ class Stories:
         if not self._are_named:
             [story] = self.of.values()
             return story.position()
-        return ",".join(
-            f"{job_id}={story.position(version_length=_SHORT)}" for job_id, story in self.of.items()
-        )
+        return ",".join(f"{job_id}={story.position(version_length=_SHORT)}" for job_id, story in self.of.items())
 
 
 def _positions(event_id: str) -> dict[str, str]:

@@ -13,9 +13,7 @@ MOST_NODES: Final = 500  # what a page shows folded; the text beside it has more
 LONGEST_LEAF: Final = 2_000  # characters of one text
 _OPEN_LEVELS: Final = 3
 _DEEPEST: Final = 50
-_FEW: Final = (
-    12  # what is no longer than this stands open below the first levels too, as far as there is room
-)
+_FEW: Final = 12  # what is no longer than this stands open below the first levels too, as far as there is room
 
 
 @register.filter
@@ -59,9 +57,7 @@ class _Tree:
         drawn: list[tuple[SafeString]] = []
         for step, (key, child) in enumerate(entries):
             if self._remaining <= 0 or level >= _DEEPEST:
-                drawn.append(
-                    (format_html('<div class="soft">… and {} more</div>', len(entries) - len(drawn)),)
-                )
+                drawn.append((format_html('<div class="soft">… and {} more</div>', len(entries) - len(drawn)),))
                 break
             drawn.append((self.node(child, key=key, step=step, level=level + 1),))
         return format_html_join("", "{}", drawn)
@@ -73,9 +69,7 @@ def _step(key: str | None, number: int, level: int) -> SafeString:
 
 
 def _leaf(value: Any) -> SafeString:
-    kind = (
-        "text" if isinstance(value, str) else "word" if value is None or isinstance(value, bool) else "number"
-    )
+    kind = "text" if isinstance(value, str) else "word" if value is None or isinstance(value, bool) else "number"
     text = json.dumps(value, ensure_ascii=False)
     if len(text) > LONGEST_LEAF:
         text = f"{text[:LONGEST_LEAF]}… ({len(text):,} characters)"

@@ -32,9 +32,7 @@ class Period(StrEnum):
     def end(self, moment: datetime) -> datetime:
         """When the window after it begins."""
         begin = self.begin(moment)
-        return (
-            begin + timedelta(days=1) if self is Period.DAY else (begin + timedelta(days=32)).replace(day=1)
-        )
+        return begin + timedelta(days=1) if self is Period.DAY else (begin + timedelta(days=32)).replace(day=1)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
 
-MOST: Final = (
-    10**12
-)  # more is no count of tokens: millions of attempts with so many fit into a sum of the database
+MOST: Final = 10**12  # more is no count of tokens: millions of attempts with so many fit into a sum of the database
 OUTPUT_TOKENS: Final = 1000  # expected of an answer whose call states no limit
 _CHARACTERS: Final = 4  # of English text in a token, as OpenAI's help says
 _PICTURE_TOKENS: Final = 1000  # expected of a picture in a call, whatever its size
@@ -106,7 +104,5 @@ def _length(value: Any) -> int:
         elif isinstance(one, list):
             waiting.extend(one)
         else:
-            characters += (
-                _CHARACTERS if isinstance(one, int) else 0
-            )  # embeddings take tokens by their numbers
+            characters += _CHARACTERS if isinstance(one, int) else 0  # embeddings take tokens by their numbers
     return -(-characters // _CHARACTERS) + pictures * _PICTURE_TOKENS

@@ -95,9 +95,7 @@ class BudgetMeter:
         """Whether any of these has a budget, as this process read it within FRESH_S."""
         known = _known()
         return not (
-            known.people.isdisjoint(owners)
-            and known.groups.isdisjoint(groups)
-            and known.tokens.isdisjoint(tokens)
+            known.people.isdisjoint(owners) and known.groups.isdisjoint(groups) and known.tokens.isdisjoint(tokens)
         )
 
     def admit(self, new: Sequence[Arriving]) -> _Admission:
@@ -148,9 +146,7 @@ def _known() -> Subjects:
     return _Known.subjects
 
 
-def _needs(
-    locked: Sequence[Budget], ledgers: dict[int, Ledger], one: Arriving, expected: _Expected
-) -> list[Need]:
+def _needs(locked: Sequence[Budget], ledgers: dict[int, Ledger], one: Arriving, expected: _Expected) -> list[Need]:
     """Of the budgets that bound this job, what it takes of each."""
     theirs = [
         budget
@@ -168,9 +164,7 @@ def _placed(
 ) -> tuple[datetime | None, list[tuple[int, datetime, Decimal]]]:
     """When this job may start (None: when it would), and what is reserved of which budget, in which window."""
     if (never := budgets.never_fits(needs)) is not None:
-        raise ExceedsBudget(
-            budget=titles.capital(never[0].title), needed=titles.amount(never[1], never[0].unit)
-        )
+        raise ExceedsBudget(budget=titles.capital(never[0].title), needed=titles.amount(never[1], never[0].unit))
     begin = max(now, one.run_at) if one.run_at else now
     moment = budgets.first_room(needs, at=begin)
     if moment is None or (moment > begin and not one.may_wait):
@@ -179,9 +173,7 @@ def _placed(
     return (moment if moment > begin else None), reserved
 
 
-def _exhausted(
-    needs: Sequence[Need], *, begin: datetime, moment: datetime | None, now: datetime
-) -> BudgetExhausted:
+def _exhausted(needs: Sequence[Need], *, begin: datetime, moment: datetime | None, now: datetime) -> BudgetExhausted:
     """The refusal, about the budget with the longest window of those that lack room."""
     ledger, amount = max(budgets.lacking(needs, begin), key=lambda need: need[0].period.end(begin))
     until = moment or ledger.period.end(begin)

@@ -108,9 +108,7 @@ def as_csv(request: HttpRequest) -> HttpResponse:
     rows = csv.writer(text)
     rows.writerow([_heading(name) for name in (*queries.BY[shown.by], *queries.NUMBERS)])
     for row in queries.summed(shown.rows, by=shown.by):
-        values = [row[name] for name in queries.BY[shown.by]] + [
-            row[f"sum_{name}"] for name in queries.NUMBERS
-        ]
+        values = [row[name] for name in queries.BY[shown.by]] + [row[f"sum_{name}"] for name in queries.NUMBERS]
         rows.writerow([_cell(value) for value in values])
     response = HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="usage-by-{shown.by}.csv"'

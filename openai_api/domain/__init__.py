@@ -15,9 +15,7 @@ ADDRESS: Final = "/v1/"  # where the API lies
 RESPONSES: Final = "responses"
 AUDIO: Final = ("audio/transcriptions", "audio/translations")
 STREAMED: Final = frozenset({"chat/completions", "completions", RESPONSES, "audio/transcriptions"})
-TYPED: Final = frozenset(
-    {RESPONSES, "audio/transcriptions"}
-)  # whose events have names, and no [DONE] behind them
+TYPED: Final = frozenset({RESPONSES, "audio/transcriptions"})  # whose events have names, and no [DONE] behind them
 PATHS: Final = ("chat/completions", "completions", "embeddings", "images/generations", RESPONSES, *AUDIO)
 # Where a worker puts an answer that is larger than a result may be: one in JSON, and a text of another sort.
 ANSWER_FILE: Final = "answer.json"
@@ -77,11 +75,7 @@ class Call:
     def payload(self) -> dict[str, Any]:
         """The payload of its job: what of it says something."""
         more = {"context": [*self.context], "file": self.file, "kept": self.is_kept}
-        return {
-            "path": self.path,
-            "body": self.body,
-            **{name: value for name, value in more.items() if value},
-        }
+        return {"path": self.path, "body": self.body, **{name: value for name, value in more.items() if value}}
 
 
 def call(path: str, body: object, *, file: str | None = None) -> Call:
@@ -149,9 +143,7 @@ def items(value: Any) -> list[Any]:
 
 def input_item(item: Any, *, job_id: int, number: int) -> dict[str, Any]:
     """One item of a response's input as it is listed: with an id, and the content of a message in parts."""
-    fields = (
-        {"type": "message", **item} if isinstance(item, dict) else {"type": "message", "content": str(item)}
-    )
+    fields = {"type": "message", **item} if isinstance(item, dict) else {"type": "message", "content": str(item)}
     if isinstance(fields.get("content"), str):
         kind = "output_text" if fields.get("role") == "assistant" else "input_text"
         fields["content"] = [{"type": kind, "text": fields["content"]}]
@@ -203,9 +195,7 @@ def _chunk(line: str) -> Mapping[str, Any]:
 def _choice_text(choice: Mapping[str, Any]) -> str:
     delta = choice["delta"] if isinstance(choice.get("delta"), dict) else {}
     functions = [
-        each["function"]
-        for each in _objects(delta.get("tool_calls"))
-        if isinstance(each.get("function"), dict)
+        each["function"] for each in _objects(delta.get("tool_calls")) if isinstance(each.get("function"), dict)
     ]
     texts = [delta.get(name) for name in ("reasoning_content", "reasoning", "content", "refusal")]
     names = [f"{each['name']} " for each in functions if isinstance(each.get("name"), str)]
@@ -250,9 +240,7 @@ def _of_response(body: Mapping[str, Any]) -> dict[str, Any]:
     return {"is_background": is_background, "previous": response_job(previous) or 0}
 
 
-def error(
-    message: str, *, status: int, code: str | None, param: str | None = None, **more: Any
-) -> dict[str, Any]:
+def error(message: str, *, status: int, code: str | None, param: str | None = None, **more: Any) -> dict[str, Any]:
     """An error in OpenAI's form. `more` are the farm's own facts, such as the job's id."""
     usual = "invalid_request_error" if status < 500 else "server_error"
     form = {"message": message, "type": _TYPES.get(status, usual), "param": param, "code": code}

@@ -25,9 +25,7 @@ LONGEST_METADATA: Final = (64, 512)
 PRIORITY: Final = -10  # of the jobs of a batch: below that of calls whose callers wait
 LINES_OF_SLICE: Final = 500  # submitted in one transaction of some 30 ms
 BYTES_OF_SLICE: Final = 2_000_000  # and no more than so many, where lines are long
-MOST_AHEAD: Final = (
-    10_000  # jobs of one person's batches that have yet to end; more are submitted as those do
-)
+MOST_AHEAD: Final = 10_000  # jobs of one person's batches that have yet to end; more are submitted as those do
 _WINDOW: Final = re.compile(r"([1-9][0-9]{0,2})([hd])")
 
 
@@ -150,10 +148,7 @@ def answered(ended: Ended, custom_id: str, *, ends_as: BatchStatus) -> tuple[boo
 def unanswered(custom_id: str, *, ends_as: BatchStatus, job_id: int | None = None) -> str:
     """The line of a call that did not come to its end, in the file of errors."""
     if ends_as is BatchStatus.EXPIRED:
-        code, message = (
-            "batch_expired",
-            "This request was not carried out before the completion window ended.",
-        )
+        code, message = ("batch_expired", "This request was not carried out before the completion window ended.")
     else:
         code, message = "batch_cancelled", "This request was not carried out before the batch was cancelled."
     return _line(job_id, custom_id, error=_error(code, message))
@@ -177,9 +172,7 @@ def _call(body: object, *, endpoint: str, models: Collection[str] | None) -> Cal
     except InvalidCall as refusal:
         raise LineError("invalid_request", refusal.message, param=f"body.{refusal.param}") from None
     if call.is_stream:
-        raise LineError(
-            "invalid_request", "stream: the answers of a batch do not stream.", param="body.stream"
-        )
+        raise LineError("invalid_request", "stream: the answers of a batch do not stream.", param="body.stream")
     if call.previous is not None:
         why = "previous_response_id: the responses of a batch follow no other."
         raise LineError("invalid_request", why, param="body.previous_response_id")
@@ -195,12 +188,7 @@ def _error(code: str, message: str) -> dict[str, str]:
 
 
 def _line(
-    job_id: int | None,
-    custom_id: str,
-    *,
-    status: int = 0,
-    body: str = "",
-    error: Mapping[str, str] | None = None,
+    job_id: int | None, custom_id: str, *, status: int = 0, body: str = "", error: Mapping[str, str] | None = None
 ) -> str:
     """One line of a file. The body is JSON already, and is not read for this."""
     head = f'"id": "batch_req_{job_id or 0}", "custom_id": {json.dumps(custom_id)}'

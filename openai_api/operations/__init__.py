@@ -75,9 +75,7 @@ def submit(
         names = ", ".join([*offered][:_LISTED]) or "none"
         raise UnknownModel(model=call.model, offered=names, param="model")
     if call.previous is not None:
-        call = replace(
-            call, context=_conversation(call.previous, call.body["previous_response_id"], user=user)
-        )
+        call = replace(call, context=_conversation(call.previous, call.body["previous_response_id"], user=user))
     options: dict[str, Any] = {
         "requires": requires, "prefers": prefers or _preferring(call.model, offered),
         "token_id": token_id, "may_wait": may_wait,
@@ -97,11 +95,7 @@ def find(job_id: int, *, path: str, user: User) -> Made:
     job = _own(job_id, path=path, user=user)
     body = _body(job)
     return Made(
-        job_id=job.id,
-        path=path,
-        is_stream=bool(body.get("stream")),
-        model=str(body.get("model")),
-        ended=_ended(job),
+        job_id=job.id, path=path, is_stream=bool(body.get("stream")), model=str(body.get("model")), ended=_ended(job)
     )
 
 
@@ -151,9 +145,7 @@ def refuse_deletion(job_id: int, *, user: User) -> None:
 def input_items(job_id: int, *, user: User) -> list[dict[str, Any]]:
     """What the model got for a response: the conversation before it, and its own input. Raises UnknownCall."""
     job = _own(job_id, path=domain.RESPONSES, user=user)
-    return [
-        domain.input_item(item, job_id=job.id, number=number) for number, item in enumerate(_context(job))
-    ]
+    return [domain.input_item(item, job_id=job.id, number=number) for number, item in enumerate(_context(job))]
 
 
 def _preferring(model: str, offered: Mapping[str, jobs.OfferedModel]) -> dict[str, str] | None:
@@ -200,14 +192,9 @@ def _response(job: protocol.Job) -> Mapping[str, Any]:
     ended = _ended(job)
     if ended is not None and ended.status == 200:
         made = Made(job_id=job.id, path=domain.RESPONSES, is_stream=False, model="")
-        return {
-            **content(made, ended),
-            "created_at": int(job.created_at.timestamp()),
-        }  # not when it was claimed
+        return {**content(made, ended), "created_at": int(job.created_at.timestamp())}  # not when it was claimed
     message = job.error or ""
-    return domain.response(
-        _body(job), job_id=job.id, status=job.status, created_at=job.created_at, message=message
-    )
+    return domain.response(_body(job), job_id=job.id, status=job.status, created_at=job.created_at, message=message)
 
 
 def _ended(job: protocol.Job) -> Ended | None:

@@ -22,9 +22,7 @@ _FORGOTTEN_AT_ONCE: Final = 200
 _BATCHES: Final = 500  # in one run of `retain`
 
 
-def create(
-    content: "Content[Any]", *, name: str, purpose: str, user: User, expires_s: float | None = None
-) -> File:
+def create(content: "Content[Any]", *, name: str, purpose: str, user: User, expires_s: float | None = None) -> File:
     """Keep a file of this person's until `expires_s` seconds from now, or as long as the farm keeps files.
 
     It counts for the quotas of its owner. Raises InvalidCall, and PayloadTooLarge and QuotaReached as
@@ -32,9 +30,7 @@ def create(
     """
     domain.check(purpose=purpose, name=name)
     lasts = settings.OPENAI["FILE_DAYS"] * 86400.0 if expires_s is None else domain.checked_expiry(expires_s)
-    upload = jobs.upload(
-        domain.stored_name(name), content, owner=user, most_bytes=settings.OPENAI["FILE_BYTES"]
-    )
+    upload = jobs.upload(domain.stored_name(name), content, owner=user, most_bytes=settings.OPENAI["FILE_BYTES"])
     return keep(upload, name=name, purpose=purpose, until=clock.now() + timedelta(seconds=lasts))
 
 
@@ -98,10 +94,7 @@ def retain() -> int:
     failures = Failures()
     done = sum(
         failures.in_batches(step, name=name, size=_FORGOTTEN_AT_ONCE, most=_BATCHES)
-        for name, step in (
-            ("a file", queries.forget_files),
-            ("a batch", partial(queries.forget_batches, age)),
-        )
+        for name, step in (("a file", queries.forget_files), ("a batch", partial(queries.forget_batches, age)))
     )
     failures.raise_any()
     return done

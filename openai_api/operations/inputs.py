@@ -79,9 +79,7 @@ def _note(
     try:
         line = _line(text, endpoint=endpoint, models=models)
         if line.custom_id in seen:
-            raise LineError(
-                "duplicate_custom_id", "custom_id: an earlier line has this one.", param="custom_id"
-            )
+            raise LineError("duplicate_custom_id", "custom_id: an earlier line has this one.", param="custom_id")
         seen.add(line.custom_id)
         jobs.check_payload(line.call.payload)
     except LineError as error:

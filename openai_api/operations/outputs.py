@@ -48,10 +48,7 @@ def write(batch: Batch) -> Written:
 def keep(batch: Batch, written: Written, *, until: datetime) -> tuple[File | None, File | None]:
     """Make files of what was written for this batch, in the caller's transaction."""
     name = f"{batch.public_id}_%s.jsonl"
-    return (
-        _keep(written.output, name % "output", until=until),
-        _keep(written.errors, name % "error", until=until),
-    )
+    return (_keep(written.output, name % "output", until=until), _keep(written.errors, name % "error", until=until))
 
 
 def _lines(batch: Batch) -> Iterator[tuple[bool, str]]:

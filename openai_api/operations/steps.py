@@ -203,9 +203,7 @@ def _submit_slice(seen: Batch, read: Read) -> bool:
         return False
     made = jobs.submit_many([_job(batch, line.call) for line in read.lines])
     ids = [job.pk for job in made if not isinstance(job, JobsError)]
-    queries.keep_slice(
-        batch, read_from=read.begin, job_ids=ids, custom_ids=[line.custom_id for line in read.lines]
-    )
+    queries.keep_slice(batch, read_from=read.begin, job_ids=ids, custom_ids=[line.custom_id for line in read.lines])
     queries.save(batch, read_to=read.end, submitted=batch.submitted + len(ids), note="")
     seen.read_to = batch.read_to
     return True

@@ -36,9 +36,7 @@ _FOLLOWERS: Final = Places()  # of this process's one loop
 class WaitingCall:
     """Serves one request: a new call, or one for the answer or the chunks of an earlier call."""
 
-    def __init__(
-        self, django: Django, stopping: Stopping, scope: Scope, receive: Receive, send: Send
-    ) -> None:
+    def __init__(self, django: Django, stopping: Stopping, scope: Scope, receive: Receive, send: Send) -> None:
         self._django = django
         self._stopping = stopping
         self._scope = scope
@@ -213,13 +211,7 @@ class WaitingCall:
         path = self._scope.get("root_path", "") + path
         left_out = {b"content-length", b"content-type", b"transfer-encoding"}
         headers = [(name, value) for name, value in self._scope["headers"] if name not in left_out]
-        fields = {
-            "method": "GET",
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": b"",
-            "headers": headers,
-        }
+        fields = {"method": "GET", "path": path, "raw_path": path.encode(), "query_string": b"", "headers": headers}
         return {**self._scope, **fields}
 
 

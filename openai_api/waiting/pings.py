@@ -37,11 +37,6 @@ def _fields(note: Note, transcript: Transcript, *, is_first: bool) -> dict[str, 
     if note["path"] not in _CHUNKS:
         return {"type": "transcript.text.delta", "delta": ""}
     prefix, kind, silence = _CHUNKS[note["path"]]
-    made = {
-        "id": f"{prefix}-{note['job']}",
-        "object": kind,
-        "created": int(now.timestamp()),
-        "model": note["model"],
-    }
+    made = {"id": f"{prefix}-{note['job']}", "object": kind, "created": int(now.timestamp()), "model": note["model"]}
     head = {name: transcript.latest.get(name) or value for name, value in made.items()}
     return {**head, "choices": [{"index": 0, **silence, "logprobs": None, "finish_reason": None}]}

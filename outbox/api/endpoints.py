@@ -11,13 +11,7 @@ from django.views.decorators.debug import sensitive_variables
 from ninja import Router, Status
 
 from accounts import http as people
-from core.api import (
-    Cursor,
-    Limit,
-    caller,
-    documented,
-    refuse_unknown_parameters,
-)
+from core.api import Cursor, Limit, caller, documented, refuse_unknown_parameters
 from outbox import operations, protocol, queries
 from outbox.api import documents
 from outbox.domain.endpoints import Wanted
@@ -45,9 +39,7 @@ def list_endpoints(request: HttpRequest, cursor: Cursor = None, limit: Limit = 5
 @router.post(
     "",
     auth=CHANGE,
-    **documented(
-        "Make an endpoint", documents.CREATE, protocol.EndpointWithSecret, status=201, has_body=True
-    ),
+    **documented("Make an endpoint", documents.CREATE, protocol.EndpointWithSecret, status=201, has_body=True),
 )
 @sensitive_variables("secret")
 def create(request: HttpRequest, body: protocol.NewEndpoint) -> Status[protocol.EndpointWithSecret]:
@@ -58,9 +50,7 @@ def create(request: HttpRequest, body: protocol.NewEndpoint) -> Status[protocol.
 
 
 @router.get(
-    "/{int:endpoint_id}",
-    auth=READ,
-    **documented("Look at an endpoint", documents.SHOW, protocol.EndpointInFull),
+    "/{int:endpoint_id}", auth=READ, **documented("Look at an endpoint", documents.SHOW, protocol.EndpointInFull)
 )
 def show(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
     return _in_full(endpoint_id, by=caller(request))
@@ -121,18 +111,14 @@ def disable(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
 
 
 @router.post(
-    "/{int:endpoint_id}/test",
-    auth=OPERATE,
-    **documented("Send a test event", documents.TEST, protocol.SentTest),
+    "/{int:endpoint_id}/test", auth=OPERATE, **documented("Send a test event", documents.TEST, protocol.SentTest)
 )
 def send_test(request: HttpRequest, endpoint_id: int) -> protocol.SentTest:
     return protocol.SentTest(messages=operations.send_test(endpoint_id, by=caller(request)))
 
 
 @router.delete(
-    "/{int:endpoint_id}",
-    auth=CHANGE,
-    **documented("Delete an endpoint", documents.DELETE, protocol.DeletedEndpoint),
+    "/{int:endpoint_id}", auth=CHANGE, **documented("Delete an endpoint", documents.DELETE, protocol.DeletedEndpoint)
 )
 def delete(request: HttpRequest, endpoint_id: int) -> protocol.DeletedEndpoint:
     operations.delete(endpoint_id, by=caller(request))

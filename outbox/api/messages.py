@@ -20,8 +20,7 @@ def list_messages(request: HttpRequest, filters: Query[protocol.MessageFilters])
     rows = queries.page(matching, before=filters.cursor or 0, limit=filters.limit + 1)
     shown = rows[: filters.limit]
     return protocol.Messages(
-        messages=[protocol.Message.of(row) for row in shown],
-        next=shown[-1].pk if len(rows) > filters.limit else None,
+        messages=[protocol.Message.of(row) for row in shown], next=shown[-1].pk if len(rows) > filters.limit else None
     )
 
 
@@ -50,19 +49,13 @@ def replay(request: HttpRequest, message_id: int) -> protocol.Message:
     "/replays",
     auth=OPERATE,
     **documented(
-        "Replay all messages that match",
-        documents.REPLAY_ALL,
-        protocol.MessageReplay,
-        status=201,
-        has_body=True,
+        "Replay all messages that match", documents.REPLAY_ALL, protocol.MessageReplay, status=201, has_body=True
     ),
 )
 def replay_all(request: HttpRequest, body: protocol.NewMessageReplay) -> Status[protocol.MessageReplay]:
     wanted, person = _wanted(body), caller(request)
     if body.dry_run:
-        return Status(
-            201, protocol.MessageReplay.of(None, matched=operations.count_matching(wanted, by=person))
-        )
+        return Status(201, protocol.MessageReplay.of(None, matched=operations.count_matching(wanted, by=person)))
     return Status(201, protocol.MessageReplay.of(operations.replay_matching(wanted, by=person)))
 
 

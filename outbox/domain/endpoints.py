@@ -28,9 +28,7 @@ class Wanted:
         if not self.name.strip() or len(self.name) > LONGEST_NAME or "\x00" in self.name:
             raise BadEndpoint(field="name", reason=f"from 1 to {LONGEST_NAME} characters")
         if unknown or not self.events:
-            raise BadEndpoint(
-                field="events", reason=f"there is no type {unknown[0]}" if unknown else "name one"
-            )
+            raise BadEndpoint(field="events", reason=f"there is no type {unknown[0]}" if unknown else "name one")
         if any(not 0 < len(kind) <= 100 or "\x00" in kind for kind in self.kinds) or len(self.kinds) > 100:
             raise BadEndpoint(field="kinds", reason="at most 100 names of kinds")
         if self.per_minute is not None and not LEAST_PER_MINUTE <= self.per_minute <= 1e9:
@@ -40,6 +38,4 @@ class Wanted:
         """Raise BadEndpoint for events that are nobody's own: they go to endpoints of the whole farm."""
         of_farm = [one for one in self.events if one not in {ALL, *OF_PEOPLE}]
         if of_farm:
-            raise BadEndpoint(
-                field="events", reason=f"{of_farm[0]} goes to endpoints of the whole farm alone"
-            )
+            raise BadEndpoint(field="events", reason=f"{of_farm[0]} goes to endpoints of the whole farm alone")

@@ -42,9 +42,7 @@ class Filter:
         return cls.read(**values)
 
     @classmethod
-    def read(
-        cls, *, endpoint: int | None = None, status: str = "", event_type: str = "", subject: str = ""
-    ) -> Self:
+    def read(cls, *, endpoint: int | None = None, status: str = "", event_type: str = "", subject: str = "") -> Self:
         """The filter of a form or an address; what is unknown there does not narrow."""
         return cls(
             endpoint=endpoint,

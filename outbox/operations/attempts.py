@@ -26,9 +26,7 @@ from postgres import clock, transactions
 from ratelimits import operations as ratelimits
 from scheduling import operations as scheduling
 
-MARGIN_S: Final = (
-    30.0  # of a lease beyond the deadline of its attempt: the farm's own way to write what came of it
-)
+MARGIN_S: Final = 30.0  # of a lease beyond the deadline of its attempt: the farm's own way to write what came of it
 _OWNERS: Final = 4  # so many people whose every endpoint hangs leave room for nobody else's
 LIMIT: Final = "outbox/endpoint"
 GONE: Final = "It answered 410: it is gone."
@@ -205,9 +203,7 @@ def _judge_endpoints(ended: Sequence[Ended], *, now: datetime) -> None:
     took = {one.claimed.endpoint_id for one in ended if one.answer.is_accepted}
     if recovered := {one.claimed.endpoint_id for one in ended if one.claimed.is_failing} & took:
         queries.note_success(recovered)
-    if failed := {
-        one.claimed.endpoint_id: _note(one.answer) for one in ended if one.claimed.endpoint_id not in took
-    }:
+    if failed := {one.claimed.endpoint_id: _note(one.answer) for one in ended if one.claimed.endpoint_id not in took}:
         queries.note_failures(failed)
         _pause_hopeless(failed.keys())
     for one in ended:
@@ -221,9 +217,7 @@ def _pause_hopeless(endpoint_ids: Collection[int]) -> None:
     hours = settings.OUTBOX["PAUSE_AFTER_HOURS"]
     for endpoint in queries.lock_failing(endpoint_ids, for_s=hours * 3600):
         endpoint.status = EndpointStatus.PAUSED
-        endpoint.note = (
-            f"Every attempt of {hours:g} h failed. What happens is kept; resume it when it is well."
-        )
+        endpoint.note = f"Every attempt of {hours:g} h failed. What happens is kept; resume it when it is well."
         endpoint.save(update_fields=["status", "note"])
         scheduling.run_after(0, notices.mail_owner, endpoint=endpoint.pk)
 

@@ -27,9 +27,7 @@ class Background:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
         self._must_stop.set()
         if self._loop is not None and self._sender is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._sender.stop)

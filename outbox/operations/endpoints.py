@@ -140,9 +140,7 @@ def delete(endpoint_id: int, *, by: User) -> None:
 
 
 @transaction.atomic
-def rotate(
-    endpoint_id: int, *, by: User, secret: str | None = None, overlap: timedelta = secrets.OVERLAP
-) -> str:
+def rotate(endpoint_id: int, *, by: User, secret: str | None = None, overlap: timedelta = secrets.OVERLAP) -> str:
     """Give an endpoint another secret; the one before signs along until `overlap` is over. The new one, shown this
     once. Raises NotFound, BadEndpoint."""
     row = operable(endpoint_id, by=by, lock=True)
@@ -178,10 +176,7 @@ def callback(url: str, *, owner: User | None) -> Endpoint:
     if owner is not None:
         _check_room(owner)
     row, is_new = Endpoint.objects.get_or_create(
-        owner=owner,
-        url=url,
-        is_callback=True,
-        defaults={"name": f"{CALLBACK} {host}"[:100], "events": ["job.*"]},
+        owner=owner, url=url, is_callback=True, defaults={"name": f"{CALLBACK} {host}"[:100], "events": ["job.*"]}
     )
     if is_new:
         secrets.add(row)

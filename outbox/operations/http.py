@@ -33,9 +33,7 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 async def resolve(host: str, port: int) -> Sequence[str]:
     """The addresses of a name, as the system's resolver has them. Raises OSError."""
     loop = asyncio.get_running_loop()
-    entries = await loop.run_in_executor(
-        _resolvers(), lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    )
+    entries = await loop.run_in_executor(_resolvers(), lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
@@ -74,9 +72,7 @@ class Client:
         try:
             async with asyncio.timeout(deadline_s):
                 fields = await self._post(url, body, headers)
-        except (
-            Exception
-        ) as error:  # httpcore's, h11's, OpenSSL's, the system's: what a stranger's server makes happen
+        except Exception as error:  # httpcore's, h11's, OpenSSL's, the system's: what a stranger's server makes happen
             fields = {"error": _sentence(error, deadline_s)}
         finally:
             self._uses[url] -= 1
@@ -85,16 +81,13 @@ class Client:
 
     async def _post(self, url: str, body: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
         everything = {"user-agent": "jobfarm", "accept": "*/*", **headers}
-        async with self._pool_of(url).stream(
-            "POST", url, headers=list(everything.items()), content=body
-        ) as response:
+        async with self._pool_of(url).stream("POST", url, headers=list(everything.items()), content=body) as response:
             assert isinstance(response.stream, AsyncIterable)
             return {
                 "status": response.status,
                 "body": await _beginning(response.stream),
                 "headers": {
-                    name.decode("latin-1").lower(): value.decode("latin-1")
-                    for name, value in response.headers
+                    name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers
                 },
             }
 
@@ -134,9 +127,7 @@ class _GuardedNetwork(httpcore.AsyncNetworkBackend):
         self._allowed, self._resolve = allowed, resolve
         self._network = httpcore.AnyIOBackend()
 
-    async def connect_tcp(
-        self, host: str, port: int, *args: Any, **kwargs: Any
-    ) -> httpcore.AsyncNetworkStream:
+    async def connect_tcp(self, host: str, port: int, *args: Any, **kwargs: Any) -> httpcore.AsyncNetworkStream:
         """Try the addresses of a name in turn. One that is refused refuses them all."""
         failure: Exception = _Unreachable()
         for address in await self._addresses(host, port):

@@ -89,9 +89,7 @@ def replay_batch(*, wanted: dict[str, Any], by: int, after: int, until: int, mat
     matching = _replayable(Filter.of_json(wanted), person).filter(pk__gt=after, pk__lte=until)
     rows = list(matching.order_by("pk").values_list("pk", "endpoint_id")[:BATCH])
     if len(rows) == BATCH:
-        scheduling.run_after(
-            PAUSE, replay_batch, wanted=wanted, by=by, after=rows[-1][0], until=until, matched=matched
-        )
+        scheduling.run_after(PAUSE, replay_batch, wanted=wanted, by=by, after=rows[-1][0], until=until, matched=matched)
     queries.requeue([pk for pk, _ in rows])
     _announce(rows)
     return len(rows)

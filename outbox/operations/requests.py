@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from outbox.domain.answers import Answer
 
 
-def send(
-    url: str, body: bytes, *, headers: Mapping[str, str] | None = None, timeout_s: float | None = None
-) -> Answer:
+def send(url: str, body: bytes, *, headers: Mapping[str, str] | None = None, timeout_s: float | None = None) -> Answer:
     """Post these bytes to an address that somebody named, within `timeout_s` in all (OUTBOX_TIMEOUT_S).
 
     For code without an event loop of its own, and never in a mutation. Raises BadUrl. Whatever else goes wrong is in

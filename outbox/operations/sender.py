@@ -116,9 +116,7 @@ class Sender:
         try:
             return await step()
         except (DatabaseError, InterfaceError) as error:
-            log.warning(
-                "the sender lost the database and tries again: %s", explain_unreachable(error) or error
-            )
+            log.warning("the sender lost the database and tries again: %s", explain_unreachable(error) or error)
         except Exception:  # requests under way go on, and so do the messages of others
             log.exception("a round of the sender failed, and is tried again")
         return AWAY_S

@@ -45,14 +45,10 @@ def new(request: HttpRequest) -> HttpResponse:
     """A form for an endpoint; the answer to a good one shows its secret, this once."""
     person = people.person(request)
     data = request.POST if request.method == "POST" else None
-    form = EndpointForm(
-        data, is_operator=operations.is_operator(person), is_new=True, initial={"events": ["job.*"]}
-    )
+    form = EndpointForm(data, is_operator=operations.is_operator(person), is_new=True, initial={"events": ["job.*"]})
     if (wanted := form.wanted() if form.is_bound else None) is not None:
         try:
-            row, secret = operations.create(
-                wanted, by=person, for_farm=form.cleaned_data.get("for_farm", False)
-            )
+            row, secret = operations.create(wanted, by=person, for_farm=form.cleaned_data.get("for_farm", False))
         except OutboxError as refusal:
             form.refuse(refusal)
         else:
@@ -76,9 +72,7 @@ def edit(request: HttpRequest, endpoint_id: int) -> HttpResponse:
         else:
             messages.success(request, "Changed.")
             return redirect("outbox:endpoint", endpoint_id)
-    return render(
-        request, "outbox/form.html", {"form": form, "endpoint": row}, status=422 if form.is_bound else 200
-    )
+    return render(request, "outbox/form.html", {"form": form, "endpoint": row}, status=422 if form.is_bound else 200)
 
 
 @require_safe
@@ -172,9 +166,6 @@ def _endpoint_or_404(request: HttpRequest, endpoint_id: int) -> Endpoint:
 
 def _message_or_404(request: HttpRequest, message_id: int) -> Message:
     row = queries.message(message_id)
-    if (
-        row is None
-        or not operations.messages_visible_to(people.person(request)).filter(pk=message_id).exists()
-    ):
+    if row is None or not operations.messages_visible_to(people.person(request)).filter(pk=message_id).exists():
         raise NotFound(resource="message")
     return row

@@ -33,9 +33,7 @@ class EndpointForm(forms.Form):
     kinds = forms.CharField(
         required=False, label="Kinds", help_text="Only of jobs of these kinds, with commas between; empty: of all.",
     )  # fmt: skip
-    with_result = forms.BooleanField(
-        required=False, label="Send a job's result along, to whoever is at this URL"
-    )
+    with_result = forms.BooleanField(required=False, label="Send a job's result along, to whoever is at this URL")
     per_minute = forms.FloatField(
         required=False, min_value=LEAST_PER_MINUTE, max_value=1e9, label="Messages a minute, at most"
     )

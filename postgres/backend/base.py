@@ -24,9 +24,7 @@ from postgres.backend.prepared import DatabaseOperations, PreparedCursor
 from postgres.embedded import mark
 from postgres.exits import at_exit
 
-_DRIVER = ModuleType(
-    "psycopg", "psycopg, whose connections can be watched also where there is no pool of them."
-)
+_DRIVER = ModuleType("psycopg", "psycopg, whose connections can be watched also where there is no pool of them.")
 _DRIVER.__dict__.update(psycopg.__dict__ | {"connect": WatchedConnection.connect})
 
 

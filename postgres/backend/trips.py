@@ -62,9 +62,7 @@ def together(connection: WatchedConnection, statements: Sequence[Statement]) -> 
     except errors._NO_TRACEBACK as error:  # noqa: SLF001  # as psycopg's own cursors: without its inner frames
         raise error.with_traceback(None) from None
     finally:
-        if (
-            connection.pgconn.pipeline_status != PipelineStatus.OFF
-        ):  # broken off half-way: nobody can go on with it
+        if connection.pgconn.pipeline_status != PipelineStatus.OFF:  # broken off half-way: nobody can go on with it
             connection.pgconn.finish()
     return [_rows(adapting, result) for result in results]
 
@@ -112,9 +110,7 @@ def _prepare(connection: WatchedConnection, one: _Sent) -> None:
     one.key = prepared.maybe_add_to_cache(one, one.preparing, one.name)  # type: ignore[arg-type]
 
 
-def _pipelined(
-    connection: WatchedConnection, sent: Sequence[_Sent], *, begins: bool
-) -> Generator[Any, Any, list[Any]]:
+def _pipelined(connection: WatchedConnection, sent: Sequence[_Sent], *, begins: bool) -> Generator[Any, Any, list[Any]]:
     """The last result of each statement: of one that could not be prepared, the error of that."""
     pgconn, count = connection.pgconn, begins + sum(len(one.commands) for one in sent)
     pgconn.enter_pipeline_mode()

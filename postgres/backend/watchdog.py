@@ -24,14 +24,10 @@ logger = logging.getLogger("postgres")
 
 SLOW_S: Final = 3.0  # after this long the server of a wait is looked at
 LOOK_S: Final = 2.0  # in which it has to answer
-LOOKS: Final = (
-    2  # without an answer, one after the other, and it is called frozen: 8 s after it froze at the latest,
-)
+LOOKS: Final = 2  # without an answer, one after the other, and it is called frozen: 8 s after it froze at the latest,
 # because a cluster that is silent for 10 s is replaced (scheduling), and one that starts takes as long again
 EVERY_S: Final = 1.0
-_SSL_REQUEST: Final = bytes.fromhex(
-    "0000000804d2162f"
-)  # PostgreSQL's protocol, 54.7; answered with S, N or E
+_SSL_REQUEST: Final = bytes.fromhex("0000000804d2162f")  # PostgreSQL's protocol, 54.7; answered with S, N or E
 
 # A connection of an event loop waits in ways of its own, mostly for nothing: it only ends with the others.
 Watchable = WatchedConnection | psycopg.AsyncConnection[Any]
@@ -89,11 +85,7 @@ class Watchdog:
 
     def _look(self, watched: dict[Watchable, Address]) -> None:
         since = time.monotonic() - self._slow_s
-        late = {
-            server
-            for connection, server in watched.items()
-            if getattr(connection, "waiting_since", since) < since
-        }
+        late = {server for connection, server in watched.items() if getattr(connection, "waiting_since", since) < since}
         silent = [server for server in late if not is_alive(server, within_s=self._look_s)]
         silences = {server: self._silences.get(server, 0) + 1 for server in silent}
         frozen = {server for server, count in silences.items() if count >= LOOKS}

@@ -18,9 +18,7 @@ def private(folder: Path, *, uid: int, gid: int) -> None:
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     status = folder.lstat()
-    if os.geteuid() == 0 == status.st_uid and stat.S_ISDIR(
-        status.st_mode
-    ):  # made just now, or by one who was killed
+    if os.geteuid() == 0 == status.st_uid and stat.S_ISDIR(status.st_mode):  # made just now, or by one who was killed
         os.chown(folder, uid, gid, follow_symlinks=False)
         status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):

@@ -74,9 +74,7 @@ class Server:
             if pid is None and answer != pq.Ping.REJECT:
                 return False
             if time.monotonic() > until:
-                raise ServerSilent(
-                    pid=pid, cluster=self.location.cluster, socket_folder=self.location.socket_folder
-                )
+                raise ServerSilent(pid=pid, cluster=self.location.cluster, socket_folder=self.location.socket_folder)
             time.sleep(PAUSE_S)
         return True
 
@@ -89,9 +87,7 @@ class Server:
         unfinished = cluster.new_beside(self.location.cluster)
         done = self._run("initdb", "-D", str(unfinished), *cluster.initdb_options())
         if done.returncode != 0:
-            raise ServerFailed(
-                verb="make its cluster", cluster=self.location.cluster, output=_tail(done.stdout)
-            )
+            raise ServerFailed(verb="make its cluster", cluster=self.location.cluster, output=_tail(done.stdout))
         unfinished.rename(self.location.cluster)
 
     def _start(self) -> None:
@@ -141,11 +137,7 @@ class Server:
     def _conninfo(self) -> str:
         """As PostgreSQL's superuser, who still gets in when all other connections are taken."""
         return make_conninfo(
-            host=str(self.location.socket_folder),
-            port=PORT,
-            user=SUPERUSER,
-            dbname="postgres",
-            connect_timeout=PING_S,
+            host=str(self.location.socket_folder), port=PORT, user=SUPERUSER, dbname="postgres", connect_timeout=PING_S
         )
 
 

@@ -41,8 +41,5 @@ def exists(pid: int) -> bool:
 def _open(pid: int) -> int | None:
     try:
         return os.pidfd_open(pid)
-    except (
-        AttributeError,
-        OSError,
-    ):  # no Linux, an old kernel, a sandbox, or just dead, which exists() will see
+    except (AttributeError, OSError):  # no Linux, an old kernel, a sandbox, or just dead, which exists() will see
         return None

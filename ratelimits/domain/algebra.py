@@ -33,13 +33,7 @@ class Decision:
 
 
 def evaluate(
-    config: Config,
-    state: State | None,
-    *,
-    now: int,
-    count: float = 1.0,
-    reserve: bool = False,
-    offset: int = 0,
+    config: Config, state: State | None, *, now: int, count: float = 1.0, reserve: bool = False, offset: int = 0
 ) -> Decision:
     """Whether this limit grants `count` tokens at `now` (ms since the Unix epoch), and what is left then.
 

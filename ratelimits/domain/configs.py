@@ -31,9 +31,7 @@ class _Limit:
             if (number := getattr(self, field)) is not None:
                 _require_number(field, number, positive=False)
         if not _is_whole(self.shards) or not 1 <= self.shards <= MOST_SHARDS:
-            raise InvalidConfig(
-                field="shards", why=f"not a whole number from 1 to {MOST_SHARDS}: {self.shards!r}"
-            )
+            raise InvalidConfig(field="shards", why=f"not a whole number from 1 to {MOST_SHARDS}: {self.shards!r}")
 
     @property
     def most(self) -> float:

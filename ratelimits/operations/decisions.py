@@ -74,15 +74,11 @@ def limit(
     CountExceedsLimit for a count that this limit could never grant; LimitsDeadlocked in a transaction that asks
     several limits one by one, while another does so in another order.
     """
-    request = _request_of(
-        LimitRequest(name=name, key=key, count=count, reserve=reserve, config=config), throws
-    )
+    request = _request_of(LimitRequest(name=name, key=key, count=count, reserve=reserve, config=config), throws)
     answer = _answer_of(_decided(lambda: queries.take(request)))
     if not answer:
         numbers.DENIED.labels(name).inc()
-    if (
-        throws and reserve and not answer
-    ):  # the wait of the reservation that was not made: with shards it is another
+    if throws and reserve and not answer:  # the wait of the reservation that was not made: with shards it is another
         wait = check(name, key=key, count=count, reserve=True, config=config).retry_after
         answer = replace(answer, retry_after=wait or answer.retry_after)
     return _or_raised(answer, name, key) if throws else answer
@@ -111,9 +107,7 @@ def limit_all(asks: Sequence[LimitRequest], *, throws: bool = False, waits_for_d
     relevant = [(answer, ask) for answer, ask in zip(decisions, asks, strict=True) if ok or not answer]
     slowest, ask = max(relevant, key=lambda pair: pair[0].retry_after or timedelta(0))
     remaining = [answer.remaining for answer in decisions if answer.remaining is not None]
-    together = Answer(
-        ok=ok, retry_after=slowest.retry_after, remaining=min(remaining) if ok and remaining else None
-    )
+    together = Answer(ok=ok, retry_after=slowest.retry_after, remaining=min(remaining) if ok and remaining else None)
     return _or_raised(together, ask.name, ask.key) if throws else together
 
 
@@ -130,9 +124,7 @@ def check(
     as `limit`."""
     request = requests.request(name, key, count, reserve, config)
     stored = queries.read(request.name, request.key, shards=request.config.shards)
-    spread = evaluate_shards(
-        request.config, stored.states, now=stored.now_ms, count=request.count, reserve=reserve
-    )
+    spread = evaluate_shards(request.config, stored.states, now=stored.now_ms, count=request.count, reserve=reserve)
     ok = spread.ok and not (throws and spread.retry_after is not None)
     answer = Answer(ok=ok, retry_after=_wait(spread.retry_after))
     return _or_raised(answer, name, key) if throws else answer

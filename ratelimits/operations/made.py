@@ -15,9 +15,7 @@ from ratelimits.models import Limit
 TOPIC: Final = "limits"  # what the live page of limits watches
 FRESH_S: Final = 5.0  # within which a change counts in every process
 
-_read: dict[
-    str, tuple[float, Config]
-] = {}  # by name: until when it is fresh, by this process's monotonic clock
+_read: dict[str, tuple[float, Config]] = {}  # by name: until when it is fresh, by this process's monotonic clock
 
 
 def make(name: str, config: Config) -> None:

@@ -36,9 +36,7 @@ def stored_key(key: str | None) -> str:
     return f"{readable}#{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-def request(
-    name: str, key: str | None, count: float, reserve: bool, config: Config | None
-) -> queries.Request:
+def request(name: str, key: str | None, count: float, reserve: bool, config: Config | None) -> queries.Request:
     """What the database is asked. Raises UnknownLimit, InvalidName, InvalidCount, CountExceedsLimit."""
     known = config_of(name, config)
     number = possible(known, count=count, reserve=reserve)

@@ -44,9 +44,7 @@ def give_back(name: str, *, key: str | None = None, count: float = 1.0, config: 
     """
     known = requests.config_of(name, config)
     queries.give_back(
-        queries.Request(
-            name=name, key=requests.stored_key(key), config=known, count=finite(count), reserve=True
-        )
+        queries.Request(name=name, key=requests.stored_key(key), config=known, count=finite(count), reserve=True)
     )
 
 

@@ -52,15 +52,7 @@ class ScheduleAdmin(administration.ReadOnly):
 
     list_display = ["id", "name", "func", "schedule_type", "repeats", "next_run"]
     search_fields = ["name", "func"]
-    fields = [
-        "name",
-        "func",
-        "args",
-        "kwargs",
-        ("schedule_type", "minutes", "cron"),
-        ("repeats", "next_run"),
-        "task",
-    ]
+    fields = ["name", "func", "args", "kwargs", ("schedule_type", "minutes", "cron"), ("repeats", "next_run"), "task"]
 
 
 def _tidy() -> None:

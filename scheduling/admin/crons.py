@@ -23,11 +23,7 @@ from scheduling.models import Cron
 from scheduling.queries import pages
 from scheduling.templatetags.scheduling import cron_status, pretty, short, timing, wall
 
-SOURCES: Final = {
-    Source.CODE: "code",
-    Source.EDITED: "code, changed by a person",
-    Source.PERSON: "a person",
-}
+SOURCES: Final = {Source.CODE: "code", Source.EDITED: "code, changed by a person", Source.PERSON: "a person"}
 
 
 _WIDGETS: Final = {
@@ -87,9 +83,7 @@ class CronAdmin(common.Operated, administration.ReadOnly):
     def get_fields(self, request: HttpRequest, obj: Cron | None = None) -> Any:
         if not self._is_form(request, obj):
             return self.fields
-        known = (
-            [] if obj is None else [("shown_status", "shown_source"), "pause_reason", "upcoming", "history"]
-        )
+        known = [] if obj is None else [("shown_status", "shown_source"), "pause_reason", "upcoming", "history"]
         return [*FIELDS, *known]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Cron | None = None) -> Any:
@@ -157,8 +151,7 @@ class CronAdmin(common.Operated, administration.ReadOnly):
         """The last ten, each with its state and its page."""
         rows = pages.firings(cron.pk)
         entries = [
-            (administration.link(common.FUNCTION, row.pk, f"#{row.pk}"), row.fire_at, row.status)
-            for row in rows
+            (administration.link(common.FUNCTION, row.pk, f"#{row.pk}"), row.fire_at, row.status) for row in rows
         ]
         return format_html_join("", "{} {} {}<br>", entries) or "none yet"
 
@@ -202,9 +195,7 @@ class CronAdmin(common.Operated, administration.ReadOnly):
         dialog = {"title": "Remove this cron? Its history stays.", "button": "Remove it"}
         return self._alone(request, object_id, operations.remove, "Removed.", dialog)
 
-    def _alone(
-        self, request: HttpRequest, object_id: str, do: Any, word: str, dialog: dict[str, str]
-    ) -> HttpResponse:
+    def _alone(self, request: HttpRequest, object_id: str, do: Any, word: str, dialog: dict[str, str]) -> HttpResponse:
         cron = self.get_object(request, object_id)
         if cron is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]

@@ -125,9 +125,7 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
     @display(description="Status")  # type: ignore[untyped-decorator]
     def state_now(self, row: ScheduledFunction) -> SafeString:
         arguments, known = {"function_id": row.pk}, {"status": row.status}
-        return html.wrapper_of_context(
-            "function-state", arguments, context=known, audience=live_queries.OPERATOR
-        )
+        return html.wrapper_of_context("function-state", arguments, context=known, audience=live_queries.OPERATOR)
 
     @display(description="Status")  # type: ignore[untyped-decorator]
     @administration.once
@@ -189,9 +187,7 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
         dialog = {"title": "Run this function again?", "button": "Run it again"}
         return self._one(request, object_id, self._run_again, dialog)
 
-    def _one(
-        self, request: HttpRequest, object_id: str, do: "Action", dialog: dict[str, str]
-    ) -> HttpResponse:
+    def _one(self, request: HttpRequest, object_id: str, do: "Action", dialog: dict[str, str]) -> HttpResponse:
         row = self.get_object(request, object_id)
         if row is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
@@ -238,8 +234,4 @@ def _preview(rows: Sequence[ScheduledFunction]) -> list[str]:
     """What the action applies to: how many functions of each state at this moment."""
     counts = Counter(row.status.replace("_", " ") for row in rows[:AT_ONCE])
     preview = [f"{count} {status}" for status, count in sorted(counts.items())]
-    return (
-        [*preview, f"and more, which are not changed: {AT_ONCE} at a time"]
-        if len(rows) > AT_ONCE
-        else preview
-    )
+    return [*preview, f"and more, which are not changed: {AT_ONCE} at a time"] if len(rows) > AT_ONCE else preview

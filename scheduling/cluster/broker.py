@@ -109,9 +109,7 @@ class Broker(OwnTasks):
         if self.post is None or self._dispatcher is None or not self._dispatcher.is_idle():
             return False
         own = self.list_key if self._serves_own() else None
-        (seconds,), is_woken = self._listener.ask(
-            *functions.rest(self.post.kind, queues=self.post.queues, own=own)
-        )
+        (seconds,), is_woken = self._listener.ask(*functions.rest(self.post.kind, queues=self.post.queues, own=own))
         if is_woken or (isinstance(seconds, float) and seconds <= 0):
             self._wake()
             return False

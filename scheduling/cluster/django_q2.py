@@ -43,17 +43,7 @@ log = logging.getLogger(__name__)
 
 Package = tuple[Any, str]  # what its monitor acknowledges a task by, and the signed task
 
-__all__ = [
-    "KNOWN_VERSION",
-    "Conf",
-    "Failure",
-    "Schedule",
-    "Success",
-    "monitor",
-    "pusher",
-    "scheduler",
-    "worker",
-]
+__all__ = ["KNOWN_VERSION", "Conf", "Failure", "Schedule", "Success", "monitor", "pusher", "scheduler", "worker"]
 
 
 class OwnTasks(Broker):  # type: ignore[misc]  # django-q2 ships no types

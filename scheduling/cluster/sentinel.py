@@ -38,14 +38,10 @@ _FORK = get_context("fork")
 TICK_S = 0.2
 RESTING_S = 1.0  # while every worker is free
 REPORT_S = 1.0
-REST_REPORT_S = (
-    4.0  # when there is nothing new to report: others wait for two of these and a half (clusters.SILENT_S)
-)
+REST_REPORT_S = 4.0  # when there is nothing new to report: others wait for two of these and a half (clusters.SILENT_S)
 LATE_REPORT_S = 1.0  # with the longest pause before it still less than clusters.SILENT_S
 SWEEP_S = 10.0
-OVERDUE_S = (
-    60.0  # how often the queue is looked at while the pusher is at work; while it is silent, at each report
-)
+OVERDUE_S = 60.0  # how often the queue is looked at while the pusher is at work; while it is silent, at each report
 PUSHER_SILENT_S = 3.0
 NEEDLESS_S = 60.0  # a second worker that was free for so long ends
 LONG_S = 1.0
@@ -69,13 +65,7 @@ class Sentinel:
     pusher: Any = None
 
     def __init__(
-        self,
-        *,
-        cluster_id: uuid.UUID,
-        kind: Kind,
-        queues: list[str] | None,
-        board: Scoreboard,
-        supervisor: int,
+        self, *, cluster_id: uuid.UUID, kind: Kind, queues: list[str] | None, board: Scoreboard, supervisor: int
     ) -> None:
         django_q2.serve(kind)
         self.cluster_id = cluster_id
@@ -95,9 +85,7 @@ class Sentinel:
         self._slots: dict[Any, tasks.WorkerSlot] = {}
         self._hired = 0
         self._died: list[Holder] = []
-        self._fatal: list[
-            tuple[int, Holder]
-        ] = []  # mutations, and the processes that died while they ran them
+        self._fatal: list[tuple[int, Holder]] = []  # mutations, and the processes that died while they ran them
         self._begun_at: dict[str, float] = {}
         self.reincarnations, self.tob = 0, None
         self.timeout = django_q2.Conf.TIMEOUT
@@ -150,9 +138,7 @@ class Sentinel:
     def _tick(self) -> None:
         for process in list(self.pool):
             if self.board.is_overtime(self._slots[process].worker):
-                log.error(
-                    "An action did not end within its timeout and more: its worker %s is killed", process.pid
-                )
+                log.error("An action did not end within its timeout and more: its worker %s is killed", process.pid)
                 process.kill()
                 process.join()
             if not process.is_alive():
@@ -166,9 +152,7 @@ class Sentinel:
         self._now_and_then("report", REPORT_S, self._report)
         self._now_and_then("sweep", SWEEP_S, self._sweep)
         if django_q2.Conf.SCHEDULER:
-            self._now_and_then(
-                "scheduler", django_q2.SCHEDULER_S, lambda: django_q2.scheduler(broker=self.broker)
-            )
+            self._now_and_then("scheduler", django_q2.SCHEDULER_S, lambda: django_q2.scheduler(broker=self.broker))
 
     def _watch_monitor(self) -> None:
         """It comes with the first result of one of django-q2's own tasks: most farms have none."""
@@ -206,9 +190,7 @@ class Sentinel:
         """Look at the cluster each second; write that down when it has changed, else now and then."""
         facts = self._facts()
         free = facts.free > 0
-        every_s = (
-            REPORT_S if self._overdue or self.board.is_pusher_silent(for_s=PUSHER_SILENT_S) else OVERDUE_S
-        )
+        every_s = REPORT_S if self._overdue or self.board.is_pusher_silent(for_s=PUSHER_SILENT_S) else OVERDUE_S
         if free:
             self._now_and_then("overdue", every_s, self._look_for_overdue)
         self.board.note(waits=facts.waits, overdue=free and self._overdue)
@@ -251,9 +233,7 @@ class Sentinel:
     def _spawn_worker(self, position: int) -> None:
         self.board.gone(position)
         self._hired += 1
-        slot = tasks.WorkerSlot(
-            cluster_id=self.cluster_id, worker=position, number=self._hired, board=self.board
-        )
+        slot = tasks.WorkerSlot(cluster_id=self.cluster_id, worker=position, number=self._hired, board=self.board)
         process = self._spawn(_work, slot, self.task_queue.of(position), self.result_queue)
         self._slots[process] = slot
         self.pool.append(process)
@@ -285,9 +265,7 @@ class Sentinel:
         return self._spawn(target, *args)
 
     def _spawn(self, target: Callable[..., Any], *args: Any) -> Any:
-        process = _FORK.Process(
-            target=_begin, args=(os.getpid(), target, *args), name=f"Process-{uuid.uuid4().hex}"
-        )
+        process = _FORK.Process(target=_begin, args=(os.getpid(), target, *args), name=f"Process-{uuid.uuid4().hex}")
         process.daemon = target is not _work or django_q2.Conf.DAEMONIZE_WORKERS
         process.start()
         return process

@@ -66,12 +66,7 @@ class Supervisor:
     """
 
     def __init__(
-        self,
-        *,
-        kind: Kind,
-        queues: list[str] | None,
-        workers: int,
-        metrics: tuple[str, int] | None = None,
+        self, *, kind: Kind, queues: list[str] | None, workers: int, metrics: tuple[str, int] | None = None
     ) -> None:
         self._kind = kind
         self._queues = queues
@@ -125,11 +120,7 @@ class Supervisor:
             self._exposition.close()
         try:
             Sentinel(
-                cluster_id=cluster_id,
-                kind=self._kind,
-                queues=self._queues,
-                board=board,
-                supervisor=supervisor,
+                cluster_id=cluster_id, kind=self._kind, queues=self._queues, board=board, supervisor=supervisor
             ).run()
         finally:
             embedded.release()
@@ -168,9 +159,7 @@ class Supervisor:
         return exposition.opened(address, token=settings.METRICS_TOKEN, render=self._numbers)
 
     def _numbers(self) -> bytes:
-        return generate_latest(REGISTRY) + generate_latest(
-            _Numbers(self._counts, role=f"{self._kind.value}s")
-        )
+        return generate_latest(REGISTRY) + generate_latest(_Numbers(self._counts, role=f"{self._kind.value}s"))
 
     def _check(self, life: Life) -> str | None:
         if time.monotonic() < life.check_at:
@@ -202,9 +191,7 @@ class Supervisor:
     def _pause(self, life: Life) -> None:
         steady = time.monotonic() - life.watch.started_at > STEADY_S
         self._deaths = 1 if steady else self._deaths + 1
-        until = time.monotonic() + (
-            self._pauses.delay_s(self._deaths - 1, rng=_FIXED_RNG) if self._deaths > 1 else 0.0
-        )
+        until = time.monotonic() + (self._pauses.delay_s(self._deaths - 1, rng=_FIXED_RNG) if self._deaths > 1 else 0.0)
         while time.monotonic() < until and not self._must_stop:
             self._signals.wait(TICK_S)
 

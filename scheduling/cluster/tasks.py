@@ -90,9 +90,7 @@ def _logged() -> Iterator[None]:
 
 def _deadline(timeout_s: float | None) -> None:
     slot = _slot()
-    slot.board.set_deadline(
-        slot.worker, None if timeout_s is None else timeout_s + settings.SCHEDULING["HOPELESS_S"]
-    )
+    slot.board.set_deadline(slot.worker, None if timeout_s is None else timeout_s + settings.SCHEDULING["HOPELESS_S"])
 
 
 def _slot() -> WorkerSlot:

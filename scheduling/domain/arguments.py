@@ -24,21 +24,16 @@ def signature(function: Callable[..., Any], *, name: str) -> inspect.Signature:
     if not inspect.isfunction(function):
         raise NotAFunction(function=name, why="it is not a plain function")
     if "<locals>" in function.__qualname__ or "<lambda>" in function.__qualname__:
-        raise NotAFunction(
-            function=name, why="it must be defined at the top of a module, to be found by its name"
-        )
+        raise NotAFunction(function=name, why="it must be defined at the top of a module, to be found by its name")
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
         raise NotAFunction(function=name, why="it must be a plain function, neither async nor a generator")
     parsed = inspect.signature(function)
     for parameter in parsed.parameters.values():
         if parameter.kind not in _BY_NAME:
-            raise NotAFunction(
-                function=name, why=f"its parameter {parameter.name!r} is not keyword-only (after a *)"
-            )
+            raise NotAFunction(function=name, why=f"its parameter {parameter.name!r} is not keyword-only (after a *)")
         if parameter.name in RESERVED:
             raise NotAFunction(
-                function=name,
-                why=f"its parameter {parameter.name!r} is run_after's own: give it another name",
+                function=name, why=f"its parameter {parameter.name!r} is run_after's own: give it another name"
             )
     return parsed
 

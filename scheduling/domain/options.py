@@ -50,7 +50,5 @@ def queue(value: Any) -> str:
 def priority(value: Any) -> int:
     """`value`, if it is a priority. Raises BadQueue."""
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > MOST_PRIORITY:
-        raise BadQueue(
-            why=f"a priority is a whole number from -{MOST_PRIORITY} to {MOST_PRIORITY}, not {value!r}"
-        )
+        raise BadQueue(why=f"a priority is a whole number from -{MOST_PRIORITY} to {MOST_PRIORITY}, not {value!r}")
     return value

@@ -16,9 +16,7 @@ from scheduling.errors import BadSchedule
 
 _DAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 SHORTEST = timedelta(seconds=1)
-LONGEST = timedelta(
-    days=5 * 365
-)  # as far as a function can be scheduled: what lies further ahead leaves the calendar
+LONGEST = timedelta(days=5 * 365)  # as far as a function can be scheduled: what lies further ahead leaves the calendar
 
 
 class Schedule(Protocol):
@@ -72,9 +70,7 @@ class Interval:
 
     def typed(self) -> str:
         """As people type it: in the largest unit that needs no fraction."""
-        fitting = (
-            f"every {self.every // unit} {name}" for name, unit in _UNITS.items() if not self.every % unit
-        )
+        fitting = (f"every {self.every // unit} {name}" for name, unit in _UNITS.items() if not self.every % unit)
         return next(fitting, self.text())
 
 
@@ -202,16 +198,12 @@ def _change(before: datetime, after: datetime, zone: tzinfo) -> datetime:
     return after
 
 
-def interval(
-    *, seconds: float = 0, minutes: float = 0, hours: float = 0, every: timedelta | None = None
-) -> Interval:
+def interval(*, seconds: float = 0, minutes: float = 0, hours: float = 0, every: timedelta | None = None) -> Interval:
     """Every so often; the first time at once. Raises BadSchedule unless it is from a second to five years."""
     total = seconds + minutes * 60 + hours * 3600
     if every is not None and total:
         raise BadSchedule(why="say either every= or seconds=, minutes=, hours=")
-    if (
-        every is None and not 0 <= total <= LONGEST.total_seconds()
-    ):  # a NaN neither, and what no timedelta can hold
+    if every is None and not 0 <= total <= LONGEST.total_seconds():  # a NaN neither, and what no timedelta can hold
         raise BadSchedule(why=_NO_INTERVAL)
     return Interval(every=every if every is not None else timedelta(seconds=total))
 

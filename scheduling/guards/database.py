@@ -36,9 +36,7 @@ def install() -> None:
     _guard_connections()
 
 
-def refuse_alias(
-    alias: str, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any
-) -> Any:
+def refuse_alias(alias: str, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
     """Around each statement that Django executes for another alias than the default one, whatever its engine."""
     if (mutation := watched.current(Kind.MUTATION)) is not None:
         raise SecondConnection(function=mutation.function, database=f"the alias {alias}")
@@ -58,9 +56,7 @@ def _guard(owner: Any, name: str) -> None:
             if statements.is_write(text):
                 raise _refusal(action.function, text)
             if waits and _can_be_tried(cursor.connection) and statements.may_hide_a_write(text):
-                return _only_reading(
-                    action.function, text, cursor.connection, original, cursor, query, *args, **kwargs
-                )
+                return _only_reading(action.function, text, cursor.connection, original, cursor, query, *args, **kwargs)
         return original(cursor, query, *args, **kwargs)
 
     setattr(owner, name, guarded)

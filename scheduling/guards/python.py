@@ -14,13 +14,7 @@ from threading import Thread
 from typing import Any
 
 from scheduling.domain.states import Kind
-from scheduling.errors import (
-    OutsideConnection,
-    OutsideProcess,
-    OutsideThread,
-    SchedulingError,
-    SecondConnection,
-)
+from scheduling.errors import OutsideConnection, OutsideProcess, OutsideThread, SchedulingError, SecondConnection
 from scheduling.guards import watched
 
 _Refusal = Callable[[str, tuple[Any, ...]], SchedulingError | None]
@@ -45,9 +39,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _connects(place: int) -> _Refusal:
-    return lambda function, arguments: OutsideConnection(
-        function=function, address=_readable(arguments[place])
-    )
+    return lambda function, arguments: OutsideConnection(function=function, address=_readable(arguments[place]))
 
 
 def _runs(place: int) -> _Refusal:

@@ -126,9 +126,7 @@ def retain() -> int:
     return total
 
 
-def run_due(
-    *, limit: int = 1000, kinds: Sequence[Kind] = tuple(Kind), queues: Sequence[str] | None = None
-) -> int:
+def run_due(*, limit: int = 1000, kinds: Sequence[Kind] = tuple(Kind), queues: Sequence[str] | None = None) -> int:
     """Run what is due right now in this process, and return how many functions were run.
 
     One step of a cluster without its processes: for tests, and for `manage.py cluster --once`. What it

@@ -47,9 +47,7 @@ class Declared:
 
 
 _declared: dict[str, Declared] = {}
-_hastened_until: dict[
-    tuple[str, float], float
-] = {}  # a cron within so many seconds; by this process's monotonic clock
+_hastened_until: dict[tuple[str, float], float] = {}  # a cron within so many seconds; by this process's monotonic clock
 
 
 # As for `run_after`: see the note [Which arguments a type checker compares].
@@ -122,9 +120,7 @@ def declare(  # type: ignore[misc]  # it takes what any of these names; position
 def checked_name(name: str) -> str:
     """The name as it is. Raises BadSchedule."""
     is_short = len(name.strip()) > 0 and len(name) <= _LONGEST_NAME
-    if (
-        not (name.isprintable() and is_short) or "/" in name or name.endswith("*")
-    ):  # which means more to live topics
+    if not (name.isprintable() and is_short) or "/" in name or name.endswith("*"):  # which means more to live topics
         raise BadSchedule(
             why=f"a cron's name is printable, without /, ends with no *, at most {_LONGEST_NAME} characters: {name!r}"
         )
@@ -187,9 +183,7 @@ def resume(name: str) -> None:
     with transaction.atomic():
         cron = locked(name)
         if cron.paused_at is not None:
-            crons.change(
-                name, paused_at=None, pause_reason=None, next_at=_next_after_pause(cron, now=clock.now())
-            )
+            crons.change(name, paused_at=None, pause_reason=None, next_at=_next_after_pause(cron, now=clock.now()))
             notifications.due([firing_kind(cron)])
         notifications.changed([], crons=[name])
 
@@ -321,12 +315,7 @@ def _is_at_work(row: Cron) -> bool:
 
 def _firing(function: str, args: dict[str, Any], *, name: str, fire_at: datetime) -> NewFunction:
     """A firing of a function that this process does not know is an action that will fail and say so."""
-    columns: dict[str, Any] = {
-        "function": function,
-        "args": json.dumps(args),
-        "cron": name,
-        "fire_at": fire_at,
-    }
+    columns: dict[str, Any] = {"function": function, "args": json.dumps(args), "cron": name, "fire_at": fire_at}
     try:
         registered = registry.find(function)
     except BrokenFunction:

@@ -15,9 +15,7 @@ from scheduling.operations.crons import checked_name, is_internal, locked
 from scheduling.queries import crons
 
 
-def make(
-    name: str, *, function: str, schedule: Interval | Calendar, args: Mapping[str, Any], policy: Policy
-) -> Cron:
+def make(name: str, *, function: str, schedule: Interval | Calendar, args: Mapping[str, Any], policy: Policy) -> Cron:
     """A cron of a registered function that no code declares; one of that name which was removed begins anew.
 
     Raises BadSchedule for the name, CronExists, UnknownFunction, BadArguments, NotJson, and what the function's own
@@ -70,9 +68,7 @@ def is_editable(cron: Cron) -> bool:
     return cron.retired_at is None and not is_internal(cron)
 
 
-def _columns(
-    function: str, schedule: Interval | Calendar, args: Mapping[str, Any], policy: Policy
-) -> dict[str, Any]:
+def _columns(function: str, schedule: Interval | Calendar, args: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
     return {
         "args": registry.check_for_people(function, args),
         "schedule": schedule.text(),

@@ -27,9 +27,7 @@ def mutation(function: Callable[P, R], /) -> Callable[P, R]: ...
 
 
 @overload
-def mutation(
-    *, queue: str = DEFAULT_QUEUE, priority: int = 0
-) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def mutation(*, queue: str = DEFAULT_QUEUE, priority: int = 0) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
 def mutation(function: Any = None, /, *, queue: str = DEFAULT_QUEUE, priority: int = 0) -> Any:
@@ -82,9 +80,7 @@ def action(
     place: Any = {"queue": options.queue(queue), "priority": options.priority(priority)}
     seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
     if not (math.isfinite(seconds) and 0 < seconds <= LONGEST_TIMEOUT_S):
-        raise NotAFunction(
-            function="action", why=f"its timeout must be above 0 and at most a week, not {seconds} s"
-        )
+        raise NotAFunction(function="action", why=f"its timeout must be above 0 and at most a week, not {seconds} s")
 
     def declare(function: Callable[P, R]) -> Callable[P, R]:
         registry.register(

@@ -34,37 +34,19 @@ POLL_S = 4.0
 # In each case they are compared with the function's signature when the call is made.
 @overload
 def run_after(
-    delay: timedelta | float,
-    function: Callable[..., Any],
-    /,
-    *,
-    queue: str,
-    priority: int | None = None,
-    **args: Json,
+    delay: timedelta | float, function: Callable[..., Any], /, *, queue: str, priority: int | None = None, **args: Json
 ) -> ScheduledFunction: ...
 
 
 @overload
 def run_after(
-    delay: timedelta | float,
-    function: Callable[..., Any],
-    /,
-    *,
-    queue: None = None,
-    priority: int,
-    **args: Json,
+    delay: timedelta | float, function: Callable[..., Any], /, *, queue: None = None, priority: int, **args: Json
 ) -> ScheduledFunction: ...
 
 
 @overload
 def run_after(
-    delay: timedelta | float,
-    function: str,
-    /,
-    *,
-    queue: str | None = None,
-    priority: int | None = None,
-    **args: Json,
+    delay: timedelta | float, function: str, /, *, queue: str | None = None, priority: int | None = None, **args: Json
 ) -> ScheduledFunction: ...
 
 
@@ -97,13 +79,7 @@ def run_after(  # type: ignore[misc]  # it takes what any of these names; positi
 
 @overload
 def run_at(
-    moment: datetime,
-    function: Callable[..., Any],
-    /,
-    *,
-    queue: str,
-    priority: int | None = None,
-    **args: Json,
+    moment: datetime, function: Callable[..., Any], /, *, queue: str, priority: int | None = None, **args: Json
 ) -> ScheduledFunction: ...
 
 
@@ -120,9 +96,7 @@ def run_at(
 
 
 @overload
-def run_at(
-    moment: datetime, function: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs
-) -> ScheduledFunction: ...
+def run_at(moment: datetime, function: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> ScheduledFunction: ...
 
 
 def run_at(  # type: ignore[misc]  # it takes what any of these names; positional arguments fit none

@@ -20,13 +20,7 @@ from scheduling import context, guards, registry
 from scheduling.domain import arguments
 from scheduling.domain.retries import delay_before_next_s
 from scheduling.domain.states import Kind, Status
-from scheduling.errors import (
-    KeepsColliding,
-    KillsItsProcess,
-    NotJson,
-    RowMoved,
-    UnknownFunction,
-)
+from scheduling.errors import KeepsColliding, KillsItsProcess, NotJson, RowMoved, UnknownFunction
 from scheduling.models import ScheduledFunction
 from scheduling.operations import endings, notifications
 from scheduling.operations.functions import POLL_S, insert
@@ -94,9 +88,7 @@ def process_died(function_id: int, *, by: Holder) -> bool:
     return True
 
 
-def action(
-    dispatch: Dispatch, *, by: Holder, deadline: Callable[[float | None], None] = lambda _: None
-) -> bool:
+def action(dispatch: Dispatch, *, by: Holder, deadline: Callable[[float | None], None] = lambda _: None) -> bool:
     """Run one action; False if it was not ours to start any more.
 
     Its start is committed before it runs and its end afterwards, again and again until the database takes it.

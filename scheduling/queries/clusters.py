@@ -70,9 +70,7 @@ def lose_silent(*, silent_s: float) -> list[UUID]:
 
 def living(*, within: timedelta) -> list[Cluster]:
     """Those that reported lately, the oldest first."""
-    return list(
-        Cluster.objects.filter(ended_at=None, last_seen_at__gt=Now() - within).order_by("role", "started_at")
-    )
+    return list(Cluster.objects.filter(ended_at=None, last_seen_at__gt=Now() - within).order_by("role", "started_at"))
 
 
 def siblings(cluster_id: UUID, *, within: timedelta) -> list[UUID]:

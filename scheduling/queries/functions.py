@@ -125,20 +125,13 @@ def lanes(kind: Kind, *, queues: Sequence[str] | None = None) -> list[Lane]:
 
 
 def dispatch(
-    kind: Kind,
-    lanes: Sequence[Lane],
-    *,
-    limit: int,
-    excluded: Collection[int] = (),
-    share: Share = Share(),
+    kind: Kind, lanes: Sequence[Lane], *, limit: int, excluded: Collection[int] = (), share: Share = Share()
 ) -> tuple[list[Dispatch], list[Lane]]:
     """Up to `limit` due functions of these lanes, the most urgent first; and the lanes they are of, each from the first
     function that is left in it. Writes nothing."""
     params = {"kind": kind.value, "limit": limit, "excluded": list(excluded)} | _in(lanes)
     params |= {"fresh": ceil(limit * FRESH), "fresh_s": FRESH_S, "behind_s": BEHIND_S}
-    rows = statements.load("scheduling", "dispatch").run(
-        params | {"rank": share.rank, "clusters": share.clusters}
-    )
+    rows = statements.load("scheduling", "dispatch").run(params | {"rank": share.rank, "clusters": share.clusters})
     heads = {(row.queue, row.priority): row for row in rows if row.lane_id is not None}
     return [_dispatch(row) for row in rows], [
         Lane(queue=queue, priority=priority, since_at=row.lane_at, since_id=row.lane_id)
@@ -201,12 +194,7 @@ def end_action(function_id: int, *, by: Holder, ending: Ending) -> ScheduledFunc
 
 def give_up(cluster_id: UUID, *, ran_by: str | None, ending: Ending) -> list[ScheduledFunction]:
     """End running actions of a dead cluster, or of its process `ran_by`, as unknown; without arguments."""
-    params = {
-        "cluster_id": cluster_id,
-        "ran_by": ran_by,
-        "error": ending.error,
-        "error_class": ending.error_class,
-    }
+    params = {"cluster_id": cluster_id, "ran_by": ran_by, "error": ending.error, "error_class": ending.error_class}
     return [_instance(row) for row in statements.load("scheduling", "give_up").run(params)]
 
 

@@ -55,11 +55,7 @@ def end_before(moment: datetime) -> int:
 
 
 def function(pk: int) -> ScheduledFunction | None:
-    return (
-        ScheduledFunction.objects.select_related("parent", "retry_of", "run_again_of", "cron")
-        .filter(pk=pk)
-        .first()
-    )
+    return ScheduledFunction.objects.select_related("parent", "retry_of", "run_again_of", "cron").filter(pk=pk).first()
 
 
 def queued(pk: int) -> Due | None:
@@ -73,9 +69,7 @@ def next_try(pk: int) -> int | None:
 def descendants(pk: int, *, limit: int = 50) -> Sequence[ScheduledFunction]:
     """What it scheduled itself, the newest first."""
     return list(
-        ScheduledFunction.objects.filter(parent_id=pk)
-        .defer("args", "result", "traceback")
-        .order_by("-pk")[:limit]
+        ScheduledFunction.objects.filter(parent_id=pk).defer("args", "result", "traceback").order_by("-pk")[:limit]
     )
 
 
@@ -87,9 +81,7 @@ def firing_crons() -> "QuerySet[Cron]":
 def last_firings() -> list[ScheduledFunction]:
     """Of each cron that fires the newest firing, by its unique index."""
     firing = ScheduledFunction.objects.filter(cron_id=OuterRef("pk"), attempt=1).order_by("-fire_at")
-    newest = (
-        firing_crons().annotate(newest=Subquery(firing.values("pk")[:1])).values_list("newest", flat=True)
-    )
+    newest = firing_crons().annotate(newest=Subquery(firing.values("pk")[:1])).values_list("newest", flat=True)
     return list(ScheduledFunction.objects.filter(pk__in=list(newest)).order_by("cron_id"))
 
 

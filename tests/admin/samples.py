@@ -15,20 +15,7 @@ from accounts.models import ApiToken
 from core.administration import registered
 from examples.chat.models import Answer, Message
 from examples.imagegame.models import Game, Player, Round, Submission
-from jobs.models import (
-    Attempt,
-    Body,
-    Bulk,
-    Input,
-    Job,
-    Kind,
-    Queue,
-    ResultFile,
-    Stage,
-    Upload,
-    Usage,
-    Worker,
-)
+from jobs.models import Attempt, Body, Bulk, Input, Job, Kind, Queue, ResultFile, Stage, Upload, Usage, Worker
 from metering.models import Budget, Day
 from outbox.models import Endpoint, Event
 from outbox.models import Message as OutboxMessage
@@ -65,25 +52,12 @@ def fill(count: int) -> None:
             model._default_manager.bulk_create([_row(model) for _ in range(count)])
     for delivery in Delivery.objects.order_by("-pk")[:count]:
         DeliveryAttempt.objects.create(
-            delivery=delivery,
-            number=1,
-            started_at=NOW,
-            ended_at=NOW,
-            outcome="failed",
-            error="no",
-            traceback="line",
+            delivery=delivery, number=1, started_at=NOW, ended_at=NOW, outcome="failed", error="no", traceback="line"
         )
         JobStart.objects.create(
-            delivery=delivery,
-            rule_key="rule:1",
-            rule_name="deploy main",
-            kind="chat",
-            outcome="failed",
-            error="no",
+            delivery=delivery, rule_key="rule:1", rule_name="deploy main", kind="chat", outcome="failed", error="no"
         )
-        Activity.objects.create(
-            delivery=delivery, n=0, source="github", at=NOW, actor="ada", verb="did", object="it"
-        )
+        Activity.objects.create(delivery=delivery, n=0, source="github", at=NOW, actor="ada", verb="did", object="it")
 
 
 def newest_function() -> int:
@@ -96,9 +70,7 @@ def multiply(count: int) -> None:
     fill(1)
     with connection.cursor() as cursor:
         for table in BIG:
-            cursor.execute(
-                "SELECT column_name FROM information_schema.columns WHERE table_name = %s", [table]
-            )
+            cursor.execute("SELECT column_name FROM information_schema.columns WHERE table_name = %s", [table])
             columns = {name for (name,) in cursor.fetchall()} - {"id"}
             given = {name: _ANEW[table].get(name, f"one.{name}") for name in sorted(columns)}
             cursor.execute(
@@ -166,20 +138,10 @@ def _examples(people: list[User]) -> None:
 
 def _events(people: list[User]) -> None:
     for person in people:
-        endpoint = Endpoint.objects.create(
-            name="ci", url="https://ci.example/events", owner=person, events=["job.*"]
-        )
-        event = Event.objects.create(
-            uid=uuid.uuid4(), type="job.failed", subject="job/1", occurred_at=NOW, body="{}"
-        )
+        endpoint = Endpoint.objects.create(name="ci", url="https://ci.example/events", owner=person, events=["job.*"])
+        event = Event.objects.create(uid=uuid.uuid4(), type="job.failed", subject="job/1", occurred_at=NOW, body="{}")
         OutboxMessage.objects.create(
-            event=event,
-            endpoint=endpoint,
-            subject=event.subject,
-            status="dead",
-            attempts=10,
-            ended_at=NOW,
-            note="no",
+            event=event, endpoint=endpoint, subject=event.subject, status="dead", attempts=10, ended_at=NOW, note="no"
         )
 
 
@@ -190,26 +152,14 @@ _GIVEN: dict[str, dict[str, Any]] = {
         "status": "success",
         "ended_at": NOW,
     },
-    "webhooks.Delivery": {
-        "source": "github",
-        "status": "dead",
-        "ended_at": NOW,
-        "note": "no",
-        "event_type": "push",
-    },
+    "webhooks.Delivery": {"source": "github", "status": "dead", "ended_at": NOW, "note": "no", "event_type": "push"},
     "webhooks.Secret": {"source": "github"},
     "webhooks.Refusal": {"source": "github"},
     "jobs.HealthScore": {"day": NOW.date()},
     "django_q.Success": {"success": True},
     "django_q.Failure": {"success": False},
     "scheduling.Cluster": {"role": "mutations"},
-    "ratelimits.Bucket": {
-        "name": "submit",
-        "rate": 1.0,
-        "period_ms": 1000.0,
-        "most": 5.0,
-        "is_window": False,
-    },
+    "ratelimits.Bucket": {"name": "submit", "rate": 1.0, "period_ms": 1000.0, "most": 5.0, "is_window": False},
 }
 
 

@@ -123,13 +123,8 @@ class TestMembers:
         farm.kind()
         (job,) = farm.submit(1)
         operator = as_("operators")
-        operator.post(
-            "/admin/jobs/queue/", {"action": "pause", "_selected_action": ["work"], "confirmed": "yes"}
-        )
+        operator.post("/admin/jobs/queue/", {"action": "pause", "_selected_action": ["work"], "confirmed": "yes"})
         assert operator.post(f"/admin/jobs/job/{job.pk}/cancel/", {"confirmed": "yes"}).status_code == 302
-        assert (Job.objects.get().status, Queue.objects.get(pk="work").paused_at is None) == (
-            "canceled",
-            False,
-        )
+        assert (Job.objects.get().status, Queue.objects.get(pk="work").paused_at is None) == ("canceled", False)
         assert operator.get("/admin/auth/user/add/").status_code == 403
         assert operator.get("/admin/jobs/worker/add/").status_code == 200

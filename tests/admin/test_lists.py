@@ -89,14 +89,8 @@ class TestLookingBack:
 
 
 _NARROWED = [
-    *(
-        JOBS + end
-        for end in ("", "?status=success", "?kind=none", "?status=failed&queue=none", "?q=none", "?q=7")
-    ),
-    *(
-        f"/admin/jobs/attempt/{end}"
-        for end in ("", "?outcome__exact=lost", "?q=7", "?ended_at_day=2020-01-01")
-    ),
+    *(JOBS + end for end in ("", "?status=success", "?kind=none", "?status=failed&queue=none", "?q=none", "?q=7")),
+    *(f"/admin/jobs/attempt/{end}" for end in ("", "?outcome__exact=lost", "?q=7", "?ended_at_day=2020-01-01")),
     *(
         f"/admin/scheduling/scheduledfunction/{end}"
         for end in ("", "?status=success", "?status=failed", "?function=no")
@@ -120,9 +114,7 @@ class _Plans:
         if isinstance(sql, str) and sql.lstrip().startswith(("SELECT", "/*")):
             execute(f"EXPLAIN {sql}", params, many, context)
             plan = "\n".join(line for (line,) in context["cursor"].fetchall())
-            self.whole += [
-                (table, plan) for table in samples.BIG if re.search(_WHOLE.format(table=table), plan)
-            ]
+            self.whole += [(table, plan) for table in samples.BIG if re.search(_WHOLE.format(table=table), plan)]
         return execute(sql, params, many, context)
 
 

@@ -16,12 +16,7 @@ PAGES = [reverse(f"admin:django_q_{name}_changelist") for name in ("schedule", "
 def ended(*, success: bool) -> None:
     kind = Success if success else Failure
     kind.objects.create(
-        id="1",
-        name="one",
-        func="operator.add",
-        started=timezone.now(),
-        stopped=timezone.now(),
-        success=success,
+        id="1", name="one", func="operator.add", started=timezone.now(), stopped=timezone.now(), success=success
     )
 
 

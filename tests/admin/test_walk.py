@@ -113,20 +113,14 @@ class TestWhoMay:
         for model in tables():
             page = address(model, "change", newest(model))
             assert reader.get(address(model, "add")).status_code == 403, model
-            assert reader.post(address(model, "delete", newest(model)), {"post": "yes"}).status_code == 403, (
-                model
-            )
+            assert reader.post(address(model, "delete", newest(model)), {"post": "yes"}).status_code == 403, model
             assert reader.post(page, {"x": "y"}).status_code == 403, model
 
     def test_nobody_in_particular_sees_nothing(self, as_: As) -> None:
         samples.fill(1)
         nobody = as_("nobody")
         for model in tables():
-            pages = [
-                address(model, "changelist"),
-                address(model, "change", newest(model)),
-                address(model, "add"),
-            ]
+            pages = [address(model, "changelist"), address(model, "change", newest(model)), address(model, "add")]
             assert {nobody.get(page).status_code for page in pages} == {403}, model
 
     def test_nobody_is_shown_a_secret(self, as_: As) -> None:
@@ -156,9 +150,7 @@ class TestFirstPage:
         settings.UNFOLD = {**settings.UNFOLD, "SIDEBAR": {"navigation": "jobfarm.administration.sidebar"}}
         samples.fill(1)
         live_queries.warnings.forget()
-        monkeypatch.setattr(
-            live_queries.warnings, "_for_s", 600
-        )  # doctor does not look again on a slow machine
+        monkeypatch.setattr(live_queries.warnings, "_for_s", 600)  # doctor does not look again on a slow machine
         reader = as_("readers")
         get(reader, reverse("admin:index"))
         answer, statements = get(reader, reverse("admin:index"))

@@ -42,9 +42,7 @@ def pass_time(minutes: float) -> None:
     back = timedelta(minutes=minutes)
     Rule.objects.update(observed_at=F("observed_at") - back, notified_at=F("notified_at") - back)
     Rule.objects.update(muted_until=F("muted_until") - back)
-    Alert.objects.update(
-        since=F("since") - back, known_at=F("known_at") - back, below_since=F("below_since") - back
-    )
+    Alert.objects.update(since=F("since") - back, known_at=F("known_at") - back, below_since=F("below_since") - back)
 
 
 def write(statement: str) -> None:

@@ -16,8 +16,7 @@ def taken(source: str) -> Iterator[tuple[str, str]]:
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Call(
-                func=ast.Attribute(value=ast.Name(id="documented"), attr="block" | "blocks" as call),
-                args=args,
+                func=ast.Attribute(value=ast.Name(id="documented"), attr="block" | "blocks" as call), args=args
             ):
                 page, *more = (ast.literal_eval(one) for one in args)
                 found = getattr(documented, call)(page, *more)
@@ -38,9 +37,7 @@ def test_runs_every_block_or_says_why_not() -> None:
 
 
 def test_every_block_says_its_language() -> None:
-    unsaid = [
-        f"{page}:{block.line}" for page in PAGES for block in documented.page(page) if not block.language
-    ]
+    unsaid = [f"{page}:{block.line}" for page in PAGES for block in documented.page(page) if not block.language]
     assert unsaid == []
 
 

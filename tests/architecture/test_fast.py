@@ -27,9 +27,7 @@ def _files(folders: list[str], but: list[str]) -> list[Path]:
 def test_the_fast_tests_start_no_browser_and_kill_no_process() -> None:
     files = _files(_listed("FAST"), _listed("NOT_FAST"))
     assert len(files) > 80
-    slow = {
-        str(path.relative_to(ROOT)): found[0] for path in files if (found := SLOW.search(path.read_text()))
-    }
+    slow = {str(path.relative_to(ROOT)): found[0] for path in files if (found := SLOW.search(path.read_text()))}
     assert slow == {}, "list it in the Makefile under NOT_FAST, or move it"
 
 

@@ -19,19 +19,13 @@ BREACHES = [
     pytest.param("webhooks/crons.py", "import alerts.models", "Apps know only", id="webhooks knows alerts"),
     pytest.param("core/backoff.py", "import live.topics", "Apps know only", id="core knows an app"),
     pytest.param("core/refusal.py", "import django.http", "plain Python", id="a refusal uses Django"),
-    pytest.param(
-        "jobs/domain/states.py", "import core.audit", "plain Python", id="a domain rule writes the admin log"
-    ),
+    pytest.param("jobs/domain/states.py", "import core.audit", "plain Python", id="a domain rule writes the admin log"),
     pytest.param("core/asgi.py", "import core.audit", "Inside core", id="a type of ASGI knows the admin log"),
     pytest.param("postgres/clock.py", "import live.hub", "Apps know only", id="postgres looks up to live"),
-    pytest.param(
-        "accounts/operations/tokens.py", "import jobs.operations", "Apps know only", id="accounts knows jobs"
-    ),
+    pytest.param("accounts/operations/tokens.py", "import jobs.operations", "Apps know only", id="accounts knows jobs"),
     pytest.param("jobs/domain/states.py", "import django.db", "plain Python", id="a domain rule uses Django"),
     pytest.param("jobs/domain/retries.py", "import time", "plain Python", id="a domain rule reads the clock"),
-    pytest.param(
-        "jobs/queries/reads.py", "import jobs.operations", "Inside an app", id="a query calls an operation"
-    ),
+    pytest.param("jobs/queries/reads.py", "import jobs.operations", "Inside an app", id="a query calls an operation"),
     pytest.param("jobs/errors.py", "import jobs.models", "Inside an app", id="an error knows the tables"),
     pytest.param("jobs/extra.py", "", "Inside an app", id="a module that does not say where it stands"),
     pytest.param(
@@ -41,44 +35,26 @@ BREACHES = [
         id="the worker knows an app",
     ),
     pytest.param(
-        "jobs/operations/claim.py",
-        "import jobfarm_worker.pace",
-        "No app knows",
-        id="an app knows the worker",
+        "jobs/operations/claim.py", "import jobfarm_worker.pace", "No app knows", id="an app knows the worker"
     ),
     pytest.param("jobfarm_worker/pace.py", "import django", "import no Django", id="the worker uses Django"),
     pytest.param(
-        "jobfarm_client/wire.py",
-        "import jobfarm_worker.pace",
-        "built on the client",
-        id="the client knows the worker",
+        "jobfarm_client/wire.py", "import jobfarm_worker.pace", "built on the client", id="the client knows the worker"
     ),
     pytest.param(
         "jobs/operations/claim.py", "import jobfarm_client.wire", "No app knows", id="an app knows the client"
     ),
     pytest.param(
-        "jobfarm_client/errors.py",
-        "import jobfarm_client.calls",
-        "Inside the client",
-        id="an error knows the calls",
+        "jobfarm_client/errors.py", "import jobfarm_client.calls", "Inside the client", id="an error knows the calls"
     ),
     pytest.param(
-        "jobs/operations/claim.py",
-        "import accounts.models",
-        "by their operations",
-        id="one app opens another's tables",
+        "jobs/operations/claim.py", "import accounts.models", "by their operations", id="one app opens another's tables"
     ),
     pytest.param(
-        "scheduling/cluster/keeper.py",
-        "import django_q",
-        "django-q2 is known",
-        id="a second module knows django-q2",
+        "scheduling/cluster/keeper.py", "import django_q", "django-q2 is known", id="a second module knows django-q2"
     ),
     pytest.param(
-        "scheduling/backend.py",
-        "import django_tasks",
-        "tasks interface is known",
-        id="and a second one django-tasks",
+        "scheduling/backend.py", "import django_tasks", "tasks interface is known", id="and a second one django-tasks"
     ),
 ]
 
@@ -99,9 +75,7 @@ def _lint(folder: Path) -> "subprocess.CompletedProcess[str]":
 def copy(tmp_path: Path) -> Path:
     """The sources in a folder of their own, to plant breaches in."""
     for package in PACKAGES:
-        shutil.copytree(
-            ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__", "static")
-        )
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__", "static"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path
 

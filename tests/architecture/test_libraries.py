@@ -57,9 +57,7 @@ class TestDjangoQ2:
 
     def test_is_pinned_to_that_version(self) -> None:
         pins = (ROOT / "requirements.txt").read_text().splitlines()
-        assert [pin.split()[0] for pin in pins if pin.startswith("django-q2")] == [
-            f"django-q2=={KNOWN_VERSION}"
-        ]
+        assert [pin.split()[0] for pin in pins if pin.startswith("django-q2")] == [f"django-q2=={KNOWN_VERSION}"]
 
     def test_has_a_reason_for_everything_that_is_taken_from_it(self) -> None:
         path = ROOT / min(ALLOWED["django_q"])
@@ -104,8 +102,7 @@ class TestImports:
 
 class TestTheOldestPython:
     @pytest.mark.parametrize(
-        "newer",
-        ["type Ids = list[int]", "def first[T](of: list[T]) -> T: ...", 'joined = f"{", ".join("ab")}"'],
+        "newer", ["type Ids = list[int]", "def first[T](of: list[T]) -> T: ...", 'joined = f"{", ".join("ab")}"']
     )
     def test_is_what_the_linter_reads_our_sources_as(self, newer: str) -> None:
         """These come with 3.12: who develops on a newer Python is told before 3.11 is."""
@@ -129,11 +126,7 @@ class TestBenchmarks:
             f"{path.name}: {module}"
             for path in sorted(folder.rglob("*.py"))
             for module in _modules(path.read_text())
-            if not (
-                _is_file(module, path)
-                or module.split(".")[0] in pins.replace("-", "_")
-                or _is_installed(module)
-            )
+            if not (_is_file(module, path) or module.split(".")[0] in pins.replace("-", "_") or _is_installed(module))
         ]
         assert missing == []
 

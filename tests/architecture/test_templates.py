@@ -11,11 +11,7 @@ TEMPLATES: Final = ROOT / "templates"
 LONGEST_LINE: Final = 160
 PLACES: Final = {
     ".": TEMPLATES,  # without the others
-    **{
-        path.name: path
-        for path in sorted((*TEMPLATES.iterdir(), *ROOT.glob("*/*/templates/*")))
-        if path.is_dir()
-    },
+    **{path.name: path for path in sorted((*TEMPLATES.iterdir(), *ROOT.glob("*/*/templates/*"))) if path.is_dir()},
 }
 # From the app that knows all others down to the one that knows none.
 APPS: Final = (

@@ -24,13 +24,9 @@ def tracked(*patterns: str) -> list[Path]:
 
 
 def test_no_file_is_longer_than_four_hundred_lines() -> None:
-    sources = [
-        path for path in tracked("*.py", "*.js", "*.css", "*.html", "*.sql") if "migrations" not in path.parts
-    ]
+    sources = [path for path in tracked("*.py", "*.js", "*.css", "*.html", "*.sql") if "migrations" not in path.parts]
     long = {
-        str(path.relative_to(ROOT)): n
-        for path in sources
-        if (n := len(path.read_text().splitlines())) > LONGEST_FILE
+        str(path.relative_to(ROOT)): n for path in sources if (n := len(path.read_text().splitlines())) > LONGEST_FILE
     }
     assert long == {}, "split what does two things"
 
@@ -66,9 +62,7 @@ def test_nobody_waits_with_what_knows_no_descriptor_from_1024_on() -> None:
 
 def test_every_requirement_is_pinned_exactly_and_says_what_for() -> None:
     lines = [
-        line
-        for name in ("requirements.txt", "requirements-dev.txt")
-        for line in (ROOT / name).read_text().splitlines()
+        line for name in ("requirements.txt", "requirements-dev.txt") for line in (ROOT / name).read_text().splitlines()
     ]
     pins = [line for line in lines if line.strip() and not line.startswith(("#", "-"))]
     assert [line for line in pins if not re.match(r"[\w.\[\],-]+==\S+", line)] == []

@@ -39,11 +39,7 @@ def names_in(source: str) -> Iterator[str]:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name
-            case (
-                ast.arg(arg=name)
-                | ast.Name(id=name, ctx=ast.Store())
-                | ast.Attribute(attr=name, ctx=ast.Store())
-            ):
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
                 yield name
 
 
@@ -57,11 +53,7 @@ def test_no_name_has_a_replaced_word(app: str) -> None:
     sources = [path for path in tracked(f"{app}/*.py") if "migrations" not in path.parts]
     assert sources
     words = REPLACED | REPLACED_IN_THE_PRODUCT if app in PRODUCT else REPLACED
-    found = {
-        _relative(path): old
-        for path in sources
-        if (old := replaced(_ours(names_in(path.read_text())), by=words))
-    }
+    found = {_relative(path): old for path in sources if (old := replaced(_ours(names_in(path.read_text())), by=words))}
     assert found == {}, "docs/glossary.md has the field's term"
 
 

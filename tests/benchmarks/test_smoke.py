@@ -23,9 +23,7 @@ ENDS_WITHIN_S: Final = 300
 # Processes of another benchmark, and what runs all of them.
 PARTS: Final = {"__main__", "flooding", "ratelimits_work"}
 ALONE: Final = {
-    path.stem
-    for path in (ROOT / "benchmarks").glob("*.py")
-    if 'if __name__ == "__main__":' in path.read_text()
+    path.stem for path in (ROOT / "benchmarks").glob("*.py") if 'if __name__ == "__main__":' in path.read_text()
 } - PARTS
 MORE: Final = {
     "ratelimits": ["--connections", "1,4", "--without-peers"],

@@ -81,9 +81,7 @@ def _of_jobs(seeded: Farm) -> list[Address]:
 
 
 def _of_operators(seeded: Farm) -> list[Address]:
-    each = [
-        Address(name=f"function-{how}", path=f"/functions/{row.pk}/") for how, row in seeded.functions.items()
-    ]
+    each = [Address(name=f"function-{how}", path=f"/functions/{row.pk}/") for how, row in seeded.functions.items()]
     return [
         Address(name="functions", path="/functions/"),
         *each,
@@ -164,9 +162,7 @@ def _of_faults(seeded: Farm) -> list[Address]:
         Address(name="error-405", path=f"/jobs/{seeded.jobs['pending'].pk}/cancel/", status=405),
         Address(name="link-ran-out", path="/files/nothing", by="", status=410),
         Address(name="error-429", path=link, by="", press="Log in", status=429),
-        Address(
-            name="error-500", path="/jobs/bulk/", fails="XX000", status=500
-        ),  # an error within PostgreSQL
+        Address(name="error-500", path="/jobs/bulk/", fails="XX000", status=500),  # an error within PostgreSQL
         Address(name="error-503", path="/jobs/bulk/", fails="53100", status=503),  # its disk is full
     ]
 

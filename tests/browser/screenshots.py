@@ -36,11 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SHOTS = ROOT / "docs" / "screenshots"
 MOST_BYTES = 200_000
 COLOURS = 256
-DESKTOP, TALL, PHONE = (
-    {"width": 1200, "height": 800},
-    {"width": 1200, "height": 1060},
-    {"width": 390, "height": 780},
-)
+DESKTOP, TALL, PHONE = ({"width": 1200, "height": 800}, {"width": 1200, "height": 1060}, {"width": 390, "height": 780})
 UP_S = 60
 HALF_PAINTED = """bar => new Promise(done => {
     const look = () => (bar.value > 0.55 ? done() : requestAnimationFrame(look));
@@ -111,9 +107,7 @@ def _running(folder: Path) -> Iterator[str]:
     process = subprocess.Popen(command, cwd=ROOT, env=given, stdin=subprocess.DEVNULL)
     try:
         url = f"http://127.0.0.1:{port}"
-        clusters = Cluster.objects.filter(
-            role__in=("mutations", "actions"), last_seen_at__isnull=False, ended_at=None
-        )
+        clusters = Cluster.objects.filter(role__in=("mutations", "actions"), last_seen_at__isnull=False, ended_at=None)
         farm.until(lambda: _answers(url) and clusters.count() == 2, within_s=UP_S, what="the farm")
         yield url
     finally:

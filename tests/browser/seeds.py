@@ -70,9 +70,7 @@ class Farm:
     group: Group
     invitation: str
     link: str  # that logs the member in, once; whoever comes from here has tried too often for today
-    jobs: dict[
-        str, Job
-    ]  # by status; "future" and "tried" (two attempts failed, a third waits) are pending too
+    jobs: dict[str, Job]  # by status; "future" and "tried" (two attempts failed, a third waits) are pending too
     share: str
     worker: Worker
     bulk: Bulk
@@ -177,20 +175,9 @@ def _starts(delivery: Delivery, made: dict[str, Job]) -> Rule:
     fits = {"body.ref": {"prefix": "refs/"}}
     payload = {"url": "{{ body.repository.html_url }}", "language": "{{ body.repository.language? }}"}
     rule = Rule.objects.create(
-        name="transcribe what is pushed",
-        source="github",
-        event="push",
-        filter=fits,
-        kind="transcribe",
-        payload=payload,
+        name="transcribe what is pushed", source="github", event="push", filter=fits, kind="transcribe", payload=payload
     )
-    given = {
-        "delivery": delivery,
-        "rule": rule,
-        "rule_key": rule.key,
-        "rule_name": rule.name,
-        "kind": rule.kind,
-    }
+    given = {"delivery": delivery, "rule": rule, "rule_key": rule.key, "rule_name": rule.name, "kind": rule.kind}
     JobStart.objects.create(**given, outcome="started", job_id=made["success"].pk)
     JobStart.objects.create(**given, outcome="skipped", job_id=made["pending"].pk, round=2)
     error = MissingValue(path="body.repository.url").message
@@ -225,9 +212,7 @@ def _batch(boss: User, made: dict[str, Job]) -> Batch:
     )  # fmt: skip
     jobs_of_lines = [made[status].pk for status in ("success", "failed", "pending")]
     names = [f"review-{number}" for number in range(3)]
-    Slice.objects.create(
-        batch=batch, read_from=0, job_ids=jobs_of_lines, custom_ids=names, completed=1, failed=1
-    )
+    Slice.objects.create(batch=batch, read_from=0, job_ids=jobs_of_lines, custom_ids=names, completed=1, failed=1)
     return batch
 
 
@@ -264,9 +249,7 @@ def _usage(boss: User, member: User, group: Group) -> None:
 
 def _endpoint(boss: User) -> Endpoint:
     """Who asked for the events of the jobs to come."""
-    wanted = outbox.Wanted(
-        name="billing", url="https://billing.example/hooks/farm", events=("job.*", "queue.*")
-    )
+    wanted = outbox.Wanted(name="billing", url="https://billing.example/hooks/farm", events=("job.*", "queue.*"))
     row, _ = outbox.create(wanted, by=boss, for_farm=True)
     outbox.create(outbox.Wanted(name="my phone", url="https://push.example/grace"), by=boss)
     return row
@@ -277,9 +260,7 @@ def _attempted(endpoint: Endpoint) -> Message:
     messages = list(Message.objects.filter(endpoint=endpoint).order_by("pk"))
     first = messages[0]
     tried: dict[str, Any] = {"message": first, "started_at": Now(), "duration_ms": 84}
-    Attempt.objects.create(
-        number=1, outcome="failed", http_status=502, answer="<h1>Bad Gateway</h1>", **tried
-    )
+    Attempt.objects.create(number=1, outcome="failed", http_status=502, answer="<h1>Bad Gateway</h1>", **tried)
     Attempt.objects.create(number=2, outcome="delivered", http_status=204, **tried)
     ended: dict[str, Any] = {"next_attempt_at": None, "ended_at": Now()}
     Message.objects.filter(pk=first.pk).update(status="delivered", attempts=2, tries=2, **ended)
@@ -320,9 +301,7 @@ def _jobs(owner: User, group: Group) -> dict[str, Job]:
     _begin(runner)
     jobs.cancel(made["canceled"].pk, by=owner)
     later = farm.now() + timedelta(hours=3)
-    made["future"] = jobs.submit(
-        "transcribe", {"url": "https://talks.example/late.ogg"}, run_at=later, **mine
-    )
+    made["future"] = jobs.submit("transcribe", {"url": "https://talks.example/late.ogg"}, run_at=later, **mine)
     for job in made.values():
         job.refresh_from_db()
     return made
@@ -333,9 +312,7 @@ def _succeed(runner: Worker, job: Job) -> None:
     assert claimed.id == job.pk
     for n, stage in enumerate(("Listening", "Writing it down", "Checking names")):
         jobs.heartbeat(runner, claimed.id, claimed.lease, progress=(n + 1) / 4, detail=stage)
-        jobs.write_output(
-            runner, claimed.id, claimed.lease, seq=n, text=f"{stage}: minute {n + 1} of 3 is done.\n"
-        )
+        jobs.write_output(runner, claimed.id, claimed.lease, seq=n, text=f"{stage}: minute {n + 1} of 3 is done.\n")
     _hand_in(runner, claimed, "transcript.txt", b"Good morning, and welcome.")
     _hand_in(runner, claimed, "waveform.png", plain("waveform"))
     speakers = [{"name": "Ada", "share": 0.7}, {"name": "Grace", "share": 0.3}]
@@ -349,9 +326,7 @@ def _fail(runner: Worker, *, retryable: bool) -> None:
 
 def _begin(runner: Worker) -> None:
     claimed = farm.claim_one(runner)
-    jobs.heartbeat(
-        runner, claimed.id, claimed.lease, progress=0.62, detail="Writing it down, minute 31 of 50"
-    )
+    jobs.heartbeat(runner, claimed.id, claimed.lease, progress=0.62, detail="Writing it down, minute 31 of 50")
     jobs.write_output(
         runner, claimed.id, claimed.lease, seq=0, text="Good morning, and welcome to the second day.\n" * 60
     )

@@ -108,9 +108,7 @@ class TestAStep:
         chart = page.locator("[data-charts] .steps").first
         box = chart.bounding_box()
         assert box
-        last = (
-            _index(page, half_past) + STEPS_AGO
-        )  # at the edge, where the values are wider than what is left
+        last = _index(page, half_past) + STEPS_AGO  # at the edge, where the values are wider than what is left
         chart.tap(position={"x": box["width"] / 60 * (last + 0.5), "y": 40})
         _says(page, "Arrived 1")
         values = page.locator(VALUES).bounding_box()

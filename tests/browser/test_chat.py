@@ -39,17 +39,7 @@ def ada(room: Group) -> User:
 @contextmanager
 def working(server: Server, key: str, log: Path) -> Iterator["subprocess.Popen[bytes]"]:
     """A real worker that answers, in a process of its own; killed at the end, if it still lives."""
-    command = [
-        sys.executable,
-        "-m",
-        "jobfarm_worker",
-        "--url",
-        server.url,
-        "--key",
-        key,
-        "--handler",
-        "chat-demo",
-    ]
+    command = [sys.executable, "-m", "jobfarm_worker", "--url", server.url, "--key", key, "--handler", "chat-demo"]
     with log.open("wb") as file:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
         try:
@@ -113,9 +103,7 @@ class TestTwoInARoom:
         _, key = jobs.create_worker("mo", queues=["chat"])
         ask(first, "How do lighthouses work?")
         for page in (first, second):
-            expect(page.locator(".message").first).to_contain_text(
-                "How do lighthouses work?", timeout=SOON_MS
-            )
+            expect(page.locator(".message").first).to_contain_text("How do lighthouses work?", timeout=SOON_MS)
             stands(page, "pending")
             expect(answer(page)).to_contain_text("No live worker serves the queue chat", timeout=SOON_MS)
         expect(second.get_by_role("button", name="Cancel")).to_be_hidden()
@@ -187,9 +175,7 @@ class TestThreeInTheirRooms:
                 ask(guest, text)
             guest.get_by_label("Your message").fill("Three")
             guest.keyboard.press("Enter")
-            expect(guest.locator(".toast")).to_contain_text(
-                "You are sending messages too fast.", timeout=SOON_MS
-            )
+            expect(guest.locator(".toast")).to_contain_text("You are sending messages too fast.", timeout=SOON_MS)
             expect(guest.get_by_label("Your message")).to_have_value("Three")
             expect(watcher.locator(".message").last).to_contain_text("Two", timeout=SOON_MS)
             assert not Message.objects.filter(text="Three").exists()
@@ -207,9 +193,7 @@ class TestThreeInTheirRooms:
 
 
 class TestARoom:
-    def test_works_without_scripts_and_fits_a_phone(
-        self, visit: Visit, server: Server, room: Group, ada: User
-    ) -> None:
+    def test_works_without_scripts_and_fits_a_phone(self, visit: Visit, server: Server, room: Group, ada: User) -> None:
         plain = visit(f"/chat/{room.pk}/", by=ada, java_script_enabled=False)
         plain.get_by_label("Your message").fill("Why?")
         plain.get_by_role("button", name="Send").click()

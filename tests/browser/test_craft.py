@@ -116,9 +116,7 @@ class TestWithoutScripts:
         expect(page.locator(".job-state")).to_contain_text("pending")
         expect(page.locator("time").first).to_contain_text("UTC")
         page.get_by_role("button", name="Cancel").click()
-        expect(page.locator(".messages")).to_contain_text(
-            "Canceled before it started: no worker ever ran it."
-        )
+        expect(page.locator(".messages")).to_contain_text("Canceled before it started: no worker ever ran it.")
         expect(page.get_by_role("button", name="Retry")).to_be_visible()
         page.get_by_role("link", name="Jobs", exact=True).click()
         page.get_by_label("Status").select_option("canceled")

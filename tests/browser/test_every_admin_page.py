@@ -13,9 +13,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class TestEveryPage:
-    def test_of_the_administration_is_whole_silent_and_without_barriers(
-        self, browser: Browser, server: Server
-    ) -> None:
+    def test_of_the_administration_is_whole_silent_and_without_barriers(self, browser: Browser, server: Server) -> None:
         seeded = seeds.seed()
         samples.fill(1)  # a row for every table; what was seeded is what an evening leaves in some of them
         found = walking.faults(browser, server, seeded, wanted=addresses.of_the_administration(seeded))

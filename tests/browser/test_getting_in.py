@@ -98,11 +98,7 @@ class TestGettingIn:
 
         page.locator("details.menu summary").click()
         page.get_by_role("link", name="Sign up to keep your account").click()
-        for label, text in (
-            ("Username", "ada"),
-            ("Password", farm.PASSWORD),
-            ("Password, again", farm.PASSWORD),
-        ):
+        for label, text in (("Username", "ada"), ("Password", farm.PASSWORD), ("Password, again", farm.PASSWORD)):
             page.get_by_label(label, exact=True).fill(text)
         page.get_by_role("button", name="Sign up").click()
         expect(page.get_by_text("Welcome, ada.")).to_be_visible()

@@ -38,9 +38,7 @@ def job(ada: User) -> Job:
 
 
 class TestLive:
-    def test_a_job_is_followed_from_waiting_to_its_end(
-        self, visit: Visit, ada: User, worker: Worker, job: Job
-    ) -> None:
+    def test_a_job_is_followed_from_waiting_to_its_end(self, visit: Visit, ada: User, worker: Worker, job: Job) -> None:
         page = visit(f"/jobs/{job.pk}/", by=ada)
         same = farmhands.stays(page)
         farmhands.status(page, "pending")
@@ -142,9 +140,7 @@ class TestLive:
 
 
 class TestWhyItWaits:
-    def test_a_button_for_what_changes_it_goes_with_the_reason(
-        self, visit: Visit, ada: User, worker: Worker
-    ) -> None:
+    def test_a_button_for_what_changes_it_goes_with_the_reason(self, visit: Visit, ada: User, worker: Worker) -> None:
         job = operations.submit("image", {}, owner=ada, run_at=farm.now() + timedelta(hours=1))
         page = visit(f"/jobs/{job.pk}/", by=ada)
         same = farmhands.stays(page)

@@ -134,9 +134,7 @@ class TestSmallScreens:
     def test_nothing_reaches_over_the_edge(self, visit: Visit, boss: User) -> None:
         word = "x" * 300
         worker = farm.worker("w" * 100, "chat")
-        job = operations.submit(
-            "chat", {"prompt": word, "deep": {word: word}}, owner=boss, unique_key="k" * 200
-        )
+        job = operations.submit("chat", {"prompt": word, "deep": {word: word}}, owner=boss, unique_key="k" * 200)
         claimed = farm.claim_one(worker)
         operations.heartbeat(worker, job.pk, claimed.lease, progress=0.5, detail=word)
         farmhands.write(worker, claimed, word)

@@ -33,9 +33,7 @@ def worker(server: Server) -> Worker:
 @pytest.fixture
 def job(ada: User, worker: Worker) -> Job:
     """What is worked on."""
-    return operations.submit(
-        "image", {"prompt": "A lighthouse", "sizes": [{"wide": 12345678901234567890}]}, owner=ada
-    )
+    return operations.submit("image", {"prompt": "A lighthouse", "sizes": [{"wide": 12345678901234567890}]}, owner=ada)
 
 
 def _hits(page: Page) -> list[str]:

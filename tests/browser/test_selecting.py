@@ -36,9 +36,7 @@ def test_rows_are_selected_one_by_one_in_a_range_and_all(visit: Visit, boss: Use
     page.locator("#selected").get_by_role("button", name="Cancel…").click()
     farmhands.shows(page.locator(".bulk-state"), "Cancel 1 job?")
     page.get_by_role("button", name="Cancel 1 job").click()
-    expect(page.locator(".bulk-state[data-phase=running], .bulk-state[data-phase=done]")).to_be_visible(
-        timeout=SOON_MS
-    )
+    expect(page.locator(".bulk-state[data-phase=running], .bulk-state[data-phase=done]")).to_be_visible(timeout=SOON_MS)
     assert not Job.objects.filter(status="canceled").exclude(pk=jobs[3].pk).exists()
 
 
@@ -59,9 +57,7 @@ def test_a_list_in_which_rows_are_selected_stands_still_and_is_up_to_date(visit:
     expect(box).not_to_be_checked()
 
 
-def test_a_list_that_was_scrolled_stands_still_until_its_reader_is_back_at_its_head(
-    visit: Visit, boss: User
-) -> None:
+def test_a_list_that_was_scrolled_stands_still_until_its_reader_is_back_at_its_head(visit: Visit, boss: User) -> None:
     farm.submit(40, "chat", owner=boss)
     page = visit("/jobs/", by=boss)
     page.evaluate("window.scrollTo(0, document.body.scrollHeight)")

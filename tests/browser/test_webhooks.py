@@ -78,13 +78,7 @@ def test_many_are_replayed_before_ones_eyes_on_a_phone(visit: Visit, boss: User)
     expect(state).to_contain_text("121 of 121", timeout=SOON_MS)
     expect(state).to_contain_text("done")
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()
-    for path in (
-        "/inbox/",
-        f"/inbox/{long.pk}/",
-        "/inbox/sources/",
-        "/inbox/sources/sandbox_hooks/",
-        "/activity/",
-    ):
+    for path in ("/inbox/", f"/inbox/{long.pk}/", "/inbox/sources/", "/inbox/sources/sandbox_hooks/", "/activity/"):
         page.goto(path)
         over = page.evaluate(
             "[document.documentElement, ...document.querySelectorAll('.card')]"

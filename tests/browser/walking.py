@@ -41,9 +41,7 @@ def looks() -> tuple[Look, ...]:
     is at this commit. Loading a page and finding its barriers is half of the walk, and is done in any case."""
     if os.environ.get("JOBFARM_LOOKS") == "all":
         return LOOKS
-    head = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=settings.BASE_DIR, capture_output=True, check=False
-    )
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=settings.BASE_DIR, capture_output=True, check=False)
     return (LOOKS[int(head.stdout or b"0", 16) % len(LOOKS)],)
 
 
@@ -132,6 +130,4 @@ class _Visitor:
 
     def _take_messages(self, address: Address) -> list[str]:
         messages, self._messages = self._messages, []
-        return [
-            message for message in messages if not (address.status >= 400 and message.startswith(OWN_STATUS))
-        ]
+        return [message for message in messages if not (address.status >= 400 and message.startswith(OWN_STATUS))]

@@ -66,12 +66,7 @@ def _run_beside(there: "Receiver", farm: farms.Farm, options: argparse.Namespace
 
 
 def _break(
-    farm: farms.Farm,
-    fault: "Fault",
-    asking: "Load",
-    result: "Score",
-    findings: "Findings",
-    rng: random.Random,
+    farm: farms.Farm, fault: "Fault", asking: "Load", result: "Score", findings: "Findings", rng: random.Random
 ) -> None:
     """Break something, mend it, and wait until the farm is well: what is asked now ends, and pages say so."""
     undo = fault.begin(farm, rng)
@@ -91,12 +86,8 @@ def _break(
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=3.0, help="how long things break (3)")
-    parser.add_argument(
-        "--seed", type=int, default=secrets.randbelow(10_000), help="for the same order again"
-    )
-    parser.add_argument(
-        "--redis", action="store_true", help="the channel layer on a Redis, which is killed too"
-    )
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10_000), help="for the same order again")
+    parser.add_argument("--redis", action="store_true", help="the channel layer on a Redis, which is killed too")
     parser.add_argument("--only", default="", metavar="WORDS", help='faults that have these words: "cut off"')
     parser.add_argument("--keep", action="store_true", help="leave the logs where they are")
     return parser

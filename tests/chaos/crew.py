@@ -92,9 +92,7 @@ class Crew:
     def add(self, name: str, *argv: str, environment: Mapping[str, str]) -> None:
         """Add one; it is started by `start`."""
         log = self._folder / f"{name}.log"
-        self._members[name] = Member(
-            name, [sys.executable, *argv], environment={**os.environ, **environment}, log=log
-        )
+        self._members[name] = Member(name, [sys.executable, *argv], environment={**os.environ, **environment}, log=log)
 
     def start(self) -> None:
         """Start all, and from now on each that ends."""

@@ -13,12 +13,7 @@ SHOWN_WITHIN_S = 30.0
 
 
 def judged(
-    farm: Farm,
-    load: Load,
-    page: Watcher,
-    score: Score,
-    findings: truth.Findings,
-    there: Receiver | None = None,
+    farm: Farm, load: Load, page: Watcher, score: Score, findings: truth.Findings, there: Receiver | None = None
 ) -> truth.Findings:
     """End the load and the page; return what is wrong, with the `findings` of the way there.
 

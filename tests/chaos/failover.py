@@ -51,9 +51,7 @@ class Rounds:
         for name, took in self.took_s.items():
             print(f"{name:16} {len(took)} rounds: {' '.join(f'{second:.1f}' for second in took)} s")
         answered = self.verdicts.count(Verdict.WRITABLE)
-        print(
-            f"recovery p99     {self.p99_s():.1f} s, of it {NOTICED_S:.0f} s until the standby was promoted"
-        )
+        print(f"recovery p99     {self.p99_s():.1f} s, of it {NOTICED_S:.0f} s until the standby was promoted")
         print(f"old primaries    {len(self.verdicts)} came back, {answered} of them acknowledged a write")
         return self.p99_s() < PROMISED_S and not (is_synchronous and answered)
 
@@ -101,13 +99,7 @@ def _order(rounds: int, seed: int) -> list[str]:
 
 
 def _play(
-    name: str,
-    farm: farms.Farm,
-    pair: Pair,
-    played: Rounds,
-    asking: "Load",
-    result: "Score",
-    findings: "Findings",
+    name: str, farm: farms.Farm, pair: Pair, played: Rounds, asking: "Load", result: "Score", findings: "Findings"
 ) -> None:
     since = time.monotonic()
     pair.strike(STRIKES[name])
@@ -129,9 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.failover", description=__doc__)
     parser.add_argument("--rounds", type=int, default=20, help="how often the primary is lost (20)")
     parser.add_argument("--asynchronous", action="store_true", help="commits do not wait for the standby")
-    parser.add_argument(
-        "--seed", type=int, default=secrets.randbelow(10_000), help="for the same order again"
-    )
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10_000), help="for the same order again")
     parser.add_argument("--keep", action="store_true", help="leave the logs where they are")
     return parser
 

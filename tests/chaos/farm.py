@@ -24,11 +24,7 @@ from tests.ports import free_port
 WEBS = ("web-1", "web-2")
 CLUSTERS = ("mutations", "actions")
 # The clock of the machine of the third is off by an hour, all the time.
-WORKERS = {
-    "worker-1": ("web-1", "auto", 0),
-    "worker-2": ("web-2", "http", 0),
-    "worker-3": ("web-1", "ws", 3600),
-}
+WORKERS = {"worker-1": ("web-1", "auto", 0), "worker-2": ("web-2", "http", 0), "worker-3": ("web-1", "ws", 3600)}
 KINDS = ("again", "once")
 FILES_MB = 16
 # Promises say "past its lease": here that takes seconds.
@@ -96,9 +92,7 @@ class Farm:
         self.ports = {name: free_port() for name in WEBS}
         named = (*WEBS, "janitor", *CLUSTERS) if self._server else ()
         self.to_database = {name: Proxy(self.network, self.postgres.socket) for name in named}
-        self.to_web = {
-            name: Proxy(self.network, ("127.0.0.1", self.ports[web])) for name, (web, *_) in WORKERS.items()
-        }
+        self.to_web = {name: Proxy(self.network, ("127.0.0.1", self.ports[web])) for name, (web, *_) in WORKERS.items()}
         self.crew = crew.Crew(folder)
         self.silences = Silences()
         self.keys = Keys(token="", session="", secret="")
@@ -214,9 +208,7 @@ def _furnish() -> tuple[Keys, dict[str, str]]:
     with connection.cursor() as cursor:
         cursor.execute(functions.MADE)
     scheduling.sync_crons()
-    scheduling.pause(
-        "prune limits"
-    )  # what was taken of a limit is forgotten with its row, and shall be counted
+    scheduling.pause("prune limits")  # what was taken of a limit is forgotten with its row, and shall be counted
     soon: dict[str, Any] = {"backoff": Backoff(first_s=0.1, base=1, cap_s=0.1), "queue": "work"}
     jobs.create_kind(jobs.Kind(name="again", max_attempts=1000, **soon))
     jobs.create_kind(jobs.Kind(name="once", max_attempts=1, retry_when_lost=False, **soon))

@@ -90,9 +90,7 @@ def _signals(
         name = rng.choice(names)
         _silence(farm, [name])
         farm.crew[name].signal(number, everything=everything)
-        if (
-            number == signal.SIGKILL
-        ):  # what it had is lost at this moment; what others claim from now on is not
+        if number == signal.SIGKILL:  # what it had is lost at this moment; what others claim from now on is not
             farm.silences.end()
         return _nothing
 

@@ -78,13 +78,9 @@ class Load:
     def submit(self, client: httpx.Client, web: str, *, at_most_s: float = LONG_S) -> int:
         """A job; now and then one is canceled, and one takes longer than a lease. Its id."""
         n = next(self._numbers)
-        seconds = min(
-            self._rng.uniform(1, LONG_S) if n % 4 == 1 else self._rng.uniform(0.02, SHORT_S), at_most_s
-        )
+        seconds = min(self._rng.uniform(1, LONG_S) if n % 4 == 1 else self._rng.uniform(0.02, SHORT_S), at_most_s)
         payload = {"n": n, "name": named(n), "seconds": seconds, "file": n % 5 == 0}
-        answer = client.post(
-            f"{self._farm.url(web)}/api/v1/jobs", json={"kind": KINDS[n % 3 == 0], "payload": payload}
-        )
+        answer = client.post(f"{self._farm.url(web)}/api/v1/jobs", json={"kind": KINDS[n % 3 == 0], "payload": payload})
         answer.raise_for_status()
         pk: int = answer.json()["id"]
         self.book.jobs[pk] = n
@@ -115,9 +111,7 @@ class Load:
         try:
             for _ in range(1 + (self._rng.random() < 0.2)):
                 answer = client.post(
-                    f"{self._farm.url(web)}/api/webhooks/github",
-                    content=self._body(name),
-                    headers=self._signed(name),
+                    f"{self._farm.url(web)}/api/webhooks/github", content=self._body(name), headers=self._signed(name)
                 )
                 answer.raise_for_status()
                 self.book.resent += name in self.book.deliveries
@@ -160,9 +154,7 @@ class Load:
         if n % 2:
             return scheduling.run_after(delay_s, functions.write_row, n=n)
         seconds = self._rng.uniform(0, 0.1)
-        return scheduling.run_after(
-            delay_s, functions.write_line, n=n, path=str(self._farm.lines), seconds=seconds
-        )
+        return scheduling.run_after(delay_s, functions.write_line, n=n, path=str(self._farm.lines), seconds=seconds)
 
     def _body(self, name: str) -> bytes:
         number = int(name.partition("-")[2])

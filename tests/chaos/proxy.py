@@ -140,8 +140,7 @@ class Proxy:
             there_reader, there_writer = await self._connect()
             line.writers.append(there_writer)
             await asyncio.gather(
-                self._pass_questions(reader, there_writer, line),
-                self._pass_answers(there_reader, writer, line),
+                self._pass_questions(reader, there_writer, line), self._pass_answers(there_reader, writer, line)
             )
         except (OSError, EOFError):
             pass  # one side is gone: the other is told by the reset
@@ -149,18 +148,14 @@ class Proxy:
             self._lines.discard(line)
             line.reset()
 
-    async def _pass_questions(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: _Line
-    ) -> None:
+    async def _pass_questions(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: _Line) -> None:
         async for data in _pieces(reader, line.flows):
             line.sort = line.sort or ("ws" if _OPENS_A_SOCKET in data.lower() else "http")
             line.is_requested = True
             writer.write(data)
             await writer.drain()
 
-    async def _pass_answers(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: _Line
-    ) -> None:
+    async def _pass_answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: _Line) -> None:
         async for data in _pieces(reader, line.flows):
             if self._is_cut(line):
                 if self.cuts % 2:

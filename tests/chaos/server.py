@@ -29,9 +29,7 @@ class Postgres:
         self.start()
         with self.superuser() as connection:
             connection.execute(sql.SQL("ALTER SYSTEM SET max_wal_size = {}").format(f"{LOG_MB}MB"))
-            connection.execute(
-                sql.SQL("ALTER ROLE {} SET statement_timeout = '60s'").format(sql.Identifier(ROLE))
-            )
+            connection.execute(sql.SQL("ALTER ROLE {} SET statement_timeout = '60s'").format(sql.Identifier(ROLE)))
 
     @property
     def socket(self) -> Path:

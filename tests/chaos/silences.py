@@ -33,9 +33,7 @@ class Silences:
     def excuse(self, worker: str, *, since: datetime, until: datetime) -> bool:
         """Whether this worker could not be heard at some moment between."""
         return any(
-            worker in silence.workers
-            and silence.since <= until
-            and (silence.until is None or silence.until >= since)
+            worker in silence.workers and silence.since <= until and (silence.until is None or silence.until >= since)
             for silence in self._all
         )
 

@@ -66,9 +66,7 @@ def is_at_rest() -> bool:
 @connections.released()
 def waiting() -> dict[str, int]:
     """What has not come to its end, for the one who wonders why."""
-    counted = Counter(
-        f"job {status}" for (status,) in Job.objects.exclude(status__in=ENDED).values_list("status")
-    )
+    counted = Counter(f"job {status}" for (status,) in Job.objects.exclude(status__in=ENDED).values_list("status"))
     live = ScheduledFunction.objects.filter(function__startswith=FUNCTIONS, ended_at=None)
     counted.update(f"function {status}" for (status,) in live.values_list("status"))
     unsettled = Delivery.objects.filter(status__in=["received", "failed"])
@@ -110,17 +108,12 @@ def pages_are_true(client: httpx.Client, farm: Farm, job: int) -> list[str]:
             "the page": f'data-status="{status}"' in page,
             "the list": f"/jobs/{job}/" in listed,
         }
-        wrong += [
-            f"{what} of {web} does not say that job {job} is {status}" for what, so in says.items() if not so
-        ]
+        wrong += [f"{what} of {web} does not say that job {job} is {status}" for what, so in says.items() if not so]
     return wrong
 
 
 def _judge_jobs(findings: Findings, farm: Farm, book: Book) -> None:
-    bodies = {
-        pk: (payload, result)
-        for pk, payload, result in Body.objects.values_list("job_id", "payload", "result")
-    }
+    bodies = {pk: (payload, result) for pk, payload, result in Body.objects.values_list("job_id", "payload", "result")}
     _judge_numbers(findings, "job", (payload["n"] for payload, _ in bodies.values()))
     runs = _runs(farm)
     past, spoken = _past(), _spoken()
@@ -136,30 +129,17 @@ def _judge_jobs(findings: Findings, farm: Farm, book: Book) -> None:
             _judge_made(findings, job, payload, result)
 
 
-def _judge_job(
-    findings: Findings,
-    job: Job,
-    result: Any,
-    *,
-    runs: dict[int, list[str]],
-    verdict: str | None,
-) -> None:
+def _judge_job(findings: Findings, job: Job, result: Any, *, runs: dict[int, list[str]], verdict: str | None) -> None:
     name = _name(job)
     findings.losing(job.status not in ENDED, f"{name} never ended")
     findings.losing(job.kind == "again" and job.status == "failed", f"{name} was given up")
     was_canceled = verdict not in {None, "too_late"}
     findings.losing(was_canceled and job.status != "canceled", f"{name}: the cancel said {verdict}")
-    findings.doubling(
-        any(len(each) > 1 for each in runs.values()), f"{name} ran twice under one claim: {runs}"
-    )
+    findings.doubling(any(len(each) > 1 for each in runs.values()), f"{name} ran twice under one claim: {runs}")
     findings.doubling(max(runs, default=0) > job.fence, f"{name} ran without a claim: {runs}")
-    findings.doubling(
-        verdict == "canceled_before_start" and job.confirmed_fence, f"{name} ran although {verdict}"
-    )
+    findings.doubling(verdict == "canceled_before_start" and job.confirmed_fence, f"{name} ran although {verdict}")
     if job.status == "success":
-        findings.doubling(
-            result["run"] not in runs.get(job.fence, []), f"{name} has the result of another run"
-        )
+        findings.doubling(result["run"] not in runs.get(job.fence, []), f"{name} has the result of another run")
 
 
 def _judge_claims(
@@ -179,9 +159,7 @@ def _judge_claims(
         job.confirmed_fence > max(reported, default=0), f"{name}: claim {job.confirmed_fence} was confirmed"
     )
     findings.doubling(max(reported, default=0) > job.fence, f"{name}: the claims {reported} are told")
-    findings.doubling(
-        counted != list(range(1, len(counted) + 1)), f"{name}: its attempts are counted {counted}"
-    )
+    findings.doubling(counted != list(range(1, len(counted) + 1)), f"{name}: its attempts are counted {counted}")
     if job.kind == "once":
         findings.doubling(len(reported - given_back) > 1, f"{name} was retried")
         findings.doubling(len(set(runs) - given_back) > 1, f"{name} ran again: {runs}")
@@ -195,8 +173,7 @@ def _judge_silence(findings: Findings, job: Job, past: list[Attempt], *, silence
     retried."""
     lost = [attempt for attempt in past if attempt.outcome == "lost"]
     is_excused = all(
-        silences.excuse(attempt.worker_name, since=attempt.claimed_at, until=attempt.ended_at)
-        for attempt in lost
+        silences.excuse(attempt.worker_name, since=attempt.claimed_at, until=attempt.ended_at) for attempt in lost
     )
     may_end_so = job.status != "timed_out" or (job.kind == "once" and lost)
     findings.timeouts += job.status == "timed_out"
@@ -250,17 +227,13 @@ def _judge_functions(findings: Findings, farm: Farm, book: Book) -> None:
 
 def _judge_deliveries(findings: Findings, book: Book) -> None:
     rows = {row.delivery_id: row for row in Delivery.objects.defer("body")}
-    processed = Counter(
-        DeliveryAttempt.objects.filter(outcome="processed").values_list("delivery_id", flat=True)
-    )
+    processed = Counter(DeliveryAttempt.objects.filter(outcome="processed").values_list("delivery_id", flat=True))
     reported = Counter(Activity.objects.values_list("delivery_id", flat=True))
     for name in book.deliveries:
         findings.losing(name not in rows, f"the delivery {name} was answered with yes and is not there")
     for name, row in rows.items():
         findings.losing(row.status != "processed", f"the delivery {name} is {row.status}: {row.note}")
-        findings.doubling(
-            processed[row.pk] > 1, f"the delivery {name} was processed {processed[row.pk]} times"
-        )
+        findings.doubling(processed[row.pk] > 1, f"the delivery {name} was processed {processed[row.pk]} times")
         findings.doubling(reported[row.pk] > 1, f"the delivery {name} left {reported[row.pk]} lines")
 
 
@@ -269,9 +242,7 @@ def _judge_decisions(findings: Findings, book: Book, *, elapsed_s: float) -> Non
     unsure = sum(count for key, count in book.unanswered.items() if key.startswith("decide"))
     most = BUCKET.most + BUCKET.rate * elapsed_s
     findings.losing(used < book.grants, f"{book.grants} were granted, and {used} are counted")
-    findings.doubling(
-        used > book.grants + unsure, f"{used} are counted, but {book.grants} + {unsure} were asked"
-    )
+    findings.doubling(used > book.grants + unsure, f"{used} are counted, but {book.grants} + {unsure} were asked")
     findings.doubling(used > most, f"{used} were granted, of {most:.0f} that came in")
 
 

@@ -63,9 +63,7 @@ class Watcher:
         base = self._farm.url(web)
         headers = {"Cookie": f"sessionid={self._farm.keys.session}"}
         url = f"ws{base.removeprefix('http')}/ws/live/"
-        with connect(
-            url, origin=Origin(base), additional_headers=headers, open_timeout=5, close_timeout=1
-        ) as socket:
+        with connect(url, origin=Origin(base), additional_headers=headers, open_timeout=5, close_timeout=1) as socket:
             watched: set[int] = set()
             last_seen_at, turn_at = time.monotonic(), 0.0
             while not self._is_over.is_set():

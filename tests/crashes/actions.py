@@ -33,9 +33,7 @@ def claim(*, worker: int) -> None:
 
 def finish(*, worker: int, job: int, lease: str, outcome: Any, error: str = "") -> None:
     """Hand in a job."""
-    finished = jobs.Finished(
-        job_id=job, lease=Lease.parse(lease), outcome=outcome, result={"made": 1}, error=error
-    )
+    finished = jobs.Finished(job_id=job, lease=Lease.parse(lease), outcome=outcome, result={"made": 1}, error=error)
     [status] = jobs.finish(Worker.objects.get(pk=worker), [finished])
     assert isinstance(status, str)
 

@@ -35,11 +35,7 @@ class Template:
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        print(
-            json.dumps({"function": function, "after": after, "given": given}),
-            file=self._process.stdin,
-            flush=True,
-        )
+        print(json.dumps({"function": function, "after": after, "given": given}), file=self._process.stdin, flush=True)
         answer = json.loads(self._process.stdout.readline() or '{"error": "the template ended"}')
         assert not answer.get("error"), answer["error"]
         return bool(answer["died"])
@@ -48,10 +44,7 @@ class Template:
 @contextlib.contextmanager
 def template(database: str) -> Iterator[Template]:
     """One that runs, on this database, for the length of the block."""
-    environment = os.environ | {
-        "JOBFARM_TEST_DATABASE": database,
-        "DJANGO_SETTINGS_MODULE": "jobfarm.settings",
-    }
+    environment = os.environ | {"JOBFARM_TEST_DATABASE": database, "DJANGO_SETTINGS_MODULE": "jobfarm.settings"}
     process = subprocess.Popen(
         [sys.executable, "-m", __name__],
         cwd=ROOT,
@@ -77,8 +70,7 @@ def main() -> None:
     for line in sys.stdin:
         message = json.loads(line)
         print(
-            json.dumps(_forked(getattr(actions, message["function"]), message["after"], message["given"])),
-            flush=True,
+            json.dumps(_forked(getattr(actions, message["function"]), message["after"], message["given"])), flush=True
         )
 
 

@@ -73,13 +73,7 @@ def stored(lines: Path) -> Stage:
 
 
 def die_at_every_point(
-    forks: Template,
-    function: str,
-    *,
-    prepare: Prepare,
-    go_on: Prepare,
-    lines: Path,
-    stages: list[tuple[Stage, Stage]],
+    forks: Template, function: str, *, prepare: Prepare, go_on: Prepare, lines: Path, stages: list[tuple[Stage, Stage]]
 ) -> None:
     """Let `deed` die at each of its points. Each of `stages` says what may be stored after a death, and what everything
     comes to when `go_on` has done what others then do. All of them must be seen, in their order."""

@@ -86,9 +86,7 @@ class TestAFunction:
             stages=stages,
         )  # fmt: skip
 
-    def test_that_fails_is_tried_again_exactly_if_that_is_known(
-        self, forks: Template, tmp_path: Path
-    ) -> None:
+    def test_that_fails_is_tried_again_exactly_if_that_is_known(self, forks: Template, tmp_path: Path) -> None:
         def prepare(scene: Scene) -> None:
             scheduling.run_after(0, sample.break_down_and_be_tried_again, word="no")
             [found] = dispatched(scene, Kind.ACTION)
@@ -123,12 +121,7 @@ class TestAFunction:
             ({"functions": [("unknown", 1), ("pending", 1)], "queued": 1}, end),
         ]
         die_at_every_point(
-            forks,
-            "tombstone",
-            prepare=prepare,
-            go_on=go_on_with_functions,
-            lines=tmp_path / "lines",
-            stages=stages,
+            forks, "tombstone", prepare=prepare, go_on=go_on_with_functions, lines=tmp_path / "lines", stages=stages
         )
 
     def test_of_a_cron_is_there_when_the_cron_has_moved_on(self, forks: Template, tmp_path: Path) -> None:
@@ -154,12 +147,7 @@ class TestAFunction:
 
 
 KEPT: Stage = {"functions": [("pending", 1)], "queued": 1, "deliveries": [("received", 0)]}
-PROCESSED: Stage = {
-    "functions": [("success", 1)],
-    "deliveries": [("processed", 1)],
-    "tries": 1,
-    "activity": 1,
-}
+PROCESSED: Stage = {"functions": [("success", 1)], "deliveries": [("processed", 1)], "tries": 1, "activity": 1}
 
 
 class TestADelivery:

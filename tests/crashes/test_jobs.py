@@ -144,9 +144,7 @@ class TestAJob:
             stages=[(waits, {"jobs": [("success", 1, 0)], "tokens": 1.0}), (canceled, canceled)],
         )  # fmt: skip
 
-    def test_is_timed_out_together_with_all_that_the_janitor_found(
-        self, forks: Template, tmp_path: Path
-    ) -> None:
+    def test_is_timed_out_together_with_all_that_the_janitor_found(self, forks: Template, tmp_path: Path) -> None:
         def prepare(scene: Scene) -> None:
             farm.kind(retry_on_timeout=True)
             farm.submit(2)

@@ -184,9 +184,7 @@ def pooler(folder: Path, *, port: int) -> Iterator[None]:
 
 def scrape(node: Program) -> str:
     """What Prometheus reads of this node."""
-    request = urllib.request.Request(
-        f"{node.url}/metrics", headers={"Authorization": f"Bearer {METRICS_TOKEN}"}
-    )
+    request = urllib.request.Request(f"{node.url}/metrics", headers={"Authorization": f"Bearer {METRICS_TOKEN}"})
     with urllib.request.urlopen(request, timeout=20) as answer:
         return str(answer.read().decode())
 
@@ -223,8 +221,7 @@ def _fleet(folder: Path, environment: Mapping[str, str]) -> Fleet:
             for n, port in enumerate(ports)
         ],
         clusters=[
-            program(f"cluster-{n}", "cluster", "--mutations", "--workers", "1", is_up=_reports)
-            for n in range(2)
+            program(f"cluster-{n}", "cluster", "--mutations", "--workers", "1", is_up=_reports) for n in range(2)
         ],
         janitor=program("janitor", "janitor", is_up=lambda _: True),
         environment=environment,

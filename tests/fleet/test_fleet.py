@@ -120,9 +120,7 @@ class TestFleet:
         cast = casting(at=here, works_at=there)
         with ThreadPoolExecutor(1) as pool:
             claim = pool.submit(cast.verb, "claim", wait=60)
-            farm.until(
-                lambda: Worker.objects.get(pk=cast.worker.pk).last_seen_at, what="the long poll's asking"
-            )
+            farm.until(lambda: Worker.objects.get(pk=cast.worker.pk).last_seen_at, what="the long poll's asking")
             job_id = cast.submit()
             [job] = claim.result(PATIENCE_S)["jobs"]
         assert job["id"] == job_id
@@ -173,9 +171,7 @@ class TestFleet:
         farm.expire_lease(Job.objects.get(pk=job["id"]))
         farm.until(lambda: farm.status(job["id"]) == "timed_out", what="the janitor")
 
-    def test_goes_on_without_a_node_and_a_cluster_that_were_killed(
-        self, fleet: Fleet, casting: Casting
-    ) -> None:
+    def test_goes_on_without_a_node_and_a_cluster_that_were_killed(self, fleet: Fleet, casting: Casting) -> None:
         lost, left = fleet.nodes
         cast = casting(at=lost, works_at=left)
         job_id = cast.submit()
@@ -189,9 +185,7 @@ class TestFleet:
                 list(received)
         cast.perform(job)
         cast.client.base_url = left.url
-        with cast.client.stream(
-            "GET", f"/api/v1/jobs/{job_id}/events", headers={"Last-Event-ID": last}
-        ) as stream:
+        with cast.client.stream("GET", f"/api/v1/jobs/{job_id}/events", headers={"Last-Event-ID": last}) as stream:
             arrived = list(events(stream.iter_lines()))
         assert arrived[-1].data == {"status": "success"}
         scheduling.run_after(0, sample.make_group, name="afterwards")

@@ -115,12 +115,7 @@ class Process:
         self._end, end = socket.socketpair()
         self._answer = self._end.makefile("r")
         streams = [_descriptor(stream, number) for number, stream in enumerate((stdin, stdout, stderr))]
-        request = {
-            "argv": list(argv),
-            "environment": dict(env),
-            "cwd": str(cwd),
-            "numbers": [0, 1, 2, *pass_fds],
-        }
+        request = {"argv": list(argv), "environment": dict(env), "cwd": str(cwd), "numbers": [0, 1, 2, *pass_fds]}
         with end:
             server = _with_django(env) if loaded else _libraries()
             server.ask(request, [end.fileno(), *streams, *pass_fds])
@@ -185,9 +180,7 @@ def run(
     the output. Raises TimeoutExpired, the process killed; with `check`, CalledProcessError."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given = out if stderr == subprocess.STDOUT else err
-        process = Process(
-            argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=given, loaded=loaded
-        )
+        process = Process(argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=given, loaded=loaded)
         try:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:

@@ -104,9 +104,6 @@ class TestItsSettings:
         one, two = (os.environ | {"PYTEST_CURRENT_TEST": name} for name in ("one", "two"))
         assert forkserver._with_django(one) is forkserver._with_django(two)
         done = run(
-            ["-c", "import os; print(os.environ['PYTEST_CURRENT_TEST'])"],
-            env=two,
-            timeout=WITHIN_S,
-            loaded=True,
+            ["-c", "import os; print(os.environ['PYTEST_CURRENT_TEST'])"], env=two, timeout=WITHIN_S, loaded=True
         )
         assert done.stdout == "two\n"

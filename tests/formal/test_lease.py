@@ -17,25 +17,17 @@ MUTANTS = [
     pytest.param("LEASE_IS_CURRENT(lease) true", "a_verdict_is_true", id="that a lease is the current one"),
     pytest.param("IS_RUNNING true", "an_end_is_final", id="that a job runs whose end is handed in"),
     pytest.param("JANITOR_SEES ran_out", "an_end_is_final", id="that a job runs which is timed out"),
-    pytest.param(
-        "MAY_BE_CLAIMED (status != in_progress)", "an_end_is_final", id="that a job waits for its claim"
-    ),
+    pytest.param("MAY_BE_CLAIMED (status != in_progress)", "an_end_is_final", id="that a job waits for its claim"),
     pytest.param("MAY_BE_CLAIMED (!(ENDED))", "an_end_is_final", id="that nobody has it yet"),
     pytest.param("MAY_BE_CANCELED true", "an_end_is_final", id="that a job has not ended which is canceled"),
     pytest.param("JANITOR_SEES false", "silence_is_noticed", id="of a janitor"),
     pytest.param("FARM_HEARS true", "nothing_is_lost_for_nothing", id="that the farm could hear"),
     pytest.param("FARM_HEARS (!deaf)", "nothing_is_lost_for_nothing", id="of a grace after it could not"),
-    pytest.param(
-        "WAS_CONFIRMED true", "nothing_is_lost_for_nothing", id="that somebody spoke for an attempt"
-    ),
-    pytest.param(
-        "MAY_BE_AN_ANSWER false", "nothing_is_lost_for_nothing", id="that one answer may have been lost"
-    ),
+    pytest.param("WAS_CONFIRMED true", "nothing_is_lost_for_nothing", id="that somebody spoke for an attempt"),
+    pytest.param("MAY_BE_AN_ANSWER false", "nothing_is_lost_for_nothing", id="that one answer may have been lost"),
     pytest.param("MAY_BE_AN_ANSWER true", "a_silent_job_is_counted", id="of how often that was so in a row"),
     pytest.param(
-        "STILL_STANDS(lease) true",
-        "nothing_is_lost_for_nothing",
-        id="that what is answered again still stands",
+        "STILL_STANDS(lease) true", "nothing_is_lost_for_nothing", id="that what is answered again still stands"
     ),
 ]
 

@@ -18,12 +18,7 @@ from schemathesis.specs.openapi.checks import (
 from tests.fuzz.effort import effort
 
 WITHIN_S = 20  # an answer that takes longer is a stall
-CHECKS: list[Any] = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_schema_conformance,
-]
+CHECKS: list[Any] = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

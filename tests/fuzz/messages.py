@@ -14,9 +14,7 @@ _NASTY = ["", "\x00", "\ud800", "\udc00\ud83d", "\u202e", "x" * 5000, "1-" + "0"
 _TEXTS = st.text(max_size=30) | st.sampled_from(_NASTY)
 _SCALARS = st.none() | st.booleans() | _NUMBERS | _TEXTS
 ANYTHING: st.SearchStrategy[Any] = st.recursive(
-    _SCALARS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_TEXTS, inner, max_size=4),
-    max_leaves=8,
+    _SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_TEXTS, inner, max_size=4), max_leaves=8
 )
 
 
@@ -30,28 +28,13 @@ def _texts(messages: st.SearchStrategy[Any]) -> st.SearchStrategy[str | bytes]:
     """As they are sent: JSON, JSON cut short, any text, any bytes."""
     texts = messages.map(json.dumps)
     cut = st.tuples(texts, st.integers(0, 50)).map(lambda pair: pair[0][: pair[1]])
-    return (
-        texts
-        | texts
-        | texts
-        | cut
-        | st.text(st.characters(exclude_categories=["Cs"]))
-        | st.binary(max_size=50)
-    )
+    return texts | texts | texts | cut | st.text(st.characters(exclude_categories=["Cs"])) | st.binary(max_size=50)
 
 
 def of_workers(*, job: int, lease: str) -> st.SearchStrategy[str | bytes]:
     """What comes to /ws/worker/, of a worker that has this job."""
-    leases, jobs = (
-        st.sampled_from([lease, lease, f"{lease}0", "1-x"]),
-        st.sampled_from([job, job, job + 1, 0]),
-    )
-    ending = {
-        "id": jobs,
-        "lease": leases,
-        "outcome": st.sampled_from(["success", "failed"]),
-        "result": ANYTHING,
-    }
+    leases, jobs = (st.sampled_from([lease, lease, f"{lease}0", "1-x"]), st.sampled_from([job, job, job + 1, 0]))
+    ending = {"id": jobs, "lease": leases, "outcome": st.sampled_from(["success", "failed"]), "result": ANYTHING}
     fields = {
         "type": st.sampled_from(
             ["claim", "heartbeat", "output", "finish", "finish_many", "release", "unclaim", "steal"]

@@ -17,9 +17,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.mark.parametrize("mode", ["positive", "negative"])
-def test_generated_calls_are_answered_as_the_document_says(
-    server: Server, crew: Crew, ada: User, mode: str
-) -> None:
+def test_generated_calls_are_answered_as_the_document_says(server: Server, crew: Crew, ada: User, mode: str) -> None:
     """No 5xx, no status or field that the document has not, no answer that takes long, nothing stored that cannot be
     read again."""
     from tests.fuzz import calls
@@ -29,9 +27,7 @@ def test_generated_calls_are_answered_as_the_document_says(
     crew.post(f"jobs/{over.pk}/finish", lease=done["lease"], outcome="success", result=1)
     farm.submit(1, "chat", owner=ada)
     running, (_, token) = crew.claim_one(), accounts.create_token(ada, name="tests")
-    known = calls.Known(
-        worker=crew.key, token=token, running=running["id"], lease=running["lease"], ended=over.pk
-    )
+    known = calls.Known(worker=crew.key, token=token, running=running["id"], lease=running["lease"], ended=over.pk)
     assert calls.check(server.url, known, mode=mode) > 15
     _nothing_invalid_is_stored(callers.client(server, ada))
 

@@ -73,9 +73,7 @@ def stage(settings: Settings, tmp_path: Path) -> Stage:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * MEGABYTE
     operations.sync()
     ada = farm.user("ada")
-    ada.user_permissions.set(
-        Permission.objects.filter(codename="raise_priority")
-    )  # beyond it is a limit, too
+    ada.user_permissions.set(Permission.objects.filter(codename="raise_priority"))  # beyond it is a limit, too
     _, token = accounts.create_token(ada, name="tests")
     worker, key = operations.create_worker("w1", queues=["chat"])
     operations.submit("chat", {}, owner=ada)

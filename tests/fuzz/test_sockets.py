@@ -78,9 +78,7 @@ def _answer(socket: ClientConnection) -> dict[str, Any]:
     return next(replies for replies in callers.messages_of(socket) if replies["type"] not in {"work", "stop"})
 
 
-def test_whatever_a_page_says_ends_at_most_its_own_socket(
-    server: Server, bystander: ClientConnection
-) -> None:
+def test_whatever_a_page_says_ends_at_most_its_own_socket(server: Server, bystander: ClientConnection) -> None:
     names = [query.name for query in registry.everything() if not query.name.startswith("test-")]
 
     @effort(examples=60)
@@ -102,9 +100,7 @@ def _close_code(page: ClientConnection, sent: list[str | bytes]) -> int | None:
         return closed.rcvd.code if closed.rcvd else -1
 
 
-def test_a_frame_that_is_no_text_ends_its_own_socket(
-    server: Server, crew: Crew, bystander: ClientConnection
-) -> None:
+def test_a_frame_that_is_no_text_ends_its_own_socket(server: Server, crew: Crew, bystander: ClientConnection) -> None:
     with _page(server) as page, crew.socket() as socket:
         for each in (page, socket):
             each.send(b'{"ping": "\xff\xfe"}', text=True)
@@ -135,15 +131,11 @@ def test_one_that_does_not_read_slows_nobody_down(server: Server, crew: Crew, ad
     watch_request = {"watch": [{"id": "a", "name": "job-output", "args": {"job_id": job["id"]}}]}
     with (
         crowd.stubborn(server, **watch_request) as slow,
-        connect(
-            f"{server.ws_url}/ws/live/", additional_headers=crowd.as_page_of(server), max_size=None
-        ) as quick,
+        connect(f"{server.ws_url}/ws/live/", additional_headers=crowd.as_page_of(server), max_size=None) as quick,
     ):
         quick.send(json.dumps(watch_request))
         for seq in range(16):
-            written = crew.post(
-                f"jobs/{job['id']}/output", lease=job["lease"], seq=seq, text="x" * (MEGABYTE // 2)
-            )
+            written = crew.post(f"jobs/{job['id']}/output", lease=job["lease"], seq=seq, text="x" * (MEGABYTE // 2))
             assert written.status_code == 200
         assert _bytes_of(quick) == 8 * MEGABYTE
         assert crowd.resident_bytes(server) < 500 * MEGABYTE

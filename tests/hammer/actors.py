@@ -55,11 +55,7 @@ class Actor:
         """Whose a job is, where it goes, and when."""
         rng = self.rng
         owner = rng.choice([None, *User.objects.filter(username__in=scene.PEOPLE)])
-        club = (
-            Group.objects.get(name="club")
-            if owner and owner.username == "ada" and rng.random() < 0.5
-            else None
-        )
+        club = Group.objects.get(name="club") if owner and owner.username == "ada" and rng.random() < 0.5 else None
         now = timezone.now()
         return {
             "queue": rng.choice(scene.QUEUES), "priority": rng.choice([0, 0, 0, 5]), "owner": owner, "group": club,
@@ -75,10 +71,7 @@ class Actor:
 
     def bulk(self) -> None:
         began, options = time.time(), self.draw()
-        new = [
-            operations.NewJob(kind="work", payload={"n": n}, **options)
-            for n in range(self.rng.choice([5, 30]))
-        ]
+        new = [operations.NewJob(kind="work", payload={"n": n}, **options) for n in range(self.rng.choice([5, 30]))]
         for job in operations.submit_many(new):
             assert isinstance(job, Job)
             self.note("submit", job.pk, None, "", began)
@@ -149,9 +142,7 @@ class Actor:
             for job in jobs
         ]
         if way < 0.5:
-            answers, claimed = operations.finish_and_claim(
-                self.worker, finished, limit=self.rng.choice([0, 1, 5])
-            )
+            answers, claimed = operations.finish_and_claim(self.worker, finished, limit=self.rng.choice([0, 1, 5]))
             for job in claimed:
                 self.note("claim", job.id, job.lease.fence, "", began)
             self.held += claimed
@@ -177,9 +168,7 @@ class Actor:
     # -- who is around
 
     def cancel(self) -> None:
-        living = list(
-            Job.objects.filter(status__in=("pending", "in_progress")).values_list("pk", flat=True)[:60]
-        )
+        living = list(Job.objects.filter(status__in=("pending", "in_progress")).values_list("pk", flat=True)[:60])
         for job_id in self.rng.sample(living, min(len(living), 5)):
             began = time.time()
             self.note("cancel", job_id, None, operations.cancel(job_id, by=None).verdict.value, began)

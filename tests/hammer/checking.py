@@ -21,11 +21,7 @@ def faults(moves: Sequence[Move], calls: Iterable[Call], statuses: Mapping[int, 
     found: list[str] = []
     for job in sorted(by_job.keys() | by_caller.keys() | statuses.keys()):
         history = by_job.get(job, [])
-        parts = (
-            _of_moves(history),
-            _of_table(history, statuses.get(job)),
-            _of_callers(history, by_caller[job]),
-        )
+        parts = (_of_moves(history), _of_table(history, statuses.get(job)), _of_callers(history, by_caller[job]))
         found += [f"job {job}: {what}" for part in parts for what in part]
     return found
 
@@ -65,9 +61,7 @@ def _of_table(history: Sequence[Move], status: str | None) -> Iterator[str]:
 
 def _of_callers(history: Sequence[Move], calls: Sequence[Call]) -> Iterator[str]:
     taken = {move.fence: move for move in history if (move.was, move.becomes) == ("pending", "in_progress")}
-    left = {
-        move.fence: move for move in history if move.was == "in_progress" and move.becomes != "in_progress"
-    }
+    left = {move.fence: move for move in history if move.was == "in_progress" and move.becomes != "in_progress"}
     for one in calls:
         match one.call:
             case "submit":

@@ -14,9 +14,7 @@ FAULTS: Final = {
         ("lock_held", "WHERE job.worker_id = %(worker)s::bigint", "WHERE job.worker_id IS NOT NULL"),
         ("succeed", "WHERE job.worker_id = %(worker)s::bigint", "WHERE job.worker_id IS NOT NULL"),
     ),
-    "ceiling": tuple(
-        (name, "picked.top IS NULL OR slot.id IS NOT NULL", "true") for name in ("claim", "claim_scoped")
-    ),
+    "ceiling": tuple((name, "picked.top IS NULL OR slot.id IS NOT NULL", "true") for name in ("claim", "claim_scoped")),
 }
 
 

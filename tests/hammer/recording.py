@@ -78,9 +78,7 @@ def remove() -> None:
 def moves() -> list[Move]:
     """All moves so far, those of one job in their order."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT job_id, was, becomes, fence, confirmed, worker_id, at FROM hammer_move ORDER BY seq"
-        )
+        cursor.execute("SELECT job_id, was, becomes, fence, confirmed, worker_id, at FROM hammer_move ORDER BY seq")
         return [Move(*row) for row in cursor.fetchall()]
 
 

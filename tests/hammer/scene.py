@@ -48,9 +48,7 @@ class Report:
 
 def prepare() -> list[int]:
     """Queues, people, and workers of all scopes; the workers' ids."""
-    operations.create_kind(
-        operations.Kind(name="work", queue="one", backoff=Backoff(first_s=0.05, cap_s=0.2))
-    )
+    operations.create_kind(operations.Kind(name="work", queue="one", backoff=Backoff(first_s=0.05, cap_s=0.2)))
     club, _ = Group.objects.get_or_create(name="club")
     people = [User.objects.create_user(name) for name in PEOPLE]
     people[0].groups.add(club)
@@ -124,9 +122,7 @@ class _Stage:
         with connection.cursor() as cursor:
             cursor.execute(_RUNNING_IN_TWO)
             [count] = cursor.fetchone() or [0]
-        return (
-            [f"{count} run in a queue with a ceiling of {CEILING_OF_TWO}"] if count > CEILING_OF_TWO else []
-        )
+        return [f"{count} run in a queue with a ceiling of {CEILING_OF_TWO}"] if count > CEILING_OF_TWO else []
 
     def _start(self, place: int) -> forkserver.Process:
         self.started += 1

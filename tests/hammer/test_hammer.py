@@ -21,8 +21,7 @@ def test_no_call_is_told_what_the_tables_do_not_say(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("fault", "noticed"),
-    [("fence", "after the claim was over|was told success"), ("ceiling", "a ceiling of 3")],
+    ("fault", "noticed"), [("fence", "after the claim was over|was told success"), ("ceiling", "a ceiling of 3")]
 )
 def test_a_guard_that_is_taken_out_is_noticed(tmp_path: Path, fault: str, noticed: str) -> None:
     report = scene.run(max(SECONDS, 15), tmp_path, planted=fault)

@@ -19,9 +19,7 @@ from tests import farm
 MODEL = "tiny"
 
 
-def budget(
-    unit: str, amount: float, *, period: str = "day", by: User | None = None, **subject: Any
-) -> Budget:
+def budget(unit: str, amount: float, *, period: str = "day", by: User | None = None, **subject: Any) -> Budget:
     """A budget of one subject, which counts in this process at once."""
     root = by or User.objects.filter(is_superuser=True).first() or farm.user(
         "root", is_staff=True, is_superuser=True

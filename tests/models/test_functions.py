@@ -201,9 +201,7 @@ class FunctionsMachine(RuleBasedStateMachine):
         assert stored == {pk: (m.status, m.attempt, m.parent, m.retry_of) for pk, m in self.models.items()}
         queued = {pk: m.deaths for pk, m in self.models.items() if m.status is Status.PENDING}
         assert dict(Due.objects.values_list("function_id", "deaths")) == queued
-        done = [
-            m.number for m in self.models.values() if m.kind is Kind.MUTATION and m.status is Status.SUCCESS
-        ]
+        done = [m.number for m in self.models.values() if m.kind is Kind.MUTATION and m.status is Status.SUCCESS]
         assert marks() == Counter(done)
 
     def teardown(self) -> None:

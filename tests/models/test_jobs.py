@@ -69,12 +69,7 @@ class JobsMachine(RuleBasedStateMachine):
         return {pk: job for pk, job in self.jobs.items() if job.stands_unconfirmed(who, request)}
 
     def _got(
-        self,
-        who: Worker,
-        claimed: list[operations.Claimed],
-        limit: int,
-        request: object,
-        current: dict[int, Model],
+        self, who: Worker, claimed: list[operations.Claimed], limit: int, request: object, current: dict[int, Model]
     ) -> None:
         """What a claim brought: exactly what stands of its first sending, else jobs that were to be had."""
         if current:
@@ -237,9 +232,7 @@ class JobsMachine(RuleBasedStateMachine):
                 assert farm.succeed(*job.leases[-1]) == "success"
                 job.succeed()
 
-    def _is_listening(
-        self, call: Callable[..., Any], who: Worker, lease: operations.Claimed, **fields: Any
-    ) -> bool:
+    def _is_listening(self, call: Callable[..., Any], who: Worker, lease: operations.Claimed, **fields: Any) -> bool:
         """Make the call; whether it was accepted, which must be as the model says, and a refusal true."""
         job = self.jobs[lease.id]
         if job.accepts(who, lease):
@@ -266,9 +259,7 @@ class JobsMachine(RuleBasedStateMachine):
         some = held if held and wants_held else known
         return [self._twisted(twist, *some[place % len(some)]) for place, twist in drawn if some]
 
-    def _twisted(
-        self, twist: str, who: Worker, lease: operations.Claimed
-    ) -> tuple[Worker, operations.Claimed]:
+    def _twisted(self, twist: str, who: Worker, lease: operations.Claimed) -> tuple[Worker, operations.Claimed]:
         match twist:
             case "of another worker":
                 return next(worker for worker in self.workers if worker != who), lease

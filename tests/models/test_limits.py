@@ -19,14 +19,7 @@ from postgres import clock
 from ratelimits import operations, queries
 from ratelimits.domain import evaluate_shards, value_of_shards
 from ratelimits.models import Bucket
-from ratelimits.operations import (
-    Config,
-    CountExceedsLimit,
-    FixedWindow,
-    LimitRequest,
-    RateLimited,
-    TokenBucket,
-)
+from ratelimits.operations import Config, CountExceedsLimit, FixedWindow, LimitRequest, RateLimited, TokenBucket
 from tests import farm
 from tests.models.effort import begin, effort
 
@@ -112,9 +105,7 @@ class LimitsMachine(RuleBasedStateMachine):
         except RateLimited as refusal:
             assert how == "throws"
             assert expected[1] is not None
-            self._is_as_expected(
-                operations.Answer(ok=False, retry_after=refusal.retry_after), (False, expected[1])
-            )
+            self._is_as_expected(operations.Answer(ok=False, retry_after=refusal.retry_after), (False, expected[1]))
             return
         else:
             self._is_as_expected(answer, expected)
@@ -130,9 +121,7 @@ class LimitsMachine(RuleBasedStateMachine):
         each = {name: self._expected(name, **ask) for name in names}
         ok = all(granted for granted, _ in each.values())
         waits = [wait for granted, wait in each.values() if wait is not None and granted is ok]
-        answer = operations.limit_all(
-            [LimitRequest(name=name, config=self._config(name), **ask) for name in names]
-        )
+        answer = operations.limit_all([LimitRequest(name=name, config=self._config(name), **ask) for name in names])
         self._is_as_expected(answer, (ok, max(waits, default=None)))
         for name in names if ok else ():
             self._take(name, ask["count"])
@@ -186,9 +175,7 @@ class LimitsMachine(RuleBasedStateMachine):
         if name not in IN_SHARDS:
             return undivided
         stored = queries.read(name, "", shards=SHARDS)
-        spread = evaluate_shards(
-            self._config(name), stored.states, now=stored.now_ms, count=count, reserve=reserve
-        )
+        spread = evaluate_shards(self._config(name), stored.states, now=stored.now_ms, count=count, reserve=reserve)
         assert undivided[0] or not spread.ok, "in shards it grants what the whole would not"
         return spread.ok, None if spread.retry_after is None else spread.retry_after / PERIOD_MS
 

@@ -59,9 +59,7 @@ def answer(worker: Worker, count: int = 1000) -> int:
     """Have the worker answer so many of the jobs that wait; how many it got."""
     claimed = jobs.claim(worker, limit=min(count, 100))
     done = [
-        jobs.Finished(
-            job_id=job.id, lease=job.lease, outcome="success", result={"echo": job.payload["body"]["input"]}
-        )
+        jobs.Finished(job_id=job.id, lease=job.lease, outcome="success", result={"echo": job.payload["body"]["input"]})
         for job in claimed
     ]
     if done:

@@ -12,9 +12,7 @@ from typing import Any
 
 from tests.worker.unit.outside import Door
 
-Step = (
-    bytes | threading.Event
-)  # a piece of the body as it is cut, or what the server waits for before the next
+Step = bytes | threading.Event  # a piece of the body as it is cut, or what the server waits for before the next
 SSE = {"content-type": "text/event-stream"}
 JSON = {"content-type": "application/json"}
 

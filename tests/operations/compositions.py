@@ -35,11 +35,7 @@ def env_file(password: str) -> dict[str, str]:
     text = (DEPLOY / "environment").read_text()
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     given = dict(line.split("=", 1) for line in lines)
-    own = {
-        "SECRET_KEY": "of-a-test" * 8,
-        "JOBFARM_METRICS_TOKEN": "of-metrics" * 4,
-        "POSTGRES_PASSWORD": password,
-    }
+    own = {"SECRET_KEY": "of-a-test" * 8, "JOBFARM_METRICS_TOKEN": "of-metrics" * 4, "POSTGRES_PASSWORD": password}
     return {name: value for name, value in given.items() if "change-me" not in value} | own
 
 
@@ -67,10 +63,7 @@ class Place:
 
 def environment(service: str, place: Place, variables: Mapping[str, str]) -> dict[str, str]:
     """What a container of this service has in its environment."""
-    own = {
-        name: place.of(filled_in(str(value), variables))
-        for name, value in SERVICES[service]["environment"].items()
-    }
+    own = {name: place.of(filled_in(str(value), variables)) for name, value in SERVICES[service]["environment"].items()}
     inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     return {**inherited, **(variables if "env_file" in SERVICES[service] else {}), **own}
 

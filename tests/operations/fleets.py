@@ -35,11 +35,7 @@ class Fleet:
         assert made.returncode == 0, made.stderr
         token, key = json.loads(made.stdout)
         self._data, self._stack = data, stack
-        self._environment = os.environ | {
-            "DATABASE_URL": url,
-            "JOBFARM_DATA": str(data),
-            "SECRET_KEY": "of-a-test" * 8,
-        }
+        self._environment = os.environ | {"DATABASE_URL": url, "JOBFARM_DATA": str(data), "SECRET_KEY": "of-a-test" * 8}
         self.address = f"http://127.0.0.1:{free_port()}"
         self.client = stack.enter_context(
             httpx.Client(base_url=self.address, headers={"Authorization": f"Bearer {token}"}, timeout=30)
@@ -80,8 +76,6 @@ class Fleet:
     def _start(self, name: str, *command: str, **variables: str) -> None:
         log = self._stack.enter_context((self._data / f"{name}.log").open("wb"))
         variables = self._environment | variables
-        process = forkserver.Process(
-            command, env=variables, stdout=log, stderr=log, loaded="manage.py" in command
-        )
+        process = forkserver.Process(command, env=variables, stdout=log, stderr=log, loaded="manage.py" in command)
         self._stack.callback(process.wait, 60)
         self._stack.callback(process.send_signal, signal.SIGTERM)

@@ -20,9 +20,7 @@ from tests import forkserver
 
 ENDS_WITHIN_S = 300.0
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
-ACCOUNT: dict[str, Any] = (
-    {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
-)
+ACCOUNT: dict[str, Any] = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +90,7 @@ def primary(
 ) -> Iterator[Server]:
     """A new server with an empty database `farm`, and these lines in its postgresql.conf."""
     with folder_of_its_own(on=on) as folder:
-        _run(
-            programs, "initdb", "-D", f"{folder}/data", "-U", "farm", "-A", "trust", "--no-sync", "-E", "UTF8"
-        )
+        _run(programs, "initdb", "-D", f"{folder}/data", "-U", "farm", "-A", "trust", "--no-sync", "-E", "UTF8")
         append(folder / "data" / "postgresql.conf", configuration)
         with started(programs, folder, port=port) as server:
             server.run("createdb", "farm")

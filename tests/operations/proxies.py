@@ -149,9 +149,5 @@ def _certificate(place: Path) -> None:
     )
     (place / "fullchain.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     (place / "privkey.pem").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )

@@ -42,9 +42,7 @@ def test_a_request_is_one_line_with_who_called(talkative: Server, ada: User) -> 
     assert (line["method"], line["path"], line["status"]) == ("GET", "/api/v1/jobs", 200)
     assert (line["user"], line["token"], line["bytes"]) == (ada.pk, row.pk, len(answer.content))
     assert (line["client"], "limit" in line["message"]) == ("127.0.0.1", False)
-    assert (
-        talkative.log.count("/api/v1/jobs") == 2
-    )  # the message and the path of that line: nobody else logs it
+    assert talkative.log.count("/api/v1/jobs") == 2  # the message and the path of that line: nobody else logs it
 
 
 def test_a_page_is_a_line_with_whose_session_it_was(talkative: Server, ada: User) -> None:

@@ -83,14 +83,10 @@ CASES = [
     Case(alert="FarmHasNoJanitor", series={'jobfarm_processes{part="janitor"}': "0x60"}),
     Case(alert="FarmHasNoJanitor", series={"jobfarm_lease_overdue_seconds": "11x60"}),
     Case(
-        alert="FarmHasNoCluster",
-        series={'jobfarm_clusters_live{role="actions"}': "0x60"},
-        labels={"role": "actions"},
+        alert="FarmHasNoCluster", series={'jobfarm_clusters_live{role="actions"}': "0x60"}, labels={"role": "actions"}
     ),
     Case(
-        alert="JobsWaitForNobody",
-        series={'jobfarm_queue_workers{queue="images"}': "0x60"},
-        labels={"queue": "images"},
+        alert="JobsWaitForNobody", series={'jobfarm_queue_workers{queue="images"}': "0x60"}, labels={"queue": "images"}
     ),
     Case(
         alert="JobsWaitTooLong",
@@ -102,16 +98,9 @@ CASES = [
         series={'jobfarm_jobs_ended_total{queue="images", outcome="timed_out"}': "0+10x60"},
         labels={"queue": "images"},
     ),
-    Case(
-        alert="QuotaNearlyReached",
-        series={'jobfarm_usage{resource="files"}': "91x60"},
-        labels={"resource": "files"},
-    ),
+    Case(alert="QuotaNearlyReached", series={'jobfarm_usage{resource="files"}': "91x60"}, labels={"resource": "files"}),
     Case(alert="FunctionsAreLate", series={"jobfarm_functions_oldest_late_seconds": "61x60"}),
-    Case(
-        alert="ActionsEndedUnknown",
-        series={'jobfarm_functions_bad_of_a_day{status="unknown"}': "1x60"},
-    ),
+    Case(alert="ActionsEndedUnknown", series={'jobfarm_functions_bad_of_a_day{status="unknown"}': "1x60"}),
     Case(alert="ClusterFroze", series={"jobfarm_clusters_frozen_of_a_day": "1x60"}),
     Case(alert="WebhooksDied", series={'jobfarm_webhook_deliveries{status="dead"}': "1x60"}),
     Case(alert="WebhookSecretsUnreadable", series={"jobfarm_webhook_sources_unreadable": "1x60"}),
@@ -159,18 +148,14 @@ def _verdict(folder: Path, series: dict[str, str | None], expected: dict[str, li
     }
     file = folder / "test.yml"
     file.write_text(yaml.safe_dump({"rule_files": [str(FILE)], "evaluation_interval": "1m", "tests": [test]}))
-    run = subprocess.run(
-        ["promtool", "test", "rules", str(file)], capture_output=True, text=True, check=False
-    )
+    run = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True, check=False)
     return "" if run.returncode == 0 else run.stdout + run.stderr
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.alert for case in CASES])
 def test_fires_alone_when_it_should(case: Case, tmp_path: Path) -> None:
     expected: dict[str, list[dict[str, Any]]] = {name: [] for name in RULES if name not in case.together}
-    assert (
-        _verdict(tmp_path, case.series, expected | {case.alert: [_expected(case.alert, case.labels)]}) == ""
-    )
+    assert _verdict(tmp_path, case.series, expected | {case.alert: [_expected(case.alert, case.labels)]}) == ""
 
 
 def test_none_fires_while_all_is_well(tmp_path: Path) -> None:
@@ -199,7 +184,5 @@ def test_they_ask_for_numbers_that_there_are() -> None:
 
 @pytest.mark.django_db
 def test_the_numbers_keep_to_the_conventions_of_prometheus() -> None:
-    run = subprocess.run(
-        ["promtool", "check", "metrics"], input=metrics.text(), capture_output=True, check=False
-    )
+    run = subprocess.run(["promtool", "check", "metrics"], input=metrics.text(), capture_output=True, check=False)
     assert (run.returncode, run.stdout + run.stderr) == (0, b"")

@@ -48,9 +48,7 @@ def place(variables: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -
         yield made
 
 
-def manage(
-    words: list[str], place: Place, variables: dict[str, str], service: str
-) -> "subprocess.Popen[str]":
+def manage(words: list[str], place: Place, variables: dict[str, str], service: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "manage.py", *words], cwd=ROOT, env=compositions.environment(service, place, variables),
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -70,9 +68,7 @@ class TestCompose:
         assert named == {"POSTGRES_PASSWORD", "FARM_ADDRESS"}
         assert named <= set(variables)
 
-    def test_has_a_pooler_that_lets_in_who_knows_the_password_and_plans_as_the_farm_wants(
-        self, place: Place
-    ) -> None:
+    def test_has_a_pooler_that_lets_in_who_knows_the_password_and_plans_as_the_farm_wants(self, place: Place) -> None:
         about = f"host=127.0.0.1 port={place.pooler_port} dbname=jobfarm user=jobfarm"
         with psycopg.connect(about, password=PASSWORD, prepare_threshold=None) as connection:
             settings = [connection.execute(f"SHOW {name}").fetchone() for name in ("jit", "plan_cache_mode")]
@@ -85,9 +81,7 @@ class TestCompose:
         output, _ = migrate.communicate(timeout=300)
         assert migrate.returncode == 0, output
         port = str(free_port())
-        words = [
-            {"8000": port, "0.0.0.0": "127.0.0.1"}.get(word, word) for word in SERVICES["web1"]["command"]
-        ]
+        words = [{"8000": port, "0.0.0.0": "127.0.0.1"}.get(word, word) for word in SERVICES["web1"]["command"]]
         web = manage(words, place, variables, "web1")
         try:
             _becomes_healthy(web, port)

@@ -84,9 +84,7 @@ class TestAPanel:
         rules = [{"record": f"panel:{n}", "expr": query} for n, query in enumerate(filled)]
         file = tmp_path / "rules.yml"
         file.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
-        run = subprocess.run(
-            ["promtool", "check", "rules", str(file)], capture_output=True, text=True, check=False
-        )
+        run = subprocess.run(["promtool", "check", "rules", str(file)], capture_output=True, text=True, check=False)
         assert run.returncode == 0, run.stdout + run.stderr
         assert f"{len(QUERIES)} rules found" in run.stdout
 

@@ -47,9 +47,7 @@ def words() -> dict[str, list[str]]:
 
 def read_in_passing() -> set[str]:
     """The environment variables that our code reads by themselves."""
-    asks = re.compile(
-        r"""(?:environ(?:\.get)?[\[(]\s*|_is_off\(|\bnumber\(|variable=)["']([A-Z][A-Z_]+)["']"""
-    )
+    asks = re.compile(r"""(?:environ(?:\.get)?[\[(]\s*|_is_off\(|\bnumber\(|variable=)["']([A-Z][A-Z_]+)["']""")
     apps = (
         "jobfarm",
         "postgres",
@@ -136,14 +134,7 @@ class TestUnits:
         for unit in UNITS:
             shutil.copy(unit, folder / unit.name.replace("@", "@1"))
         for name in [unit.name.replace("@", "@1") for unit in UNITS if unit.suffix == ".service"]:
-            command = [
-                "systemd-analyze",
-                "security",
-                "--offline=yes",
-                "--threshold=25",
-                f"--root={tmp_path}",
-                name,
-            ]
+            command = ["systemd-analyze", "security", "--offline=yes", "--threshold=25", f"--root={tmp_path}", name]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stdout.splitlines()[-1:] + done.stderr.splitlines()
 
@@ -175,12 +166,7 @@ class TestImage:
         assert any(map(is_ignored, folders))
 
     def test_holds_all_that_the_code_opens(self) -> None:
-        needed = [
-            "manage.py",
-            "requirements.txt",
-            "templates/base.html",
-            "jobs/sql/claim.sql",
-        ]
+        needed = ["manage.py", "requirements.txt", "templates/base.html", "jobs/sql/claim.sql"]
         assert [path for path in needed if is_ignored(path)] == []
 
 

@@ -31,9 +31,7 @@ def servers() -> Iterator[tuple[Server, Server]]:
         postgresqls.standby(primary, port=free_port()) as standby,
     ):
         _do(primary, "ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
-        until(
-            lambda: _ask(primary, "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == "1"
-        )
+        until(lambda: _ask(primary, "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == "1")
         yield primary, standby
 
 
@@ -55,11 +53,7 @@ def test_what_was_acknowledged_is_there_and_done_once_after_a_failover(
         acknowledged += [fleet.submit(f"after-{n}") for n in range(1, AFTER)]
         succeeded = "SELECT count(*) FROM jobs_job WHERE status = 'success'"
         try:
-            until(
-                lambda: _ask(standby, succeeded) == str(BEFORE + AFTER),
-                within_s=90,
-                what="the end of all jobs",
-            )
+            until(lambda: _ask(standby, succeeded) == str(BEFORE + AFTER), within_s=90, what="the end of all jobs")
         except AssertionError:
             raise AssertionError(fleet.logs()) from None
         assert len(set(acknowledged)) == BEFORE + AFTER
@@ -69,9 +63,7 @@ def test_what_was_acknowledged_is_there_and_done_once_after_a_failover(
             primary.signal(signal.SIGCONT)
         else:
             postgresqls.start(primary)
-        assert probe.probe(postgresqls.url(primary)) is Verdict.STALLED, (
-            "nothing is acknowledged by the old one"
-        )
+        assert probe.probe(postgresqls.url(primary)) is Verdict.STALLED, "nothing is acknowledged by the old one"
 
 
 def _fence(server: Server) -> None:

@@ -25,8 +25,7 @@ KEY = "of-a-test" * 8
 WITHIN_S = 30  # of a busy machine; the checks themselves take no more than 6
 # Five minutes are long for a test: this doctor warns at once.
 AT_ONCE = (
-    "import django; django.setup(); from jobfarm import database_health as health; "
-    "health.LONG_TRANSACTION_S = 0.0; "
+    "import django; django.setup(); from jobfarm import database_health as health; health.LONG_TRANSACTION_S = 0.0; "
 )
 PREPARE = "from tests import farm; from jobs import operations; farm.kind(); "
 
@@ -66,12 +65,7 @@ class Farm:
         return self._python(self.before + start)
 
     def _python(self, code: str) -> "subprocess.CompletedProcess[str]":
-        variables = {
-            "DATABASE_URL": self.url,
-            "JOBFARM_DATA": str(self.data),
-            "SECRET_KEY": KEY,
-            **self.environment,
-        }
+        variables = {"DATABASE_URL": self.url, "JOBFARM_DATA": str(self.data), "SECRET_KEY": KEY, **self.environment}
         base = {name: value for name, value in os.environ.items() if name != "DATABASE_DIRECT_URL"}
         environment = {**base, "DJANGO_SETTINGS_MODULE": "jobfarm.settings", **variables}
         return forkserver.run(["-c", code], env=environment, timeout=WITHIN_S)
@@ -81,9 +75,7 @@ class Farm:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with the migrated database `farm`, which each test copies."""
     with postgresqls.primary(DEBIAN_15) as running:
-        done = postgresqls.manage(
-            postgresqls.url(running), tmp_path_factory.mktemp("data"), "migrate", "--verbosity=0"
-        )
+        done = postgresqls.manage(postgresqls.url(running), tmp_path_factory.mktemp("data"), "migrate", "--verbosity=0")
         assert done.returncode == 0, done.stderr
         yield running
 
@@ -102,9 +94,7 @@ def planted(server: Server, tmp_path: Path) -> Iterator[Farm]:
 def of_no_fault(server: Server, tmp_path_factory: pytest.TempPathFactory) -> str:
     """What doctor says of a farm of which no part runs, and which is well but for that."""
     with ExitStack() as stack:
-        return _all(
-            Farm(server=server, name="farm", data=tmp_path_factory.mktemp("data"), stack=stack).doctor()
-        )
+        return _all(Farm(server=server, name="farm", data=tmp_path_factory.mktemp("data"), stack=stack).doctor())
 
 
 def nothing(_: Farm) -> None:

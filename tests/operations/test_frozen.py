@@ -24,11 +24,7 @@ from tests.ports import free_port
 FROZEN = "The database is frozen: it takes connections, and answers none within 1.8 s."
 TOKEN = "of-a-test" * 4
 SLACK_S = 2.0  # of a busy machine
-PARTS = {
-    "janitor": ["janitor"],
-    "mutations": ["cluster", "--mutations"],
-    "actions": ["cluster", "--actions"],
-}
+PARTS = {"janitor": ["janitor"], "mutations": ["cluster", "--mutations"], "actions": ["cluster", "--actions"]}
 ENDS_WITHIN_S = {"web": 10.0, "janitor": 10.0, "mutations": 15.0, "actions": 15.0}
 
 
@@ -41,11 +37,7 @@ class Farm:
         url = postgresqls.url(server)
         done = postgresqls.manage(url, data, "migrate", "--verbosity=0")
         assert done.returncode == 0, done.stderr
-        self.environment = os.environ | {
-            "DATABASE_URL": url,
-            "JOBFARM_DATA": str(data),
-            "SECRET_KEY": "of-a-test" * 8,
-        }
+        self.environment = os.environ | {"DATABASE_URL": url, "JOBFARM_DATA": str(data), "SECRET_KEY": "of-a-test" * 8}
         self.environment |= {"SCHEDULING_GRACE_S": "1", "JOBFARM_METRICS_TOKEN": TOKEN}
         self.environment.pop("DATABASE_DIRECT_URL", None)
         port = free_port()
@@ -68,9 +60,7 @@ class Farm:
 
     def _start(self, name: str, *words: str) -> forkserver.Process:
         log = self._stack.enter_context((self._data / f"{name}.log").open("wb"))
-        process = forkserver.Process(
-            ["manage.py", *words], env=self.environment, stdout=log, stderr=log, loaded=True
-        )
+        process = forkserver.Process(["manage.py", *words], env=self.environment, stdout=log, stderr=log, loaded=True)
         self._stack.callback(process.wait, 60)
         self._stack.callback(process.kill)
         return process
@@ -90,10 +80,7 @@ def test_is_said_by_probes_and_doctor_in_time_and_keeps_no_process_from_its_end(
     with ThreadPoolExecutor(THREADS) as crowd:
         for _ in range(THREADS):  # every thread for requests waits for the database
             crowd.submit(_wait_for_the_database, str(frozen.client.base_url))
-        for sentence in (
-            UNREACHABLE,
-            FROZEN,
-        ):  # a probe is good for a second, so the first may be asked itself
+        for sentence in (UNREACHABLE, FROZEN):  # a probe is good for a second, so the first may be asked itself
             began = time.monotonic()
             answer = frozen.client.get("/health/ready")
             assert time.monotonic() - began < 2.0 + SLACK_S

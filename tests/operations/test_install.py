@@ -26,10 +26,7 @@ def _wheel(folder: Path) -> None:
     with zipfile.ZipFile(folder / "tiny-1.0-py3-none-any.whl", "w") as wheel:
         for name, content in files.items():
             wheel.writestr(name, content)
-        sums = {
-            name: base64.urlsafe_b64encode(hashlib.sha256(content).digest())
-            for name, content in files.items()
-        }
+        sums = {name: base64.urlsafe_b64encode(hashlib.sha256(content).digest()) for name, content in files.items()}
         lines = [f"{name},sha256={sums[name].decode().rstrip('=')},{len(files[name])}" for name in files]
         wheel.writestr(f"{info}/RECORD", "\n".join([*lines, f"{info}/RECORD,,", ""]))
 
@@ -47,9 +44,7 @@ def _installed_by(python: Path, *arguments: str, **environment: str) -> str:
     given = {**os.environ, "PIP_FIND_LINKS": str(python.parents[2]), **environment}
     command = [sys.executable, "scripts/install.py", str(python), *arguments]
     subprocess.run(command, cwd=ROOT, env=given, check=True, timeout=300)
-    code = (
-        "import importlib.metadata as m, tiny; print(m.distribution('tiny').read_text('INSTALLER').strip())"
-    )
+    code = "import importlib.metadata as m, tiny; print(m.distribution('tiny').read_text('INSTALLER').strip())"
     return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
@@ -65,9 +60,7 @@ def test_pip_installs_where_its_settings_are_unknown_to_uv(python: Path) -> None
 def test_pip_says_what_is_wrong(python: Path) -> None:
     command = [sys.executable, "scripts/install.py", str(python), "jobfarm-of-nobody==9"]
     given = {**os.environ, "PIP_NO_INDEX": "1"}
-    done = subprocess.run(
-        command, cwd=ROOT, env=given, capture_output=True, text=True, check=False, timeout=300
-    )
+    done = subprocess.run(command, cwd=ROOT, env=given, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode != 0
     assert "jobfarm-of-nobody" in done.stderr
 

@@ -42,9 +42,7 @@ async def test_leave_it_ready_with_bounded_files_threads_and_connections(server:
         assert opened == ALL
         for _ in range(2):
             assert (await client.get("/health/ready")).status_code == 200
-        claim = await client.post(
-            "/api/v1/worker/claim", headers={"Authorization": f"Bearer {keys[0]}"}, json={}
-        )
+        claim = await client.post("/api/v1/worker/claim", headers={"Authorization": f"Bearer {keys[0]}"}, json={})
         assert claim.status_code == 200
         assert ALL <= _files(server) < ALL + OTHER_FILES
         assert len(os.listdir(f"/proc/{server.pid}/task")) < (
@@ -99,8 +97,7 @@ def _sessions() -> int:
     name = str(connection.settings_dict["NAME"])
     with psycopg.connect(connections.conninfo(), dbname="postgres") as other:
         found = other.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND application_name NOT LIKE 'pytest%%'",
-            [name],
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND application_name NOT LIKE 'pytest%%'", [name]
         ).fetchone()
     assert found is not None
     return int(found[0])

@@ -35,9 +35,7 @@ def port() -> int:
 
 def scraped(port: int) -> str:
     """What Prometheus reads there."""
-    answer = httpx.get(
-        f"http://127.0.0.1:{port}/metrics", headers={"Authorization": f"Bearer {TOKEN}"}, timeout=5
-    )
+    answer = httpx.get(f"http://127.0.0.1:{port}/metrics", headers={"Authorization": f"Bearer {TOKEN}"}, timeout=5)
     assert answer.status_code == 200
     return answer.text
 
@@ -62,9 +60,7 @@ def test_a_cluster_counts_what_its_workers_ran_also_those_that_are_gone(port: in
             scheduling.run_after(NOW, sample.make_group, name=str(n))
         scheduling.run_after(NOW, sample.make_group_and_break, name="broken")
         until(all_ended, what=lambda: cluster.log)
-        until(
-            lambda: of(port, "jobfarm_function_run_seconds_count", **role) == 21, what=lambda: scraped(port)
-        )
+        until(lambda: of(port, "jobfarm_function_run_seconds_count", **role) == 21, what=lambda: scraped(port))
         first = cluster.sentinel() or 0
         for pid in children(first):
             os.kill(pid, signal.SIGKILL)
@@ -86,9 +82,7 @@ def test_a_janitor_counts_what_it_sweeps(port: int) -> None:
         assert of(port, "jobfarm_janitor_jobs_total", result="taken_back") == 0
         held = farm.claim_one(worker)
         farm.expire_lease(held)
-        farm.until(
-            lambda: of(port, "jobfarm_janitor_jobs_total", result="taken_back") == 1, what="the lost lease"
-        )
+        farm.until(lambda: of(port, "jobfarm_janitor_jobs_total", result="taken_back") == 1, what="the lost lease")
         assert of(port, "jobfarm_janitor_sweep_seconds_count") >= 1
         assert of(port, "jobfarm_janitor_errors_total") == 0
         _keeps_to_the_conventions(scraped(port))
@@ -126,7 +120,5 @@ def _database() -> str:
 
 
 def _keeps_to_the_conventions(text: str) -> None:
-    run = subprocess.run(
-        ["promtool", "check", "metrics"], input=text.encode(), capture_output=True, check=False
-    )
+    run = subprocess.run(["promtool", "check", "metrics"], input=text.encode(), capture_output=True, check=False)
     assert (run.returncode, run.stdout + run.stderr) == (0, b"")

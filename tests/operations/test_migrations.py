@@ -66,10 +66,7 @@ class TestTheRules:
         (migrations.AlterField("job", "detail", models.TextField(null=True, db_collation="C")), "rewritten"),
         (migrations.AlterField("job", "detail", models.CharField(max_length=200, default="")), "NOT VALID"),
         (migrations.AddConstraint("job", CHECK), "AddConstraintNotValid"),
-        (
-            migrations.AddConstraint("job", models.UniqueConstraint(name="u", fields=["run_at"])),
-            "USING INDEX",
-        ),
+        (migrations.AddConstraint("job", models.UniqueConstraint(name="u", fields=["run_at"])), "USING INDEX"),
         (migrations.RemoveField("job", "detail"), "still use it"),
         (migrations.RenameField("job", "detail", "stage"), "still use it"),
         (migrations.DeleteModel("Share"), "still use it"),
@@ -86,12 +83,7 @@ class TestTheRules:
     FINE = (
         (migrations.AddField("job", "x", models.TextField(null=True)), True),
         (migrations.AddField("job", "x", models.IntegerField(default=0)), True),
-        (
-            migrations.AlterField(
-                "job", "detail", models.CharField(max_length=200, null=True, help_text="x")
-            ),
-            True,
-        ),
+        (migrations.AlterField("job", "detail", models.CharField(max_length=200, null=True, help_text="x")), True),
         (schema.AddIndexInUse("job", INDEX), False),
         (RemoveIndexConcurrently("job", "jobs_retries"), False),
         (AddConstraintNotValid("job", CHECK), True),
@@ -216,7 +208,9 @@ class TestChanging:
     def test_goes_past_the_pooler(self, transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
         direct = psycopg.conninfo.conninfo_to_dict(connections.conninfo())
         name = connection.settings_dict["NAME"]
-        url = f"postgresql://{direct['user']}@/{name}?host={direct['host']}&port={direct['port']}&application_name=direct"
+        url = (
+            f"postgresql://{direct['user']}@/{name}?host={direct['host']}&port={direct['port']}&application_name=direct"
+        )
         monkeypatch.setenv("DATABASE_DIRECT_URL", url)
         with schema.changing(), connection.cursor() as cursor:
             cursor.execute("SELECT current_setting('application_name'), current_database()")

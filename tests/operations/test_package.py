@@ -128,9 +128,7 @@ class TestTheWheel:
         those that are pinned for another's sake are named here."""
         lines = [*PROJECT["dependencies"]]
         lines += [
-            line
-            for extra in ("server", "demo", "openai", "mcp")
-            for line in PROJECT["optional-dependencies"][extra]
+            line for extra in ("server", "demo", "openai", "mcp") for line in PROJECT["optional-dependencies"][extra]
         ]
         bounds = {canonicalize_name(each.name): each.specifier for each in map(Requirement, lines)}
         pinned = [
@@ -164,9 +162,7 @@ class TestACheckout:
                 copy.touch()
         (tmp_path / "tests").mkdir()
         (tmp_path / "tests" / "test_x.py").touch()
-        subprocess.run(
-            ["sh", "-ec", line.replace("python", sys.executable, 1)], cwd=tmp_path, check=True, timeout=60
-        )
+        subprocess.run(["sh", "-ec", line.replace("python", sys.executable, 1)], cwd=tmp_path, check=True, timeout=60)
         compiled = {path.parents[1] / f"{path.name.partition('.')[0]}.py" for path in tmp_path.rglob("*.pyc")}
         assert compiled == set(tmp_path.rglob("*.py")) - {tmp_path / "tests" / "test_x.py"}
 
@@ -180,17 +176,13 @@ class TestTheImage:
 
     def test_installs_the_wheel_as_its_line_says(self, wheel: Path, tmp_path: Path) -> None:
         """Without what it requires, which is the next test's; constraints are read nevertheless."""
-        subprocess.run(
-            [sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True, timeout=60
-        )
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True, timeout=60)
         [line] = [line for line in self.of("RUN") if line.startswith("pip install")]
         shutil.copy(wheel, tmp_path)
         shutil.copy(ROOT / "constraints.txt", tmp_path)
         python = f"{shlex.quote(sys.executable)} -m pip --python {tmp_path}/venv/bin/python"
         pip = f'pip() {{ shift; {python} install --quiet --no-deps --no-index "$@"; }}'
-        subprocess.run(
-            ["sh", "-ec", f"{pip}\n{line.replace('/wheel/', f'{tmp_path}/')}"], check=True, timeout=60
-        )
+        subprocess.run(["sh", "-ec", f"{pip}\n{line.replace('/wheel/', f'{tmp_path}/')}"], check=True, timeout=60)
         assert (tmp_path / "venv" / "bin" / "jobfarm").is_file()
         assert set(re.findall(r"\[(\w+)\]", line)) <= set(PROJECT["optional-dependencies"])
 
@@ -220,9 +212,7 @@ class TestAnEnvironmentWithoutExtras:
         painter = run(worker / "jobfarm-worker", "--handler", "image-demo", **key)
         assert painter.returncode == 2
         assert "needs the package numpy: in a checkout of jobfarm, pip install '.[demo]'." in painter.stderr
-        model = run(
-            worker / "jobfarm-worker", "--handler", "chat", **key, JOBFARM_LLM_URL="http://127.0.0.1:9"
-        )
+        model = run(worker / "jobfarm-worker", "--handler", "chat", **key, JOBFARM_LLM_URL="http://127.0.0.1:9")
         assert "needs the package aiohttp: in a checkout of jobfarm, pip install '.[openai]'." in model.stderr
 
     def test_says_that_the_farm_needs_one(self, worker: Path, run: Run) -> None:
@@ -239,9 +229,7 @@ class TestAnEnvironmentWithTheServer:
     def test_has_all_that_its_modules_import(self, wheel: Path, tmp_path: Path, run: Run) -> None:
         bare = wheels.install(wheel, tmp_path / "venv", extras=["server"])
         packages = [name for name in PACKAGES if name != "templates"]
-        imported = run(
-            bare / "python", "-P", "-c", IMPORT_ALL, *packages, JOBFARM_DATA=str(tmp_path / "data")
-        )
+        imported = run(bare / "python", "-P", "-c", IMPORT_ALL, *packages, JOBFARM_DATA=str(tmp_path / "data"))
         assert imported.stderr == ""
 
     def test_has_the_app_of_another_site(self, server: Path, run: Run) -> None:
@@ -268,12 +256,7 @@ class TestAnEnvironmentWithTheServer:
         own = {"PYTHONPATH": str(tmp_path / "apps"), "JOBFARM_APPS": "notes"}
         with _farm(server, tmp_path, **own) as url:
             assert httpx.get(f"{url}/notes/").text == "a note"
-            for path in (
-                "accounts/login/",
-                "static/jobfarm/values.css",
-                "static/admin/css/base.css",
-                "api/docs",
-            ):
+            for path in ("accounts/login/", "static/jobfarm/values.css", "static/admin/css/base.css", "api/docs"):
                 assert httpx.get(f"{url}/{path}").status_code == 200, path
             assert _painted(server, url, tmp_path, **own) == "success"
 

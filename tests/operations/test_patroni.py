@@ -156,9 +156,7 @@ def _nodes() -> Iterator[list[Node]]:
 def _etcd(folder: Path, client: int, peer: int) -> dict[str, Any]:
     """Ours, alone, on this machine."""
     text = yaml.safe_dump(ETCD | {"initial-cluster": ETCD["initial-cluster"].split(",")[0]})
-    text = text.replace("10.0.0.21:2379", f"127.0.0.1:{client}").replace(
-        "10.0.0.21:2380", f"127.0.0.1:{peer}"
-    )
+    text = text.replace("10.0.0.21:2379", f"127.0.0.1:{client}").replace("10.0.0.21:2380", f"127.0.0.1:{peer}")
     found: dict[str, Any] = yaml.safe_load(text) | {"data-dir": f"{folder}/etcd"}
     return found
 

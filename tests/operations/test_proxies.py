@@ -29,10 +29,7 @@ Start = Callable[..., AbstractContextManager[Proxy]]
 @pytest.fixture
 def node(transactional_db: None) -> Iterator[Server]:
     with serve(
-        LOG_LEVEL="INFO",
-        JOBFARM_LOG="json",
-        FORWARDED_ALLOW_IPS="127.0.0.1",
-        JOBFARM_METRICS_TOKEN=OF_METRICS,
+        LOG_LEVEL="INFO", JOBFARM_LOG="json", FORWARDED_ALLOW_IPS="127.0.0.1", JOBFARM_METRICS_TOKEN=OF_METRICS
     ) as server:
         yield server
 
@@ -50,9 +47,7 @@ def test_a_farm_behind_a_proxy_is_whole(proxy: Proxy, node: Server, ada: User) -
     farm.kind()
     _, token = accounts.create_token(ada, name="tests")
     headers = {"Authorization": f"Bearer {token}"}
-    with httpx.Client(
-        base_url=proxy.url, headers=headers, verify=proxies.trusting(), timeout=PATIENCE_S
-    ) as client:
+    with httpx.Client(base_url=proxy.url, headers=headers, verify=proxies.trusting(), timeout=PATIENCE_S) as client:
         for _ in range(6):  # one of the two nodes is down: nobody sees it
             assert client.get("/accounts/login/").status_code == 200
         assert client.get("/metrics", headers={"Authorization": f"Bearer {OF_METRICS}"}).status_code == 404
@@ -66,9 +61,7 @@ def test_a_farm_behind_a_proxy_is_whole(proxy: Proxy, node: Server, ada: User) -
 
 def _keeps_request_ids(client: httpx.Client, node: Server) -> None:
     """The client's own where it has one, else one that the proxy makes; the farm logs and answers it."""
-    answer = client.get(
-        "/api/v1/jobs", headers={"X-Request-ID": "of-the-client-1", "X-Forwarded-For": "192.0.2.7"}
-    )
+    answer = client.get("/api/v1/jobs", headers={"X-Request-ID": "of-the-client-1", "X-Forwarded-For": "192.0.2.7"})
     assert (answer.status_code, answer.headers["x-request-id"]) == (200, "of-the-client-1")
     made = client.get("/api/v1/jobs").headers["x-request-id"]
     assert re.fullmatch(r"[0-9a-f-]{32,36}", made)
@@ -100,9 +93,7 @@ def _is_not_buffered(client: httpx.Client) -> None:
 def _passes_sockets(proxy: Proxy) -> None:
     address = proxy.url.replace("https", "wss") + "/ws/worker/"
     with (
-        connect(
-            address, ssl=proxies.trusting(), additional_headers={"Authorization": "Bearer no-key"}
-        ) as socket,
+        connect(address, ssl=proxies.trusting(), additional_headers={"Authorization": "Bearer no-key"}) as socket,
         pytest.raises(ConnectionClosed) as closed,
     ):
         socket.recv(PATIENCE_S)

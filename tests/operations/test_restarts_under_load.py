@@ -60,9 +60,7 @@ class Client:
 
     def _connected(self) -> httpx.Client:
         headers = {"Authorization": f"Bearer {self._token}"}
-        return httpx.Client(
-            base_url=f"{self._url}/api/v1/", headers=headers, verify=proxies.trusting(), timeout=30
-        )
+        return httpx.Client(base_url=f"{self._url}/api/v1/", headers=headers, verify=proxies.trusting(), timeout=30)
 
     def _ask(self, api: httpx.Client) -> None:
         if self._does == "reads":
@@ -111,13 +109,7 @@ class Site:
         """What `manage.py` prints on this database."""
         command = [systemd.PYTHON, "manage.py", *words]
         done = subprocess.run(
-            command,
-            cwd=ROOT,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=WITHIN_S,
-            check=False,
+            command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=WITHIN_S, check=False
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -155,9 +147,7 @@ def test_nobody_notices_that_two_nodes_are_restarted(site: Site) -> None:
     assert set(answers) == {"200", "201"}, answers
     acknowledged = [job for client in clients for job in client.acknowledged]
     with httpx.Client(
-        base_url=f"{site.url}/api/v1/",
-        headers={"Authorization": f"Bearer {site.token}"},
-        verify=proxies.trusting(),
+        base_url=f"{site.url}/api/v1/", headers={"Authorization": f"Bearer {site.token}"}, verify=proxies.trusting()
     ) as api:
         assert api.get(f"jobs/{acknowledged[-1]}").json()["status"] == "pending"
     assert answers["201"] == len(acknowledged) == len(set(acknowledged)) > 100

@@ -32,11 +32,7 @@ class TestAnUpgrade:
     def test_keeps_everything_and_the_farm_goes_on(self) -> None:
         with empty_database() as name, on(name):
             executor = MigrationExecutor(connection)
-            first = [
-                node
-                for node in executor.loader.graph.nodes
-                if node[0] in WITH_ROWS and node[1] == "0001_initial"
-            ]
+            first = [node for node in executor.loader.graph.nodes if node[0] in WITH_ROWS and node[1] == "0001_initial"]
             executor.migrate(first)
             held, ended = _filled(executor.loader.project_state(first).apps)
             call_command("migrate", interactive=False, verbosity=0)

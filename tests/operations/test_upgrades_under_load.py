@@ -36,9 +36,7 @@ def work(job):
 
 
 def _git(*words: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True, timeout=60
-    )
+    done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True, timeout=60)
     return done.stdout
 
 
@@ -76,9 +74,7 @@ class Load:
     def __init__(self, url: str, token: str) -> None:
         self.acknowledged: list[int] = []
         self._ended = threading.Event()
-        self._api = httpx.Client(
-            base_url=f"{url}/api/v1/", headers={"Authorization": f"Bearer {token}"}, timeout=10
-        )
+        self._api = httpx.Client(base_url=f"{url}/api/v1/", headers={"Authorization": f"Bearer {token}"}, timeout=10)
         self._pool = ThreadPoolExecutor(1)
 
     def __enter__(self) -> "Load":
@@ -104,9 +100,7 @@ class Load:
         """A farm that is away or ends is tried again, with the same key."""
         while True:
             try:
-                answer = self._api.post(
-                    "jobs", json={"kind": "work", "payload": {}}, headers={"Idempotency-Key": key}
-                )
+                answer = self._api.post("jobs", json={"kind": "work", "payload": {}}, headers={"Idempotency-Key": key})
                 if answer.status_code < 500:
                     return int(answer.raise_for_status().json()["id"])
             except httpx.TransportError:
@@ -219,6 +213,4 @@ def test_every_acknowledged_job_runs_once_through_an_upgrade_and_the_way_back(si
 
 def _make_administrator(site: Site) -> None:
     site.environment["DJANGO_SUPERUSER_PASSWORD"] = uuid.uuid4().hex
-    site.command(
-        "old", "createsuperuser", "--noinput", "--username", "admin", "--email", "admin@farm.example"
-    )
+    site.command("old", "createsuperuser", "--noinput", "--username", "admin", "--email", "admin@farm.example")

@@ -27,9 +27,7 @@ def servers() -> Iterator[Callable[[int], Server]]:
 def contents(url: str) -> dict[str, list[str]]:
     """All rows of all tables."""
     with psycopg.connect(url) as connection:
-        tables = connection.execute(
-            "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
-        ).fetchall()
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1").fetchall()
         return {
             name: [row for (row,) in connection.execute(f'SELECT t::text FROM "{name}" t ORDER BY 1')]
             for (name,) in tables
@@ -47,9 +45,7 @@ def farm_on(url: str, data: Path) -> None:
 
 class TestBackup:
     @pytest.mark.parametrize("origin", [15, 16, 18])
-    def test_comes_back_on_15_16_and_18(
-        self, origin: int, servers: Callable[[int], Server], tmp_path: Path
-    ) -> None:
+    def test_comes_back_on_15_16_and_18(self, origin: int, servers: Callable[[int], Server], tmp_path: Path) -> None:
         source, backup = postgresqls.url(servers(origin)), str(tmp_path / "backup")
         farm_on(source, tmp_path)
         done = postgresqls.manage(source, tmp_path, "backup", backup)
@@ -68,9 +64,7 @@ class TestBackup:
                 connection.execute("SELECT pg_wal_replay_pause()")
             with psycopg.connect(postgresqls.url(primary)) as connection:
                 connection.execute("INSERT INTO odd VALUES ('only on the primary')")
-            done = postgresqls.manage(
-                postgresqls.url(standby, primary), tmp_path, "backup", str(tmp_path / "backup")
-            )
+            done = postgresqls.manage(postgresqls.url(standby, primary), tmp_path, "backup", str(tmp_path / "backup"))
             assert done.returncode == 0, done.stderr
             primary.run("createdb", "again")
             target = postgresqls.url(primary, name="again")

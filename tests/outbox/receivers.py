@@ -84,9 +84,7 @@ async def floods(_: Receiver, writer: asyncio.StreamWriter, __: Request) -> None
 
 
 @contextmanager
-def receiver(
-    behave: Behave = answers, *, tls: ssl.SSLContext | None = None, status: int = 204
-) -> Iterator[Receiver]:
+def receiver(behave: Behave = answers, *, tls: ssl.SSLContext | None = None, status: int = 204) -> Iterator[Receiver]:
     """A receiver in a thread of its own, until the end of the block."""
     one = Receiver(behave=behave, status=status, scheme="https" if tls else "http")
     loop = asyncio.new_event_loop()

@@ -14,9 +14,7 @@ from outbox.operations.sender import Sender
 
 def endpoint(url: str = "https://hooks.example/", *, owner: User | None = None, **fields: Any) -> Endpoint:
     """An endpoint that asks for everything, with a secret."""
-    row: Endpoint = Endpoint.objects.create(
-        **{"name": "hooks", "url": url, "owner": owner, "events": ["*"], **fields}
-    )
+    row: Endpoint = Endpoint.objects.create(**{"name": "hooks", "url": url, "owner": owner, "events": ["*"], **fields})
     secrets.add(row)
     return row
 

@@ -53,9 +53,7 @@ def answer(client: Client, method: str, path: str, form: Any) -> str:
         before = _written()
         response = send(client, method, path, form)
         has_written = _written() > before
-    is_log_in = response.status_code == 302 and response.headers["Location"].startswith(
-        "/accounts/login/?next="
-    )
+    is_log_in = response.status_code == 302 and response.headers["Location"].startswith("/accounts/login/?next=")
     return ("in" if is_log_in else str(response.status_code)) + ("+" if has_written else "")
 
 

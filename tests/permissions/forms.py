@@ -59,11 +59,7 @@ FORMS: Final[Mapping[str, Any]] = {
     "alerts/rules/<jobid:rule_id>/": _RULE,
     "alerts/rules/<jobid:rule_id>/mute/": {"hours": "4"},
     "outbox/new/": {"name": "new", "url": "https://hooks.example/new", "events": "job.*"},
-    "outbox/<int:endpoint_id>/edit/": {
-        "name": "other",
-        "url": "https://hooks.example/other",
-        "events": "job.*",
-    },
+    "outbox/<int:endpoint_id>/edit/": {"name": "other", "url": "https://hooks.example/other", "events": "job.*"},
     "api/v1/alerts/rules": {"name": "Waits", "condition": "jobs_wait"},
     "api/v1/alerts/rules/<jobid:rule_id>": {"threshold": 1800},
     "api/v1/alerts/rules/<jobid:rule_id>/mute": {"for_s": 3600},

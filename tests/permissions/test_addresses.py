@@ -59,9 +59,7 @@ def test_who_comes_with_an_api_token_may_do_what_they_may_here(farm: World) -> N
 def test_no_session_changes_anything_without_the_csrf_token(farm: World) -> None:
     browser = Client(enforce_csrf_checks=True)
     browser.force_login(farm.users["root"])
-    changes = [
-        pattern for method, pattern, cells in _LINES if method == "POST" and "+" in "".join(cells.values())
-    ]
+    changes = [pattern for method, pattern, cells in _LINES if method == "POST" and "+" in "".join(cells.values())]
     assert len(changes) > 50
     for pattern in changes:
         refused = "401" if pattern.startswith("api/v1/worker/") else "403"

@@ -39,9 +39,7 @@ def _patterns(found: Any, prefix: str) -> Iterator[str]:
 
 def _answers(client: Client, method: str, *, but: Collection[str] = ()) -> dict[str, str]:
     rows = {
-        f"admin/{model._meta.app_label}/{model._meta.model_name}/": model._default_manager.order_by(
-            "-pk"
-        ).first()
+        f"admin/{model._meta.app_label}/{model._meta.model_name}/": model._default_manager.order_by("-pk").first()
         for model in registered()
     }
     found = {}
@@ -58,9 +56,7 @@ def test_is_closed_to_who_is_not_staff(farm: World, who: str, method: str) -> No
     found = _answers(farm.browsers()[who], method)
     assert len(found) > 200
     assert {
-        pattern: answer
-        for pattern, answer in found.items()
-        if answer not in {"302", "in", "403", "404", "405"}
+        pattern: answer for pattern, answer in found.items() if answer not in {"302", "in", "403", "404", "405"}
     } == {}
 
 
@@ -86,19 +82,10 @@ def test_shows_every_list_to_who_may_view_it(farm: World) -> None:
 def test_keeps_the_accounts_of_people_from_staff_who_are_no_superusers(farm: World) -> None:
     """Whoever could write a user or a group could make themselves a superuser."""
     staff, row = farm.browsers()["staff"], farm.users["owner"].pk
-    people = [
-        "auth/user/",
-        "auth/user/add/",
-        f"auth/user/{row}/change/",
-        f"auth/user/{row}/password/",
-        "auth/group/",
-    ]
+    people = ["auth/user/", "auth/user/add/", f"auth/user/{row}/change/", f"auth/user/{row}/password/", "auth/group/"]
     for path in people:
         for method in ("GET", "POST"):
-            assert asking.answer(staff, method, f"/admin/{path}", {"is_superuser": "on"}) == "403", (
-                method,
-                path,
-            )
+            assert asking.answer(staff, method, f"/admin/{path}", {"is_superuser": "on"}) == "403", (method, path)
 
 
 def test_leaves_a_line_behind_for_what_was_changed_in_it(farm: World) -> None:

@@ -50,11 +50,7 @@ def test_no_link_and_no_button_leads_to_a_refusal(farm: World, who: str) -> None
             method, to, data = offer
             if data.get("code") == [""]:  # of a game: people type it
                 data["code"] = [farm.names("game/")["code"]]
-            key = (
-                method,
-                to,
-                *sorted(f"{name}={value}" for name, value in data.items() if "csrf" not in name),
-            )
+            key = (method, to, *sorted(f"{name}={value}" for name, value in data.items() if "csrf" not in name))
             if key in tried:
                 continue
             tried.add(key)

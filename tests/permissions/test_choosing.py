@@ -30,11 +30,7 @@ def people() -> dict[str, User]:
     farm.kind("fast")
     farm.kind("slow")
     found = {name: farm.user(name, is_staff=name in {"staff", "operator"}) for name in WHO[:-1]}
-    rights = {
-        "raiser": ["raise_priority"],
-        "chooser": ["choose_queue"],
-        "operator": ["operate_job", "view_job"],
-    }
+    rights = {"raiser": ["raise_priority"], "chooser": ["choose_queue"], "operator": ["operate_job", "view_job"]}
     for name, codenames in rights.items():
         found[name].user_permissions.set(Permission.objects.filter(codename__in=codenames))
     return {**found, "root": User.objects.create_superuser("root")}
@@ -51,9 +47,7 @@ def _submit(user: User, path: str = "jobs", **options: Any) -> Any:
     _, token = accounts.create_token(user, name="tests")
     program = Client(headers={"Authorization": f"Bearer {token}"})
     job = {"kind": "work", "payload": {}, **options}
-    return program.post(
-        f"/api/v1/{path}", {"jobs": [job]} if path == "jobs/bulk" else job, "application/json"
-    )
+    return program.post(f"/api/v1/{path}", {"jobs": [job]} if path == "jobs/bulk" else job, "application/json")
 
 
 # What is asked for, and the status that each of WHO is answered.
@@ -83,9 +77,7 @@ class TestSubmitting:
             found[options] = {who: str(_submit(people[who], path, **choice).status_code) for who in WHO}
         assert found == expected
 
-    def test_is_refused_in_a_sentence_that_names_the_right_and_the_bound(
-        self, people: dict[str, User]
-    ) -> None:
+    def test_is_refused_in_a_sentence_that_names_the_right_and_the_bound(self, people: dict[str, User]) -> None:
         assert _submit(people["member"], priority=9).json() == {
             "error": "forbidden", "right": "jobs.raise_priority", "priority": 9, "highest": 3,
             "what": "a job of the kind work",
@@ -110,12 +102,7 @@ class TestSubmitting:
 
     def test_is_bounded_by_the_settings(self, people: dict[str, User]) -> None:
         with _members(MEMBER_PRIORITY=10, MEMBER_QUEUES=("slow",)):
-            options: list[dict[str, Any]] = [
-                {"priority": 10},
-                {"priority": 11},
-                {"queue": "slow"},
-                {"queue": "fast"},
-            ]
+            options: list[dict[str, Any]] = [{"priority": 10}, {"priority": 11}, {"queue": "slow"}, {"queue": "fast"}]
             assert [_submit(people["member"], **each).status_code for each in options] == [201, 403, 201, 403]
         with _members(MEMBER_QUEUES=("*",)):
             assert _submit(people["member"], queue="fast").status_code == 201
@@ -230,9 +217,7 @@ class TestBulkActions:
         done = _done(BulkAction.RETRY, people["member"])
         assert (done.changed, done.handled) == (1, 2)
         assert [line for line in done.results if "jobs.raise_priority" in line]
-        assert set(Job.objects.filter(retry_of__isnull=False).values_list("retry_of", flat=True)) == {
-            plain.pk
-        }
+        assert set(Job.objects.filter(retry_of__isnull=False).values_list("retry_of", flat=True)) == {plain.pk}
         assert _done(BulkAction.RETRY, people["operator"], status="canceled").changed == 1
         assert Job.objects.filter(retry_of=raised.pk).count() == 1
 

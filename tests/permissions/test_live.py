@@ -119,12 +119,7 @@ def _lines() -> Iterator[tuple[str, dict[str, str]]]:
 
 def _arguments(farm: World) -> dict[str, Any]:
     """What stands for the names of arguments."""
-    names, game, inbox, owner = (
-        farm.names(""),
-        farm.names("game/"),
-        farm.names("inbox/"),
-        farm.users["owner"].pk,
-    )
+    names, game, inbox, owner = (farm.names(""), farm.names("game/"), farm.names("inbox/"), farm.users["owner"].pk)
     return {
         **{name: names[name] for name in ("job_id", "worker_id")},
         **{name: inbox[name] for name in ("delivery_id", "first", "secret_id")},

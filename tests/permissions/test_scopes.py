@@ -57,18 +57,13 @@ CALLS: dict[str, list[Call]] = {
         )
     ],
     "operate": [
-        *(
-            ("POST", path, "")
-            for path in ("/jobs/{job}/cancel", "/jobs/{ended}/retry", "/jobs/{job}/run_now")
-        ),
+        *(("POST", path, "") for path in ("/jobs/{job}/cancel", "/jobs/{ended}/retry", "/jobs/{job}/run_now")),
         ("POST", "/jobs/{job}/priority", '{"priority": -5}'),
     ],
 }
 
 
-@pytest.mark.parametrize(
-    ("scope", "call"), [(scope, call) for scope, calls in CALLS.items() for call in calls]
-)
+@pytest.mark.parametrize(("scope", "call"), [(scope, call) for scope, calls in CALLS.items() for call in calls])
 def test_a_scope_opens_its_calls_and_no_other_scope_does(
     called: Callable[[str, Call], int], scope: str, call: Call
 ) -> None:
@@ -91,8 +86,7 @@ def test_a_refusal_names_what_is_missing(ada: User) -> None:
 def test_a_file_is_read(ada: User) -> None:
     job = operations.submit("work", 1, owner=ada)
     statuses = {
-        scope: _client(ada, scope).get(f"/api/v1/jobs/{job.pk}/files/a.txt").status_code
-        for scope in domain.SCOPES
+        scope: _client(ada, scope).get(f"/api/v1/jobs/{job.pk}/files/a.txt").status_code for scope in domain.SCOPES
     }
     assert statuses == {"submit": 403, "read": 404, "operate": 403, "endpoints": 403}
 
@@ -130,12 +124,7 @@ def test_uploads_are_made_and_deleted_by_who_may_submit_and_looked_at_by_who_may
         "operate": 403,
         "endpoints": 403,
     }
-    assert statuses("GET", f"/api/v1/files/{kept.pk}") == {
-        "submit": 403,
-        "read": 200,
-        "operate": 403,
-        "endpoints": 403,
-    }
+    assert statuses("GET", f"/api/v1/files/{kept.pk}") == {"submit": 403, "read": 200, "operate": 403, "endpoints": 403}
     assert statuses("DELETE", f"/api/v1/files/{kept.pk}") == {
         "submit": 200,
         "read": 403,
@@ -165,9 +154,7 @@ def test_where_results_go_is_said_by_who_may_read_them(
 
 
 def test_an_endpoint_with_results_is_moved_by_who_may_read_them(ada: User) -> None:
-    row = Endpoint.objects.create(
-        name="x", url="https://hooks.example/", owner=ada, events=["job.*"], with_result=True
-    )
+    row = Endpoint.objects.create(name="x", url="https://hooks.example/", owner=ada, events=["job.*"], with_result=True)
     at = f"/api/v1/outbox/endpoints/{row.pk}"
 
     def moved(scope: str, body: Mapping[str, object]) -> int:

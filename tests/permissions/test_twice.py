@@ -99,12 +99,7 @@ def _of_the_administration(client: Client, farm: World) -> Iterator[Press]:
         listed = reverse(f"admin:{name}_changelist")
         for row in model._default_manager.order_by("-pk")[:3]:
             for action in admin.site._registry[model].get_actions(request):
-                chosen = {
-                    "action": action,
-                    "_selected_action": [str(row.pk)],
-                    "confirmed": "yes",
-                    "post": "yes",
-                }
+                chosen = {"action": action, "_selected_action": [str(row.pk)], "confirmed": "yes", "post": "yes"}
                 yield f"admin {label} {action}", listed, chosen
             yield from _of_one_row(client, label, reverse(f"admin:{name}_change", args=[row.pk]))
 
@@ -119,9 +114,7 @@ def _of_one_row(client: Client, label: str, address: str) -> Iterator[Press]:
         if to.startswith(own) and not to.endswith(("/change/", "/history/")):
             with asking.undone(client):
                 question = client.get(to)
-            for method, there, data in presses(
-                to, question.content.decode() if question.status_code == 200 else ""
-            ):
+            for method, there, data in presses(to, question.content.decode() if question.status_code == 200 else ""):
                 if method == "POST" and there == to:
                     yield f"admin {label} {to.removeprefix(own).strip('/')}", to, data
 
@@ -139,9 +132,7 @@ def _faults(client: Client, found: Iterator[Press], tried: set[str]) -> dict[str
 
 def test_no_button_of_the_site_does_twice_what_is_wanted_once(farm: World) -> None:
     browsers, tried = farm.browsers(), set[str]()
-    faults = {
-        who: _faults(browsers[who], _of_the_site(browsers[who], farm), tried) for who in ("owner", "root")
-    }
+    faults = {who: _faults(browsers[who], _of_the_site(browsers[who], farm), tried) for who in ("owner", "root")}
     assert faults == {"owner": {}, "root": {}}
     assert len(tried) > 60
 

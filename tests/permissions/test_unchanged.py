@@ -26,14 +26,7 @@ from tests.permissions.world import World
 
 pytestmark = pytest.mark.django_db
 ROWS = 7  # of each table, the newest
-_TIMINGS = (
-    "every 336 h",
-    "every 1.5 s",
-    "every 1234567 s",
-    "every 5 min",
-    "*/15 8-18 * * MON-FRI",
-    "0 0 L * *",
-)
+_TIMINGS = ("every 336 h", "every 1.5 s", "every 1234567 s", "every 5 min", "*/15 8-18 * * MON-FRI", "0 0 L * *")
 
 
 def _rows() -> None:
@@ -126,9 +119,7 @@ _OF_THE_SITE = {
 def _own_form(client: Client, address: str, to: str) -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
     """What the form on this page that goes there sends, but for the token, and its buttons."""
     forms = Page(client.get(address).content.decode()).forms.values()
-    [form] = [
-        each for each in forms if target(address, each.action or address) == to and each.method == "post"
-    ]
+    [form] = [each for each in forms if target(address, each.action or address) == to and each.method == "post"]
     return {name: values for name, values in form.fields.items() if "csrf" not in name}, form.buttons
 
 

@@ -104,9 +104,7 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
     owner = users["owner"]
     [ended] = farm.submit(1, "chat", owner=owner, group=group)
     farm.succeed(worker, farm.claim_one(worker), {"made": "in time"})
-    given, unused = (
-        operations.upload("in.txt", ContentFile(b"in", name="in.txt"), owner=owner) for _ in range(2)
-    )
+    given, unused = (operations.upload("in.txt", ContentFile(b"in", name="in.txt"), owner=owner) for _ in range(2))
     [job] = farm.submit(1, "chat", owner=owner, group=group, files={"x.png": given.pk})
     claimed = farm.claim_one(worker)
     operations.write_output(worker, job.pk, claimed.lease, seq=0, text="Hello.")
@@ -118,12 +116,8 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
     drained, _ = operations.create_worker("adas too", queues=["chat"], owner=owner)
     operations.drain(drained)
     bulk = operations.bulk.create(BulkAction.CANCEL, by=owner, filters=Filters())
-    begun = operations.bulk.begin(
-        operations.bulk.create(BulkAction.RUN_NOW, by=owner, filters=Filters()).pk, by=owner
-    )
-    over = operations.bulk.begin(
-        operations.bulk.create(BulkAction.RUN_NOW, by=owner, filters=Filters()).pk, by=owner
-    )
+    begun = operations.bulk.begin(operations.bulk.create(BulkAction.RUN_NOW, by=owner, filters=Filters()).pk, by=owner)
+    over = operations.bulk.begin(operations.bulk.create(BulkAction.RUN_NOW, by=owner, filters=Filters()).pk, by=owner)
     operations.bulk.stop(over.pk, by=owner)
     kept = SavedFilter.objects.create(owner=owner, name="mine", query={"status": "failed"})
     names = {
@@ -207,13 +201,7 @@ def _start(delivery: Delivery) -> JobStart:
     """A job that a rule did not start, for a reason that is gone."""
     rule = Rule.objects.create(name="ask", source="github", event="probe", kind="chat")
     return JobStart.objects.create(
-        delivery=delivery,
-        rule=rule,
-        rule_key=rule.key,
-        rule_name="ask",
-        kind="chat",
-        outcome="failed",
-        error="No.",
+        delivery=delivery, rule=rule, rule_key=rule.key, rule_name="ask", kind="chat", outcome="failed", error="No."
     )
 
 
@@ -253,9 +241,7 @@ def _alerts(root: User) -> Given:
 
 def _budgets(owner: User, root: User) -> Given:
     """A budget of the owner's, so large that it bounds nothing here."""
-    made = metering.make(
-        {"person": owner}, unit="seconds", period="month", amount=Decimal(1_000_000), by=root
-    )
+    made = metering.make({"person": owner}, unit="seconds", period="month", amount=Decimal(1_000_000), by=root)
     return {"api/v1/budgets/": {"budget_id": made.pk}}
 
 

@@ -28,15 +28,11 @@ def _comparisons(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("app", APPS)
 def test_no_secret_is_compared_with_equals(app: str) -> None:
-    modules = [
-        path for path in (Path(settings.BASE_DIR) / app).rglob("*.py") if "migrations" not in path.parts
-    ]
+    modules = [path for path in (Path(settings.BASE_DIR) / app).rglob("*.py") if "migrations" not in path.parts]
     assert {str(path): found for path in modules if (found := _comparisons(path))} == {}
 
 
 def test_the_search_finds_what_it_looks_for(tmp_path: Path) -> None:
     module = tmp_path / "bad.py"
-    module.write_text(
-        "def check(given, secret):\n    return hmac_of(given) == secret or given.signature != right\n"
-    )
+    module.write_text("def check(given, secret):\n    return hmac_of(given) == secret or given.signature != right\n")
     assert len(_comparisons(module)) == 2

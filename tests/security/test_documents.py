@@ -31,9 +31,7 @@ def _exists(path: str, names: list[str]) -> bool:
         return False
     found: list[ast.AST] = [ast.parse(file.read_text())]
     for name in names:
-        found = [
-            each for node in found for each in ast.iter_child_nodes(node) if getattr(each, "name", "") == name
-        ]
+        found = [each for node in found for each in ast.iter_child_nodes(node) if getattr(each, "name", "") == name]
     return bool(found)
 
 

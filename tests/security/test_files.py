@@ -56,9 +56,7 @@ def test_a_file_of_a_worker_never_runs_here(job: Job, client: Client) -> None:
         for path in _addresses(job, name):
             answer = client.get(path)
             headers = {field: answer.headers[field] for field in ("Content-Type", "Content-Disposition")}
-            assert headers == {"Content-Type": kind, "Content-Disposition": f'{manner}; filename="{name}"'}, (
-                path
-            )
+            assert headers == {"Content-Type": kind, "Content-Disposition": f'{manner}; filename="{name}"'}, path
             assert answer.headers["Content-Security-Policy"] == "default-src 'none'; sandbox", path
             assert answer.headers["X-Content-Type-Options"] == "nosniff", path
             assert b"".join(answer.streaming_content) == content  # type: ignore[attr-defined]  # streamed

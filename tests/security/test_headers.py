@@ -9,15 +9,7 @@ from jobfarm.middleware import ADMIN_POLICY, POLICY
 from tests import farm
 
 pytestmark = pytest.mark.django_db
-PAGES = (
-    "/accounts/login/",
-    "/",
-    "/health/live",
-    "/no/such/page",
-    "/static/jobfarm/app.css",
-    "/api/docs",
-    "/jobs/",
-)
+PAGES = ("/accounts/login/", "/", "/health/live", "/no/such/page", "/static/jobfarm/app.css", "/api/docs", "/jobs/")
 API = ("/api/v1/jobs", "/api/v1/openapi.json", "/api/v1/worker/claim", "/api/nothing")
 ADMINISTRATION = ("/admin/", "/admin/jobs/job/", "/admin/auth/user/", "/admin/nothing/")
 
@@ -39,9 +31,7 @@ class TestThePolicy:
         assert directives == _directives(POLICY)
         assert directives["default-src"] == "'self'"
         assert not {
-            name
-            for name in directives
-            if name.startswith(("script-src", "style-src", "connect-src", "worker-src"))
+            name for name in directives if name.startswith(("script-src", "style-src", "connect-src", "worker-src"))
         }
         assert "unsafe" not in " ".join(directives.values())
 
@@ -49,9 +39,7 @@ class TestThePolicy:
     def test_gives_way_for_the_administration_alone(self, operator: Client, path: str) -> None:
         directives = _directives(operator.get(path).headers["Content-Security-Policy"])
         assert directives == _directives(ADMIN_POLICY)
-        differs = {
-            name: values for name, values in directives.items() if values != _directives(POLICY).get(name)
-        }
+        differs = {name: values for name, values in directives.items() if values != _directives(POLICY).get(name)}
         assert differs == {"script-src": "'self' 'unsafe-eval'", "style-src": "'self' 'unsafe-inline'"}
 
     def test_forbids_frames_foreign_forms_and_foreign_bases(self) -> None:

@@ -89,13 +89,10 @@ class TestTheWorkersSocket:
 
 class TestTheBrowsersSocket:
     @pytest.mark.parametrize(
-        "origin",
-        ["https://evil.example", "null", None, "http://127.0.0.1:1", "http://127.0.0.1", "https://{host}"],
+        "origin", ["https://evil.example", "null", None, "http://127.0.0.1:1", "http://127.0.0.1", "https://{host}"]
     )
     def test_opens_for_pages_of_this_site_alone(self, talkative: Server, origin: str | None) -> None:
-        headers = (
-            {} if origin is None else {"Origin": origin.format(host=talkative.url.removeprefix("http://"))}
-        )
+        headers = {} if origin is None else {"Origin": origin.format(host=talkative.url.removeprefix("http://"))}
         with pytest.raises(InvalidStatus) as refused:
             connect(f"{talkative.ws_url}/ws/live/", additional_headers=headers)
         assert refused.value.response.status_code == 403
@@ -128,20 +125,12 @@ def test_no_log_line_holds_a_secret(talkative: Server) -> None:
 def _come_to_the_door(url: str, made: dict[str, str]) -> None:
     with httpx.Client(base_url=url, timeout=PATIENCE_S) as client:
         page = client.get("/accounts/login/")
-        form = {
-            "username": "ada",
-            "password": farm.PASSWORD,
-            "csrfmiddlewaretoken": page.cookies["csrftoken"],
-        }
+        form = {"username": "ada", "password": farm.PASSWORD, "csrfmiddlewaretoken": page.cookies["csrftoken"]}
         client.post("/accounts/login/", data=form)
         client.post("/accounts/login/", data={**form, "csrfmiddlewaretoken": "wrong"})
         client.get(f"/accounts/link/{made['link']}/")
         client.get("/api/v1/jobs", headers=callers.bearer(made["token"]))
-        client.post(
-            "/api/v1/jobs", headers=callers.bearer(made["token"]), content=b"\xff", params={"key": "x"}
-        )
+        client.post("/api/v1/jobs", headers=callers.bearer(made["token"]), content=b"\xff", params={"key": "x"})
         client.get("/no/such/page", headers=callers.bearer(made["worker"]))
-        client.post(
-            "/api/webhooks/github", json={}, headers={"X-Hub-Signature-256": f"sha256={made['webhook']}"}
-        )
+        client.post("/api/webhooks/github", json={}, headers={"X-Hub-Signature-256": f"sha256={made['webhook']}"})
         client.post("/api/sandbox/hook-events", json={}, headers=callers.bearer(made["sandbox"]))

@@ -34,9 +34,7 @@ PLACEHOLDERS = [
 
 def started(*command: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     inherited = {
-        name: os.environ[name]
-        for name in ("PATH", "HOME", "JOBFARM_DATA", "JOBFARM_ENV_FILE")
-        if name in os.environ
+        name: os.environ[name] for name in ("PATH", "HOME", "JOBFARM_DATA", "JOBFARM_ENV_FILE") if name in os.environ
     }
     return forkserver.run(command, env=inherited | environment, timeout=60)
 
@@ -68,11 +66,7 @@ def test_what_was_chosen_is_taken(environment: dict[str, str]) -> None:
 
 
 def test_of_the_example_environment_are_all_found() -> None:
-    lines = (
-        line.partition("=")
-        for line in EXAMPLE.read_text().splitlines()
-        if "change-me" in line and line[0] != "#"
-    )
+    lines = (line.partition("=") for line in EXAMPLE.read_text().splitlines() if "change-me" in line and line[0] != "#")
     secrets = {name: value for name, _, value in lines if name != "POSTGRES_PASSWORD"}
     assert len(secrets) == 4
     for name, value in secrets.items():
@@ -82,11 +76,7 @@ def test_of_the_example_environment_are_all_found() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [
-        ("manage.py", "web"),
-        ("manage.py", "janitor", "--skip-checks"),
-        ("-m", "uvicorn", "jobfarm.asgi:application"),
-    ],
+    [("manage.py", "web"), ("manage.py", "janitor", "--skip-checks"), ("-m", "uvicorn", "jobfarm.asgi:application")],
 )
 def test_end_whatever_is_started_with_one_sentence(command: tuple[str, ...]) -> None:
     ended = started(*command, **(GOOD | {"SECRET_KEY": "change-me"}))

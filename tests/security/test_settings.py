@@ -16,16 +16,13 @@ def test_the_documented_settings_pass_djangos_deployment_checks() -> None:
     assert exported.keys() >= {"SECRET_KEY", "ALLOWED_HOSTS", "SECURE_COOKIES", "SECURE_HSTS_SECONDS"}
     exported["SECRET_KEY"] = secrets.token_urlsafe(50)
     inherited = {
-        name: os.environ[name]
-        for name in ("PATH", "HOME", "JOBFARM_DATA", "JOBFARM_ENV_FILE")
-        if name in os.environ
+        name: os.environ[name] for name in ("PATH", "HOME", "JOBFARM_DATA", "JOBFARM_ENV_FILE") if name in os.environ
     }
     command = ["manage.py", "check", "--deploy", "--fail-level", "WARNING"]
     checked = forkserver.run(command, env=inherited | exported, timeout=120)
-    assert (checked.returncode, checked.stdout.strip()) == (
-        0,
-        "System check identified no issues (0 silenced).",
-    ), checked.stderr
+    assert (checked.returncode, checked.stdout.strip()) == (0, "System check identified no issues (0 silenced)."), (
+        checked.stderr
+    )
 
 
 def test_debugging_is_off_unless_asked_for() -> None:

@@ -143,9 +143,7 @@ class DeliveryAdmin(common.BoundedList):
     @display(description="Status")  # type: ignore[untyped-decorator]
     def state(self, row: Delivery) -> SafeString:
         arguments, known = {"delivery_id": row.pk}, {"delivery": row}
-        return html.wrapper_of_context(
-            "delivery-badge", arguments, context=known, audience=live_queries.OPERATOR
-        )
+        return html.wrapper_of_context("delivery-badge", arguments, context=known, audience=live_queries.OPERATOR)
 
     @display(description="Processed by")  # type: ignore[untyped-decorator]
     @administration.once
@@ -199,9 +197,7 @@ class DeliveryAdmin(common.BoundedList):
         return self._replay_each(request, queryset, with_jobs=False)
 
     @admin.action(description="Replay and start their jobs again", permissions=["operate"])
-    def replay_selected_with_jobs(
-        self, request: HttpRequest, queryset: QuerySet[Delivery]
-    ) -> HttpResponse | None:
+    def replay_selected_with_jobs(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> HttpResponse | None:
         """The same, and each starts the jobs of its rules again."""
         return self._replay_each(request, queryset, with_jobs=True)
 

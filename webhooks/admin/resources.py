@@ -48,9 +48,7 @@ _LISTINGS: Final[dict[type[Model], Listing]] = {
         filters=("state", "is_draft"),
         searches=("title", "author", "head_ref", "=number"),
     ),
-    models.GithubReview: Listing(
-        shows=("pull_request", "state", "author"), filters=("state",), searches=("author",)
-    ),
+    models.GithubReview: Listing(shows=("pull_request", "state", "author"), filters=("state",), searches=("author",)),
     models.GithubIssue: Listing(
         shows=("repository", "state", "reason", "author"),
         filters=("state", "reason"),
@@ -71,15 +69,11 @@ _LISTINGS: Final[dict[type[Model], Listing]] = {
     ),
     models.JiraComment: Listing(shows=("issue", "author"), searches=("author", "body")),
     models.ConfluencePage: Listing(
-        shows=("space", "kind", "status", "version"),
-        filters=("kind", "status", "space"),
-        searches=("title", "space"),
+        shows=("space", "kind", "status", "version"), filters=("kind", "status", "space"), searches=("title", "space")
     ),
     models.ConfluenceComment: Listing(shows=("page", "author"), searches=("author",)),
     models.StripeCustomer: Listing(
-        shows=("email", "is_delinquent", "is_live"),
-        filters=("is_live", "is_delinquent"),
-        searches=("name", "email"),
+        shows=("email", "is_delinquent", "is_live"), filters=("is_live", "is_delinquent"), searches=("name", "email")
     ),
     models.StripeSubscription: Listing(
         shows=("customer", "status", "amount", "currency", "interval", "is_live"),

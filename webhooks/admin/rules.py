@@ -53,9 +53,7 @@ class StrictJSON(forms.JSONField):
             return InvalidJSONInput(data)
 
     def prepare_value(self, value: Any) -> Any:
-        return (
-            value if isinstance(value, InvalidJSONInput) else json.dumps(value, ensure_ascii=False, indent=2)
-        )
+        return value if isinstance(value, InvalidJSONInput) else json.dumps(value, ensure_ascii=False, indent=2)
 
 
 class RuleForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class takes no parameter
@@ -73,11 +71,7 @@ class RuleForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
         super().__init__(*args, **kwargs)
         for name in self.Meta.field_classes:
             if name in self.fields:  # who may only look has none
-                self.fields[name].widget.attrs |= {
-                    "style": "font-family: monospace",
-                    "spellcheck": "false",
-                    "rows": 8,
-                }
+                self.fields[name].widget.attrs |= {"style": "font-family: monospace", "spellcheck": "false", "rows": 8}
 
     def clean_filter(self) -> Any:
         """Nothing means every delivery."""
@@ -210,9 +204,7 @@ class JobStartAdmin(_Shown, common.BoundedList):
         """Start the job of each that has none, after a question; then say what it came to."""
         chosen = list(queryset.order_by("pk").values_list("pk", "outcome")[:AT_ONCE])
         if not administration.is_confirmed(request):
-            preview = [
-                f"{count} {status}" for status, count in sorted(Counter(dict(chosen).values()).items())
-            ]
+            preview = [f"{count} {status}" for status, count in sorted(Counter(dict(chosen).values()).items())]
             return administration.question(
                 self, request, title="Start these jobs again?", lines=preview, button="Start them again"
             )

@@ -47,11 +47,7 @@ def parse(body: bytes, *, content_type: str = "application/json") -> Parsed:
     _refuse_depth(text)
     try:
         document = json.loads(
-            text,
-            object_pairs_hook=unique_names,
-            parse_int=_integer,
-            parse_float=_number,
-            parse_constant=_constant,
+            text, object_pairs_hook=unique_names, parse_int=_integer, parse_float=_number, parse_constant=_constant
         )
     except RecursionError:
         raise NotJson(reason="it is nested too deep") from None

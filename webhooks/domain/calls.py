@@ -71,9 +71,7 @@ def _fetch(event: Mapping[str, Any]) -> Caller:
     status = response.get("status")
     is_status = isinstance(status, int) and 100 <= status <= 599
     method, place = _text(request.get("method")), _place(request.get("url"))
-    return Caller(
-        kind="fetch", subject=f"{method} {place}".strip()[:LONGEST], status=status if is_status else None
-    )
+    return Caller(kind="fetch", subject=f"{method} {place}".strip()[:LONGEST], status=status if is_status else None)
 
 
 def _place(url: Any) -> str:

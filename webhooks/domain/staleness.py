@@ -45,9 +45,7 @@ def key(version: Version, columns: Mapping[str, Any]) -> str:
     if version.first_wins:
         moment = LARGEST - moment
     rank = min(max(version.rank, 0), 9)
-    return (
-        f"{not version.is_fallback:d}.{moment:020d}.{_bounded(version.number):020d}.{rank}.{digest(columns)}"
-    )
+    return f"{not version.is_fallback:d}.{moment:020d}.{_bounded(version.number):020d}.{rank}.{digest(columns)}"
 
 
 def digest(columns: Mapping[str, Any]) -> str:

@@ -125,9 +125,7 @@ def _check_text(text: str) -> None:
     rest = _PLACEHOLDER.sub("", text)
     if "{{" in rest:
         at = rest.index("{{")
-        raise _bad(
-            f"{rest[at : at + 40]!r} is no placeholder: write {{{{ body.name }}}} or {{{{ body.name? }}}}"
-        )
+        raise _bad(f"{rest[at : at + 40]!r} is no placeholder: write {{{{ body.name }}}} or {{{{ body.name? }}}}")
 
 
 def _bad(reason: str) -> BadRule:

@@ -15,12 +15,7 @@ from webhooks.models import ClerkMembership, ClerkOrganization, ClerkSession, Cl
 from webhooks.queries.upserts import tombstone, upsert
 
 _RANKS = {"created": 0, "updated": 1}  # what else there is ends something
-_SESSIONS = {
-    "created": "logged in",
-    "ended": "logged out",
-    "removed": "logged out",
-    "revoked": "was logged out",
-}
+_SESSIONS = {"created": "logged in", "ended": "logged out", "removed": "logged out", "revoked": "was logged out"}
 
 
 @handles("clerk", "user.created", "user.updated")
@@ -39,9 +34,7 @@ def user(event: Event) -> None:
         at = payload.timestamp or person.updated_at
         emit(
             event,
-            ActivityEntry(
-                actor=person.name, verb="signed up", object="", at=at, kind="clerkuser", resource=person.id
-            ),
+            ActivityEntry(actor=person.name, verb="signed up", object="", at=at, kind="clerkuser", resource=person.id),
         )
 
 
@@ -51,10 +44,7 @@ def organization(event: Event) -> None:
     payload = event.read(clerk.Envelope[clerk.Organization])
     version = event.version(payload.data.updated_at, payload.timestamp, rank=1 + _rank(event))
     _upsert_organization(payload.data, version)
-    emit(
-        event,
-        _about_organization(payload.data, event.action, at=payload.timestamp or payload.data.updated_at),
-    )
+    emit(event, _about_organization(payload.data, event.action, at=payload.timestamp or payload.data.updated_at))
 
 
 @handles("clerk", "user.deleted", "organization.deleted", "organizationMembership.deleted")
@@ -130,12 +120,7 @@ def session(event: Event) -> None:
 
 
 def _upsert_organization(payload: clerk.Organization, version: Version) -> None:
-    upsert(
-        ClerkOrganization,
-        payload.id,
-        version,
-        **payload.columns("name", "slug", "created_at"),
-    )
+    upsert(ClerkOrganization, payload.id, version, **payload.columns("name", "slug", "created_at"))
 
 
 def _upsert_membership(event: Event, payload: clerk.Envelope[clerk.Membership]) -> None:
@@ -162,11 +147,7 @@ def _leave(event: Event) -> None:
 
 def _about_organization(payload: clerk.Organization, verb: str, *, at: datetime | None) -> ActivityEntry:
     return ActivityEntry(
-        verb=verb,
-        object=f"organization {payload.label}",
-        at=at,
-        kind="clerkorganization",
-        resource=payload.id,
+        verb=verb, object=f"organization {payload.label}", at=at, kind="clerkorganization", resource=payload.id
     )
 
 

@@ -68,9 +68,7 @@ def _content(
         status=ConfluencePage.Status.TRASHED if trashed else ConfluencePage.Status.CURRENT,
         editor=payload.actor or ABSENT,
         link=content.sent("self", links.https(content.self)),
-        **content.columns(
-            "title", "version", space="spaceKey", author="creatorAccountId", created_at="creationDate"
-        ),
+        **content.columns("title", "version", space="spaceKey", author="creatorAccountId", created_at="creationDate"),
     )
     if action == "removed":
         tombstone(ConfluencePage, page_id, at=payload.timestamp or event.occurred_at)
@@ -99,9 +97,7 @@ def _about(
 
 
 def _about_comment(event: Event, payload: confluence.CommentEvent) -> ActivityEntry:
-    verb = {"created": "commented on", "updated": "changed a comment on"}.get(
-        _action(event), "deleted a comment on"
-    )
+    verb = {"created": "commented on", "updated": "changed a comment on"}.get(_action(event), "deleted a comment on")
     parent = payload.comment.parent
     if parent:
         return _about(parent, "page", verb, actor=payload.actor, at=payload.timestamp, beside=payload.comment)

@@ -149,9 +149,7 @@ def review(event: Event) -> None:
         )
         emit(
             event,
-            about_pull_request(
-                payload, verb if payload.action == "submitted" else "dismissed a review of", at=at
-            ),
+            about_pull_request(payload, verb if payload.action == "submitted" else "dismissed a review of", at=at),
         )
 
 
@@ -178,10 +176,7 @@ def deployment_status(event: Event) -> None:
         **status.columns("state", "environment", "description", "created_at"),
     )
     if status.state and status.state not in _QUIET_STATES:
-        emit(
-            event,
-            about_deployment(payload, f"ended with {status.state}", deployment_id, at=status.created_at),
-        )
+        emit(event, about_deployment(payload, f"ended with {status.state}", deployment_id, at=status.created_at))
 
 
 def _pushed(payload: github.PushEvent, push_id: str) -> ActivityEntry:

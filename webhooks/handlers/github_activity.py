@@ -71,8 +71,7 @@ def release(event: Event) -> None:
             ActivityEntry(
                 actor=payload.actor,
                 verb=_RELEASED[payload.action],
-                object=f"{payload.where} {payload.release.name or payload.release.tag_name}".strip()
-                or "a release",
+                object=f"{payload.where} {payload.release.name or payload.release.tag_name}".strip() or "a release",
                 at=payload.release.published_at if payload.action != "deleted" else None,
                 link=link(payload, "releases", "tag", payload.release.tag_name or None),
             ),
@@ -86,12 +85,7 @@ def ref(event: Event) -> None:
     upsert_repository(event, payload.repository)
     verb = "created" if event.type == "create" else "deleted"
     target = f"{payload.ref_type} {payload.ref} of".lstrip()
-    emit(
-        event,
-        _in_repository(
-            payload, verb, target, at=payload.repository.pushed_at if payload.repository else None
-        ),
-    )
+    emit(event, _in_repository(payload, verb, target, at=payload.repository.pushed_at if payload.repository else None))
 
 
 @handles("github", "fork")
@@ -124,9 +118,7 @@ def member(event: Event) -> None:
     upsert_repository(event, payload.repository)
     emit(
         event,
-        _in_repository(
-            payload, payload.action or "changed", f"{login(payload.member)} as a collaborator of".strip()
-        ),
+        _in_repository(payload, payload.action or "changed", f"{login(payload.member)} as a collaborator of".strip()),
     )
 
 
@@ -146,9 +138,7 @@ def workflow_run(event: Event) -> None:
     emit(event, entry)
 
 
-def _in_repository(
-    payload: github.Envelope, verb: str, target: str, *, at: datetime | None = None
-) -> ActivityEntry:
+def _in_repository(payload: github.Envelope, verb: str, target: str, *, at: datetime | None = None) -> ActivityEntry:
     return ActivityEntry(
         actor=payload.actor,
         verb=verb,

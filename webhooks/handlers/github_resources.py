@@ -69,9 +69,7 @@ def upsert_pull_request(
         event.version(pull_request.updated_at, rank=rank),
         repository_id=repository_id or ABSENT,
         is_draft=pull_request.sent("draft"),
-        reviewers=pull_request.sent(
-            "requested_reviewers", [one.login for one in pull_request.requested_reviewers]
-        ),
+        reviewers=pull_request.sent("requested_reviewers", [one.login for one in pull_request.requested_reviewers]),
         base_ref=pull_request.base.sent("ref"),
         link=kept_link(payload, "pull", pull_request.number),
         merged_at=pull_request.sent("merged_at"),
@@ -81,9 +79,7 @@ def upsert_pull_request(
     return str(pull_request.id)
 
 
-def upsert_deployment(
-    event: Event, payload: github.DeploymentEvent | github.DeploymentStatusEvent
-) -> str | None:
+def upsert_deployment(event: Event, payload: github.DeploymentEvent | github.DeploymentStatusEvent) -> str | None:
     """Keep the deployment of an event, after its repository; its id. None if the event carries none."""
     deployment = payload.deployment
     repository_id = upsert_repository(event, payload.repository)
@@ -143,12 +139,7 @@ def about_deployment(
 ) -> ActivityEntry:
     deployment = payload.deployment
     ref, environment = (deployment.ref, deployment.environment) if deployment else ("", "")
-    words = (
-        "deployment",
-        f"of {payload.where}" * bool(payload.where),
-        ref,
-        f"to {environment}" * bool(environment),
-    )
+    words = ("deployment", f"of {payload.where}" * bool(payload.where), ref, f"to {environment}" * bool(environment))
     return ActivityEntry(
         actor=payload.actor,
         verb=verb,

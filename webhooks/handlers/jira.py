@@ -125,9 +125,7 @@ def _about(
     )
 
 
-def _about_comment(
-    event: Event, payload: jira.CommentEvent, address: str, number: int | None
-) -> ActivityEntry:
+def _about_comment(event: Event, payload: jira.CommentEvent, address: str, number: int | None) -> ActivityEntry:
     verb = {"comment_created": "commented on", "comment_updated": "changed a comment on"}.get(
         event.type, "deleted a comment on"
     )
@@ -151,9 +149,7 @@ def _change(event: Event, payload: jira.IssueEvent) -> tuple[str, str]:
     """What was done and with which outcome, from the changelog: an old server names no type of event."""
     if event.type != _UPDATED:
         return ("created" if event.type == _CREATED else "deleted"), ""
-    changes = (
-        {change.field: change.toString for change in payload.changelog.items} if payload.changelog else {}
-    )
+    changes = {change.field: change.toString for change in payload.changelog.items} if payload.changelog else {}
     if "status" in changes:
         return "moved", f" to {changes['status']}"
     if "assignee" in changes:

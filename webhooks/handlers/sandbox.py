@@ -73,11 +73,7 @@ def tool_use(event: Event) -> str | None:
     upsert(
         SandboxToolUse,
         calls.identity(
-            hook.session_id,
-            hook.tool_name,
-            hook.tool_input,
-            use_id=hook.tool_use_id or "",
-            sandbox=event.sandbox,
+            hook.session_id, hook.tool_name, hook.tool_input, use_id=hook.tool_use_id or "", sandbox=event.sandbox
         ),
         Version(at=event.occurred_at, is_fallback=not is_over),
         session_id=hook.session_id,
@@ -90,10 +86,7 @@ def tool_use(event: Event) -> str | None:
         emit(
             event,
             _about(
-                event,
-                hook.session_id,
-                "failed at",
-                f"{hook.tool_name or 'a tool'} {subject}".strip() + " in session",
+                event, hook.session_id, "failed at", f"{hook.tool_name or 'a tool'} {subject}".strip() + " in session"
             ),
         )
     return None

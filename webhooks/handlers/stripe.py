@@ -142,14 +142,7 @@ def checkout(event: Event) -> None:
     emit(event, entry)
 
 
-@handles(
-    "stripe",
-    "payout.paid",
-    "payout.failed",
-    "charge.refunded",
-    "charge.dispute.created",
-    "charge.dispute.closed",
-)
+@handles("stripe", "payout.paid", "payout.failed", "charge.refunded", "charge.dispute.created", "charge.dispute.closed")
 def movement(event: Event) -> None:
     """Money went out of the account, or may have to. Nothing is kept of it."""
     payload = event.read(stripe.Envelope[stripe.Money])
@@ -157,10 +150,7 @@ def movement(event: Event) -> None:
     target, _, verb = event.type.rpartition(".")
     amount = movement.amount_refunded if verb == "refunded" else movement.amount
     name = " ".join((*target.split("."), *([movement.id] if movement.id else ())))
-    emit(
-        event,
-        ActivityEntry(verb=verb, object=f"{name}{_money(amount, movement.currency)}", at=payload.created),
-    )
+    emit(event, ActivityEntry(verb=verb, object=f"{name}{_money(amount, movement.currency)}", at=payload.created))
 
 
 def _upsert_subscription(event: Event, payload: stripe.Envelope[stripe.Subscription]) -> None:

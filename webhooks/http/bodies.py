@@ -32,9 +32,7 @@ class Room:
     @contextmanager
     def of(self, source: Source, address: str) -> Iterator["Held"]:
         """What one body takes, for the length of the block."""
-        held = Held(
-            self._taken, {"all": MOST_BYTES, f"source {source}": MOST_OF_SOURCE, address: MOST_OF_ADDRESS}
-        )
+        held = Held(self._taken, {"all": MOST_BYTES, f"source {source}": MOST_OF_SOURCE, address: MOST_OF_ADDRESS})
         try:
             yield held
         finally:
@@ -70,9 +68,7 @@ class Held:
 class Body:
     """The body of one request, read once."""
 
-    def __init__(
-        self, receive: Receive, *, limit: int, grace_s: float = GRACE_S, least_rate: int = LEAST_RATE
-    ) -> None:
+    def __init__(self, receive: Receive, *, limit: int, grace_s: float = GRACE_S, least_rate: int = LEAST_RATE) -> None:
         self.limit = limit
         self.is_read = False
         self._receive = receive

@@ -106,12 +106,7 @@ class Webhooks:
             return
         numbers.WEBHOOKS.labels(source.value, str(answer.status)).inc()
         await respond(
-            receive,
-            send,
-            status=answer.status,
-            headers=answer.headers,
-            body=answer.body,
-            is_read=body.is_read,
+            receive, send, status=answer.status, headers=answer.headers, body=answer.body, is_read=body.is_read
         )
 
     async def _serve(self, call: _Call, body: bodies.Body) -> _Answer:
@@ -197,11 +192,7 @@ class Webhooks:
         reason = error.reason if isinstance(error, BadSignature) else error.code
         size = _announced(call)
         refused = Refused(
-            source=call.source,
-            reason=reason,
-            address=call.address,
-            size=size,
-            header_names=list(call.headers),
+            source=call.source, reason=reason, address=call.address, size=size, header_names=list(call.headers)
         )
         try:
             async with _in_time():
@@ -228,9 +219,7 @@ def _call(source: Source, scope: Scope) -> _Call:
         address = str(ipaddress.ip_address(client[0])) if client else None
     except ValueError:
         address = None
-    return _Call(
-        source=source, method=scope["method"], headers=_headers(scope), query=_query(scope), address=address
-    )
+    return _Call(source=source, method=scope["method"], headers=_headers(scope), query=_query(scope), address=address)
 
 
 def _headers(scope: Scope) -> Mapping[str, str]:
@@ -293,9 +282,7 @@ def _now() -> datetime:
 
 def _log_trouble(call: _Call, error: Exception) -> None:
     if isinstance(error, DatabaseError | PoolTimeout | OSError):
-        log.warning(
-            "A request of %s could not be stored: %s", call.source, str(error) or type(error).__name__
-        )
+        log.warning("A request of %s could not be stored: %s", call.source, str(error) or type(error).__name__)
     else:
         log.error("A request of %s could not be stored", call.source, exc_info=error)
 

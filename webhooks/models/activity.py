@@ -31,9 +31,7 @@ class Activity(models.Model):
     class Meta:
         verbose_name_plural = "activity"
         ordering = ["-at", "-id"]
-        constraints = [
-            models.UniqueConstraint(fields=["delivery", "n"], name="a_delivery_emits_each_line_once")
-        ]
+        constraints = [models.UniqueConstraint(fields=["delivery", "n"], name="a_delivery_emits_each_line_once")]
         indexes = [
             models.Index(F("at").desc(), F("id").desc(), name="activity_newest"),
             models.Index("source", F("at").desc(), F("id").desc(), name="activity_of_source"),

@@ -19,9 +19,7 @@ class ClerkUser(Resource):
         verbose_name = "Clerk user"
 
     def __str__(self) -> str:
-        return (
-            f"{self.first_name} {self.last_name}".strip() or self.username or self.email or self.external_id
-        )
+        return f"{self.first_name} {self.last_name}".strip() or self.username or self.email or self.external_id
 
 
 class ClerkOrganization(Resource):

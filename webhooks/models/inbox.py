@@ -87,13 +87,9 @@ class Delivery(models.Model):
     sandbox = models.CharField(
         max_length=100, null=True, blank=True, help_text="The sandbox whose bearer token it came with."
     )
-    occurred_at = models.DateTimeField(
-        null=True, blank=True, help_text="When it happened, by the sender's clock."
-    )
+    occurred_at = models.DateTimeField(null=True, blank=True, help_text="When it happened, by the sender's clock.")
     received_at = models.DateTimeField(db_default=Now())
-    attempts = models.PositiveSmallIntegerField(
-        default=0, help_text="Since it was received, or last replayed."
-    )
+    attempts = models.PositiveSmallIntegerField(default=0, help_text="Since it was received, or last replayed.")
     tries = models.PositiveIntegerField(default=0, help_text="Attempts in all, with those before replays.")
     next_attempt_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True, help_text="When its last attempt ended.")
@@ -110,10 +106,7 @@ class Delivery(models.Model):
         ordering = ["-id"]
         verbose_name_plural = "deliveries"
         permissions = (
-            (
-                "operate_delivery",
-                "Can replay deliveries, send test deliveries and change secrets of webhooks",
-            ),
+            ("operate_delivery", "Can replay deliveries, send test deliveries and change secrets of webhooks"),
         )
         constraints = [
             models.UniqueConstraint(fields=["source", "delivery_id"], name="a_delivery_is_stored_once"),
@@ -131,8 +124,7 @@ class Delivery(models.Model):
             ),
             models.CheckConstraint(
                 name="a_delivery_that_went_wrong_says_why",
-                condition=~Q(status__in=[Status.FAILED, Status.DEAD, Status.REJECTED])
-                | Q(note__isnull=False),
+                condition=~Q(status__in=[Status.FAILED, Status.DEAD, Status.REJECTED]) | Q(note__isnull=False),
             ),
             models.CheckConstraint(
                 name="a_delivery_has_ended_unless_it_is_received",
@@ -174,12 +166,9 @@ class DeliveryAttempt(models.Model):
     class Meta:
         ordering = ["delivery_id", "number"]
         constraints = [
-            models.UniqueConstraint(
-                fields=["delivery", "number"], name="attempts_of_a_delivery_are_numbered"
-            ),
+            models.UniqueConstraint(fields=["delivery", "number"], name="attempts_of_a_delivery_are_numbered"),
             models.CheckConstraint(
-                name="a_failed_attempt_says_why",
-                condition=~Q(outcome=Outcome.FAILED) | Q(error__isnull=False),
+                name="a_failed_attempt_says_why", condition=~Q(outcome=Outcome.FAILED) | Q(error__isnull=False)
             ),
         ]
 

@@ -32,9 +32,7 @@ class CatalogModel(models.Model):
 
     class Meta:
         ordering = ["server", "name"]
-        constraints = [
-            models.UniqueConstraint(fields=["server", "name"], name="a_server_offers_a_model_once")
-        ]
+        constraints = [models.UniqueConstraint(fields=["server", "name"], name="a_server_offers_a_model_once")]
 
     def __str__(self) -> str:
         return f"{self.name} at {self.server_id}"

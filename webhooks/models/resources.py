@@ -39,9 +39,7 @@ class Resource(models.Model):
     class Meta:
         abstract = True
         ordering = [F("state_at").desc(nulls_last=True), "-id"]
-        constraints = [
-            models.UniqueConstraint(fields=["external_id"], name="one_%(class)s_for_each_id_of_its_sender")
-        ]
+        constraints = [models.UniqueConstraint(fields=["external_id"], name="one_%(class)s_for_each_id_of_its_sender")]
         indexes = [models.Index(F("state_at").desc(nulls_last=True), F("id").desc(), name="%(class)s_newest")]
 
     def __str__(self) -> str:
@@ -68,9 +66,7 @@ def indexes_by(*references: str) -> list[models.Index]:
     return [
         *Resource.Meta.indexes,
         *(
-            models.Index(
-                F(reference), F("state_at").desc(nulls_last=True), name=f"%(class)s_by_{reference[:4]}"
-            )
+            models.Index(F(reference), F("state_at").desc(nulls_last=True), name=f"%(class)s_by_{reference[:4]}")
             for reference in references
         ),
     ]

@@ -36,9 +36,7 @@ class SandboxSession(models.Model):
 
     class Meta:
         ordering = ["-first_seen_at", "-id"]
-        constraints = [
-            models.UniqueConstraint(fields=["external_id"], name="one_row_for_each_sandbox_session")
-        ]
+        constraints = [models.UniqueConstraint(fields=["external_id"], name="one_row_for_each_sandbox_session")]
         # By its beginning, which stays: an index on last_seen_at would make every event write the index too.
         indexes = [models.Index(F("first_seen_at").desc(), F("id").desc(), name="sandboxsession_newest")]
 

@@ -25,9 +25,7 @@ class Rule(models.Model):
     name = models.CharField(max_length=100, unique=True, help_text="For people; shown with each job.")
     is_enabled = models.BooleanField("enabled", default=True)
     source = models.CharField(max_length=20, choices=[(s, s.label) for s in Source])
-    event = models.CharField(
-        max_length=255, help_text="A type (issues.opened), a family (issues.*), or * for all."
-    )
+    event = models.CharField(max_length=255, help_text="A type (issues.opened), a family (issues.*), or * for all.")
     filter = models.JSONField(
         default=dict,
         blank=True,
@@ -92,8 +90,7 @@ class JobStart(models.Model):
         ordering = ["-id"]
         constraints = [
             models.UniqueConstraint(
-                fields=["delivery", "rule_key", "round"],
-                name="a_rule_starts_one_job_for_a_delivery_and_round",
+                fields=["delivery", "rule_key", "round"], name="a_rule_starts_one_job_for_a_delivery_and_round"
             ),
             models.CheckConstraint(
                 name="a_start_has_a_job_or_says_why_not",
@@ -103,9 +100,7 @@ class JobStart(models.Model):
         ]
         indexes = [
             models.Index("job", name="webhooks_starts_by_job"),
-            models.Index(
-                F("id").desc(), name="webhooks_starts_failed", condition=Q(outcome=StartOutcome.FAILED)
-            ),
+            models.Index(F("id").desc(), name="webhooks_starts_failed", condition=Q(outcome=StartOutcome.FAILED)),
         ]
 
     def __str__(self) -> str:

@@ -89,9 +89,7 @@ def _processed(row: Any) -> str:
     except Exception as error:
         if transactions.collided(error) or endings.is_away(error):
             raise  # that says nothing about the delivery: the whole transaction runs again
-        settlement = _failed(
-            row, error=stored.sentence(error), error_class=_class(error), error_trace=_trace(error)
-        )
+        settlement = _failed(row, error=stored.sentence(error), error_class=_class(error), error_trace=_trace(error))
     else:
         settlement = _ended(row, outcome, note)
         job_starts.start_jobs(row, event)
@@ -146,11 +144,7 @@ def _settle(settlement: Settlement, row: Any, *, words: str | None = None) -> st
     row_pointer = inbox.settle(replace(settlement, words=words))
     if settlement.wait_s is not None:
         scheduling.run_after(
-            settlement.wait_s,
-            process,
-            delivery=settlement.id,
-            row_pointer=row_pointer,
-            number=settlement.number + 1,
+            settlement.wait_s, process, delivery=settlement.id, row_pointer=row_pointer, number=settlement.number + 1
         )
     if settlement.status is Status.DEAD:
         _record_death(settlement, row)
@@ -159,20 +153,13 @@ def _settle(settlement: Settlement, row: Any, *, words: str | None = None) -> st
 
 
 def _record_death(settlement: Settlement, row: Any) -> None:
-    about = {
-        "id": settlement.id,
-        "source": row.source,
-        "delivery_id": row.delivery_id,
-        "type": row.event_type,
-    }
+    about = {"id": settlement.id, "source": row.source, "delivery_id": row.delivery_id, "type": row.event_type}
     data = {**about, "attempts": settlement.attempts, "error": settlement.error}
     outbox.record("delivery.dead", f"delivery/{settlement.id}", data)
 
 
 def _retry() -> Retry:
-    return Retry(
-        attempts=settings.WEBHOOKS["ATTEMPTS"], first=timedelta(seconds=settings.WEBHOOKS["FIRST_RETRY_S"])
-    )
+    return Retry(attempts=settings.WEBHOOKS["ATTEMPTS"], first=timedelta(seconds=settings.WEBHOOKS["FIRST_RETRY_S"]))
 
 
 def _class(error: Exception) -> str:

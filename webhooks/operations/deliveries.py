@@ -49,9 +49,7 @@ def text(message: str, most: int) -> str:
 def touch(deliveries: Iterable[int], *, sources: Iterable[str]) -> None:
     """Say that deliveries came, or have another status: inside the transaction, published after its commit."""
     live.touch(
-        "deliveries",
-        *(f"delivery:{pk}" for pk in deliveries),
-        *(f"webhook-source:{source}" for source in set(sources)),
+        "deliveries", *(f"delivery:{pk}" for pk in deliveries), *(f"webhook-source:{source}" for source in set(sources))
     )
 
 

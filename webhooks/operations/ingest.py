@@ -98,9 +98,7 @@ def opened(source: Source, request: Request, signed: Signed) -> Opened:
     return envelopes.opened(source, request, verified=signed.verified)
 
 
-def judge(
-    source: Source, request: Request, *, keys: Sequence[Key], address: str | None, now: datetime
-) -> NewDelivery:
+def judge(source: Source, request: Request, *, keys: Sequence[Key], address: str | None, now: datetime) -> NewDelivery:
     """All three: verify a request, open it, and say what is to be stored. Raises BadSignature, NoSecret."""
     signed = verify(source, request, keys=keys, now=now)
     return delivery(source, request, signed, opened(source, request, signed), address=address, now=now)

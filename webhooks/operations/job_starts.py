@@ -109,12 +109,7 @@ def _start(rule: Rule, event: Event, *, round_: int) -> None:
     if result is None:
         return
     kept = queries.keep(
-        rule,
-        delivery=event.pk,
-        round_=round_,
-        outcome=result.outcome,
-        job=result.job,
-        error=result.error,
+        rule, delivery=event.pk, round_=round_, outcome=result.outcome, job=result.job, error=result.error
     )
     if not kept:
         transaction.set_rollback(True)

@@ -140,9 +140,7 @@ def forget_batch(*, sources: list[str], days: float, limit: int = FORGET_BATCH, 
     """Forget one batch; how many deliveries that were."""
     with transaction.atomic():
         older_than = timedelta(days=days)
-        return inbox.forget(
-            older_than=older_than, sources=[Source(name) for name in sources], limit=limit, skip=skip
-        )
+        return inbox.forget(older_than=older_than, sources=[Source(name) for name in sources], limit=limit, skip=skip)
 
 
 @scheduling.mutation

@@ -67,9 +67,7 @@ def replay_matching(wanted: Filter, *, with_jobs: bool = False, by: User | None 
 
 
 @scheduling.mutation
-def replay_batch(
-    *, wanted: dict[str, Any], after: int, until: int, matched: int = 0, with_jobs: bool = False
-) -> int:
+def replay_batch(*, wanted: dict[str, Any], after: int, until: int, matched: int = 0, with_jobs: bool = False) -> int:
     """One batch of `replay_matching`, and the next one scheduled; how many were replayed. `matched` is how many matched
     when it began, for whoever watches (queries.pages.Replay)."""
     matching = inbox.replayable(Filter.of_json(wanted)).filter(pk__gt=after, pk__lte=until)

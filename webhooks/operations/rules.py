@@ -59,10 +59,6 @@ def try_rule(pk: int, *, delivery: int) -> Trial:
         event, _ = deliveries.opened(row)
         values = job_starts.values_of(event)
         mismatch = rule.mismatch(values)
-        return (
-            Trial(mismatch=mismatch)
-            if mismatch
-            else Trial(payload=job_starts.payload_of(rule, event, values))
-        )
+        return Trial(mismatch=mismatch) if mismatch else Trial(payload=job_starts.payload_of(rule, event, values))
     except (NotJson, WebhooksError) as refusal:
         return Trial(error=refusal.message)

@@ -31,12 +31,7 @@ class Sent:
 
 
 def send(
-    source: Source,
-    body: bytes,
-    *,
-    event_type: str = "",
-    delivery_id: str | None = None,
-    base_url: str | None = None,
+    source: Source, body: bytes, *, event_type: str = "", delivery_id: str | None = None, base_url: str | None = None
 ) -> Sent:
     """Sign these bytes as the sender would and post them to the source's address; what that answered.
 
@@ -54,9 +49,7 @@ def send(
     url = f"{base_url or settings.WEBHOOKS['OWN_URL']}".rstrip("/") + configs.config_of(source).path
     params = {"event": event_type} if source is Source.CONFLUENCE and event_type else None
     try:
-        answer = httpx.post(
-            url, content=body, headers=headers, params=params, timeout=_TIMEOUT_S, trust_env=False
-        )
+        answer = httpx.post(url, content=body, headers=headers, params=params, timeout=_TIMEOUT_S, trust_env=False)
     except httpx.HTTPError as error:
         raise Undeliverable(url=url, reason=str(error) or type(error).__name__) from None
     return Sent(status=answer.status_code, answer=answer.text[:2000], delivery_id=message_id)

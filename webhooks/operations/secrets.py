@@ -59,9 +59,7 @@ class Keyring:
 keyring = Keyring()
 
 
-def add(
-    source: Source, secret: str | None = None, *, name: str = "", by: User | None = None
-) -> tuple[Secret, str]:
+def add(source: Source, secret: str | None = None, *, name: str = "", by: User | None = None) -> tuple[Secret, str]:
     """Let a source sign with one more secret; the row, and the secret itself, which was made up if none was given.
 
     Raises BadSecret: it is not of the sender's form, or lives already.

@@ -30,9 +30,7 @@ def newest(
     exact = {"source": source, "kind": kind, "resource": resource}
     rows = rows.filter(**{name: value for name, value in exact.items() if value is not None})
     if search:
-        rows = rows.filter(
-            Q(actor__icontains=search) | Q(verb__icontains=search) | Q(object__icontains=search)
-        )
+        rows = rows.filter(Q(actor__icontains=search) | Q(verb__icontains=search) | Q(object__icontains=search))
     if before:
         at, entry_id = before
         # The first condition is implied by the second, and is what the index is entered by.

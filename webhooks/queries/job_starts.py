@@ -56,13 +56,7 @@ def keep(
     rule: rules.Rule, *, delivery: int, round_: int, outcome: StartOutcome, job: int | None, error: str | None
 ) -> bool:
     """Keep what became of a rule and a delivery in this round; False if that was kept before."""
-    params = {
-        "delivery": delivery,
-        "rule": rule.pk,
-        "rule_key": rule.key,
-        "rule_name": rule.name,
-        "kind": rule.kind,
-    }
+    params = {"delivery": delivery, "rule": rule.pk, "rule_key": rule.key, "rule_name": rule.name, "kind": rule.kind}
     params |= {"round": round_, "outcome": outcome.value, "job": job, "error": error}
     return bool(statements.load("webhooks", "keep_start").run(params))
 
@@ -80,9 +74,7 @@ def of_delivery(delivery: int) -> list[JobStart]:
 def of_delivery_by_id(delivery: int, start: str) -> int | None:
     """The number that a form says, if it is that of a start of this delivery."""
     is_number = start.isascii() and start.isdigit() and len(start) <= 18
-    rows = (
-        JobStart.objects.filter(delivery_id=delivery, pk=int(start)) if is_number else JobStart.objects.none()
-    )
+    rows = JobStart.objects.filter(delivery_id=delivery, pk=int(start)) if is_number else JobStart.objects.none()
     return rows.values_list("pk", flat=True).first()
 
 

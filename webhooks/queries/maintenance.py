@@ -23,10 +23,7 @@ def note_answer(url: str, *, names: Sequence[tuple[str, str, datetime | None]]) 
     )
     listed = [CatalogModel(server=server, name=name, owned_by=owner, made_at=at) for name, owner, at in names]
     CatalogModel.objects.bulk_create(
-        listed,
-        update_conflicts=True,
-        unique_fields=["server", "name"],
-        update_fields=["owned_by", "made_at"],
+        listed, update_conflicts=True, unique_fields=["server", "name"], update_fields=["owned_by", "made_at"]
     )
     present = CatalogModel.objects.filter(server=server, name__in=[name for name, _, _ in names])
     present.update(last_seen_at=Now(), gone_at=None)

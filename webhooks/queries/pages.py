@@ -158,11 +158,7 @@ def refusals(*, since: timedelta, source: str = "") -> list[Refused]:
 
 def secrets(source: Source) -> "QuerySet[Secret]":
     """All secrets of a source, those that live first."""
-    return (
-        Secret.objects.filter(source=source)
-        .defer("sealed")
-        .order_by(F("retired_at").desc(nulls_first=True), "-pk")
-    )
+    return Secret.objects.filter(source=source).defer("sealed").order_by(F("retired_at").desc(nulls_first=True), "-pk")
 
 
 def secret(pk: int) -> Secret | None:
@@ -189,11 +185,7 @@ def newest_replay(wanted: Filter) -> int | None:
 
 def _by_time(matches: "QuerySet[Delivery]", *, before: int | None) -> "QuerySet[Delivery]":
     """In the order of the index that leads to a span of time at once: by id one would walk there from the newest."""
-    at = (
-        None
-        if before is None
-        else Delivery.objects.filter(pk=before).values_list("received_at", flat=True).first()
-    )
+    at = None if before is None else Delivery.objects.filter(pk=before).values_list("received_at", flat=True).first()
     if at is not None:
         matches = matches.filter(Q(received_at__lt=at) | Q(pk__lt=before), received_at__lte=at)
     elif before is not None:  # it was forgotten meanwhile

@@ -67,13 +67,9 @@ def upsert_session(event: SessionEvent, /) -> bool:
     """Store an event's parts of a session. Whether it may: a session is that of its first sandbox."""
     version = Version(at=event.at)
     parts = {"model": event.model, "folder": event.folder, "sandbox": event.sandbox}
-    keys = {
-        f"{part}_key": staleness.key(version, {part: value}) if value else "" for part, value in parts.items()
-    }
+    keys = {f"{part}_key": staleness.key(version, {part: value}) if value else "" for part, value in parts.items()}
     phase = {"phase": event.phase, "reason": event.reason}
-    ranked = Version(
-        at=event.at, number=bool(event.reason), rank=event.phase_rank
-    )  # only an end has a reason
+    ranked = Version(at=event.at, number=bool(event.reason), rank=event.phase_rank)  # only an end has a reason
     phase_key = staleness.key(ranked, phase) if event.phase else ""
     params = {"external_id": event.session_id, "at": event.at, "phase_key": phase_key} | phase | parts | keys
     return bool(statements.load("webhooks", "upsert_session").run(params | {"bearer": event.bearer}))
@@ -111,9 +107,7 @@ def _fields(table: type[Resource], *, but: frozenset[str]) -> tuple["Field[Any, 
 
 
 @cache
-def _statement(
-    name: str, table: type[Resource], fields: tuple["Field[Any, Any]", ...]
-) -> statements.Statement:
+def _statement(name: str, table: type[Resource], fields: tuple["Field[Any, Any]", ...]) -> statements.Statement:
     """The statement for one table. Its names come from the model, never from outside."""
     shape = statements.load("webhooks", name)
     db_table = table._meta.db_table  # noqa: SLF001

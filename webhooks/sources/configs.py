@@ -47,9 +47,7 @@ class SourceConfig:
             occurred_at=self.occurred_at(parsed) or verified.signed_at,
         )
 
-    def sign(
-        self, body: bytes, *, secret: str, event_type: str, delivery_id: str, now: datetime
-    ) -> dict[str, str]:
+    def sign(self, body: bytes, *, secret: str, event_type: str, delivery_id: str, now: datetime) -> dict[str, str]:
         """The headers with which the sender itself would post these bytes."""
         signature = self.scheme.sign(body, secret=secret, delivery_id=delivery_id, now=now)
         return signature | self.headers(event_type, delivery_id)

@@ -103,9 +103,7 @@ def name_or_empty(value: Any, *, field: str) -> str:
 def _moment(value: Any, *, per_second: int = 1) -> datetime | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    if (
-        not _EARLIEST * per_second <= value <= _LATEST * per_second
-    ):  # false for NaN; no division of a huge integer
+    if not _EARLIEST * per_second <= value <= _LATEST * per_second:  # false for NaN; no division of a huge integer
         return None
     return datetime.fromtimestamp(value / per_second, UTC)
 

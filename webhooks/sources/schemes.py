@@ -73,9 +73,7 @@ class BodyHmac(_TextSecret):
     def verify(self, request: Request, *, keys: Sequence[Key], now: datetime) -> Verified:  # noqa: ARG002 (undated)
         """Raises BadSignature."""
         signature = _header(request, self.header.lower())
-        key_id = _matching_key(
-            [signature], keys=keys, expected=lambda key: self._value(key.secret, request.body)
-        )
+        key_id = _matching_key([signature], keys=keys, expected=lambda key: self._value(key.secret, request.body))
         return Verified(key_id=key_id)
 
     def sign(self, body: bytes, *, secret: str, delivery_id: str, now: datetime) -> dict[str, str]:  # noqa: ARG002
@@ -105,9 +103,7 @@ class TimestampedHmac(_TextSecret):
         signed_at = _timestamp(stamps[0], now=now)
         signed = stamps[0].encode() + b"." + request.body
         candidates = [value for name, _, value in pairs if name == "v1"]
-        key_id = _matching_key(
-            candidates, keys=keys, expected=lambda key: _hexadecimal(key.secret.encode(), signed)
-        )
+        key_id = _matching_key(candidates, keys=keys, expected=lambda key: _hexadecimal(key.secret.encode(), signed))
         return Verified(key_id=key_id, signed_at=signed_at)
 
     def sign(self, body: bytes, *, secret: str, delivery_id: str, now: datetime) -> dict[str, str]:  # noqa: ARG002
@@ -117,9 +113,7 @@ class TimestampedHmac(_TextSecret):
 
     def check_secret(self, secret: str, *, source: str) -> None:
         """Raise BadSecret also for what Stripe shows beside it: the id of the endpoint, a key of its API."""
-        super(TimestampedHmac, self).check_secret(
-            secret, source=source
-        )  # slots=True makes another class than this one
+        super(TimestampedHmac, self).check_secret(secret, source=source)  # slots=True makes another class than this one
         if not _STRIPE_SECRET.fullmatch(secret):
             why = "its signing secret begins with whsec_, without quotes; we_... is an endpoint's id, sk_... an API key"
             raise BadSecret(source=source, reason=why)
@@ -150,9 +144,7 @@ class StandardWebhooks:
         signed_at = _timestamp(stamp, now=now)
         signed = b".".join((message_id.encode(), stamp.encode(), request.body))
         candidates = [part.removeprefix("v1,") for part in signature.split(" ") if part.startswith("v1,")]
-        key_id = _matching_key(
-            candidates, keys=keys, expected=lambda key: _base64(_key_or_empty(key.secret), signed)
-        )
+        key_id = _matching_key(candidates, keys=keys, expected=lambda key: _base64(_key_or_empty(key.secret), signed))
         return Verified(key_id=key_id, signed_at=signed_at)
 
     def sign(self, body: bytes, *, secret: str, delivery_id: str, now: datetime) -> dict[str, str]:

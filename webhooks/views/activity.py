@@ -22,11 +22,7 @@ def activity(request: HttpRequest) -> HttpResponse:
     shown = form.shown()
     if "before" in shown:
         _check(shown["before"])
-    resource = (
-        pages.find_resource(shown["kind"], shown["resource"])
-        if {"kind", "resource"} <= shown.keys()
-        else None
-    )
+    resource = pages.find_resource(shown["kind"], shown["resource"]) if {"kind", "resource"} <= shown.keys() else None
     context = {
         "form": form,
         "shown": shown,

@@ -110,9 +110,7 @@ class SecretForm(forms.Form):
         help_text="Paste it if the sender created one (Clerk, Stripe). If empty, one is generated here and shown once.",
         widget=forms.PasswordInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
-    name = forms.CharField(
-        required=False, max_length=100, label="Name", help_text="For people: where it is used."
-    )
+    name = forms.CharField(required=False, max_length=100, label="Name", help_text="For people: where it is used.")
     grace = forms.ChoiceField(
         choices=[("", "stay live"), *((hours, f"retire {when}") for hours, when in _GRACES)],
         required=False,
@@ -167,9 +165,7 @@ class SendForm(forms.Form):
         help_text="Signed and posted byte for byte as written here.",
     )
 
-    def __init__(
-        self, data: Mapping[str, Any] | None = None, *, initial: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, data: Mapping[str, Any] | None = None, *, initial: Mapping[str, Any] | None = None) -> None:
         super().__init__(data, initial=dict(initial or {}), auto_id="test-%s")
 
     def bytes(self) -> bytes:

@@ -66,9 +66,7 @@ def stop(request: HttpRequest, first: int) -> HttpResponse:
 def _begin(request: HttpRequest, wanted: operations.Filter) -> HttpResponse:
     """Both in one transaction, so that the batch that is found is this one's."""
     with transaction.atomic():
-        matched = operations.replay_matching(
-            wanted, with_jobs=access.with_jobs(request), by=people.person(request)
-        )
+        matched = operations.replay_matching(wanted, with_jobs=access.with_jobs(request), by=people.person(request))
         first = pages.newest_replay(wanted) if matched else None
     if first is None:
         messages.warning(request, "No delivery matches any more: none was replayed.")

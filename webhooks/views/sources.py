@@ -81,12 +81,7 @@ def _added(request: HttpRequest, source: Source, form: SecretForm) -> tuple[Secr
 def _shown(request: HttpRequest, row: Secret, secret: str, *, is_supplied: bool) -> HttpResponse:
     """What was pasted is known to who pasted it, and not shown again."""
     source = Source(row.source)
-    context = {
-        "row": row,
-        "secret": None if is_supplied else secret,
-        "source": source,
-        "url": _url(request, source),
-    }
+    context = {"row": row, "secret": None if is_supplied else secret, "source": source, "url": _url(request, source)}
     return render(request, "webhooks/secret_added.html", context)
 
 
@@ -129,9 +124,7 @@ def create_token(request: HttpRequest) -> HttpResponse:
         row, token = operations.create_token(form.cleaned_data["sandbox"], expires_at=expires_at)
         audit.record(people.person(request), row, f"Made a token of the sandbox {row.sandbox}")
     url = request.build_absolute_uri(configs.config_of(HOOKS).path)
-    return render(
-        request, "webhooks/token_added.html", {"row": row, "token": token, "url": url, "source": HOOKS}
-    )
+    return render(request, "webhooks/token_added.html", {"row": row, "token": token, "url": url, "source": HOOKS})
 
 
 @require_POST

@@ -25,18 +25,14 @@ class Command(PersonCommand):
             help="How many minutes it is valid (%(default)s: a day).",
         )
         parser.add_argument(
-            "--url",
-            default=f"http://127.0.0.1:{settings.PORT}",
-            help="How people reach this site (%(default)s).",
+            "--url", default=f"http://127.0.0.1:{settings.PORT}", help="How people reach this site (%(default)s)."
         )
 
     def handle_person(self, person: User, options: dict[str, Any]) -> None:
         """Make the link; the sentence goes to stderr."""
         minutes: float = options["minutes"]
         if not 0 < minutes <= 30 * operations.DAY_MIN:
-            raise CommandError(
-                "A link is valid for more than 0 minutes and at most 43200, which are 30 days."
-            )
+            raise CommandError("A link is valid for more than 0 minutes and at most 43200, which are 30 days.")
         path = operations.one_time_link(person, minutes=minutes)
         self.stderr.write(f"Logs {person.get_username()} in, once, within {minutes:g} minutes:")
         self.stdout.write(options["url"].rstrip("/") + path)

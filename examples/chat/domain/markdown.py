@@ -9,9 +9,7 @@ from markdown_it import MarkdownIt
 
 # Raw HTML is text; a picture becomes a link, so that a page loads nothing from elsewhere.
 _PARSER: Final = (
-    MarkdownIt("commonmark", {"html": False, "breaks": True})
-    .enable(["table", "strikethrough"])
-    .disable("image")
+    MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"]).disable("image")
 )
 # The page has headings of its own: those of an answer are paragraphs in bold.
 _PARSER.add_render_rule("heading_open", lambda *_: "<p><strong>")

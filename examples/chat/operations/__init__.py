@@ -2,15 +2,7 @@
 
 from examples.chat.operations.answer_jobs import on_transition, prepare, reconcile
 from examples.chat.operations.messages import ask_again, cancel, discard, post, remove
-from examples.chat.operations.rooms import (
-    Room,
-    connect_worker,
-    instruct,
-    may_instruct,
-    open_lobby,
-    room,
-    rooms_of,
-)
+from examples.chat.operations.rooms import Room, connect_worker, instruct, may_instruct, open_lobby, room, rooms_of
 
 __all__ = [
     "Room",

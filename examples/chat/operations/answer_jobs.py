@@ -57,9 +57,7 @@ def reconcile() -> int:
 
 def _reconciled(states: Mapping[int, str]) -> int:
     statuses = jobs.statuses(states)
-    behind = [
-        job_id for job_id, status in statuses.items() if not answers.agrees(states[job_id], status=status)
-    ]
+    behind = [job_id for job_id, status in statuses.items() if not answers.agrees(states[job_id], status=status)]
     gone = [job_id for job_id in states if job_id not in statuses]
     with transaction.atomic():
         if behind:

@@ -12,14 +12,7 @@ from core.verdicts import CancelVerdict
 from examples.chat import limits, queries
 from examples.chat.domain import answers, texts
 from examples.chat.domain.answers import ASKABLE, State
-from examples.chat.errors import (
-    InvalidText,
-    NoSuchMessage,
-    NothingToAskAgain,
-    NotYours,
-    TooOld,
-    Unanswered,
-)
+from examples.chat.errors import InvalidText, NoSuchMessage, NothingToAskAgain, NotYours, TooOld, Unanswered
 from examples.chat.models import ASSISTANT, Answer, Message
 from examples.chat.operations import rooms
 from jobs import errors as jobs_errors

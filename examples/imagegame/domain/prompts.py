@@ -9,9 +9,7 @@ from difflib import SequenceMatcher
 from examples.imagegame.errors import PromptRefused
 
 LONGEST = 100  # characters, as in the game that this one follows
-NEARLY = (
-    0.9  # of two texts' characters in common, in order: a typing error in a sentence, not another sentence
-)
+NEARLY = 0.9  # of two texts' characters in common, in order: a typing error in a sentence, not another sentence
 _NOT_A_WORD = re.compile(r"[\W_]+")
 
 

@@ -22,9 +22,7 @@ from scheduling import operations as scheduling
 from scheduling.operations import mutation
 
 _RNG = random.SystemRandom()
-OVERTIME = timedelta(
-    seconds=10
-)  # for pictures that are being painted when the time is up; then it is asked again
+OVERTIME = timedelta(seconds=10)  # for pictures that are being painted when the time is up; then it is asked again
 
 
 @mutation
@@ -83,9 +81,7 @@ def enter(game: Game, target: Stage) -> None:
     game.deadline_at = None if is_over else ends_at(target, now)
     game.ended_at = now if is_over else None
     game.stage_began_at = now
-    game.save(
-        update_fields=["stage", "step", "version", "round", "deadline_at", "ended_at", "stage_began_at"]
-    )
+    game.save(update_fields=["stage", "step", "version", "round", "deadline_at", "ended_at", "stage_began_at"])
     schedule_end(game)
     touch(game)
 

@@ -62,9 +62,7 @@ def painted_by(job_ids: Collection[int]) -> list[Submission]:
 
 def overdue(*, longer_than_s: float, limit: int) -> list[Submission]:
     """Those in the making that were submitted longer ago, the oldest first."""
-    old = Submission.objects.filter(
-        state=State.PAINTING, created_at__lt=Now() - timedelta(seconds=longer_than_s)
-    )
+    old = Submission.objects.filter(state=State.PAINTING, created_at__lt=Now() - timedelta(seconds=longer_than_s))
     return list(old.order_by("pk")[:limit])
 
 

@@ -63,9 +63,7 @@ def play_finished(game: Game, *, submitted_after: datetime) -> None:
 
 def _unplayed(game: Game) -> QuerySet[Submission]:
     """The pictures of the players who have not played one."""
-    waited_for = Player.objects.filter(game=game).exclude(
-        user__in=Round.objects.filter(game=game).values("author")
-    )
+    waited_for = Player.objects.filter(game=game).exclude(user__in=Round.objects.filter(game=game).values("author"))
     return Submission.objects.filter(owner__in=waited_for.values("user"))
 
 

@@ -141,6 +141,4 @@ def _choice(title: Title, stage: Stage, me: int) -> Choice:
         return Choice(title=title, is_mine=title.author_id == me, is_chosen=is_chosen)
     points = scores.of_picture([rounds.to_scored(title)])
     mine = points[title.author_id] if title.author_id is not None else 0
-    return Choice(
-        title=title, is_mine=title.author_id == me, is_chosen=is_chosen, chosen_by=chosen_by, points=mine
-    )
+    return Choice(title=title, is_mine=title.author_id == me, is_chosen=is_chosen, chosen_by=chosen_by, points=mine)

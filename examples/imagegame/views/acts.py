@@ -104,11 +104,7 @@ def guess(request: HttpRequest, code: str) -> HttpResponse:
 @require_POST
 def paint(request: HttpRequest) -> HttpResponse:
     """Have a prompt painted, instead of one that still waits if the form says so."""
-    prompt, instead_of, user = (
-        request.POST.get("prompt", ""),
-        number(request, "instead_of"),
-        people.person(request),
-    )
+    prompt, instead_of, user = (request.POST.get("prompt", ""), number(request, "instead_of"), people.person(request))
 
     def submit() -> None:
         if instead_of:
@@ -137,9 +133,7 @@ def _group(request: HttpRequest) -> Group | None:
     group_id = number(request, "group")
     if not group_id:
         return None
-    group = next(
-        (group for group in accounts.groups_of(people.person(request)) if group.pk == group_id), None
-    )
+    group = next((group for group in accounts.groups_of(people.person(request)) if group.pk == group_id), None)
     if group is None:
         raise NotAMember
     return group

@@ -17,12 +17,7 @@ from jobs import http as jobs_http
 from jobs import operations as jobs
 from jobs.errors import NotFound
 
-THEMES = (
-    "Animals with odd jobs",
-    "A postcard from the future",
-    "Weather with feelings",
-    "Food that fights back",
-)
+THEMES = ("Animals with odd jobs", "A postcard from the future", "Weather with feelings", "Food that fights back")
 
 
 @login_required

@@ -36,7 +36,5 @@ class Command(BaseCommand):
         except (backups.BackupError, PostgresError, OSError) as error:
             raise CommandError(str(error)) from None
         files = "with" if note.with_files else "without"
-        self.stdout.write(
-            f"{folder} holds the farm of {note.made_at:%Y-%m-%d %H:%M:%S} UTC, {files} its result files."
-        )
+        self.stdout.write(f"{folder} holds the farm of {note.made_at:%Y-%m-%d %H:%M:%S} UTC, {files} its result files.")
         self.stdout.write("It holds the secret key too: keep it where only operators read.")

@@ -17,9 +17,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument(
-            "--reset", action="store_true", help="give both exactly the permissions of new ones"
-        )
+        parser.add_argument("--reset", action="store_true", help="give both exactly the permissions of new ones")
 
     def handle(self, *, reset: bool, **_: Any) -> None:
         """Say a line for each group, and one for each right in question."""

@@ -56,9 +56,7 @@ class Command(BaseCommand):
         metrics_help = "show the janitor's numbers at this port, those of the clusters at the next two"
         parser.add_argument("--metrics", type=exposition.address, metavar="[HOST:]PORT", help=metrics_help)
 
-    def handle(
-        self, *, host: str, port: int, with_worker: bool, metrics: Address | None = None, **_: Any
-    ) -> None:
+    def handle(self, *, host: str, port: int, with_worker: bool, metrics: Address | None = None, **_: Any) -> None:
         """Run until Ctrl-C or SIGTERM."""
         if with_worker:
             _set_for_trying_out()
@@ -149,9 +147,7 @@ def _web(listener: socket.socket, lowered: Rights) -> Child:
 
 
 def _janitor(listener: socket.socket, metrics: Address | None) -> Child:
-    return Child(
-        name="janitor", run=partial(_without, listener, "janitor", *_shown(metrics, 0)), stop_order=3
-    )
+    return Child(name="janitor", run=partial(_without, listener, "janitor", *_shown(metrics, 0)), stop_order=3)
 
 
 def _shown(metrics: Address | None, further: int) -> list[str]:
@@ -180,9 +176,7 @@ def _worker(url: str, lowered: Rights) -> Child:
     argv = [*commands.module("jobfarm_worker"), "--url", url, "--concurrency", "2", "--grace", "2"]
     argv += [word for kind in kinds for word in ("--handler", kind)]
     environment = {"JOBFARM_KEY": key} | commands.importable()
-    return Child(
-        name="worker", argv=argv, environment=environment, stop_order=1, credentials=lowered.credentials
-    )
+    return Child(name="worker", argv=argv, environment=environment, stop_order=1, credentials=lowered.credentials)
 
 
 def _demonstrated() -> list[str]:

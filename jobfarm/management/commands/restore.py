@@ -15,9 +15,7 @@ from postgres.errors import PostgresError
 class Command(BaseCommand):
     """Fill an empty database from a backup, and bring it to what this version expects."""
 
-    help = (
-        f"Fill an empty farm from the folder that `{MANAGE} backup` wrote, of this version or an earlier one."
-    )
+    help = f"Fill an empty farm from the folder that `{MANAGE} backup` wrote, of this version or an earlier one."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:

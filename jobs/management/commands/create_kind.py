@@ -31,9 +31,7 @@ class Command(BaseCommand):
             help="give the job of a lost worker to another one (yes)",
         )  # fmt: skip
         parser.add_argument(
-            "--retry-on-timeout",
-            action="store_true",
-            help="try again when a run took longer than its timeout",
+            "--retry-on-timeout", action="store_true", help="try again when a run took longer than its timeout"
         )
         parser.add_argument("--priority", type=int, default=0, help="-100 to 100; higher goes first")
         parser.add_argument("--limit", metavar="NAME", help="the rate limit that each of its jobs takes from")

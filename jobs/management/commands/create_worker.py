@@ -17,24 +17,16 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name")
-        parser.add_argument(
-            "--queue", action="append", required=True, help="home queue; repeat for more, in order"
-        )
-        parser.add_argument(
-            "--steal", action="append", default=[], help="queue to take from when idle; * for any"
-        )
-        parser.add_argument(
-            "--owner", help="user whose jobs, and whose groups' jobs, it serves (everybody's)"
-        )
+        parser.add_argument("--queue", action="append", required=True, help="home queue; repeat for more, in order")
+        parser.add_argument("--steal", action="append", default=[], help="queue to take from when idle; * for any")
+        parser.add_argument("--owner", help="user whose jobs, and whose groups' jobs, it serves (everybody's)")
 
     def handle(self, *, name: str, queue: list[str], steal: list[str], owner: str | None, **_: Any) -> None:
         try:
             worker, key = operations.create_worker(name, queues=queue, steals=steal, owner=_user(owner))
         except JobsError as error:
             raise CommandError(error.message) from None
-        self.stdout.write(
-            f"Worker {worker.pk} ({worker.name}) serves {', '.join(queue)}. Its key, shown only once:"
-        )
+        self.stdout.write(f"Worker {worker.pk} ({worker.name}) serves {', '.join(queue)}. Its key, shown only once:")
         self.stdout.write(key)
 
 

@@ -108,9 +108,7 @@ def watch(stop: threading.Event, reports: Reports) -> None:
             pause = _round(reports)
         except (DatabaseError, InterfaceError) as error:
             numbers.JANITOR_ERRORS.inc()
-            log.warning(
-                "the janitor lost the database and tries again: %s", explain_unreachable(error) or error
-            )
+            log.warning("the janitor lost the database and tries again: %s", explain_unreachable(error) or error)
             connections.close_all()
             pause = 1.0
         stop.wait(pause)

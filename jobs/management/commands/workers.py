@@ -42,9 +42,7 @@ class Command(BaseCommand):
             was = "" if change(worker) else "already "
             row = fleet.worker_row(worker.pk)
             holds = f", holds {row.held}" if row and drained else ""
-            self.stdout.write(
-                f"{worker.name} #{worker.pk}: {was}{'drained' if drained else 'not drained'}{holds}"
-            )
+            self.stdout.write(f"{worker.name} #{worker.pk}: {was}{'drained' if drained else 'not drained'}{holds}")
 
 
 def _labels(row: fleet.WorkerRow) -> str:
@@ -55,9 +53,7 @@ def _labels(row: fleet.WorkerRow) -> str:
 def _stuck(row: fleet.WorkerRow) -> str:
     """As the pages have it."""
     slots = (f"job {slot.job} {slot.text} since {slot.since:%H:%M} UTC" for slot in row.stuck)
-    return (
-        f"; {len(row.stuck)} slot{'s' * (len(row.stuck) > 1)} stuck: {', '.join(slots)}" if row.stuck else ""
-    )
+    return f"; {len(row.stuck)} slot{'s' * (len(row.stuck) > 1)} stuck: {', '.join(slots)}" if row.stuck else ""
 
 
 def _named(text: str) -> Worker:
@@ -68,7 +64,5 @@ def _named(text: str) -> Worker:
     if not workers:
         raise CommandError(f"There is no worker {text!r}.")
     if len(workers) > 1:
-        raise CommandError(
-            f"There are several workers {text!r}: name one by its number, which the list shows."
-        )
+        raise CommandError(f"There are several workers {text!r}: name one by its number, which the list shows.")
     return workers[0]

@@ -31,12 +31,8 @@ class Command(BaseCommand):
         kinds.add_argument("--mutations", dest="kind", action="store_const", const=Kind.MUTATION)
         kinds.add_argument("--actions", dest="kind", action="store_const", const=Kind.ACTION)
         parser.add_argument("--workers", type=int, default=settings.SCHEDULING["WORKERS"])
-        parser.add_argument(
-            "--queue", action="append", dest="queues", help="only this queue; may be repeated"
-        )
-        parser.add_argument(
-            "--once", action="store_true", help="run what is due now, in this process, and end"
-        )
+        parser.add_argument("--queue", action="append", dest="queues", help="only this queue; may be repeated")
+        parser.add_argument("--once", action="store_true", help="run what is due now, in this process, and end")
 
         parser.add_argument("--metrics", type=exposition.address, metavar="[HOST:]PORT", help=METRICS_HELP)
 

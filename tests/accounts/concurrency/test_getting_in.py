@@ -23,10 +23,7 @@ class TestSigningUp:
     def test_lets_as_many_in_as_the_farm_has_room_for(self) -> None:
         ratelimits.limit("sign-up", count=43)  # of 50: a few come back while the test runs, at 10 a minute
         outcomes = farm.at_once(
-            *[
-                partial(outcome, partial(people.sign_up, f"person{n}", address=f"address:10.0.{n}.1"))
-                for n in range(24)
-            ]
+            *[partial(outcome, partial(people.sign_up, f"person{n}", address=f"address:10.0.{n}.1")) for n in range(24)]
         )
         counted = Counter(outcomes)
         assert set(counted) == {"done", RateLimited.__name__}
@@ -56,13 +53,9 @@ class TestSigningUp:
             address = f"address:10.0.0.{round_no}"
             guest = people.guest(address=address)
             names = (f"ada{round_no}", f"bob{round_no}")
-            made = farm.at_once(
-                *[partial(people.sign_up, name, guest=guest, address=address) for name in names]
-            )
+            made = farm.at_once(*[partial(people.sign_up, name, guest=guest, address=address) for name in names])
             assert sorted(person.pk == guest.pk for person in made) == [False, True]
-            assert {person.username for person in User.objects.filter(pk__in=[who.pk for who in made])} == {
-                *names
-            }
+            assert {person.username for person in User.objects.filter(pk__in=[who.pk for who in made])} == {*names}
         assert (User.objects.count(), Guest.objects.count()) == (20, 0)
 
     def test_as_a_guest_is_over_before_or_after_they_are_seen_off(self) -> None:

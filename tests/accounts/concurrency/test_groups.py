@@ -96,10 +96,7 @@ class TestTheLastMember:
                 partial(outcome, partial(operations.join, token, by=bob)),
             )
             lives = Group.objects.filter(pk=group.pk).exists()
-            assert (left, joined, lives) in {
-                ("done", "done", True),
-                ("done", InvitationUnknown.__name__, False),
-            }
+            assert (left, joined, lives) in {("done", "done", True), ("done", InvitationUnknown.__name__, False)}
             assert operations.members(group) == ([bob] if lives else [])
 
     def test_leaves_while_the_administration_puts_somebody_in(self) -> None:
@@ -127,10 +124,7 @@ class TestTheLastMember:
         group, _ = filled(to=12)
         leaving = operations.members(group)
         outcomes = farm.at_once(
-            *[
-                partial(outcome, partial(operations.leave, group, by=person))
-                for person in [*leaving, leaving[0]]
-            ]
+            *[partial(outcome, partial(operations.leave, group, by=person)) for person in [*leaving, leaving[0]]]
         )
         assert Counter(outcomes) == {"done": 12, NotAMember.__name__: 1}
         assert (Group.objects.count(), MemberGroup.objects.count()) == (0, 0)
@@ -139,10 +133,7 @@ class TestTheLastMember:
 class TestMaking:
     def test_one_of_eight_gets_the_name(self) -> None:
         outcomes = farm.at_once(
-            *[
-                partial(outcome, partial(operations.create_group, "Painters", by=person))
-                for person in people(8)
-            ]
+            *[partial(outcome, partial(operations.create_group, "Painters", by=person)) for person in people(8)]
         )
         assert Counter(outcomes) == {"done": 1, GroupNameTaken.__name__: 7}
         assert len(operations.members(Group.objects.get())) == 1

@@ -132,17 +132,12 @@ class TestTokens:
 
 
 class TestPassword:
-    def test_is_changed_by_whoever_knows_the_old_one_and_other_sessions_end(
-        self, page: Client, ada: User
-    ) -> None:
+    def test_is_changed_by_whoever_knows_the_old_one_and_other_sessions_end(self, page: Client, ada: User) -> None:
         elsewhere = Client()
         elsewhere.force_login(ada)
         before = page.session.session_key
         new = {"new_password1": "a staple and a battery", "new_password2": "a staple and a battery"}
-        assert (
-            page.post(reverse("accounts:change_password"), {"old_password": farm.PASSWORD} | new).status_code
-            == 302
-        )
+        assert page.post(reverse("accounts:change_password"), {"old_password": farm.PASSWORD} | new).status_code == 302
         ada.refresh_from_db()
         assert ada.check_password("a staple and a battery")
         assert page.get(reverse("accounts:account")).status_code == 200
@@ -158,9 +153,7 @@ class TestPassword:
             (farm.PASSWORD, "a staple and a battery", "another"),
         ],
     )
-    def test_is_kept_when_something_is_wrong(
-        self, page: Client, ada: User, old: str, new: str, again: str
-    ) -> None:
+    def test_is_kept_when_something_is_wrong(self, page: Client, ada: User, old: str, new: str, again: str) -> None:
         fields = {"old_password": old, "new_password1": new, "new_password2": again}
         answer = page.post(reverse("accounts:change_password"), fields)
         assert answer.status_code == 422

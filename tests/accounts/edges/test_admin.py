@@ -40,16 +40,13 @@ def act(client: Client, url_name: str, action: str, *ids: int) -> str:
 
 class TestPages:
     @pytest.mark.parametrize(
-        "url_name",
-        ["auth_user_changelist", "auth_user_add", "auth_group_changelist", "accounts_apitoken_changelist"],
+        "url_name", ["auth_user_changelist", "auth_user_add", "auth_group_changelist", "accounts_apitoken_changelist"]
     )
     def test_open(self, client: Client, root: User, url_name: str) -> None:
         operations.create_token(root, name="ci")
         assert client.get(reverse(f"admin:{url_name}")).status_code == 200
 
-    def test_show_a_token_without_its_hash_and_let_nobody_edit_or_add_one(
-        self, client: Client, root: User
-    ) -> None:
+    def test_show_a_token_without_its_hash_and_let_nobody_edit_or_add_one(self, client: Client, root: User) -> None:
         token, key = operations.create_token(root, name="ci")
         page = client.get(reverse("admin:accounts_apitoken_change", args=[token.pk]))
         assert page.status_code == 200
@@ -128,9 +125,7 @@ class TestRevokeAction:
         first, key = operations.create_token(ada, name="ci")
         second, _ = operations.create_token(ada, name="old")
         operations.revoke_token(second.pk, by=ada)
-        assert "Revoked: 1." in act(
-            client, "admin:accounts_apitoken_changelist", "revoke", first.pk, second.pk
-        )
+        assert "Revoked: 1." in act(client, "admin:accounts_apitoken_changelist", "revoke", first.pk, second.pk)
         with pytest.raises(Unauthorized):
             operations.authenticate(key)
         assert list(LogEntry.objects.values_list("user", "object_id", "change_message")) == [

@@ -33,10 +33,7 @@ class TestCreateToken:
     def test_makes_one_that_may_what_is_named_for_so_many_days(self, ada: User) -> None:
         printed("create_token", "ada", "--scope", "read", "--scope", "submit", "--days", "1.5")
         token = ApiToken.objects.get()
-        assert (token.scopes, token.expires_at and (token.expires_at - token.created_at).days) == (
-            "submit read",
-            1,
-        )
+        assert (token.scopes, token.expires_at and (token.expires_at - token.created_at).days) == ("submit read", 1)
 
     def test_may_be_run_again(self, ada: User) -> None:
         keys = {printed("create_token", "ada")[0] for _ in range(2)}
@@ -56,9 +53,7 @@ class TestCreateToken:
             (["login_link", "ada", "--minutes", "1e300"], "at most 43200"),
         ],
     )
-    def test_and_login_link_refuse_in_one_sentence(
-        self, ada: User, command: list[str], sentence: str
-    ) -> None:
+    def test_and_login_link_refuse_in_one_sentence(self, ada: User, command: list[str], sentence: str) -> None:
         User.objects.create_user("bob", is_active=False)
         with pytest.raises(CommandError, match=sentence):
             printed(*command)

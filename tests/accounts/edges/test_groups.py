@@ -39,9 +39,7 @@ def page(group: Group, action: str = "") -> str:
 
 
 class TestTheList:
-    def test_shows_ones_own_groups_with_how_many_are_in_them(
-        self, ada: User, bob: User, group: Group
-    ) -> None:
+    def test_shows_ones_own_groups_with_how_many_are_in_them(self, ada: User, bob: User, group: Group) -> None:
         operations.join(operations.invite(group, by=ada), by=bob)
         operations.create_group("Another", by=bob)
         ada.groups.add(Group.objects.create(name="operators"))
@@ -129,10 +127,7 @@ class TestAGroup:
     def test_is_changed_by_its_owner_alone(self, ada: User, bob: User, group: Group, way: str) -> None:
         operations.join(operations.invite(group, by=ada), by=bob)
         before = join_path(group, ada)
-        assert (
-            "Only the owner of this group can do that"
-            in browser(bob).post(page(group, f"{way}/"), follow=True).text
-        )
+        assert "Only the owner of this group can do that" in browser(bob).post(page(group, f"{way}/"), follow=True).text
         assert join_path(group, ada) == before
 
     def test_lets_its_owner_take_somebody_out(self, ada: User, bob: User, group: Group) -> None:
@@ -190,9 +185,7 @@ class TestAnInvitation:
         assert client.post(path).headers["Location"] == path
         assert operations.members(group) == [ada]
 
-    def test_names_no_way_in_that_is_closed(
-        self, client: Client, ada: User, group: Group, settings: Settings
-    ) -> None:
+    def test_names_no_way_in_that_is_closed(self, client: Client, ada: User, group: Group, settings: Settings) -> None:
         settings.JOBFARM = {**settings.JOBFARM, "SIGN_UP": False, "GUESTS": False}
         text = client.get(join_path(group, ada)).text
         assert [way in text for way in ("/login/", "/sign-up/", "/guest/")] == [True, False, False]

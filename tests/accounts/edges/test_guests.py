@@ -156,11 +156,7 @@ class TestAGuest:
         self, client: Client, guest: User, method: str, path: str, status: int
     ) -> None:
         jobs.sync()
-        given = (
-            {"kind": "chat", "payload": {}}
-            if path.startswith("/api/")
-            else {"name": "mine", "queues": "chat"}
-        )
+        given = {"kind": "chat", "payload": {}} if path.startswith("/api/") else {"name": "mine", "queues": "chat"}
         sent: dict[str, Any] = {"data": given} if method == "post" else {}
         if path.startswith("/api/"):
             sent["content_type"] = "application/json"
@@ -184,9 +180,7 @@ class TestAGuest:
         assert "is_guest" not in client.session
         assert Guest.objects.get().expires_at <= clock.now()
 
-    def test_is_over_when_a_one_time_link_logs_in_somebody_else_here(
-        self, client: Client, guest: User
-    ) -> None:
+    def test_is_over_when_a_one_time_link_logs_in_somebody_else_here(self, client: Client, guest: User) -> None:
         client.post(operations.one_time_link(farm.user("ada")))
         assert Guest.objects.get().expires_at <= clock.now()
 

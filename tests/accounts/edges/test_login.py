@@ -112,9 +112,7 @@ class TestOneTimeLink:
             bad = client.post(operations.one_time_link(ada), {"next": target})
             assert bad.headers["Location"] == "/"
 
-    def test_begins_a_new_session_also_for_somebody_else_who_is_logged_in(
-        self, client: Client, ada: User
-    ) -> None:
+    def test_begins_a_new_session_also_for_somebody_else_who_is_logged_in(self, client: Client, ada: User) -> None:
         client.force_login(User.objects.create_user("bob"))
         before = client.session.session_key
         client.post(operations.one_time_link(ada))

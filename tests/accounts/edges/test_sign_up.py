@@ -41,11 +41,7 @@ class TestSignUp:
             ({"username": "bob"}, "username", "The username bob is taken: choose another."),
             ({"username": "BOB"}, "username", "The username BOB is taken: choose another."),
             ({"username": "admin"}, "username", "The username admin is taken: choose another."),
-            (
-                {"username": "\u0430da"},
-                "username",
-                "A username is written in one script: \u0430da mixes letters",
-            ),
+            ({"username": "\u0430da"}, "username", "A username is written in one script: \u0430da mixes letters"),
             ({"username": "nul\x00"}, "username", "Null characters are not allowed."),
             ({"email": "no address"}, "email", "Enter a valid email address."),
             ({"username": ""}, "username", "This field is required."),
@@ -91,10 +87,7 @@ class TestSignUp:
         assert Client(REMOTE_ADDR="10.0.0.9").post(PAGE, GIVEN).status_code == 302
 
     def test_goes_on_to_a_page_of_this_site_alone(self, client: Client) -> None:
-        assert (
-            client.post(PAGE, GIVEN | {"next": "/accounts/groups/"}).headers["Location"]
-            == "/accounts/groups/"
-        )
+        assert client.post(PAGE, GIVEN | {"next": "/accounts/groups/"}).headers["Location"] == "/accounts/groups/"
         for number, target in enumerate(ELSEWHERE):
             fields = GIVEN | {"username": f"ada{number}", "next": target}
             assert Client().post(PAGE, fields).headers["Location"] == "/"

@@ -25,10 +25,7 @@ class TestContentSecurityPolicy:
 
     def test_allows_the_admin_what_its_scripts_need(self, client: Client) -> None:
         policy = client.get("/admin/login/").headers["Content-Security-Policy"]
-        assert (
-            policy
-            == f"{middleware.POLICY}; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'"
-        )
+        assert policy == f"{middleware.POLICY}; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'"
 
     def test_is_on_answers_for_errors_too(self, client: Client) -> None:
         assert client.get("/no/such/page").headers["Content-Security-Policy"] == middleware.POLICY
@@ -42,16 +39,13 @@ class TestContentSecurityPolicy:
         """No script, style or handler inside a page: the browser would refuse them. JSON is none."""
         text = template.read_text()
         assert not re.search(
-            r"<script(?![^>]*(?:\bsrc=|application/json))|<style|\sstyle=|\son[a-z]+=|javascript:|https?://",
-            text,
+            r"<script(?![^>]*(?:\bsrc=|application/json))|<style|\sstyle=|\son[a-z]+=|javascript:|https?://", text
         )
 
 
 class TestStaticFiles:
     @pytest.mark.parametrize("name", ["values.css", "app.css", "app.js", "theme.js", "favicon.svg"])
-    async def test_come_whole_under_asgi_and_without_a_warning(
-        self, async_client: AsyncClient, name: str
-    ) -> None:
+    async def test_come_whole_under_asgi_and_without_a_warning(self, async_client: AsyncClient, name: str) -> None:
         answer = await async_client.get(f"/static/jobfarm/{name}")
         expected = (Path(middleware.__file__).parent / "static" / "jobfarm" / name).read_bytes()
         assert (answer.status_code, answer.content) == (200, expected)
@@ -101,10 +95,7 @@ class TestBase:
         client.force_login(User.objects.create_user("ada"))
         member = client.get("/accounts/").text
         client.force_login(User.objects.create_user("bob", is_staff=True))
-        assert ('href="/admin/"' in member, 'href="/admin/"' in client.get("/accounts/").text) == (
-            False,
-            True,
-        )
+        assert ('href="/admin/"' in member, 'href="/admin/"' in client.get("/accounts/").text) == (False, True)
 
     def test_lets_keyboards_skip_to_the_content(self, client: Client) -> None:
         page = client.get("/accounts/login/").text
@@ -115,13 +106,7 @@ class TestBase:
 class TestWays:
     @pytest.mark.parametrize(
         ("path", "nearest"),
-        [
-            ("/", "/"),
-            ("/jobs/", "/jobs/"),
-            ("/jobs/7/", "/jobs/"),
-            ("/jobs/new/", "/jobs/new/"),
-            ("/accounts/", None),
-        ],
+        [("/", "/"), ("/jobs/", "/jobs/"), ("/jobs/7/", "/jobs/"), ("/jobs/new/", "/jobs/new/"), ("/accounts/", None)],
     )
     def test_mark_the_nearest_address_above_a_page(self, path: str, nearest: str | None) -> None:
         assert navigation._nearest(["/", "/jobs/", "/jobs/new/"], path) == nearest

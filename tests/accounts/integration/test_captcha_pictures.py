@@ -25,9 +25,7 @@ def _pictures() -> Iterator[tuple[str, Image.Image]]:
     rng = random.Random(7)
     for number in range(PICTURES):
         letters = domain.captcha_text(rng=rng)
-        store = CaptchaStore.objects.create(
-            challenge=letters, response=letters.lower(), hashkey=f"key-{number}"
-        )
+        store = CaptchaStore.objects.create(challenge=letters, response=letters.lower(), hashkey=f"key-{number}")
         answer = Client(REMOTE_ADDR=f"192.0.2.{number}").get(f"/accounts/guest/{store.hashkey}.png")
         assert answer.status_code == 200
         yield letters, Image.open(io.BytesIO(answer.content)).convert("L")

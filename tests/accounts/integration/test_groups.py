@@ -145,9 +145,7 @@ class TestInvitation:
         with pytest.raises(InvitationUnknown):
             operations.join(f"{other.pk}-1.{signature}", by=bob)
 
-    def test_goes_on_opening_while_the_sites_key_is_replaced(
-        self, ada: User, bob: User, group: Group
-    ) -> None:
+    def test_goes_on_opening_while_the_sites_key_is_replaced(self, ada: User, bob: User, group: Group) -> None:
         token = link(group, ada)
         from django.conf import settings
 
@@ -215,9 +213,7 @@ class TestJoin:
 
 
 class TestLeave:
-    def test_hands_the_group_on_to_who_has_been_in_it_longest(
-        self, ada: User, bob: User, group: Group
-    ) -> None:
+    def test_hands_the_group_on_to_who_has_been_in_it_longest(self, ada: User, bob: User, group: Group) -> None:
         joined(group, bob)
         eve = joined(group, farm.user("eve"))
         operations.leave(group, by=ada)
@@ -257,9 +253,7 @@ class TestLeave:
 
 
 class TestRemoveMember:
-    def test_takes_them_out_and_replaces_the_invitation_they_know(
-        self, ada: User, bob: User, group: Group
-    ) -> None:
+    def test_takes_them_out_and_replaces_the_invitation_they_know(self, ada: User, bob: User, group: Group) -> None:
         joined(group, bob)
         known = link(group, bob)
         operations.remove_member(group, person=bob, by=ada)
@@ -301,9 +295,9 @@ class TestTopics:
         for change, touched in changes:
             with listening() as notifications:
                 change()
-                assert {
-                    topic for payload in notifications() for topic in json.loads(payload)["message"]["topics"]
-                } - {"limits"} == touched
+                assert {topic for payload in notifications() for topic in json.loads(payload)["message"]["topics"]} - {
+                    "limits"
+                } == touched
 
 
 def test_a_person_makes_so_many_groups_and_another_their_own(

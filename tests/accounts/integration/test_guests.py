@@ -237,9 +237,7 @@ class TestWhatRanOut:
 
     def test_goes_by_the_clock(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(crons, "_declared", {})
-        monkeypatch.delitem(
-            sys.modules, "accounts.crons", raising=False
-        )  # some other test may have asked for it
+        monkeypatch.delitem(sys.modules, "accounts.crons", raising=False)  # some other test may have asked for it
         runpy.run_module("accounts.crons")
         scheduling.sync_crons()
         ours = Cron.objects.filter(retired_at=None)
@@ -272,19 +270,13 @@ def test_a_guest_who_cannot_be_deleted_is_retired_as_one_who_left_something() ->
     first, second = people.guest(), people.guest()
     Guest.objects.update(expires_at=clock.now() - timedelta(days=1))
     with connection.cursor() as cursor:
-        cursor.execute(
-            "CREATE TABLE of_another_app (it integer REFERENCES auth_user DEFERRABLE INITIALLY DEFERRED)"
-        )
+        cursor.execute("CREATE TABLE of_another_app (it integer REFERENCES auth_user DEFERRABLE INITIALLY DEFERRED)")
         cursor.execute("INSERT INTO of_another_app VALUES (%s)", [first.pk])
         try:
             came = retention.retire_guests()
         finally:
             cursor.execute("DROP TABLE of_another_app")
-    assert (came["deleted"], came["kept"], str(came["failed"]).partition(":")[0]) == (
-        1,
-        1,
-        f"{{'{first.username}'",
-    )
+    assert (came["deleted"], came["kept"], str(came["failed"]).partition(":")[0]) == (1, 1, f"{{'{first.username}'")
     assert User.objects.filter(pk=second.pk).count() == 0
     assert Guest.objects.get(user=first).retired_at is not None
     assert retention.retire_guests() == {"deleted": 0, "kept": 0}

@@ -108,13 +108,7 @@ class TestRedeem:
 class TestEnsureAdministrator:
     def test_makes_one_without_a_password_and_finds_them_again(self) -> None:
         made, was_made = operations.ensure_administrator()
-        assert (
-            made.username,
-            made.is_superuser,
-            made.is_staff,
-            made.is_active,
-            made.has_usable_password(),
-        ) == (
+        assert (made.username, made.is_superuser, made.is_staff, made.is_active, made.has_usable_password()) == (
             *("admin", True, True, True),
             False,
         )

@@ -10,15 +10,7 @@ from django.db.models.functions import Now
 from pytest_django import DjangoAssertNumQueries
 
 from accounts import domain, operations, queries
-from accounts.errors import (
-    InactiveUser,
-    InvalidDays,
-    InvalidName,
-    NoScope,
-    NotFound,
-    TooManyTokens,
-    Unauthorized,
-)
+from accounts.errors import InactiveUser, InvalidDays, InvalidName, NoScope, NotFound, TooManyTokens, Unauthorized
 from accounts.models import ApiToken
 
 pytestmark = pytest.mark.django_db
@@ -27,9 +19,7 @@ pytestmark = pytest.mark.django_db
 class TestCreateToken:
     def test_keeps_the_hash_and_a_hint_and_not_the_key(self, ada: User) -> None:
         token, key = operations.create_token(ada, name="  my laptop ")
-        stored = ApiToken.objects.values(
-            "user", "name", "key_hash", "key_hint", "last_used_at", "revoked_at"
-        ).get()
+        stored = ApiToken.objects.values("user", "name", "key_hash", "key_hint", "last_used_at", "revoked_at").get()
         assert stored == {
             "user": ada.pk,
             "name": "my laptop",
@@ -60,10 +50,7 @@ class TestCreateToken:
 class TestScopes:
     def test_are_all_unless_some_are_named(self, ada: User) -> None:
         assert operations.create_token(ada, name="ci")[0].scopes == "submit read operate endpoints"
-        assert (
-            operations.create_token(ada, name="ci", scopes=["operate", "read", "read"])[0].scopes
-            == "read operate"
-        )
+        assert operations.create_token(ada, name="ci", scopes=["operate", "read", "read"])[0].scopes == "read operate"
 
     @pytest.mark.parametrize("scopes", [[], ["all"], ["Submit"], "submit"])
     def test_are_at_least_one_that_there_is(self, ada: User, scopes: list[str]) -> None:

@@ -34,12 +34,7 @@ class TestIsName:
 class TestTidied:
     @pytest.mark.parametrize(
         ("typed", "stored"),
-        [
-            ("  Painters ", "Painters"),
-            ("two \t\n words", "two words"),
-            ("Cafe\u0301", "Caf\u00e9"),
-            ("   ", ""),
-        ],
+        [("  Painters ", "Painters"), ("two \t\n words", "two words"), ("Cafe\u0301", "Caf\u00e9"), ("   ", "")],
     )
     def test_is_one_text_for_one_name(self, typed: str, stored: str) -> None:
         assert domain.tidied(typed) == stored
@@ -60,9 +55,7 @@ class TestIsGroupName:
 
 
 class TestIsReserved:
-    @pytest.mark.parametrize(
-        "name", ["admin", "Admin", "admin-2", "guest-7f3a", "GUEST", "ASSISTANT", "root"]
-    )
+    @pytest.mark.parametrize("name", ["admin", "Admin", "admin-2", "guest-7f3a", "GUEST", "ASSISTANT", "root"])
     def test_keeps_names_that_would_be_taken_for_the_farms_own(self, name: str) -> None:
         assert domain.is_reserved(name)
 

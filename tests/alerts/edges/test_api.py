@@ -68,9 +68,7 @@ class TestARule:
             pytest.param({"colour": "red"}, "invalid", id="an unknown field"),
         ],
     )
-    def test_that_cannot_be_is_refused_with_the_reason(
-        self, call: Call, change: dict[str, Any], code: str
-    ) -> None:
+    def test_that_cannot_be_is_refused_with_the_reason(self, call: Call, change: dict[str, Any], code: str) -> None:
         assert call("post", "/rules", NEW | change, status=422)["error"] == code
         assert not Rule.objects.exists()
 
@@ -87,9 +85,7 @@ class TestARule:
     def test_takes_the_right_for_each_call(self, right: str) -> None:
         row = watching.make("jobs_wait")
         ann = farm.user("ann", is_staff=True)
-        ann.user_permissions.add(
-            Permission.objects.get(content_type__app_label="alerts", codename=f"{right}_rule")
-        )
+        ann.user_permissions.add(Permission.objects.get(content_type__app_label="alerts", codename=f"{right}_rule"))
         call = program(ann)
         calls = {
             "view": ("get", f"/rules/{row.pk}", None, 200), "add": ("post", "/rules", NEW, 201),

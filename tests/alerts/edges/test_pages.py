@@ -52,11 +52,7 @@ def test_a_rule_is_made_for_a_condition(page: Client) -> None:
     assert answer["Location"] == f"/alerts/rules/{rule.pk}/"
     assert (rule.condition, rule.target, rule.threshold, rule.hold_s) == ("jobs_wait", "chat", 600, 300)
     assert (rule.keep_firing_s, rule.repeat_s, rule.severity) == (600, 14400, "critical")
-    assert (rule.mail_to, rule.webhook_host, rule.is_enabled) == (
-        "ops@example.org",
-        "hooks.example.org",
-        True,
-    )
+    assert (rule.mail_to, rule.webhook_host, rule.is_enabled) == ("ops@example.org", "hooks.example.org", True)
     assert LogEntry.objects.get().change_message == "Made the rule."
 
 
@@ -181,9 +177,7 @@ def test_a_rule_whose_condition_no_app_knows_is_shown_and_can_be_deleted(page: C
     assert page.post(f"/alerts/rules/{rule.pk}/delete/").status_code == 302
 
 
-def test_the_pages_ask_a_bounded_number_of_statements(
-    page: Client, django_assert_max_num_queries: Any
-) -> None:
+def test_the_pages_ask_a_bounded_number_of_statements(page: Client, django_assert_max_num_queries: Any) -> None:
     for number in range(30):
         rule = watching.make("jobs_wait", name=f"Rule {number}")
         alert(rule, "a")
@@ -215,9 +209,7 @@ def test_a_test_message_goes_to_each_recipient_and_to_nobody_where_there_is_none
     assert LogEntry.objects.filter(change_message="Sent a test message to 2 recipients.").exists()
 
 
-def test_a_farm_without_a_mail_server_says_so_in_the_form_and_beside_the_rule(
-    page: Client, settings: Settings
-) -> None:
+def test_a_farm_without_a_mail_server_says_so_in_the_form_and_beside_the_rule(page: Client, settings: Settings) -> None:
     rule = watching.make("jobs_wait")
     for has, shown in ((False, True), (True, False)):
         settings.HAS_MAIL_SERVER = has

@@ -49,17 +49,12 @@ def refused() -> Any:
     [
         (refused, "It cannot be read: RuntimeError"),
         (lambda: None, "What was read makes no sense: AttributeError"),
-        (
-            lambda: Reading(measures=[Measure(subject="x", value=NONE)]),
-            "What was read makes no sense: TypeError",
-        ),
+        (lambda: Reading(measures=[Measure(subject="x", value=NONE)]), "What was read makes no sense: TypeError"),
         (lambda: Reading(measures=[Measure(subject="x" * 501, value=2.0)]), "It cannot be judged: DataError"),
         (lambda: Reading(measures=[Measure(subject="x\x00", value=2.0)]), "It cannot be judged: "),
     ],
 )
-def test_a_reading_that_cannot_be_kept_is_one_rules_trouble(
-    good: str, read: Callable[[], Any], reason: str
-) -> None:
+def test_a_reading_that_cannot_be_kept_is_one_rules_trouble(good: str, read: Callable[[], Any], reason: str) -> None:
     condition("bad", lambda _: read())
     bad = watching.make("bad", name="Bad")  # before the good one in every order
     Rule.objects.filter(pk=bad.pk).update(id=0)
@@ -85,6 +80,4 @@ def test_a_rule_whose_row_was_spoilt_is_one_rules_trouble(good: str) -> None:
     Rule.objects.filter(pk=bad.pk).update(mail_to="nobody", id=0)
     assert watching.watch() == [good]
     assert watching.states() == {"x": "firing"}
-    assert Rule.objects.get(name="Bad").unknown.startswith(
-        "It cannot be judged: This cannot be a rule: its mail_to"
-    )
+    assert Rule.objects.get(name="Bad").unknown.startswith("It cannot be judged: This cannot be a rule: its mail_to")

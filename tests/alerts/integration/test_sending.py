@@ -87,9 +87,7 @@ class TestByMail:
         fire()
         assert stored().error == "The message cannot be sent: EMAIL_HOST names no mail server."
 
-    def test_it_is_sent_once_however_often_it_is_asked_for(
-        self, dead: Delivery, mail: receivers.Mailbox
-    ) -> None:
+    def test_it_is_sent_once_however_often_it_is_asked_for(self, dead: Delivery, mail: receivers.Mailbox) -> None:
         fire()
         scheduling.run_after(0, operations.send, notification=stored().pk)
         scheduling.run_due()
@@ -97,9 +95,7 @@ class TestByMail:
 
     def test_a_message_that_nobody_sent_within_a_day_has_failed_and_old_ones_go(self, dead: Delivery) -> None:
         fire()
-        Notification.objects.update(
-            status="pending", ended_at=None, created_at=F("created_at") - timedelta(days=2)
-        )
+        Notification.objects.update(status="pending", ended_at=None, created_at=F("created_at") - timedelta(days=2))
         operations.forget()
         assert (stored().status, stored().error) == ("failed", "Nobody sent it within a day.")
         Notification.objects.update(created_at=F("created_at") - timedelta(days=30))
@@ -131,9 +127,7 @@ class TestToAWebhook:
             pass_time()
         assert (stored().status, len(room.posted)) == ("sent", 2)
 
-    def test_a_network_of_our_own_gets_nothing_unless_it_is_allowed(
-        self, dead: Delivery, settings: Settings
-    ) -> None:
+    def test_a_network_of_our_own_gets_nothing_unless_it_is_allowed(self, dead: Delivery, settings: Settings) -> None:
         settings.OUTBOX = {**settings.OUTBOX, "ALLOWED_NETWORKS": ()}
         with receivers.webhook() as (url, room):
             fire(mail_to="", webhook_url=url)

@@ -18,9 +18,7 @@ class Judged:
     memory: Memory = field(default_factory=Memory)
     messages: list[tuple[float, Message]] = field(default_factory=list)
 
-    def at(
-        self, minute: float, observation: Observation | None, *, read: float | None = None
-    ) -> Message | None:
+    def at(self, minute: float, observation: Observation | None, *, read: float | None = None) -> Message | None:
         """Judge it in this minute by what was read there, or in an earlier one."""
         now = BEGIN + minute * MINUTE
         observed_at = now if read is None else BEGIN + read * MINUTE
@@ -37,9 +35,7 @@ class Judged:
     @property
     def sent(self) -> list[tuple[float, str, str]]:
         """Of each message its minute, and the subjects that it says fire and are resolved."""
-        return [
-            (minute, _names(message.firing), _names(message.resolved)) for minute, message in self.messages
-        ]
+        return [(minute, _names(message.firing), _names(message.resolved)) for minute, message in self.messages]
 
 
 def above(*subjects: str, value: float = 9.0) -> Observation:

@@ -64,9 +64,7 @@ def test_what_fires_is_resolved_by_nothing_but_an_observation_that_it_does_not_h
 
 
 @given(POLICIES, STEPS)
-def test_messages_keep_their_distance_and_a_mute(
-    policy: Policy, steps: list[tuple[int, Observation | None]]
-) -> None:
+def test_messages_keep_their_distance_and_a_mute(policy: Policy, steps: list[tuple[int, Observation | None]]) -> None:
     rule, _ = run(policy, steps)
     minutes = [minute for minute, _ in rule.messages]
     assert all(later - earlier >= GROUP / MINUTE for earlier, later in itertools.pairwise(minutes))

@@ -21,9 +21,7 @@ VALUES = {
 
 def alert(subject: str, value: float = 1500.0, *, is_notified: bool = True) -> Alert:
     at = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    return Alert(
-        subject=subject, state=State.FIRING, value=value, since=at, known_at=at, is_notified=is_notified
-    )
+    return Alert(subject=subject, state=State.FIRING, value=value, since=at, known_at=at, is_notified=is_notified)
 
 
 def text(message: Message, condition: Condition = WAIT) -> messages.Text:
@@ -125,7 +123,4 @@ def test_a_rule_for_more_than_all_or_for_nothing_known_is_refused() -> None:
 
 
 def test_addresses_stand_in_any_order_with_commas_or_space_between_them_and_count_once() -> None:
-    assert rules.addresses(" b@example.org,a@example.org\n b@example.org ") == [
-        "b@example.org",
-        "a@example.org",
-    ]
+    assert rules.addresses(" b@example.org,a@example.org\n b@example.org ") == ["b@example.org", "a@example.org"]

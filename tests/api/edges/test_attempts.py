@@ -67,30 +67,20 @@ class TestAttempts:
             "attempt": 1, "fence": 1, "outcome": "failed", "worker": "w", "error": "no luck",
             "has_output": True, "files": files[:1],
         }  # fmt: skip
-        assert [client.get(shown["files"][0]["url"]).content for shown in (third, first)] == [
-            b"three",
-            b"one",
-        ]
+        assert [client.get(shown["files"][0]["url"]).content for shown in (third, first)] == [b"three", b"one"]
 
     def test_that_succeeded_are_told_too(self, client: httpx.Client, crew: Crew, job: Job) -> None:
         claimed = _attempt(crew, job, "done")
         crew.post(f"jobs/{job.pk}/finish", lease=claimed["lease"], outcome="success")
         [shown] = client.get(f"/api/v1/jobs/{job.pk}").json()["attempts"]
-        assert (shown["fence"], shown["outcome"], shown["error"], shown["has_output"]) == (
-            1,
-            "success",
-            None,
-            True,
-        )
+        assert (shown["fence"], shown["outcome"], shown["error"], shown["has_output"]) == (1, "success", None, True)
         assert shown["ended_at"]
 
     def test_of_a_job_that_nobody_had_are_none(self, client: httpx.Client, job: Job) -> None:
         operations.cancel(job.pk, by=None)
         assert client.get(f"/api/v1/jobs/{job.pk}").json()["attempts"] == []
 
-    def test_have_their_output_by_the_number_of_the_claim(
-        self, client: httpx.Client, crew: Crew, job: Job
-    ) -> None:
+    def test_have_their_output_by_the_number_of_the_claim(self, client: httpx.Client, crew: Crew, job: Job) -> None:
         _three_attempts(crew, job)
 
         def read(**params: Any) -> Any:

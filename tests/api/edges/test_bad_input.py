@@ -238,9 +238,7 @@ REPORTS: dict[str, dict[str, Any]] = {
 
 
 class TestLeases:
-    def test_wrong_old_and_others_leases_are_lost_and_change_nothing(
-        self, server: Server, crew: Crew
-    ) -> None:
+    def test_wrong_old_and_others_leases_are_lost_and_change_nothing(self, server: Server, crew: Crew) -> None:
         job, other = operations.submit("chat", 1), operations.submit("chat", 2)
         old = crew.claim_one()["lease"]
         Job.objects.filter(pk=job.pk).update(retry_when_lost=True)
@@ -302,9 +300,7 @@ class TestWorkersFields:
 
 
 class TestNotes:
-    def test_that_are_for_the_wrapper_are_not_believed_from_a_client(
-        self, client: httpx.Client, ada: User
-    ) -> None:
+    def test_that_are_for_the_wrapper_are_not_believed_from_a_client(self, client: httpx.Client, ada: User) -> None:
         foreign = operations.submit("chat", {}, owner=User.objects.create_user("bob"))
         note = {"X-Jobfarm-Streams": json.dumps({"job": foreign.pk, "user": ada.pk})}
         assert refused(client.get(f"/api/v1/jobs/{foreign.pk}/events", headers=note)) == (404, "not_found")

@@ -18,9 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 class TestSubmit:
     def test_answers_with_the_job(self, client: httpx.Client, ada: User) -> None:
-        response = client.post(
-            "/api/v1/jobs", json={"kind": "chat", "payload": {"prompt": "Why?"}, "priority": -7}
-        )
+        response = client.post("/api/v1/jobs", json={"kind": "chat", "payload": {"prompt": "Why?"}, "priority": -7})
         assert response.status_code == 201
         document = response.json()
         job = Job.objects.get()
@@ -177,20 +175,12 @@ class TestLook:
         second = crew.claim_one()
         crew.post(f"jobs/{job.pk}/output", lease=second["lease"], seq=0, text="Hello, ")
         crew.post(f"jobs/{job.pk}/output", lease=second["lease"], seq=1, text="world")
-        crew.http.put(
-            f"/api/v1/worker/jobs/{job.pk}/files/p.png", params={"lease": second["lease"]}, content=b"png"
-        )
+        crew.http.put(f"/api/v1/worker/jobs/{job.pk}/files/p.png", params={"lease": second["lease"]}, content=b"png")
         crew.post(f"jobs/{job.pk}/finish", lease=second["lease"], outcome="success", result=[1])
         document = client.get(f"/api/v1/jobs/{job.pk}").json()
         url = f"/api/v1/jobs/{job.pk}/files/p.png"
         assert document["files"] == [{"name": "p.png", "size": 3, "url": url}]
-        assert (
-            document["status"],
-            document["result"],
-            document["error"],
-            document["worker"],
-            document["attempt"],
-        ) == (
+        assert (document["status"], document["result"], document["error"], document["worker"], document["attempt"]) == (
             "success",
             [1],
             None,
@@ -202,19 +192,13 @@ class TestLook:
             "chunks": [{"seq": 1, "text": "world"}],
             "next_seq": 2,
         }
-        assert client.get(f"/api/v1/jobs/{job.pk}/output?fence=1").json() == {
-            "fence": 1,
-            "chunks": [],
-            "next_seq": 0,
-        }
+        assert client.get(f"/api/v1/jobs/{job.pk}/output?fence=1").json() == {"fence": 1, "chunks": [], "next_seq": 0}
         file = client.get(url)
         assert (file.content, file.headers["content-type"]) == (b"png", "image/png")
         assert "sandbox" in file.headers["content-security-policy"]
         assert client.get(url, headers={"If-None-Match": file.headers["etag"]}).status_code == 304
 
-    def test_a_page_made_by_a_worker_is_never_shown_as_one(
-        self, client: httpx.Client, crew: Crew, ada: User
-    ) -> None:
+    def test_a_page_made_by_a_worker_is_never_shown_as_one(self, client: httpx.Client, crew: Crew, ada: User) -> None:
         job = operations.submit("chat", {}, owner=ada)
         lease = crew.claim_one()["lease"]
         script = b"<script>alert(1)</script>"
@@ -268,9 +252,7 @@ class TestCancelAndRetry:
 
 
 class TestKeys:
-    def test_a_workers_key_is_no_clients_and_the_other_way_round(
-        self, client: httpx.Client, crew: Crew
-    ) -> None:
+    def test_a_workers_key_is_no_clients_and_the_other_way_round(self, client: httpx.Client, crew: Crew) -> None:
         assert crew.http.get("/api/v1/jobs").status_code == 401
         assert client.post("/api/v1/worker/claim", json={}).status_code == 401
 
@@ -278,21 +260,14 @@ class TestKeys:
         operations.submit("chat", {})
         Worker.objects.update(queues=["chat"])
         operations.revoke(crew.worker)
-        for headers in (
-            {},
-            {"Authorization": "Bearer x"},
-            {"Authorization": "Basic eDp5"},
-            crew.http.headers,
-        ):
+        for headers in ({}, {"Authorization": "Bearer x"}, {"Authorization": "Basic eDp5"}, crew.http.headers):
             for method, path in (("POST", "/api/v1/worker/claim"), ("GET", "/api/v1/jobs")):
                 refused = httpx.request(method, server.url + path, headers=headers, json={})
                 assert (refused.status_code, refused.json()["error"]) == (401, "unauthorized")
                 assert refused.headers["www-authenticate"].startswith("Bearer")
         assert Job.objects.get().status == "pending"
 
-    def test_a_browsers_session_may_look_but_needs_the_csrf_token_to_change(
-        self, server: Server, ada: User
-    ) -> None:
+    def test_a_browsers_session_may_look_but_needs_the_csrf_token_to_change(self, server: Server, ada: User) -> None:
         from django.test import Client
 
         browser = Client()

@@ -81,10 +81,7 @@ VERBS: dict[str, tuple[Verb, str]] = {
     "a success": (lambda crew, job: _finish(crew, job, outcome="success"), "success"),
     "a failure": (lambda crew, job: _finish(crew, job, outcome="failed", retryable=False), "failed"),
     "a batch": (lambda crew, job: crew.post("finish", finished=[_ending(job)]), "success"),
-    "a release": (
-        lambda crew, job: crew.post(f"jobs/{job['id']}/release", lease=job["lease"]),
-        "pending",
-    ),
+    "a release": (lambda crew, job: crew.post(f"jobs/{job['id']}/release", lease=job["lease"]), "pending"),
 }
 
 
@@ -165,17 +162,13 @@ class TestAPersonsCall:
         assert Job.objects.count() == 5
 
     @pytest.mark.parametrize("path", ["", "/bulk"])
-    def test_that_may_be_repeated_submits_once_all_the_same(
-        self, server: Server, ada: User, path: str
-    ) -> None:
+    def test_that_may_be_repeated_submits_once_all_the_same(self, server: Server, ada: User, path: str) -> None:
         http = callers.client(server, ada)
         new = {"kind": "chat", "payload": 1}
         for _ in range(2):
             with colliding() if not Job.objects.exists() else contextlib.nullcontext():
                 answer = http.post(
-                    f"/api/v1/jobs{path}",
-                    json={"jobs": [new]} if path else new,
-                    headers={"Idempotency-Key": "once"},
+                    f"/api/v1/jobs{path}", json={"jobs": [new]} if path else new, headers={"Idempotency-Key": "once"}
                 )
             assert answer.status_code == 201, answer.text
         assert Job.objects.count() == 1

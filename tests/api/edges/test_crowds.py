@@ -70,15 +70,11 @@ class TestAThousandWaiters:
     async def _crowd(self, server: Server, key: str, token: str, watched: Job) -> list[int]:
         """Open all, look at what they cost, then give work to three and an end to the watched job."""
         streams = [
-            await Caller.calling(server, f"GET /api/v1/jobs/{watched.pk}/events", b"", token)
-            for _ in range(EACH)
+            await Caller.calling(server, f"GET /api/v1/jobs/{watched.pk}/events", b"", token) for _ in range(EACH)
         ]
         for stream in streams:
             await stream.until(b"event: job")
-        polls = [
-            await Caller.calling(server, "POST /api/v1/worker/claim", b'{"wait": 60}', key)
-            for _ in range(EACH)
-        ]
+        polls = [await Caller.calling(server, "POST /api/v1/worker/claim", b'{"wait": 60}', key) for _ in range(EACH)]
         await connections.run(self._all_wait, server)
         await connections.run(self._cost_little, server)
         answered = [asyncio.create_task(poll.rest()) for poll in polls]

@@ -80,9 +80,7 @@ class TestCurl:
         assert shell.example("put", f"{job}/files/{{name}}")["size"] == len(PICTURE)
         assert [j["id"] for j in shell.example("get", "/api/v1/jobs")["jobs"]] == [claimed["id"]]
         assert shell.example("get", "/api/v1/jobs/{job_id}/why")["reasons"][0]["code"] == "not_waiting"
-        waited = operations.submit(
-            "chat", {}, owner=User.objects.get(), run_at=farm.now() + timedelta(hours=1)
-        )
+        waited = operations.submit("chat", {}, owner=User.objects.get(), run_at=farm.now() + timedelta(hours=1))
         shell.variables["JOB"] = str(waited.pk)
         why = shell.example("get", "/api/v1/jobs/{job_id}/why")["reasons"][0]
         assert why["remedies"][0]["path"] == f"/api/v1/jobs/{waited.pk}/run_now"
@@ -199,9 +197,7 @@ class TestCurl:
 class TestDocument:
     def test_names_exactly_the_calls_of_the_protocol(self, shell: Shell, server: Server) -> None:
         document = httpx.get(f"{server.url}/api/v1/openapi.json").json()
-        calls = {
-            f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods
-        }
+        calls = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
         assert calls == {
             "POST /api/v1/worker/claim",
             "GET /api/v1/worker/jobs/{job_id}/inputs/{name}",

@@ -56,9 +56,7 @@ class TestAWorkerOfCurl:
 
 class TestOurWorker:
     @pytest.mark.parametrize(("prefetch", "count", "cut"), [(0, 60, 15), (100, 300, 2)])
-    async def test_loses_nothing(
-        self, proxy: CuttingProxy, crew: Crew, prefetch: int, count: int, cut: int
-    ) -> None:
+    async def test_loses_nothing(self, proxy: CuttingProxy, crew: Crew, prefetch: int, count: int, cut: int) -> None:
         """A call that hands in many is one answer: fewer of them are cut."""
         jobs = await asyncio.to_thread(_submitted, count)
         worker = Worker(proxy.url, crew.key, concurrency=4, transport="http", prefetch=prefetch)

@@ -24,9 +24,7 @@ FARM = "https://farm.example"
 def shell(server: Server, ada: User, tmp_path: Path) -> Shell:
     """A terminal of ada's, in which the tour of the pages has named the farm and her token."""
     token = accounts.create_token(ada, name="curl")[1]
-    return Shell(
-        tmp_path, checkout=True, FARM=server.url, TOKEN=token, JOBFARM_URL=server.url, JOBFARM_TOKEN=token
-    )
+    return Shell(tmp_path, checkout=True, FARM=server.url, TOKEN=token, JOBFARM_URL=server.url, JOBFARM_TOKEN=token)
 
 
 def answers(output: str) -> list[Any]:
@@ -72,9 +70,7 @@ class TestApi:
     def test_input_files(self, shell: Shell, tmp_path: Path) -> None:
         farm.kind("transcribe")
         (tmp_path / "sound.ogg").write_bytes(b"OggS")
-        upload, submit = re.split(
-            r"\n(?=curl )", documented.block("api.md", 'curl -sS -X POST "$FARM/api/v1/files')
-        )
+        upload, submit = re.split(r"\n(?=curl )", documented.block("api.md", 'curl -sS -X POST "$FARM/api/v1/files'))
         [kept] = answers(shell.follow(upload, {}))
         shell.follow(submit, {"0b6f...": kept["id"]})
         assert Input.objects.get(job__kind="transcribe").name == "audio"
@@ -136,9 +132,7 @@ def test_handlers(shell: Shell, tmp_path: Path) -> None:
         farm.kind(name)
     upload = operations.upload("sound.ogg", ContentFile(b"OggS"), owner=User.objects.get())
     jobs = [
-        operations.submit(
-            "transcribe", {"model": "small"}, owner=User.objects.get(), files={"audio": upload.pk}
-        ),
+        operations.submit("transcribe", {"model": "small"}, owner=User.objects.get(), files={"audio": upload.pk}),
         operations.submit("greet", {"name": "Ada"}),
     ]
     _, shell.environment["KEY"] = operations.create_worker("w", queues=["transcribe", "greet"])

@@ -45,9 +45,7 @@ class TestOverHttp:
         assert crew.post("claim", wait=0.4).json() == {"jobs": [], "drained": True}
         assert time.monotonic() - since >= 0.4
 
-    def test_a_claim_that_waits_brings_a_job_once_the_drain_ends(
-        self, crew: Crew, pool: ThreadPoolExecutor
-    ) -> None:
+    def test_a_claim_that_waits_brings_a_job_once_the_drain_ends(self, crew: Crew, pool: ThreadPoolExecutor) -> None:
         operations.drain(crew.worker)
         job = operations.submit("chat", {})
         waiting = pool.submit(lambda: crew.post("claim", wait=WAIT_S).json())
@@ -72,12 +70,7 @@ class TestOverHttp:
 class TestOverTheSocket:
     def test_it_is_pushed_that_the_worker_is_drained_and_that_it_is_not(self, crew: Crew) -> None:
         with crew.socket() as socket:
-            assert ask(socket, type="claim", ref=1) == {
-                "type": "claim",
-                "ref": 1,
-                "jobs": [],
-                "drained": False,
-            }
+            assert ask(socket, type="claim", ref=1) == {"type": "claim", "ref": 1, "jobs": [], "drained": False}
             operations.drain(crew.worker)
             assert push(socket, "drained") == {"type": "drained", "drained": True}
             operations.submit("chat", {})

@@ -48,9 +48,7 @@ class Run:
 
     def say(self, verb: str, **fields: Any) -> Any:
         """One verb about the job."""
-        response = self._crew.post(
-            f"jobs/{self._claimed['id']}/{verb}", lease=self._claimed["lease"], **fields
-        )
+        response = self._crew.post(f"jobs/{self._claimed['id']}/{verb}", lease=self._claimed["lease"], **fields)
         assert response.status_code == 200, response.text
         return response.json()
 
@@ -66,9 +64,7 @@ def texts(events: list[Event]) -> list[tuple[int, int, str]]:
 
 
 class TestStream:
-    def test_tells_the_whole_story_of_a_job_as_it_happens(
-        self, client: httpx.Client, crew: Crew, job: Job
-    ) -> None:
+    def test_tells_the_whole_story_of_a_job_as_it_happens(self, client: httpx.Client, crew: Crew, job: Job) -> None:
         with following(client, job) as events:
             first = next(events)
             assert (first.name, first.data["status"], first.data["owner"]) == ("job", "pending", "ada")
@@ -116,9 +112,7 @@ class TestStream:
 
 
 class TestResuming:
-    def test_behind_any_event_brings_exactly_what_followed(
-        self, client: httpx.Client, crew: Crew, job: Job
-    ) -> None:
+    def test_behind_any_event_brings_exactly_what_followed(self, client: httpx.Client, crew: Crew, job: Job) -> None:
         run = Run(crew)
         run.write(*"abcde")
         run.say("finish", outcome="success")
@@ -209,9 +203,7 @@ class TestRights:
             ada.groups.remove(team)
             assert list(events) == []
 
-    def test_outlive_a_change_that_leaves_them(
-        self, client: httpx.Client, crew: Crew, ada: User, job: Job
-    ) -> None:
+    def test_outlive_a_change_that_leaves_them(self, client: httpx.Client, crew: Crew, ada: User, job: Job) -> None:
         with following(client, job) as events:
             next(events)
             ada.groups.add(Group.objects.create(name="team"))
@@ -273,21 +265,13 @@ class TestBounds:
         self, narrow: Server, ada: User, bob: User
     ) -> None:
         hers, his = (operations.submit("chat", {}, owner=owner) for owner in (ada, bob))
-        with (
-            callers.client(narrow, ada) as of_ada,
-            callers.client(narrow, bob) as of_bob,
-            ExitStack() as opened,
-        ):
+        with callers.client(narrow, ada) as of_ada, callers.client(narrow, bob) as of_bob, ExitStack() as opened:
             path = f"/api/v1/jobs/{hers.pk}/events"
             first = of_ada.stream("GET", path)
             second = opened.enter_context(of_ada.stream("GET", path))
             assert (first.__enter__().status_code, second.status_code) == (200, 200)
             refused = of_ada.get(path)
-            assert (refused.status_code, refused.json()["error"], refused.json()["quota"]) == (
-                429,
-                "quota_reached",
-                2,
-            )
+            assert (refused.status_code, refused.json()["error"], refused.json()["quota"]) == (429, "quota_reached", 2)
             assert int(refused.headers["Retry-After"]) > 0
             of_another = opened.enter_context(of_bob.stream("GET", f"/api/v1/jobs/{his.pk}/events"))
             assert of_another.status_code == 200
@@ -301,10 +285,7 @@ class TestBounds:
 
     def test_of_one_key_so_many_claims_wait(self) -> None:
         places = Places()
-        with (
-            places.one("key", most=1, of="worker") as first,
-            places.one("key", most=1, of="worker") as second,
-        ):
+        with places.one("key", most=1, of="worker") as first, places.one("key", most=1, of="worker") as second:
             assert first is None
             assert second is not None
             assert (second.status, second.json["of"]) == (429, "worker")

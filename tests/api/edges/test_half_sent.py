@@ -21,12 +21,7 @@ def half_sent(server: Server, path: str, *, since: str = "127.0.0.1", body: byte
     """A request of which so much of the body came, from an address."""
     host, port = server.url.removeprefix("http://").split(":")
     connection = socket.create_connection((host, int(port)), PATIENCE_S, source_address=(since, 0))
-    head = (
-        f"POST {path} HTTP/1.1",
-        f"Host: {host}:{port}",
-        "Content-Type: application/json",
-        "Content-Length: 100",
-    )
+    head = (f"POST {path} HTTP/1.1", f"Host: {host}:{port}", "Content-Type: application/json", "Content-Length: 100")
     connection.sendall("\r\n".join([*head, "", ""]).encode() + body)
     return connection
 
@@ -42,9 +37,7 @@ def answer(connection: socket.socket) -> tuple[int, str, str]:
 def full(server: Server) -> Iterator[list[socket.socket]]:
     """As many as an address may have, some without a byte of their body."""
     with ExitStack() as stack:
-        yield [
-            stack.enter_context(half_sent(server, "/api/v1/jobs", body=b"{" * (n % 2))) for n in range(MOST)
-        ]
+        yield [stack.enter_context(half_sent(server, "/api/v1/jobs", body=b"{" * (n % 2))) for n in range(MOST)]
 
 
 @pytest.mark.parametrize("path", ["/api/v1/jobs", "/api/v1/worker/claim", "/accounts/login/", "/nowhere"])

@@ -73,9 +73,7 @@ class TestAnUpload:
 
 
 class TestHead:
-    def test_of_a_file_is_what_get_says_without_its_bytes(
-        self, server: Server, ada: User, crew: Crew
-    ) -> None:
+    def test_of_a_file_is_what_get_says_without_its_bytes(self, server: Server, ada: User, crew: Crew) -> None:
         caller = client(server, ada)
         job = submit(caller, {"sound": upload(caller)["id"]}).json()["id"]
         held = crew.claim_one()
@@ -113,9 +111,7 @@ class TestASubmit:
         given = [[file["file"] for file in job["inputs"]] for job in answer.json()["jobs"]]
         assert given == [[kept[0]["id"]], [kept[1]["id"]], []]
 
-    def test_is_refused_for_what_is_not_there_or_not_theirs(
-        self, server: Server, ada: User, bob: User
-    ) -> None:
+    def test_is_refused_for_what_is_not_there_or_not_theirs(self, server: Server, ada: User, bob: User) -> None:
         kept = upload(client(server, ada))
         for file in (kept["id"], str(uuid.uuid4()), "7", ""):
             answer = submit(client(server, bob), {"audio": file})
@@ -123,9 +119,7 @@ class TestASubmit:
             assert answer.json()["file"] == file
         assert not Job.objects.exists()
 
-    @pytest.mark.parametrize(
-        "files", [{"../a": "1"}, {f"n{n}": "1" for n in range(17)}, ["1"], {"a": 1}, "1"]
-    )
+    @pytest.mark.parametrize("files", [{"../a": "1"}, {f"n{n}": "1" for n in range(17)}, ["1"], {"a": 1}, "1"])
     def test_is_refused_for_what_makes_no_sense(self, server: Server, ada: User, files: Any) -> None:
         answer = submit(client(server, ada), files)
         assert answer.status_code == 422

@@ -41,9 +41,7 @@ def all_wait(server: Server, count: int) -> None:
 
     A waiting one has had its first answer from Django: then its worker was seen.
     """
-    farm.until(
-        lambda: Worker.objects.filter(last_seen_at__isnull=False).count() >= count, what="the first asking"
-    )
+    farm.until(lambda: Worker.objects.filter(last_seen_at__isnull=False).count() >= count, what="the first asking")
 
 
 class TestWaiting:
@@ -72,9 +70,7 @@ class TestWaiting:
         assert crew.claim(wait=0.2) == []
         assert farm.status(later) == "pending"
 
-    def test_ends_when_a_job_was_given_back(
-        self, server: Server, pool: ThreadPoolExecutor, crew: Crew
-    ) -> None:
+    def test_ends_when_a_job_was_given_back(self, server: Server, pool: ThreadPoolExecutor, crew: Crew) -> None:
         job = operations.submit("chat", {})
         lease = crew.claim_one()["lease"]
         waiting = wait_for_jobs(pool, callers.crew(server))
@@ -234,7 +230,6 @@ def _somebody_waits_for_a_lock() -> bool:
 
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity"
-            " WHERE wait_event_type = 'Lock' AND datname = current_database()"
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
         )
         return bool(cursor.fetchone()[0])

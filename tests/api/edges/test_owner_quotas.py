@@ -72,8 +72,6 @@ def test_output_and_files_are_refused_with_413_and_the_job_may_finish(crew: Crew
         assert (text.status_code, put.status_code) == ((200, 201), (413, 413))[n]
         done = crew.post(f"jobs/{job.pk}/finish", lease=lease, outcome="success")
         assert done.json()["status"] == "success"
-    assert text.json()["message"] == (
-        "Quota of one owner, bytes of output: 5 allowed, 4 used, 4 more requested."
-    )
+    assert text.json()["message"] == ("Quota of one owner, bytes of output: 5 allowed, 4 used, 4 more requested.")
     assert put.json()["message"] == ("Quota of one owner, files: 1 allowed, 1 used, 1 more requested.")
     assert (OutputChunk.objects.count(), ResultFile.objects.count()) == (1, 1)

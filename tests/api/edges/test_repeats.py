@@ -46,9 +46,7 @@ def _sent_and_cut(
     with socket.create_connection((at.hostname, at.port)) as connected:
         connected.sendall(head.encode() + content)
         farm.until(until)
-        connected.setsockopt(
-            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
-        )  # closed by a reset
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closed by a reset
 
 
 class TestALostAnswer:
@@ -78,9 +76,7 @@ class TestALostAnswer:
 
 class TestAtTheSameMoment:
     @pytest.mark.parametrize(("path", "body"), CALLS, ids=["one", "bulk"])
-    def test_sixteen_submit_once_and_are_answered_alike(
-        self, client: httpx.Client, path: str, body: Any
-    ) -> None:
+    def test_sixteen_submit_once_and_are_answered_alike(self, client: httpx.Client, path: str, body: Any) -> None:
         def post(key: str) -> list[int]:
             return _ids(client.post(path, json=body, headers={"Idempotency-Key": key}))
 

@@ -47,19 +47,13 @@ class TestTerm:
         job = operations.submit("chat", {}, owner=ada, run_at=None)
         crew = callers.crew(own_server, "image")
         path = f"/api/v1/jobs/{job.pk}/events"
-        with (
-            ThreadPoolExecutor(1) as pool,
-            crew.socket() as socket,
-            client.stream("GET", path) as stream,
-        ):
+        with ThreadPoolExecutor(1) as pool, crew.socket() as socket, client.stream("GET", path) as stream:
             assert ask(socket, type="claim", ref=1)["jobs"] == []
             events = callers.events(stream.iter_lines())
             next(events)
             poller = callers.crew(own_server, "image")
             waiting = pool.submit(poller.claim, wait=60)
-            farm.until(
-                lambda: Worker.objects.get(pk=poller.worker.pk).last_seen_at, what="the long poll's asking"
-            )
+            farm.until(lambda: Worker.objects.get(pk=poller.worker.pk).last_seen_at, what="the long poll's asking")
             took_s = own_server.stop()
             assert waiting.result(PATIENCE_S) == []
             assert list(events) == []
@@ -67,9 +61,7 @@ class TestTerm:
                 socket.recv(PATIENCE_S)
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1012
-        assert (
-            took_s < 30
-        )  # at most one of it is ours, on a machine that is not busy; who waited for the poll: sixty
+        assert took_s < 30  # at most one of it is ours, on a machine that is not busy; who waited for the poll: sixty
         assert "Traceback" not in own_server.log
         assert "ERROR" not in own_server.log
 
@@ -86,8 +78,6 @@ class TestForeignHosts:
     @pytest.mark.parametrize("path", ["/api/v1/jobs", "/", "/health/live", "/webhooks/github/", "/nowhere"])
     def test_are_one_line_of_warning_each(self, server: Server, path: str) -> None:
         before = len(server.log)
-        httpx.request(
-            "POST" if "webhooks" in path else "GET", server.url + path, headers={"Host": "evil.example"}
-        )
+        httpx.request("POST" if "webhooks" in path else "GET", server.url + path, headers={"Host": "evil.example"})
         lines = server.log[before:].splitlines()
         assert [("WARNING" in line, "'evil.example'" in line) for line in lines] == [(True, True)]

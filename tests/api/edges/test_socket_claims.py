@@ -71,12 +71,7 @@ class TestAClaimThatWaits:
         assert [one["id"] for one in ask(socket, type="claim", wait=LONG_S)["jobs"]] == [job.pk]
 
     def test_is_answered_without_jobs_when_its_time_is_over(self, socket: ClientConnection) -> None:
-        assert ask(socket, type="claim", ref=1, wait=0.2) == {
-            "type": "claim",
-            "ref": 1,
-            "jobs": [],
-            "drained": False,
-        }
+        assert ask(socket, type="claim", ref=1, wait=0.2) == {"type": "claim", "ref": 1, "jobs": [], "drained": False}
 
     def test_is_answered_when_its_job_becomes_due(self, socket: ClientConnection) -> None:
         wait(socket)
@@ -102,18 +97,14 @@ class TestAClaimThatWaits:
         got = answer(socket)
         assert (got["ref"], [one["id"] for one in got["jobs"]]) == (1, [third.pk])
 
-    def test_is_answered_before_the_next_claim_that_waits_in_its_place(
-        self, socket: ClientConnection
-    ) -> None:
+    def test_is_answered_before_the_next_claim_that_waits_in_its_place(self, socket: ClientConnection) -> None:
         wait(socket, ref=1)
         socket.send(json.dumps({"type": "claim", "ref": 2, "wait": LONG_S}))
         assert answer(socket) == {"type": "claim", "ref": 1, "jobs": [], "drained": False}
         operations.submit("chat", {})
         assert (answer(socket))["ref"] == 2
 
-    def test_gets_jobs_of_a_queue_that_became_the_workers_own(
-        self, crew: Crew, socket: ClientConnection
-    ) -> None:
+    def test_gets_jobs_of_a_queue_that_became_the_workers_own(self, crew: Crew, socket: ClientConnection) -> None:
         wait(socket)
         operations.submit("image", {})
         Worker.objects.filter(pk=crew.worker.pk).update(queues=["chat", "image"])
@@ -169,9 +160,7 @@ class TestTheClaimAfterOneThatTookAllThereWas:
         live.touch("work:chat")
         assert [one["id"] for one in answer(socket)["jobs"]] == [job.pk]
 
-    def test_gets_what_was_submitted_since_that_look(
-        self, socket: ClientConnection, held: dict[str, Any]
-    ) -> None:
+    def test_gets_what_was_submitted_since_that_look(self, socket: ClientConnection, held: dict[str, Any]) -> None:
         job = operations.submit("chat", {})
         assert [one["id"] for one in ask(socket, type="claim", wait=LONG_S)["jobs"]] == [job.pk]
 
@@ -213,9 +202,4 @@ class TestManyClaimsThatWait:
             assert [len(jobs) for jobs in got] == [1] * 4
             [(left, socket)] = [(one, socket) for one, socket in answers.items() if not one.done()]
             socket.send(json.dumps({"type": "claim", "ref": 9}))
-            assert left.result() == {
-                "type": "claim",
-                "ref": 1,
-                "jobs": [],
-                "drained": False,
-            }  # it waited until now
+            assert left.result() == {"type": "claim", "ref": 1, "jobs": [], "drained": False}  # it waited until now

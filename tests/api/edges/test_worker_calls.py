@@ -63,9 +63,7 @@ class TestReports:
     def test_a_heartbeat_keeps_the_lease_and_tells_progress(self, crew: Crew) -> None:
         job = operations.submit("chat", {})
         claimed = crew.claim_one()
-        renewed = crew.post(
-            f"jobs/{job.pk}/heartbeat", lease=claimed["lease"], progress=0.5, detail="Halfway"
-        )
+        renewed = crew.post(f"jobs/{job.pk}/heartbeat", lease=claimed["lease"], progress=0.5, detail="Halfway")
         job.refresh_from_db()
         assert renewed.status_code == 200
         assert renewed.json().keys() == {"lease_expires_at"}
@@ -109,9 +107,7 @@ class TestReports:
         job = operations.submit("chat", {})
         lease = crew.claim_one()["lease"]
         for name in (".hidden", "%20", "a%5Cb", "x" * 101):
-            refused = crew.http.put(
-                f"/api/v1/worker/jobs/{job.pk}/files/{name}", params={"lease": lease}, content=b"x"
-            )
+            refused = crew.http.put(f"/api/v1/worker/jobs/{job.pk}/files/{name}", params={"lease": lease}, content=b"x")
             assert (refused.status_code, refused.json()["error"]) == (422, "invalid_name"), name
         assert not ResultFile.objects.exists()
 
@@ -120,9 +116,7 @@ class TestEnds:
     def test_a_finish_stores_the_result_and_brings_the_next_job(self, crew: Crew) -> None:
         first, second = operations.submit("chat", 1), operations.submit("chat", 2)
         lease = crew.claim_one()["lease"]
-        ended = crew.post(
-            f"jobs/{first.pk}/finish", lease=lease, outcome="success", result={"a": 1}, claim_next=1
-        )
+        ended = crew.post(f"jobs/{first.pk}/finish", lease=lease, outcome="success", result={"a": 1}, claim_next=1)
         first.refresh_from_db()
         assert (ended.status_code, ended.json()["status"]) == (200, "success")
         assert [job["id"] for job in ended.json()["jobs"]] == [second.pk]
@@ -135,9 +129,7 @@ class TestEnds:
         assert ended.json() == {"status": "pending", "jobs": [], "drained": False}
         assert job.attempts.get().error == "Traceback: boom"
 
-    def test_a_second_finish_of_one_lease_is_answered_as_the_first_and_changes_nothing(
-        self, crew: Crew
-    ) -> None:
+    def test_a_second_finish_of_one_lease_is_answered_as_the_first_and_changes_nothing(self, crew: Crew) -> None:
         job = operations.submit("chat", {})
         lease = crew.claim_one()["lease"]
         crew.post(f"jobs/{job.pk}/finish", lease=lease, outcome="success", result="first")
@@ -156,9 +148,7 @@ class TestEnds:
         assert again["status"] == answer["status"] == "success"
         assert [job["lease"] for job in again["jobs"]] == [job["lease"] for job in answer["jobs"]]
         batch = {
-            "finished": [
-                {"id": job["id"], "lease": job["lease"], "outcome": "success"} for job in answer["jobs"]
-            ],
+            "finished": [{"id": job["id"], "lease": job["lease"], "outcome": "success"} for job in answer["jobs"]],
             "claim_next": 1,
         }
         many = crew.post("finish", request_id="batch-1", **batch).json()

@@ -87,9 +87,7 @@ def test_of_one_job_keeps_its_order(socket: ClientConnection, held: list[dict[st
     answers = _sent_while_first_waits(socket, held, pieces)
     assert {ref[1] + 1 == answer["next_seq"] for ref, answer in answers.items()} == {True}
     for place, first in ((0, "first"), (1, "1.0")):
-        rows = (
-            OutputChunk.objects.filter(job=held[place]["id"]).order_by("seq").values_list("text", flat=True)
-        )
+        rows = OutputChunk.objects.filter(job=held[place]["id"]).order_by("seq").values_list("text", flat=True)
         assert list(rows) == [first, *(f"{place}.{seq}" for seq in range(1, 4))]
 
 
@@ -124,9 +122,7 @@ def poison(server: Any) -> Iterator[Callable[[], int]]:
         """)
     yield _tries
     with connection.cursor() as cursor:
-        cursor.execute(
-            "DROP TRIGGER poison ON jobs_outputchunk; DROP FUNCTION refuse_poison(); DROP SEQUENCE tries"
-        )
+        cursor.execute("DROP TRIGGER poison ON jobs_outputchunk; DROP FUNCTION refuse_poison(); DROP SEQUENCE tries")
 
 
 def _tries() -> int:

@@ -64,10 +64,7 @@ class TestVerbs:
         batch = [{"id": second.pk, "lease": text, "outcome": "success"} for text in (lease, again["lease"])]
         many = ask(socket, type="finish_many", ref={"any": "resource"}, finished=batch)
         assert many["ref"] == {"any": "resource"}
-        assert [entry.get("status") or entry["error"] for entry in many["finished"]] == [
-            "lease_lost",
-            "success",
-        ]
+        assert [entry.get("status") or entry["error"] for entry in many["finished"]] == ["lease_lost", "success"]
         first.refresh_from_db()
         assert (first.status, first.body.result, farm.status(second)) == ("success", [1], "success")
 
@@ -224,9 +221,7 @@ class TestWork:
             push(staying, "work")
             assert claim_one(staying)["id"] == job.pk
 
-    def test_is_told_of_a_queue_that_became_the_workers_own(
-        self, crew: Crew, socket: ClientConnection
-    ) -> None:
+    def test_is_told_of_a_queue_that_became_the_workers_own(self, crew: Crew, socket: ClientConnection) -> None:
         assert ask(socket, type="claim", ref=1)["jobs"] == []
         operations.submit("image", {})
         Worker.objects.filter(pk=crew.worker.pk).update(queues=["chat", "image"])
@@ -261,9 +256,7 @@ class TestStops:
         operations.sweep()
         assert push(socket, "stop") == {"type": "stop", "job": job.pk, "reason": "timed_out"}
 
-    def test_are_told_of_a_timeout_also_of_a_job_that_is_to_be_tried_again(
-        self, socket: ClientConnection
-    ) -> None:
+    def test_are_told_of_a_timeout_also_of_a_job_that_is_to_be_tried_again(self, socket: ClientConnection) -> None:
         job = operations.submit("chat", {})
         Job.objects.filter(pk=job.pk).update(timeout_s=30, retry_on_timeout=True, retry_when_lost=True)
         claimed = claim_one(socket)
@@ -294,15 +287,10 @@ class TestStops:
 class TestKeys:
     def test_that_are_wrong_are_shown_out_with_4401(self, server: Server) -> None:
         for headers in ({}, callers.bearer("jfw_wrong"), {"Authorization": "Basic eDp5"}):
-            with (
-                connect(f"{server.ws_url}/ws/worker/", additional_headers=headers) as socket,
-                closed_with(4401),
-            ):
+            with connect(f"{server.ws_url}/ws/worker/", additional_headers=headers) as socket, closed_with(4401):
                 socket.recv(PATIENCE_S)
 
-    def test_that_are_revoked_or_rotated_end_the_socket_at_once(
-        self, crew: Crew, socket: ClientConnection
-    ) -> None:
+    def test_that_are_revoked_or_rotated_end_the_socket_at_once(self, crew: Crew, socket: ClientConnection) -> None:
         assert ask(socket, type="claim", ref=1)["jobs"] == []
         operations.revoke(crew.worker)
         with closed_with(4401):

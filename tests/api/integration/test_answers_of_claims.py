@@ -29,9 +29,7 @@ async def _application(_scope: Scope, _receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": JOBS})
 
 
-async def test_a_claim_over_http_is_answered_with_jobs_that_nobody_decoded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_claim_over_http_is_answered_with_jobs_that_nobody_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[Any] = []
     monkeypatch.setattr(upstream.Answer, "json", property(lambda _: decoded.append("answer")))
     sent: list[Message] = []
@@ -51,9 +49,7 @@ async def test_a_claim_over_http_is_answered_with_jobs_that_nobody_decoded(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_claim_over_the_socket_is_encoded_in_the_thread_that_claimed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_claim_over_the_socket_is_encoded_in_the_thread_that_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
     farm.kind("work")
     _, key = operations.create_worker("w", queues=["work"])
     farm.submit(2)

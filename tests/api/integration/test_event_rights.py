@@ -110,9 +110,7 @@ async def _is_canceled(here: hub.Hub, job: Job) -> None:
 
 
 class TestATokenThatIsRevoked:
-    async def test_while_the_first_answer_is_on_its_way_opens_nothing(
-        self, gate: Gate, here: hub.Hub
-    ) -> None:
+    async def test_while_the_first_answer_is_on_its_way_opens_nothing(self, gate: Gate, here: hub.Hub) -> None:
         job, user, key = await connections.run(_job_and_key)
         gate.may_answer.clear()
         caller = Caller(gate, job.pk, key)

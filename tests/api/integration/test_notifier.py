@@ -53,11 +53,7 @@ async def ringing(ask: Callable[..., Any] = bells.claimable) -> AsyncIterator[No
 
 
 def waiting(
-    notifier: Notifier,
-    interest: Interest = CHAT,
-    *,
-    timeout_s: float | None = None,
-    claims_itself: bool = False,
+    notifier: Notifier, interest: Interest = CHAT, *, timeout_s: float | None = None, claims_itself: bool = False
 ) -> "asyncio.Task[Wakeup | None]":
     """Somebody who has just asked and found nothing."""
     polled_at = asyncio.get_running_loop().time()
@@ -98,9 +94,7 @@ class TestWaking:
             await settled(counted)
             assert done(tasks) == [0, 1, 2]
 
-    async def test_wakes_no_further_one_for_a_job_that_somebody_is_fetching(
-        self, transactional_db: None
-    ) -> None:
+    async def test_wakes_no_further_one_for_a_job_that_somebody_is_fetching(self, transactional_db: None) -> None:
         counted = Counted()
         async with ringing(counted) as notifier:
             tasks = [waiting(notifier) for _ in range(5)]
@@ -150,17 +144,13 @@ class TestWaking:
             await settled(counted)
             assert done(tasks) == [1, 2]  # for whom was counted as well: the first may not take it
 
-    async def test_wakes_no_further_one_for_a_claim_that_began_during_the_count(
-        self, transactional_db: None
-    ) -> None:
+    async def test_wakes_no_further_one_for_a_claim_that_began_during_the_count(self, transactional_db: None) -> None:
         counted = Counted()
         async with ringing(counted) as notifier:
             tasks = [waiting(notifier, claims_itself=True) for _ in range(3)]
             await settled(counted)
             counted.may_count.clear()
-            notifier._on_topics(
-                {"due:chat:0"}
-            )  # what happened before: this count knows of no claim under way
+            notifier._on_topics({"due:chat:0"})  # what happened before: this count knows of no claim under way
             await settled(counted)
             await connections.run(farm.submit, 2, "chat")
             await woken(tasks)
@@ -168,9 +158,7 @@ class TestWaking:
             await settled(counted)
             assert done(tasks) == [0, 1]
 
-    async def test_counts_again_after_a_claim_that_ended_during_the_count(
-        self, transactional_db: None
-    ) -> None:
+    async def test_counts_again_after_a_claim_that_ended_during_the_count(self, transactional_db: None) -> None:
         counted = Counted()
         async with ringing(counted) as notifier:
             worker = await connections.run(farm.worker, "w", "chat")
@@ -203,9 +191,7 @@ class TestWaking:
             assert not late.done()
             assert len(counted.calls) == calls_so_far
 
-    async def test_asks_again_for_those_who_tried_when_something_changed(
-        self, transactional_db: None
-    ) -> None:
+    async def test_asks_again_for_those_who_tried_when_something_changed(self, transactional_db: None) -> None:
         counted = Counted()
         async with ringing(counted) as notifier:
             await connections.run(farm.submit, 1, "chat")
@@ -245,9 +231,7 @@ class TestWaking:
             await connections.run(farm.submit, 1, "chat")
             await arrived.wait()
             subscription.close()
-            assert await asyncio.wait_for(
-                notifier.wait(CHAT, polled_at=polled_at, timeout_s=PATIENCE_S), PATIENCE_S
-            )
+            assert await asyncio.wait_for(notifier.wait(CHAT, polled_at=polled_at, timeout_s=PATIENCE_S), PATIENCE_S)
 
     async def test_serves_who_never_asked(self, transactional_db: None) -> None:
         async with ringing() as notifier:
@@ -272,9 +256,7 @@ class TestWaking:
             await connections.run(farm.submit, 1, "chat")
             assert await asyncio.wait_for(task, bells.POLL_S * 3)
 
-    async def test_comes_after_lost_messages_for_who_waits_when_nobody_else_did(
-        self, transactional_db: None
-    ) -> None:
+    async def test_comes_after_lost_messages_for_who_waits_when_nobody_else_did(self, transactional_db: None) -> None:
         counted = Counted()
         async with ringing(counted) as notifier:
             image = Interest(queues=("image",))
@@ -299,9 +281,7 @@ class TestWaking:
             assert len(counted.calls) > calls
             assert not task.done()
 
-    async def test_ends_without_a_turn_when_the_time_or_the_process_does(
-        self, transactional_db: None
-    ) -> None:
+    async def test_ends_without_a_turn_when_the_time_or_the_process_does(self, transactional_db: None) -> None:
         async with ringing() as notifier:
             assert await waiting(notifier, timeout_s=0.05) is None
             tasks = [waiting(notifier) for _ in range(3)]
@@ -323,9 +303,7 @@ class TestAsking:
             while len(counted.calls) < calls + 2:  # noqa: ASYNC110  # the bell tells nobody that it asked
                 await asyncio.sleep(0.05)
             assert loop.time() - since > bells.POLL_S
-            assert [{interest for interest, _ in wanted} for wanted in counted.calls[-2:]] == [
-                set(interests)
-            ] * 2
+            assert [{interest for interest, _ in wanted} for wanted in counted.calls[-2:]] == [set(interests)] * 2
             assert len(counted.calls) <= 2 + (loop.time() - began) / bells.POLL_S
             assert not done(tasks)
 

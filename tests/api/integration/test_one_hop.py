@@ -60,9 +60,7 @@ def _scope(address: str) -> dict[str, Any]:
     return {**head, "query_string": b"", "client": ("127.0.0.1", 5), "server": ("127.0.0.1", 80)}
 
 
-async def _ask(
-    handler: OneHop, address: str, on_sent: Callable[[], None] = lambda: None
-) -> tuple[int, bytes]:
+async def _ask(handler: OneHop, address: str, on_sent: Callable[[], None] = lambda: None) -> tuple[int, bytes]:
     sent: list[Mapping[str, Any]] = []
     pending = [{"type": "http.request", "body": b"hello"}]
 

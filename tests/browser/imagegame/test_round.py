@@ -55,9 +55,7 @@ class TestAGame:
         host.get_by_label("Theme").fill("Animals with odd jobs")
         host.get_by_role("button", name="Open the game").click()
         expect(host.get_by_role("button", name="Begin")).to_be_disabled()
-        second.get_by_role("button", name="Join Animals with odd jobs").click(
-            timeout=SOON_MS
-        )  # it came by itself
+        second.get_by_role("button", name="Join Animals with odd jobs").click(timeout=SOON_MS)  # it came by itself
         assert not same()
         third.goto(host.url)
         third.get_by_role("button", name="Join the game").click()

@@ -12,9 +12,7 @@ from tests.chaos.truth import Findings, _judge_claims, _judge_silence
 Runs = dict[int, list[str]]
 
 
-def attempt(
-    number: int, outcome: str = "lost", *, counted: int | None = 1, worker: str = "worker-1"
-) -> Attempt:
+def attempt(number: int, outcome: str = "lost", *, counted: int | None = 1, worker: str = "worker-1") -> Attempt:
     """One that went on for ten seconds, until now."""
     now = datetime.now(UTC)
     return Attempt(
@@ -24,18 +22,10 @@ def attempt(
 
 
 def job(kind: str = "once", status: str = "success", *, claims: int = 1, confirmed: int | None = None) -> Job:
-    return Job(
-        id=7,
-        kind=kind,
-        status=status,
-        fence=claims,
-        confirmed_fence=claims if confirmed is None else confirmed,
-    )
+    return Job(id=7, kind=kind, status=status, fence=claims, confirmed_fence=claims if confirmed is None else confirmed)
 
 
-def claims(
-    judged: Job, *, runs: Runs, past: list[Attempt] | None = None, spoken: set[int] | None = None
-) -> Findings:
+def claims(judged: Job, *, runs: Runs, past: list[Attempt] | None = None, spoken: set[int] | None = None) -> Findings:
     """What is found of a job's claims."""
     findings = Findings()
     _judge_claims(findings, judged, runs=runs, past=past or [], spoken=spoken or set())

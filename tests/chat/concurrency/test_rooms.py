@@ -118,10 +118,7 @@ class TestAskingAgain:
         for _ in range(10):
             two = [people.ask(room, ada) for _ in range(2) if _cancel_open(room, ada)]
             _cancel_open(room, ada)
-            actions = [
-                partial(operations.ask_again, room.pk, answer.pk, by=ada, key=f"k{answer.pk}")
-                for answer in two
-            ]
+            actions = [partial(operations.ask_again, room.pk, answer.pk, by=ada, key=f"k{answer.pk}") for answer in two]
             farm.at_once(
                 *(partial(_try, action) for action in actions),
                 partial(_try, partial(operations.post, room.pk, "New?", by=ada, key=f"n{two[0].pk}")),
@@ -143,12 +140,7 @@ class TestTakingBack:
         _end_all(people.worker("last"))
         assert {word for words in replies[:3] for word in words or []} == {"done"}
         assert Message.objects.count() == Answer.objects.count() == 0
-        assert set(Job.objects.values_list("status", flat=True)) <= {
-            "success",
-            "canceled",
-            "failed",
-            "timed_out",
-        }
+        assert set(Job.objects.values_list("status", flat=True)) <= {"success", "canceled", "failed", "timed_out"}
         assert operations.reconcile() == 0
 
 
@@ -203,6 +195,4 @@ def _sweep(*, until: Callable[[], bool]) -> None:
 
 
 def _take_back(room: Group, questions: Sequence[tuple[int | None, User]]) -> list[str]:
-    return [
-        _try(partial(operations.remove, room.pk, question or 0, by=member)) for question, member in questions
-    ]
+    return [_try(partial(operations.remove, room.pk, question or 0, by=member)) for question, member in questions]

@@ -177,9 +177,7 @@ class TestARoom:
         assert newest is not None
         assert offered == [str(newest.pk)]
 
-    def test_says_when_an_answer_starts_that_waits_for_its_tokens(
-        self, client: Client, ada: User, room: Group
-    ) -> None:
+    def test_says_when_an_answer_starts_that_waits_for_its_tokens(self, client: Client, ada: User, room: Group) -> None:
         ratelimits.limit("chat completion tokens", count=600_000, reserve=True)  # a minute of debt
         answer = people.ask(room, ada)
         assert answer.starts_at is not None
@@ -269,15 +267,11 @@ class TestButtons:
         assert accounts.limit_key(guest).startswith("session:")
         assert taken < 1
 
-    def test_say_that_too_many_answers_wait(
-        self, client: Client, ada: User, room: Group, settings: Settings
-    ) -> None:
+    def test_say_that_too_many_answers_wait(self, client: Client, ada: User, room: Group, settings: Settings) -> None:
         settings.JOBFARM = {**settings.JOBFARM, "WAITING_JOBS_PER_OWNER": 1}
         jobs.submit("chat", {}, owner=ada)
         post_text = post_json(client, f"/chat/{room.pk}/say/", text="Why?", ask="yes")
-        assert post_text["sentence"] == (
-            "Quota of one owner, jobs waiting: 1 allowed, 1 used, 1 more requested."
-        )
+        assert post_text["sentence"] == ("Quota of one owner, jobs waiting: 1 allowed, 1 used, 1 more requested.")
         assert post_text["refused"]
         assert people.log(room) == []
 
@@ -294,10 +288,7 @@ class TestButtons:
     def test_cancel_ask_again_and_delete(self, client: Client, ada: User, room: Group) -> None:
         answer = people.ask(room, ada)
         where = f"/chat/{room.pk}"
-        assert (
-            post_text(client, f"{where}/cancel/", answer=answer.pk)
-            == "Canceled before an answer was started."
-        )
+        assert post_text(client, f"{where}/cancel/", answer=answer.pk) == "Canceled before an answer was started."
         assert post_text(client, f"{where}/again/", answer=answer.pk) == ""
         assert post_json(client, f"{where}/again/", answer=answer.pk)["refused"]
         question = answer.message.question_id
@@ -308,9 +299,7 @@ class TestButtons:
         bob = farm.user("bob", groups=[room])
         answer = people.ask(room, bob)
         for path in ("cancel", "again"):
-            assert "Only the author of the message" in post_text(
-                client, f"/chat/{room.pk}/{path}/", answer=answer.pk
-            )
+            assert "Only the author of the message" in post_text(client, f"/chat/{room.pk}/{path}/", answer=answer.pk)
         question = answer.message.question_id
         assert post_json(client, f"/chat/{room.pk}/remove/", message=question)["refused"]
         assert people.stands(answer) == ("waiting", "")

@@ -5,15 +5,7 @@ from django.db import transaction
 
 from core.verdicts import CancelVerdict
 from examples.chat import operations
-from examples.chat.errors import (
-    InvalidText,
-    NoSuchMessage,
-    NoSuchRoom,
-    NothingToAskAgain,
-    NotYours,
-    TooOld,
-    Unanswered,
-)
+from examples.chat.errors import InvalidText, NoSuchMessage, NoSuchRoom, NothingToAskAgain, NotYours, TooOld, Unanswered
 from examples.chat.models import Answer, Message
 from jobs import operations as jobs
 from jobs.models import Job
@@ -32,18 +24,8 @@ class TestSay:
         answer = people.ask(room, ada, "  Why?\r\n ")
         job = people.job_of(answer)
         assert people.log(room) == [("user", "Why?"), ("assistant", "")]
-        assert (answer.state, answer.asker, answer.group, answer.message.author) == (
-            "waiting",
-            ada,
-            room,
-            None,
-        )
-        assert (job.kind, job.owner, job.group, job.body.payload) == (
-            "chat",
-            ada,
-            room,
-            {"answer": answer.pk},
-        )
+        assert (answer.state, answer.asker, answer.group, answer.message.author) == ("waiting", ada, room, None)
+        assert (job.kind, job.owner, job.group, job.body.payload) == ("chat", ada, room, {"answer": answer.pk})
         assert job.limit_count == answer.tokens == 1024 + 4 + 1
 
     def test_leaves_nothing_behind_when_the_transaction_does_not_commit(self) -> None:
@@ -131,8 +113,7 @@ class TestSay:
         before = farm.now()
         value = ratelimits.get_value("chat completion tokens").value
         least, most = (
-            (until - since).total_seconds() * 5000
-            for since, until in ((emptied, before), (began, farm.now()))
+            (until - since).total_seconds() * 5000 for since, until in ((emptied, before), (began, farm.now()))
         )
         assert least - 1000 < value < most + 1000  # what came in meanwhile, and all that was given back
 

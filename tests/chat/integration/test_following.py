@@ -61,11 +61,7 @@ class TestAnAnswer:
         farm.fail(worker, failing, "no", retryable=False)
         farm.time_out(silent)
         jobs.release(worker, released.id, released.lease)
-        assert [people.stands(answer) for answer in answers] == [
-            ("failed", ""),
-            ("timed_out", ""),
-            ("waiting", ""),
-        ]
+        assert [people.stands(answer) for answer in answers] == [("failed", ""), ("timed_out", ""), ("waiting", "")]
 
     @pytest.mark.parametrize(
         ("result", "kept"),
@@ -96,9 +92,7 @@ class TestAnAnswer:
         jobs.finish(
             worker,
             [
-                jobs.Finished(
-                    job_id=job.id, lease=job.lease, outcome="success", result={"text": f"to {job.id}"}
-                )
+                jobs.Finished(job_id=job.id, lease=job.lease, outcome="success", result={"text": f"to {job.id}"})
                 for job in claimed
             ],
         )

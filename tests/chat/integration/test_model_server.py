@@ -56,16 +56,9 @@ def working(server: Server, model: ModelServer) -> Iterator[None]:
 
 
 class TestAQuestion:
-    def test_is_answered_after_errors_and_a_stream_that_broke(
-        self, server: Server, model: ModelServer
-    ) -> None:
+    def test_is_answered_after_errors_and_a_stream_that_broke(self, server: Server, model: ModelServer) -> None:
         """429 and 500 are asked again by the handler; words that people have read are retried by the farm."""
-        model.scripts = [
-            error(429),
-            broken(["Half", " an", " answer."]),
-            error(500),
-            whole(["Light", " is", " bent."]),
-        ]
+        model.scripts = [error(429), broken(["Half", " an", " answer."]), error(500), whole(["Light", " is", " bent."])]
         room, [ada] = people.group("ada")
         answer = people.ask(room, ada, "How do lighthouses work?")
         with working(server, model):

@@ -19,9 +19,7 @@ class TestState:
                 assert (state in ASKABLE) == (status in ENDED)
                 assert answers.agrees(state, status=status)
 
-    @pytest.mark.parametrize(
-        "outcome", [AttemptOutcome.FAILED, AttemptOutcome.LOST, AttemptOutcome.TIMED_OUT]
-    )
+    @pytest.mark.parametrize("outcome", [AttemptOutcome.FAILED, AttemptOutcome.LOST, AttemptOutcome.TIMED_OUT])
     def test_says_that_an_attempt_failed_before_the_next_one(self, outcome: AttemptOutcome) -> None:
         assert answers.state(Status.PENDING, outcome=outcome) is State.RETRYING
 
@@ -36,22 +34,13 @@ class TestState:
 
 
 class TestTexts:
-    @pytest.mark.parametrize(
-        ("given", "kept"), [("  a\r\nb\rc \n", "a\nb\nc"), ("\t\n", ""), ("  é😀 ", "é😀")]
-    )
+    @pytest.mark.parametrize(("given", "kept"), [("  a\r\nb\rc \n", "a\nb\nc"), ("\t\n", ""), ("  é😀 ", "é😀")])
     def test_are_tidied(self, given: str, kept: str) -> None:
         assert texts.tidied(given) == kept
 
     @pytest.mark.parametrize(
         ("text", "fits"),
-        [
-            ("", True),
-            ("x" * 10, True),
-            ("x" * 11, False),
-            ("a\x00", False),
-            ("\ud83d", False),
-            ("😀" * 10, True),
-        ],
+        [("", True), ("x" * 10, True), ("x" * 11, False), ("a\x00", False), ("\ud83d", False), ("😀" * 10, True)],
     )
     def test_that_cannot_be_stored_are_known_before(self, text: str, *, fits: bool) -> None:
         assert texts.is_storable(text, limit=10) is fits

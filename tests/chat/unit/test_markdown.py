@@ -52,9 +52,7 @@ class TestLinks:
         for text in (f"[a]({target})", f"[a](<{target}>)", f"<{target}>", f"[a]\n\n[a]: {target}"):
             assert "href" not in html(text)
 
-    @pytest.mark.parametrize(
-        "target", ["https://example.com/x.png", "data:image/png;base64,AA", "/jobs/1/files/x"]
-    )
+    @pytest.mark.parametrize("target", ["https://example.com/x.png", "data:image/png;base64,AA", "/jobs/1/files/x"])
     def test_to_pictures_load_nothing(self, target: str) -> None:
         assert "<img" not in html(f"![a]({target})")
 

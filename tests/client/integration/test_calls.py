@@ -182,9 +182,7 @@ class TestOtherCalls:
         finish(crew, held, outcome="success")
         [file] = farm.job(job.id).files
         assert (file.name, file.size) == ("data.bin", 18)
-        assert (
-            farm.download(job.id, "data.bin") == farm.download(job.id, "data.bin", fence=1) == b"\x00\xff" * 9
-        )
+        assert farm.download(job.id, "data.bin") == farm.download(job.id, "data.bin", fence=1) == b"\x00\xff" * 9
         with pytest.raises(NotFound):
             farm.download(job.id, "other/../data.bin")
 

@@ -93,9 +93,7 @@ class TestSubmit:
         process = terminal.start("submit", "work", "--watch")
         held = begun(crew)
         crew.post(f"jobs/{held['id']}/output", lease=held["lease"], seq=0, text="Hello").raise_for_status()
-        crew.post(
-            f"jobs/{held['id']}/heartbeat", lease=held["lease"], progress=0.5, detail="Half"
-        ).raise_for_status()
+        crew.post(f"jobs/{held['id']}/heartbeat", lease=held["lease"], progress=0.5, detail="Half").raise_for_status()
         finish(crew, held, outcome="failed", error="No such picture.", retryable=False)
         output, errors = process.communicate(timeout=60)
         assert (process.returncode, output) == (1, "Hello")

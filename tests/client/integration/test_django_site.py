@@ -83,9 +83,7 @@ class TestTasks:
         result_id = site.run(enqueue("fail.enqueue('Nobody')"))
         job = Job.objects.get()
         with site.working():
-            until(
-                lambda: Job.objects.filter(pk=job.pk, status="pending", failures=1), what="the first attempt"
-            )
+            until(lambda: Job.objects.filter(pk=job.pk, status="pending", failures=1), what="the first attempt")
             make_due(job)
             values = site.run(results([result_id]))
         assert values == [["FAILED", None, ["letters.tasks.NoSuchAddress"] * 2]]
@@ -230,9 +228,7 @@ class TestAFarmThatIsAway:
 class TestARefusal:
     def test_ends_the_task_until_somebody_sends_it_again(self, site: Site) -> None:
         code = (
-            "task_backends['default'].options['kind'] = 'not-there'\n"
-            + enqueue("write.enqueue('Ada')")
-            + "\n"
+            "task_backends['default'].options['kind'] = 'not-there'\n" + enqueue("write.enqueue('Ada')") + "\n"
             "answer = of(task_backends['default'].get_result(answer))"
         )
         assert site.run(code) == ["FAILED", None, ["jobfarm_client.errors.Refused"]]

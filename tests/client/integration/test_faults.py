@@ -49,9 +49,7 @@ class TestSubmit:
     @pytest.mark.parametrize(
         ("status", "code"), [(429, "rate_limited"), (503, "unavailable"), (409, "idempotency_key_in_use")]
     )
-    def test_is_sent_again_when_the_farm_has_it_wait(
-        self, server: Server, make: Make, status: int, code: str
-    ) -> None:
+    def test_is_sent_again_when_the_farm_has_it_wait(self, server: Server, make: Make, status: int, code: str) -> None:
         first = [refusal(status, code, retry_after="0.05")]
         with proxy(server.url, lambda *_: first.pop() if first else None) as between:
             make(between.url).submit("work")
@@ -127,10 +125,7 @@ class TestOutput:
             write(crew, held, [text])
             finish(crew, held, outcome="success")
         events = list(farm.events_of([job.id for job in jobs]))
-        assert {e.data["job"]: e.text for e in events if e.name == "output"} == {
-            jobs[0].id: "a",
-            jobs[1].id: "b",
-        }
+        assert {e.data["job"]: e.text for e in events if e.name == "output"} == {jobs[0].id: "a", jobs[1].id: "b"}
         assert sorted(e.data["job"] for e in events if e.name == "end") == [job.id for job in jobs]
 
 
@@ -142,9 +137,7 @@ class TestWithoutStreams:
         monkeypatch.setattr(following, "SILENCE_S", 0.2)
         return Own(200, b"<p>Hello.", is_held=request.param == "buffer")
 
-    def test_every_event_comes_all_the_same(
-        self, server: Server, make: Make, crew: Crew, no_stream: Own
-    ) -> None:
+    def test_every_event_comes_all_the_same(self, server: Server, make: Make, crew: Crew, no_stream: Own) -> None:
         with proxy(server.url, lambda _, path: no_stream if path.endswith("/events") else None) as between:
             farm = make(between.url)
             job = farm.submit("work")

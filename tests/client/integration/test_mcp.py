@@ -130,9 +130,7 @@ class TestTools:
 
 def test_without_a_token_it_says_so() -> None:
     environment = {"PATH": os.environ["PATH"], "JOBFARM_URL": "http://127.0.0.1:9"}
-    ran = subprocess.run(
-        COMMAND, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
+    ran = subprocess.run(COMMAND, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
     assert "Whose jobs?" in ran.stderr
 

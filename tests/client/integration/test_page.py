@@ -57,9 +57,7 @@ class TestPython:
 
     def test_of_the_client_that_is_awaited(self, shell: Shell) -> None:
         output = shell.run("python", "-", typed=AWAITED)
-        assert output == "".join(
-            f"{pk} success\n" for pk in Job.objects.order_by("pk").values_list("pk", flat=True)
-        )
+        assert output == "".join(f"{pk} success\n" for pk in Job.objects.order_by("pk").values_list("pk", flat=True))
 
 
 @pytest.mark.usefixtures("demonstrator")

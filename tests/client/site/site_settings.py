@@ -11,14 +11,7 @@ DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": os.envi
 INSTALLED_APPS = ["jobfarm_client.django", "letters"]
 if django.VERSION < (6,):
     INSTALLED_APPS += ["django_tasks"]
-_FARM = {
-    "url": os.environ["SITE_FARM"],
-    "token": os.environ["SITE_TOKEN"],
-    "worker_key": os.environ.get("SITE_KEY"),
-}
+_FARM = {"url": os.environ["SITE_FARM"], "token": os.environ["SITE_TOKEN"], "worker_key": os.environ.get("SITE_KEY")}
 _BACKEND = {"BACKEND": "jobfarm_client.django.FarmBackend", "QUEUES": ["default", "letters"]}
 _LABELS = {"requires": {"vram": ">=16"}, "prefers": {"region": ["home", "lab"]}}
-TASKS = {
-    "default": {**_BACKEND, "OPTIONS": _FARM},
-    "large": {**_BACKEND, "OPTIONS": {**_FARM, **_LABELS}},
-}
+TASKS = {"default": {**_BACKEND, "OPTIONS": _FARM}, "large": {**_BACKEND, "OPTIONS": {**_FARM, **_LABELS}}}

@@ -38,8 +38,7 @@ class TestParser:
             events += parser.feed(rest[:size])
             rest = rest[size:]
         expected = [
-            Event(name="output", id=f"1.{n + 1}.", data={"seq": n, "text": text})
-            for n, text in enumerate(texts)
+            Event(name="output", id=f"1.{n + 1}.", data={"seq": n, "text": text}) for n, text in enumerate(texts)
         ]
         assert events == expected
 
@@ -117,9 +116,7 @@ class TestOptions:
         with pytest.raises(BadOption, match=sentence):
             Client(url, token)
 
-    def test_are_those_of_the_environment_unless_they_are_named(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_are_those_of_the_environment_unless_they_are_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("JOBFARM_URL", "http://farm.example")
         monkeypatch.setenv("JOBFARM_TOKEN", "")
         with pytest.raises(BadOption, match="JOBFARM_TOKEN"):

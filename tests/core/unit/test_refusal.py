@@ -48,9 +48,7 @@ def every_refusal(base: type[Refusal] = Refusal) -> set[type[Refusal]]:
 
 def of_the_api() -> set[type[Refusal]]:
     """What a call of the API may be answered."""
-    apps = (
-        every_refusal(jobs.JobsError) | every_refusal(outbox.OutboxError) | every_refusal(alerts.AlertsError)
-    )
+    apps = every_refusal(jobs.JobsError) | every_refusal(outbox.OutboxError) | every_refusal(alerts.AlertsError)
     return apps - OF_PAGES | OF_THE_API
 
 
@@ -77,10 +75,7 @@ class TestARefusal:
         assert Missing("It is {gone}.").message == "It is {gone}."
 
     def test_that_passes_asks_to_come_again(self) -> None:
-        assert Missing(thing="lamp", retry_after=5).headers == {
-            "Retry-After": "5",
-            "Cache-Control": "no-store",
-        }
+        assert Missing(thing="lamp", retry_after=5).headers == {"Retry-After": "5", "Cache-Control": "no-store"}
         assert Missing(thing="lamp").headers == {}
 
     @pytest.mark.parametrize(
@@ -100,9 +95,7 @@ class TestARefusal:
 
 
 class TestEachRefusal:
-    @pytest.mark.parametrize(
-        "kind", by_name(every_refusal()), ids=lambda kind: f"{kind.__module__}.{kind.__name__}"
-    )
+    @pytest.mark.parametrize("kind", by_name(every_refusal()), ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
     def test_states_a_code_a_sentence_and_a_status(self, kind: type[Refusal]) -> None:
         assert re.fullmatch(r"[a-z]+(_[a-z]+)*", kind.code)
         assert sentence_of(kind).endswith((".", "{why}", "{reason}", "{reasons}"))
@@ -115,11 +108,7 @@ class TestEachRefusal:
                 known[kind.__module__, kind.code].add(kind.__name__)
         assert {key: names for key, names in known.items() if len(names) > 1} == {}
 
-    @pytest.mark.parametrize(
-        "kind",
-        by_name(of_the_api()),
-        ids=lambda kind: f"{kind.__module__}.{kind.__name__}",
-    )
+    @pytest.mark.parametrize("kind", by_name(of_the_api()), ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
     def test_of_the_api_is_in_the_table_of_its_documentation(self, kind: type[Refusal]) -> None:
         rows = re.findall(rf"^\| {kind.http_status} \| (.*) \|$", API.read_text(), re.MULTILINE)
         assert [f"`{kind.code}`" in row for row in rows] == [True]

@@ -11,14 +11,7 @@ from pytest_django import Settings
 
 from examples.imagegame import operations
 from examples.imagegame.domain.stages import Stage
-from examples.imagegame.errors import (
-    GameFull,
-    ImageGameError,
-    StillPainting,
-    TooAlike,
-    TooLateToChange,
-    WrongMoment,
-)
+from examples.imagegame.errors import GameFull, ImageGameError, StillPainting, TooAlike, TooLateToChange, WrongMoment
 from examples.imagegame.models import Game, Guess, Player, Round, Submission, Title
 from jobs import operations as jobs
 from jobs.models import Job

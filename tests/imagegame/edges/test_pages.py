@@ -152,9 +152,7 @@ class TestAGamesPage:
         made = party(2, theme=SCRIPT)
         made.begin()
         for person in made.people:
-            operations.play(
-                made.code, players.picture(person, made.painter, f"{SCRIPT} {person}").pk, by=person
-            )
+            operations.play(made.code, players.picture(person, made.painter, f"{SCRIPT} {person}").pk, by=person)
         [guesser] = made.guessers()
         operations.name(made.code, f"<img src=x onerror=alert(2)> {guesser}", number=0, by=guesser)
         pages = []
@@ -212,9 +210,7 @@ class TestRefusals:
             ("again", {}, WRONG_MOMENT),
         ],
     )  # fmt: skip
-    def test_are_told_on_the_games_page(
-        self, made: Party, act: str, fields: dict[str, str], sentence: str
-    ) -> None:
+    def test_are_told_on_the_games_page(self, made: Party, act: str, fields: dict[str, str], sentence: str) -> None:
         assert _document(_as(made.guessers()[0]), f"/game/{made.code}/{act}/", **fields) == sentence
 
     def test_of_who_does_not_play_change_nothing(self, made: Party) -> None:
@@ -262,21 +258,14 @@ class TestTheEasel:
         page = client.get("/game/gallery/").content.decode()
         [waiting] = re.findall(r'name="instead_of" value="(\d+)"', page)
         client.post("/game/paint/", {"prompt": "a hen", "instead_of": waiting})
-        assert dict(Submission.objects.values_list("prompt", "state")) == {
-            "a fox": "canceled",
-            "a hen": "painting",
-        }
+        assert dict(Submission.objects.values_list("prompt", "state")) == {"a fox": "canceled", "a hen": "painting"}
         client.post(f"/game/pictures/{Submission.objects.get(prompt='a hen').pk}/withdraw/")
         assert set(Submission.objects.values_list("state", flat=True)) == {"canceled"}
         assert client.post(f"/game/pictures/{waiting}/withdraw/").headers["Location"] == "/game/gallery/"
 
     def test_goes_back_to_a_game_and_nowhere_else(self) -> None:
         client = _as(farm.user())
-        for code, back in (
-            ("ABCDE", "/game/ABCDE/"),
-            ("//evil.example", "/game/gallery/"),
-            ("", "/game/gallery/"),
-        ):
+        for code, back in (("ABCDE", "/game/ABCDE/"), ("//evil.example", "/game/gallery/"), ("", "/game/gallery/")):
             answer = client.post("/game/paint/", {"prompt": "", "game": code})
             assert answer.headers["Location"] == back
 

@@ -74,9 +74,7 @@ class TestWhoSeesAPicture:
     def test_in_a_later_round_is_nobody_else_before(self) -> None:
         made = party_at(Stage.NAMING, 2)
         ada, bob = made.people
-        first, second = (
-            f"/game/pictures/{one.submission_id}/" for one in made.game.rounds.order_by("number")
-        )
+        first, second = (f"/game/pictures/{one.submission_id}/" for one in made.game.rounds.order_by("number"))
         assert [_status(bob, first), _status(ada, second)] == [200, 404]
         answer = _as(bob).get(first)
         assert _body(answer) == players.png()
@@ -196,16 +194,12 @@ class TestInABucket:
         job = operations.submit("image", {"prompt": "a page"}, owner=ada)
         players.paint(painter, farm.claim_one(painter), name="page.html", data=PAGE)
         answer = _as(ada).get(f"/jobs/{job.pk}/files/page.html?v={ResultFile.objects.get().sha256[:16]}")
-        assert (
-            answer.headers["Cache-Control"] == "private, max-age=240"
-        )  # not for a year: the address runs out
+        assert answer.headers["Cache-Control"] == "private, max-age=240"  # not for a year: the address runs out
         saved = httpx.get(answer.headers["Location"])
         assert (saved.content, saved.headers["Content-Type"]) == (PAGE, "application/octet-stream")
         assert saved.headers["Content-Disposition"] == 'attachment; filename="page.html"'
 
-    def test_a_replaced_file_is_gone_from_it(
-        self, bucket: str, django_capture_on_commit_callbacks: object
-    ) -> None:
+    def test_a_replaced_file_is_gone_from_it(self, bucket: str, django_capture_on_commit_callbacks: object) -> None:
         painter = players.painter()
         operations.submit("image", {"prompt": "twice"}, owner=farm.user())
         claimed = farm.claim_one(painter)
@@ -226,15 +220,11 @@ class TestInABucket:
             return [finding.sentence for finding in health._files()]
 
         assert requests() == []
-        settings.STORAGES = settings.STORAGES | {
-            "default": storage.files(f"s3://no-such-bucket?endpoint={s3}").storage
-        }
+        settings.STORAGES = settings.STORAGES | {"default": storage.files(f"s3://no-such-bucket?endpoint={s3}").storage}
         [sentence] = requests()
         assert sentence.startswith("The bucket for result files cannot be used: ")
 
-    def test_a_delete_that_fails_is_an_error_of_the_system_as_on_a_disk(
-        self, bucket: str, settings: Settings
-    ) -> None:
+    def test_a_delete_that_fails_is_an_error_of_the_system_as_on_a_disk(self, bucket: str, settings: Settings) -> None:
         nobody = storage.files("s3://pictures?endpoint=http://127.0.0.1:1").storage
         settings.STORAGES = settings.STORAGES | {"default": nobody}
         with pytest.raises(OSError, match="could not be deleted"):
@@ -261,11 +251,7 @@ class TestFilesUrl:
             (
                 "s3://pictures/farm?endpoint=https://minio.example:9000",
                 "https://minio.example:9000",
-                {
-                    "endpoint_url": "https://minio.example:9000",
-                    "addressing_style": "path",
-                    "location": "farm",
-                },
+                {"endpoint_url": "https://minio.example:9000", "addressing_style": "path", "location": "farm"},
             ),
         ],
     )

@@ -116,11 +116,7 @@ class TestAGame:
         players.time_is_up(made.game)
         following = operations.again(made.code, by=made.people[1])
         assert operations.again(made.code, by=made.people[0]) == following
-        assert (following.host, following.theme, following.stage) == (
-            made.people[1],
-            made.game.theme,
-            "lobby",
-        )
+        assert (following.host, following.theme, following.stage) == (made.people[1], made.game.theme, "lobby")
 
     def test_of_a_group_is_followed_by_members_of_it_alone(self) -> None:
         group = Group.objects.create(name="studio")

@@ -131,9 +131,7 @@ class TestAPicture:
             ([], {"file": "picture.png"}, None),
         ],
     )
-    def test_is_the_one_its_painter_says_or_else_any(
-        self, files: list[str], result: Any, kept: str | None
-    ) -> None:
+    def test_is_the_one_its_painter_says_or_else_any(self, files: list[str], result: Any, kept: str | None) -> None:
         painter = players.painter()
         submission = operations.start("a fox", by=farm.user())
         claimed = farm.claim_one(painter)
@@ -248,23 +246,13 @@ class TestAChangeOfMind:
 class TestHealth:
     def test_says_nothing_where_nothing_was_painted(self) -> None:
         health_line = painters_health.read()
-        assert health_line == {
-            "health": health.Health(pictures=0, succeeded=0, mean_s=None, share=None, mood="")
-        }
+        assert health_line == {"health": health.Health(pictures=0, succeeded=0, mean_s=None, share=None, mood="")}
 
     def test_speaks_of_the_last_five_that_were_not_taken_back(self) -> None:
         ada = farm.user()
         now = farm.now()
         for n, (state, took) in enumerate(
-            [
-                ("failed", 99),
-                ("saved", 2),
-                ("saved", 4),
-                ("failed", 30),
-                ("canceled", 1),
-                ("saved", 6),
-                ("saved", 8),
-            ]
+            [("failed", 99), ("saved", 2), ("saved", 4), ("failed", 30), ("canceled", 1), ("saved", 6), ("saved", 8)]
         ):
             is_saved = state == "saved"
             row = Submission.objects.create(
@@ -284,9 +272,7 @@ class TestMending:
     def test_ends_what_did_not_hear_of_its_jobs_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The hook fails, as it may after a careless change; the job's move stands (docs/adr/0026)."""
         painter = players.painter()
-        saved, gone, running = (
-            operations.start("a fox", by=farm.user(name)) for name in ("ada", "bob", "cy")
-        )
+        saved, gone, running = (operations.start("a fox", by=farm.user(name)) for name in ("ada", "bob", "cy"))
         monkeypatch.setattr(submissions, "_follow", _broken)
         players.finish(painter, farm.claim_one(painter))
         jobs.cancel(gone.job_id, by=None)

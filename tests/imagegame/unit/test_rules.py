@@ -121,20 +121,14 @@ class TestHealth:
     def test_of_nothing_is_neither_good_nor_bad(self) -> None:
         assert health.of([]) == Health(pictures=0, succeeded=0, mean_s=None, share=None, mood="")
 
-    @pytest.mark.parametrize(
-        ("succeeded", "mood"), [(5, "good"), (4, "late"), (3, "late"), (2, "bad"), (0, "bad")]
-    )
+    @pytest.mark.parametrize(("succeeded", "mood"), [(5, "good"), (4, "late"), (3, "late"), (2, "bad"), (0, "bad")])
     def test_is_good_above_four_fifths_and_fair_above_half(self, succeeded: int, mood: str) -> None:
         painted = [Painted(succeeded=n < succeeded, took_s=n) for n in range(5)]
         assert health.of(painted) == Health(
             pictures=5, succeeded=succeeded, mean_s=2.0, share=succeeded / 5, mood=mood  # type: ignore[arg-type]
         )  # fmt: skip
 
-    @given(
-        st.lists(
-            st.builds(Painted, succeeded=st.booleans(), took_s=st.floats(0, 3600)), min_size=1, max_size=5
-        )
-    )
+    @given(st.lists(st.builds(Painted, succeeded=st.booleans(), took_s=st.floats(0, 3600)), min_size=1, max_size=5))
     def test_lies_within_what_it_is_made_of(self, painted: list[Painted]) -> None:
         rating = health.of(painted)
         times = [one.took_s for one in painted]
@@ -157,9 +151,7 @@ class TestSteps:
             (True, 1.0, Step.SAVING),
         ],
     )
-    def test_follow_from_what_the_worker_says(
-        self, is_claimed: bool, progress: float | None, step: Step
-    ) -> None:
+    def test_follow_from_what_the_worker_says(self, is_claimed: bool, progress: float | None, step: Step) -> None:
         assert painting.step(is_claimed=is_claimed, progress=progress) is step
 
     def test_lie_behind_one_after_the_other(self) -> None:

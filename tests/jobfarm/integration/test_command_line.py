@@ -58,9 +58,7 @@ def database_url(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> I
     """The address of a new database, which has no tables."""
     with django_db_blocker.unblock(), empty_database() as name:
         given = conninfo_to_dict(connections.conninfo())
-        login = quote(str(given["user"])) + (
-            f":{quote(str(given['password']))}" if given.get("password") else ""
-        )
+        login = quote(str(given["user"])) + (f":{quote(str(given['password']))}" if given.get("password") else "")
         yield f"postgresql://{login}@/{name}?host={quote(str(given['host']), safe='')}&port={given['port']}"
 
 
@@ -77,15 +75,11 @@ def test_a_reader_who_has_enough_is_no_error(tmp_path: Path) -> None:
 
 
 class TestWithoutAFarm:
-    @pytest.mark.parametrize(
-        "command", ["create_token ada", "jobs list", "backup {folder}", "web", "janitor"]
-    )
+    @pytest.mark.parametrize("command", ["create_token ada", "jobs list", "backup {folder}", "web", "janitor"])
     def test_a_command_makes_none(self, command: str, tmp_path: Path) -> None:
         data = tmp_path / "typo"
         sentence = failed_with(manage(command, folder=tmp_path, JOBFARM_DATA=str(data)))
-        assert sentence.startswith(
-            f"There is no farm in {data}, and this command makes none. Set JOBFARM_DATA to"
-        )
+        assert sentence.startswith(f"There is no farm in {data}, and this command makes none. Set JOBFARM_DATA to")
         assert "DATABASE_URL" in sentence
         assert not embedded.location(data).home.exists()
         assert not (tmp_path / "new").exists()
@@ -103,9 +97,7 @@ class TestWithoutAFarm:
     def test_only_these_make_one(self) -> None:
         """docs/settings.md names them."""
         page = (ROOT / "docs" / "settings.md").read_text()
-        assert [
-            name for name in command_line.MAKERS if f"`{name}`" not in page and f" {name}`" not in page
-        ] == []
+        assert [name for name in command_line.MAKERS if f"`{name}`" not in page and f" {name}`" not in page] == []
 
 
 class TestAServerOfOnesOwn:
@@ -119,9 +111,7 @@ class TestAServerOfOnesOwn:
 
     def test_that_nobody_knows_is_one_sentence(self, tmp_path: Path) -> None:
         url = "postgresql://ann:s3cret@no-such-host.invalid/farm"
-        done = manage(
-            "create_token ada", folder=tmp_path, DATABASE_URL=url, SECRET_KEY=KEY, JOBFARM_DATA=str(tmp_path)
-        )
+        done = manage("create_token ada", folder=tmp_path, DATABASE_URL=url, SECRET_KEY=KEY, JOBFARM_DATA=str(tmp_path))
         assert "cannot be found: check the host's name" in failed_with(done)
 
     @pytest.mark.parametrize(
@@ -132,37 +122,25 @@ class TestAServerOfOnesOwn:
         self, part: str, wrong: str, meaning: str, database_url: str, tmp_path: Path
     ) -> None:
         url = database_url.replace(part, wrong, 1)
-        done = manage(
-            "create_token ada", folder=tmp_path, DATABASE_URL=url, SECRET_KEY=KEY, JOBFARM_DATA=str(tmp_path)
-        )
+        done = manage("create_token ada", folder=tmp_path, DATABASE_URL=url, SECRET_KEY=KEY, JOBFARM_DATA=str(tmp_path))
         assert meaning in failed_with(done) or "does not let this user in" in failed_with(done)
 
-    @pytest.mark.parametrize(
-        "command", ["create_token ada", "jobs list", "web", "janitor", "cluster --actions"]
-    )
-    def test_without_our_tables_is_one_sentence(
-        self, command: str, database_url: str, tmp_path: Path
-    ) -> None:
-        done = manage(
-            command, folder=tmp_path, DATABASE_URL=database_url, SECRET_KEY=KEY, JOBFARM_DATA=str(tmp_path)
-        )
+    @pytest.mark.parametrize("command", ["create_token ada", "jobs list", "web", "janitor", "cluster --actions"])
+    def test_without_our_tables_is_one_sentence(self, command: str, database_url: str, tmp_path: Path) -> None:
+        done = manage(command, folder=tmp_path, DATABASE_URL=database_url, SECRET_KEY=KEY, JOBFARM_DATA=str(tmp_path))
         sentence = failed_with(done)
         assert sentence.startswith("PostgreSQL at ")
         assert sentence.endswith(" migrations of this version: run manage.py migrate.")
 
     def test_shows_the_whole_of_an_error_to_who_asks_for_it(self, tmp_path: Path) -> None:
         url = PORT_OF_NOBODY.format(port=free_port())
-        done = manage(
-            "create_groups --traceback", folder=tmp_path, DATABASE_URL=url, JOBFARM_DATA=str(tmp_path)
-        )
+        done = manage("create_groups --traceback", folder=tmp_path, DATABASE_URL=url, JOBFARM_DATA=str(tmp_path))
         assert done.returncode == 1
         assert "Traceback" in done.stderr
 
 
 class TestAFirstStart:
-    def test_with_a_server_of_ones_own_needs_no_folder_and_claims_it(
-        self, database_url: str, tmp_path: Path
-    ) -> None:
+    def test_with_a_server_of_ones_own_needs_no_folder_and_claims_it(self, database_url: str, tmp_path: Path) -> None:
         """Then a command without DATABASE_URL finds whose folder it is, and works on no other database."""
         data = tmp_path / "some" / "folder"
         process = subprocess.Popen(
@@ -190,8 +168,7 @@ class TestAFirstStart:
 
 class TestAnEnvironmentFile:
     @pytest.mark.parametrize(
-        "command",
-        [("manage.py", "check"), ("manage.py", "web"), ("-m", "uvicorn", "jobfarm.asgi:application")],
+        "command", [("manage.py", "check"), ("manage.py", "web"), ("-m", "uvicorn", "jobfarm.asgi:application")]
     )
     def test_is_read_by_whatever_is_started(self, command: tuple[str, ...], tmp_path: Path) -> None:
         file = tmp_path / "environment"
@@ -209,14 +186,9 @@ class TestAnEnvironmentFile:
         file = tmp_path / "environment"
         file.write_text(f"DATABASE_URL_FILE={secret}\nJOBFARM_DATA={tmp_path}\nSECRET_KEY={KEY}\n")
         named = str(file)
-        assert f"port {port} " in failed_with(
-            manage("create_token ada", folder=tmp_path, JOBFARM_ENV_FILE=named)
-        )
+        assert f"port {port} " in failed_with(manage("create_token ada", folder=tmp_path, JOBFARM_ENV_FILE=named))
         real = manage(
-            "create_token ada",
-            folder=tmp_path,
-            JOBFARM_ENV_FILE=named,
-            DATABASE_URL=PORT_OF_NOBODY.format(port=other),
+            "create_token ada", folder=tmp_path, JOBFARM_ENV_FILE=named, DATABASE_URL=PORT_OF_NOBODY.format(port=other)
         )
         assert f"port {other} " in failed_with(real)
 

@@ -121,24 +121,17 @@ class TestScheduling:
         assert mails == [{"account_id": 7}]
 
     def test_declares_crons(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        [of_crons] = [
-            text for text in documented.blocks("scheduling.md", "python") if "from shop import" in text
-        ]
+        [of_crons] = [text for text in documented.blocks("scheduling.md", "python") if "from shop import" in text]
         names = ("close_carts", "send_report", "fetch_rates", "roll_up", "send_invoices", "send_digest")
         mutations = "".join(f"@mutation\ndef {name}(**_): ...\n\n" for name in names)
         tasks = module(
-            "tasks",
-            mutations.replace("close_carts(**_)", "close_carts(*, older_than_h)"),
-            mutation=scheduling.mutation,
+            "tasks", mutations.replace("close_carts(**_)", "close_carts(*, older_than_h)"), mutation=scheduling.mutation
         )
         monkeypatch.setitem(sys.modules, "shop", module("shop", tasks=tasks))
         module("crons", of_crons)
         scheduling.sync_crons()
         assert (
-            Cron.objects.filter(
-                name__in=["close carts", "report", "rates", "usage", "invoices", "digest"]
-            ).count()
-            == 6
+            Cron.objects.filter(name__in=["close carts", "report", "rates", "usage", "invoices", "digest"]).count() == 6
         )
 
     def test_runs_the_tasks_of_djangos_interface(self) -> None:

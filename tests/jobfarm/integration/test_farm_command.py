@@ -26,9 +26,7 @@ from postgres.embedded import places
 from tests import forkserver, prepared
 
 ROOT = Path(__file__).parents[3]
-PATIENCE_S = (
-    180.0  # a farm is up in 5 s on a machine that has nothing else to do; seven processes start for it
-)
+PATIENCE_S = 180.0  # a farm is up in 5 s on a machine that has nothing else to do; seven processes start for it
 CLUSTERS = ("the cluster for mutations", "the cluster for actions")
 # One process that waits: each that only looked would take a second of processor time for its start.
 UNTIL_A_CRON_FIRED = """
@@ -65,12 +63,7 @@ class Farm:
 
     def __init__(self, data: Path) -> None:
         self.data = data
-        self.environment = {
-            **os.environ,
-            "JOBFARM_DATA": str(data),
-            "PYTHONUNBUFFERED": "1",
-            "SECRET_KEY": "",
-        }
+        self.environment = {**os.environ, "JOBFARM_DATA": str(data), "PYTHONUNBUFFERED": "1", "SECRET_KEY": ""}
         self.environment.pop("DATABASE_URL", None)
         self.environment.pop("REDIS_URL", None)
         self.process: subprocess.Popen[bytes] | None = None
@@ -219,15 +212,12 @@ def one_farm(data: Path, *, is_fresh: bool = False) -> Iterator[Farm]:
 
 
 class TestFarm:
-    def test_replaces_what_is_killed_works_and_leaves_nothing_running_after_ctrl_c(
-        self, fresh_farm: Farm
-    ) -> None:
+    def test_replaces_what_is_killed_works_and_leaves_nothing_running_after_ctrl_c(self, fresh_farm: Farm) -> None:
         """Both clusters do their work: an interval fires at once when it is new."""
         farm = fresh_farm
         farm.start("--with-worker")
         assert farm.way_in == (
-            "This is not a terminal. For a link that logs admin in: manage.py login_link admin --url "
-            + farm.url
+            "This is not a terminal. For a link that logs admin in: manage.py login_link admin --url " + farm.url
         )
         before = farm.children()
         assert set(before) == {"web", "janitor", *CLUSTERS, "worker"}
@@ -237,10 +227,7 @@ class TestFarm:
         until(farm.is_complete, "the clusters report")
         for name in ("web", CLUSTERS[0]):
             os.kill(before[name], signal.SIGKILL)
-        until(
-            lambda: farm.replaced(before, "web") and farm.replaced(before, CLUSTERS[0]),
-            "they are started again",
-        )
+        until(lambda: farm.replaced(before, "web") and farm.replaced(before, CLUSTERS[0]), "they are started again")
         until(farm.answers, "the new server answers at the old address")
         until(farm.is_complete, "the new cluster reports")
         ended = farm.manage("shell", "-v0", "-c", UNTIL_A_CRON_FIRED + HOW_A_WRITE_OF_AN_ACTION_ENDS)
@@ -249,9 +236,7 @@ class TestFarm:
         assert farm.left_running() == []
         assert not (farm.data / "farm.json").exists()
 
-    def test_takes_its_children_along_when_it_is_killed_and_cleans_up_at_the_next_start(
-        self, farm: Farm
-    ) -> None:
+    def test_takes_its_children_along_when_it_is_killed_and_cleans_up_at_the_next_start(self, farm: Farm) -> None:
         """The third says what it waits for, and ends at once at a second Ctrl-C."""
         farm.environment |= {"SCHEDULING_GRACE_S": "1000"}
         farm.start()
@@ -276,9 +261,7 @@ class TestFarm:
     def _is_left_alone_by_a_second_one_in_its_folder(self, farm: Farm) -> None:
         before = farm.children(), farm.left_running()
         for port in ("0", farm.url.rpartition(":")[2]):
-            second = forkserver.run(
-                ["manage.py", "farm", "--port", port], env=farm.environment, timeout=PATIENCE_S
-            )
+            second = forkserver.run(["manage.py", "farm", "--port", port], env=farm.environment, timeout=PATIENCE_S)
             assert second.returncode == 1
             assert second.stderr == (
                 f"CommandError: Another farm runs with the data in {farm.data}: stop it, or give this one a folder of "

@@ -64,10 +64,7 @@ class TestOpenAIsApi:
 
     def test_carries_out_a_batch_as_its_page_says(self, shown: tuple[str, str, str, str]) -> None:
         lines = shown[3].strip().splitlines()
-        assert [line.split()[0] for line in lines if line.startswith("question-")] == [
-            "question-0",
-            "question-1",
-        ]
+        assert [line.split()[0] for line in lines if line.startswith("question-")] == ["question-0", "question-1"]
         assert shown[3].count(NOTICE) == 2
 
 
@@ -111,9 +108,7 @@ def _followed(farm: Farm, folder: Path) -> str:
 def _python(farm: Farm, folder: Path, program: str) -> str:
     """What this program of OpenAI's client prints, with a token and the address of this farm."""
     token = _run(farm, folder, ".venv/bin/python manage.py create_token admin | tail -n 1").strip()
-    (folder / "stream.py").write_text(
-        program.replace("jft_...", token).replace("http://127.0.0.1:8000", farm.url)
-    )
+    (folder / "stream.py").write_text(program.replace("jft_...", token).replace("http://127.0.0.1:8000", farm.url))
     return _run(farm, folder, ".venv/bin/python stream.py")
 
 

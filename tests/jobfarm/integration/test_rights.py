@@ -72,10 +72,7 @@ class TestRoot:
         assert (lowered, farm.complaint) == ({"web", "worker"}, "")
         assert uid_of_file(farm.data / "files" / "old") == server
         farm.manage("shell", "-v0", "-c", UNTIL_A_BOAT_IS_PAINTED)
-        until(
-            lambda: any(path.suffix == ".png" for path in (farm.data / "files").rglob("*")),
-            "the picture's file",
-        )
+        until(lambda: any(path.suffix == ".png" for path in (farm.data / "files").rglob("*")), "the picture's file")
         assert {uid_of_file(path) for path in (farm.data / "files").rglob("*")} == {server}
         farm.signal(signal.SIGKILL)
         until(lambda: farm.left_running() == [], "those with fewer rights end with it too")

@@ -67,11 +67,7 @@ class OwnFarm:
         self.port = free_port()
         self.database = f"own_app_{secrets.token_hex(4)}"
         self.environment = {
-            **{
-                name: value
-                for name, value in os.environ.items()
-                if not name.startswith(("JOBFARM_", "PYTEST_"))
-            },
+            **{name: value for name, value in os.environ.items() if not name.startswith(("JOBFARM_", "PYTEST_"))},
             "HOME": str(home),
             "PORT": str(self.port),
             "JOBFARM_DATA": str(home / "var"),
@@ -130,9 +126,7 @@ class OwnFarm:
     def get(self, path: str, data: bytes | None = None) -> tuple[int, Any]:
         """Status and JSON of an answer; 0 while nobody answers."""
         try:
-            with urllib.request.urlopen(
-                f"http://127.0.0.1:{self.port}{path}", data=data, timeout=20
-            ) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", data=data, timeout=20) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
             return error.code, json.load(error)
@@ -177,9 +171,7 @@ def _databases(*names: str) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def farm(
-    tmp_path_factory: pytest.TempPathFactory,
-    django_db_setup: None,
-    django_db_blocker: pytest_django.DjangoDbBlocker,
+    tmp_path_factory: pytest.TempPathFactory, django_db_setup: None, django_db_blocker: pytest_django.DjangoDbBlocker
 ) -> Iterator[OwnFarm]:
     """The page up to its tests, done once for all that is looked at here."""
     made = OwnFarm(tmp_path_factory.mktemp("home"))

@@ -59,9 +59,7 @@ def test_every_reference_is_to_a_page_that_exists() -> None:
     assert gone == {}, "docs/adr/README.md says where it is now"
 
 
-@pytest.mark.parametrize(
-    "path", tracked("docs/*.md", "README.md", "CHANGELOG.md"), ids=lambda path: path.name
-)
+@pytest.mark.parametrize("path", tracked("docs/*.md", "README.md", "CHANGELOG.md"), ids=lambda path: path.name)
 def test_links_between_documents_lead_somewhere(path: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#\s]+)[^)]*\)", path.read_text())
     assert [link for link in links if not (path.parent / link).exists()] == []

@@ -115,11 +115,7 @@ class TestAValue:
     def test_of_an_added_app_is_read_with_it_alone(self) -> None:
         given = {"JOBFARM_GAME_BLOCKED": "a b, c", "JOBFARM_CHAT_TOKENS_PER_MINUTE": "none"}
         values, wrong = environment.read({"JOBFARM_APPS": "examples.imagegame", **given})
-        assert (values["JOBFARM_GAME_BLOCKED"], values["JOBFARM_GAME_PICTURE_S"], wrong) == (
-            ["a b", "c"],
-            30,
-            [],
-        )
+        assert (values["JOBFARM_GAME_BLOCKED"], values["JOBFARM_GAME_PICTURE_S"], wrong) == (["a b", "c"], 30, [])
         values, wrong = environment.read({"JOBFARM_APPS": environment.EXAMPLES, **given})
         assert wrong == ['JOBFARM_CHAT_TOKENS_PER_MINUTE must be a number above 0, not "none".']
         assert not environment.read(given)[0].keys() & given.keys()
@@ -150,9 +146,7 @@ class TestASecret:
         path = tmp_path / "secret"
         path.write_text("s3cret")
         environ = {"SECRET_KEY": "another", "SECRET_KEY_FILE": str(path)}
-        assert secret_files.resolve(environ) == [
-            "SECRET_KEY and SECRET_KEY_FILE are both set: leave one of them out."
-        ]
+        assert secret_files.resolve(environ) == ["SECRET_KEY and SECRET_KEY_FILE are both set: leave one of them out."]
 
     @pytest.mark.parametrize(
         ("content", "reason"),
@@ -163,24 +157,16 @@ class TestASecret:
             (b"s3\xffcret", "which is not a text in UTF-8."),
         ],
     )
-    def test_that_cannot_be_read_is_one_sentence(
-        self, content: bytes | None, reason: str, tmp_path: Path
-    ) -> None:
+    def test_that_cannot_be_read_is_one_sentence(self, content: bytes | None, reason: str, tmp_path: Path) -> None:
         path = tmp_path / "secret"
         if content is not None:
             path.write_bytes(content)
-        assert secret_files.resolve({"REDIS_URL_FILE": str(path)}) == [
-            f"REDIS_URL_FILE names {path}, {reason}"
-        ]
+        assert secret_files.resolve({"REDIS_URL_FILE": str(path)}) == [f"REDIS_URL_FILE names {path}, {reason}"]
 
     @pytest.mark.parametrize(
         ("real", "of_the_file", "expected"),
         [
-            (
-                {"SECRET_KEY": "real"},
-                {"SECRET_KEY_FILE": "/x", "PORT": "1"},
-                {"SECRET_KEY": "real", "PORT": "1"},
-            ),
+            ({"SECRET_KEY": "real"}, {"SECRET_KEY_FILE": "/x", "PORT": "1"}, {"SECRET_KEY": "real", "PORT": "1"}),
             ({"SECRET_KEY_FILE": "/x"}, {"SECRET_KEY": "file"}, {"SECRET_KEY_FILE": "/x"}),
             ({"PORT": "2"}, {"PORT": "1"}, {"PORT": "2"}),
             ({}, {"SECRET_KEY": "a", "SECRET_KEY_FILE": "/x"}, {"SECRET_KEY": "a", "SECRET_KEY_FILE": "/x"}),

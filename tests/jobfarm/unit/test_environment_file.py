@@ -43,13 +43,8 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path,
 
 
 class TestALine:
-    @pytest.mark.parametrize(
-        ("line", "expected"),
-        READ_ALIKE,
-    )
-    def test_that_all_three_read_alike_is_taken_as_it_stands(
-        self, line: str, expected: dict[str, str]
-    ) -> None:
+    @pytest.mark.parametrize(("line", "expected"), READ_ALIKE)
+    def test_that_all_three_read_alike_is_taken_as_it_stands(self, line: str, expected: dict[str, str]) -> None:
         assert file.parse(line, name="f") == file.Contents(values=expected)
 
     @pytest.mark.parametrize(
@@ -76,9 +71,7 @@ class TestALine:
     def test_that_they_read_differently_is_refused_by_its_number(self, line: str, reason: str) -> None:
         found = file.parse(f"PORT=1\n\n{line}\nLOG_LEVEL=INFO", name="/etc/jobfarm/environment")
         assert found.values == {"PORT": "1", "LOG_LEVEL": "INFO"}
-        assert [sentence.partition(": ")[0] for sentence in found.complaints] == [
-            "/etc/jobfarm/environment, line 3"
-        ]
+        assert [sentence.partition(": ")[0] for sentence in found.complaints] == ["/etc/jobfarm/environment, line 3"]
         assert reason in found.complaints[0]
         assert "s3" not in found.complaints[0]
 
@@ -132,9 +125,7 @@ class TestWhichFile:
     def test_that_cannot_be_read_is_said(self, places: tuple[Path, ...]) -> None:
         places[2].mkdir()
         (complaint,) = file.find({}).complaints
-        assert complaint.startswith(
-            f"{places[2]} has the settings of this farm and cannot be read: Is a directory. "
-        )
+        assert complaint.startswith(f"{places[2]} has the settings of this farm and cannot be read: Is a directory. ")
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
     def test_that_is_closed_to_this_user_is_said(self, places: tuple[Path, ...]) -> None:
@@ -154,7 +145,5 @@ class TestWhichFile:
         found = file.find({})
         assert found.values == {}
         (complaint,) = found.complaints
-        assert complaint.startswith(
-            f"{places[1]} can be changed by others than you: name it in JOBFARM_ENV_FILE"
-        )
+        assert complaint.startswith(f"{places[1]} can be changed by others than you: name it in JOBFARM_ENV_FILE")
         assert file.find({"JOBFARM_ENV_FILE": str(places[1])}).values == {"PORT": "1"}

@@ -51,10 +51,7 @@ def unsaid(function: Callable[..., Any]) -> list[str]:
         for signature in python_docs.signatures(function)
         for parameter in signature.parameters.values()
         if parameter.annotation is parameter.empty
-        or (
-            parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
-            and parameter.annotation is Any
-        )
+        or (parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) and parameter.annotation is Any)
     ]
 
 
@@ -90,12 +87,7 @@ def test_shows_the_marks_between_parameters() -> None:
 
 
 def test_has_all_that_the_examples_and_the_documents_call() -> None:
-    listed = {
-        (part.module, name)
-        for parts in python_docs.CHAPTERS.values()
-        for part in parts
-        for name in part.names
-    }
+    listed = {(part.module, name) for parts in python_docs.CHAPTERS.values() for part in parts for name in part.names}
     sources = {str(path.relative_to(ROOT)): path.read_text() for path in tracked("examples/*.py")}
     for page in tracked("docs/*.md", "README.md"):
         blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)

@@ -22,8 +22,7 @@ def test_has_each_variable_once_with_its_default() -> None:
     assert shown["SECURE_COOKIES"] == "0"
     assert shown["ALLOWED_HOSTS"] == "`127.0.0.1,localhost,[::1]`"
     assert (
-        shown["JOBFARM_DATA"]
-        == "`var/` in a checkout; else `~/.local/share/jobfarm`, as root `/var/lib/jobfarm-files`"
+        shown["JOBFARM_DATA"] == "`var/` in a checkout; else `~/.local/share/jobfarm`, as root `/var/lib/jobfarm-files`"
     )
 
 

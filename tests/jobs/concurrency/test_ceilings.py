@@ -81,9 +81,7 @@ class TestACeiling:
         watcher = threading.Thread(target=_watch, args=(done, most))
         watcher.start()
         try:
-            finished = farm.at_once(
-                *(partial(_work_until_empty, w, limit=limit, notifier=notifier) for w in workers)
-            )
+            finished = farm.at_once(*(partial(_work_until_empty, w, limit=limit, notifier=notifier) for w in workers))
         finally:
             done.set()
             watcher.join()
@@ -266,9 +264,7 @@ class TestMovingACeiling:
             return 0
 
         notifier = Notifier()
-        finished = farm.at_once(
-            *(partial(_work_until_empty, w, limit=2, notifier=notifier) for w in workers), move
-        )
+        finished = farm.at_once(*(partial(_work_until_empty, w, limit=2, notifier=notifier) for w in workers), move)
         assert sum(finished) == 150
         assert not Slot.objects.filter(job_id__isnull=False).exists()
 

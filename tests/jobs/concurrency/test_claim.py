@@ -39,9 +39,7 @@ class TestSixteenClaimers:
 
         assert collections.Counter(_together(got)) == dict.fromkeys(jobs, 1)
         held = Job.objects.filter(status="in_progress", fence=1).values_list("worker_id", "pk")
-        assert sorted(held) == sorted(
-            (w.pk, job) for w, mine in zip(workers, got, strict=True) for job in mine
-        )
+        assert sorted(held) == sorted((w.pk, job) for w, mine in zip(workers, got, strict=True) for job in mine)
         assert Job.objects.values("lease_secret").distinct().count() == 2000
 
     def test_of_which_some_failed_half_the_jobs_and_some_are_members(self) -> None:

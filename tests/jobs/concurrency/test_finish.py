@@ -18,9 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def _finish_all(worker: Worker, mine: list[operations.Claimed], result: str = "") -> list[Any]:
-    finished = [
-        operations.Finished(job_id=job.id, lease=job.lease, outcome="success", result=result) for job in mine
-    ]
+    finished = [operations.Finished(job_id=job.id, lease=job.lease, outcome="success", result=result) for job in mine]
     return operations.finish(worker, finished)
 
 
@@ -40,9 +38,7 @@ class TestTwoFinishesOfOneLease:
         me = farm.worker()
         for _ in range(20):
             farm.submit(4)
-            done = operations.Finished(
-                job_id=(first := farm.claim_one(me)).id, lease=first.lease, outcome="success"
-            )
+            done = operations.Finished(job_id=(first := farm.claim_one(me)).id, lease=first.lease, outcome="success")
             answers = farm.at_once(*[partial(operations.finish_and_claim, me, [done], limit=2)] * 3)
             leases = [sorted(str(job.lease) for job in jobs) for _, jobs in answers]
             assert leases == [leases[0]] * 3
@@ -121,9 +117,7 @@ class TestBatches:
             answers, canceled = farm.at_once(partial(_finish_all, me, mine), partial(cancel, mine[::-1]))
             verdicts = [c.verdict for c in canceled[::-1]]
             assert [a == "success" for a in answers] == [v is CancelVerdict.TOO_LATE for v in verdicts]
-            assert [v is CancelVerdict.WHILE_RUNNING for v in verdicts] == [
-                isinstance(a, LeaseLost) for a in answers
-            ]
+            assert [v is CancelVerdict.WHILE_RUNNING for v in verdicts] == [isinstance(a, LeaseLost) for a in answers]
 
 
 class TestTheJanitor:
@@ -132,9 +126,7 @@ class TestTheJanitor:
         me = farm.worker()
         claimed = farm.claim_one(me)
         farm.expire_lease(claimed)
-        answers = farm.at_once(
-            operations.sweep, operations.sweep, *(partial(other, me, claimed) for other in others)
-        )
+        answers = farm.at_once(operations.sweep, operations.sweep, *(partial(other, me, claimed) for other in others))
         return job, answers
 
     def test_times_a_job_out_once_however_many_there_are(self) -> None:

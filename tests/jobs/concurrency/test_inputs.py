@@ -90,9 +90,7 @@ def test_many_submits_at_once_share_an_upload_and_wait_for_none(ada: User) -> No
     assert Input.objects.filter(upload=kept).count() == 8
 
 
-def test_uploads_at_once_do_not_slip_by_a_quota_together(
-    ada: User, settings: Settings, tmp_path: Path
-) -> None:
+def test_uploads_at_once_do_not_slip_by_a_quota_together(ada: User, settings: Settings, tmp_path: Path) -> None:
     settings.JOBFARM = {**settings.JOBFARM, "FILES_PER_OWNER": 3}
 
     def upload() -> object:

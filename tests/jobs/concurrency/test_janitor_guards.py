@@ -187,9 +187,7 @@ class TestOfJobsThatDoNotStandSo:
 
     def test_none_is_forgiven_that_runs(self, jobs: tuple[int, int, int]) -> None:
         _, running, _ = jobs
-        Job.objects.filter(pk=running).update(
-            excluded_workers=[7], excluded_until=Now() - timedelta(seconds=1)
-        )
+        Job.objects.filter(pk=running).update(excluded_workers=[7], excluded_until=Now() - timedelta(seconds=1))
         assert moves.clear_exclusions(10) == []
         assert Job.objects.get(pk=running).excluded_workers == [7]
 

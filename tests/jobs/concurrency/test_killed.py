@@ -62,10 +62,7 @@ class TestAKilledWorker:
         farm.kind(retry_when_lost=False)
         [job] = farm.submit(1)
         me = farm.worker()
-        with (
-            _process("manage.py", "janitor", "--skip-checks"),
-            _process("-c", WORKER, str(me.pk)) as (worker, output),
-        ):
+        with _process("manage.py", "janitor", "--skip-checks"), _process("-c", WORKER, str(me.pk)) as (worker, output):
             job_id, text = output.readline().split()
             claimed_until = _lease_expires_at(job.pk)
             farm.until(lambda: _lease_expires_at(job.pk) > claimed_until, what="a heartbeat")

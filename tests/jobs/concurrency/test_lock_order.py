@@ -19,9 +19,7 @@ ORDERLY = ("hashjoin", "mergejoin", "seqscan", "bitmapscan", "material")
 
 
 def _finish(worker: Worker, jobs: list[operations.Claimed], outcome: Any) -> list[Any]:
-    ended = [
-        operations.Finished(job_id=job.id, lease=job.lease, outcome=outcome, retryable=False) for job in jobs
-    ]
+    ended = [operations.Finished(job_id=job.id, lease=job.lease, outcome=outcome, retryable=False) for job in jobs]
     with farm.plans_without(*ORDERLY):
         return operations.finish(worker, ended)
 
@@ -68,9 +66,7 @@ class TestABatch:
         for _ in range(10):
             farm.submit(BATCH)
             mine = operations.claim(me, limit=BATCH)
-            there, back = farm.at_once(
-                partial(_finish, me, mine, outcome), partial(_finish, me, mine[::-1], outcome)
-            )
+            there, back = farm.at_once(partial(_finish, me, mine, outcome), partial(_finish, me, mine[::-1], outcome))
             story = "success" if outcome == "success" else "failed"
             assert there == back == [story] * BATCH
         assert set(Job.objects.values_list("status", flat=True)) == {outcome}

@@ -159,12 +159,8 @@ def _was_never_exceeded(looks: Sequence[Look]) -> None:
 
 
 class TestUnderLoad:
-    @pytest.mark.parametrize(
-        "ceilings", [[90, 20, 60, 5], [40, None, 10, 80, None, 5]], ids=["moved", "taken away"]
-    )
-    def test_a_moving_ceiling_collides_with_nobody_and_every_slot_is_true(
-        self, ceilings: list[int | None]
-    ) -> None:
+    @pytest.mark.parametrize("ceilings", [[90, 20, 60, 5], [40, None, 10, 80, None, 5]], ids=["moved", "taken away"])
+    def test_a_moving_ceiling_collides_with_nobody_and_every_slot_is_true(self, ceilings: list[int | None]) -> None:
         club = Group.objects.create(name="club")
         ada = farm.user("ada", groups=[club])
         farm.kind(retry_when_lost=False)
@@ -190,9 +186,7 @@ class TestUnderLoad:
         assert Queue.objects.get(pk="work").ceiling == 3
         bounded = [look for look in storm.looks if look[1] is not None]
         assert bounded
-        assert [
-            look for look in bounded if look[4]
-        ] == []  # a job without its slot, or a slot without its job
+        assert [look for look in bounded if look[4]] == []  # a job without its slot, or a slot without its job
         assert [look for look in bounded if look[5] != look[1]] == []
         _was_never_exceeded(storm.looks)
 
@@ -350,14 +344,10 @@ class TestOverHttp:
         assert not Slot.objects.filter(job_id__isnull=False).exists()
 
 
-def _work_by_http(
-    server: Server, key: str, is_over: threading.Event, is_broken: threading.Event
-) -> list[int]:
+def _work_by_http(server: Server, key: str, is_over: threading.Event, is_broken: threading.Event) -> list[int]:
     """Claim and hand in by turns, each batch the other way round and with the next one, until no more come."""
     statuses: list[int] = []
-    with httpx.Client(
-        base_url=f"{server.url}/api/v1/worker", headers={"Authorization": f"Bearer {key}"}
-    ) as http:
+    with httpx.Client(base_url=f"{server.url}/api/v1/worker", headers={"Authorization": f"Bearer {key}"}) as http:
         while not is_broken.is_set() and (not is_over.is_set() or _is_any_left()):
             answer = http.post("/claim", json={"limit": 50, "wait": 0.5})
             statuses.append(answer.status_code)
@@ -376,9 +366,7 @@ def _move_by_pages(server: Server, boss: User, is_over: threading.Event) -> list
         client = Client()
         client.force_login(boss)
         statuses: list[int] = []
-        with httpx.Client(
-            base_url=server.url, cookies={name: m.value for name, m in client.cookies.items()}
-        ) as http:
+        with httpx.Client(base_url=server.url, cookies={name: m.value for name, m in client.cookies.items()}) as http:
             token = _csrf_token(http.get("/queues/work/").text)
             for ceiling in itertools.islice(itertools.cycle(["100", "40", "90", "", "80", "50"]), MOVES):
                 farm.submit(40)

@@ -44,9 +44,7 @@ def test_files_at_once_do_not_slip_by_together(size: int, kept: int, tmp_path: P
 
         def put(name: str, held: operations.Claimed = claimed) -> object:
             content = File(BytesIO(b"x" * size))
-            return _refusal_of(
-                lambda: operations.put_file(me, held.id, held.lease, name=name, content=content)
-            )
+            return _refusal_of(lambda: operations.put_file(me, held.id, held.lease, name=name, content=content))
 
         answers = farm.at_once(*(partial(put, f"{n}") for n in range(8)))
         assert sorted(map(str, answers)) == sorted([str(None)] * kept + [str(QuotaReached)] * (8 - kept))
@@ -65,9 +63,7 @@ def test_pieces_of_output_at_once_are_counted_together() -> None:
         claimed = farm.claim_one(me)
 
         def write(seq: int, held: operations.Claimed = claimed) -> object:
-            return _refusal_of(
-                lambda: operations.write_output(me, held.id, held.lease, seq=seq, text="x" * 6)
-            )
+            return _refusal_of(lambda: operations.write_output(me, held.id, held.lease, seq=seq, text="x" * 6))
 
         answers = farm.at_once(*(partial(write, seq) for seq in (0, 0, 1, 1)))
         assert answers[:2] == [None, None]
@@ -79,9 +75,7 @@ def test_pieces_of_output_at_once_are_counted_together() -> None:
 
 
 @pytest.mark.parametrize(("size", "kept"), [(1, 4), (4, 2)], ids=["number", "bytes"])
-def test_files_of_different_jobs_of_one_owner_do_not_slip_by_together(
-    size: int, kept: int, settings: Settings
-) -> None:
+def test_files_of_different_jobs_of_one_owner_do_not_slip_by_together(size: int, kept: int, settings: Settings) -> None:
     quotas = {"FILES_PER_OWNER": 4, "FILE_BYTES_PER_OWNER": 10}
     settings.JOBFARM = {**settings.JOBFARM, **quotas}
     farm.kind()
@@ -94,9 +88,7 @@ def test_files_of_different_jobs_of_one_owner_do_not_slip_by_together(
 
         def put(claimed: operations.Claimed) -> object:
             content = File(BytesIO(b"x" * size))
-            return _refusal_of(
-                lambda: operations.put_file(me, claimed.id, claimed.lease, name="a", content=content)
-            )
+            return _refusal_of(lambda: operations.put_file(me, claimed.id, claimed.lease, name="a", content=content))
 
         answers = farm.at_once(*(partial(put, claimed) for claimed in held))
         assert answers.count(None) == kept + 1
@@ -134,9 +126,7 @@ def test_output_of_different_jobs_passes_a_quota_by_a_piece_of_each_at_most(sett
     held = operations.claim(me, limit=4)
 
     def write(claimed: operations.Claimed, seq: int = 0) -> object:
-        return _refusal_of(
-            lambda: operations.write_output(me, claimed.id, claimed.lease, seq=seq, text="x" * 6)
-        )
+        return _refusal_of(lambda: operations.write_output(me, claimed.id, claimed.lease, seq=seq, text="x" * 6))
 
     answers = farm.at_once(*(partial(write, claimed) for claimed in held))
     assert answers.count(None) >= 1

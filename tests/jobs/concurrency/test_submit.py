@@ -15,9 +15,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def _bulk(keys: list[str]) -> list[Job | NotUnique]:
-    return operations.submit_many(
-        [operations.NewJob(kind="work", payload=key, unique_key=key) for key in keys]
-    )
+    return operations.submit_many([operations.NewJob(kind="work", payload=key, unique_key=key) for key in keys])
 
 
 class TestBulkSubmits:
@@ -36,8 +34,7 @@ class TestBulkSubmits:
         owners = [*[farm.user(f"user{n}") for n in range(11)], None]
         for round_no in range(80):
             topics = [
-                operations.NewJob(kind="work", payload=1, unique_key=f"{round_no}", owner=owner)
-                for owner in owners
+                operations.NewJob(kind="work", payload=1, unique_key=f"{round_no}", owner=owner) for owner in owners
             ]
             there, back = farm.at_once(
                 partial(operations.submit_many, topics), partial(operations.submit_many, topics[::-1])
@@ -58,10 +55,7 @@ class TestBulkSubmits:
             for key, one, other in zip(keys, there, back[::-1], strict=True):
                 made = [answer.pk for answer in (one, other) if isinstance(answer, Job)]
                 assert made == ([live[key]] if key in live else [])
-                assert {answer.job for answer in (one, other) if isinstance(answer, NotUnique)} <= {
-                    *made,
-                    *old,
-                }
+                assert {answer.job for answer in (one, other) if isinstance(answer, NotUnique)} <= {*made, *old}
             Job.objects.filter(status="pending").update(status="canceled", ended_at=farm.now())
 
     def test_of_the_same_key_by_sixteen_have_one_winner(self) -> None:

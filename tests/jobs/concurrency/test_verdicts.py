@@ -86,8 +86,7 @@ def _race(worker: Worker, jobs: list[Job], *, turn: int) -> dict[int, Reported]:
     answers, *canceled = farm.at_once(work, partial(cancel, order[::2]), partial(cancel, order[1::2]))
     by_job = {pk: answer for each in canceled for pk, answer in each.items()}
     return {
-        job.pk: Reported(claimed=job.pk in answers, answer=answers.get(job.pk), canceled=by_job[job.pk])
-        for job in jobs
+        job.pk: Reported(claimed=job.pk in answers, answer=answers.get(job.pk), canceled=by_job[job.pk]) for job in jobs
     }
 
 
@@ -107,10 +106,6 @@ def _is_true(job: Job, reported: Reported, *, ran_before: bool) -> None:
             assert reported.answer is None or isinstance(reported.answer, LeaseLost)
             assert (job.status, outcomes) == ("canceled", [*before, "canceled"])
         case CancelVerdict.TOO_LATE:
-            assert (reported.claimed, reported.answer, reported.canceled.status) == (
-                True,
-                "success",
-                "success",
-            )
+            assert (reported.claimed, reported.answer, reported.canceled.status) == (True, "success", "success")
             assert (job.status, outcomes) == ("success", before)
     assert reported.canceled.status == job.status

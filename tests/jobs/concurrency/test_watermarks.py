@@ -89,9 +89,7 @@ def _everywhere(worker: Worker) -> Scan:
 
 def _behind(worker: Worker) -> Scan:
     """Where this process looks; not the look everywhere that may be due at this very moment."""
-    looks = [
-        hooks.WATERMARKS.scan(["work"], now_s=time.monotonic(), owner_id=worker.owner_id) for _ in range(2)
-    ]
+    looks = [hooks.WATERMARKS.scan(["work"], now_s=time.monotonic(), owner_id=worker.owner_id) for _ in range(2)]
     return next(look for look in looks if not look.is_whole)
 
 
@@ -242,10 +240,7 @@ class TestNothingIsLeftBehind:
         def put_in(rng: random.Random) -> None:
             for _ in range(30):
                 with farm.rolled_back() if rng.random() < 0.2 else transaction.atomic():
-                    whose: dict[str, Any] = {
-                        "owner": rng.choice([None, ada, bob]),
-                        "group": rng.choice([None, club]),
-                    }
+                    whose: dict[str, Any] = {"owner": rng.choice([None, ada, bob]), "group": rng.choice([None, club])}
                     farm.submit(rng.choice([1, 5]), priority=rng.choice([-5, 0, 7]), **whose)
                     farm.submit(1, run_at=farm.now().replace(year=rng.choice([2020, 2024])), **whose)
             are_in.wait(60)

@@ -36,9 +36,7 @@ class TestALeaseThatRanOut:
         [(3600, 0, 1), (3600, 19, 1), (3600, 21, 0), (24, 0, 0), (26, 0, 1), (26, 67, 0)],
         ids=["steady", "a note is late", "frozen", "just back", "back for a while", "gone again"],
     )
-    def test_is_taken_back_only_if_the_farm_could_hear(
-        self, since_s: float, until_s: float, taken_back: int
-    ) -> None:
+    def test_is_taken_back_only_if_the_farm_could_hear(self, since_s: float, until_s: float, taken_back: int) -> None:
         job = _lost_job()
         _hears(since_s=since_s, until_s=until_s)
         assert operations.sweep().taken_back == taken_back

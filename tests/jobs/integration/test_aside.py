@@ -33,14 +33,10 @@ def test_a_job_that_another_table_names_stays_and_the_others_go(monkeypatch: pyt
         operations.cancel(job.pk, by=None)
         _age(job, 400 * 86400)
     with connection.cursor() as cursor:
-        cursor.execute(
-            "CREATE TABLE of_another_app (it bigint REFERENCES jobs_job DEFERRABLE INITIALLY DEFERRED)"
-        )
+        cursor.execute("CREATE TABLE of_another_app (it bigint REFERENCES jobs_job DEFERRABLE INITIALLY DEFERRED)")
         cursor.execute("INSERT INTO of_another_app VALUES (%s), (%s)", [jobs[2].pk, jobs[5].pk])
     try:
-        with pytest.raises(
-            SomeFailed, match=rf"a job, 1: IntegrityError: .*\({jobs[2].pk}\) is still referenced"
-        ):
+        with pytest.raises(SomeFailed, match=rf"a job, 1: IntegrityError: .*\({jobs[2].pk}\) is still referenced"):
             operations.retain()
         assert set(Job.objects.values_list("pk", flat=True)) == {jobs[2].pk, jobs[5].pk}
     finally:
@@ -48,9 +44,7 @@ def test_a_job_that_another_table_names_stays_and_the_others_go(monkeypatch: pyt
             cursor.execute("DROP TABLE of_another_app")
 
 
-def test_a_subject_that_cannot_be_measured_keeps_no_other_from_its_score(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_subject_that_cannot_be_measured_keeps_no_other_from_its_score(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scores, "_subjects", {"broken": refused, "queue": scores._subjects["queue"]})
     farm.kind()
     farm.submit(1)
@@ -60,8 +54,7 @@ def test_a_subject_that_cannot_be_measured_keeps_no_other_from_its_score(
 
 
 @pytest.mark.parametrize(
-    ("broken", "name"),
-    [("count", "minutes"), ("queries.forget", "old minutes"), ("bulks.forget", "old bulk actions")],
+    ("broken", "name"), [("count", "minutes"), ("queries.forget", "old minutes"), ("bulks.forget", "old bulk actions")]
 )
 def test_a_part_of_the_roll_up_that_fails_keeps_the_others_from_nothing(
     monkeypatch: pytest.MonkeyPatch, broken: str, name: str

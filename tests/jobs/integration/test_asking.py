@@ -55,9 +55,7 @@ class TestWhatAWorkerAsksFor:
         assert [_claim(key, "small", "large"), _asks()] == [[], None]
 
     def test_is_written_when_it_changes_and_not_with_every_claim(self, key: str) -> None:
-        writes = [
-            len(_claim(key, *queues)) for queues in (["large"], ["large"], ["small"], ["small"], ["large"])
-        ]
+        writes = [len(_claim(key, *queues)) for queues in (["large"], ["large"], ["small"], ["small"], ["large"])]
         assert writes == [1, 0, 1, 0, 0]
         assert set(_asks() or []) == {"small", "large"}
 

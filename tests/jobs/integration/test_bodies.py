@@ -89,16 +89,12 @@ class TestAResult:
 
 def _finished(claimed: operations.Claimed, *, fails: bool) -> operations.Finished:
     outcome: Any = "failed" if fails else "success"
-    return operations.Finished(
-        job_id=claimed.id, lease=claimed.lease, outcome=outcome, result={"job": claimed.id}
-    )
+    return operations.Finished(job_id=claimed.id, lease=claimed.lease, outcome=outcome, result={"job": claimed.id})
 
 
 def _with_its_job(job: Job) -> None:
     _by_hand(
-        "WITH body AS (DELETE FROM jobs_body WHERE job_id = %s) DELETE FROM jobs_job WHERE id = %s",
-        job.pk,
-        job.pk,
+        "WITH body AS (DELETE FROM jobs_body WHERE job_id = %s) DELETE FROM jobs_job WHERE id = %s", job.pk, job.pk
     )
 
 

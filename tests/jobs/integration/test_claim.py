@@ -32,9 +32,7 @@ class TestClaim:
         assert (claimed.lease.secret, claimed.lease_expires_at) == (job.lease_secret, job.lease_expires_at)
 
     @pytest.mark.parametrize("is_scoped", [False, True])
-    def test_says_of_a_job_whether_its_queue_has_a_ceiling_also_when_it_is_repeated(
-        self, is_scoped: bool
-    ) -> None:
+    def test_says_of_a_job_whether_its_queue_has_a_ceiling_also_when_it_is_repeated(self, is_scoped: bool) -> None:
         owner = farm.user() if is_scoped else None
         for name in ("wide", "narrow"):
             farm.kind(name)
@@ -102,10 +100,7 @@ class TestClaim:
         farm.submit(1, "first")
         farm.submit(1, "second")
         me = farm.worker("me", "first", "second")
-        assert [job.queue for job in operations.claim(me, queues=["second", "first"], limit=2)] == [
-            "second",
-            "first",
-        ]
+        assert [job.queue for job in operations.claim(me, queues=["second", "first"], limit=2)] == ["second", "first"]
 
     def test_refuses_a_queue_nobody_named_and_one_it_may_not_take_from(self) -> None:
         farm.kind("other")
@@ -179,9 +174,7 @@ class TestRanges:
 
     def _excluded(self, by: Worker, **options: Any) -> Job:
         [job] = farm.submit(1, **options)
-        Job.objects.filter(pk=job.pk).update(
-            excluded_workers=[by.pk], excluded_until=Now() + timedelta(seconds=20)
-        )
+        Job.objects.filter(pk=job.pk).update(excluded_workers=[by.pk], excluded_until=Now() + timedelta(seconds=20))
         return job
 
     def test_are_not_led_by_a_job_that_has_expired(self) -> None:

@@ -24,12 +24,7 @@ class TestWhatCanBeClaimed:
         farm.kind("other")
         farm.submit(3)
         farm.submit(4, "other")
-        assert [_jobs("work"), _jobs("work", "other"), _jobs("work", "other", most=5), _jobs("nowhere")] == [
-            3,
-            7,
-            5,
-            0,
-        ]
+        assert [_jobs("work"), _jobs("work", "other"), _jobs("work", "other", most=5), _jobs("nowhere")] == [3, 7, 5, 0]
 
     def test_is_not_what_runs_waits_for_later_or_lies_in_a_paused_queue(self) -> None:
         farm.kind()

@@ -98,19 +98,14 @@ class TestAJob:
         assert _job(**fields).pk
 
     @pytest.mark.parametrize(("name", "fields"), BAD, ids=str)
-    def test_that_makes_none_is_refused_by_the_constraint_that_says_so(
-        self, name: str, fields: dict[str, Any]
-    ) -> None:
+    def test_that_makes_none_is_refused_by_the_constraint_that_says_so(self, name: str, fields: dict[str, Any]) -> None:
         _job(unique_key="taken")
         with pytest.raises(IntegrityError, match=name), transaction.atomic():
             _job(**fields)
 
     @pytest.mark.parametrize("status", ["lost", "", "Pending", "in progress"])
     def test_of_an_unknown_status_is_refused(self, status: str) -> None:
-        with (
-            pytest.raises(IntegrityError, match="job_has_an_end_exactly_when_it_ended"),
-            transaction.atomic(),
-        ):
+        with pytest.raises(IntegrityError, match="job_has_an_end_exactly_when_it_ended"), transaction.atomic():
             _job(status=status)
 
     def test_that_cannot_be_is_named_by_the_doctor(self) -> None:
@@ -150,8 +145,5 @@ class TestTheOthers:
     def test_slot_numbers_are_unique_in_a_queue(self) -> None:
         Queue.objects.create(name="a")
         Slot.objects.create(queue_id="a", n=0)
-        with (
-            pytest.raises(IntegrityError, match="slot_numbers_are_unique_in_a_queue"),
-            transaction.atomic(),
-        ):
+        with pytest.raises(IntegrityError, match="slot_numbers_are_unique_in_a_queue"), transaction.atomic():
             Slot.objects.create(queue_id="a", n=0)

@@ -88,13 +88,9 @@ class TestTheCrons:
         farm.kind()
         for age_s in (0, DELETED_AFTER_S - 60, DELETED_AFTER_S + 1):
             operations.once(
-                operations.repeatable(ada, f"{age_s}", None),
-                count=lambda: None,
-                submit=lambda: farm.submit(1),
+                operations.repeatable(ada, f"{age_s}", None), count=lambda: None, submit=lambda: farm.submit(1)
             )
-            IdempotencyKey.objects.filter(key=f"{age_s}").update(
-                created_at=F("created_at") - timedelta(seconds=age_s)
-            )
+            IdempotencyKey.objects.filter(key=f"{age_s}").update(created_at=F("created_at") - timedelta(seconds=age_s))
         fired = fire("forget idempotency keys")
         assert (fired.status, fired.result, IdempotencyKey.objects.count()) == ("success", 1, 2)
         assert Job.objects.count() == 3
@@ -106,10 +102,7 @@ class TestTheCrons:
         (stubborn / "within").mkdir(parents=True)  # a folder that is not empty cannot be deleted
         fire("forget old jobs")
         tries = ScheduledFunction.objects.filter(function="jobs.operations.janitor.delete_files")
-        assert list(tries.order_by("attempt").values_list("attempt", "status")) == [
-            (1, "failed"),
-            (2, "pending"),
-        ]
+        assert list(tries.order_by("attempt").values_list("attempt", "status")) == [(1, "failed"), (2, "pending")]
         (stubborn / "within").rmdir()
         janitor.delete_files(names=[file.stored_as])
         assert not stubborn.exists()

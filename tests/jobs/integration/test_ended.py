@@ -121,10 +121,7 @@ class TestALiveJob:
         if state == "in_progress":
             farm.claim_one(farm.worker())
         before = farm.everything(job)
-        with (
-            pytest.raises(DatabaseError, match="a job that has not ended is never deleted"),
-            transaction.atomic(),
-        ):
+        with pytest.raises(DatabaseError, match="a job that has not ended is never deleted"), transaction.atomic():
             delete(job)
         assert farm.everything(job) == before
 
@@ -192,9 +189,7 @@ def _acts(me: Any) -> dict[str, Act]:
         def act(_: Job, claimed: operations.Claimed | None) -> object:
             if claimed is None:
                 return None
-            entry = operations.Finished(
-                job_id=claimed.id, lease=claimed.lease, outcome=outcome, retryable=retryable
-            )
+            entry = operations.Finished(job_id=claimed.id, lease=claimed.lease, outcome=outcome, retryable=retryable)
             return operations.finish(me, [entry])
 
         return act
@@ -360,7 +355,6 @@ def _age(job: Job, seconds: float) -> None:
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE jobs_job DISABLE TRIGGER an_ended_job_is_never_changed")
         cursor.execute(
-            "UPDATE jobs_job SET ended_at = ended_at - make_interval(secs => %s) WHERE id = %s",
-            [seconds, job.pk],
+            "UPDATE jobs_job SET ended_at = ended_at - make_interval(secs => %s) WHERE id = %s", [seconds, job.pk]
         )
         cursor.execute("ALTER TABLE jobs_job ENABLE TRIGGER an_ended_job_is_never_changed")

@@ -23,8 +23,7 @@ class TestFinishMany:
         me = farm.worker()
         held = operations.claim(me, limit=3)
         entries: list[Any] = [
-            {"id": one.id, "lease": str(one.lease), "outcome": "success", "result": n}
-            for n, one in enumerate(held)
+            {"id": one.id, "lease": str(one.lease), "outcome": "success", "result": n} for n, one in enumerate(held)
         ]
         entries[1]["result"] = result
         body = verbs.FinishMany(finished=entries, claim_next=1, request_id=None)
@@ -53,9 +52,7 @@ class TestABulk:
         ],
         ids=str,
     )
-    def test_is_refused_with_the_place_of_the_one(
-        self, wrong: dict[str, Any], refusal: type[JobsError]
-    ) -> None:
+    def test_is_refused_with_the_place_of_the_one(self, wrong: dict[str, Any], refusal: type[JobsError]) -> None:
         farm.kind()
         fine = {"kind": "work", "payload": 1}
         new = [operations.NewJob(**{**fine, **(wrong if place == 2 else {})}) for place in range(4)]

@@ -59,9 +59,7 @@ class TestAJobThatDidNot:
         [shown] = wire.in_full([job.pk])
         assert shown.error is not None
         assert shown.expires_at is not None
-        assert shown.error == (
-            f"it had not started by its expires_at ({shown.expires_at:%Y-%m-%d %H:%M:%S} UTC)"
-        )
+        assert shown.error == (f"it had not started by its expires_at ({shown.expires_at:%Y-%m-%d %H:%M:%S} UTC)")
         listed = lists.dressed(Job.objects.all()).get()
         assert vars(listed)["last_error"] == "it had not started by its expires_at"
 

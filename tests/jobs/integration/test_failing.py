@@ -180,26 +180,15 @@ class TestWhoGetsAFailedJob:
             ({"name": "that asks for it", "queues": ["else", "work"], "asks": ["work"]}, True),
             ({"name": "that asks for another queue", "queues": ["else", "work"], "asks": ["else"]}, False),
             ({"name": "that asks for all", "queues": ["else", "work"], "asks": ["else", "work"]}, True),
-            (
-                {
-                    "name": "thief that asks for another",
-                    "queues": ["else"],
-                    "steals": ["*"],
-                    "asks": ["else"],
-                },
-                False,
-            ),
+            ({"name": "thief that asks for another", "queues": ["else"], "steals": ["*"], "asks": ["else"]}, False),
         ],
         ids=lambda value: value["name"] if isinstance(value, dict) else "",
     )
-    def test_is_hidden_only_while_another_live_worker_could_take_it(
-        self, other: dict[str, Any], counts: bool
-    ) -> None:
+    def test_is_hidden_only_while_another_live_worker_could_take_it(self, other: dict[str, Any], counts: bool) -> None:
         farm.kind()
         club = Group.objects.create(name="club")
         people = {
-            name: farm.user(name, groups=[] if name == "eve" else [club])
-            for name in ("ada", "bob", "eve", "gone")
+            name: farm.user(name, groups=[] if name == "eve" else [club]) for name in ("ada", "bob", "eve", "gone")
         }
         me = farm.worker("me")
         self._other(**{**other, "owner": people.get(other.get("owner", ""))})
@@ -274,12 +263,7 @@ class TestCancel:
         answer = operations.cancel(job.pk, by=ada)
         stored = farm.stored(job)
         assert (answer.verdict, answer.status) == (CancelVerdict.WHILE_RUNNING, "canceled")
-        assert (stored.status, stored.progress, stored.detail, stored.failures) == (
-            "canceled",
-            0.3,
-            "painting",
-            0,
-        )
+        assert (stored.status, stored.progress, stored.detail, stored.failures) == ("canceled", 0.3, "painting", 0)
         assert farm.history(job) == [(1, "canceled", "w1", "canceled by ada")]
 
     @pytest.mark.parametrize("end", ["success", "failed", "timed_out", "canceled"])

@@ -34,13 +34,9 @@ def _finish(worker: Worker, job: operations.Claimed, outcome: Any) -> Any:
 
 
 CALLS: dict[str, Call] = {
-    "heartbeat": lambda worker, job: operations.heartbeat(
-        worker, job.id, job.lease, progress=0.9, detail="late"
-    ),
+    "heartbeat": lambda worker, job: operations.heartbeat(worker, job.id, job.lease, progress=0.9, detail="late"),
     "output": lambda worker, job: operations.write_output(worker, job.id, job.lease, seq=1, text="late"),
-    "output again": lambda worker, job: operations.write_output(
-        worker, job.id, job.lease, seq=0, text="late"
-    ),
+    "output again": lambda worker, job: operations.write_output(worker, job.id, job.lease, seq=0, text="late"),
     "file": _put_file,
     "success": lambda worker, job: _finish(worker, job, "success"),
     "failure": lambda worker, job: _finish(worker, job, "failed"),
@@ -67,9 +63,7 @@ def _running(**kind: Any) -> tuple[Worker, operations.Claimed]:
     return me, claimed
 
 
-def _is_refused(
-    call: Call, worker: Worker, claimed: operations.Claimed, *, job_id: int | None = None
-) -> LeaseLost:
+def _is_refused(call: Call, worker: Worker, claimed: operations.Claimed, *, job_id: int | None = None) -> LeaseLost:
     """The call raises LeaseLost, and no table and no stored file differs afterwards."""
     pk = job_id or claimed.id
     before, files = farm.everything(pk), _stored()
@@ -205,8 +199,7 @@ class TestFinishingABatch:
         operations.cancel(mine[1].id, by=None)
         farm.time_out(mine[2])
         answers = operations.finish(
-            me,
-            [operations.Finished(job_id=j.id, lease=j.lease, outcome="success", result=j.id) for j in mine],
+            me, [operations.Finished(job_id=j.id, lease=j.lease, outcome="success", result=j.id) for j in mine]
         )
         assert [answer if isinstance(answer, str) else answer.numbers for answer in answers] == [
             "success", {"reason": "canceled"}, {"reason": "ended", "job_status": "timed_out"}, "success",

@@ -15,9 +15,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def _done(*claimed: operations.Claimed, result: Any = None) -> list[operations.Finished]:
-    return [
-        operations.Finished(job_id=c.id, lease=c.lease, outcome="success", result=result) for c in claimed
-    ]
+    return [operations.Finished(job_id=c.id, lease=c.lease, outcome="success", result=result) for c in claimed]
 
 
 def _states() -> list[str]:

@@ -54,9 +54,7 @@ def _age(seconds: float) -> None:
 
 def _taken() -> dict[str, float]:
     """What was taken of the submit limits, by their names."""
-    return {
-        name: used for name, used in Bucket.objects.values_list("name", "used") if name.startswith("submit/")
-    }
+    return {name: used for name, used in Bucket.objects.values_list("name", "used") if name.startswith("submit/")}
 
 
 def _drain(person: User) -> None:
@@ -79,12 +77,7 @@ class TestARepeat:
         me = farm.worker()
         farm.succeed(me, farm.claim_one(me), "done")
         status, document = _status_and_document(post("jobs", ONE, "k"))
-        assert (status, document["id"], document["status"], document["result"]) == (
-            201,
-            job,
-            "success",
-            "done",
-        )
+        assert (status, document["id"], document["status"], document["result"]) == (201, job, "success", "done")
         assert Job.objects.count() == 1
 
     def test_of_a_bulk_has_the_same_jobs_and_the_same_twins_in_the_same_places(self, post: Post) -> None:
@@ -96,9 +89,7 @@ class TestARepeat:
         operations.cancel(job["id"], by=None)
         again = post("jobs/bulk", body, "k")
         assert again.status_code == first.status_code == 201
-        assert [entry.get("id") for entry in again.json()["jobs"]] == [
-            e.get("id") for e in first.json()["jobs"]
-        ]
+        assert [entry.get("id") for entry in again.json()["jobs"]] == [e.get("id") for e in first.json()["jobs"]]
         assert again.json()["jobs"][2] == twin
         assert Job.objects.count() == 3
 
@@ -124,9 +115,7 @@ class TestARepeat:
         assert post("jobs/bulk", body, "other").status_code == 429
         assert _status_and_document(post("jobs/bulk", body, "k")) == _status_and_document(first)
 
-    def test_is_answered_although_what_was_asked_for_would_be_refused_by_now(
-        self, post: Post, ada: User
-    ) -> None:
+    def test_is_answered_although_what_was_asked_for_would_be_refused_by_now(self, post: Post, ada: User) -> None:
         club = Group.objects.create(name="club")
         ada.groups.add(club)
         body = ONE | {"group": "club"}
@@ -147,11 +136,7 @@ class TestARepeat:
     @pytest.mark.parametrize("key", ["", "x" * 256, "tab\tbed", "é", "\x7f"])
     def test_with_any_other_key_is_refused(self, post: Post, key: str) -> None:
         status, document = _status_and_document(post("jobs", ONE, key))
-        assert (status, document["error"], document["faults"][0]["field"]) == (
-            422,
-            "invalid",
-            "Idempotency-Key",
-        )
+        assert (status, document["error"], document["faults"][0]["field"]) == (422, "invalid", "Idempotency-Key")
         assert not Job.objects.exists()
 
     def test_of_a_job_that_was_deleted_since_says_so_and_submits_none(self, post: Post) -> None:
@@ -236,10 +221,7 @@ class TestARefusal:
         _drain(ada)
         bulk = {"jobs": [ONE] * 1000}
         refused = post("jobs/bulk", bulk, "k")
-        assert (refused.status_code, refused.headers["Retry-After"]) == (
-            429,
-            str(refused.json()["retry_after"]),
-        )
+        assert (refused.status_code, refused.headers["Retry-After"]) == (429, str(refused.json()["retry_after"]))
         ratelimits.reset(limits.SUBMIT_USER, key=f"user:{ada.pk}")
         assert post("jobs/bulk", bulk, "k").status_code == 201
 
@@ -254,9 +236,7 @@ class TestARefusal:
         for key in (None, "k"):
             before = _taken()
             assert post("jobs", ONE | {"queue": "nowhere"}, key).status_code == 422
-            assert [_taken()[name] - before.get(name, 0) for name in _taken()] == [
-                pytest.approx(1, abs=0.1)
-            ] * 2
+            assert [_taken()[name] - before.get(name, 0) for name in _taken()] == [pytest.approx(1, abs=0.1)] * 2
 
 
 @pytest.mark.django_db(transaction=True)

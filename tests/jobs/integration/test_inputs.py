@@ -15,15 +15,7 @@ from django.db.models.functions import Now
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from jobs import operations
-from jobs.errors import (
-    FileInUse,
-    InvalidName,
-    LeaseLost,
-    NoSuchFile,
-    PayloadTooLarge,
-    QuotaReached,
-    UnknownFile,
-)
+from jobs.errors import FileInUse, InvalidName, LeaseLost, NoSuchFile, PayloadTooLarge, QuotaReached, UnknownFile
 from jobs.models import ALL_JOBS, Body, Input, Job, ResultFile, Upload, Worker
 from jobs.operations import janitor, quotas, rollup
 from jobs.protocol.verbs import ClaimedJob
@@ -93,9 +85,7 @@ class TestAnUpload:
                 call(kept.pk, by=bob)
         assert stored(kept)
 
-    def test_leaves_nothing_behind_where_it_is_refused(
-        self, ada: User, settings: Settings, tmp_path: Path
-    ) -> None:
+    def test_leaves_nothing_behind_where_it_is_refused(self, ada: User, settings: Settings, tmp_path: Path) -> None:
         settings.JOBFARM = {**settings.JOBFARM, "FILE_BYTES": 10}
         for name in ("../x", "", "a/b", ".x"):
             with pytest.raises(InvalidName):
@@ -155,9 +145,7 @@ class TestAQuota:
         with pytest.raises(QuotaReached):
             operations.put_file(me, claimed.id, claimed.lease, name="b", content=File(BytesIO(b"x")))
 
-    @pytest.mark.parametrize(
-        ("setting", "of"), [("FILE_BYTES_PER_OWNER", "owner"), ("FILE_BYTES_IN_ALL", "farm")]
-    )
+    @pytest.mark.parametrize(("setting", "of"), [("FILE_BYTES_PER_OWNER", "owner"), ("FILE_BYTES_IN_ALL", "farm")])
     def test_of_bytes_holds(self, ada: User, settings: Settings, setting: str, of: str) -> None:
         self._allow(settings, **{setting: 10})
         upload(ada, content=b"x" * 6)
@@ -209,15 +197,12 @@ class TestASubmit:
         kept = [upload(ada, content=bytes([n])) for n in range(3)]
         plain = operations.NewJob(kind="work", payload={}, owner=ada)
         given = [
-            operations.NewJob(kind="work", payload={}, owner=ada, files={"a": one.pk, "b": kept[0].pk})
-            for one in kept
+            operations.NewJob(kind="work", payload={}, owner=ada, files={"a": one.pk, "b": kept[0].pk}) for one in kept
         ]
         for copies in (1, 20):  # by an INSERT and by COPY
             jobs = operations.submit_many([plain, *given] * copies, by=ada)
             found: dict[int, dict[str, uuid.UUID]] = {job.pk: {} for job in jobs if isinstance(job, Job)}
-            for job_id, name, upload_id in Input.objects.filter(job__in=found).values_list(
-                "job", "name", "upload"
-            ):
+            for job_id, name, upload_id in Input.objects.filter(job__in=found).values_list("job", "name", "upload"):
                 found[job_id][name] = upload_id
             expected = [{}, *({"a": one.pk, "b": kept[0].pk} for one in kept)]
             assert [*found.values()] == expected * copies

@@ -16,9 +16,7 @@ pytestmark = pytest.mark.django_db
 
 class TestASweep:
     def test_of_an_idle_farm_finds_nothing_and_sees_nothing_coming(self) -> None:
-        assert operations.sweep() == operations.Sweep(
-            taken_back=0, expired=0, exclusions_cleared=0, next_in_s=None
-        )
+        assert operations.sweep() == operations.Sweep(taken_back=0, expired=0, exclusions_cleared=0, next_in_s=None)
 
     def test_says_what_it_did(self) -> None:
         farm.kind(retry_on_timeout=True)

@@ -59,9 +59,7 @@ def _is_put_aside(poisoned: Job, log: str) -> None:
 
 
 class TestTheSweep:
-    def test_takes_back_all_but_the_one_that_cannot_be(
-        self, poison: Job, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_takes_back_all_but_the_one_that_cannot_be(self, poison: Job, caplog: pytest.LogCaptureFixture) -> None:
         me = farm.worker()
         for taken in operations.claim(me, limit=5):
             farm.expire_lease(taken)
@@ -70,9 +68,7 @@ class TestTheSweep:
         _is_put_aside(poison, caplog.text)
         assert operations.sweep().taken_back == 0
 
-    def test_expires_all_but_the_one_that_cannot_be(
-        self, poison: Job, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_expires_all_but_the_one_that_cannot_be(self, poison: Job, caplog: pytest.LogCaptureFixture) -> None:
         Job.objects.update(expires_at=Now() - timedelta(seconds=1))
         assert operations.sweep().expired == 4
         assert _statuses() == ["timed_out", "timed_out", "pending", "timed_out", "timed_out"]

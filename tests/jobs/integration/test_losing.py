@@ -21,12 +21,7 @@ class TestRelease:
         operations.heartbeat(me, claimed.id, claimed.lease, progress=0.4, detail="half")
         operations.release(me, claimed.id, claimed.lease)
         stored = farm.stored(job)
-        assert (stored.status, stored.failures, stored.run_at, stored.excluded_workers) == (
-            "pending",
-            0,
-            run_at,
-            [],
-        )
+        assert (stored.status, stored.failures, stored.run_at, stored.excluded_workers) == ("pending", 0, run_at, [])
         assert (stored.progress, stored.detail, stored.lease_secret) == (None, None, None)
         assert farm.history(job) == [(1, "released", "me", "given back by the worker")]
         again = farm.claim_one(me)
@@ -90,11 +85,7 @@ class TestLosing:
         operations.heartbeat(me, first.id, first.lease, progress=0.5)
         farm.pass_time(job, 70)
         assert operations.sweep().taken_back == 1
-        assert (farm.stored(job).status, farm.stored(job).failures, farm.stored(job).attempt) == (
-            "pending",
-            1,
-            1,
-        )
+        assert (farm.stored(job).status, farm.stored(job).failures, farm.stored(job).attempt) == ("pending", 1, 1)
         assert farm.history(job) == [(1, "lost", "w1", "lost: it last called 70 s ago")]
         assert operations.claim(me) == []  # it leaves the job to the other for a while
         second = farm.claim_one(other)

@@ -94,9 +94,7 @@ class TestOffspring:
             operations.cancel(job.pk, by=None)
         assert [query for query in captured.captured_queries if "offspring" in query["sql"]] == []
 
-    def test_are_forgotten_with_the_job(
-        self, declare: Callable[[Callable[[Sequence[Move]], None]], None]
-    ) -> None:
+    def test_are_forgotten_with_the_job(self, declare: Callable[[Callable[[Sequence[Move]], None]], None]) -> None:
         declare(_call_outside)
         [job] = farm.submit(1)
         operations.cancel(job.pk, by=None)

@@ -88,14 +88,7 @@ class TestMoved:
         back = calls.calls[-1]
         common: dict[str, Any] = {"job_id": job.pk, "kind": "work", "worker_name": "w1", "from_": RUNNING}
         assert back == [
-            Move(
-                **common,
-                attempt=1,
-                to=PENDING,
-                outcome=AttemptOutcome.FAILED,
-                error="first",
-                run_at=job.run_at,
-            )
+            Move(**common, attempt=1, to=PENDING, outcome=AttemptOutcome.FAILED, error="first", run_at=job.run_at)
         ]
         farm.pass_time(job, 120)
         farm.fail(me, farm.claim_one(me), "second")
@@ -135,9 +128,7 @@ class TestMoved:
             error="canceled by ada",
         )
 
-    @pytest.mark.parametrize(
-        ("column", "outcome"), [("lease_expires_at", "lost"), ("deadline_at", "timed_out")]
-    )
+    @pytest.mark.parametrize(("column", "outcome"), [("lease_expires_at", "lost"), ("deadline_at", "timed_out")])
     def test_is_told_by_the_janitor_of_what_timed_out(
         self, calls: Calls, kind: Callable[..., None], column: str, outcome: str
     ) -> None:
@@ -148,14 +139,10 @@ class TestMoved:
         calls.calls.clear()
         assert operations.sweep().taken_back == 2
         moves = calls.once()
-        assert [(move.from_, move.to, move.outcome) for move in moves] == [
-            (RUNNING, Status.TIMED_OUT, outcome)
-        ] * 2
+        assert [(move.from_, move.to, move.outcome) for move in moves] == [(RUNNING, Status.TIMED_OUT, outcome)] * 2
         assert all(move.error for move in moves)
 
-    def test_is_told_by_the_janitor_of_what_waited_too_long(
-        self, calls: Calls, kind: Callable[..., None]
-    ) -> None:
+    def test_is_told_by_the_janitor_of_what_waited_too_long(self, calls: Calls, kind: Callable[..., None]) -> None:
         kind(expires_s=60)
         [job] = farm.submit(1)
         farm.pass_time(job, 61)
@@ -172,9 +159,7 @@ class TestMoved:
         job = farm.ended("failed")
         calls.calls.clear()
         again = operations.retry(job.pk, by=None)
-        assert calls.once() == [
-            Move(job_id=again.pk, kind="work", attempt=0, from_=None, to=PENDING, retry_of=job.pk)
-        ]
+        assert calls.once() == [Move(job_id=again.pk, kind="work", attempt=0, from_=None, to=PENDING, retry_of=job.pk)]
 
     def test_hears_of_a_batch_in_one_call(self, calls: Calls, kind: Callable[..., None]) -> None:
         kind()
@@ -182,11 +167,7 @@ class TestMoved:
         claimed = operations.claim(me, limit=5)
         assert [move.job_id for move in calls.once()] == [job.pk for job in jobs]
         operations.finish(
-            me,
-            [
-                operations.Finished(job_id=j.id, lease=j.lease, outcome="success", result=j.id)
-                for j in claimed
-            ],
+            me, [operations.Finished(job_id=j.id, lease=j.lease, outcome="success", result=j.id) for j in claimed]
         )
         assert [(move.job_id, move.result) for move in calls.once()] == [(job.pk, job.pk) for job in jobs]
 

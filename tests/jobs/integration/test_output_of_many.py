@@ -50,9 +50,7 @@ def _stored() -> list[tuple[int, int, str]]:
 def test_are_stored_in_one_statement(me: Worker, held: list[operations.Claimed]) -> None:
     operations.write_outputs(me, [_piece(held[0])])  # what the farm has is read once in 5 s
     with CaptureQueriesContext(connection) as queries:
-        answers = operations.write_outputs(
-            me, [_piece(claimed, int(n == 0)) for n, claimed in enumerate(held)]
-        )
+        answers = operations.write_outputs(me, [_piece(claimed, int(n == 0)) for n, claimed in enumerate(held)])
     assert answers == [2, 1, 1, 1]
     assert len([query for query in queries if "jobs_" in query["sql"]]) == 1
     assert len(_stored()) == 5
@@ -161,9 +159,7 @@ class TestWithTheWorkersKey:
         assert isinstance(answer, LeaseLost)
         assert _stored() == []
 
-    def test_says_of_a_lost_lease_that_it_is_lost(
-        self, own: tuple[Worker, str], taken: operations.Claimed
-    ) -> None:
+    def test_says_of_a_lost_lease_that_it_is_lost(self, own: tuple[Worker, str], taken: operations.Claimed) -> None:
         worker, key = own
         operations.release(worker, taken.id, taken.lease)
         [answer] = operations.write_outputs(worker, [_piece(taken)], key=key)

@@ -126,9 +126,7 @@ class TestWaitingJobs:
         _, numbers = _refused(operations.retry, job.pk, by=ada)
         assert numbers["of"] == "owner"
 
-    def test_that_have_a_twin_take_no_room_and_are_answered_with_it(
-        self, ada: User, quota: SetQuotas
-    ) -> None:
+    def test_that_have_a_twin_take_no_room_and_are_answered_with_it(self, ada: User, quota: SetQuotas) -> None:
         quota(WAITING_JOBS_PER_OWNER=1)
         [twin] = farm.submit(1, owner=ada, unique_key="k")
         new = operations.NewJob(kind="work", payload={}, owner=ada, unique_key="k")
@@ -139,9 +137,7 @@ class TestWaitingJobs:
         _, numbers = _refused(operations.submit_many, [new, more])
         assert numbers["more"] == 1
 
-    def test_of_the_site_itself_are_under_the_quota_of_the_farm_alone(
-        self, ada: User, quota: SetQuotas
-    ) -> None:
+    def test_of_the_site_itself_are_under_the_quota_of_the_farm_alone(self, ada: User, quota: SetQuotas) -> None:
         quota(WAITING_JOBS_PER_OWNER=1, WAITING_JOBS_IN_ALL=4)
         farm.submit(3)
         farm.submit(1, owner=ada)
@@ -275,9 +271,7 @@ class TestFiles:
         assert _put(me, claimed, "a", 10).size == 10
         assert _refused(_put, me, claimed, "a", 11)[1]["of"] == "owner"
 
-    def test_that_are_refused_leave_nothing_in_the_storage(
-        self, ada: User, quota: SetQuotas, tmp_path: Path
-    ) -> None:
+    def test_that_are_refused_leave_nothing_in_the_storage(self, ada: User, quota: SetQuotas, tmp_path: Path) -> None:
         quota(FILE_BYTES_PER_OWNER=1)
         me = farm.worker()
         _refused(_put, me, _hold(ada, me), "a", 2)

@@ -172,9 +172,7 @@ HEAD = [
 class TestTheClaim:
     @pytest.mark.parametrize(("worker", "queue"), HEAD)
     @pytest.mark.parametrize("steal", [False, True])
-    def test_reads_jobs_by_its_partial_indexes_alone(
-        self, big: Farm, worker: str, queue: str, steal: bool
-    ) -> None:
+    def test_reads_jobs_by_its_partial_indexes_alone(self, big: Farm, worker: str, queue: str, steal: bool) -> None:
         plan = _claim(getattr(big, worker), queue, steal=steal)
         assert _took(plan) == 1
         by_index = _jobs_are_read_by(plan)
@@ -232,13 +230,7 @@ class TestTheNotifier:
         owner_id = owner and getattr(big, owner).pk
         for queues in ("deep", "foreign", "deep,shy,shallow"):
             for within in ((), BEHIND):
-                given = {
-                    "queues": [queues],
-                    "owner": [owner_id],
-                    "wanted": [5],
-                    "horizon_s": 5.0,
-                    "satisfies": ["{}"],
-                }
+                given = {"queues": [queues], "owner": [owner_id], "wanted": [5], "horizon_s": 5.0, "satisfies": ["{}"]}
                 plan = _explain("claimable", **given, **moves.ranges(within))
                 assert "Seq Scan" not in _jobs_are_read_by(plan)
                 assert not owner or "jobs_waiting_of_owner" in _jobs_are_read_by(plan)
@@ -291,12 +283,8 @@ class TestTheHolder:
             "key_hash": big.me.key_hash,
         }
         plans = {
-            "heartbeat": _explain(
-                "heartbeat", **fence, lease_s=60.0, progress=0.5, detail="x", is_alone=True
-            ),
-            "write_output": _explain(
-                "write_output", **many, lease_s=60.0, seq=[0], text=["x"], size=[1], **quotas
-            ),
+            "heartbeat": _explain("heartbeat", **fence, lease_s=60.0, progress=0.5, detail="x", is_alone=True),
+            "write_output": _explain("write_output", **many, lease_s=60.0, seq=[0], text=["x"], size=[1], **quotas),
             "lock_held": _explain("lock_held", **many),
             "succeed": _explain("succeed", **many, result=["{}"]),
         }
@@ -307,9 +295,7 @@ class TestTheHolder:
 
 
 class TestUsage:
-    def test_counts_what_waits_of_one_owner_along_an_index_and_no_further_than_its_limit(
-        self, big: Farm
-    ) -> None:
+    def test_counts_what_waits_of_one_owner_along_an_index_and_no_further_than_its_limit(self, big: Farm) -> None:
         for limit, buffers in ((100, MOST_BUFFERS), (20_000, 1_000)):
             plan = _explain("usage_waiting", owner=big.bob.pk, limit=limit)
             assert _jobs_are_read_by(plan) <= {"jobs_waiting_of_owner"}

@@ -91,9 +91,7 @@ def capturing(captured: Captured) -> Iterator[None]:
         yield
 
 
-def _everything(
-    ours: Worker, hers: Worker, held: list[operations.Claimed], ada: User
-) -> Iterator[Callable[[], Any]]:
+def _everything(ours: Worker, hers: Worker, held: list[operations.Claimed], ada: User) -> Iterator[Callable[[], Any]]:
     """What is done with jobs, each on jobs of its own."""
     work, waiting = iter(held), iter(Job.objects.filter(status="pending").order_by("-pk")[:10])
     yield lambda: operations.claim(ours)
@@ -183,17 +181,13 @@ def test_are_made_anew_when_the_tables_fill() -> None:
         empty = {name: session.pages(plans[name], name, params) for name, params in params_of.items()}
         _janitor_comes_by()
         kept = {name: session.pages(plans[name], name, params) for name, params in params_of.items()}
-        fresh = {
-            name: session.pages(session.prepare(name), name, params) for name, params in params_of.items()
-        }
+        fresh = {name: session.pages(session.prepare(name), name, params) for name, params in params_of.items()}
     finally:
         session.close()
     for name in sorted(params_of):
         print(f"{name}: planned while empty {empty[name]} pages, then {kept[name]}; when full {fresh[name]}")
     assert len(params_of) > 15
-    worse = {
-        name: (kept[name], fresh[name]) for name in params_of if kept[name] > MORE * fresh[name] + BESIDE
-    }
+    worse = {name: (kept[name], fresh[name]) for name in params_of if kept[name] > MORE * fresh[name] + BESIDE}
     assert worse == {}
     assert empty["claim"] > 1000, "an empty hour's plans are as good: this test is for nothing"
 

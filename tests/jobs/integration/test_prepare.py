@@ -69,28 +69,16 @@ class TestPrepare:
         assert (held.id, status, [got.id for got in claimed]) == (first.pk, "success", [last.pk])
         assert Job.objects.get(pk=discarded.pk).status == "canceled"
 
-    def test_says_what_the_worker_gets_and_nothing_of_it_is_stored(
-        self, app: App, kind: Callable[..., None]
-    ) -> None:
+    def test_says_what_the_worker_gets_and_nothing_of_it_is_stored(self, app: App, kind: Callable[..., None]) -> None:
         kind()
         [job, plain], me = farm.submit(2), farm.worker()
         app.says = {0: {"prompt": "now"}}
         claimed = operations.claim(me, limit=5)
-        assert [(got.id, got.payload) for got in claimed] == [
-            (job.pk, {"prompt": "now"}),
-            (plain.pk, {"n": 1}),
-        ]
+        assert [(got.id, got.payload) for got in claimed] == [(job.pk, {"prompt": "now"}), (plain.pk, {"n": 1})]
         assert job.body.payload == {"n": 0}
         assert app.prepared == [
             [
-                Prepared(
-                    job_id=which.pk,
-                    kind="work",
-                    attempt=1,
-                    payload={"n": n},
-                    worker_id=me.pk,
-                    worker_name="w1",
-                )
+                Prepared(job_id=which.pk, kind="work", attempt=1, payload={"n": n}, worker_id=me.pk, worker_name="w1")
                 for n, which in enumerate([job, plain])
             ]
         ]
@@ -113,9 +101,7 @@ class TestPrepare:
         assert farm.claim_one(me).id == jobs[-1].pk
         gone = Job.objects.filter(status="canceled")
         assert sorted(gone.values_list("pk", flat=True)) == [job.pk for job in jobs[:-1]]
-        assert set(Attempt.objects.values_list("outcome", "error")) == {
-            ("canceled", "the message was deleted")
-        }
+        assert set(Attempt.objects.values_list("outcome", "error")) == {("canceled", "the message was deleted")}
         assert app.moves[:2] == [(jobs[0].pk, "in_progress"), (jobs[0].pk, "canceled")]
 
     def test_leaves_out_of_a_batch_what_makes_no_sense(self, app: App, kind: Callable[..., None]) -> None:
@@ -157,9 +143,7 @@ class TestPrepare:
         app.says = {0: Discard(why="gone"), 1: Discard(why="gone")}
         assert farm.claim_one(farm.worker()).id == jobs[2].pk
 
-    def test_of_what_is_stolen_leaves_the_thief_idle_for_the_next(
-        self, app: App, kind: Callable[..., None]
-    ) -> None:
+    def test_of_what_is_stolen_leaves_the_thief_idle_for_the_next(self, app: App, kind: Callable[..., None]) -> None:
         kind()
         jobs = farm.submit(3)
         app.says = {0: Discard(why="gone")}

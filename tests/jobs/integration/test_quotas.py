@@ -80,9 +80,7 @@ class TestOutput:
             "Quota of one attempt, bytes of output: 10 allowed, 0 used, 11 more requested."
         )
 
-    def test_that_came_twice_is_counted_once_and_a_repeat_is_answered_at_the_quota_too(
-        self, held: Held
-    ) -> None:
+    def test_that_came_twice_is_counted_once_and_a_repeat_is_answered_at_the_quota_too(self, held: Held) -> None:
         for _ in range(2):
             assert _write(held, 0, "ten bytes.") == 1
         job = Job.objects.get(pk=held[1].id)
@@ -120,9 +118,7 @@ class TestOutput:
             _write(held, 0, "x")
         written = [query["sql"] for query in queries if "jobs_" in query["sql"]]
         assert len(written) == 1
-        assert written[0].count("sum(") == written[0].count(
-            " OVER ("
-        )  # over the pieces that came, of no table
+        assert written[0].count("sum(") == written[0].count(" OVER (")  # over the pieces that came, of no table
         assert "count(" not in written[0]
         assert "FROM jobs_outputchunk" not in written[0]
 

@@ -41,8 +41,7 @@ class TestReadingALongOutput:
     ) -> None:
         _, claimed = mine
         OutputChunk.objects.bulk_create(
-            OutputChunk(job_id=claimed.id, attempt=1, seq=seq, text=f"{seq}".zfill(size))
-            for seq in range(pieces)
+            OutputChunk(job_id=claimed.id, attempt=1, seq=seq, text=f"{seq}".zfill(size)) for seq in range(pieces)
         )
         counts: list[int] = []
         read = reads.output
@@ -103,12 +102,7 @@ class TestHeartbeats:
         me, claimed = mine
         operations.heartbeat(me, claimed.id, claimed.lease)
         assert farm.setting("synchronous_commit") == "on"
-        fence = {
-            "job": claimed.id,
-            "worker": me.pk,
-            "fence": claimed.attempt,
-            "secret": claimed.lease.secret,
-        }
+        fence = {"job": claimed.id, "worker": me.pk, "fence": claimed.attempt, "secret": claimed.lease.secret}
         sent = {"lease_s": 60.0, "progress": None, "detail": None, "is_alone": True}
         assert statements.load("jobs", "heartbeat").run(fence | sent)
         assert farm.setting("synchronous_commit") == "off"
@@ -131,9 +125,7 @@ class TestHeartbeats:
 def _updates() -> tuple[int, int]:
     """Updates of jobs_job in this transaction: all, and those that touched no index."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_xact_user_tables WHERE relname = 'jobs_job'"
-        )
+        cursor.execute("SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_xact_user_tables WHERE relname = 'jobs_job'")
         row: tuple[int, int] = cursor.fetchone()
     return row
 
@@ -218,22 +210,7 @@ class TestFiles:
             assert stored.read() == b"0123456789"
 
     @pytest.mark.parametrize(
-        "name",
-        [
-            "",
-            ".",
-            "..",
-            ".hidden",
-            "a/b",
-            "../a",
-            "a\\b",
-            "a b",
-            "a\n",
-            "é",
-            "a\x00",
-            "a" * 101,
-            "/etc/passwd",
-        ],
+        "name", ["", ".", "..", ".hidden", "a/b", "../a", "a\\b", "a b", "a\n", "é", "a\x00", "a" * 101, "/etc/passwd"]
     )
     def test_with_a_name_that_is_none_are_refused(self, mine: Any, name: str, tmp_path: Path) -> None:
         with pytest.raises(InvalidName):
@@ -256,9 +233,7 @@ class TestFiles:
 
 @pytest.mark.django_db(transaction=True)
 class TestTheSameFileAgain:
-    def test_replaces_the_first_and_leaves_one_in_the_storage(
-        self, settings: Settings, tmp_path: Path
-    ) -> None:
+    def test_replaces_the_first_and_leaves_one_in_the_storage(self, settings: Settings, tmp_path: Path) -> None:
         settings.MEDIA_ROOT = tmp_path
         farm.kind()
         farm.submit(1)
@@ -267,10 +242,7 @@ class TestTheSameFileAgain:
         for content in (b"one", b"three"):
             operations.put_file(me, claimed.id, claimed.lease, name="a", content=File(BytesIO(content)))
         [file] = ResultFile.objects.all()
-        assert (file.size, [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]) == (
-            5,
-            [b"three"],
-        )
+        assert (file.size, [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]) == (5, [b"three"])
 
 
 class TestResults:
@@ -281,12 +253,9 @@ class TestResults:
         assert Job.objects.get(pk=claimed.id).body.result == result
 
     @pytest.mark.parametrize(
-        ("result", "refusal"),
-        [("x" * 1_000_000, PayloadTooLarge), ("\x00", InvalidJson), ({1: 2}, InvalidJson)],
+        ("result", "refusal"), [("x" * 1_000_000, PayloadTooLarge), ("\x00", InvalidJson), ({1: 2}, InvalidJson)]
     )
-    def test_that_cannot_be_stored_are_refused_and_the_job_runs_on(
-        self, mine: Any, result: Any, refusal: type
-    ) -> None:
+    def test_that_cannot_be_stored_are_refused_and_the_job_runs_on(self, mine: Any, result: Any, refusal: type) -> None:
         me, claimed = mine
         before = farm.everything(claimed)
         with pytest.raises(refusal):

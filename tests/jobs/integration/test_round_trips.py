@@ -61,9 +61,7 @@ class TestHowOften:
             "finish one and claim": _round_trips(
                 lambda: operations.finish_and_claim(me, _done(*one), limit=1, unless_lost=True)
             ),
-            "finish many and claim": _round_trips(
-                lambda: operations.finish_and_claim(me, _done(*many), limit=20)
-            ),
+            "finish many and claim": _round_trips(lambda: operations.finish_and_claim(me, _done(*many), limit=20)),
             "finish many": _round_trips(lambda: operations.finish(me, _done(*rest))),
             "submit": _round_trips(lambda: farm.submit(1)),
         } == {
@@ -128,9 +126,7 @@ class TestAFinishWhoseClaimWentAlong:
         with transaction.atomic():
             operations.finish_and_claim(me, _done(*held), limit=2)
             transaction.set_rollback(True)
-        assert set(Job.objects.filter(status="in_progress").values_list("pk", flat=True)) == {
-            j.id for j in held
-        }
+        assert set(Job.objects.filter(status="in_progress").values_list("pk", flat=True)) == {j.id for j in held}
 
     def test_takes_the_place_that_it_has_freed_itself(self) -> None:
         """The claim begins when the slot is free."""

@@ -79,9 +79,7 @@ class TestWhatItSays:
         farm.kind()
         worker = farm.worker()
         jobs = farm.submit(60)
-        Job.objects.filter(pk__in=[job.pk for job in jobs]).update(
-            created_at=farm.now() - timedelta(minutes=3)
-        )
+        Job.objects.filter(pk__in=[job.pk for job in jobs]).update(created_at=farm.now() - timedelta(minutes=3))
         held = farm.claim_one(worker)
         Job.objects.filter(pk=held.id).update(claimed_at=farm.now() - timedelta(seconds=20))
         farm.succeed(worker, held)
@@ -117,8 +115,7 @@ class TestWhoMayAsk:
         assert scale(token)["error"] == "unauthorized"
 
     @pytest.mark.parametrize(
-        "params",
-        [{"queue": "none"}, {"drain_s": "0"}, {"drain_s": "nan"}, {"jobs_per_worker": "0"}, {"q": "x"}],
+        "params", [{"queue": "none"}, {"drain_s": "0"}, {"drain_s": "nan"}, {"jobs_per_worker": "0"}, {"q": "x"}]
     )
     def test_is_told_what_is_wrong_with_the_question(self, params: dict[str, str]) -> None:
         assert scale(**params)["error"] in {"unknown_queue", "invalid"}

@@ -69,17 +69,13 @@ class TestAJobThatWaitedTooLong:
         Job.objects.filter(pk=expired.pk).update(expires_at=past, run_at=Now() - timedelta(seconds=5))
         if is_hidden:
             other = farm.worker("other")
-            Job.objects.filter(pk__in=[expired.pk, live.pk]).update(
-                excluded_workers=[other.pk], excluded_until=Now()
-            )
+            Job.objects.filter(pk__in=[expired.pk, live.pk]).update(excluded_workers=[other.pk], excluded_until=Now())
         me = farm.worker("me", owner=None if whose == "everybody's" else ada)
         assert [claimed.id for claimed in operations.claim(me, limit=9)] == [live.pk]
         assert farm.status(expired) == "pending"
 
     @pytest.mark.parametrize("whose", ["mine", "my group's", "everybody's"])
-    def test_brings_none_forward_that_stands_beside_it(
-        self, ada: User, bob: User, club: Group, whose: str
-    ) -> None:
+    def test_brings_none_forward_that_stands_beside_it(self, ada: User, bob: User, club: Group, whose: str) -> None:
         """Of two ranges the one with the better head is read first: what nobody may take is no head."""
         of: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "mine": ({"owner": ada}, {"owner": bob, "group": club}),

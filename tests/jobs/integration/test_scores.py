@@ -27,8 +27,7 @@ def _subjects_as_before() -> Iterator[None]:
 def _kept(subject: str) -> dict[str, Any]:
     rows = HealthScore.objects.filter(subject=subject)
     return {
-        name: tuple(numbers)
-        for name, *numbers in rows.values_list("name", "ended", "succeeded", "score", "backlog")
+        name: tuple(numbers) for name, *numbers in rows.values_list("name", "ended", "succeeded", "score", "backlog")
     }
 
 
@@ -46,9 +45,7 @@ def test_are_kept_by_day_for_each_queue_and_worker() -> None:
 def test_of_a_day_are_replaced_and_those_of_long_ago_forgotten() -> None:
     farm.kind()
     for day in (TODAY - timedelta(days=401), TODAY - timedelta(days=400), TODAY):
-        HealthScore.objects.create(
-            day=day, subject="queue", name="work", ended=9, succeeded=9, score=1, backlog=9
-        )
+        HealthScore.objects.create(day=day, subject="queue", name="work", ended=9, succeeded=9, score=1, backlog=9)
     scores.keep_scores(day=TODAY.isoformat())
     kept = HealthScore.objects.filter(name="work").order_by("day").values_list("day", "ended")
     assert list(kept) == [(TODAY - timedelta(days=400), 9), (TODAY, 0)]

@@ -73,11 +73,7 @@ class TestHowManyStatements:
             "output": ["jobs.write_output", "NOTIFY"],
             "finish one": ["BEGIN", "jobs.succeed", "jobs.free", "COMMIT", "NOTIFY"],
             "finish twenty": ["BEGIN", "jobs.succeed", "jobs.free", "COMMIT", "NOTIFY"],
-            "submit one": [
-                "jobs.kind",
-                "jobs.submit_one",
-                "NOTIFY",
-            ],  # one statement is a transaction by itself
+            "submit one": ["jobs.kind", "jobs.submit_one", "NOTIFY"],  # one statement is a transaction by itself
             "submit a hundred": [
                 "jobs.kind",
                 "BEGIN",
@@ -123,9 +119,7 @@ class TestWhatIsPublished:
             assert notifications() == []
         assert sorted(notifications()) == sorted(["jobs", "work:work"])
 
-    def test_of_a_rollback_is_nothing_and_nothing_is_stored(
-        self, notifications: Callable[[], list[str]]
-    ) -> None:
+    def test_of_a_rollback_is_nothing_and_nothing_is_stored(self, notifications: Callable[[], list[str]]) -> None:
         farm.kind()
         me = farm.worker()
         [kept] = farm.submit(1)
@@ -140,9 +134,7 @@ class TestWhatIsPublished:
         assert list(Job.objects.values_list("pk", "status", "fence")) == [(kept.pk, "pending", 0)]
         assert Body.objects.count() == 1
 
-    def test_of_a_savepoint_goes_with_it_and_the_rest_stays(
-        self, notifications: Callable[[], list[str]]
-    ) -> None:
+    def test_of_a_savepoint_goes_with_it_and_the_rest_stays(self, notifications: Callable[[], list[str]]) -> None:
         farm.kind()
         notifications()
         with transaction.atomic():
@@ -152,9 +144,7 @@ class TestWhatIsPublished:
         assert sorted(notifications()) == sorted(["jobs", "work:work"])
         assert Job.objects.count() == Body.objects.count() == 1
 
-    def test_of_a_job_that_is_due_later_names_the_moment(
-        self, notifications: Callable[[], list[str]]
-    ) -> None:
+    def test_of_a_job_that_is_due_later_names_the_moment(self, notifications: Callable[[], list[str]]) -> None:
         farm.kind()
         notifications()
         farm.submit(1, run_at=datetime(2100, 1, 1, tzinfo=UTC))
@@ -168,14 +158,8 @@ class TestWhatIsPublished:
         first, second, third, fourth = (farm.claim_one(me) for _ in range(4))
         calls: list[tuple[Callable[[], Any], Callable[[int], set[str]]]] = [
             (lambda: operations.heartbeat(me, first.id, first.lease), lambda _: set()),
-            (
-                lambda: operations.heartbeat(me, first.id, first.lease, detail="x"),
-                lambda n: {"jobs", f"job:{n}"},
-            ),
-            (
-                lambda: operations.write_output(me, first.id, first.lease, seq=0, text="x"),
-                lambda n: {f"output:{n}"},
-            ),
+            (lambda: operations.heartbeat(me, first.id, first.lease, detail="x"), lambda n: {"jobs", f"job:{n}"}),
+            (lambda: operations.write_output(me, first.id, first.lease, seq=0, text="x"), lambda n: {f"output:{n}"}),
             (lambda: operations.write_output(me, first.id, first.lease, seq=0, text="x"), lambda _: set()),
             (lambda: farm.succeed(me, first), lambda n: {"jobs", "workers", f"job:{n}"}),
             (

@@ -32,9 +32,7 @@ LATER = datetime(2100, 1, 1, tzinfo=UTC)
 
 class TestSubmit:
     def test_stores_what_was_given_and_takes_the_rest_from_the_kind(self) -> None:
-        farm.kind(
-            queue="gpu", max_attempts=5, timeout_s=60, expires_s=3600, retry_on_timeout=True, priority=7
-        )
+        farm.kind(queue="gpu", max_attempts=5, timeout_s=60, expires_s=3600, retry_on_timeout=True, priority=7)
         ada = farm.user("ada")
         job = operations.submit("work", {"n": [1, "é"]}, owner=ada, unique_key="k")
         stored = Job.objects.get(pk=job.pk)
@@ -229,9 +227,7 @@ class TestALargeBulk:
         }
         columns = self._columns(job) | since | {"payload": job.body.payload, "trace": job.body.traceparent}
         return {name: value for name, value in columns.items() if name not in {"id", "created_at"}} | {
-            "absolute": [
-                str(m) for m in (job.run_at, job.expires_at) if m is not None and m.year in {2000, 2100}
-            ]
+            "absolute": [str(m) for m in (job.run_at, job.expires_at) if m is not None and m.year in {2000, 2100}]
         }
 
     def _columns(self, job: Any) -> dict[str, Any]:
@@ -319,16 +315,7 @@ class TestRetryingByHand:
         old = farm.ended(end, owner=ada, group=club, priority=-9, unique_key="k", timeout_s=30.0)
         before = farm.everything(old)
         new = operations.retry(old.pk, by=ada)
-        same = (
-            "kind",
-            "queue",
-            "priority",
-            "owner_id",
-            "group_id",
-            "unique_key",
-            "max_attempts",
-            "timeout_s",
-        )
+        same = ("kind", "queue", "priority", "owner_id", "group_id", "unique_key", "max_attempts", "timeout_s")
         assert {name: getattr(new, name) for name in same} == {name: getattr(old, name) for name in same}
         assert (new.retry_of_id, new.status, new.fence, new.failures) == (old.pk, "pending", 0, 0)
         assert new.body.payload == old.body.payload

@@ -259,12 +259,7 @@ class TestAnUnconfirmedLease:
         farm.pass_time(job, 21)
         assert operations.sweep().taken_back == 1
         stored = Job.objects.get(pk=job.pk)
-        assert (stored.status, stored.failures, stored.attempt, stored.confirmed_fence) == (
-            "pending",
-            0,
-            0,
-            0,
-        )
+        assert (stored.status, stored.failures, stored.attempt, stored.confirmed_fence) == ("pending", 0, 0, 0)
         assert (stored.excluded_workers, stored.run_at, stored.ended_at) == ([], stored.created_at, None)
         [(number, outcome, *_)] = farm.history(job)
         assert (number, outcome, Attempt.objects.get(job_id=job.pk).attempt) == (1, "unconfirmed", None)

@@ -73,10 +73,7 @@ HOW: dict[str, Callable[[Row], Stored | Twin]] = {
 class TestTheTimesOfAJob:
     @pytest.mark.parametrize(("given", "expected"), TIMES.values(), ids=TIMES.keys())
     def test_are_stored_and_answered_as_asked(
-        self,
-        how: Callable[[Row], Stored | Twin],
-        given: tuple[float | None, ...],
-        expected: tuple[float | None, ...],
+        self, how: Callable[[Row], Stored | Twin], given: tuple[float | None, ...], expected: tuple[float | None, ...]
     ) -> None:
         farm.kind()
         answer = how(_row(given))
@@ -105,12 +102,7 @@ class TestANewJob:
         assert isinstance(answer, Stored)
         job = Job.objects.get(pk=answer.id)
         assert (job.status, job.fence, job.failures, job.next_seq) == ("pending", 0, 0, 0)
-        assert (job.excluded_workers, job.excluded_until, job.worker_id, job.lease_secret) == (
-            [],
-            None,
-            None,
-            None,
-        )
+        assert (job.excluded_workers, job.excluded_until, job.worker_id, job.lease_secret) == ([], None, None, None)
         assert (job.limit_name, job.limit_key, job.limit_count) == (None, None, None)
         assert Body.objects.get(job_id=job.pk).payload == {"n": 1}
 

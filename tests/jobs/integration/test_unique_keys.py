@@ -140,9 +140,7 @@ class TestATwinThatEndsAtThatMoment:
     def test_is_in_no_bulks_way_which_still_stores_each_job_once_and_takes_its_tokens_once(self) -> None:
         sample.kind(limit=sample.SLOW)
         old, other = (farm.submit(1, unique_key=key)[0] for key in ("b", "d"))
-        operations.claim(
-            farm.worker(), limit=2
-        )  # what has started keeps its tokens: its end waits for no limit
+        operations.claim(farm.worker(), limit=2)  # what has started keeps its tokens: its end waits for no limit
         meanwhile = Meanwhile("submit", lambda: operations.cancel(old.pk, by=None))
         with connection.execute_wrapper(meanwhile):
             answers = operations.submit_many([_new(key) for key in ("a", "b", "c", "d")])
@@ -151,9 +149,7 @@ class TestATwinThatEndsAtThatMoment:
         assert (meanwhile.seen, Job.objects.count(), Body.objects.count()) == (2, 5, 5)
         assert sample.used(sample.SLOW) == {"": 5.0}  # both old ones, and three new
 
-    def test_and_comes_again_as_often_as_one_looks_is_refused_without_naming_a_job_that_has_ended(
-        self,
-    ) -> None:
+    def test_and_comes_again_as_often_as_one_looks_is_refused_without_naming_a_job_that_has_ended(self) -> None:
         farm.kind()
         farm.submit(1, unique_key="k")
 

@@ -54,9 +54,7 @@ class TestWhoIsNamed:
             Worker.objects.filter(pk=gone.pk).update(last_seen_at=F("last_seen_at") - timedelta(hours=hours))
         last = Worker.objects.get(name="gpu-1").last_seen_at
         why, doctor = _sentences(job)
-        assert why == (
-            f"No live worker serves the queue work; the last was gpu-1, until {last:%Y-%m-%d %H:%M:%S} UTC."
-        )
+        assert why == (f"No live worker serves the queue work; the last was gpu-1, until {last:%Y-%m-%d %H:%M:%S} UTC.")
         assert doctor == f"Jobs are pending. {why}"
         assert why in _page_of_queue()
 

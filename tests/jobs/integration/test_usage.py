@@ -62,8 +62,7 @@ def _fresh(owner: User | None) -> tuple[int, int, int]:
     """Counted from the jobs themselves: of a running one its output by whole MiB."""
     jobs = Job.objects.all() if owner is None else Job.objects.filter(owner=owner)
     written = sum(
-        job.earlier_output_bytes
-        + (job.output_bytes // MIB * MIB if job.status == "in_progress" else job.output_bytes)
+        job.earlier_output_bytes + (job.output_bytes // MIB * MIB if job.status == "in_progress" else job.output_bytes)
         for job in jobs
     )
     files = ResultFile.objects.filter(job__in=jobs).aggregate(n=Count("pk"), size=Sum("size", default=0))
@@ -221,9 +220,7 @@ class _Walk:
 
     def claim(self) -> None:
         farm.submit(1, owner=self.rng.choice(self.people))
-        Job.objects.filter(status="pending").update(
-            run_at=F("created_at"), excluded_workers=[], excluded_until=None
-        )
+        Job.objects.filter(status="pending").update(run_at=F("created_at"), excluded_workers=[], excluded_until=None)
         self.held += operations.claim(self.me, limit=2)
 
     def write(self) -> None:

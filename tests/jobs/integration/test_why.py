@@ -50,10 +50,7 @@ class TestWhy:
         first, second, third = farm.submit(3)
         running = operations.claim(me, limit=3)
         [reason] = reads.why_not_running(third.pk)
-        assert (reason.code, reason.numbers) == (
-            "queue_full",
-            {"ceiling": 2, "running": [first.pk, second.pk]},
-        )
+        assert (reason.code, reason.numbers) == ("queue_full", {"ceiling": 2, "running": [first.pk, second.pk]})
         farm.succeed(me, running[0])
         assert _codes(third) == ["next"]
 
@@ -198,9 +195,7 @@ class TestWhy:
         farm.worker("other", "sooner", "work")
         farm.submit(1, "sooner")
         [job] = farm.submit(1)
-        Job.objects.filter(pk=job.pk).update(
-            excluded_workers=[me.pk], excluded_until=Now() + timedelta(seconds=20)
-        )
+        Job.objects.filter(pk=job.pk).update(excluded_workers=[me.pk], excluded_until=Now() + timedelta(seconds=20))
         [reason] = reads.why_not_running(job.pk)
         assert (reason.code, reason.numbers) == ("ahead", {"jobs": 0, "queues": ["sooner"]})
 

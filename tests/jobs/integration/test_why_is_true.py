@@ -73,9 +73,7 @@ class Situation:
     def _client(self, name: str) -> Client:
         home = self._some(QUEUES)
         steals: list[str] = self.rng.choice([[], ["*"], self._some(QUEUES)])
-        owner = (
-            self.people[self.rng.choice(["ada", "bob", "eve", "gone"])] if self.rng.random() < 0.4 else None
-        )
+        owner = self.people[self.rng.choice(["ada", "bob", "eve", "gone"])] if self.rng.random() < 0.4 else None
         worker = farm.worker(name, *home, steals=steals, owner=owner)
         allowed = list(QUEUES) if "*" in steals else list(dict.fromkeys([*home, *steals]))
         asks = self._some(allowed) if self.rng.random() < 0.4 else None
@@ -204,9 +202,7 @@ def situation(request: pytest.FixtureRequest) -> Situation:
 
 class TestWhy:
     def test_says_next_of_exactly_those_that_a_live_worker_takes_first(self, situation: Situation) -> None:
-        reason_codes = {
-            job.pk: [reason.code for reason in reads.why_not_running(job.pk)] for job in situation.jobs
-        }
+        reason_codes = {job.pk: [reason.code for reason in reads.why_not_running(job.pk)] for job in situation.jobs}
         got = situation.first_of_each()
         also = ["expires"]  # what will become of it otherwise is said of any that waits
         wrong = {

@@ -38,16 +38,13 @@ def queue(request: pytest.FixtureRequest) -> str:
 
 def _fill(queue: str, **fields: Any) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(
-            FILL, {"queue": queue, "count": WAITING, "owner": None, "excluded_workers": [], **fields}
-        )
+        cursor.execute(FILL, {"queue": queue, "count": WAITING, "owner": None, "excluded_workers": [], **fields})
         cursor.execute("ANALYZE jobs_job")
 
 
 def _workers(queue: str) -> None:
     made = [
-        Worker(name=f"w{n}", queues=[queue], key_hash=str(n), key_hint="", last_seen_at=Now())
-        for n in range(WORKERS)
+        Worker(name=f"w{n}", queues=[queue], key_hash=str(n), key_hint="", last_seen_at=Now()) for n in range(WORKERS)
     ]
     Worker.objects.bulk_create(made)
 

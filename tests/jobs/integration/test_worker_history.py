@@ -56,13 +56,7 @@ class TestWhatItDid:
         worker = farm.worker("a")
         yesterday = farm.now().date() - timedelta(days=1)
         HealthScore.objects.create(
-            day=yesterday,
-            subject="worker",
-            name=f"a #{worker.pk}",
-            ended=4,
-            succeeded=3,
-            score=0.75,
-            backlog=0,
+            day=yesterday, subject="worker", name=f"a #{worker.pk}", ended=4, succeeded=3, score=0.75, backlog=0
         )
         days = workers.days(worker)
         assert len(days) == workers.DAYS

@@ -11,9 +11,7 @@ from jobs.models import Job, Worker
 from tests import farm
 
 
-def labelled(
-    name: str, *queues: str, loaded: tuple[str, ...] = (), owner: User | None = None, **labels: str
-) -> Worker:
+def labelled(name: str, *queues: str, loaded: tuple[str, ...] = (), owner: User | None = None, **labels: str) -> Worker:
     """A worker that was heard of just now and announced these labels."""
     return announce(farm.worker(name, *queues, owner=owner), loaded=loaded, **labels)
 
@@ -24,9 +22,7 @@ def announce(worker: Worker, *, loaded: tuple[str, ...] = (), **labels: str) -> 
     return farm.stored_worker(worker)
 
 
-def job(
-    requires: Mapping[str, Any] | None = None, prefers: Mapping[str, Any] | None = None, **options: Any
-) -> Job:
+def job(requires: Mapping[str, Any] | None = None, prefers: Mapping[str, Any] | None = None, **options: Any) -> Job:
     """A job of the kind `work` with these conditions."""
     return operations.submit("work", {}, requires=requires, prefers=prefers, **options)
 

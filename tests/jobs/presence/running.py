@@ -32,9 +32,7 @@ def janitor(*words: str, **environment: str) -> Iterator[forkserver.Process]:
     command = ["manage.py", "janitor", "--skip-checks", *words]
     process = forkserver.Process(command, env={**os.environ, **name, **environment}, loaded=True)
     try:
-        farm.until(
-            lambda: models.Process.objects.filter(pid=process.pid).exists(), what="the janitor's report"
-        )
+        farm.until(lambda: models.Process.objects.filter(pid=process.pid).exists(), what="the janitor's report")
         yield process
     finally:
         process.kill()
@@ -71,9 +69,7 @@ def row_locked(table: str) -> Iterator[None]:
 def requested(server: Server, path: str) -> Iterator[None]:
     """Have a worker's call under way, which ends after the block."""
     with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as caller:
-        head = (
-            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer jfw_x\r\nContent-Length: 2\r\n"
-        )
+        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer jfw_x\r\nContent-Length: 2\r\n"
         caller.sendall(f"{head}Content-Type: application/json\r\nConnection: close\r\n\r\n{{}}".encode())
         yield
 
@@ -110,10 +106,7 @@ def overview(server: Server, cookies: dict[str, str]) -> list[str]:
     """The findings on the overview page."""
     page = httpx.get(f"{server.url}/", cookies=cookies, timeout=20)
     assert page.status_code == 200
-    return [
-        html.unescape(found)
-        for found in re.findall(r'<div class="notice[^"]*">(.*?)</div>', page.text, re.DOTALL)
-    ]
+    return [html.unescape(found) for found in re.findall(r'<div class="notice[^"]*">(.*?)</div>', page.text, re.DOTALL)]
 
 
 @contextlib.contextmanager

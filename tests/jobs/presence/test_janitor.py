@@ -36,9 +36,7 @@ class TestAFrozenJanitor:
                     lambda: (
                         running.ready(server, "janitor")["status"] == "error"
                         and f"pid {janitor.pid}" in running.doctor()
-                        and any(
-                            f"pid {janitor.pid}" in finding for finding in running.overview(server, cookies)
-                        )
+                        and any(f"pid {janitor.pid}" in finding for finding in running.overview(server, cookies))
                     ),
                     within_s=running.REPORTED_WITHIN_S + 20,
                     what="the finding",

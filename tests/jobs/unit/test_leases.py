@@ -72,7 +72,5 @@ class TestWhyALeaseIsLost:
             (4, Status.CANCELED, None, {"reason": "unknown"}),
         ],
     )
-    def test_is_said(
-        self, lease_no: int, status: Status, outcome: AttemptOutcome | None, why: dict[str, str]
-    ) -> None:
+    def test_is_said(self, lease_no: int, status: Status, outcome: AttemptOutcome | None, why: dict[str, str]) -> None:
         assert leases.why_lost(lease_no, fence=3, status=status, outcome=outcome) == why

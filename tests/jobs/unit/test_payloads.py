@@ -37,22 +37,7 @@ class TestSize:
 class TestValues:
     @pytest.mark.parametrize(
         "value",
-        [
-            None,
-            True,
-            0,
-            -1,
-            1.5,
-            1e308,
-            5e-324,
-            "",
-            "\U0001f600",
-            "\x01\u2028\u007f",
-            [],
-            {},
-            (1, 2),
-            {"": None},
-        ],
+        [None, True, 0, -1, 1.5, 1e308, 5e-324, "", "\U0001f600", "\x01\u2028\u007f", [], {}, (1, 2), {"": None}],
     )
     def test_of_json_are_taken(self, value: Any) -> None:
         assert json.loads(_encoded(value)) == (list(value) if isinstance(value, tuple) else value)

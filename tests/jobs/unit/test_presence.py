@@ -20,13 +20,7 @@ def process(part: Part = Part.JANITOR, **facts: Any) -> Process:
 class TestAProcess:
     @pytest.mark.parametrize(
         ("silent_s", "state"),
-        [
-            (0, State.PRESENT),
-            (15, State.PRESENT),
-            (15.1, State.SILENT),
-            (60, State.SILENT),
-            (60.1, State.GONE),
-        ],
+        [(0, State.PRESENT), (15, State.PRESENT), (15.1, State.SILENT), (60, State.SILENT), (60.1, State.GONE)],
     )
     def test_is_silent_and_then_gone(self, silent_s: float, state: State) -> None:
         assert process(silent_s=silent_s).state is state

@@ -81,9 +81,7 @@ class TestReasons:
             ({"ceiling": 0, "workers": 1, "excluded_alive": 1}, ["queue_full", "all_failed_it"]),
         ],
     )
-    def test_are_all_given_the_one_that_matters_most_first(
-        self, facts: dict[str, Any], codes: list[str]
-    ) -> None:
+    def test_are_all_given_the_one_that_matters_most_first(self, facts: dict[str, Any], codes: list[str]) -> None:
         assert _codes(**facts) == codes
 
     @pytest.mark.parametrize(
@@ -99,10 +97,7 @@ class TestReasons:
             ({"due_in_s": 90}, "It is not due yet: it may start in 90 s."),
             (PAUSED, "The queue gpu has been paused since 2024-03-10 01:59:00 UTC."),
             ({"ceiling": 0}, "The queue gpu is full: 0 of its jobs may run at a time."),
-            (
-                {"ceiling": 2, "running": (4, 7)},
-                "The queue gpu is full: 2 of its jobs may run at a time.",
-            ),
+            ({"ceiling": 2, "running": (4, 7)}, "The queue gpu is full: 2 of its jobs may run at a time."),
             (NOBODY, "No live worker serves the queue gpu."),
             (NOBODY | {"servers": 2}, "The live workers of the queue gpu serve other people's jobs only."),
             ({"ahead": 1}, "1 job is ahead of it."),

@@ -12,12 +12,7 @@ from jobs.domain.states import AttemptOutcome, Status
 
 
 def _judge(outcome: AttemptOutcome, **given: Any) -> Judgement:
-    settings: dict[str, Any] = {
-        "failures": 0,
-        "max_attempts": 3,
-        "retryable": True,
-        "backoff": Backoff(jitter=0),
-    }
+    settings: dict[str, Any] = {"failures": 0, "max_attempts": 3, "retryable": True, "backoff": Backoff(jitter=0)}
     rng = random.Random(1)
     if outcome is AttemptOutcome.UNCONFIRMED:
         return judge_unconfirmed(**{"unconfirmed": 0, "most": 5, **settings, **given}, rng=rng)
@@ -63,9 +58,7 @@ class TestBackoff:
             Backoff(**wrong)
 
     @pytest.mark.parametrize(
-        "wrong",
-        [{"base": 1001}, {"first_s": float("inf")}, {"cap_s": float("inf")}, {"cap_s": LONGEST_S + 1}],
-        ids=str,
+        "wrong", [{"base": 1001}, {"first_s": float("inf")}, {"cap_s": float("inf")}, {"cap_s": LONGEST_S + 1}], ids=str
     )
     def test_of_a_kind_has_bounds_that_its_table_has_too(self, wrong: dict[str, float]) -> None:
         with pytest.raises(ValueError, match="a kind's backoff"):
@@ -98,26 +91,10 @@ class TestJudging:
             (AttemptOutcome.LOST, {"failures": 2}, _then(status=Status.TIMED_OUT, failures=3)),
             (AttemptOutcome.TIMED_OUT, {}, _then(status=Status.PENDING, failures=1, delay_s=1)),
             (AttemptOutcome.TIMED_OUT, {"failures": 2}, _then(status=Status.TIMED_OUT, failures=3)),
-            (
-                AttemptOutcome.RELEASED,
-                {"failures": 2},
-                _then(status=Status.PENDING, failures=2, releases=1),
-            ),
-            (
-                AttemptOutcome.RELEASED,
-                {"releases": 2},
-                _then(status=Status.PENDING, failures=0, releases=3),
-            ),
-            (
-                AttemptOutcome.RELEASED,
-                {"releases": 3},
-                _then(status=Status.PENDING, failures=0, delay_s=1, releases=4),
-            ),
-            (
-                AttemptOutcome.RELEASED,
-                {"releases": 5},
-                _then(status=Status.PENDING, failures=0, delay_s=4, releases=6),
-            ),
+            (AttemptOutcome.RELEASED, {"failures": 2}, _then(status=Status.PENDING, failures=2, releases=1)),
+            (AttemptOutcome.RELEASED, {"releases": 2}, _then(status=Status.PENDING, failures=0, releases=3)),
+            (AttemptOutcome.RELEASED, {"releases": 3}, _then(status=Status.PENDING, failures=0, delay_s=1, releases=4)),
+            (AttemptOutcome.RELEASED, {"releases": 5}, _then(status=Status.PENDING, failures=0, delay_s=4, releases=6)),
             (
                 AttemptOutcome.UNCONFIRMED,
                 {"failures": 2, "max_attempts": 1, "retryable": False, "releases": 2},
@@ -131,20 +108,12 @@ class TestJudging:
             (
                 AttemptOutcome.UNCONFIRMED,
                 {"unconfirmed": 4},
-                _then(
-                    status=Status.PENDING, failures=1, delay_s=8, unconfirmed=5, outcome=AttemptOutcome.LOST
-                ),
+                _then(status=Status.PENDING, failures=1, delay_s=8, unconfirmed=5, outcome=AttemptOutcome.LOST),
             ),
             (
                 AttemptOutcome.UNCONFIRMED,
                 {"unconfirmed": 5, "failures": 2},
-                _then(
-                    status=Status.TIMED_OUT,
-                    failures=3,
-                    delay_s=16,
-                    unconfirmed=6,
-                    outcome=AttemptOutcome.LOST,
-                ),
+                _then(status=Status.TIMED_OUT, failures=3, delay_s=16, unconfirmed=6, outcome=AttemptOutcome.LOST),
             ),
             (AttemptOutcome.CANCELED, {"failures": 2}, _then(status=Status.CANCELED, failures=2)),
         ],

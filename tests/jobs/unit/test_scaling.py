@@ -58,9 +58,7 @@ def test_a_worker_that_runs_several_at_a_time_stands_for_several() -> None:
 
 
 @given(load=LOADS, drain_s=DRAINS_S, jobs_per_worker=st.integers(1, 100))
-def test_is_never_too_few_for_what_runs_nor_more_than_may_run(
-    load: Load, drain_s: float, jobs_per_worker: int
-) -> None:
+def test_is_never_too_few_for_what_runs_nor_more_than_may_run(load: Load, drain_s: float, jobs_per_worker: int) -> None:
     wanted = wanted_workers(load, drain_s=drain_s, jobs_per_worker=jobs_per_worker)
     assert wanted * jobs_per_worker >= load.running
     if load.ceiling is not None:

@@ -44,10 +44,7 @@ def _pass(known: Watermarks, took_s: float) -> list[Scan]:
 def _slices(looks: list[Scan], priority: int) -> list[tuple[datetime, datetime]]:
     """Of one priority, as (since, until)."""
     return [
-        (one.since, one.until)
-        for look in looks
-        for one in look.ranges
-        if one.until is not None and one.low == priority
+        (one.since, one.until) for look in looks for one in look.ranges if one.until is not None and one.low == priority
     ]
 
 

@@ -33,9 +33,7 @@ def one_by_one(config: Config, counts: list[float], state: State | None) -> list
 class TestWaits:
     @pytest.mark.parametrize("config", CONFIGS, ids=str)
     @given(counts=st.lists(st.integers(1, 6).map(float), min_size=1, max_size=40), debt=st.integers(0, 30))
-    def test_are_those_of_one_decision_after_the_other(
-        self, config: Config, counts: list[float], debt: int
-    ) -> None:
+    def test_are_those_of_one_decision_after_the_other(self, config: Config, counts: list[float], debt: int) -> None:
         start = evaluate(config, None, now=NOW, count=debt, reserve=True).state
         together = evaluate(config, start, now=NOW, count=sum(counts), reserve=True)
         assert together.ok

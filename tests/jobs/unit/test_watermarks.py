@@ -162,9 +162,7 @@ class TestLookingEverywhere:
         sweeps = 0
         for turn in range(2_000):
             look = known.scan(["empty", "q"], now_s=turn / 100)
-            sweeps += any(
-                one.queue == "q" and one.low == LOWEST and one.high == HIGHEST for one in look.ranges
-            )
+            sweeps += any(one.queue == "q" and one.low == LOWEST and one.high == HIGHEST for one in look.ranges)
             known.lasted(look, 0.008)
             known.took(look, [Taken("q", 0, NOW)])
         assert sweeps >= 19
@@ -228,9 +226,7 @@ class TestAGlance:
         known = Watermarks()
         _take(known, "q", (0, 1), now_s=0)
         for owner_id, group_id in ((7, 3), (8, None)):
-            known.took(
-                known.scan(["q"], now_s=0, owner_id=owner_id), [Taken("q", 0, NOW, owner_id, group_id)]
-            )
+            known.took(known.scan(["q"], now_s=0, owner_id=owner_id), [Taken("q", 0, NOW, owner_id, group_id)])
         known.spent(100)
         for owners, whose in (
             ({None}, {(None, None)}), ({7}, {(7, None), (None, 3)}), ({8, None}, {(8, None), (None, None)}),

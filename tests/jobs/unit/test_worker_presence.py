@@ -21,10 +21,6 @@ NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
         (None, True, Presence.REVOKED),
     ],
 )
-def test_is_judged_by_when_a_worker_was_seen(
-    seen_ago_s: int | None, is_revoked: bool, expected: Presence
-) -> None:
+def test_is_judged_by_when_a_worker_was_seen(seen_ago_s: int | None, is_revoked: bool, expected: Presence) -> None:
     seen = None if seen_ago_s is None else NOW - timedelta(seconds=seen_ago_s)
-    assert (
-        presence(revoked_at=NOW if is_revoked else None, last_seen_at=seen, now=NOW, alive_s=90) is expected
-    )
+    assert presence(revoked_at=NOW if is_revoked else None, last_seen_at=seen, now=NOW, alive_s=90) is expected

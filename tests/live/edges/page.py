@@ -24,11 +24,7 @@ class Page:
 
     @classmethod
     async def open(
-        cls,
-        client: Client | None = None,
-        *,
-        origin: str = "http://127.0.0.1",
-        address: str | None = None,
+        cls, client: Client | None = None, *, origin: str = "http://127.0.0.1", address: str | None = None
     ) -> "Page":
         """Connect, perhaps from an address; an AssertionError when the server refuses."""
         headers = [(b"origin", origin.encode()), (b"host", b"127.0.0.1")]

@@ -95,9 +95,7 @@ class TestOnePage:
         assert states == [f"w{number}" for number in range(11)]
         assert not await page.has_message()
 
-    async def test_whose_messages_pile_up_is_closed_and_counted(
-        self, pages: type[Page], settings: Settings
-    ) -> None:
+    async def test_whose_messages_pile_up_is_closed_and_counted(self, pages: type[Page], settings: Settings) -> None:
         limits(settings, BURST=50, PER_SECOND=10)
         page, other = await pages.open(), await pages.open()
         refused = counted("jobfarm_page_sockets_refused_total", reason="messages")
@@ -116,17 +114,10 @@ class TestOnePage:
         assert settings.LIVE["BURST"] < 2 * 200
         page = await pages.open()
         group_id = await new_group("open")
-        watch_request = {
-            "name": "test-group",
-            "args": {"group_id": group_id},
-            "version": "0" * 16,
-            "ticket": "t" * 43,
-        }
+        watch_request = {"name": "test-group", "args": {"group_id": group_id}, "version": "0" * 16, "ticket": "t" * 43}
         delayed = counted("jobfarm_page_messages_delayed_total")
         for start in range(0, 200, 50):
-            await page.says(
-                watch=[{"id": f"p{start + n}", **watch_request} for n in range(50)], language="en-GB"
-            )
+            await page.says(watch=[{"id": f"p{start + n}", **watch_request} for n in range(50)], language="en-GB")
         states = {(await page.hears())["state"] for _ in range(200)}
         assert len(states) == 200
         assert counted("jobfarm_page_messages_delayed_total") == delayed
@@ -223,9 +214,7 @@ class TestOneAddress:
             pass
         assert await is_refused(pages, address)
 
-    async def test_asks_for_so_much_in_all_its_pages(
-        self, pages: type[Page], settings: Settings, address: str
-    ) -> None:
+    async def test_asks_for_so_much_in_all_its_pages(self, pages: type[Page], settings: Settings, address: str) -> None:
         """Twenty times what one may, and the last of each is on credit."""
         limits(settings, BURST=100, PER_SECOND=0.1)
         many = [await pages.open(address=address) for _ in range(25)]
@@ -247,9 +236,7 @@ async def _pongs(page: Page) -> int:
 
 
 class TestAllTogether:
-    async def test_are_so_many_in_a_process(
-        self, pages: type[Page], settings: Settings, address: str
-    ) -> None:
+    async def test_are_so_many_in_a_process(self, pages: type[Page], settings: Settings, address: str) -> None:
         limits(settings, SOCKETS=2)
         for number in range(2):
             await pages.open(address=f"{address}{number}")

@@ -56,9 +56,7 @@ async def is_renamed(group_id: int, name: str) -> None:
 
 async def closed_group() -> tuple[int, User, Client]:
     """A group that its one member may see alone, the member, and their browser."""
-    await (
-        hub.current().ready()
-    )  # who comes before is told that messages may be lost, and asks once more for that
+    await hub.current().ready()  # who comes before is told that messages may be lost, and asks once more for that
     group_id = await new_group("closed")
     return group_id, *await ada_in(group_id)
 
@@ -103,9 +101,7 @@ class TestRightsThatAreTakenAway:
         assert await page.hears() == {"gone": "a"}
         assert await page.hears_nothing()
 
-    async def test_by_a_ticket_that_is_withdrawn_while_it_is_judged_show_nothing(
-        self, pages: type[Page]
-    ) -> None:
+    async def test_by_a_ticket_that_is_withdrawn_while_it_is_judged_show_nothing(self, pages: type[Page]) -> None:
         """Nobody is logged in: what may change the verdict is named by the wish alone."""
         group_id, _, _ = await closed_group()
         await new_group(f"ticket:{group_id}:sesame")
@@ -167,9 +163,7 @@ class TestRightsThatAreTakenAway:
         await are_done(reading)
         assert await page.hears_nothing()
 
-    async def test_but_for_those_of_everybody_drop_what_waits_for_the_verdict(
-        self, pages: type[Page]
-    ) -> None:
+    async def test_but_for_those_of_everybody_drop_what_waits_for_the_verdict(self, pages: type[Page]) -> None:
         group_id, user, client = await closed_group()
         await connections.run(rename, group_id, "open")
         page = await pages.open(client)

@@ -35,9 +35,7 @@ class Farm:
         self.answers_pings = True
         self.problems: list[str] = []
         page.on("pageerror", lambda error: self.problems.append(str(error)))
-        page.on(
-            "console", lambda message: self.problems.append(message.text) if message.type == "error" else None
-        )
+        page.on("console", lambda message: self.problems.append(message.text) if message.type == "error" else None)
 
     async def show(self, body: str) -> None:
         """Open a page with this body, and wait until it has said what it watches."""
@@ -109,9 +107,7 @@ class TestStates:
         [request] = await farm.watched()
         assert request == {"id": request["id"], "name": "job", "args": {"job_id": 7}, "version": "v0"}
         assert farm.received[0]["language"] == "en-GB"
-        await farm.page.evaluate(
-            "addEventListener('live:updated', e => { window.received = e.detail.version })"
-        )
+        await farm.page.evaluate("addEventListener('live:updated', e => { window.received = e.detail.version })")
         farm.says(state=request["id"], version="v1", html="<b>new</b> &amp; more")
         await farm.becomes(HTML, "<b>new</b> &amp; more")
         assert await farm.page.evaluate("[window.received, part.dataset.liveVersion]") == ["v1", "v1"]
@@ -223,10 +219,7 @@ class TestTheSocket:
         await farm.sockets[0].close(code=1012)
         await farm.becomes("document.documentElement.dataset.live", "off")
         again = (await farm.watched(4))[2:]
-        assert [(request.get("version"), request.get("cursor")) for request in again] == [
-            ("v1", None),
-            (None, "c1"),
-        ]
+        assert [(request.get("version"), request.get("cursor")) for request in again] == [("v1", None), (None, "c1")]
         await farm.becomes("document.documentElement.dataset.live", "on")
 
     async def test_stays_away_when_the_person_is_logged_out(self, farm: Farm) -> None:
@@ -287,8 +280,7 @@ class TestTimes:
     async def test_far_ahead_are_a_date(self, farm: Farm) -> None:
         await farm.page.clock.install(time="2026-01-02T20:04:05Z")
         times = (
-            f'<time datetime="{at}" data-relative>raw</time>'
-            for at in ("2098-02-05T20:04:05Z", "2026-01-12T21:04:05Z")
+            f'<time datetime="{at}" data-relative>raw</time>' for at in ("2098-02-05T20:04:05Z", "2026-01-12T21:04:05Z")
         )
         await farm.show("".join(times))
         await farm.becomes(
@@ -299,8 +291,7 @@ class TestTimes:
     async def test_are_the_time_of_day_where_asked_while_it_is_that_day(self, farm: Farm) -> None:
         await farm.page.clock.install(time="2026-01-02T20:04:00Z")
         today, later = (
-            f'<time datetime="{at}" data-clock>raw</time>'
-            for at in ("2026-01-02T20:04:05Z", "2026-01-03T20:04:05Z")
+            f'<time datetime="{at}" data-clock>raw</time>' for at in ("2026-01-02T20:04:05Z", "2026-01-03T20:04:05Z")
         )
         await farm.show(today + later)
         await farm.becomes(

@@ -14,9 +14,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def page(server: Server, *, origin: str | None = None) -> connect:
     """A connection as a browser opens it."""
-    return connect(
-        f"{server.ws_url}/ws/live/", origin=websockets.Origin(origin or server.url), open_timeout=20
-    )
+    return connect(f"{server.ws_url}/ws/live/", origin=websockets.Origin(origin or server.url), open_timeout=20)
 
 
 async def closed_with(socket: ClientConnection) -> int:
@@ -37,9 +35,7 @@ class TestServer:
             assert refused.value.response.status_code == 403
 
             async with page(server) as socket:
-                await socket.send(
-                    json.dumps({"watch": [{"id": "a", "name": "no-such", "args": {}}], "ping": True})
-                )
+                await socket.send(json.dumps({"watch": [{"id": "a", "name": "no-such", "args": {}}], "ping": True}))
                 assert [set(json.loads(await socket.recv())) for _ in range(2)] == [
                     {"pong"},
                     {"refused", "error", "message"},

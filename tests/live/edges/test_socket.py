@@ -182,9 +182,7 @@ class TestRights:
         assert (await page.hears())["html"] == '<b class="public">open</b>'
 
     @pytest.mark.parametrize("change", ["inactive", "deleted", "password", "logged out"])
-    async def test_close_the_socket_when_it_is_not_that_person_any_more(
-        self, pages: type[Page], change: str
-    ) -> None:
+    async def test_close_the_socket_when_it_is_not_that_person_any_more(self, pages: type[Page], change: str) -> None:
         group_id = await new_group("closed")
         user, client = await ada_in(group_id)
         page = await pages.open(client)

@@ -27,9 +27,7 @@ def _test_templates(settings: Settings) -> None:
         ("django.template.loaders.locmem.Loader", support.TEMPLATES),
         "django.template.loaders.app_directories.Loader",
     ]
-    settings.TEMPLATES = [
-        {**settings.TEMPLATES[0], "APP_DIRS": False, "OPTIONS": {**options, "loaders": loaders}},
-    ]
+    settings.TEMPLATES = [{**settings.TEMPLATES[0], "APP_DIRS": False, "OPTIONS": {**options, "loaders": loaders}}]
 
 
 @pytest.fixture(scope="session")
@@ -44,17 +42,7 @@ class running_redis:  # noqa: N801  # used like a function
     """A block with a Redis on this port, answering at its beginning and gone at its end."""
 
     def __init__(self, port: int, folder: Path) -> None:
-        command = [
-            "redis-server",
-            "--port",
-            str(port),
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--dir",
-            str(folder),
-        ]
+        command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
         self._command = [*command, "--loglevel", "warning"]
         self._port = port
 

@@ -17,9 +17,7 @@ from live.registry import Item, Viewer
 from live.rendering import Page, Rendering
 from postgres import connections
 
-TEMPLATES = {
-    "tests/group.html": '<b class="{{ audience }}">{{ group.name }}</b>',
-}
+TEMPLATES = {"tests/group.html": '<b class="{{ audience }}">{{ group.name }}</b>'}
 
 
 class Reads:
@@ -182,9 +180,7 @@ def _(viewer: Viewer) -> str | None:
     return "public"
 
 
-@registry.live_query(
-    "test-lost", topics=lambda: [str(1 / 0)], audiences=("public",), render="json", anonymous="always"
-)
+@registry.live_query("test-lost", topics=lambda: [str(1 / 0)], audiences=("public",), render="json", anonymous="always")
 def lost() -> Mapping[str, Any]:
     """A query whose topics cannot be named."""
     return {}
@@ -245,10 +241,7 @@ def settle() -> None:
 def listening(channel: str = "live") -> Iterator[Callable[[], list[str]]]:
     """Hear a NOTIFY channel on a connection of one's own; the result, called, gives the payloads so far."""
     conninfo = connections.direct_conninfo()
-    with (
-        psycopg.connect(conninfo, autocommit=True) as listener,
-        psycopg.connect(conninfo, autocommit=True) as says,
-    ):
+    with psycopg.connect(conninfo, autocommit=True) as listener, psycopg.connect(conninfo, autocommit=True) as says:
         listener.execute(f'LISTEN "{channel}"')
 
         def until_end() -> list[str]:

@@ -53,9 +53,7 @@ class TestState:
         group = Group.objects.create(name="closed")
         user = User.objects.create_user("ada")
         user.groups.add(group)
-        assert '<b class="member">closed</b>' in render(
-            '{% live "test-group" group_id=g %}', g=group.pk, user=user
-        )
+        assert '<b class="member">closed</b>' in render('{% live "test-group" group_id=g %}', g=group.pk, user=user)
 
     def test_takes_a_ticket_along(self) -> None:
         group = Group.objects.create(name="closed")
@@ -81,9 +79,7 @@ class TestState:
 
     def test_of_data_leaves_the_first_answer_to_the_socket(self) -> None:
         markup = render('{% live "test-count" %}')
-        assert markup == (
-            '<div data-live="test-count" data-live-args="{&quot;prefix&quot;: &quot;&quot;}"></div>'
-        )
+        assert markup == ('<div data-live="test-count" data-live-args="{&quot;prefix&quot;: &quot;&quot;}"></div>')
 
     def test_is_for_an_audience_where_the_page_has_decided(self) -> None:
         group = Group.objects.create(name="closed")
@@ -96,9 +92,7 @@ class TestState:
         versions = set()
         for zone in ("Asia/Tokyo", "America/New_York"):
             with timezone.override(zone):
-                markup = rendering.state(
-                    support.group, {"group_id": group.pk}, audience="public", language="en-gb"
-                )
+                markup = rendering.state(support.group, {"group_id": group.pk}, audience="public", language="en-gb")
                 versions.add(markup and markup.version)
         assert len(versions) == 1
 

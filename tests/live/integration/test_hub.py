@@ -36,18 +36,10 @@ async def new_group(name: str) -> int:
     return (await connections.run(Group.objects.create, name=name)).pk
 
 
-def watch(
-    here: hub.Hub, sink: Notebook, group_id: int, *, audience: str = "member", seen: str | None = None
-) -> Watch:
+def watch(here: hub.Hub, sink: Notebook, group_id: int, *, audience: str = "member", seen: str | None = None) -> Watch:
     """Watch a group."""
     return here.watch(
-        sink,
-        "test-group",
-        {"group_id": group_id},
-        watch_id="w",
-        audience=audience,
-        language="en-gb",
-        seen=seen,
+        sink, "test-group", {"group_id": group_id}, watch_id="w", audience=audience, language="en-gb", seen=seen
     )
 
 
@@ -85,9 +77,7 @@ class TestWatchingTopics:
         await eventually(lambda: received)
         assert ended == []
 
-    async def test_goes_on_when_a_callback_fails(
-        self, here: hub.Hub, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    async def test_goes_on_when_a_callback_fails(self, here: hub.Hub, caplog: pytest.LogCaptureFixture) -> None:
         def fail(_: set[str]) -> None:
             raise ArithmeticError
 
@@ -178,9 +168,7 @@ class TestWatchingAState:
         await connections.run(operations.touch, f"group:{group_id}")
         await eventually(lambda: sink.ended)
 
-    async def test_tries_again_when_a_read_fails(
-        self, here: hub.Hub, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    async def test_tries_again_when_a_read_fails(self, here: hub.Hub, caplog: pytest.LogCaptureFixture) -> None:
         sink = Notebook()
         reads.failures_left = 1
         watch(here, sink, await new_group("one"))
@@ -201,9 +189,7 @@ class TestWatchingAState:
         await connections.run(operations.touch, f"group:{group_id}")
         await eventually(lambda: sinks[1].ended)
 
-    async def test_of_one_query_that_fails_for_ever_keeps_no_other_from_being_read(
-        self, here: hub.Hub
-    ) -> None:
+    async def test_of_one_query_that_fails_for_ever_keeps_no_other_from_being_read(self, here: hub.Hub) -> None:
         broken, sink = Notebook(), Notebook()
         group_id = await new_group("one")
         here.watch(broken, "test-broken", {}, watch_id="w", audience="public", language="en-gb")
@@ -261,9 +247,7 @@ class TestLosingMessages:
         await eventually(lambda: sink.bodies[-1] == shown("two"))
         assert received == [{RECONNECTED}]
 
-    async def test_shows_the_final_state_when_connections_are_lost_again_and_again(
-        self, here: hub.Hub
-    ) -> None:
+    async def test_shows_the_final_state_when_connections_are_lost_again_and_again(self, here: hub.Hub) -> None:
         sink = Notebook()
         group_id = await new_group("0")
         watch(here, sink, group_id)

@@ -112,21 +112,11 @@ class TestNotifyChannelLayer:
             await end_listeners()
             assert await received(there, channel) == RECONNECTED
 
-    async def test_ignores_what_others_say_on_its_channel(
-        self, layers: Pair, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    async def test_ignores_what_others_say_on_its_channel(self, layers: Pair, caplog: pytest.LogCaptureFixture) -> None:
         here, there = layers
         channel = await there.new_channel()
         await there.group_add("all", channel)
-        foreign = [
-            "",
-            "garbage",
-            "[]",
-            "7",
-            '{"group": "all"}',
-            '{"message": {}}',
-            '{"group": [], "message": {}}',
-        ]
+        foreign = ["", "garbage", "[]", "7", '{"group": "all"}', '{"message": {}}', '{"group": [], "message": {}}']
         foreign += ['{"channel": {}, "message": {}}', '{"group": "all", "message": 7}', "[" * 5000]
         await connections.run(here._notify, foreign)
         await here.send(channel, {"type": "ours"})

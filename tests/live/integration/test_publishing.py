@@ -46,12 +46,8 @@ async def test_who_watches_in_the_same_process_hears_of_it_once(here: hub.Hub) -
     assert calls == [{"job:1"}, {"marker"}]
 
 
-async def test_who_watches_in_the_same_process_hears_of_it_without_any_channel_layer(
-    settings: Settings,
-) -> None:
-    settings.CHANNEL_LAYERS = configuration.channel_layers(
-        f"redis://127.0.0.1:{free_port()}/0"
-    )  # nobody there
+async def test_who_watches_in_the_same_process_hears_of_it_without_any_channel_layer(settings: Settings) -> None:
+    settings.CHANNEL_LAYERS = configuration.channel_layers(f"redis://127.0.0.1:{free_port()}/0")  # nobody there
     alone, received = hub.current(), set[str]()
     alone.watch_topics(["job:1"], received.update)
     await connections.run(operations.touch, "job:1")

@@ -118,9 +118,7 @@ class TestStream:
         await eventually(lambda: all(sink.texts == ["one\n", "two\n"] for sink in sinks))
         assert reads.count - before == 1
 
-    async def test_loses_and_doubles_nothing_whoever_comes_and_goes_while_others_write(
-        self, here: hub.Hub
-    ) -> None:
+    async def test_loses_and_doubles_nothing_whoever_comes_and_goes_while_others_write(self, here: hub.Hub) -> None:
         log_id = await new_log()
         await all_have_all_of(log_id, rng=random.Random(7), watch=partial(watch, here), ways=[write])
 

@@ -67,9 +67,7 @@ class TestTouch:
                 operations.touch("job:7")
         assert in_transaction == [False]
 
-    def test_costs_one_round_trip_however_many_topics(
-        self, django_assert_num_queries: DjangoAssertNumQueries
-    ) -> None:
+    def test_costs_one_round_trip_however_many_topics(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         many = [f"job:{n}" for n in range(3000)]
         with listening() as notifications:
             with django_assert_num_queries(1):

@@ -15,7 +15,5 @@ from live.addresses import network_of
         (None, None),
     ],
 )
-def test_is_an_address_or_a_network_of_one_customer(
-    client: tuple[str, int] | None, network: str | None
-) -> None:
+def test_is_an_address_or_a_network_of_one_customer(client: tuple[str, int] | None, network: str | None) -> None:
     assert network_of({"client": client}) == network

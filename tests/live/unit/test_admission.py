@@ -110,9 +110,7 @@ class TestRefusals:
         await refused.leave()
         assert refused.sent == []
 
-    async def test_come_at_once_where_many_wait_for_theirs(
-        self, site: Site, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_come_at_once_where_many_wait_for_theirs(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(admission, "_MOST_UNANSWERED", 1)
         for _ in range(2):
             await site.opens()
@@ -130,9 +128,7 @@ class TestRefusals:
         assert gone.served.done()
         assert gone.served.exception() is None
 
-    async def test_are_a_line_a_minute(
-        self, site: Site, clock: Clock, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    async def test_are_a_line_a_minute(self, site: Site, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
         for _ in range(2):
             await site.opens()
         for clock.now in (0, 59, 60, 119):
@@ -163,9 +159,7 @@ class TestAnAddress:
         third, fourth = await site.opens(), await site.opens()
         assert (third.sent, fourth.sent) == (["websocket.accept"], [])
 
-    async def test_is_remembered_until_what_its_pages_asked_for_is_paid(
-        self, site: Site, clock: Clock
-    ) -> None:
+    async def test_is_remembered_until_what_its_pages_asked_for_is_paid(self, site: Site, clock: Clock) -> None:
         """Twenty times what one page may: 20,000 at once, and twenty a second after that."""
         socket = await site.opens()
         [bucket] = site.shared

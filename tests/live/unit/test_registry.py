@@ -69,9 +69,7 @@ class TestDeclaring:
 
     def test_refuses_json_with_a_template(self) -> None:
         with pytest.raises(errors.BadDeclaration):
-            registry.live_query("bad", topics=list, audiences=["public"], template="x", render="json")(
-                nothing
-            )
+            registry.live_query("bad", topics=list, audiences=["public"], template="x", render="json")(nothing)
 
     def test_refuses_a_name_twice(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(registry, "_queries", {})
@@ -80,9 +78,7 @@ class TestDeclaring:
         with pytest.raises(errors.BadDeclaration):
             declare(lambda after, limit: [])
 
-    def test_is_checked_for_who_may_see_it_and_for_its_template(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_is_checked_for_who_may_see_it_and_for_its_template(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(registry, "_queries", {})
         registry.live_query("unseen", topics=list, audiences=["public"], template="no/such.html")(nothing)
         assert [message.id for message in checks.check_live_queries()] == ["live.E001", "live.E002"]
@@ -94,9 +90,7 @@ class TestDeclaring:
 
     def test_refuses_an_audience_that_was_not_declared(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(registry, "_queries", {})
-        declare = registry.live_query(
-            "q", topics=list, audiences=["public"], render="json", anonymous="always"
-        )
+        declare = registry.live_query("q", topics=list, audiences=["public"], render="json", anonymous="always")
         query = declare(nothing)
         query.may_see(lambda viewer: "king")
         with pytest.raises(errors.BadDeclaration):
@@ -114,9 +108,7 @@ class TestDeclaring:
         with_ticket: str | None,
     ) -> None:
         monkeypatch.setattr(registry, "_queries", {})
-        declare = registry.live_query(
-            "q", topics=list, audiences=["public"], render="json", anonymous=anonymous
-        )
+        declare = registry.live_query("q", topics=list, audiences=["public"], render="json", anonymous=anonymous)
         query = declare(nothing)
         query.may_see(lambda viewer: "public")
         stranger = AnonymousUser()

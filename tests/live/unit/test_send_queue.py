@@ -34,9 +34,7 @@ def rendering(version: str) -> Rendering:
 def page(*texts: str) -> Page:
     """Items of a stream."""
     items = tuple(Item(cursor=text[:9], data=text) for text in texts)
-    return Page(
-        items=items, encoded=json.dumps([{"cursor": item.cursor, "data": item.data} for item in items])
-    )
+    return Page(items=items, encoded=json.dumps([{"cursor": item.cursor, "data": item.data} for item in items]))
 
 
 class TestOutbox:

@@ -34,13 +34,7 @@ class TestRead:
 
     @pytest.mark.parametrize(
         "message",
-        [
-            {},
-            {"type": "other"},
-            {"type": "live.touched"},
-            {"type": "live.touched", "topics": 7},
-            {"type": []},
-        ],
+        [{}, {"type": "other"}, {"type": "live.touched"}, {"type": "live.touched", "topics": 7}, {"type": []}],
     )
     def test_gives_nothing_for_what_is_foreign(self, message: dict[str, object]) -> None:
         assert topics.read(message, own="me") == frozenset()

@@ -101,9 +101,7 @@ class TestAStorm:
         of_tokens = budgets.budget("tokens", 3000, person=ada)
         budgets.budget("seconds", 2000, person=ada)
         workers = [budgets.worker(f"gpu{n}") for n in range(THREADS)]
-        farm.at_once(
-            *[lambda n=n: _storm(ada, workers[n], random.Random(f"{seed} {n}")) for n in range(THREADS)]
-        )
+        farm.at_once(*[lambda n=n: _storm(ada, workers[n], random.Random(f"{seed} {n}")) for n in range(THREADS)])
         assert budgets.is_balanced()
         _end_everything(ada, workers[0])
 
@@ -127,9 +125,7 @@ def _storm(owner: User, worker: Worker, rng: random.Random) -> None:
 
 
 def _step(owner: User, worker: Worker, rng: random.Random) -> None:
-    match rng.choice(
-        ["submit", "submit", "cancel", "succeed", "succeed", "fail", "release", "lose", "roll up"]
-    ):
+    match rng.choice(["submit", "submit", "cancel", "succeed", "succeed", "fail", "release", "lose", "roll up"]):
         case "submit":
             call(owner, may_wait=rng.random() < 0.3, unique_key=rng.choice([None, None, "a", "b"]))
         case "cancel":

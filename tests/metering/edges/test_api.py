@@ -47,9 +47,7 @@ class TestAFullBudget:
         ("more", "header"),
         [pytest.param({"wait": True}, "0", id="by the body"), pytest.param({}, "1", id="by the header")],
     )
-    def test_lets_who_asks_for_it_wait(
-        self, ada: User, work_kind: None, more: dict[str, Any], header: str
-    ) -> None:
+    def test_lets_who_asks_for_it_wait(self, ada: User, work_kind: None, more: dict[str, Any], header: str) -> None:
         budgets.budget("seconds", 100, person=ada)
         client, body = caller(ada), {"kind": "work", "payload": 1, **more}
         post(client, "/api/v1/jobs", body)
@@ -94,9 +92,7 @@ class TestAFullBudget:
 class TestBudgets:
     def test_are_made_changed_and_deleted_by_staff(self, ada: User, boss: User) -> None:
         staff = caller(boss)
-        made = post(
-            staff, "/api/v1/budgets", {"person": "ada", "unit": "tokens", "period": "day", "amount": 500}
-        )
+        made = post(staff, "/api/v1/budgets", {"person": "ada", "unit": "tokens", "period": "day", "amount": 500})
         assert made.status_code == 201
         entry = made.json()
         assert (entry["person"], entry["left"], entry["ends_at"][:10]) == (
@@ -146,15 +142,7 @@ class TestUsage:
     def test_is_ones_own(self, ada: User) -> None:
         answer = caller(ada).get("/api/v1/usage?by=model").json()
         assert answer["rows"] == [
-            {
-                "name": "tiny",
-                "id": None,
-                "attempts": 1,
-                "seconds": 3,
-                "tokens_in": 10,
-                "tokens_out": 5,
-                "cost": 0,
-            }
+            {"name": "tiny", "id": None, "attempts": 1, "seconds": 3, "tokens_in": 10, "tokens_out": 5, "cost": 0}
         ]
         assert answer["to"] == f"{clock.now():%Y-%m-%d}"
 
@@ -168,8 +156,7 @@ class TestUsage:
         assert [row["name"] for row in rows] == ["old", "tiny"]
 
     @pytest.mark.parametrize(
-        "query",
-        ["by=moon", "from=2026-02-30", "from=2026-03-02&to=2026-03-01", "from=1900-01-01", "colour=red"],
+        "query", ["by=moon", "from=2026-02-30", "from=2026-03-02&to=2026-03-01", "from=1900-01-01", "colour=red"]
     )
     def test_that_makes_no_sense_is_refused(self, ada: User, query: str) -> None:
         assert caller(ada).get(f"/api/v1/usage?{query}").status_code == 422

@@ -78,9 +78,7 @@ class TestThePage:
     def test_ignores_days_that_make_no_sense(self, client: Client, boss: User, query: str) -> None:
         assert "Usage" in page(client, boss, query)
 
-    @pytest.mark.parametrize(
-        "query", ["by=moon&days=x&measure=y", "person=x&worker=99999999999999", "kind=%00"]
-    )
+    @pytest.mark.parametrize("query", ["by=moon&days=x&measure=y", "person=x&worker=99999999999999", "kind=%00"])
     def test_ignores_what_makes_no_sense(self, client: Client, boss: User, query: str) -> None:
         assert "Usage" in page(client, boss, query)
 

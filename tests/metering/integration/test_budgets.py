@@ -200,9 +200,7 @@ class TestAFullBudget:
         [reason, *_] = reads.why_not_running(job.pk)
         assert reason.code == "waiting_for_budget"
         until = f"{budgets.tomorrow():%Y-%m-%d %H:%M:%S} UTC"
-        assert reason.sentence.startswith(
-            f"Waiting for the budget of 150 tokens per day of ada until {until}"
-        )
+        assert reason.sentence.startswith(f"Waiting for the budget of 150 tokens per day of ada until {until}")
 
     def test_is_not_gone_round_by_running_the_job_now(self, ada: User) -> None:
         budgets.budget("tokens", 150, person=ada)

@@ -32,9 +32,7 @@ def odd_kind() -> Iterator[None]:
     METERED_KINDS.discard("odd")
 
 
-def test_a_result_that_its_reader_cannot_read_counts_nothing_and_the_others_count(
-    ada: User, odd_kind: None
-) -> None:
+def test_a_result_that_its_reader_cannot_read_counts_nothing_and_the_others_count(ada: User, odd_kind: None) -> None:
     gpu = farm.worker("gpu", "odd")
     results: list[Any] = [None, {"in": 1, "out": 2}, {"in": 10**30, "out": -5}]
     farm.submit(len(results), "odd", owner=ada)

@@ -59,9 +59,7 @@ class TestADay:
         assert his.seconds == pytest.approx(16, abs=3)
         assert hers.day == clock.now().date()
 
-    def test_counts_time_of_every_confirmed_attempt_and_tokens_of_those_with_a_result(
-        self, ada: User
-    ) -> None:
+    def test_counts_time_of_every_confirmed_attempt_and_tokens_of_those_with_a_result(self, ada: User) -> None:
         gpu = budgets.worker()
         job = call(ada)
         operations.withdraw(gpu, [(job.pk, farm.claim_one(gpu).lease)])  # never confirmed: it is no attempt
@@ -115,10 +113,7 @@ class TestADay:
             Day.objects.create(day=today - timedelta(days=back), kind="work", **common)
         Reading.objects.create(job_id=10**12, fence=1, model="m", tokens_in=1, tokens_out=1, cost=0)
         metering.forget()
-        assert [(today - day).days for day in Day.objects.order_by("-day").values_list("day", flat=True)] == [
-            0,
-            9,
-        ]
+        assert [(today - day).days for day in Day.objects.order_by("-day").values_list("day", flat=True)] == [0, 9]
         assert not Reading.objects.exists()
 
 
@@ -152,10 +147,7 @@ class TestSums:
         Day.objects.create(day=day, kind="b", person=bob, seconds=5, **common)
         Day.objects.create(day=day + timedelta(days=1), kind="b", person=ada, seconds=2, **common)
         rows = queries.days(since=day, until=day + timedelta(days=1), chosen={})
-        assert [(row["kind"], row["sum_seconds"]) for row in queries.summed(rows, by="kind")] == [
-            ("b", 7),
-            ("a", 1),
-        ]
+        assert [(row["kind"], row["sum_seconds"]) for row in queries.summed(rows, by="kind")] == [("b", 7), ("a", 1)]
         assert [row["person__username"] for row in queries.summed(rows, by="person")] == ["bob", "ada"]
         assert [row["sum_seconds"] for row in queries.summed(rows, by="day")] == [6, 2]
         hers = queries.days(since=day, until=day, person=ada.pk, chosen={})

@@ -7,29 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.budgets import (
-    MOST_WINDOWS,
-    Ledger,
-    Period,
-    Unit,
-    first_room,
-    lacking,
-    never_fits,
-    written,
-)
+from metering.domain.budgets import MOST_WINDOWS, Ledger, Period, Unit, first_room, lacking, never_fits, written
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 MOMENTS = st.datetimes(datetime(2000, 1, 1), datetime(2199, 1, 1), timezones=st.just(UTC))
 
 
-def ledger(
-    period: Period = Period.DAY, *, amount: int = 100, used: dict[datetime, int] | None = None
-) -> Ledger:
+def ledger(period: Period = Period.DAY, *, amount: int = 100, used: dict[datetime, int] | None = None) -> Ledger:
     """A budget with so much committed in these windows."""
     committed = {at: Decimal(value) for at, value in (used or {}).items()}
-    return Ledger(
-        budget_id=1, title="it", unit=Unit.TOKENS, period=period, amount=Decimal(amount), committed=committed
-    )
+    return Ledger(budget_id=1, title="it", unit=Unit.TOKENS, period=period, amount=Decimal(amount), committed=committed)
 
 
 class TestWindows:

@@ -122,9 +122,7 @@ class TestARequest:
 
 class TestASocket:
     async def _serve(self, app: App, **headers: str) -> None:
-        await access.LoggedSocket(app)(
-            {**scope_of("/ws/worker/", **headers), "type": "websocket"}, receive, drop
-        )
+        await access.LoggedSocket(app)({**scope_of("/ws/worker/", **headers), "type": "websocket"}, receive, drop)
 
     async def test_is_a_line_when_it_opens_and_one_when_it_is_closed(self, lines: Lines) -> None:
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -135,11 +133,7 @@ class TestASocket:
 
         await self._serve(app, x_request_id="from-the-proxy")
         opened, closed = lines.objects
-        assert (opened["method"], opened["path"], opened["request_id"]) == (
-            "OPEN",
-            "/ws/worker/",
-            "from-the-proxy",
-        )
+        assert (opened["method"], opened["path"], opened["request_id"]) == ("OPEN", "/ws/worker/", "from-the-proxy")
         assert (closed["method"], closed["code"], closed["request_id"]) == ("CLOSE", 1001, "from-the-proxy")
         assert (closed["worker"], closed["client"]) == ("gpu-box", "192.0.2.7")
 
@@ -168,9 +162,7 @@ def test_no_address_that_lets_somebody_in_is_shown() -> None:
     routes = [route for route in _routes(get_resolver()) if "token>" in route]
     assert len(routes) >= 6
     for route in routes:
-        path = "/" + route.replace("<str:token>", SECRET).replace("<str:name>", "a.png").replace(
-            "<int:fence>", "1"
-        )
+        path = "/" + route.replace("<str:token>", SECRET).replace("<str:name>", "a.png").replace("<int:fence>", "1")
         assert SECRET not in access.shown(path)
     assert access.shown("/jobs/7/files/a b.png") == "/jobs/7/files/a%20b.png"
 

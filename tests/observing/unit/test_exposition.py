@@ -34,8 +34,7 @@ def test_answers_who_has_the_token(shown: Exposition) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "token", "status"),
-    [("/metrics", "wrong", 401), ("/", TOKEN, 404), ("/metricsx", TOKEN, 404)],
+    ("path", "token", "status"), [("/metrics", "wrong", 401), ("/", TOKEN, 404), ("/metricsx", TOKEN, 404)]
 )
 def test_tells_others_nothing(shown: Exposition, path: str, token: str, status: int) -> None:
     answer = get(shown, path, token)
@@ -59,8 +58,7 @@ def test_takes_a_token() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "known"),
-    [("9101", ("127.0.0.1", 9101)), ("0.0.0.0:9101", ("0.0.0.0", 9101)), ("[::]:9101", ("::", 9101))],
+    ("text", "known"), [("9101", ("127.0.0.1", 9101)), ("0.0.0.0:9101", ("0.0.0.0", 9101)), ("[::]:9101", ("::", 9101))]
 )
 def test_an_address_is_a_port_with_or_without_a_host(text: str, known: tuple[str, int]) -> None:
     assert address(text) == known

@@ -95,9 +95,9 @@ class TestSecrets:
         "sk-proj-abcdefgh12345678",
         "hidden-word",
     )
-    LINE = (
-        "key {}, Authorization: Bearer {}, lease 12-{}, {}, {}, postgresql://farm:{}@db:5432/farm?x=1"
-    ).format(*SECRETS)
+    LINE = ("key {}, Authorization: Bearer {}, lease 12-{}, {}, {}, postgresql://farm:{}@db:5432/farm?x=1").format(
+        *SECRETS
+    )
 
     @pytest.mark.parametrize("secret", SECRETS)
     def test_are_in_no_line_of_either_form(self, either: Sink, secret: str) -> None:
@@ -113,9 +113,7 @@ class TestSecrets:
         assert [secret for secret in self.SECRETS if secret in str(either)] == []
 
     def test_leaves_all_else_as_it_was(self) -> None:
-        logged = (
-            "job 7 of the queue chat: 3-4 attempts, http://127.0.0.1:8000/jobs/7/, 0.5 s, a risk-free task"
-        )
+        logged = "job 7 of the queue chat: 3-4 attempts, http://127.0.0.1:8000/jobs/7/, 0.5 s, a risk-free task"
         assert masked(logged) == logged
 
 

@@ -61,12 +61,9 @@ class TestARequest:
         assert fields.current() == {}
 
     @pytest.mark.parametrize(
-        ("given", "is_kept"),
-        [("f9d3-from.the_proxy", True), ("short", False), ("x" * 65, False), ("a b c d e", False)],
+        ("given", "is_kept"), [("f9d3-from.the_proxy", True), ("short", False), ("x" * 65, False), ("a b c d e", False)]
     )
-    async def test_keeps_the_id_of_its_sender_if_it_may_stand_in_a_log(
-        self, given: str, is_kept: bool
-    ) -> None:
+    async def test_keeps_the_id_of_its_sender_if_it_may_stand_in_a_log(self, given: str, is_kept: bool) -> None:
         answer = await headers_of(App(), x_request_id=given)
         assert (answer["x-request-id"] == given) is is_kept
 
@@ -108,15 +105,11 @@ class TestCounting:
         assert _number("jobfarm_http_requests_total", part=part, status="204") == before + 1
 
     async def test_knows_errors_and_clients_that_left(self) -> None:
-        before = [
-            _number("jobfarm_http_requests_total", part="pages", status=status) for status in ("500", "499")
-        ]
+        before = [_number("jobfarm_http_requests_total", part="pages", status=status) for status in ("500", "499")]
         with pytest.raises(ZeroDivisionError):
             await headers_of(App(error=ZeroDivisionError()))
         await headers_of(App(status=None))
-        after = [
-            _number("jobfarm_http_requests_total", part="pages", status=status) for status in ("500", "499")
-        ]
+        after = [_number("jobfarm_http_requests_total", part="pages", status=status) for status in ("500", "499")]
         assert after == [number + 1 for number in before]
 
     async def test_leaves_out_of_the_durations_what_waits(self) -> None:

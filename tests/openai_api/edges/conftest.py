@@ -67,9 +67,7 @@ def client(server: Server, key: str) -> Iterator[openai.OpenAI]:
 @pytest.fixture
 def http(client: openai.OpenAI, key: str) -> Iterator[httpx.Client]:
     """A plain client with her token."""
-    with httpx.Client(
-        base_url=str(client.base_url), headers={"Authorization": f"Bearer {key}"}, timeout=30
-    ) as plain:
+    with httpx.Client(base_url=str(client.base_url), headers={"Authorization": f"Bearer {key}"}, timeout=30) as plain:
         yield plain
 
 

@@ -51,9 +51,7 @@ class TestATranscription:
             }
         ]  # fmt: skip
         job = Job.objects.select_related("body").get()
-        assert [(entry["name"], entry["size"]) for entry in job.body.inputs or ()] == [
-            ("my-sound.wav", len(SOUND))
-        ]
+        assert [(entry["name"], entry["size"]) for entry in job.body.inputs or ()] == [("my-sound.wav", len(SOUND))]
         assert job.body.payload["file"] == "my-sound.wav"
 
     @pytest.mark.parametrize(
@@ -65,13 +63,7 @@ class TestATranscription:
         ],
     )
     def test_comes_as_a_text_of_a_sort_that_is_no_page(
-        self,
-        client: openai.OpenAI,
-        model: ModelServer,
-        working: Working,
-        form: Any,
-        content_type: str,
-        shown: str,
+        self, client: openai.OpenAI, model: ModelServer, working: Working, form: Any, content_type: str, shown: str
     ) -> None:
         model.scripts = [text(SUBTITLES, content_type)]
         with working():
@@ -87,15 +79,11 @@ class TestATranscription:
     ) -> None:
         model.scripts = [text(SUBTITLES * 20_000, "text/plain")]
         with working():
-            answer: Any = client.audio.transcriptions.create(
-                model="tiny", file=sound(), response_format="srt"
-            )
+            answer: Any = client.audio.transcriptions.create(model="tiny", file=sound(), response_format="srt")
         assert answer == SUBTITLES * 20_000
         assert Job.objects.get().body.result == {"answer_file": "answer.txt", "content_type": "text/plain"}
 
-    def test_streams_where_the_server_does(
-        self, client: openai.OpenAI, model: ModelServer, working: Working
-    ) -> None:
+    def test_streams_where_the_server_does(self, client: openai.OpenAI, model: ModelServer, working: Working) -> None:
         events: Sequence[dict[str, Any]] = [
             {"type": "transcript.text.delta", "delta": "Hel"},
             {"type": "transcript.text.delta", "delta": "lo."},
@@ -126,16 +114,12 @@ class TestATranscription:
                 answer = client.audio.transcriptions.create(model="tiny", file=sound(), extra_headers=again)
                 assert answer.text == "Once."
             with pytest.raises(openai.APIStatusError, match="Idempotency-Key"):
-                client.audio.transcriptions.create(
-                    model="tiny", file=("b.wav", b"other"), extra_headers=again
-                )
+                client.audio.transcriptions.create(model="tiny", file=("b.wav", b"other"), extra_headers=again)
         assert (Job.objects.count(), Upload.objects.count()) == (1, 1)
 
 
 class TestATranslation:
-    def test_is_passed_on_the_same_way(
-        self, http: httpx.Client, model: ModelServer, working: Working
-    ) -> None:
+    def test_is_passed_on_the_same_way(self, http: httpx.Client, model: ModelServer, working: Working) -> None:
         """OpenAI's client calls its own method for this deprecated."""
         model.scripts = [whole(text="Hello.")]
         with working():
@@ -175,9 +159,7 @@ class TestWhatIsRefused:
     def test_a_sound_larger_than_a_file_may_be(self, http: httpx.Client, working: Working) -> None:
         large = b"x" * (settings.JOBFARM["FILE_BYTES"] + 1)
         with working():
-            answer = http.post(
-                "audio/transcriptions", data={"model": "tiny"}, files={"file": ("a.wav", large)}
-            )
+            answer = http.post("audio/transcriptions", data={"model": "tiny"}, files={"file": ("a.wav", large)})
         assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
         assert not Job.objects.exists()
 

@@ -68,9 +68,7 @@ class TestOpenAIsClient:
             )  # fmt: skip
             assert (batch.status, batch.metadata) == ("validating", {"month": "May"})
             assert Batch.objects.get().token_id is not None  # whose budgets bound its jobs
-            farm.until(
-                lambda: client.batches.retrieve(batch.id).status == "completed", what="the batch's end"
-            )
+            farm.until(lambda: client.batches.retrieve(batch.id).status == "completed", what="the batch's end")
         done = client.batches.retrieve(batch.id)
         counts = done.request_counts
         assert counts is not None
@@ -79,16 +77,10 @@ class TestOpenAIsClient:
         assert done.expires_at is not None
         assert done.expires_at - done.created_at == 86400
         assert (done.failed_at, done.cancelled_at, done.errors) == (None, None, None)
-        lines = [
-            json.loads(each) for each in client.files.content(done.output_file_id or "").text.splitlines()
-        ]
-        contents = {
-            each["custom_id"]: each["response"]["body"]["choices"][0]["message"]["content"] for each in lines
-        }
+        lines = [json.loads(each) for each in client.files.content(done.output_file_id or "").text.splitlines()]
+        contents = {each["custom_id"]: each["response"]["body"]["choices"][0]["message"]["content"] for each in lines}
         assert contents == {f"line-{n}": f"Answer to Question {n}?" for n in (0, 2, 3, 4)}
-        [refused] = [
-            json.loads(each) for each in client.files.content(done.error_file_id or "").text.splitlines()
-        ]
+        [refused] = [json.loads(each) for each in client.files.content(done.error_file_id or "").text.splitlines()]
         assert refused["custom_id"] == "line-1"
         assert refused["response"]["status_code"] == 400
         assert refused["response"]["body"]["error"]["message"] == "too hard"
@@ -97,8 +89,7 @@ class TestOpenAIsClient:
     def test_lists_retrieves_and_deletes_files(self, client: openai.OpenAI, ada: User, bob: User) -> None:
         foreign = batching.uploaded(b"secret", user=bob)
         made = [
-            client.files.create(file=(f"{n}.bin", io.BytesIO(bytes([n]) * 10)), purpose="user_data")
-            for n in range(3)
+            client.files.create(file=(f"{n}.bin", io.BytesIO(bytes([n]) * 10)), purpose="user_data") for n in range(3)
         ]
         made.append(client.files.create(file=("b.jsonl", b"{}"), purpose="batch"))
         ids = [each.id for each in made]
@@ -230,14 +221,7 @@ def test_curl_makes_a_batch_and_reads_its_output(server: Server, ada: User, key:
     (path := tmp_path / "in.jsonl").write_bytes(text(line(0)))
 
     def curl(*words: str) -> Any:
-        command = [
-            "curl",
-            "-sSf",
-            *words[:-1],
-            f"{server.url}/v1/{words[-1]}",
-            "-H",
-            f"Authorization: Bearer {key}",
-        ]
+        command = ["curl", "-sSf", *words[:-1], f"{server.url}/v1/{words[-1]}", "-H", f"Authorization: Bearer {key}"]
         return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
 
     file = json.loads(curl("-F", "purpose=batch", "-F", f"file=@{path}", "files"))

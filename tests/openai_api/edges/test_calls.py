@@ -33,13 +33,9 @@ CALLS = ["chat/completions", "completions", "embeddings", "images/generations"]
 
 
 class TestOtherCalls:
-    def test_completions_stream_too(
-        self, client: openai.OpenAI, model: ModelServer, working: Working
-    ) -> None:
+    def test_completions_stream_too(self, client: openai.OpenAI, model: ModelServer, working: Working) -> None:
         head = {"id": "cmpl-1", "object": "text_completion", "created": 1, "model": "tiny"}
-        choices = [
-            {"index": 0, "text": text, "finish_reason": end} for text, end in [("On", None), ("ce.", "stop")]
-        ]
+        choices = [{"index": 0, "text": text, "finish_reason": end} for text, end in [("On", None), ("ce.", "stop")]]
         events = [f"data: {json.dumps({**head, 'choices': [choice]})}\n\n".encode() for choice in choices]
         model.scripts = [Script([*events, b"data: [DONE]\n\n"])]
         with working():
@@ -79,16 +75,12 @@ class TestOtherCalls:
         [file] = Job.objects.get().files.all()
         assert (file.name, file.size) == ("image-0.png", len(png.getvalue()))
 
-    def test_curl_reads_a_stream(
-        self, server: Server, model: ModelServer, working: Working, key: str
-    ) -> None:
+    def test_curl_reads_a_stream(self, server: Server, model: ModelServer, working: Working, key: str) -> None:
         model.scripts = [model_server.streamed("Hel", "lo.")]
         body = json.dumps({"model": "tiny", "messages": HELLO, "stream": True})
         command = ["curl", "-sSN", f"{server.url}/v1/chat/completions", "-H", f"Authorization: Bearer {key}"]
         with working():
-            output = subprocess.run(
-                [*command, "-d", body], capture_output=True, text=True, timeout=30, check=True
-            )
+            output = subprocess.run([*command, "-d", body], capture_output=True, text=True, timeout=30, check=True)
         lines = [line for line in output.stdout.splitlines() if line.startswith("data: ")]
         assert len(lines) == 5
         assert lines[-1] == "data: [DONE]"
@@ -126,9 +118,7 @@ class TestModels:
         eve = farm.user("eve")
         _, key = jobs.create_worker("hers", queues=["openai"], owner=eve)
         answer = httpx.post(
-            f"{server.url}/api/v1/worker/hello",
-            json={"models": ["tiny"]},
-            headers={"Authorization": f"Bearer {key}"},
+            f"{server.url}/api/v1/worker/hello", json={"models": ["tiny"]}, headers={"Authorization": f"Bearer {key}"}
         )
         assert answer.status_code == 200
         offers(eve, "tiny")
@@ -147,12 +137,7 @@ class TestModels:
         assert not Queue.objects.filter(name="openai.large").exists()
 
     def test_are_served_by_a_worker_that_already_waits_when_its_server_gets_one(
-        self,
-        client: openai.OpenAI,
-        model: ModelServer,
-        working: Working,
-        monkeypatch: pytest.MonkeyPatch,
-        ada: User,
+        self, client: openai.OpenAI, model: ModelServer, working: Working, monkeypatch: pytest.MonkeyPatch, ada: User
     ) -> None:
         monkeypatch.setattr("jobfarm_worker.session.MODELS_EVERY_S", 0.2)
         model.scripts = [whole(**{**completion("New."), "model": "new"})]
@@ -165,18 +150,12 @@ class TestModels:
 
 class TestWhatIsRefused:
     @pytest.mark.parametrize("path", CALLS)
-    def test_a_model_that_nobody_offers_with_the_list(
-        self, http: httpx.Client, path: str, working: Working
-    ) -> None:
+    def test_a_model_that_nobody_offers_with_the_list(self, http: httpx.Client, path: str, working: Working) -> None:
         with working():
             answer = http.post(path, json={"model": "huge", "messages": HELLO})
         assert answer.status_code == 404
         error = answer.json()["error"]
-        assert (error["code"], error["param"], error["type"]) == (
-            "model_not_found",
-            "model",
-            "invalid_request_error",
-        )
+        assert (error["code"], error["param"], error["type"]) == ("model_not_found", "model", "invalid_request_error")
         assert "Offered are: tiny." in error["message"]
         assert not Job.objects.exists()
 
@@ -259,9 +238,7 @@ class TestWhatIsRefused:
 
 
 class TestAJobThatIsCanceled:
-    def test_is_an_error_that_names_it(
-        self, client: openai.OpenAI, model: ModelServer, working: Working
-    ) -> None:
+    def test_is_an_error_that_names_it(self, client: openai.OpenAI, model: ModelServer, working: Working) -> None:
         started = threading.Event()
         model.scripts = [Script([started])]
         with working():

@@ -31,10 +31,7 @@ class TestAWholeAnswer:
                 model="tiny", messages=HELLO, temperature=0.5, extra_body={"odd": {"deep": [1]}}
             )
         answer = response.parse()
-        assert (answer.choices[0].message.content, answer.usage and answer.usage.total_tokens) == (
-            "Hello.",
-            5,
-        )
+        assert (answer.choices[0].message.content, answer.usage and answer.usage.total_tokens) == ("Hello.", 5)
         assert json.loads(response.text)["x_of_the_server"] == [1, None]
         job = Job.objects.select_related("body").get()
         assert response.headers["x-job-id"] == str(job.pk)
@@ -56,9 +53,7 @@ class TestAWholeAnswer:
         model.scripts = [refusal(429, retry_after="0.01"), refusal(500), whole(**completion("At last."))]
         with working(), ThreadPoolExecutor(1) as pool:
             calling = pool.submit(client.chat.completions.create, model="tiny", messages=HELLO)
-            job = farm.until(
-                lambda: Job.objects.filter(status="pending", attempt=1).first(), what="the retry"
-            )
+            job = farm.until(lambda: Job.objects.filter(status="pending", attempt=1).first(), what="the retry")
             assert job is not None
             jobs.run_now(job.pk, by=ada)
             answer = calling.result(30)
@@ -110,14 +105,7 @@ class TestAStream:
     ) -> None:
         rest = threading.Event()
         first, second = delta(content="Grüß "), delta(content="Göt\u0000ter\ud83d") + delta(content="\ude00")
-        cut: list[model_server.Step] = [
-            first[:20],
-            first[20:],
-            rest,
-            second[:7],
-            second[7:],
-            *model_server.END,
-        ]
+        cut: list[model_server.Step] = [first[:20], first[20:], rest, second[:7], second[7:], *model_server.END]
         model.scripts = [Script(cut)]
         with working():
             stream = iter(client.chat.completions.create(model="tiny", messages=HELLO, stream=True))
@@ -131,19 +119,9 @@ class TestAStream:
     def test_passes_the_pieces_of_tool_calls_and_puts_them_together(
         self, client: openai.OpenAI, model: ModelServer, working: Working
     ) -> None:
-        begin = {
-            "index": 0,
-            "id": "call_1",
-            "type": "function",
-            "function": {"name": "look", "arguments": ""},
-        }
+        begin = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "look", "arguments": ""}}
         pieces = [{"index": 0, "function": {"arguments": text}} for text in ('{"at":', '"sea"}')]
-        second = {
-            "index": 1,
-            "id": "call_2",
-            "type": "function",
-            "function": {"name": "go", "arguments": "{}"},
-        }
+        second = {"index": 1, "id": "call_2", "type": "function", "function": {"name": "go", "arguments": "{}"}}
         deltas = [delta(tool_calls=[piece]) for piece in (begin, *pieces, second)]
         model.scripts = [Script([*deltas, delta(finish="tool_calls"), b"data: [DONE]\n\n"])]
         with working():
@@ -203,9 +181,7 @@ class TestACallerThatGoesAway:
         self, client: openai.OpenAI, model: ModelServer, working: Working, key: str
     ) -> None:
         rest = threading.Event()
-        model.scripts = [
-            Script([delta(content="a"), delta(content="b"), rest, delta(content="c"), *model_server.END])
-        ]
+        model.scripts = [Script([delta(content="a"), delta(content="b"), rest, delta(content="c"), *model_server.END])]
         head = {"Authorization": f"Bearer {key}"}
         body = {"model": "tiny", "messages": HELLO, "stream": True}
         with working(), httpx.Client(base_url=str(client.base_url), headers=head, timeout=30) as http:

@@ -13,17 +13,7 @@ from jobs.models import Job
 from metering import operations as metering
 from tests import farm
 from tests.openai_api.edges.conftest import Working
-from tests.openai_api.model_server import (
-    END,
-    USAGE,
-    ModelServer,
-    Script,
-    chunk,
-    delta,
-    refusal,
-    streamed,
-    whole,
-)
+from tests.openai_api.model_server import END, USAGE, ModelServer, Script, chunk, delta, refusal, streamed, whole
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HELLO: Any = [{"role": "user", "content": "Say hello."}]
@@ -54,9 +44,7 @@ def test_one_that_says_done_and_not_why_has_answered(
     farm.until(lambda: not Job.objects.exclude(status="success").exists(), what="the ends")
     first: Any = Job.objects.order_by("pk")[0].body.result
     assert (first["choices"][0]["finish_reason"], first["jobfarm"]) == ("stop", chunks[-1].jobfarm)
-    assert (
-        "".join(each.choices[0].delta.content or "" for each in again) == "At last."
-    )  # nothing is no answer
+    assert "".join(each.choices[0].delta.content or "" for each in again) == "At last."  # nothing is no answer
 
 
 def test_one_that_refuses_stream_options_is_asked_once_without_and_then_always(
@@ -128,9 +116,7 @@ def test_one_that_fails_in_mid_stream_of_a_call_in_the_background_is_named_too(
     assert Job.objects.get().status == "pending"
 
 
-def test_a_usage_that_groq_sends_is_counted(
-    client: openai.OpenAI, model: ModelServer, working: Working
-) -> None:
+def test_a_usage_that_groq_sends_is_counted(client: openai.OpenAI, model: ModelServer, working: Working) -> None:
     finish = {"index": 0, "delta": {}, "finish_reason": "stop"}
     model.scripts = [
         Script([delta(content="Hello."), chunk(choices=[finish], x_groq={"id": "r", "usage": USAGE}), DONE])

@@ -55,11 +55,7 @@ def test_calls_of_a_program_on_node(
     assert seen["response"] == ["completed", "Hello."]
     numbers, kinds = zip(*seen["events"], strict=True)
     assert numbers == tuple(range(10))
-    assert (kinds[0], kinds[4], kinds[-1]) == (
-        "response.created",
-        "response.output_text.delta",
-        "response.completed",
-    )
+    assert (kinds[0], kinds[4], kinds[-1]) == ("response.created", "response.output_text.delta", "response.completed")
     assert seen["resumed"] == [5, 6, 7, 8, 9]
     assert seen["items"] == ["user"]
     assert seen["text"] == "Spoken."

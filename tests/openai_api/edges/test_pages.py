@@ -80,9 +80,7 @@ class TestThePageOfABatch:
         assert "cannot be cancelled: it is cancelled" in refused
 
 
-def test_the_list_has_ones_own_and_for_operators_all(
-    ada: User, bob: User, boss: User, running: Batch
-) -> None:
+def test_the_list_has_ones_own_and_for_operators_all(ada: User, bob: User, boss: User, running: Batch) -> None:
     other = made(text(line(0)), user=bob)
     own, every = (browser(who).get("/batches/").content.decode() for who in (ada, boss))
     shown = [running.public_id[:18], other.public_id[:18]]

@@ -76,19 +76,14 @@ def test_of_a_call_that_somebody_still_waits_for_is_another_call(
     answers = [whole(**completion("One.")), whole(**completion("Two."))]
     model.scripts = [Script([rest, *each.steps], headers=each.headers) for each in answers]
     with working(concurrency=2), ThreadPoolExecutor(2) as pool:
-        calls = [
-            pool.submit(http.post, "chat/completions", json=BODY, headers=headers)
-            for headers in (FIRST, AGAIN)
-        ]
+        calls = [pool.submit(http.post, "chat/completions", json=BODY, headers=headers) for headers in (FIRST, AGAIN)]
         farm.until(lambda: len(model.requests) == 2, what="both questions")
         rest.set()
         texts = {call.result(30).json()["choices"][0]["message"]["content"] for call in calls}
     assert texts == {"One.", "Two."}
 
 
-def test_that_does_not_come_lets_the_job_be_canceled(
-    http: httpx.Client, model: ModelServer, working: Working
-) -> None:
+def test_that_does_not_come_lets_the_job_be_canceled(http: httpx.Client, model: ModelServer, working: Working) -> None:
     model.scripts = [Script([threading.Event()])]
     with working():
         left(http)

@@ -31,18 +31,10 @@ class TestAResponse:
         model.scripts = [whole(**completion("Hello."))]
         with working():
             response = client.responses.create(
-                model="tiny",
-                instructions="Be brief.",
-                input="Say hello.",
-                metadata={"a": "b"},
-                max_output_tokens=9,
+                model="tiny", instructions="Be brief.", input="Say hello.", metadata={"a": "b"}, max_output_tokens=9
             )
         job = Job.objects.get()
-        assert (response.id, response.status, response.output_text) == (
-            f"resp_{job.pk}",
-            "completed",
-            "Hello.",
-        )
+        assert (response.id, response.status, response.output_text) == (f"resp_{job.pk}", "completed", "Hello.")
         assert response.usage is not None
         assert (response.usage.input_tokens, response.usage.output_tokens) == (3, 2)
         assert (response.metadata, response.instructions) == ({"a": "b"}, "Be brief.")
@@ -56,20 +48,8 @@ class TestAResponse:
     ) -> None:
         model.has_responses = True
         part = {"type": "output_text", "text": "Hello.", "annotations": []}
-        message = {
-            "id": "m",
-            "type": "message",
-            "role": "assistant",
-            "status": "completed",
-            "content": [part],
-        }
-        own = {
-            "id": "resp_x",
-            "object": "response",
-            "status": "completed",
-            "model": "tiny",
-            "output": [message],
-        }
+        message = {"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+        own = {"id": "resp_x", "object": "response", "status": "completed", "model": "tiny", "output": [message]}
         event = {"type": "response.completed", "sequence_number": 0, "response": own}
         model.scripts = [whole(**own), Script([f"data: {json.dumps(event)}\n\n".encode()])]
         with working():
@@ -130,12 +110,7 @@ class TestItsEvents:
     def test_bring_calls_of_functions_whose_outputs_continue_it(
         self, client: openai.OpenAI, model: ModelServer, working: Working
     ) -> None:
-        call = {
-            "index": 0,
-            "id": "c1",
-            "type": "function",
-            "function": {"name": "look", "arguments": '{"at":"sea"}'},
-        }
+        call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"at":"sea"}'}}
         model.scripts = [
             Script([delta(tool_calls=[call]), delta(finish="tool_calls"), b"data: [DONE]\n\n"]),
             whole(**completion("It is rough.")),
@@ -201,9 +176,7 @@ class TestItsEnd:
     def test_is_one_event_with_the_whole_where_its_worker_wrote_none(
         self, client: openai.OpenAI, claimed: tuple[Worker, jobs.Claimed]
     ) -> None:
-        farm.succeed(
-            *claimed, result={"id": _id(), "object": "response", "status": "completed", "output": []}
-        )
+        farm.succeed(*claimed, result={"id": _id(), "object": "response", "status": "completed", "output": []})
         events: list[Any] = list(client.responses.retrieve(_id(), stream=True))
         [end] = events
         assert (end.type, end.sequence_number) == ("response.completed", 0)
@@ -216,9 +189,7 @@ class TestItsEnd:
         worker, held = claimed
         result: dict[str, Any] = {"id": _id(), "object": "response", "status": "completed", "output": []}
         events = [{"type": "response.created"}, {"type": "response.completed"}]
-        lines = [
-            json.dumps({**event, "sequence_number": n, "response": result}) for n, event in enumerate(events)
-        ]
+        lines = [json.dumps({**event, "sequence_number": n, "response": result}) for n, event in enumerate(events)]
         jobs.write_output(worker, held.id, held.lease, seq=0, text="\n".join([*lines, ""]))
         stream = iter(client.responses.retrieve(_id(), stream=True))
         assert next(stream).type == "response.created"
@@ -248,10 +219,7 @@ class TestInTheBackground:
         model.scripts = [Script([rest, json.dumps(completion("Hello.")).encode()], headers=model_server.JSON)]
         with working():
             made = client.responses.create(model="tiny", input="Say hello.", background=True)
-            assert made.status in {
-                "queued",
-                "in_progress",
-            }  # a worker that waits may be faster than the answer
+            assert made.status in {"queued", "in_progress"}  # a worker that waits may be faster than the answer
             assert (made.background, made.output) == (True, [])
             farm.until(lambda: client.responses.retrieve(made.id).status == "in_progress", what="the worker")
             rest.set()
@@ -271,9 +239,7 @@ class TestInTheBackground:
             seen = [next(events) for _ in range(5)]
             made.close()
             rest.set()
-            rest_of_it = list(
-                client.responses.retrieve(_id(), stream=True, starting_after=seen[-1].sequence_number)
-            )
+            rest_of_it = list(client.responses.retrieve(_id(), stream=True, starting_after=seen[-1].sequence_number))
         assert [event.sequence_number for event in [*seen, *rest_of_it]] == list(range(5 + len(rest_of_it)))
         assert [event.delta for event in rest_of_it if hasattr(event, "delta")] == ["b", "c"]
         assert rest_of_it[-1].type == "response.completed"
@@ -311,9 +277,7 @@ class TestInTheBackground:
 
 
 class TestAConversation:
-    def test_has_all_that_was_written_before(
-        self, client: openai.OpenAI, model: ModelServer, working: Working
-    ) -> None:
+    def test_has_all_that_was_written_before(self, client: openai.OpenAI, model: ModelServer, working: Working) -> None:
         model.scripts = [whole(**completion(text)) for text in ("One.", "Two.", "Three.")]
         with working():
             last = None
@@ -331,15 +295,10 @@ class TestAConversation:
         assert first.content[0].text == "1?"
 
     @pytest.mark.parametrize("previous", ["resp_0", "resp_x", "resp_9999", "chatcmpl-1"])
-    def test_behind_no_response_is_refused(
-        self, client: openai.OpenAI, working: Working, previous: str
-    ) -> None:
+    def test_behind_no_response_is_refused(self, client: openai.OpenAI, working: Working, previous: str) -> None:
         with working(), pytest.raises(openai.BadRequestError) as caught:
             client.responses.create(model="tiny", input="x", previous_response_id=previous)
-        assert (caught.value.code, caught.value.param) == (
-            "previous_response_not_found",
-            "previous_response_id",
-        )
+        assert (caught.value.code, caught.value.param) == ("previous_response_not_found", "previous_response_id")
         assert not Job.objects.exists()
 
     def test_behind_somebody_elses_or_one_that_has_no_answer_is_refused(
@@ -362,10 +321,7 @@ class TestARepeat:
         model.scripts = [whole(**completion("Once."))]
         again = {"Idempotency-Key": "one"}
         with working(), ThreadPoolExecutor(2) as pool:
-            calls = [
-                pool.submit(client.responses.create, model="tiny", input="x", extra_headers=again)
-                for _ in "ab"
-            ]
+            calls = [pool.submit(client.responses.create, model="tiny", input="x", extra_headers=again) for _ in "ab"]
             assert {call.result(30).output_text for call in calls} == {"Once."}
         assert Job.objects.count() == 1
         _, other = accounts.create_token(farm.user("eve"), name="openai", scopes=["submit"])

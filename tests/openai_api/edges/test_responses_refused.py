@@ -31,8 +31,7 @@ class TestWhatIsRefused:
         assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
 
     @pytest.mark.parametrize(
-        "query",
-        ["odd=1", "stream=maybe", "starting_after=1", "stream=true&starting_after=x", "stream=true"],
+        "query", ["odd=1", "stream=maybe", "starting_after=1", "stream=true&starting_after=x", "stream=true"]
     )
     def test_a_parameter_of_a_retrieval(self, http: httpx.Client, ada: User, query: str) -> None:
         job = jobs.submit("openai", {"path": "responses", "body": {"model": "tiny"}}, owner=ada)
@@ -49,12 +48,7 @@ class TestWhatIsRefused:
         own = jobs.submit("openai", {"path": "embeddings", "body": {}}, owner=ada)
         for job in (others, own):
             at = f"responses/resp_{job.pk}"
-            answers = [
-                http.get(at),
-                http.get(f"{at}?stream=true"),
-                http.delete(at),
-                http.post(f"{at}/cancel"),
-            ]
+            answers = [http.get(at), http.get(f"{at}?stream=true"), http.delete(at), http.post(f"{at}/cancel")]
             assert [answer.status_code for answer in [*answers, http.get(f"{at}/input_items")]] == [404] * 5
         assert Job.objects.filter(status="pending").count() == 2
 

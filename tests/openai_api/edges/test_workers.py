@@ -67,10 +67,7 @@ class TestAWorkerThatDies:
     def test_before_the_first_token_is_not_noticed_by_the_caller(
         self, server: Server, client: openai.OpenAI, model: ModelServer, working: Working, ada: User
     ) -> None:
-        model.scripts = [
-            Script([delta(role="assistant", content=""), threading.Event()]),
-            streamed("Hel", "lo."),
-        ]
+        model.scripts = [Script([delta(role="assistant", content=""), threading.Event()]), streamed("Hel", "lo.")]
         with ThreadPoolExecutor(1) as pool:
             with process(server, model) as worker:
                 offers(ada, "tiny")

@@ -176,9 +176,7 @@ class TestRetention:
         assert list(File.objects.values_list("pk", flat=True)) == [running.input_file_id]
         jobs.retain()
         assert list(Upload.objects.values_list("pk", flat=True)) == [running.input_file_id]
-        assert ScheduledFunction.objects.filter(
-            function__endswith="delete_files", args__names__contains=stored
-        )
+        assert ScheduledFunction.objects.filter(function__endswith="delete_files", args__names__contains=stored)
         assert Batch.objects.get(pk=batch.pk).output_file is None
         Batch.objects.filter(pk=batch.pk).update(ended_at=past)
         assert files.retain() == 1

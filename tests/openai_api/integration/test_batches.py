@@ -85,9 +85,7 @@ class TestABatch:
             assert queries.of_job(job.pk) == batch
         assert queries.of_job(10**6) is None
 
-    def test_of_many_slices_repeats_and_loses_no_line(
-        self, ada: User, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_of_many_slices_repeats_and_loses_no_line(self, ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(domain, "LINES_OF_SLICE", 3)
         monkeypatch.setattr(domain, "MOST_AHEAD", 6)
         worker = offering("tiny")
@@ -142,9 +140,7 @@ class TestABatch:
         claimed = farm.claim_one(worker)
         from django.core.files.base import ContentFile
 
-        jobs.put_file(
-            worker, claimed.id, claimed.lease, name="answer.json", content=ContentFile(b'{"a":\n [1]}')
-        )
+        jobs.put_file(worker, claimed.id, claimed.lease, name="answer.json", content=ContentFile(b'{"a":\n [1]}'))
         result = {"answer_file": "answer.json", "usage": {"prompt_tokens": 3, "total_tokens": 3}}
         farm.succeed(worker, claimed, result)
         [only] = content(to_the_end(batch).output_file)
@@ -177,9 +173,7 @@ class TestABatch:
     def test_of_somebody_else_is_announced_to_nobody_but_its_owner(self, ada: User, bob: User) -> None:
         offering("tiny")
         for person in (ada, bob):
-            outbox.create(
-                outbox.Wanted(name="x", url="https://example.org/hook", events=["batch.*"]), by=person
-            )
+            outbox.create(outbox.Wanted(name="x", url="https://example.org/hook", events=["batch.*"]), by=person)
         step(made(text(b"{"), user=bob))
         [message] = Message.objects.all()
         assert (message.endpoint.owner, message.event.type) == (bob, "batch.failed")

@@ -32,10 +32,7 @@ class TestACall:
         job = operations.submit(CALL, user=ada)
         assert (job.kind, job.queue, job.owner_id) == ("openai", "openai.tiny", ada.pk)
         assert jobs.claim(other) == []
-        assert farm.claim_one(mine).payload == {
-            "path": "embeddings",
-            "body": {"model": "tiny", "input": "word"},
-        }
+        assert farm.claim_one(mine).payload == {"path": "embeddings", "body": {"model": "tiny", "input": "word"}}
 
     def test_is_refused_while_nobody_offers_its_model(self, ada: User) -> None:
         worker = offering("tiny")
@@ -80,9 +77,7 @@ class TestACallThatWasLeft:
         assert farm.status(made) == "pending"
 
     def test_is_not_taken_over_after_a_minute_and_given_up_by_the_next(self, ada: User) -> None:
-        first, second = (
-            jobs.submit("openai", {"path": "completions", "body": {}}, owner=ada) for _ in range(2)
-        )
+        first, second = (jobs.submit("openai", {"path": "completions", "body": {}}, owner=ada) for _ in range(2))
         returning.leave(first.pk, user_id=ada.pk, fingerprint="f")
         returning.leave(first.pk + 1000, user_id=ada.pk, fingerprint="of one that is deleted")
         LeftCall.objects.update(left_at=clock.now() - 2 * returning.LASTS)

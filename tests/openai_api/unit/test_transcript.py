@@ -36,9 +36,7 @@ class TestChunks:
 
     def test_that_are_no_objects_are_left_out(self) -> None:
         transcript = Transcript()
-        assert chunks(transcript, job("in_progress"), output(1, 0, 'hello\n7\n[]\n\n{"a":1}\n')) == [
-            ("1.1", {"a": 1})
-        ]
+        assert chunks(transcript, job("in_progress"), output(1, 0, 'hello\n7\n[]\n\n{"a":1}\n')) == [("1.1", {"a": 1})]
 
     def test_count_whichever_message_comes_first(self) -> None:
         transcript = Transcript()

@@ -52,9 +52,7 @@ def test_two_senders_send_each_message_once_and_those_of_a_subject_in_order() ->
             farm.until(all_ended, what="all to be written as delivered")
     by_subject = defaultdict(list)
     for request in there.requests:
-        by_subject[request.headers["ce-subject"]].append(
-            int(request.body.rpartition(b'"n":')[2].rstrip(b"}"))
-        )
+        by_subject[request.headers["ce-subject"]].append(int(request.body.rpartition(b'"n":')[2].rstrip(b"}")))
     assert set(map(tuple, by_subject.values())) == {tuple(range(20))}
     assert len({request.headers["webhook-id"] for request in there.requests}) == len(there.requests) == 200
 
@@ -94,11 +92,7 @@ def test_a_sender_that_is_stopped_gives_back_what_it_has_under_way() -> None:
 
 def test_receivers_that_hang_hold_nobody_up() -> None:
     """More than one sender has requests at a time, to five that say nothing: the others get theirs meanwhile."""
-    environment = HERE | {
-        "OUTBOX_TIMEOUT_S": "600",
-        "OUTBOX_IN_FLIGHT": "30",
-        "OUTBOX_IN_FLIGHT_PER_ENDPOINT": "4",
-    }
+    environment = HERE | {"OUTBOX_TIMEOUT_S": "600", "OUTBOX_IN_FLIGHT": "30", "OUTBOX_IN_FLIGHT_PER_ENDPOINT": "4"}
     with receiver(receivers.hangs) as hanging, receiver() as well:
         for number in range(5):
             endpoint(hanging.url(f"/{number}"))

@@ -50,9 +50,7 @@ def call(ann: User) -> Call:
 
 def dead(*, to: Endpoint, count: int, event_type: str = "queue.paused") -> None:
     for number in range(count):
-        operations.record_all(
-            [operations.NewEvent(type=event_type, subject=f"queue/{number}", data={})], only=to.pk
-        )
+        operations.record_all([operations.NewEvent(type=event_type, subject=f"queue/{number}", data={})], only=to.pk)
     Message.objects.filter(endpoint=to).update(status="dead", next_attempt_at=None, ended_at=Now())
 
 
@@ -86,9 +84,7 @@ class TestAnEndpoint:
             pytest.param({"colour": "red"}, "invalid", id="an unknown field"),
         ],
     )
-    def test_that_cannot_be_is_refused_with_the_reason(
-        self, call: Call, change: dict[str, Any], code: str
-    ) -> None:
+    def test_that_cannot_be_is_refused_with_the_reason(self, call: Call, change: dict[str, Any], code: str) -> None:
         assert call("post", "/endpoints", NEW | change, status=422)["error"] == code
         pk = call("post", "/endpoints", NEW, status=201)["id"]
         assert call("patch", f"/endpoints/{pk}", change, status=422)["error"] == code
@@ -216,9 +212,7 @@ class TestAReplayOfMany:
         assert set(Message.objects.filter(status="pending").values_list("endpoint", flat=True)) == {one.pk}
         assert call("post", f"/replays/{begun['id']}/stop", status=409)["error"] == "cannot_stop"
 
-    def test_is_stopped_between_two_batches(
-        self, call: Call, ann: User, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_is_stopped_between_two_batches(self, call: Call, ann: User, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("outbox.operations.replays.BATCH", 2)
         dead(to=endpoint(owner=ann), count=5)
         begun = call("post", "/replays", {}, status=201)
@@ -239,9 +233,7 @@ def test_a_member_begins_so_many_replays_and_another_their_own(call: Call, ann: 
     page = Client()
     page.force_login(ann)
     at = f"/outbox/{Endpoint.objects.get().pk}/replay/"
-    assert (
-        "Too many requests: try again in" in page.post(at, {"status": "dead"}, follow=True).content.decode()
-    )
+    assert "Too many requests: try again in" in page.post(at, {"status": "dead"}, follow=True).content.decode()
     bob = farm.user("bob")
     dead(to=endpoint("https://bob.example/", owner=bob), count=1)
     answer = program(bob).post(f"{AT}/replays", {"status": "dead"}, content_type="application/json")

@@ -238,9 +238,7 @@ class TestTheAdministration:
             assert secret not in lists + page
         assert "A test event" in page
 
-    @pytest.mark.parametrize(
-        ("action", "status"), [("pause", "paused"), ("resume", "active"), ("disable", "disabled")]
-    )
+    @pytest.mark.parametrize(("action", "status"), [("pause", "paused"), ("resume", "active"), ("disable", "disabled")])
     def test_acts_on_several(self, root: User, action: str, status: str) -> None:
         rows = [endpoint(), endpoint("https://two.example/")]
         data = {"action": f"{action}_selected", "_selected_action": [row.pk for row in rows]}
@@ -259,9 +257,7 @@ class TestTheAdministration:
         client = browser(root)
         question = client.post(reverse("admin:outbox_endpoint_changelist"), data).content.decode()
         assert "Replay 3 dead messages?" in question
-        page = client.post(
-            reverse("admin:outbox_endpoint_changelist"), data | {"confirmed": "yes"}, follow=True
-        )
+        page = client.post(reverse("admin:outbox_endpoint_changelist"), data | {"confirmed": "yes"}, follow=True)
         assert "Replays 2 messages" in page.content.decode()
         scheduling.run_due()
         assert Message.objects.filter(status="pending").count() == 3

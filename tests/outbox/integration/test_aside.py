@@ -35,11 +35,7 @@ def stands(of: Endpoint) -> tuple[str, str]:
 
 @pytest.mark.parametrize(
     "header",
-    [
-        "Mon, 1 Jan 99999999999999999999 00:00:00 GMT",
-        "Mon, 1 Jan 2020 00:00:00 +99999999999999999999",
-        "9" * 5000,
-    ],
+    ["Mon, 1 Jan 99999999999999999999 00:00:00 GMT", "Mon, 1 Jan 2020 00:00:00 +99999999999999999999", "9" * 5000],
 )
 def test_a_receiver_whose_retry_after_is_no_moment_costs_the_others_nothing(header: str) -> None:
     with receiver(status=503) as bad, receiver() as good:
@@ -69,10 +65,7 @@ def test_a_limit_that_cannot_be_asked_is_said_at_the_message() -> None:
     record()
     drain()
     status, note = stands(poisoned)
-    assert (status, note.startswith("The farm could not send it: This cannot be a rate limit")) == (
-        "pending",
-        True,
-    )
+    assert (status, note.startswith("The farm could not send it: This cannot be a rate limit")) == ("pending", True)
     assert Endpoint.objects.get(pk=poisoned.pk).failing_since is not None
 
 
@@ -106,9 +99,7 @@ def test_an_answer_that_cannot_be_written_costs_the_others_nothing(monkeypatch: 
     assert Attempt.objects.count() == 2
 
 
-def test_a_message_that_cannot_be_made_into_a_request_costs_the_others_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_message_that_cannot_be_made_into_a_request_costs_the_others_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def headers(claimed: Claimed, **_: Any) -> dict[str, str]:
         raise ValueError(claimed.subject)
 
@@ -138,16 +129,11 @@ def test_all_endpoints_of_one_owner_together_leave_room_for_others(settings: Set
     of_bob, of_farm = endpoint("https://bob.example/", owner=bob), endpoint("https://farm.example/")
     for row in (*of_ann, of_bob, of_farm):
         events = [
-            operations.NewEvent(type="queue.paused", subject=f"{row.pk}/{number}", data={})
-            for number in range(5)
+            operations.NewEvent(type="queue.paused", subject=f"{row.pk}/{number}", data={}) for number in range(5)
         ]
         operations.record_all(events, only=row.pk)
     claimed = Counter(one.url.split("/")[2] for one in attempts.claim(40))
     assert claimed == {"ann.example": 10, "bob.example": 5, "farm.example": 5}
     assert attempts.claim(40) == []
     Message.objects.filter(endpoint=of_ann[0]).update(lease=None)
-    assert (
-        len(attempts.claim(40))
-        == Message.objects.filter(endpoint=of_ann[0], lease__isnull=False).count()
-        <= 5
-    )
+    assert len(attempts.claim(40)) == Message.objects.filter(endpoint=of_ann[0], lease__isnull=False).count() <= 5

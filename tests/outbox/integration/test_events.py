@@ -95,9 +95,7 @@ class TestAJob:
         farm.submit(1)
         claimed = farm.claim_one(farm.worker())
         endpoint()
-        jobs.finish(
-            worker(), [jobs.Finished(job_id=claimed.id, lease=claimed.lease, outcome="failed", error="x")]
-        )
+        jobs.finish(worker(), [jobs.Finished(job_id=claimed.id, lease=claimed.lease, outcome="failed", error="x")])
         assert events() == []
 
     @pytest.mark.parametrize("is_running", [True, False])
@@ -155,21 +153,14 @@ class TestTheRest:
         farm.kind()
         endpoint()
         root = farm.user("root")
-        (
-            jobs.pause("work", by=root),
-            jobs.pause("work", by=root),
-            jobs.resume("work", by=root),
-            jobs.resume("work"),
-        )
+        (jobs.pause("work", by=root), jobs.pause("work", by=root), jobs.resume("work", by=root), jobs.resume("work"))
         assert events() == [("queue.paused", "queue/work"), ("queue.resumed", "queue/work")]
         assert data() == {"queue": "work", "by": "root"}
 
     @pytest.mark.parametrize(
         ("function", "error"), [(breaks, "ValueError: broken"), (breaks_outside, "broken outside")]
     )
-    def test_a_cron_that_fails(
-        self, function: Callable[[], None], error: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_cron_that_fails(self, function: Callable[[], None], error: str, monkeypatch: pytest.MonkeyPatch) -> None:
         from scheduling.operations import crons
 
         monkeypatch.setattr(crons, "_declared", {})

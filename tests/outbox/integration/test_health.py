@@ -177,11 +177,7 @@ class TestAnEndpointThatTakesNothing:
         return row
 
     def test_is_failing_and_not_active(self, failing: Endpoint, boss: User, client: Client) -> None:
-        assert (failing.status, failing.shown_status, failing.last_failure) == (
-            "active",
-            "failing",
-            "It answered 500.",
-        )
+        assert (failing.status, failing.shown_status, failing.last_failure) == ("active", "failing", "It answered 500.")
         client.force_login(boss)
         for address in ("/outbox/", f"/outbox/{failing.pk}/", "/admin/outbox/endpoint/"):
             page = client.get(address).content.decode()

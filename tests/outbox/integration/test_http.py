@@ -15,8 +15,7 @@ from tests.outbox import receivers
 from tests.outbox.receivers import HERE, receiver
 
 NOWHERE = (
-    "The name of the host stands for no address that this farm sends to: "
-    "for none, or for one of a private network."
+    "The name of the host stands for no address that this farm sends to: for none, or for one of a private network."
 )
 
 
@@ -109,9 +108,7 @@ class TestNoWayIn:
     def test_is_opened_by_a_name_that_is_answered_differently_a_moment_later(self) -> None:
         """DNS rebinding: public when it is judged, this machine afterwards. It is names once, and connected to so."""
         with receiver() as there:
-            answer = post(
-                there.url(host="rebind.example"), client=client("192.0.2.1", "127.0.0.1", allowed=False)
-            )
+            answer = post(there.url(host="rebind.example"), client=client("192.0.2.1", "127.0.0.1", allowed=False))
             assert answer.error == NOWHERE
             names: list[str] = []
 
@@ -172,12 +169,8 @@ class TestTls:
 
     def test_verifies_the_name(self, authority: trustme.CA) -> None:
         with receiver(tls=self.server(authority, "hooks.example")) as there:
-            good = post(
-                there.url(host="hooks.example"), client=client("127.0.0.1", tls=self.trusting(authority))
-            )
-            other = post(
-                there.url(host="other.example"), client=client("127.0.0.1", tls=self.trusting(authority))
-            )
+            good = post(there.url(host="hooks.example"), client=client("127.0.0.1", tls=self.trusting(authority)))
+            other = post(there.url(host="other.example"), client=client("127.0.0.1", tls=self.trusting(authority)))
             bare = post(there.url(), client=client("127.0.0.1", tls=self.trusting(authority)))
         assert good.status == 204
         assert other.status is bare.status is None

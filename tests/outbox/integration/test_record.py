@@ -108,10 +108,7 @@ class TestWhatIsWritten:
         operations.record_all([job(result={"text": "nül \x00 \ud800"})])
         event = Event.objects.latest("id")
         assert "result" not in json.loads(event.body)["data"]
-        assert json.loads(event.body_with_result or "")["data"] == {
-            "job": 7,
-            "result": {"text": "nül \x00 \ud800"},
-        }
+        assert json.loads(event.body_with_result or "")["data"] == {"job": 7, "result": {"text": "nül \x00 \ud800"}}
 
     def test_says_that_a_result_is_too_large(self, settings: Any) -> None:
         settings.OUTBOX = {**settings.OUTBOX, "RESULT_BYTES": 10}

@@ -56,9 +56,9 @@ class TestAReceiverVerifies:
             record()
             drain()
         [request] = there.requests
-        assert library(secrets.of([row.pk])[row.pk][0]).verify(request.body, dict(request.headers))[
-            "data"
-        ] == {"queue": "gpü"}
+        assert library(secrets.of([row.pk])[row.pk][0]).verify(request.body, dict(request.headers))["data"] == {
+            "queue": "gpü"
+        }
         with pytest.raises((WebhookVerificationError, svix.webhooks.WebhookVerificationError)):
             library(secrets.of([row.pk])[row.pk][0]).verify(request.body + b" ", dict(request.headers))
 
@@ -260,9 +260,7 @@ class TestOrder:
 
 
 class TestAnEndpoint:
-    def test_that_fails_for_long_is_paused_and_its_owner_gets_mail(
-        self, settings: Settings, root: User
-    ) -> None:
+    def test_that_fails_for_long_is_paused_and_its_owner_gets_mail(self, settings: Settings, root: User) -> None:
         settings.HAS_MAIL_SERVER, settings.JOBFARM_URL = True, "https://farm.example"
         with receiver(status=500) as there:
             row = endpoint(there.url(), owner=root, name="my\nhooks")
@@ -281,10 +279,7 @@ class TestAnEndpoint:
             assert len(there.requests) == 2  # nothing goes there any more
             clusters.run_due(kinds=[Kind.ACTION])
             [letter] = mail.outbox
-            assert (letter.to, letter.subject) == (
-                ["root@example.org"],
-                "jobfarm: the endpoint my hooks is paused",
-            )
+            assert (letter.to, letter.subject) == (["root@example.org"], "jobfarm: the endpoint my hooks is paused")
             assert f"https://farm.example/outbox/{row.pk}/" in letter.body
             there.status = 200
             operations.resume(row.pk, by=root)

@@ -29,8 +29,7 @@ def test_none_comes_sooner_than_the_receiver_requests(attempts: int, least_s: fl
 
 
 @pytest.mark.parametrize(
-    ("value", "seconds"),
-    [("120", 120.0), ("-5", None), ("soon", None), ("", None), ("99999999", 86_400.0)],
+    ("value", "seconds"), [("120", 120.0), ("-5", None), ("soon", None), ("", None), ("99999999", 86_400.0)]
 )
 def test_a_retry_after_may_be_seconds(value: str, seconds: float | None) -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)

@@ -22,7 +22,5 @@ def served(user: User | None, path: str, headers: Mapping[str, str] | None = Non
 
 async def _served(path: str, headers: dict[str, str], cookies: dict[str, str]) -> httpx.Response:
     transport = httpx.ASGITransport(cast("Any", OneHop()))
-    async with httpx.AsyncClient(
-        transport=transport, base_url="http://testserver", cookies=cookies
-    ) as browser:
+    async with httpx.AsyncClient(transport=transport, base_url="http://testserver", cookies=cookies) as browser:
         return await browser.get(path, headers=headers)

@@ -44,19 +44,11 @@ class TestJobs:
         answer = _act(browse(little_farm.oscar), "cancel_selected", jobs, confirmed="yes")
         assert _messages(answer) == ["2 canceled before start; 1 canceled while running; 1 too late"]
         assert {"canceled"} == set(Job.objects.values_list("status", flat=True))
-        assert (
-            LogEntry.objects.filter(user=little_farm.oscar, change_message__startswith="canceled").count()
-            == 3
-        )
+        assert LogEntry.objects.filter(user=little_farm.oscar, change_message__startswith="canceled").count() == 3
 
     def test_everything_that_matches_a_filter_is_chosen(self, browse: Browse, little_farm: Farm) -> None:
         farm.submit(60, "image")
-        form = {
-            "action": "cancel_selected",
-            "select_across": "1",
-            "_selected_action": ["1"],
-            "confirmed": "yes",
-        }
+        form = {"action": "cancel_selected", "select_across": "1", "_selected_action": ["1"], "confirmed": "yes"}
         browse(little_farm.oscar).post(f"{JOBS}?kind=image", form)
         assert (
             Job.objects.filter(kind="image", status="canceled").count(),
@@ -79,9 +71,7 @@ class TestJobs:
             operations.cancel(job.pk, by=None)
         jobs = [*ended, little_farm.job]
         answer = _act(browse(little_farm.oscar), "retry_selected", jobs, confirmed="yes")
-        assert _messages(answer) == [
-            "2 retried; 1 The job has not ended yet, so it cannot be retried as a new one."
-        ]
+        assert _messages(answer) == ["2 retried; 1 The job has not ended yet, so it cannot be retried as a new one."]
         assert {job.pk for job in ended} == set(
             Job.objects.filter(retry_of__isnull=False).values_list("retry_of", flat=True)
         )
@@ -128,9 +118,7 @@ class TestJobs:
         assert wrapper in client.get(page).content.decode()
 
     def test_whoever_may_only_look_cannot_cancel(self, browse: Browse, little_farm: Farm) -> None:
-        little_farm.oscar.user_permissions.remove(
-            *little_farm.oscar.user_permissions.filter(codename="operate_job")
-        )
+        little_farm.oscar.user_permissions.remove(*little_farm.oscar.user_permissions.filter(codename="operate_job"))
         client = browse(User.objects.get(pk=little_farm.oscar.pk))
         _act(client, "cancel_selected", [little_farm.job], confirmed="yes")
         assert client.post(f"{JOBS}{little_farm.job.pk}/cancel/", {"confirmed": "yes"}).status_code == 403
@@ -139,10 +127,7 @@ class TestJobs:
     @pytest.mark.parametrize("path", ["add/", "{job}/delete/"])
     def test_is_not_added_nor_deleted(self, browse: Browse, little_farm: Farm, path: str) -> None:
         boss = User.objects.create_superuser("boss", password=farm.PASSWORD)
-        assert (
-            browse(boss).post(f"{JOBS}{path.format(job=little_farm.job.pk)}", {"post": "yes"}).status_code
-            == 403
-        )
+        assert browse(boss).post(f"{JOBS}{path.format(job=little_farm.job.pk)}", {"post": "yes"}).status_code == 403
         assert Job.objects.filter(pk=little_farm.job.pk).exists()
 
     def test_is_not_edited(self, browse: Browse, little_farm: Farm) -> None:
@@ -150,12 +135,9 @@ class TestJobs:
         assert browse(boss).post(f"{JOBS}{little_farm.job.pk}/change/", {"priority": "9"}).status_code == 403
 
     @pytest.mark.parametrize(
-        ("term", "found"),
-        [("chat", True), ("cha", False), ("key-1", True), ("9" * 40, False), ("key", False)],
+        ("term", "found"), [("chat", True), ("cha", False), ("key-1", True), ("9" * 40, False), ("key", False)]
     )
-    def test_search_finds_whole_words(
-        self, browse: Browse, little_farm: Farm, term: str, found: bool
-    ) -> None:
+    def test_search_finds_whole_words(self, browse: Browse, little_farm: Farm, term: str, found: bool) -> None:
         Job.objects.filter(pk=little_farm.job.pk).update(unique_key="key-1")
         answer = browse(little_farm.oscar).get(JOBS, {"q": term})
         assert (200, found) == (answer.status_code, answer.context["cl"].result_count == 1)
@@ -173,9 +155,7 @@ class TestJobs:
 class TestWorkers:
     def test_a_new_ones_key_is_in_the_answer_alone(self, browse: Browse, little_farm: Farm) -> None:
         client = browse(little_farm.oscar)
-        answer = client.post(
-            "/admin/jobs/worker/add/", {"name": "rack", "queues": "chat,image", "steals": "*"}
-        )
+        answer = client.post("/admin/jobs/worker/add/", {"name": "rack", "queues": "chat,image", "steals": "*"})
         worker = Worker.objects.get(name="rack")
         assert worker == operations.authenticate(answer.context["key"])
         assert ("no-store" in answer["Cache-Control"], "messages" in client.cookies) == (True, False)
@@ -211,10 +191,10 @@ class TestWorkers:
         farm.worker("evas", "chat", owner=little_farm.eve)
         boss = User.objects.create_superuser("boss", password=farm.PASSWORD)
         browse(boss).post(f"/admin/auth/user/{little_farm.eve.pk}/delete/", {"post": "yes"})
-        assert (
-            User.objects.filter(username="eve").exists(),
-            Worker.objects.filter(name="evas").exists(),
-        ) == (False, False)
+        assert (User.objects.filter(username="eve").exists(), Worker.objects.filter(name="evas").exists()) == (
+            False,
+            False,
+        )
 
 
 class TestQueues:
@@ -230,9 +210,7 @@ class TestQueues:
             assert (2 if is_paused else 0) == paused
         assert LogEntry.objects.filter(user=little_farm.oscar).count() == 4
 
-    @pytest.mark.parametrize(
-        ("form", "ceiling"), [("3", 3), ("", None), ("0", 0), ("-1", 5), ("10001", 5), ("x", 5)]
-    )
+    @pytest.mark.parametrize(("form", "ceiling"), [("3", 3), ("", None), ("0", 0), ("-1", 5), ("10001", 5), ("x", 5)])
     def test_the_ceiling_goes_through_its_operation(
         self, browse: Browse, little_farm: Farm, form: str, ceiling: int | None
     ) -> None:
@@ -280,7 +258,5 @@ class TestKinds:
 
     def test_a_change_keeps_its_name(self, browse: Browse, little_farm: Farm) -> None:
         farm.kind("work")
-        browse(little_farm.oscar).post(
-            "/admin/jobs/kind/work/change/", self.FORM | {"name": "other", "queue": "work"}
-        )
+        browse(little_farm.oscar).post("/admin/jobs/kind/work/change/", self.FORM | {"name": "other", "queue": "work"})
         assert list(Kind.objects.values_list("name", "max_attempts")) == [("work", 2)]

@@ -51,11 +51,7 @@ class TestTheJobsPage:
     ) -> None:
         _attempt(little_farm, "once more")
         rows = _rows(browse(little_farm.ada).get(f"/jobs/{lost.pk}/").content.decode())
-        assert {key: 'href="output/' in row for key, row in rows.items()} == {
-            "a3": True,
-            "a2": False,
-            "a1": True,
-        }
+        assert {key: 'href="output/' in row for key, row in rows.items()} == {"a3": True, "a2": False, "a1": True}
         assert 'href="output/1"' in rows["a1"]
         assert 'href="files/draft.txt?fence=1"' in rows["a1"]
         assert "draft.txt" not in rows["a2"] + rows["a3"]
@@ -77,9 +73,7 @@ class TestTheJobsPage:
         assert output == "what it thought &lt;b&gt;"
         assert "of the last attempt that wrote anything" in page
 
-    def test_shows_nothing_of_others_while_an_attempt_runs(
-        self, browse: Browse, little_farm: Farm, lost: Job
-    ) -> None:
+    def test_shows_nothing_of_others_while_an_attempt_runs(self, browse: Browse, little_farm: Farm, lost: Job) -> None:
         _attempt(little_farm)
         page = browse(little_farm.ada).get(f"/jobs/{lost.pk}/").content.decode()
         [output] = re.findall(r'<pre[^>]*data-live="job-output"[^>]*>\n(.*?)</pre>', page, re.DOTALL)
@@ -113,9 +107,7 @@ class TestTheAdministration:
         rights = Permission.objects.filter(codename__startswith="view_", content_type__app_label="jobs")
         little_farm.oscar.user_permissions.add(*rights)
 
-    def test_links_the_output_of_the_attempts_that_wrote(
-        self, browse: Browse, little_farm: Farm, lost: Job
-    ) -> None:
+    def test_links_the_output_of_the_attempts_that_wrote(self, browse: Browse, little_farm: Farm, lost: Job) -> None:
         page = browse(little_farm.oscar).get(f"/admin/jobs/job/{lost.pk}/change/").content.decode()
         links = re.findall(rf'href="/jobs/{lost.pk}/output/(\d)"', page)
         assert links == ["1"]

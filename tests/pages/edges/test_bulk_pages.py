@@ -131,9 +131,7 @@ class TestRights:
             assert client.post(f"/jobs/bulk/{path}", {"action": "cancel"}).status_code == 403
         assert Bulk.objects.get().phase == "ready"
 
-    def test_a_member_does_nothing_to_what_is_only_shared_with_them(
-        self, browse: Browse, little_farm: Farm
-    ) -> None:
+    def test_a_member_does_nothing_to_what_is_only_shared_with_them(self, browse: Browse, little_farm: Farm) -> None:
         client = browse(little_farm.bob)
         where, page = _follow(client, "/jobs/bulk/", {"action": "cancel"})
         assert "No job matches" in page

@@ -29,9 +29,7 @@ class TestTheObjectsOfTheTables:
         named = {name for _, name in schema_objects.named_indexes()}
         columns = set(schema_objects.indexed_columns())
         of_models = {table for table, _ in columns}
-        others = [
-            row for row in rows if row.what == "index" and row.name not in named and row.of_table in of_models
-        ]
+        others = [row for row in rows if row.what == "index" and row.name not in named and row.of_table in of_models]
         assert [row.name for row in others if (row.of_table, row.first_column) not in columns] == []
 
     def test_that_are_missing_are_named(self) -> None:
@@ -46,9 +44,7 @@ class TestAutovacuum:
     def test_is_said_to_be_off_for_a_table_of_ours(self) -> None:
         assert list(database_health.autovacuum()) == []
         do("ALTER TABLE jobs_job SET (autovacuum_enabled = false)")
-        assert [finding.sentence for finding in database_health.autovacuum()] == [
-            "Autovacuum is off for jobs_job."
-        ]
+        assert [finding.sentence for finding in database_health.autovacuum()] == ["Autovacuum is off for jobs_job."]
 
 
 class TestACheck:

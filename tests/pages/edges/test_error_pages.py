@@ -58,17 +58,11 @@ class TestTheDatabaseAway:
                 assert [request.result() for request in requested] == [503] * len(paths)
             about = [line for line in server.log.splitlines() if "django.request" in line]
             assert "Traceback" not in server.log
-        assert sorted(line.partition(": ")[2].partition(": ")[2].split(":")[0] for line in about) == sorted(
-            paths
-        )
+        assert sorted(line.partition(": ")[2].partition(": ")[2].split(":")[0] for line in about) == sorted(paths)
 
     @pytest.mark.parametrize("fails", [_refused, _full])
     def test_is_said_as_such_and_without_asking_it(
-        self,
-        little_farm: Farm,
-        client: Client,
-        monkeypatch: pytest.MonkeyPatch,
-        fails: Callable[..., None],
+        self, little_farm: Farm, client: Client, monkeypatch: pytest.MonkeyPatch, fails: Callable[..., None]
     ) -> None:
         client.force_login(little_farm.eve)
         client.raise_request_exception = False
@@ -85,9 +79,7 @@ class TestTheDatabaseAway:
             assert (sqlstate, status, body["error"]) == (sqlstate, 503, "unavailable")
         assert refusals.problem(ZeroDivisionError())[0] == 500
 
-    def test_to_programs_is_unavailable_with_when_to_come_again(
-        self, little_farm: Farm, client: Client
-    ) -> None:
+    def test_to_programs_is_unavailable_with_when_to_come_again(self, little_farm: Farm, client: Client) -> None:
         """A server that only reads after a failover, or because its operator said so, and Django's own statement."""
         _, token = accounts.create_token(little_farm.ada, name="tests")
         client.raise_request_exception = False
@@ -123,9 +115,7 @@ class TestAnAddressOfAButton:
 
     def test_leads_past_what_is_no_page(self, little_farm: Farm, client: Client) -> None:
         client.force_login(little_farm.eve)
-        assert (
-            'class="button primary" href="/accounts/tokens/"' in client.get("/accounts/tokens/7/revoke/").text
-        )
+        assert 'class="button primary" href="/accounts/tokens/"' in client.get("/accounts/tokens/7/revoke/").text
 
     def test_is_told_to_programs_in_no_words(self, little_farm: Farm, client: Client) -> None:
         client.force_login(little_farm.eve)

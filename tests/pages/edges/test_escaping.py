@@ -15,11 +15,7 @@ from tests import farm
 from tests.pages.edges.conftest import Browse, Farm
 
 EVIL = "<script>alert('x')</script><img src=x onerror=alert(1)>"
-NAMED = {
-    "script": f"{EVIL}",
-    "quote": "\"' onmouseover=alert(1) x='",
-    "closing": "</pre></textarea></title><script>",
-}
+NAMED = {"script": f"{EVIL}", "quote": "\"' onmouseover=alert(1) x='", "closing": "</pre></textarea></title><script>"}
 
 
 @pytest.fixture(params=list(NAMED.values()), ids=list(NAMED))
@@ -34,9 +30,7 @@ def evil_job(request: pytest.FixtureRequest, little_farm: Farm) -> tuple[Job, st
         claimed = _claim(by, job)
         operations.write_output(by, job.pk, claimed.lease, seq=0, text=evil)
         operations.heartbeat(by, job.pk, claimed.lease, progress=0.5, detail=evil)
-        operations.put_file(
-            by, job.pk, claimed.lease, name="a.png", content=ContentFile(evil.encode(), name="a.png")
-        )
+        operations.put_file(by, job.pk, claimed.lease, name="a.png", content=ContentFile(evil.encode(), name="a.png"))
         if not is_last:
             farm.fail(by, claimed, f"Traceback\n{evil}")
     return job, evil
@@ -60,9 +54,7 @@ class TestEscaping:
         boss = User.objects.create_superuser("boss", password=farm.PASSWORD)
         client, shared = browse(boss), _shared(job, boss)
         for page in PAGES:
-            answer = client.get(
-                page.format(job=job.pk, worker=job.worker_id, shared=shared, quoted=quote(evil))
-            )
+            answer = client.get(page.format(job=job.pk, worker=job.worker_id, shared=shared, quoted=quote(evil)))
             text = answer.content.decode()
             assert (page, 200) == (page, answer.status_code)
             assert (page, False) == (page, evil in text)

@@ -16,9 +16,7 @@ pytestmark = pytest.mark.django_db
 
 def test_a_table_has_what_the_list_shows(little_farm: Farm, browse: Browse) -> None:
     worker = farm.worker("gpu", "image")
-    operations.submit(
-        "image", {"prompt": 'a "barn", at night\nin May'}, owner=little_farm.ada, max_attempts=1
-    )
+    operations.submit("image", {"prompt": 'a "barn", at night\nin May'}, owner=little_farm.ada, max_attempts=1)
     farm.fail(worker, farm.claim_one(worker), error="Traceback\nMemoryError: too big")
     answer = browse(little_farm.ada).get("/jobs/export.csv?kind=image")
     assert answer["Content-Disposition"] == 'attachment; filename="jobs.csv"'
@@ -32,9 +30,7 @@ def test_a_table_has_what_the_list_shows(little_farm: Farm, browse: Browse) -> N
     assert row["Group"] == ""
 
 
-def test_an_error_of_which_the_end_is_kept_begins_with_a_whole_line(
-    little_farm: Farm, browse: Browse
-) -> None:
+def test_an_error_of_which_the_end_is_kept_begins_with_a_whole_line(little_farm: Farm, browse: Browse) -> None:
     operations.submit("image", {}, owner=little_farm.ada, max_attempts=1)
     lines = [f"line {n} of the traceback" for n in range(100, 200)]
     worker = farm.worker("gpu", "image")
@@ -59,9 +55,7 @@ def test_nobody_gets_what_they_may_not_see(little_farm: Farm, browse: Browse) ->
     assert json.loads(seen)["id"] == little_farm.job.pk
 
 
-def test_a_long_one_names_the_next_file(
-    little_farm: Farm, browse: Browse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_one_names_the_next_file(little_farm: Farm, browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export, "MOST", 4)
     monkeypatch.setattr(export, "AT_A_TIME", 2)
     jobs = [little_farm.job, *farm.submit(6, "chat", owner=little_farm.ada)]

@@ -60,9 +60,7 @@ def test_of_a_group_are_retried_together(little_farm: Farm, browse: Browse) -> N
     assert {*Job.objects.exclude(retry_of=None).values_list("retry_of", flat=True)} == {*ids[:2]}
 
 
-def test_that_were_retried_leave_their_group_and_it_says_what_became_of_them(
-    little_farm: Farm, browse: Browse
-) -> None:
+def test_that_were_retried_leave_their_group_and_it_says_what_became_of_them(little_farm: Farm, browse: Browse) -> None:
     ids = _fail(little_farm, "boom", "boom", "boom")
     operations.retry(ids[0], by=None)
     assert _groups(browse, little_farm) == {"boom": 2}

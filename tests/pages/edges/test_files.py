@@ -23,12 +23,7 @@ HTML = b"<script>alert(1)</script>"
 def claimed(little_farm: Farm) -> operations.Claimed:
     """The farm's job, running, with some files."""
     claimed = farm.claim_one(little_farm.worker)
-    for name, content in {
-        "a.png": b"\x89PNG first",
-        "page.html": HTML,
-        "vector.svg": HTML,
-        "a.JPG": b"jpg",
-    }.items():
+    for name, content in {"a.png": b"\x89PNG first", "page.html": HTML, "vector.svg": HTML, "a.JPG": b"jpg"}.items():
         _put(little_farm, claimed, name, content)
     return claimed
 
@@ -74,22 +69,9 @@ class TestFiles:
 
     @pytest.mark.parametrize(
         "name",
-        [
-            "b.png",
-            "../a.png",
-            "..%2fa.png",
-            "%2e%2e/a.png",
-            ".",
-            "%2e%2e",
-            "a.png%00",
-            "a.png/",
-            "A.PNG",
-            "1/a.png",
-        ],
+        ["b.png", "../a.png", "..%2fa.png", "%2e%2e/a.png", ".", "%2e%2e", "a.png%00", "a.png/", "A.PNG", "1/a.png"],
     )
-    def test_other_names_find_nothing(
-        self, little_farm: Farm, claimed: operations.Claimed, name: str
-    ) -> None:
+    def test_other_names_find_nothing(self, little_farm: Farm, claimed: operations.Claimed, name: str) -> None:
         assert fetch(little_farm.ada, f"/jobs/{claimed.id}/files/{name}").status == 404
 
     def test_the_latest_attempts_file_wins(self, little_farm: Farm, claimed: operations.Claimed) -> None:
@@ -120,14 +102,10 @@ class TestFiles:
     ) -> None:
         path = f"/jobs/{claimed.id}/files/a.png"
         sha256 = fetch(little_farm.ada, path).headers["ETag"].strip('"')
-        kept = [
-            fetch(little_farm.ada, f"{path}?v={v}").headers["Cache-Control"] for v in (sha256[:16], "other")
-        ]
+        kept = [fetch(little_farm.ada, f"{path}?v={v}").headers["Cache-Control"] for v in (sha256[:16], "other")]
         assert ["immutable" in cache for cache in kept] == [True, False]
 
-    def test_a_share_link_opens_them_until_it_is_removed(
-        self, little_farm: Farm, claimed: operations.Claimed
-    ) -> None:
+    def test_a_share_link_opens_them_until_it_is_removed(self, little_farm: Farm, claimed: operations.Claimed) -> None:
         token = operations.share(claimed.id, by=little_farm.ada).token
         paths = [f"/jobs/shared/{token}/{rest}" for rest in ("files/a.png", "output/1", "")]
         assert [fetch(None, path).status for path in paths] == [200, 200, 200]
@@ -171,9 +149,7 @@ class TestSharedPage:
         # Two letters stand in some random token now and then: those of the link and of forms are left out.
         text = answer.content.decode().replace(token, "").replace(str(answer.context["csrf_token"]), "")
         text = re.sub(r'data-live-version="[0-9a-f]+"', "", text)  # three of its letters may be a name
-        assert [
-            word for word in ("ada", "studio", "w1", secret, "<form") if word in text.replace("data-", "")
-        ] == []
+        assert [word for word in ("ada", "studio", "w1", secret, "<form") if word in text.replace("data-", "")] == []
         assert "Why is the sky blue?" in text
         assert (answer["Referrer-Policy"], answer["X-Robots-Tag"]) == ("no-referrer", "noindex")
 

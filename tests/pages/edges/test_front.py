@@ -81,8 +81,4 @@ class TestNumbers:
 
 def test_a_chart_reaches_its_upper_edge_at_the_busiest_minute() -> None:
     drawn = front.bars([0, 5, 10])
-    assert [(bar.x, bar.y, bar.height) for bar in drawn] == [
-        (0, 40.0, 0.0),
-        (10, 20.0, 20.0),
-        (20, 0.0, 40.0),
-    ]
+    assert [(bar.x, bar.y, bar.height) for bar in drawn] == [(0, 40.0, 0.0), (10, 20.0, 20.0), (20, 0.0, 40.0)]

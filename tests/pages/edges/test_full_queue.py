@@ -24,30 +24,20 @@ def full_queue() -> tuple[int, int]:
 
 class TestWhoFillsAQueue:
     @pytest.mark.parametrize("superuser", [False, True])
-    def test_is_told_by_the_api_to_operators_alone(
-        self, full_queue: tuple[int, int], superuser: bool
-    ) -> None:
+    def test_is_told_by_the_api_to_operators_alone(self, full_queue: tuple[int, int], superuser: bool) -> None:
         filling, waiting = full_queue
-        person = (
-            farm.user("root", is_staff=True, is_superuser=True)
-            if superuser
-            else User.objects.get(username="ada")
-        )
+        person = farm.user("root", is_staff=True, is_superuser=True) if superuser else User.objects.get(username="ada")
         _, token = accounts.create_token(person, name="test")
         answer = Client().get(f"/api/v1/jobs/{waiting}/why", headers={"Authorization": f"Bearer {token}"})
         [full] = [reason for reason in answer.json()["reasons"] if reason["code"] == "queue_full"]
         assert full.get("running") == ([filling] if superuser else None)
 
     @pytest.mark.parametrize("superuser", [False, True])
-    def test_is_told_by_the_page_to_operators_alone(
-        self, full_queue: tuple[int, int], superuser: bool
-    ) -> None:
+    def test_is_told_by_the_page_to_operators_alone(self, full_queue: tuple[int, int], superuser: bool) -> None:
         filling, waiting = full_queue
         client = Client()
         client.force_login(
-            farm.user("root", is_staff=True, is_superuser=True)
-            if superuser
-            else User.objects.get(username="ada")
+            farm.user("root", is_staff=True, is_superuser=True) if superuser else User.objects.get(username="ada")
         )
         page = client.get(f"/jobs/{waiting}/").content.decode()
         assert "is full: 1 of its jobs may run at a time." in page

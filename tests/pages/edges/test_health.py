@@ -152,18 +152,11 @@ class TestTheDoctorAboutWebhooks:
         for source in Source:
             secrets.add(source, name="a test")
         Secret.objects.filter(source=Source.CLERK).update(sealed=b"nonsense")
-        common = {
-            "source": "github",
-            "body": b"{}",
-            "body_bytes": 2,
-            "received_at": Now() - timedelta(minutes=5),
-        }
+        common = {"source": "github", "body": b"{}", "body_bytes": 2, "received_at": Now() - timedelta(minutes=5)}
         ended = {"ended_at": Now(), "note": "why", "status": "dead"}
         Delivery.objects.create(delivery_id="late", body_sha256=b"1" * 32, **common)
         Delivery.objects.create(delivery_id="dead", body_sha256=b"2" * 32, **common, **ended)
-        refused = (
-            "SECRET_KEY cannot decrypt the secrets of these sources, so their webhooks are refused: Clerk."
-        )
+        refused = "SECRET_KEY cannot decrypt the secrets of these sources, so their webhooks are refused: Clerk."
         assert levels_of(health._webhooks()) == [
             (Level.ERROR, refused),
             (Level.WARNING, "Webhook deliveries that should have been processed a minute ago: 1."),
@@ -205,8 +198,7 @@ class TestTheDoctorAboutTheScheduler:
         assert ended.value.code == 1
         levels_of = capsys.readouterr().out
         assert (
-            f"WRONG  {NO_MUTATIONS}\n       Start manage.py cluster --mutations (manage.py farm does).\n"
-            in levels_of
+            f"WRONG  {NO_MUTATIONS}\n       Start manage.py cluster --mutations (manage.py farm does).\n" in levels_of
         )
 
     def test_forgets_clusters_that_are_not_heard_of_any_more(self) -> None:
@@ -230,9 +222,7 @@ class TestTheDoctorAboutNotifications:
     def test_warns_where_they_do_not_arrive(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """As behind a pooler in transaction mode: who listens and who notifies do not meet."""
         here = conninfo_to_dict(connections.conninfo())
-        elsewhere = (
-            f"postgresql://{here['user']}@/postgres?host={quote(str(here['host']))}&port={here['port']}"
-        )
+        elsewhere = f"postgresql://{here['user']}@/postgres?host={quote(str(here['host']))}&port={here['port']}"
         monkeypatch.setenv("DATABASE_URL", f"postgresql:///{here['dbname']}")
         monkeypatch.setenv("DATABASE_DIRECT_URL", elsewhere)
         monkeypatch.setattr(health, "NOTIFICATION_WITHIN_S", 0.2)

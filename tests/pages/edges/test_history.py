@@ -37,9 +37,7 @@ def twice(little_farm: Farm) -> Job:
 
 class TestStages:
     def test_are_kept_of_each_attempt_when_the_detail_changes(self, twice: Job) -> None:
-        rows = Stage.objects.order_by("attempt", "number").values_list(
-            "attempt", "number", "detail", "progress"
-        )
+        rows = Stage.objects.order_by("attempt", "number").values_list("attempt", "number", "detail", "progress")
         assert list(rows) == [
             (1, 0, "Reading", 0.5), (1, 1, "Thinking <b>hard</b>", 0.5), (1, 2, "Reading", 0.5),
             (2, 0, "Once more", None),
@@ -69,13 +67,9 @@ class TestStages:
 
 
 class TestAttempts:
-    def test_are_drawn_with_their_waits_runs_and_stages(
-        self, browse: Browse, little_farm: Farm, twice: Job
-    ) -> None:
+    def test_are_drawn_with_their_waits_runs_and_stages(self, browse: Browse, little_farm: Farm, twice: Job) -> None:
         page = browse(little_farm.ada).get(f"/jobs/{twice.pk}/").content.decode()
-        second, first = re.findall(
-            r'<li data-status="(\w+)" data-key="(a\d)">(.*?)\n    </li>', page, re.DOTALL
-        )
+        second, first = re.findall(r'<li data-status="(\w+)" data-key="(a\d)">(.*?)\n    </li>', page, re.DOTALL)
         assert [second[:2], first[:2]] == [("in_progress", "a2"), ("failed", "a1")]
         for attempt in (first[2], second[2]):
             assert re.findall(r'<rect class="(\w+)"', attempt) == ["wait", "run"]
@@ -83,9 +77,7 @@ class TestAttempts:
         assert "Thinking &lt;b&gt;hard&lt;/b&gt;" in first[2]
         assert "ValueError: no idea" in first[2]
 
-    def test_on_a_shared_page_say_no_more_than_they_may(
-        self, browse: Browse, little_farm: Farm, twice: Job
-    ) -> None:
+    def test_on_a_shared_page_say_no_more_than_they_may(self, browse: Browse, little_farm: Farm, twice: Job) -> None:
         token = operations.share(twice.pk, by=little_farm.ada).token
         own, shared = (
             _text(browse(person), path)
@@ -101,9 +93,7 @@ def _text(client: Client, path: str) -> str:
 
 
 class TestOrigin:
-    def test_is_the_scheduled_function_that_submitted_the_job(
-        self, browse: Browse, little_farm: Farm
-    ) -> None:
+    def test_is_the_scheduled_function_that_submitted_the_job(self, browse: Browse, little_farm: Farm) -> None:
         with context.running(context.Running(id=4711, function="f", kind=Kind.MUTATION, attempt=1)):
             job = operations.submit("chat", {}, owner=little_farm.ada)
         path = f"/jobs/{job.pk}/"

@@ -18,12 +18,12 @@ class TestSubmitting:
         answer = browse(little_farm.ada).post("/jobs/new/?kind=chat", {"prompt": "Why?"})
         job = Job.objects.latest("pk")
         assert (302, f"/jobs/{job.pk}/") == (answer.status_code, answer["Location"])
-        assert (
-            job.kind,
-            job.owner and job.owner.username,
-            job.group,
-            Body.objects.get(pk=job.pk).payload,
-        ) == ("chat", "ada", None, {"prompt": "Why?"})
+        assert (job.kind, job.owner and job.owner.username, job.group, Body.objects.get(pk=job.pk).payload) == (
+            "chat",
+            "ada",
+            None,
+            {"prompt": "Why?"},
+        )
 
     def test_more_is_taken_along(self, browse: Browse, little_farm: Farm) -> None:
         group = little_farm.ada.groups.get()
@@ -120,11 +120,11 @@ class TestWorkers:
         form = {"name": "laptop", "queues": "chat, image", "scope": "everybody"}
         answer = browse(little_farm.eve).post("/workers/connect/", form)
         worker = Worker.objects.get(name="laptop")
-        assert (
-            answer.status_code,
-            worker.owner and worker.owner.username,
-            worker.queues,
-        ) == (200, "eve", ["chat", "image"])
+        assert (answer.status_code, worker.owner and worker.owner.username, worker.queues) == (
+            200,
+            "eve",
+            ["chat", "image"],
+        )
 
     def test_the_key_is_shown_once_and_opens(self, browse: Browse, little_farm: Farm) -> None:
         client = browse(little_farm.eve)
@@ -141,9 +141,7 @@ class TestWorkers:
 
     def test_whoever_runs_the_farm_may_serve_everybody(self, browse: Browse, little_farm: Farm) -> None:
         client = browse(little_farm.oscar)
-        client.post(
-            "/workers/connect/", {"name": "rack", "queues": "chat", "steals": "*", "scope": "everybody"}
-        )
+        client.post("/workers/connect/", {"name": "rack", "queues": "chat", "steals": "*", "scope": "everybody"})
         client.post("/workers/connect/", {"name": "mine", "queues": "chat", "scope": "own"})
         made = {worker.name: (worker.owner_id, worker.steals) for worker in Worker.objects.exclude(name="w1")}
         assert {"rack": (None, ["*"]), "mine": (little_farm.oscar.pk, [])} == made
@@ -190,9 +188,7 @@ class TestCanceling:
         assert runs.pk == claimed.id
         again = operations.submit("chat", {}, owner=little_farm.ada)
         operations.release(little_farm.worker, again.pk, farm.claim_one(little_farm.worker).lease)
-        form = {
-            name: _shown(client, job) for name, job in {"runs": runs, "waits": waits, "again": again}.items()
-        }
+        form = {name: _shown(client, job) for name, job in {"runs": runs, "waits": waits, "again": again}.items()}
         assert form == {
             "runs": "Canceled while it ran: its worker is notified, and its result will be refused.",
             "waits": "Canceled before it started: no worker ever ran it.",

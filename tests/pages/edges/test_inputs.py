@@ -18,13 +18,7 @@ from tests.pages.edges.conftest import Browse, Farm
 
 pytestmark = pytest.mark.django_db
 SCRIPT = b"<script>alert(1)</script>"
-GIVEN = {
-    "audio": "sound.ogg",
-    "photo": "Photo.PNG",
-    "note": "note.txt",
-    "page": "page.html",
-    "drawing": "drawing.svg",
-}
+GIVEN = {"audio": "sound.ogg", "photo": "Photo.PNG", "note": "note.txt", "page": "page.html", "drawing": "drawing.svg"}
 
 
 def upload(owner: User, name: str = "sound.ogg", content: bytes = SCRIPT) -> Upload:
@@ -44,9 +38,7 @@ def body(answer: Any) -> bytes:
 
 
 class TestAJobsPage:
-    def test_shows_what_it_was_given_as_it_shows_results(
-        self, little_farm: Farm, browse: Browse, job: Job
-    ) -> None:
+    def test_shows_what_it_was_given_as_it_shows_results(self, little_farm: Farm, browse: Browse, job: Job) -> None:
         page = browse(little_farm.ada).get(f"/jobs/{job.pk}/").content.decode()
         assert re.search(r'<h2 id="inputs-title">Input</h2>', page)
         assert re.search(r'<img\s+src="inputs/photo\?v=[0-9a-f]{16}"', page)
@@ -57,9 +49,7 @@ class TestAJobsPage:
         assert "page.html" in page
 
     def test_without_any_says_nothing_of_them(self, little_farm: Farm, browse: Browse) -> None:
-        assert (
-            "inputs-title" not in browse(little_farm.ada).get(f"/jobs/{little_farm.job.pk}/").content.decode()
-        )
+        assert "inputs-title" not in browse(little_farm.ada).get(f"/jobs/{little_farm.job.pk}/").content.decode()
 
     def test_names_those_that_were_deleted(self, little_farm: Farm, browse: Browse, job: Job) -> None:
         operations.cancel(job.pk, by=little_farm.ada)
@@ -97,14 +87,10 @@ class TestAFile:
             assert body(answer) == SCRIPT
 
     @pytest.mark.parametrize("name", ["video", "..%2F..%2Fsettings.py", "%2e%2e", "a%00b", "audio/"])
-    def test_of_another_name_is_not_there(
-        self, little_farm: Farm, browse: Browse, job: Job, name: str
-    ) -> None:
+    def test_of_another_name_is_not_there(self, little_farm: Farm, browse: Browse, job: Job, name: str) -> None:
         assert browse(little_farm.ada).get(f"/jobs/{job.pk}/inputs/{name}").status_code == 404
 
-    def test_is_seen_by_a_share_link_until_it_is_withdrawn(
-        self, little_farm: Farm, browse: Browse, job: Job
-    ) -> None:
+    def test_is_seen_by_a_share_link_until_it_is_withdrawn(self, little_farm: Farm, browse: Browse, job: Job) -> None:
         token = operations.share(job.pk, by=little_farm.ada).token
         page = browse(None).get(f"/jobs/shared/{token}/").content.decode()
         assert 'data-preview="inputs/note"' in page
@@ -130,10 +116,7 @@ class TestTheForm:
         job = Job.objects.latest("pk")
         assert answer.headers["Location"] == f"/jobs/{job.pk}/"
         given = {use.name: (use.filename, use.size, use.upload.owner) for use in job.inputs.all()}
-        assert given == {
-            "audio": ("My-sound-1.ogg", 3, little_farm.ada),
-            "picture": ("b.png", 3, little_farm.ada),
-        }
+        assert given == {"audio": ("My-sound-1.ogg", 3, little_farm.ada), "picture": ("b.png", 3, little_farm.ada)}
 
     def test_names_files_as_they_are_called(self, little_farm: Farm, browse: Browse) -> None:
         send(browse, little_farm.ada, uploads=[file("../../etc/My file.txt"), file("empty.bin", b"")])
@@ -190,9 +173,7 @@ class TestACopy:
         page = browse(little_farm.bob).get(self._address(job)).content.decode()
         assert page.count('type="checkbox" name="kept"') == page.count(" checked") == len(GIVEN)
         kept = ["audio", "note"]
-        answer = send(
-            browse, little_farm.bob, self._address(job), kept=kept, uploads=[file("c.txt")], names="new"
-        )
+        answer = send(browse, little_farm.bob, self._address(job), kept=kept, uploads=[file("c.txt")], names="new")
         assert answer.status_code == 302, answer.content.decode()
         copy = Job.objects.latest("pk")
         assert copy.owner == little_farm.bob
@@ -203,22 +184,13 @@ class TestACopy:
     def test_may_have_another_file_under_a_name_that_is_not_kept(
         self, little_farm: Farm, browse: Browse, job: Job
     ) -> None:
-        both = send(
-            browse,
-            little_farm.ada,
-            self._address(job),
-            kept=["audio"],
-            uploads=[file("c.ogg")],
-            names="audio",
-        )
+        both = send(browse, little_farm.ada, self._address(job), kept=["audio"], uploads=[file("c.ogg")], names="audio")
         assert "Two files have the same name" in both.content.decode()
         send(browse, little_farm.ada, self._address(job), uploads=[file("c.ogg")], names="audio")
         [given] = Job.objects.latest("pk").inputs.all()
         assert (given.name, given.filename) == ("audio", "c.ogg")
 
-    def test_of_a_job_that_is_not_ones_own_takes_no_files(
-        self, little_farm: Farm, browse: Browse, job: Job
-    ) -> None:
+    def test_of_a_job_that_is_not_ones_own_takes_no_files(self, little_farm: Farm, browse: Browse, job: Job) -> None:
         assert send(browse, little_farm.eve, self._address(job), kept=["audio"]).status_code == 404
         answer = send(browse, little_farm.ada, self._address(little_farm.job), kept=["audio"])
         assert answer.status_code == 302  # that job has none: there is nothing to keep
@@ -231,8 +203,6 @@ def test_the_command_lists_them(job: Job) -> None:
     assert f"input    audio: sound.ogg, {len(SCRIPT)} bytes" in out.getvalue()
 
 
-def test_the_administration_shows_them(
-    little_farm: Farm, browse: Browse, job: Job, admin_client: Any
-) -> None:
+def test_the_administration_shows_them(little_farm: Farm, browse: Browse, job: Job, admin_client: Any) -> None:
     page = admin_client.get(f"/admin/jobs/job/{job.pk}/change/").content.decode()
     assert f'<a href="/jobs/{job.pk}/inputs/audio">audio</a>' in page

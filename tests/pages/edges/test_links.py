@@ -55,9 +55,7 @@ class TestFindings:
         self, browse: Browse, little_farm: Farm, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         bad = [
-            Finding(
-                level=Level.ERROR, sentence="The chat queue is stuck.", page="jobs:queue", page_of="chat"
-            ),
+            Finding(level=Level.ERROR, sentence="The chat queue is stuck.", page="jobs:queue", page_of="chat"),
             Finding(level=Level.WARNING, sentence="Dead letters: 3.", page="webhooks:inbox"),
             Finding(level=Level.WARNING, sentence="The disk is full."),
         ]

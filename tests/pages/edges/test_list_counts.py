@@ -44,9 +44,7 @@ class TestCount:
         farm.submit(3, "image", owner=little_farm.eve)
         assert _count(browse(little_farm.ada).get("/jobs/")) == "2 jobs"
 
-    def test_ends_at_its_bound(
-        self, browse: Browse, little_farm: Farm, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_ends_at_its_bound(self, browse: Browse, little_farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(lists, "MOST_COUNTED", 3)
         farm.submit(2, "image", owner=little_farm.eve)
         assert _count(browse(little_farm.oscar).get("/jobs/")) == "3 jobs"
@@ -66,9 +64,7 @@ class TestOrder:
         [second, *_] = jobs = farm.submit(3, "image", owner=little_farm.eve)
         for hours, job in enumerate(reversed(jobs)):
             Job.objects.filter(pk=job.pk).update(run_at=F("run_at") - timedelta(hours=hours))
-        farm.submit(
-            1, "image", owner=little_farm.eve, run_at=Job.objects.get(pk=second.pk).run_at + timedelta(days=9)
-        )
+        farm.submit(1, "image", owner=little_farm.eve, run_at=Job.objects.get(pk=second.pk).run_at + timedelta(days=9))
         answer = browse(little_farm.oscar).get("/jobs/?sort=wait&kind=image")
         assert _shown(answer) == [job.pk for job in jobs]
 

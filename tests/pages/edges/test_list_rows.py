@@ -11,9 +11,7 @@ from tests import farm
 from tests.pages.edges.conftest import Browse, Farm
 
 pytestmark = pytest.mark.django_db
-TRACEBACK = (
-    'Traceback (most recent call last):\n  File "x.py", line 1, in work\nMemoryError: CUDA out of memory\n\n'
-)
+TRACEBACK = 'Traceback (most recent call last):\n  File "x.py", line 1, in work\nMemoryError: CUDA out of memory\n\n'
 
 
 @pytest.mark.parametrize(
@@ -26,10 +24,7 @@ TRACEBACK = (
         (["a", "b"], '["a", "b"]'),
         ({}, None),
         ({"prompt": "short", "audio": "".join(map(str, range(9999)))}, "short"),
-        (
-            {"audio": "".join(map(str, range(9999)))},
-            None,
-        ),  # read for each row, it would cost more than it says
+        ({"audio": "".join(map(str, range(9999)))}, None),  # read for each row, it would cost more than it says
     ],
 )
 def test_what_it_is_about_is_in_the_payload(little_farm: Farm, payload: Any, about: str | None) -> None:

@@ -122,11 +122,7 @@ class TestFilters:
         monkeypatch.setattr(lists, "SCAN_LIMIT", 10)
         rare = operations.submit("image", {}, owner=little_farm.eve)
         farm.submit(25, "chat", owner=little_farm.eve)
-        client, steps, answer = (
-            browse(little_farm.oscar),
-            1,
-            browse(little_farm.oscar).get("/jobs/?kind=image"),
-        )
+        client, steps, answer = (browse(little_farm.oscar), 1, browse(little_farm.oscar).get("/jobs/?kind=image"))
         while not _shown(answer):
             steps += 1
             answer = client.get(f"/jobs/{_older(answer)}")
@@ -194,9 +190,7 @@ class TestNumbers:
         answer = browse(little_farm.bob).get(f"/jobs/?status=failed&text={text.format(little_farm.job.pk)}")
         assert (answer.status_code, answer.headers["Location"]) == (302, f"/jobs/{little_farm.job.pk}/")
 
-    def test_of_jobs_that_one_may_not_see_are_looked_for_as_texts(
-        self, browse: Browse, little_farm: Farm
-    ) -> None:
+    def test_of_jobs_that_one_may_not_see_are_looked_for_as_texts(self, browse: Browse, little_farm: Farm) -> None:
         own = operations.submit("chat", {"prompt": f"What was {little_farm.job.pk}?"}, owner=little_farm.eve)
         assert _shown(browse(little_farm.eve).get(f"/jobs/?text={little_farm.job.pk}")) == [own.pk]
 

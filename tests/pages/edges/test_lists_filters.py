@@ -102,12 +102,7 @@ class TestTime:
         ],
     )
     def test_bounds_when_a_job_was_submitted(
-        self,
-        browse: Browse,
-        little_farm: Farm,
-        days: dict[str, int],
-        query: dict[str, Any],
-        names: list[str],
+        self, browse: Browse, little_farm: Farm, days: dict[str, int], query: dict[str, Any], names: list[str]
     ) -> None:
         now = farm.now()
         given = {
@@ -179,9 +174,7 @@ class TestSearch:
         assert names == [name for pk in shown for name, number in jobs.items() if pk == number]
 
     def test_is_found_in_results(self, browse: Browse, little_farm: Farm) -> None:
-        farm.succeed(
-            little_farm.worker, farm.claim_one(little_farm.worker), {"answer": "Rayleigh scattering"}
-        )
+        farm.succeed(little_farm.worker, farm.claim_one(little_farm.worker), {"answer": "Rayleigh scattering"})
         assert _shown(browse(little_farm.ada).get("/jobs/?text=rayleigh")) == [little_farm.job.pk]
 
 

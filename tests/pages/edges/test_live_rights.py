@@ -33,10 +33,7 @@ class TestAJob:
     def test_a_ticket_opens_its_own_job_to_the_public_alone(self, little_farm: Farm, name: str) -> None:
         token = operations.share(little_farm.job.pk, by=little_farm.ada).token
         other = operations.submit("chat", {}, owner=little_farm.ada)
-        stranger, owner = (
-            Viewer(user=AnonymousUser(), ticket=token),
-            Viewer(user=little_farm.ada, ticket=token),
-        )
+        stranger, owner = (Viewer(user=AnonymousUser(), ticket=token), Viewer(user=little_farm.ada, ticket=token))
         wrong = Viewer(user=little_farm.ada, ticket="wrong")
         assert _audience(name, stranger, job_id=little_farm.job.pk) == "public"
         assert _audience(name, owner, job_id=little_farm.job.pk) == "public"
@@ -44,9 +41,7 @@ class TestAJob:
         assert _audience(name, wrong, job_id=little_farm.job.pk) is None
 
     @pytest.mark.parametrize("name", ["job-why", "job-json", "job-status"])
-    def test_a_ticket_opens_nothing_that_is_not_on_the_shared_page(
-        self, little_farm: Farm, name: str
-    ) -> None:
+    def test_a_ticket_opens_nothing_that_is_not_on_the_shared_page(self, little_farm: Farm, name: str) -> None:
         token = operations.share(little_farm.job.pk, by=little_farm.ada).token
         more = {"queue": "chat"} if name == "job-why" else {}
         stranger = Viewer(user=AnonymousUser(), ticket=token)
@@ -55,28 +50,16 @@ class TestAJob:
 
 class TestLists:
     @pytest.mark.parametrize("name", [*OF_A_VIEWER, "queue"])
-    def test_everybodys_are_for_operators_and_ones_own_for_oneself(
-        self, little_farm: Farm, name: str
-    ) -> None:
+    def test_everybodys_are_for_operators_and_ones_own_for_oneself(self, little_farm: Farm, name: str) -> None:
         more = {"queue": "chat"} if name == "queue" else {}
         ada, eve, oscar = (Viewer(user=little_farm.person(who)) for who in ("ada", "eve", "oscar"))
         own = little_farm.ada.pk
-        assert [_audience(name, viewer, whose=0, **more) for viewer in (ada, eve, oscar)] == [
-            None,
-            None,
-            "operator",
-        ]
-        assert [_audience(name, viewer, whose=own, **more) for viewer in (ada, eve, oscar)] == [
-            "member",
-            None,
-            None,
-        ]
+        assert [_audience(name, viewer, whose=0, **more) for viewer in (ada, eve, oscar)] == [None, None, "operator"]
+        assert [_audience(name, viewer, whose=own, **more) for viewer in (ada, eve, oscar)] == ["member", None, None]
         assert _audience(name, Viewer(user=AnonymousUser()), whose=0, **more) is None
 
     def test_a_worker_is_for_its_owner_and_operators(self, little_farm: Farm) -> None:
         adas = farm.worker("adas", "chat", owner=little_farm.ada)
         people = ("ada", "bob", "eve", "oscar")
-        found = [
-            _audience("worker", Viewer(user=little_farm.person(who)), worker_id=adas.pk) for who in people
-        ]
+        found = [_audience("worker", Viewer(user=little_farm.person(who)), worker_id=adas.pk) for who in people]
         assert found == ["member", None, None, "member"]

@@ -52,16 +52,12 @@ class TestRights:
         assert [_audience(name, person) for person in people] == [None, None, None, "operator"]
 
     @pytest.mark.parametrize(("name", "right"), WITH_A_RIGHT.items())
-    def test_of_other_apps_are_those_of_their_own_pages(
-        self, little_farm: Farm, name: str, right: str
-    ) -> None:
+    def test_of_other_apps_are_those_of_their_own_pages(self, little_farm: Farm, name: str, right: str) -> None:
         permission = Permission.objects.get(codename=right)
         assert _audience(name, little_farm.oscar) is None
         for person in (little_farm.ada, little_farm.oscar):
             person.user_permissions.add(permission)
-        oscar = type(little_farm.oscar).objects.get(
-            pk=little_farm.oscar.pk
-        )  # rights are remembered by the object
+        oscar = type(little_farm.oscar).objects.get(pk=little_farm.oscar.pk)  # rights are remembered by the object
         ada = type(little_farm.ada).objects.get(pk=little_farm.ada.pk)
         assert (_audience(name, oscar), _audience(name, ada)) == ("operator", None)
 
@@ -85,9 +81,7 @@ class TestCharts:
 
     @pytest.mark.parametrize("period", ["hour", "day", "week"])
     @pytest.mark.usefixtures("counted")
-    def test_are_drawn_and_said_in_words_and_in_a_table(
-        self, browse: Browse, little_farm: Farm, period: str
-    ) -> None:
+    def test_are_drawn_and_said_in_words_and_in_a_table(self, browse: Browse, little_farm: Farm, period: str) -> None:
         page = browse(little_farm.oscar).get(f"/?period={period}").content.decode()
         words = " ".join(page.split())
         assert f"Jobs in the last {period}: 3 arrived, 1 success, 1 failed or timed out, 1 canceled." in words
@@ -128,23 +122,17 @@ class TestCharts:
         page = client.get("/").content.decode()
         assert (f'data-counted="{"0" * 49}{"1" * 11}"' in page, "Not counted" in page) == (True, True)
 
-    def test_that_have_nothing_to_draw_say_what_would_fill_them(
-        self, browse: Browse, little_farm: Farm
-    ) -> None:
+    def test_that_have_nothing_to_draw_say_what_would_fill_them(self, browse: Browse, little_farm: Farm) -> None:
         page = browse(little_farm.oscar).get("/?period=eternity").content.decode()
         assert "No job arrived or ended in the last hour." in page
 
     @pytest.mark.usefixtures("counted")
-    def test_that_stand_still_say_so(
-        self, browse: Browse, little_farm: Farm, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_that_stand_still_say_so(self, browse: Browse, little_farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
         """Those of a farm where nothing happened are not behind."""
         client = browse(little_farm.oscar)
         assert "The charts were last updated" not in client.get("/").content.decode()
         RollupWatermark.objects.update(counted_at=F("counted_at") - timedelta(minutes=20))
-        assert "The charts were last updated" not in client.get("/").content.decode(), (
-            "nothing is to be counted"
-        )
+        assert "The charts were last updated" not in client.get("/").content.decode(), "nothing is to be counted"
         monkeypatch.setattr(farm_queries, "STALE", timedelta())
         assert "The charts were last updated" in client.get("/").content.decode()
 
@@ -172,9 +160,7 @@ class TestSuccess:
         operations.roll_up()
 
     @pytest.mark.usefixtures("ended")
-    def test_of_the_tile_the_chart_and_the_lists_is_one_number(
-        self, browse: Browse, little_farm: Farm
-    ) -> None:
+    def test_of_the_tile_the_chart_and_the_lists_is_one_number(self, browse: Browse, little_farm: Farm) -> None:
         page = " ".join(browse(little_farm.oscar).get("/").content.decode().split())
         assert "Success in the last hour · of 32 jobs" in page
         assert '<dd class="value"> 94 % </dd>' in page
@@ -193,16 +179,12 @@ class TestStates:
     def test_are_counted_apart_and_lead_to_their_jobs(self, browse: Browse, little_farm: Farm) -> None:
         later = operations.submit("chat", {}, run_at=farm.now().replace(year=2100))
         page = browse(little_farm.oscar).get("/").content.decode()
-        found = re.findall(
-            r'\?status=([^"]+)">\s*<span class="soft">([^<]*)</span> <strong[^>]*>([^<]*)', page
-        )
+        found = re.findall(r'\?status=([^"]+)">\s*<span class="soft">([^<]*)</span> <strong[^>]*>([^<]*)', page)
         assert found[:3] == [
             ("pending&amp;due=now", "Pending", "1"), ("pending&amp;due=later", "Pending, due later", "1"),
             ("in_progress", "In progress", "0"),
         ]  # fmt: skip
-        lists = [
-            browse(little_farm.oscar).get(f"/jobs/?status=pending&due={due}") for due in ("now", "later")
-        ]
+        lists = [browse(little_farm.oscar).get(f"/jobs/?status=pending&due={due}") for due in ("now", "later")]
         assert [re.findall(r'data-key="j(\d+)"', each.content.decode()) for each in lists] == [
             [str(little_farm.job.pk)], [str(later.pk)],
         ]  # fmt: skip
@@ -237,9 +219,7 @@ class TestNumbers:
         drained = '<a href="/workers/">2</a> <span class="soft small">of 2, 1 drained</span>'
         assert f'Live workers</dt> <dd class="value">{drained}' in page
 
-    def test_cost_few_statements(
-        self, browse: Browse, little_farm: Farm, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_cost_few_statements(self, browse: Browse, little_farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(live_queries, "warnings", list)  # a process reads them once for all who watch
         client = browse(farm.user("root", is_staff=True, is_superuser=True))
         client.get("/")

@@ -94,9 +94,7 @@ class TestAFarmThatHasJustBeenStarted:
         client = browse(little_farm.oscar)
         assert "No janitor" in client.get("/").content.decode()
         report(Part.JANITOR)
-        farm.until(
-            lambda: "No janitor" not in client.get("/").content.decode(), within_s=6, what="the new finding"
-        )
+        farm.until(lambda: "No janitor" not in client.get("/").content.decode(), within_s=6, what="the new finding")
 
 
 class TestWebProcesses:
@@ -253,9 +251,7 @@ class TestQueuesWhoseWorkersHaveTheWrongScope:
         assert findings(job_health.queues) == []
         assert ready("queues") == {"status": "ok"}
 
-    def test_do_not_count_workers_of_an_owner_who_is_switched_off(
-        self, owners: tuple[User, User, Group]
-    ) -> None:
+    def test_do_not_count_workers_of_an_owner_who_is_switched_off(self, owners: tuple[User, User, Group]) -> None:
         ada, bob, _ = owners
         farm.submit(1, owner=ada)
         farm.worker("hers", owner=ada)
@@ -291,9 +287,7 @@ class TestQueuesWhoseWorkersHaveTheWrongScope:
         farm.worker("bobs", owner=bob)
         assert findings(job_health.queues) == []
 
-    def test_are_not_worse_than_starting_while_the_farm_starts(
-        self, owners: tuple[User, User, Group]
-    ) -> None:
+    def test_are_not_worse_than_starting_while_the_farm_starts(self, owners: tuple[User, User, Group]) -> None:
         ada, bob, _ = owners
         farm.submit(1, owner=ada)
         farm.worker("bobs", owner=bob)

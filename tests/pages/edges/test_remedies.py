@@ -98,13 +98,9 @@ class TestTheApi:
         not_due, paused = Client().get(f"/api/v1/jobs/{job.pk}/why", headers=headers).json()["reasons"]
         assert [remedy["code"] for remedy in not_due["remedies"]] == ["run_now", "cancel"]
         call = not_due["remedies"][0]
-        assert (call["method"], call["path"]) == (
-            ("POST", f"/api/v1/jobs/{job.pk}/run_now") if path else (None, None)
-        )
+        assert (call["method"], call["path"]) == (("POST", f"/api/v1/jobs/{job.pk}/run_now") if path else (None, None))
         assert paused["remedies"] == [
             {"code": "resume_queue", "label": "Resume the queue work", "method": None, "path": None}
         ]
         assert paused.get("by") == ("root" if who == "root" else None)
-        assert Client().post(f"/api/v1/jobs/{job.pk}/run_now", headers=headers).status_code == (
-            200 if path else 403
-        )
+        assert Client().post(f"/api/v1/jobs/{job.pk}/run_now", headers=headers).status_code == (200 if path else 403)

@@ -40,9 +40,7 @@ def test_is_forgotten_by_its_owner_alone(little_farm: Farm, browse: Browse) -> N
         ({"name": "x" * 61, "status": "failed"}, "at most 60 characters"),
     ],
 )
-def test_that_is_none_is_refused(
-    little_farm: Farm, browse: Browse, data: dict[str, str], sentence: str
-) -> None:
+def test_that_is_none_is_refused(little_farm: Farm, browse: Browse, data: dict[str, str], sentence: str) -> None:
     answer = browse(little_farm.ada).post("/jobs/filters/save/", data, follow=True)
     assert sentence in answer.content.decode()
     assert not SavedFilter.objects.exists()

@@ -24,9 +24,7 @@ def test_ticked_rows_are_counted_and_canceled(little_farm: Farm, browse: Browse)
 
 def test_ticked_rows_of_others_stay_as_they_are(little_farm: Farm, browse: Browse) -> None:
     [theirs] = farm.submit(1, "image", owner=little_farm.eve)
-    answer = browse(little_farm.ada).post(
-        "/jobs/bulk/", {"job": [theirs.pk], "action": "cancel"}, follow=True
-    )
+    answer = browse(little_farm.ada).post("/jobs/bulk/", {"job": [theirs.pk], "action": "cancel"}, follow=True)
     assert "No job matches: there is nothing to do." in answer.content.decode()
     assert 'data-phase="empty"' in answer.content.decode()  # so that nothing is offered to be confirmed
 

@@ -12,9 +12,7 @@ from tests.pages.edges.conftest import Browse, Farm
 @pytest.mark.django_db
 class TestACopy:
     def test_begins_with_what_the_job_has(self, little_farm: Farm, browse: Browse) -> None:
-        page = (
-            browse(little_farm.ada).get(f"/jobs/new/?kind=other&like={little_farm.job.pk}").content.decode()
-        )
+        page = browse(little_farm.ada).get(f"/jobs/new/?kind=other&like={little_farm.job.pk}").content.decode()
         assert "Why is the sky blue?" in html.unescape(page)
         assert '<option value="chat" selected>' in page
 
@@ -60,9 +58,7 @@ class TestThePriority:
         ("priority", "sentence"),
         [("x", "Enter a whole number."), ("101", "less than or equal to 100"), ("7", "priority 7")],
     )
-    def test_is_refused_with_the_reason(
-        self, little_farm: Farm, browse: Browse, priority: str, sentence: str
-    ) -> None:
+    def test_is_refused_with_the_reason(self, little_farm: Farm, browse: Browse, priority: str, sentence: str) -> None:
         address = f"/jobs/{little_farm.job.pk}/priority/"
         answer = browse(little_farm.ada).post(address, {"priority": priority}, follow=True)
         assert sentence in html.unescape(answer.content.decode())
@@ -84,6 +80,6 @@ def test_a_page_says_what_a_copy_leaves_out(little_farm: Farm, browse: Browse) -
     other = operations.submit("chat", {}, owner=little_farm.ada, unique_key="one", max_attempts=77)
     pages = [browse(little_farm.ada).get(f"/jobs/{job.pk}/").content.decode() for job in (usual, other)]
     assert "An edited copy and these calls" not in pages[0]
-    assert "leave out this job&#x27;s unique key, number of attempts." in pages[1].replace(
-        "'", "&#x27;"
-    ).replace("job's", "job&#x27;s")
+    assert "leave out this job&#x27;s unique key, number of attempts." in pages[1].replace("'", "&#x27;").replace(
+        "job's", "job&#x27;s"
+    )

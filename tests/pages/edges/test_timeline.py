@@ -69,9 +69,7 @@ def test_says_that_it_leaves_out_attempts_and_only_then(
     assert "success" in " ".join(_bars(page))
 
 
-def test_reads_past_jobs_that_no_worker_ran(
-    little_farm: Farm, browse: Browse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reads_past_jobs_that_no_worker_ran(little_farm: Farm, browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = farm.submit(4, "image", owner=little_farm.ada)
     farm.succeed(little_farm.worker, farm.claim_one(little_farm.worker))
     for job in jobs[1:]:
@@ -81,8 +79,6 @@ def test_reads_past_jobs_that_no_worker_ran(
 
 
 @pytest.mark.parametrize("minutes", ["", "7", "x", "-5"])
-def test_of_another_time_is_that_of_a_quarter_of_an_hour(
-    little_farm: Farm, browse: Browse, minutes: str
-) -> None:
+def test_of_another_time_is_that_of_a_quarter_of_an_hour(little_farm: Farm, browse: Browse, minutes: str) -> None:
     page = browse(little_farm.oscar).get("/timeline/", {"minutes": minutes}).content.decode()
     assert '<a class="button small" href="?minutes=15"' in page

@@ -20,11 +20,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def _fleet(little_farm: Farm) -> None:
     """w1 failed one of its two jobs, w2 none of its one; old is revoked."""
-    for worker, fails in (
-        (little_farm.worker, True),
-        (little_farm.worker, False),
-        (farm.worker("w2", "image"), False),
-    ):
+    for worker, fails in ((little_farm.worker, True), (little_farm.worker, False), (farm.worker("w2", "image"), False)):
         operations.submit("chat" if worker.name == "w1" else "image", {}, owner=little_farm.ada)
         claimed = farm.claim_one(worker)
         farm.fail(worker, claimed, retryable=False) if fails else farm.succeed(worker, claimed)
@@ -48,9 +44,7 @@ def test_are_those_that_match(browse: Browse, little_farm: Farm, query: str, nam
 def test_are_sorted_by_what_failed_and_say_it(browse: Browse, little_farm: Farm) -> None:
     page = browse(little_farm.oscar).get("/workers/?sort=failed").content.decode()
     assert re.findall(r'<a href="/workers/\d+/">(\w+)</a>', page)[0] == "w1"
-    shares = [
-        " ".join(each.split()) for each in re.findall(r'data-label="Failed"[^>]*>(.*?)</td>', page, re.DOTALL)
-    ]
+    shares = [" ".join(each.split()) for each in re.findall(r'data-label="Failed"[^>]*>(.*?)</td>', page, re.DOTALL)]
     assert shares[:2] == ["50 %", "0 %"]
 
 
@@ -76,16 +70,11 @@ def test_say_which_slots_are_stuck_and_since_when(
         text = " ".join(re.sub(r"<[^>]*>", "", staff.get(page).content.decode()).split())
         assert sentence in text, page
     [row] = [each for each in staff.get("/api/v1/workers").json()["workers"] if each["id"] == worker.pk]
-    assert row["stuck"] == [
-        {"job": job.pk, "outcome": "timed_out", "since": since.isoformat().replace("+00:00", "Z")}
-    ]
+    assert row["stuck"] == [{"job": job.pk, "outcome": "timed_out", "since": since.isoformat().replace("+00:00", "Z")}]
     call_command("workers", "list")
     assert f"{sentence} {since:%H:%M}" in capsys.readouterr().out
 
-    assert (
-        hello.post("/api/v1/worker/hello", {"concurrency": 2}, content_type="application/json").status_code
-        == 200
-    )
+    assert hello.post("/api/v1/worker/hello", {"concurrency": 2}, content_type="application/json").status_code == 200
     assert "slot stuck" not in staff.get(f"/workers/{worker.pk}/").content.decode()
 
 

@@ -58,9 +58,7 @@ class Big:
         with connection.cursor() as cursor:
             cursor.execute(FILL, given)
             cursor.execute(WAIT, {"count": WAITING})
-            cursor.execute(
-                'INSERT INTO jobs_body (job_id, payload) SELECT id, \'{"prompt": "x"}\' FROM jobs_job'
-            )
+            cursor.execute('INSERT INTO jobs_body (job_id, payload) SELECT id, \'{"prompt": "x"}\' FROM jobs_job')
             cursor.execute("VACUUM (ANALYZE) jobs_job, jobs_body")
 
 
@@ -157,9 +155,7 @@ class TestAList:
             print(f"{given} for {viewer}: {took_ms:.0f} ms, {read} buffers")
             assert read < WHOLE_TABLE / 3  # measured: 1 to 2,319
 
-    def test_with_a_text_reads_the_payloads_of_its_way_alone(
-        self, big: Big, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_with_a_text_reads_the_payloads_of_its_way_alone(self, big: Big, monkeypatch: pytest.MonkeyPatch) -> None:
         """With so long a way the planner would rather read all payloads once and keep those that fit."""
         monkeypatch.setattr(lists, "TEXT_SCAN_LIMIT", 5_000)
         statements: list[tuple[str, Any]] = []
@@ -204,9 +200,7 @@ class TestTheRollUp:
         print(f"two minutes of 20 jobs: {read} buffers")
         assert read < 2_000
 
-    def test_that_was_away_for_long_catches_up_in_some_turns(
-        self, big: Big, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_that_was_away_for_long_catches_up_in_some_turns(self, big: Big, monkeypatch: pytest.MonkeyPatch) -> None:
         now = farm.now()
         since = floored(now - timedelta(hours=26), step_s=HOUR_S)
         RollupWatermark.objects.create(settled_until=since, counted_at=since)

@@ -61,9 +61,7 @@ class TestAsking:
         before = list(Job.objects.order_by("pk").values())
         created = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters(queue="work"))
         assert (created.phase, created.matched, created.handled) == (Phase.READY, 7, 0)
-        assert (
-            operations.bulk.create(BulkAction.QUEUE, by=boss, filters=Filters(), value="other").matched == 9
-        )
+        assert operations.bulk.create(BulkAction.QUEUE, by=boss, filters=Filters(), value="other").matched == 9
         assert before == list(Job.objects.order_by("pk").values())
         assert not ScheduledFunction.objects.exists()
 
@@ -182,9 +180,7 @@ class TestRetrying:
         self, boss: User, worker: Worker, failed: list[Job]
     ) -> None:
         made = _do(BulkAction.RETRY, boss, status="failed")
-        Job.objects.filter(retry_of__isnull=True, status="pending").update(
-            run_at=F("run_at") + timedelta(hours=1)
-        )
+        Job.objects.filter(retry_of__isnull=True, status="pending").update(run_at=F("run_at") + timedelta(hours=1))
         taken = farm.claim_one(worker)
         undone = _to_the_end(operations.bulk.undo(made.pk, by=boss))
         assert undone.results == {"canceled before start": 1, "had been taken by a worker": 1}
@@ -223,9 +219,7 @@ class TestChanging:
         assert (made.results, farm.claim_one(worker).id) == ({"changed": 1}, second.pk)
         assert farm.status(first) == "pending"
 
-    def test_undone_puts_back_what_still_waits_and_is_as_it_was_left(
-        self, boss: User, worker: Worker
-    ) -> None:
+    def test_undone_puts_back_what_still_waits_and_is_as_it_was_left(self, boss: User, worker: Worker) -> None:
         one, two, three = farm.submit(3, priority=1)
         made = _do(BulkAction.PRIORITY, boss, value="-5")
         Job.objects.filter(pk=two.pk).update(priority=50)  # somebody changed their mind
@@ -236,9 +230,7 @@ class TestChanging:
         assert list(Job.objects.order_by("pk").values_list("priority", flat=True)) == [1, 50, 7]
         assert one.pk
 
-    def test_run_now_makes_due_what_waits_for_a_time_but_not_for_its_limit(
-        self, boss: User, worker: Worker
-    ) -> None:
+    def test_run_now_makes_due_what_waits_for_a_time_but_not_for_its_limit(self, boss: User, worker: Worker) -> None:
         later = farm.now() + timedelta(hours=5)
         planned, limited = farm.submit(2, run_at=later)
         farm.submit(1)
@@ -324,14 +316,9 @@ class TestAStep:
             operations.bulk.begin(created.pk, by=boss)
         _to_the_end(created)
         operations.bulk.step(bulk_id=created.pk)
-        assert (Job.objects.filter(retry_of__isnull=False).count(), ScheduledFunction.objects.count()) == (
-            1,
-            1,
-        )
+        assert (Job.objects.filter(retry_of__isnull=False).count(), ScheduledFunction.objects.count()) == (1, 1)
 
-    def test_stops_where_it_is_when_told(
-        self, boss: User, worker: Worker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_stops_where_it_is_when_told(self, boss: User, worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(bulk, "BATCH", 2)
         monkeypatch.setattr(bulk, "STEP_S", -1.0)
         farm.submit(6)

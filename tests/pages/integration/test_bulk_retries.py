@@ -38,8 +38,7 @@ class TestRetryingTwice:
         self, boss: User, failed: list[int]
     ) -> None:
         one, two = (
-            operations.bulk.create(BulkAction.RETRY, by=boss, filters=Filters(status="failed")).pk
-            for _ in range(2)
+            operations.bulk.create(BulkAction.RETRY, by=boss, filters=Filters(status="failed")).pk for _ in range(2)
         )
         for bulk_id in (one, two):
             _to_the_end(operations.bulk.begin(bulk_id, by=boss))

@@ -76,11 +76,7 @@ class TestCounting:
         _one_of_each()
         _count()
         before = _rows()
-        assert [_count(), _count(later=timedelta(minutes=5)), _count(later=timedelta(minutes=90))] == [
-            0,
-            0,
-            0,
-        ]
+        assert [_count(), _count(later=timedelta(minutes=5)), _count(later=timedelta(minutes=90))] == [0, 0, 0]
         assert before == _rows()
 
     def test_that_dies_halfway_leaves_nothing_half_counted(self) -> None:

@@ -23,10 +23,7 @@ class TestAStack:
     def test_stands_on_zero_each_layer_upon_the_one_below(self) -> None:
         stack = charts.stack([[5, 0], [3, 2]], [10, 1])
         assert stack.top == 10
-        assert [_ends(path) for path in stack.layers] == [
-            [(1000, -500)],
-            [(500, -300), (1000, -200)],
-        ]
+        assert [_ends(path) for path in stack.layers] == [[(1000, -500)], [(500, -300), (1000, -200)]]
         assert stack.line == "M0 0H500V900H1000"
 
     @given(NUMBERS)
@@ -107,9 +104,7 @@ class TestSpans:
             assert all(0 <= y <= 1000 for y in heights)
 
 
-@pytest.mark.parametrize(
-    ("number", "top"), [(0, 1), (1, 1), (2, 2), (4, 5), (11, 20), (21, 30), (31, 50), (999, 1000)]
-)
+@pytest.mark.parametrize(("number", "top"), [(0, 1), (1, 1), (2, 2), (4, 5), (11, 20), (21, 30), (31, 50), (999, 1000)])
 def test_a_scale_ends_at_a_number_that_people_count_with(number: int, top: int) -> None:
     assert charts.nice(number) == top
 

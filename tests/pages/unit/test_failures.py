@@ -12,10 +12,7 @@ from jobs.domain.failures import LONGEST, key, own_frames, pattern
     [
         ("Timeout after 30 s", "Timeout after 45.5 s"),
         ("at 0x7f3a", "at 0x7f3b99"),
-        (
-            "job 0b0f1f6e-98a5-4a3e-9f5c-0d5a9be0a001 is gone",
-            "job 11111111-98a5-4a3e-9f5c-0d5a9be0a001 is gone",
-        ),
+        ("job 0b0f1f6e-98a5-4a3e-9f5c-0d5a9be0a001 is gone", "job 11111111-98a5-4a3e-9f5c-0d5a9be0a001 is gone"),
         ("Traceback\n  line 3\nValueError: x", "Traceback\n  line 9\n\nValueError:  x \n"),
         ("commit 9fceb02d0ae5 is bad", "commit 1deadbeef00 is bad"),
     ],

@@ -36,11 +36,7 @@ def test_a_lane_counts_the_runs_that_are_hidden_below_others() -> None:
 
 
 def test_lanes_are_in_the_order_of_their_names() -> None:
-    runs = [
-        _run(0, 1, worker=1, name="zoe"),
-        _run(0, 1, worker=2, name="ada"),
-        _run(0, 1, worker=3, name="ada"),
-    ]
+    runs = [_run(0, 1, worker=1, name="zoe"), _run(0, 1, worker=2, name="ada"), _run(0, 1, worker=3, name="ada")]
     assert [lane.worker_id for lane in lanes(runs, begin_s=0, end_s=1)] == [2, 3, 1]
 
 
@@ -56,9 +52,5 @@ def test_every_run_is_drawn_within_its_lane(spans: list[tuple[float, float | Non
     drawn = lanes(runs, begin_s=-500, end_s=500)
     bars = [bar for lane in drawn for bar in lane.bars]
     assert sorted(bar.run.job_id for bar in bars) == list(range(len(spans)))
-    assert all(
-        bar.x >= 0 and bar.x + bar.width <= WIDTH + 0.02 and bar.width >= SHORTEST - 0.01 for bar in bars
-    )
-    assert all(
-        bar.track < MOST_TRACKS and bar.y + bar.height <= lane.height for lane in drawn for bar in lane.bars
-    )
+    assert all(bar.x >= 0 and bar.x + bar.width <= WIDTH + 0.02 and bar.width >= SHORTEST - 0.01 for bar in bars)
+    assert all(bar.track < MOST_TRACKS and bar.y + bar.height <= lane.height for lane in drawn for bar in lane.bars)

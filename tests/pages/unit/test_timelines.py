@@ -22,9 +22,7 @@ def _at(seconds: float) -> datetime:
     return BEGIN + timedelta(seconds=seconds)
 
 
-def _spans(
-    attempts: list[Ended], current: Current, *, now_s: float = 100
-) -> dict[int, tuple[float, float | None]]:
+def _spans(attempts: list[Ended], current: Current, *, now_s: float = 100) -> dict[int, tuple[float, float | None]]:
     spans = timelines.spans(attempts, current, submitted_at=BEGIN, now=_at(now_s))
     return {number: (span.waited_s, span.ran_s) for number, span in spans.items()}
 
@@ -34,10 +32,7 @@ class TestSpans:
         current = Current(number=1, claimed_at=_at(10), ended_at=_at(40), is_waiting=False)
         [span] = timelines.spans([], current, submitted_at=BEGIN, now=_at(1000)).values()
         assert (span.waited_s, span.ran_s) == (10, 30)
-        assert [(bar.kind, bar.begin, bar.length) for bar in span.bars] == [
-            ("wait", 0, 250),
-            ("run", 250, 750),
-        ]
+        assert [(bar.kind, bar.begin, bar.length) for bar in span.bars] == [("wait", 0, 250), ("run", 250, 750)]
 
     def test_of_one_that_failed_twice_and_runs(self) -> None:
         attempts = [Ended(2, _at(30), _at(50)), Ended(1, _at(10), _at(20))]

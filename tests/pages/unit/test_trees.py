@@ -12,11 +12,7 @@ from hypothesis import strategies as st
 from live.templatetags import trees
 
 JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=20),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=30,
 )
@@ -33,8 +29,7 @@ class TestATree:
         assert "<i>" not in html
         text = _text(value)
         assert [
-            part in text
-            for part in ('"seed": "<i>7</i>"', '"ok": true', '"none": null', "2.5", '"empty": {}')
+            part in text for part in ('"seed": "<i>7</i>"', '"ok": true', '"none": null', "2.5", '"empty": {}')
         ] == [True] * 5
         assert "2 items" in text
 

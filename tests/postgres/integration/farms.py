@@ -179,13 +179,7 @@ class Farm:
         }
         pipe = subprocess.PIPE
         process = subprocess.Popen(
-            [*self.person.prefix, *command],
-            env=environment,
-            cwd="/",
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
-            text=True,
+            [*self.person.prefix, *command], env=environment, cwd="/", stdin=pipe, stdout=pipe, stderr=pipe, text=True
         )
         self.started.append(Use(process))
         return self.started[-1]

@@ -50,9 +50,7 @@ class TestConninfo:
 
     def test_may_go_past_a_pooler_to_the_database_of_the_tests(self, monkeypatch: pytest.MonkeyPatch) -> None:
         assert connections.direct_conninfo() == connections.conninfo()
-        monkeypatch.setenv(
-            "DATABASE_DIRECT_URL", "postgresql://me:p%40ss@db.example:6000/other?sslmode=require"
-        )
+        monkeypatch.setenv("DATABASE_DIRECT_URL", "postgresql://me:p%40ss@db.example:6000/other?sslmode=require")
         assert conninfo_to_dict(connections.direct_conninfo()) == {
             "host": "db.example",
             "port": "6000",

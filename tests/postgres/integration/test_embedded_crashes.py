@@ -33,9 +33,7 @@ class TestAKilledUser:
         next_use.end()
         assert farm.processes() == []
 
-    def test_in_the_middle_of_the_first_start_leaves_nothing_that_looks_like_a_cluster(
-        self, fresh_farm: Farm
-    ) -> None:
+    def test_in_the_middle_of_the_first_start_leaves_nothing_that_looks_like_a_cluster(self, fresh_farm: Farm) -> None:
         use = fresh_farm.use("clock.now()")
         until(lambda: any(fresh_farm.home.glob("cluster.unfinished-*/base")))
         use.kill()
@@ -63,9 +61,7 @@ class TestAFrozenServer:
 class TestAKilledServer:
     def test_is_started_again_by_the_next_connection_of_whoever_used_it(self, everyones_farm: Farm) -> None:
         farm = everyones_farm
-        use = farm.use(
-            "clock.now(); say('connected'); connection.close(); wait(); clock.now(); say('again'); wait()"
-        )
+        use = farm.use("clock.now(); say('connected'); connection.close(); wait(); clock.now(); say('again'); wait()")
         use.read_line()
         server = farm.postmaster()
         farm.kill_server()
@@ -94,9 +90,7 @@ class TestAStaleNote:
         farm = everyones_farm
         stranger = self._stranger(farm)
         note = farm.cluster / "postmaster.pid"
-        note.write_text(
-            f"{stranger.pid}\n{farm.cluster}\n1700000000\n5432\n{farm.home}\n\n 1234 5678\nready   \n"
-        )
+        note.write_text(f"{stranger.pid}\n{farm.cluster}\n1700000000\n5432\n{farm.home}\n\n 1234 5678\nready   \n")
         farm.give(note)
         assert farm.run("clock.now(); say('there')") == "there"
         assert stranger.poll() is None

@@ -11,9 +11,7 @@ CONNECT_AND_WAIT = "clock.now(); say('connected'); wait()"
 
 
 class TestTheFirstConnection:
-    def test_starts_a_server_in_an_empty_folder_and_leaves_nothing_running(
-        self, everyones_fresh_farm: Farm
-    ) -> None:
+    def test_starts_a_server_in_an_empty_folder_and_leaves_nothing_running(self, everyones_fresh_farm: Farm) -> None:
         farm = everyones_fresh_farm
         around = modes(farm.data) | modes(places.ROOT_FOLDER.parent)
         farm.manage("migrate", "--verbosity=0")

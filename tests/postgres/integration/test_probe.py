@@ -59,9 +59,7 @@ class TestAServer:
         with psycopg.connect(postgresqls.url(server)) as connection:
             assert connection.execute("SELECT count(*) FROM pg_stat_user_tables").fetchone() == (0,)
 
-    def test_that_is_well_is_writable_for_a_process_with_fifteen_hundred_descriptors(
-        self, server: Server
-    ) -> None:
+    def test_that_is_well_is_writable_for_a_process_with_fifteen_hundred_descriptors(self, server: Server) -> None:
         with many_open():
             assert ask(server) is Verdict.WRITABLE
 

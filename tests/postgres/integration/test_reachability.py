@@ -96,14 +96,9 @@ class TestExplainUnreachable:
 
     @pytest.mark.parametrize(
         ("change", "meaning"),
-        [
-            ({"NAME": "no_such_database"}, "has no such database"),
-            ({"USER": "no_such_user"}, "does not know this user"),
-        ],
+        [({"NAME": "no_such_database"}, "has no such database"), ({"USER": "no_such_user"}, "does not know this user")],
     )
-    def test_names_what_the_server_does_not_have(
-        self, farm: Farm, change: dict[str, str], meaning: str
-    ) -> None:
+    def test_names_what_the_server_does_not_have(self, farm: Farm, change: dict[str, str], meaning: str) -> None:
         output = farm.run(f"""
 from postgres.reachability import explain_unreachable
 connection.settings_dict.update({change!r})
@@ -132,10 +127,7 @@ except OperationalError as error:
         assert "s3cret" not in output
 
     def test_tells_a_pool_that_is_used_up_from_a_server_that_is_down(self) -> None:
-        entry = {
-            **connections.settings["default"],
-            "OPTIONS": {"pool": {"min_size": 0, "max_size": 1, "timeout": 0.2}},
-        }
+        entry = {**connections.settings["default"], "OPTIONS": {"pool": {"min_size": 0, "max_size": 1, "timeout": 0.2}}}
         with configured(**entry):
             connections[ALIAS].ensure_connection()
             other = connections.create_connection(ALIAS)
@@ -160,7 +152,5 @@ class TestOtherErrors:
     def test_of_the_same_class_are_not_either(self) -> None:
         """A lock that was not to be had is an OperationalError too."""
         with pytest.raises(OperationalError) as caught, transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(
-                "DO $$ BEGIN RAISE EXCEPTION 'locked' USING ERRCODE = 'lock_not_available'; END $$"
-            )
+            cursor.execute("DO $$ BEGIN RAISE EXCEPTION 'locked' USING ERRCODE = 'lock_not_available'; END $$")
         assert explain_unreachable(caught.value) is None

@@ -45,12 +45,7 @@ class TestAStatement:
 
     def test_returns_rows_with_names_and_python_values(self) -> None:
         (row,) = run()
-        assert row._asdict() == {
-            "doubled": 42,
-            "document": {"a": [1, None]},
-            "names": ["x", "ü"],
-            "share": "100 %",
-        }
+        assert row._asdict() == {"doubled": 42, "document": {"a": [1, None]}, "names": ["x", "ü"], "share": "100 %"}
 
     @pytest.mark.parametrize("texts", [[b""], [b"\\x00\"{,}'", b"\x00\xff" * 500], []])
     def test_takes_bytes_as_they_are(self, texts: list[bytes]) -> None:
@@ -82,8 +77,7 @@ class TestAStatement:
         write = Statement(
             name="x",
             caption="",
-            sql="INSERT INTO django_migrations (app, name, applied) VALUES"
-            " (%(app)s, 'x', now()) RETURNING app",
+            sql="INSERT INTO django_migrations (app, name, applied) VALUES (%(app)s, 'x', now()) RETURNING app",
         )
         with transaction.atomic():
             assert write.run({"app": "mine"})[0].app == "mine"

@@ -189,9 +189,7 @@ class TestOnCommitHooks:
         def work() -> None:
             attempts.append(1)
             sql("UPDATE doctor SET visits = visits + 1 WHERE id = 1")
-            transaction.on_commit(
-                lambda: sql("DO $$ BEGIN RAISE EXCEPTION 'late' USING ERRCODE = '40001'; END $$")
-            )
+            transaction.on_commit(lambda: sql("DO $$ BEGIN RAISE EXCEPTION 'late' USING ERRCODE = '40001'; END $$"))
 
         with pytest.raises(OperationalError, match="late"):
             serializable(work, rng=RNG)

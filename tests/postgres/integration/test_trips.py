@@ -43,12 +43,7 @@ def known() -> int:
 
 class TestStatementsTogether:
     def test_return_the_rows_of_each_in_order(self) -> None:
-        calls: list[statements.Call] = [
-            (INSERT, {"id": 1}),
-            (QUIET, {"by": 4}),
-            (DOUBLE, {"n": 21}),
-            (COUNT, {}),
-        ]
+        calls: list[statements.Call] = [(INSERT, {"id": 1}), (QUIET, {"by": 4}), (DOUBLE, {"n": 21}), (COUNT, {})]
         inserted, quiet, doubled, counted = statements.together(calls)
         assert [row._asdict() for row in doubled] == [{"doubled": 42, "n": 21}]
         assert (inserted[0].id, quiet, counted[0].things) == (1, [], 1)
@@ -118,9 +113,7 @@ class TestStatementsTogether:
     def test_with_more_to_send_and_to_return_than_the_network_holds_do_not_wait_for_each_other(self) -> None:
         echo = Statement(name="x", caption="", sql="SELECT %(text)s::text AS text")
         text = "x" * 4_000_000
-        assert [rows[0].text == text for rows in statements.together([(echo, {"text": text})] * 8)] == [
-            True
-        ] * 8
+        assert [rows[0].text == text for rows in statements.together([(echo, {"text": text})] * 8)] == [True] * 8
 
     def test_are_not_prepared_where_that_is_turned_off(self) -> None:
         connection.ensure_connection()

@@ -53,9 +53,7 @@ def frozen(server: Server) -> Iterator[None]:
         server.signal(signal.SIGCONT)
 
 
-def test_a_wait_for_a_frozen_server_ends_and_so_do_its_idle_connections(
-    server: Server, dog: Watchdog
-) -> None:
+def test_a_wait_for_a_frozen_server_ends_and_so_do_its_idle_connections(server: Server, dog: Watchdog) -> None:
     with connect(server) as waiting, connect(server) as idle:
         dog.watch(waiting)
         dog.watch(idle)
@@ -70,9 +68,7 @@ def test_a_connection_of_an_event_loop_ends_with_the_others(server: Server, dog:
     """It listens, mostly for nothing: that it waits says nothing of its server."""
 
     async def listen() -> None:
-        async with await psycopg.AsyncConnection.connect(
-            postgresqls.url(server), autocommit=True
-        ) as listening:
+        async with await psycopg.AsyncConnection.connect(postgresqls.url(server), autocommit=True) as listening:
             dog.watch(listening)
             await asyncio.to_thread(_meet_a_frozen, server, dog)
             with pytest.raises(psycopg.OperationalError):
@@ -114,9 +110,7 @@ def test_a_forked_child_has_a_watchdog_of_its_own(server: Server) -> None:
 
 
 @pytest.mark.parametrize("pool", [{"min_size": 0, "max_size": 2}, False], ids=["of a pool", "of a cluster"])
-def test_where_several_hosts_are_named_each_connection_is_watched(
-    server: Server, tmp_path: Path, pool: object
-) -> None:
+def test_where_several_hosts_are_named_each_connection_is_watched(server: Server, tmp_path: Path, pool: object) -> None:
     """Those of clusters are kept for good, outside of any pool."""
     nobody = Server(programs=server.programs, folder=tmp_path)
     entry = configuration.database(postgresqls.url(nobody, server), data=tmp_path)

@@ -79,10 +79,7 @@ class TestAUrl:
             ("postgresql://ann:s3cret@half@db/farm", "there is an unencoded @ in it (write %40)"),
             ("postgresql://ann:s3cret@db/farm?colour=red", "PostgreSQL cannot read it"),
             ("postgresql://ann:s3cret%zz@db/farm", "PostgreSQL cannot read it"),
-            (
-                "postgresql://ann:s3cret@db/farm?connect_timeout=soon",
-                "its connect_timeout is no number of seconds",
-            ),
+            ("postgresql://ann:s3cret@db/farm?connect_timeout=soon", "its connect_timeout is no number of seconds"),
         ],
     )
     def test_that_is_wrong_is_refused_without_being_repeated(self, url: str, reason: str) -> None:
@@ -90,9 +87,7 @@ class TestAUrl:
             database(url)
         assert isinstance(caught.value, ImproperlyConfigured)
         assert caught.value.reason == reason
-        assert str(caught.value).startswith(
-            f"DATABASE_URL is not usable: {reason}. Write it as postgresql://"
-        )
+        assert str(caught.value).startswith(f"DATABASE_URL is not usable: {reason}. Write it as postgresql://")
         assert "s3cret" not in str(caught.value)
 
 
@@ -138,6 +133,4 @@ class TestTheEnvironment:
         assert without["OPTIONS"]["prepare_threshold"] is None
         assert "options" not in without["OPTIONS"]
         assert without["DISABLE_SERVER_SIDE_CURSORS"] is True
-        assert (
-            database(None, DATABASE_DIRECT_URL="postgresql://db/farm")["DISABLE_SERVER_SIDE_CURSORS"] is True
-        )
+        assert database(None, DATABASE_DIRECT_URL="postgresql://db/farm")["DISABLE_SERVER_SIDE_CURSORS"] is True

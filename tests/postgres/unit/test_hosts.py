@@ -12,11 +12,7 @@ def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_url_has_its_order_until_one_took_writes() -> None:
-    assert hosts.ordered({"host": "a,b", "port": "1,2", "user": "u"}) == {
-        "host": "a,b",
-        "port": "1,2",
-        "user": "u",
-    }
+    assert hosts.ordered({"host": "a,b", "port": "1,2", "user": "u"}) == {"host": "a,b", "port": "1,2", "user": "u"}
 
 
 def test_the_one_that_took_writes_comes_first_and_the_others_keep_their_order() -> None:
@@ -44,10 +40,7 @@ def test_addresses_beside_names_keep_their_order() -> None:
 
 
 def test_each_host_has_its_own_port() -> None:
-    assert hosts.each({"host": "a,b", "port": "1,2"}) == [
-        {"host": "a", "port": "1"},
-        {"host": "b", "port": "2"},
-    ]
+    assert hosts.each({"host": "a,b", "port": "1,2"}) == [{"host": "a", "port": "1"}, {"host": "b", "port": "2"}]
     assert hosts.each({"dbname": "farm"}) == [{"dbname": "farm"}]
 
 

@@ -31,8 +31,7 @@ async def asynchronous(request: HttpRequest) -> HttpResponse:
 
 
 @rate_limited(
-    TokenBucket(1.5, timedelta(milliseconds=100), capacity=3),
-    count=lambda request: float(request.GET["count"]),
+    TokenBucket(1.5, timedelta(milliseconds=100), capacity=3), count=lambda request: float(request.GET["count"])
 )
 @rate_limited("test/hourly", key=address)
 def heavy(request: HttpRequest) -> HttpResponse:

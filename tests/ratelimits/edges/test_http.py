@@ -98,9 +98,7 @@ class TestARouteOfNinja:
         assert answers[0].headers["RateLimit"] == '"test/two";r=1'
         assert answers[2].json()["error"] == "rate_limited"
 
-    async def test_that_is_async_cannot_have_a_throttle_and_says_what_to_do(
-        self, async_client: AsyncClient
-    ) -> None:
+    async def test_that_is_async_cannot_have_a_throttle_and_says_what_to_do(self, async_client: AsyncClient) -> None:
         with pytest.raises(ImproperlyConfigured, match="decorate it with @rate_limited"):
             await async_client.get("/t/api/throttled-async")
 
@@ -153,9 +151,7 @@ class TestTheHeaderFields:
         ids=str,
     )
     @pytest.mark.parametrize(("ok", "wait"), [(True, None), (False, timedelta.max), (False, timedelta(0))])
-    def test_are_well_formed_whatever_the_limit(
-        self, config: Config, ok: bool, wait: timedelta | None
-    ) -> None:
+    def test_are_well_formed_whatever_the_limit(self, config: Config, ok: bool, wait: timedelta | None) -> None:
         answer = operations.Answer(ok=ok, retry_after=wait, remaining=config.most if ok else None)
         notes = [http.Note(name=name, config=config, answer=answer) for name in ("a/b", "two words")]
         for field, value in http.fields(notes).items():
@@ -168,9 +164,7 @@ class TestTheHeaderFields:
 
 class TestARefusal:
     def test_rounds_the_wait_up_to_whole_seconds(self) -> None:
-        error = operations.RateLimited(
-            name="x", key="secret", retry_after=timedelta(seconds=1, milliseconds=1)
-        )
+        error = operations.RateLimited(name="x", key="secret", retry_after=timedelta(seconds=1, milliseconds=1))
         answer = http.refused(error)
         assert (answer.status_code, answer.headers["Retry-After"]) == (429, "2")
         assert json.loads(answer.content) == {

@@ -48,12 +48,7 @@ class TestAKeyThatIsAnAccountsNumber:
         ada = User.objects.create_user("ada lovelace")
         for key in (f"user:{ada.pk}", "user:999999", "user:ada@example.org"):
             operations.limit(NAMED, key=key, count=9)
-        for url in (
-            "/limits/",
-            f"/limits/one/?name={NAMED}&key=user:{ada.pk}",
-            "/",
-            "/admin/ratelimits/bucket/",
-        ):
+        for url in ("/limits/", f"/limits/one/?name={NAMED}&key=user:{ada.pk}", "/", "/admin/ratelimits/bucket/"):
             assert text(page.get(url)).count("ada lovelace") == 1, url
 
 
@@ -62,10 +57,7 @@ class TestTheList:
         operations.limit(NAMED, key="<b>ada</b>", count=2.5)
         operations.limit(NAMED, key="bob", count=9)
         operations.limit(
-            "test/sharded",
-            config=TokenBucket(6, timedelta(days=500), shards=3, max_reserved=9),
-            count=8,
-            reserve=True,
+            "test/sharded", config=TokenBucket(6, timedelta(days=500), shards=3, max_reserved=9), count=8, reserve=True
         )
         answer = page.get("/limits/")
         shown = text(answer)
@@ -100,9 +92,9 @@ class TestTheList:
         assert address
         with listening() as notifications:
             assert page.get(address[1].decode()).status_code == 204
-            assert {
-                topic for payload in notifications() for topic in json.loads(payload)["message"]["topics"]
-            } == {"limits"}
+            assert {topic for payload in notifications() for topic in json.loads(payload)["message"]["topics"]} == {
+                "limits"
+            }
 
 
 class TestOne:

@@ -55,9 +55,7 @@ class TestADebt:
         return TokenBucket(8, LONG, max_reserved=max_reserved, shards=shards)
 
     @pytest.mark.parametrize("used", [0, 8], ids=["from its first use", "of a row"])
-    def test_goes_as_far_as_may_be_reserved_and_not_a_hair_further(
-        self, ask: Take, shards: int, used: int
-    ) -> None:
+    def test_goes_as_far_as_may_be_reserved_and_not_a_hair_further(self, ask: Take, shards: int, used: int) -> None:
         config = self._config(shards, 4)
         if used:
             assert ask(config, now=NOW, count=used)[0]
@@ -160,8 +158,7 @@ def _locked() -> set[Row]:
 def _somebody_waits() -> bool:
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         )
         return bool(cursor.fetchone()[0])
 

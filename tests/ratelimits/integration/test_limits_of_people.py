@@ -36,9 +36,7 @@ class TestALimitOfAPerson:
         assert "rented api" in ratelimits.everything()
 
     def test_may_be_a_window(self) -> None:
-        ratelimits.make(
-            "rented api", ratelimits.FixedWindow(rate=5, period=MINUTE, capacity=9, max_reserved=3)
-        )
+        ratelimits.make("rented api", ratelimits.FixedWindow(rate=5, period=MINUTE, capacity=9, max_reserved=3))
         again = ratelimits.FixedWindow(rate=5, period=MINUTE, capacity=9, max_reserved=3)
         assert ratelimits.config_of("rented api") == again
 
@@ -151,22 +149,13 @@ class TestABrokenOne:
             ratelimits.limit("broken")
         client = Client()
         client.force_login(farm.user("root", is_staff=True, is_superuser=True))
-        assert (
-            "Cannot be used: This cannot be a rate limit: period is"
-            in client.get("/limits/").content.decode()
-        )
-        for page in (
-            "/admin/ratelimits/limit/",
-            "/admin/ratelimits/limit/broken/change/",
-            "/admin/jobs/kind/add/",
-        ):
+        assert "Cannot be used: This cannot be a rate limit: period is" in client.get("/limits/").content.decode()
+        for page in ("/admin/ratelimits/limit/", "/admin/ratelimits/limit/broken/change/", "/admin/jobs/kind/add/"):
             assert client.get(page).status_code == 200, page
 
     def test_state_is_forgotten_and_keeps_no_other_from_being_forgotten(self) -> None:
         for key in ("broken", "whole"):
-            ratelimits.limit(
-                "x", key=key, config=ratelimits.TokenBucket(rate=1, period=timedelta(microseconds=1))
-            )
+            ratelimits.limit("x", key=key, config=ratelimits.TokenBucket(rate=1, period=timedelta(microseconds=1)))
         Bucket.objects.filter(key="broken").update(period_ms=0)
         farm.until(lambda: ratelimits.prune() or not Bucket.objects.exists(), what="the bucket is full")
         assert not Bucket.objects.exists()

@@ -44,9 +44,7 @@ class TestAnotherNumberOfShards:
         assert {row.shards for row in rows} == {after}
         assert sum(row.used for row in rows) == pytest.approx(12)
 
-    def test_is_seen_by_who_only_looks_and_writes_nothing_for_a_refusal(
-        self, before: int, after: int
-    ) -> None:
+    def test_is_seen_by_who_only_looks_and_writes_nothing_for_a_refusal(self, before: int, after: int) -> None:
         taken(in_shards(before), of=7)
         stored = list(Bucket.objects.order_by("pk").values_list())
         assert operations.check(NAME, count=5, config=in_shards(after)).ok
@@ -74,9 +72,7 @@ class TestAnotherNumberOfShards:
         assert not operations.limit_all(
             [other, operations.LimitRequest(name=NAME, count=6, config=in_shards(after))]
         ).ok
-        assert operations.limit_all(
-            [other, operations.LimitRequest(name=NAME, count=5, config=in_shards(after))]
-        ).ok
+        assert operations.limit_all([other, operations.LimitRequest(name=NAME, count=5, config=in_shards(after))]).ok
         assert taken(in_shards(after)) == 0
 
 

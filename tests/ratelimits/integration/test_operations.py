@@ -83,19 +83,13 @@ class TestLimit:
             assert (refusal.value.name, refusal.value.key) == ("test/one-ahead", "a")
             assert refusal.value.retry_after > timedelta(days=999)
         with pytest.raises(RateLimited):
-            operations.limit_all(
-                [LimitRequest(name=NAMED), LimitRequest(name="test/one-ahead", **ask)], throws=True
-            )
+            operations.limit_all([LimitRequest(name=NAMED), LimitRequest(name="test/one-ahead", **ask)], throws=True)
         assert operations.get_value(NAMED).value == 10
-        assert operations.get_value("test/one-ahead", key="a", config=config).value == pytest.approx(
-            0, abs=0.01
-        )
+        assert operations.get_value("test/one-ahead", key="a", config=config).value == pytest.approx(0, abs=0.01)
         assert operations.limit("test/one-ahead", **ask).ok
 
     @pytest.mark.parametrize("shards", [1, 4])
-    def test_raises_for_more_than_it_ever_holds_with_the_wait_that_a_reservation_would_have(
-        self, shards: int
-    ) -> None:
+    def test_raises_for_more_than_it_ever_holds_with_the_wait_that_a_reservation_would_have(self, shards: int) -> None:
         config = TokenBucket(1, LONG, max_reserved=5, shards=shards)
         with pytest.raises(RateLimited) as refusal:
             operations.limit("test/large", count=3, reserve=True, throws=True, config=config)
@@ -115,9 +109,7 @@ class TestLimit:
             ({"name": NAMED, "config": {"rate": 10}}, InvalidConfig),
         ],
     )
-    def test_refuses_what_makes_no_sense_and_stores_nothing(
-        self, arguments: dict[str, Any], error: type
-    ) -> None:
+    def test_refuses_what_makes_no_sense_and_stores_nothing(self, arguments: dict[str, Any], error: type) -> None:
         name = arguments.pop("name")
         for ask in (operations.limit, operations.check):
             with pytest.raises(error):
@@ -160,15 +152,11 @@ def _updates() -> tuple[int, int]:
 
 
 class TestCheck:
-    def test_answers_as_limit_would_and_takes_nothing(
-        self, django_assert_num_queries: DjangoAssertNumQueries
-    ) -> None:
+    def test_answers_as_limit_would_and_takes_nothing(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         for config in (TEN, TokenBucket(10, LONG, shards=4)):
             key = str(config.shards)
             with django_assert_num_queries(1):
-                assert operations.check(NAMED, key=key, count=10, config=config) == Answer(
-                    ok=True, retry_after=None
-                )
+                assert operations.check(NAMED, key=key, count=10, config=config) == Answer(ok=True, retry_after=None)
             operations.limit(NAMED, key=key, count=9, config=config)
             before = list(Bucket.objects.values_list())
             denied = operations.check(NAMED, key=key, count=3, config=config)
@@ -214,9 +202,7 @@ class TestLimitAll:
     def test_of_reservations_waits_for_the_last(self) -> None:
         asks = [
             LimitRequest(name="test/a", count=2, reserve=True, config=TokenBucket(1, timedelta(hours=1))),
-            LimitRequest(
-                name="test/b", count=3, reserve=True, config=TokenBucket(1, timedelta(hours=1), shards=2)
-            ),
+            LimitRequest(name="test/b", count=3, reserve=True, config=TokenBucket(1, timedelta(hours=1), shards=2)),
             LimitRequest(name="test/c", config=TEN),
         ]
         answer = operations.limit_all(asks)
@@ -299,9 +285,7 @@ class TestReset:
             operations.limit("test/sharded", key=key, count=10, config=config)
         assert operations.reset("test/sharded", key="a") is True
         assert operations.get_value("test/sharded", key="a", config=config).value == 10
-        assert operations.get_value("test/sharded", key="b", config=config).value == pytest.approx(
-            0, abs=0.01
-        )
+        assert operations.get_value("test/sharded", key="b", config=config).value == pytest.approx(0, abs=0.01)
         assert operations.reset("test/sharded", key="a") is False
 
     def test_is_noted_in_the_log_when_a_person_does_it(self) -> None:

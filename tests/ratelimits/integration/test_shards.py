@@ -110,11 +110,7 @@ class TestARowThatSomebodyHolds:
 
     def test_is_gone_around(self) -> None:
         with held(0), nobody_waits():
-            assert database.take(self.CONFIG, now=NOW, pick=(0, 2)) == (
-                True,
-                None,
-                20,
-            )  # five left, four times
+            assert database.take(self.CONFIG, now=NOW, pick=(0, 2)) == (True, None, 20)  # five left, four times
         assert [state.value for state in database.states(shards=4) if state] == [10, 8, 5, 4]
 
     def test_is_waited_for_where_it_alone_has_enough(self) -> None:
@@ -169,9 +165,7 @@ class TestTheFallback:
 
     @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(data=st.data(), config=configs(max_shards=6), reserve=st.booleans(), share=st.floats(0, 1.2))
-    def test_is_the_algebra_of_shards(
-        self, data: st.DataObject, config: Config, reserve: bool, share: float
-    ) -> None:
+    def test_is_the_algebra_of_shards(self, data: st.DataObject, config: Config, reserve: bool, share: float) -> None:
         """Any state, any request: the function decides as Python does, and stores what Python would."""
         states = data.draw(shard_states(config))
         now = NOW + data.draw(st.integers(-5000, 100_000))

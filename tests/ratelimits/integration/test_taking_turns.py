@@ -29,9 +29,7 @@ def ignored(what: str) -> Iterator[None]:
     A decision that goes on for ever is canceled after some seconds, instead of the whole run of the tests.
     """
     with connection.cursor() as cursor:
-        cursor.execute(
-            "CREATE FUNCTION test_ignored() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'"
-        )
+        cursor.execute("CREATE FUNCTION test_ignored() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
         cursor.execute(
             f"CREATE TRIGGER test_ignored BEFORE {what} ON ratelimits_bucket"
             " FOR EACH ROW EXECUTE FUNCTION test_ignored()"
@@ -66,17 +64,12 @@ class TestADecision:
         full = State(config.most / config.shards, 0)
         database.put(config, [full] * config.shards, name="test/turns")
         before = list(Bucket.objects.order_by("pk").values_list())
-        with (
-            ignored("UPDATE"),
-            pytest.raises(InternalError, match=r'limit "test/turns" .*after 100 attempts'),
-        ):
+        with ignored("UPDATE"), pytest.raises(InternalError, match=r'limit "test/turns" .*after 100 attempts'):
             ask()
         assert list(Bucket.objects.order_by("pk").values_list()) == before
 
     @pytest.mark.parametrize("ask", [_one, _one_of_shards, _several])
-    def test_whose_row_is_never_made_ends_with_an_error_and_grants_nothing(
-        self, ask: Callable[[], None]
-    ) -> None:
+    def test_whose_row_is_never_made_ends_with_an_error_and_grants_nothing(self, ask: Callable[[], None]) -> None:
         with ignored("INSERT"), pytest.raises(InternalError, match=r'limit "test/.*after 100 attempts'):
             ask()
         assert not Bucket.objects.exists()

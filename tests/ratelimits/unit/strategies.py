@@ -31,9 +31,5 @@ def shard_states(config: Config) -> st.SearchStrategy[list[State | None]]:
     """A state, or none, for each shard: in debt or not, its moment up to two periods ago."""
     most = one_shard(config).most
     age = int(config.period_ms * 2)
-    state = st.builds(
-        State,
-        st.floats(-3 * most, most).map(lambda value: round(value, 3)),
-        st.integers(NOW - age, NOW),
-    )
+    state = st.builds(State, st.floats(-3 * most, most).map(lambda value: round(value, 3)), st.integers(NOW - age, NOW))
     return st.lists(st.none() | state, min_size=config.shards, max_size=config.shards)

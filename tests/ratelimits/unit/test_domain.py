@@ -106,10 +106,7 @@ class TestWhatCannotBeALimit:
     @pytest.mark.parametrize(
         ("field", "fields"),
         [
-            *(
-                ("rate", {"rate": rate})
-                for rate in (0, -1, math.nan, math.inf, "10", None, True, 10**400, 1e16, 1e-13)
-            ),
+            *(("rate", {"rate": rate}) for rate in (0, -1, math.nan, math.inf, "10", None, True, 10**400, 1e16, 1e-13)),
             *(("period", {"period": period}) for period in (timedelta(0), -SECOND, 60, None)),
             *(("capacity", {"capacity": capacity}) for capacity in (-1, math.nan, math.inf, "1", 1e16)),
             *(("max_reserved", {"max_reserved": most}) for most in (-1, math.nan, math.inf)),

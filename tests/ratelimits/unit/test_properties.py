@@ -8,15 +8,7 @@ from itertools import pairwise
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from ratelimits.domain import (
-    Config,
-    FixedWindow,
-    State,
-    TokenBucket,
-    evaluate,
-    evaluate_shards,
-    value_of_shards,
-)
+from ratelimits.domain import Config, FixedWindow, State, TokenBucket, evaluate, evaluate_shards, value_of_shards
 from ratelimits.domain.algebra import refilled
 from ratelimits.domain.configs import one_shard
 from tests.ratelimits.unit.strategies import NOW, configs, shard_states
@@ -77,8 +69,7 @@ def _pruned(config: Config, states: tuple[State | None, ...], *, now: int) -> tu
     share = one_shard(config)
     then = now - int(config.period_ms) if isinstance(config, FixedWindow) else now
     return tuple(
-        None if state is None or refilled(share, state, now=then).value >= share.most else state
-        for state in states
+        None if state is None or refilled(share, state, now=then).value >= share.most else state for state in states
     )
 
 
@@ -101,9 +92,7 @@ def drained_around_a_forgotten_edge() -> list[Call]:
 
 @settings(max_examples=200, deadline=None)
 @given(config=configs(max_shards=4), calls=CALLS, reserving=st.booleans())
-@example(
-    config=FixedWindow(10, timedelta(seconds=1)), calls=drained_around_a_forgotten_edge(), reserving=False
-)
+@example(config=FixedWindow(10, timedelta(seconds=1)), calls=drained_around_a_forgotten_edge(), reserving=False)
 def test_no_span_of_time_sees_more_than_capacity_and_what_came_in(
     config: Config, calls: list[Call], reserving: bool
 ) -> None:
@@ -132,17 +121,13 @@ def test_reservations_are_never_overtaken(config: Config, calls: list[Call]) -> 
 def test_who_wants_more_waits_longer(data: st.DataObject, config: Config, shares: list[float]) -> None:
     states = data.draw(shard_states(config))
     waits = [
-        evaluate_shards(config, states, now=NOW, count=share * config.most).retry_after or 0
-        for share in sorted(shares)
+        evaluate_shards(config, states, now=NOW, count=share * config.most).retry_after or 0 for share in sorted(shares)
     ]
     assert all(shorter <= longer + 1e-6 for shorter, longer in pairwise(waits))
 
 
 @given(
-    data=st.data(),
-    config=configs(max_shards=4),
-    share=st.floats(0, 1),
-    steps=st.lists(st.integers(1, 500), max_size=8),
+    data=st.data(), config=configs(max_shards=4), share=st.floats(0, 1), steps=st.lists(st.integers(1, 500), max_size=8)
 )
 def test_the_moment_to_try_again_never_moves_away(
     data: st.DataObject, config: Config, share: float, steps: list[int]
@@ -180,9 +165,7 @@ def test_a_clock_that_goes_back_takes_nothing(config: Config, value: float, ago:
 
 
 @given(data=st.data(), config=configs(max_shards=6), share=st.floats(0, 1), reserve=st.booleans())
-def test_shards_lose_and_make_no_tokens(
-    data: st.DataObject, config: Config, share: float, reserve: bool
-) -> None:
+def test_shards_lose_and_make_no_tokens(data: st.DataObject, config: Config, share: float, reserve: bool) -> None:
     states = data.draw(shard_states(config))
     before = value_of_shards(config, states, now=NOW)
     spread = evaluate_shards(config, states, now=NOW, count=share * config.most, reserve=reserve)

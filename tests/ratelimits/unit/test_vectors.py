@@ -20,9 +20,7 @@ def test_there_are_all_of_them() -> None:
 def decide(step: Step, state: State | None) -> Decision | None:
     """The algebra's answer; None for a count that can never be granted."""
     try:
-        return evaluate(
-            step.config, state, now=step.now, count=step.count, reserve=step.reserve, offset=step.offset
-        )
+        return evaluate(step.config, state, now=step.now, count=step.count, reserve=step.reserve, offset=step.offset)
     except CountExceedsLimit:
         return None
 

@@ -28,9 +28,7 @@ class TestADeclaredLimit:
             limits.declare("test/twice", TokenBucket(11, HOUR))
 
     def test_that_nobody_declared_is_an_error_that_says_what_to_do(self) -> None:
-        with pytest.raises(
-            UnknownLimit, match=r"No limit is called 'test/nobody': declare it in an app's limits.py"
-        ):
+        with pytest.raises(UnknownLimit, match=r"No limit is called 'test/nobody': declare it in an app's limits.py"):
             limits.find("test/nobody")
 
     @pytest.mark.parametrize("name", ["", " ", " b", "b ", 'a"b', "-a", "a" * 101, "ä", "a\n", None, 7])
@@ -41,12 +39,7 @@ class TestADeclaredLimit:
 
 class TestAKey:
     def test_is_stored_as_it_is_where_it_fits(self) -> None:
-        assert [stored_key(key) for key in (None, "user:7", "ä b", "x" * 300)] == [
-            "",
-            "user:7",
-            "ä b",
-            "x" * 300,
-        ]
+        assert [stored_key(key) for key in (None, "user:7", "ä b", "x" * 300)] == ["", "user:7", "ä b", "x" * 300]
 
     @pytest.mark.parametrize("key", ["", "\x00", "a\x00b", "x" * 301, "\ud800", "a\nb", "\u202euser"])
     def test_that_does_not_fit_is_stored_by_its_hash(self, key: str) -> None:
@@ -73,12 +66,7 @@ class TestARefusal:
     def test_survives_a_copy_and_a_pickle(self) -> None:
         error = RateLimited(name="log-in", key=None, retry_after=timedelta(seconds=1))
         for twin in (copy.copy(error), pickle.loads(pickle.dumps(error))):
-            assert (twin.name, twin.key, twin.retry_after, str(twin)) == (
-                "log-in",
-                None,
-                error.retry_after,
-                str(error),
-            )
+            assert (twin.name, twin.key, twin.retry_after, str(twin)) == ("log-in", None, error.retry_after, str(error))
 
     @pytest.mark.parametrize(
         ("seconds", "sentence"),
@@ -96,19 +84,8 @@ class TestThePage:
         assert described(sharded) == "0.5 every 5 minutes, at most 20 (fixed window, 4 shards)"
 
     def test_says_periods_as_people_do(self) -> None:
-        sentence = [
-            period(ms) for ms in (200, 1000, 1500, 90_000, 60_000, 7_200_000, 86_400_000, 604_800_000)
-        ]
-        assert sentence == [
-            "200 ms",
-            "second",
-            "1.5 seconds",
-            "90 seconds",
-            "minute",
-            "2 hours",
-            "day",
-            "7 days",
-        ]
+        sentence = [period(ms) for ms in (200, 1000, 1500, 90_000, 60_000, 7_200_000, 86_400_000, 604_800_000)]
+        assert sentence == ["200 ms", "second", "1.5 seconds", "90 seconds", "minute", "2 hours", "day", "7 days"]
 
     def test_says_tokens_shortly(self) -> None:
         assert [tokens(n) for n in (7, 0.25, -3, 1234.5, -0.001, 0)] == ["7", "0.25", "-3", "1,234", "0", "0"]

@@ -38,12 +38,7 @@ class Supervisor:
         given = {**os.environ, "JOBFARM_TEST_DATABASE": name, "PYTHONUNBUFFERED": "1", **self._environment}
         with self._log.open("ab") as log:
             self._process = Process(
-                [*_CLUSTER, *self._words],
-                env=given,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                loaded=True,
+                [*_CLUSTER, *self._words], env=given, stdin=subprocess.DEVNULL, stdout=log, stderr=log, loaded=True
             )
 
     @property
@@ -107,8 +102,7 @@ def keepers(*clusters: str, **environment: str) -> Iterator[list[Supervisor]]:
     "--actions --workers 8")`."""
     with tempfile.TemporaryDirectory() as folder:
         made = [
-            Supervisor(*words.split(), log=Path(folder) / f"{n}.log", **environment)
-            for n, words in enumerate(clusters)
+            Supervisor(*words.split(), log=Path(folder) / f"{n}.log", **environment) for n, words in enumerate(clusters)
         ]
         try:
             for one in made:
@@ -131,9 +125,7 @@ def supervisor(*words: str, **environment: str) -> Iterator[Supervisor]:
 
 def is_up(made: Supervisor) -> bool:
     """Whether its present cluster has reported."""
-    return Cluster.objects.filter(
-        pid=made.sentinel() or 0, ended_at=None, last_seen_at__isnull=False
-    ).exists()
+    return Cluster.objects.filter(pid=made.sentinel() or 0, ended_at=None, last_seen_at__isnull=False).exists()
 
 
 def children(pid: int) -> list[int]:
@@ -165,11 +157,7 @@ def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
 
 
 def until(
-    check: Callable[[], T],
-    *,
-    within_s: float = 60,
-    what: Callable[[], str] = lambda: "it",
-    pause_s: float = 0.02,
+    check: Callable[[], T], *, within_s: float = 60, what: Callable[[], str] = lambda: "it", pause_s: float = 0.02
 ) -> T:
     """What `check` returns once that is true; an AssertionError if that takes too long."""
     deadline = time.monotonic() + within_s

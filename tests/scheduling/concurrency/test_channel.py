@@ -82,9 +82,7 @@ class TestATaskQueue:
         readers[2].join(10)
         assert readers[2].exitcode == 0
 
-    def test_knows_who_is_free_and_what_waits(
-        self, board: Scoreboard, tasks: TaskQueue, results: Channel
-    ) -> None:
+    def test_knows_who_is_free_and_what_waits(self, board: Scoreboard, tasks: TaskQueue, results: Channel) -> None:
         assert (board.count_free(), tasks.waits()) == (0, 0)
         tasks.put("a")
         tasks.put("b")

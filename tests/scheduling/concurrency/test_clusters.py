@@ -107,9 +107,7 @@ class TestAStop:
         ledger, end = tmp_path / "ledger", tmp_path / "end"
         with keepers("--mutations", "--actions", SCHEDULING_GRACE_S="8") as [mutations, actions]:
             dawdling = scheduling.run_after(0, sample.dawdle_until, path=str(end))
-            short = scheduling.run_after(
-                0, sample.append_and_wait, path=str(ledger), line="short", until=str(end)
-            )
+            short = scheduling.run_after(0, sample.append_and_wait, path=str(ledger), line="short", until=str(end))
             long = scheduling.run_after(0, sample.append, path=str(ledger), line="long", seconds=100)
             until(lambda: ledger.exists() and len(ledger.read_text().split()) == 2, what=lambda: actions.log)
             until(lambda: states().get("in_progress") == 2)
@@ -123,19 +121,12 @@ class TestAStop:
             end.touch()
             assert (mutations.wait(60), actions.wait(60)) == (0, 0)
         found = dict(ScheduledFunction.objects.values_list("pk", "status"))
-        assert found == {
-            dawdling.pk: "success",
-            short.pk: "success",
-            long.pk: "unknown",
-            waiting.pk: "pending",
-        }
+        assert found == {dawdling.pk: "success", short.pk: "success", long.pk: "unknown", waiting.pk: "pending"}
         assert scheduling.run_due() == 1
 
     def test_of_an_idle_cluster_waits_for_nothing_and_leaves_nothing(self) -> None:
         with keepers("--mutations", "--actions", **ENDLESS_GRACE) as [one, two]:
-            until(
-                lambda: list(Cluster.objects.values_list("free", flat=True)) == [2, 2], what=lambda: one.log
-            )
+            until(lambda: list(Cluster.objects.values_list("free", flat=True)) == [2, 2], what=lambda: one.log)
             processes = one.everything() + two.everything()
             for idle in (one, two):
                 idle.terminate()
@@ -151,9 +142,7 @@ class TestAStop:
             processes = one.everything()
             kill(one.pid, signal.SIGQUIT)
             assert one.wait(STOPPED_WITHIN_S) == 0
-            until(
-                lambda: are_gone(processes)
-            )  # they were killed, which each is told when its turn to run comes
+            until(lambda: are_gone(processes))  # they were killed, which each is told when its turn to run comes
         assert states() == {"unknown": 1}
 
 
@@ -176,9 +165,7 @@ def _victims(one: Supervisor, which: str) -> list[int]:
 
 
 class TestAKilledProcess:
-    @pytest.mark.parametrize(
-        "which", ["the sentinel", "all workers", "the pusher", "the sentinel and a worker"]
-    )
+    @pytest.mark.parametrize("which", ["the sentinel", "all workers", "the pusher", "the sentinel and a worker"])
     def test_is_replaced_and_nothing_is_left_of_the_others(self, which: str, tmp_path: Path) -> None:
         with supervisor("--actions") as one:
             cut_off = scheduling.run_after(0, sample.append, path=str(tmp_path / "x"), line="x", seconds=100)
@@ -219,9 +206,7 @@ def state_of(row: ScheduledFunction) -> str:
 
 
 class TestAFrozenCluster:
-    def test_is_replaced_by_another_one_and_one_with_something_long_to_do_is_not(
-        self, tmp_path: Path
-    ) -> None:
+    def test_is_replaced_by_another_one_and_one_with_something_long_to_do_is_not(self, tmp_path: Path) -> None:
         """Of the first the pusher is frozen, of the second the sentinel. The third only has no worker free, for longer
         than it takes to be called frozen."""
         with keepers("--mutations --queue one", "--mutations --queue two", "--actions") as [one, two, three]:
@@ -233,15 +218,9 @@ class TestAFrozenCluster:
             kill(one.processes()[0], signal.SIGSTOP)
             kill(sentinel, signal.SIGSTOP)
             insert([replace(new(sample.put, {"row": n}), queue=("one", "two")[n % 2]) for n in range(20)])
-            until(
-                lambda: scheduling.health().frozen == 2,
-                within_s=BACK_WITHIN_S,
-                what=lambda: one.log + two.log,
-            )
+            until(lambda: scheduling.health().frozen == 2, within_s=BACK_WITHIN_S, what=lambda: one.log + two.log)
             until(lambda: are_gone(old))
-            until(
-                all_ended, within_s=BACK_WITHIN_S, what=lambda: f"{states()} {one.log} {two.log} {three.log}"
-            )
+            until(all_ended, within_s=BACK_WITHIN_S, what=lambda: f"{states()} {one.log} {two.log} {three.log}")
             # All may be done before the second of the new ones has said that it is there.
             until(lambda: Cluster.objects.filter(role="mutations").count() == 4, within_s=BACK_WITHIN_S)
         assert marks() == list(range(20))
@@ -270,12 +249,7 @@ class TestALostDatabase:
             for n in range(5):
                 with transaction.atomic():
                     insert([new(sample.put, {"row": n * 100 + m}) for m in range(100)])
-                    insert(
-                        [
-                            new(sample.append, {"path": str(ledger), "line": str(n * 20 + m)})
-                            for m in range(20)
-                        ]
-                    )
+                    insert([new(sample.append, {"path": str(ledger), "line": str(n * 20 + m)}) for m in range(20)])
                 with connection.cursor() as cursor:
                     cursor.execute(
                         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"

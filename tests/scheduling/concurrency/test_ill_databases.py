@@ -27,11 +27,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
         url = postgresqls.url(running)
         done = postgresqls.manage(url, tmp_path, "migrate", "--verbosity=0")
         assert done.returncode == 0, done.stderr
-        variables = os.environ | {
-            "DATABASE_URL": url,
-            "JOBFARM_DATA": str(tmp_path),
-            "SECRET_KEY": "of-a-test" * 8,
-        }
+        variables = os.environ | {"DATABASE_URL": url, "JOBFARM_DATA": str(tmp_path), "SECRET_KEY": "of-a-test" * 8}
         for place, role in enumerate(ROLES):
             log = stack.enter_context((tmp_path / f"cluster-{place}.log").open("wb"))
             command = ["manage.py", "cluster", f"--{role}"]
@@ -45,8 +41,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 def ages(server: Server) -> list[float]:
     """For each cluster that has not ended, how many seconds ago it reported; empty until all did once."""
     rows = _ask(
-        server,
-        "SELECT extract(epoch FROM now() - last_seen_at) FROM scheduling_cluster WHERE ended_at IS NULL",
+        server, "SELECT extract(epoch FROM now() - last_seen_at) FROM scheduling_cluster WHERE ended_at IS NULL"
     )
     found = [float(age) for (age,) in rows if age is not None]
     return found if len(found) == len(ROLES) else []
@@ -54,10 +49,7 @@ def ages(server: Server) -> list[float]:
 
 def lives(server: Server) -> set[tuple[str, str | None]]:
     """All that ever lived, and how each ended."""
-    return {
-        (str(life), ending)
-        for life, ending in _ask(server, "SELECT cluster_id, ending FROM scheduling_cluster")
-    }
+    return {(str(life), ending) for life, ending in _ask(server, "SELECT cluster_id, ending FROM scheduling_cluster")}
 
 
 def _ask(server: Server, query: str) -> list[tuple[Any, ...]]:

@@ -16,15 +16,7 @@ from scheduling import operations as scheduling
 from scheduling.models import Cluster, Cron, Due, ScheduledFunction
 from scheduling.operations.functions import insert, new
 from tests.scheduling.concurrency.conftest import COUNTERS, counters, marks
-from tests.scheduling.concurrency.support import (
-    SECONDS,
-    Supervisor,
-    all_ended,
-    keepers,
-    kill_one,
-    states,
-    until,
-)
+from tests.scheduling.concurrency.support import SECONDS, Supervisor, all_ended, keepers, kill_one, states, until
 from tests.scheduling.integration import sample
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("tables")]

@@ -70,10 +70,7 @@ class TestMaking:
             ({"function": "jobs.operations.rollup.roll_up"}, "Select a valid choice"),
             ({"at_most": "0"}, "at_most is from 1"),
             (
-                {
-                    "function": "jobs.operations.from_crons.submit_job",
-                    "arguments_text": '{"kind": "no", "payload": 1}',
-                },
+                {"function": "jobs.operations.from_crons.submit_job", "arguments_text": '{"kind": "no", "payload": 1}'},
                 "no",
             ),
         ],
@@ -89,9 +86,7 @@ class TestMaking:
         assert len(answer["firings"]) == 10
         assert all("06:00" in moment for moment in answer["firings"])
         assert "no cron expression" in root.get(preview, {"timing": "x", "zone": "UTC"}).json()["error"]
-        assert (
-            "Exceeds" in root.get(preview, {"timing": "1" * 5000 + " * * * *", "zone": "UTC"}).json()["error"]
-        )
+        assert "Exceeds" in root.get(preview, {"timing": "1" * 5000 + " * * * *", "zone": "UTC"}).json()["error"]
         assert "no time zone" in root.get(preview, {"timing": "* * * * *", "zone": "../x"}).json()["error"]
 
     def test_begins_with_a_kind(self, root: Client) -> None:
@@ -115,11 +110,7 @@ class TestMakingOnTheSite:
         adds = _client("view_scheduledfunction", "add_cron")
         form = adds.get("/new-cron/").context["form"]
         assert tuple(form.fields) == FIELDS
-        assert (form["missed"].value(), form["at_most"].value(), form["overlap"].value()) == (
-            "once",
-            1,
-            "skip",
-        )
+        assert (form["missed"].value(), form["at_most"].value(), form["overlap"].value()) == ("once", 1, "skip")
 
     def test_is_not_offered_to_who_may_not(self) -> None:
         looks = _client("view_scheduledfunction", "operate_scheduledfunction")
@@ -132,11 +123,7 @@ class TestChanging:
         assert "30 9" not in root.get(CHANGE).content.decode()
         assert root.post(CHANGE, FORM).status_code == 302
         row = Cron.objects.get(pk="greet")
-        assert (row.source, row.schedule, row.args) == (
-            "edited",
-            "30 9 * * 1-5 in Europe/Berlin",
-            {"word": "ho"},
-        )
+        assert (row.source, row.schedule, row.args) == ("edited", "30 9 * * 1-5 in Europe/Berlin", {"word": "ho"})
         assert "Schedule" in LogEntry.objects.get(object_id="greet").get_change_message()
         assert "by a person: code says otherwise" in root.get("/crons/greet/").content.decode()
 
@@ -145,10 +132,7 @@ class TestChanging:
         way = "/admin/scheduling/cron/greet/follow-code/"
         assert f'href="{way}"' in root.get(CHANGE).content.decode()
         root.post(way, {"confirmed": "yes"})
-        assert (Cron.objects.get(pk="greet").source, Cron.objects.get(pk="greet").args) == (
-            "code",
-            {"word": "hi"},
-        )
+        assert (Cron.objects.get(pk="greet").source, Cron.objects.get(pk="greet").args) == ("code", {"word": "hi"})
         assert f'href="{way}"' not in root.get(CHANGE).content.decode()
 
     def test_mends_a_schedule_that_nobody_can_read(self, root: Client) -> None:

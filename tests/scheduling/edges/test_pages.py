@@ -40,12 +40,7 @@ def row(word: str = NASTY) -> ScheduledFunction:
 
 
 def addresses(pk: int) -> list[str]:
-    return [
-        "/functions/",
-        f"/functions/{pk}/",
-        "/crons/",
-        "/crons/greet/",
-    ]
+    return ["/functions/", f"/functions/{pk}/", "/crons/", "/crons/greet/"]
 
 
 def buttons(pk: int) -> list[str]:
@@ -57,10 +52,7 @@ class TestRights:
     def test_nobody_is_asked_to_log_in(self) -> None:
         for url in addresses(row().pk):
             response = Client().get(url)
-            assert (response.status_code, response.headers["Location"].partition("?")[0]) == (
-                302,
-                "/accounts/login/",
-            )
+            assert (response.status_code, response.headers["Location"].partition("?")[0]) == (302, "/accounts/login/")
 
     def test_a_member_finds_nothing(self) -> None:
         client = Client()
@@ -124,11 +116,7 @@ class TestAPage:
         assert 'title="tests.scheduling.integration.sample.say"' in page
 
     def test_of_what_there_is_not_is_not_there(self, operator: Client) -> None:
-        urls = [
-            "/functions/999/",
-            "/functions/9999999999999999999999/",
-            "/crons/nothing/",
-        ]
+        urls = ["/functions/999/", "/functions/9999999999999999999999/", "/crons/nothing/"]
         assert {operator.get(url).status_code for url in urls} == {404}
 
     def test_of_a_long_list_takes_few_queries(
@@ -144,9 +132,7 @@ class TestAPage:
     def test_of_a_cron_that_is_no_address_is_no_error(self, operator: Client) -> None:
         assert operator.get("/functions/?cron=a/b").status_code == 200
 
-    def test_of_crons_shows_how_the_last_firings_ended_and_those_that_are_retired_last(
-        self, operator: Client
-    ) -> None:
+    def test_of_crons_shows_how_the_last_firings_ended_and_those_that_are_retired_last(self, operator: Client) -> None:
         scheduling.declare("aged", scheduling.interval(hours=1), sample.break_down)
         scheduling.sync_crons()
         scheduling.run_now("aged")
@@ -161,9 +147,7 @@ class TestAPage:
         assert ('data-status="success"' in greet, 'data-status="failed"' in greet) == (True, False)
         assert ('data-status="success"' in aged, 'data-status="failed"' in aged) == (False, True)
 
-    def test_of_the_farm_itself_are_folded_away_from_peoples_own(
-        self, operator: Client, settings: Settings
-    ) -> None:
+    def test_of_the_farm_itself_are_folded_away_from_peoples_own(self, operator: Client, settings: Settings) -> None:
         operator.get("/crons/")
         scheduling.declare("nightly", scheduling.daily(hour=3, tz="UTC"), sample.say, word="x")
         scheduling.sync_crons()
@@ -204,9 +188,7 @@ class TestAPage:
         for url in ("/crons/", "/crons/greet/"):
             assert badge in operator.get(url).content.decode()
         word = badge.partition(">")[2]
-        assert re.search(
-            rf">\s*{word.rstrip('<')}\s*<", operator.get("/admin/scheduling/cron/").content.decode()
-        )
+        assert re.search(rf">\s*{word.rstrip('<')}\s*<", operator.get("/admin/scheduling/cron/").content.decode())
 
     @pytest.mark.parametrize(
         ("missed", "at_most", "words"),
@@ -234,9 +216,7 @@ class TestAButton:
 
     def test_runs_again_what_has_ended(self, operator: Client) -> None:
         pk = row().pk
-        assert (
-            "has not ended yet" in operator.post(f"/functions/{pk}/run-again/", follow=True).content.decode()
-        )
+        assert "has not ended yet" in operator.post(f"/functions/{pk}/run-again/", follow=True).content.decode()
         scheduling.cancel(pk)
         operator.post(f"/functions/{pk}/run-again/")
         assert ScheduledFunction.objects.get(run_again_of=pk).status == "pending"
@@ -250,14 +230,7 @@ class TestAButton:
         assert ScheduledFunction.objects.get().cron_id == "greet"
         assert LogEntry.objects.count() == 3
 
-    @pytest.mark.parametrize(
-        "url",
-        [
-            "/functions/999/cancel/",
-            "/functions/999/run-again/",
-            "/crons/x/run/",
-        ],
-    )
+    @pytest.mark.parametrize("url", ["/functions/999/cancel/", "/functions/999/run-again/", "/crons/x/run/"])
     def test_on_what_there_is_not_is_not_there(self, operator: Client, url: str) -> None:
         assert operator.post(url).status_code == 404
 

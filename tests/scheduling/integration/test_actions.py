@@ -115,9 +115,7 @@ class TestAnAction:
 class TestWhatIsLate:
     def test_is_what_nobody_has_begun_and_not_a_mutation_that_runs(self) -> None:
         running_now, waiting = (scheduling.run_after(0, sample.make_group, name=n) for n in ("long", "late"))
-        Due.objects.update(
-            run_at=clock.now() - timedelta(minutes=1), next_at=clock.now() - timedelta(minutes=1)
-        )
+        Due.objects.update(run_at=clock.now() - timedelta(minutes=1), next_at=clock.now() - timedelta(minutes=1))
         with psycopg.connect(conninfo()) as session:
             session.execute("DELETE FROM scheduling_due WHERE function_id = %s", [running_now.pk])
             health = scheduling.health()
@@ -144,9 +142,7 @@ class TestRunningWhatIsDue:
             scheduling.run_due()
 
     def test_once_keeps_to_its_queues(self) -> None:
-        mail, other = (
-            scheduling.run_after(0, sample.say, word="x", queue=queue) for queue in ("mail", "other")
-        )
+        mail, other = (scheduling.run_after(0, sample.say, word="x", queue=queue) for queue in ("mail", "other"))
         assert scheduling.run_due(queues=["mail"]) == 1
         assert (stored(mail).status, stored(other).status) == ("success", "pending")
 
@@ -285,12 +281,7 @@ class TestRunningAgain:
         old = scheduling.run_after(0, sample.say, word="twice")
         scheduling.run_due()
         new = scheduling.run_again(old.pk)
-        assert (new.run_again_of_id, new.args, new.status, new.attempt) == (
-            old.pk,
-            {"word": "twice"},
-            "pending",
-            1,
-        )
+        assert (new.run_again_of_id, new.args, new.status, new.attempt) == (old.pk, {"word": "twice"}, "pending", 1)
         assert scheduling.run_due() == 1
 
     def test_is_refused_for_what_has_not_ended(self) -> None:
@@ -371,10 +362,7 @@ class TestASilentCluster:
         Cluster.objects.update(started_at=F("started_at") - timedelta(seconds=11))
         # A PostgreSQL that was started a moment ago says nothing about clusters yet.
         until(lambda: clusters.sweep() == 1, what="the sweep")
-        assert (stored(row).status, stored(row).error_class) == (
-            "unknown",
-            "scheduling.errors.OutcomeUnknown",
-        )
+        assert (stored(row).status, stored(row).error_class) == ("unknown", "scheduling.errors.OutcomeUnknown")
         assert Cluster.objects.get().ending == "lost"
         assert clusters.report(cluster_id, _report()) is False
 

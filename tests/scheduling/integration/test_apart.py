@@ -23,9 +23,7 @@ def test_what_fails_in_a_transaction_leaves_nothing_and_the_others_are_done() ->
     assert set(Group.objects.values_list("name", flat=True)) == {"new a", "a", "new b", "b"}
     [(name, reason)] = failures.reasons.items()
     assert (name, reason.partition(":")[0], "\n" in reason) == ("group ", "IntegrityError", False)
-    with pytest.raises(
-        SomeFailed, match=r"A part of it failed, and the rest was done\. group : IntegrityError"
-    ):
+    with pytest.raises(SomeFailed, match=r"A part of it failed, and the rest was done\. group : IntegrityError"):
         failures.raise_any()
 
 

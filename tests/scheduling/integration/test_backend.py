@@ -212,9 +212,7 @@ class TestATaskThatCannotBe:
             task(mutation=True)(tasks.aadd.func)
 
     def test_is_refused_for_a_queue_that_the_settings_do_not_name(self, settings: Any) -> None:
-        settings.TASKS = {
-            "default": {"BACKEND": "scheduling.backend.SchedulingBackend", "QUEUES": ["default"]}
-        }
+        settings.TASKS = {"default": {"BACKEND": "scheduling.backend.SchedulingBackend", "QUEUES": ["default"]}}
         with pytest.raises(InvalidTask):
             tasks.add.using(queue_name="nowhere")
 
@@ -224,11 +222,7 @@ class TestAResult:
         result = tasks.add.enqueue(2, 3)
         scheduling.run_due()
         result.refresh()
-        assert (result.status, result.return_value, result.is_finished) == (
-            TaskResultStatus.SUCCESSFUL,
-            5,
-            True,
-        )
+        assert (result.status, result.return_value, result.is_finished) == (TaskResultStatus.SUCCESSFUL, 5, True)
         assert (result.attempts, len(result.worker_ids)) == (1, 1)
         assert result.enqueued_at <= result.started_at <= result.finished_at  # type: ignore[operator]
         assert result.last_attempted_at == result.started_at
@@ -248,9 +242,7 @@ class TestAResult:
             (tasks.add, ["x", "y", "z"], TypeError),
         ],
     )
-    def test_of_a_failure_has_its_error(
-        self, failing: Any, args: list[Any], error: type[BaseException]
-    ) -> None:
+    def test_of_a_failure_has_its_error(self, failing: Any, args: list[Any], error: type[BaseException]) -> None:
         result = failing.enqueue(*args)
         scheduling.run_due()
         result.refresh()
@@ -293,9 +285,7 @@ class TestAResult:
         assert result.attempts == 0
         assert signals[-1] == ("finished", result.id, "FAILED")
 
-    def test_of_an_unknown_outcome_is_a_failure_that_says_so(
-        self, signals: list[tuple[str, str, str]]
-    ) -> None:
+    def test_of_an_unknown_outcome_is_a_failure_that_says_so(self, signals: list[tuple[str, str, str]]) -> None:
         result = tasks.add.enqueue(1)
         cluster_id = uuid.uuid4()
         clusters.begin(cluster_id, role="actions")
@@ -321,9 +311,7 @@ class TestSignals:
         ]
 
     @pytest.mark.parametrize(("failing", "argument"), [(tasks.fail, "x"), (tasks.write_and_break, "x")])
-    def test_tell_of_a_failure(
-        self, failing: Any, argument: str, signals: list[tuple[str, str, str]]
-    ) -> None:
+    def test_tell_of_a_failure(self, failing: Any, argument: str, signals: list[tuple[str, str, str]]) -> None:
         result = failing.enqueue(argument)
         scheduling.run_due()
         assert signals == [

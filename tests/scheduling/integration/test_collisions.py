@@ -93,9 +93,7 @@ class TestAMutationThatAlwaysCollides:
             assert "10 runs" in shown
             assert "could not serialize" in shown
         measured = generate_latest(metrics.Farm()).decode()
-        assert (
-            'jobfarm_mutation_collisions{function="tests.scheduling.integration.sample.collide"' in measured
-        )
+        assert 'jobfarm_mutation_collisions{function="tests.scheduling.integration.sample.collide"' in measured
         assert "could not serialize" in measured
         assert any("keep colliding" in finding.sentence for finding in health.scheduler())
 
@@ -122,10 +120,7 @@ class TestAMutationWhoseProcessDies:
             assert queued.deaths == deaths
             assert queued.next_at > clock.now()
         assert runner.process_died(row.pk, by=BY)
-        assert (stored(row).status, stored(row).error_class) == (
-            "failed",
-            "scheduling.errors.KillsItsProcess",
-        )
+        assert (stored(row).status, stored(row).error_class) == ("failed", "scheduling.errors.KillsItsProcess")
         assert "3 times" in (stored(row).error or "")
         assert not Due.objects.exists()
         assert not Group.objects.exists()

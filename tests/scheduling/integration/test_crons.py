@@ -37,9 +37,7 @@ def wind_back(cron: Cron, **duration: float) -> datetime:
 
 
 def fired(name: str = "greet") -> list[datetime | None]:
-    return list(
-        ScheduledFunction.objects.filter(cron_id=name).order_by("fire_at").values_list("fire_at", flat=True)
-    )
+    return list(ScheduledFunction.objects.filter(cron_id=name).order_by("fire_at").values_list("fire_at", flat=True))
 
 
 class TestADeclaredCron:

@@ -86,13 +86,7 @@ class TestAPersonsCron:
         ],
     )
     def test_is_refused_with_the_reason(self, change: dict[str, object], error: type[Exception]) -> None:
-        plan = {
-            "name": "mine",
-            "function": SAY,
-            "schedule": NOON,
-            "args": {"word": "x"},
-            "policy": PLAIN,
-        } | change
+        plan = {"name": "mine", "function": SAY, "schedule": NOON, "args": {"word": "x"}, "policy": PLAIN} | change
         with pytest.raises(error):
             scheduling.make(plan.pop("name"), **plan)  # type: ignore[arg-type]
         assert not Cron.objects.exists()
@@ -107,11 +101,7 @@ class TestACronOfCodeThatWasChanged:
     def test_keeps_what_a_person_said(self, declared: Cron) -> None:
         policy = Policy(missed=Missed.SKIP, overlap=Overlap.ALLOW)
         row = scheduling.edit("greet", schedule=NOON, args={"word": "ho"}, policy=policy)
-        assert (row.source, row.schedule, row.args) == (
-            "edited",
-            "0 12 * * * in Europe/Berlin",
-            {"word": "ho"},
-        )
+        assert (row.source, row.schedule, row.args) == ("edited", "0 12 * * * in Europe/Berlin", {"word": "ho"})
         assert (row.missed, row.overlap) == ("skip", "allow")
         assert row.next_at == NOON.after(clock.now())
         scheduling.sync_crons()
@@ -128,9 +118,7 @@ class TestACronOfCodeThatWasChanged:
         row = scheduling.follow_code("greet")
         assert (row.source, row.schedule, row.args) == ("code", declared.schedule, {"word": "hi"})
 
-    def test_follows_code_that_names_another_function(
-        self, declared: Cron, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_follows_code_that_names_another_function(self, declared: Cron, monkeypatch: pytest.MonkeyPatch) -> None:
         scheduling.edit("greet", schedule=NOON, args={"word": "ho"}, policy=PLAIN)
         monkeypatch.setattr(crons, "_declared", {})
         scheduling.declare("greet", scheduling.hourly(), sample.make_group, name="hi")

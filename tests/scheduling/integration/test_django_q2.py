@@ -16,16 +16,7 @@ from django.utils import timezone
 from django_q.brokers import get_broker
 from django_q.models import OrmQ, Schedule, Task
 from django_q.status import Stat
-from django_q.tasks import (
-    async_chain,
-    async_iter,
-    async_task,
-    fetch,
-    queue_size,
-    result,
-    result_group,
-    schedule,
-)
+from django_q.tasks import async_chain, async_iter, async_task, fetch, queue_size, result, result_group, schedule
 
 from scheduling.cluster import django_q2
 from scheduling.cluster.broker import Broker
@@ -184,8 +175,7 @@ class TestItsMonitor:
         clusters.begin(cluster_id, role="actions")
         assert Stat.get_all() == []
         clusters.report(
-            cluster_id,
-            Report(workers=2, free=2, waits=False, dispatched=0, stat=django_q2.stat(_Sentinel(cluster_id))),
+            cluster_id, Report(workers=2, free=2, waits=False, dispatched=0, stat=django_q2.stat(_Sentinel(cluster_id)))
         )
         [seen] = Stat.get_all()
         assert (seen.cluster_id, seen.workers, seen.reincarnations) == (cluster_id, [], 4)

@@ -58,9 +58,7 @@ class TestAWriteInAnAction:
         assert not Group.objects.exists()
 
     def test_is_let_through_where_the_action_declares_it(self) -> None:
-        assert (
-            _ended(scheduling.run_after(0, sample.write_directly_as_declared, name="yes")).status == "success"
-        )
+        assert _ended(scheduling.run_after(0, sample.write_directly_as_declared, name="yes")).status == "success"
         assert Group.objects.get().name == "yes"
 
     def test_is_let_through_where_the_guards_are_off(self, settings: object) -> None:

@@ -63,9 +63,7 @@ class TestAnAction:
         assert _ended(name).status == "success"
         assert Group.objects.exists()
 
-    @pytest.mark.parametrize(
-        "name", ["call_a_mutation_in_a_thread", "await_a_mutation", "schedule_in_a_thread"]
-    )
+    @pytest.mark.parametrize("name", ["call_a_mutation_in_a_thread", "await_a_mutation", "schedule_in_a_thread"])
     def test_writes_by_mutations_from_anywhere(self, name: str) -> None:
         ended = _ended(name)
         scheduling.run_due()

@@ -120,8 +120,7 @@ class TestScheduling:
         assert not ScheduledFunction.objects.exists()
 
     @pytest.mark.parametrize(
-        "value",
-        [object(), {1}, b"bytes", float("nan"), {1: 2}, "nul\x00", "\ud800", datetime.min, [object()]],
+        "value", [object(), {1}, b"bytes", float("nan"), {1: 2}, "nul\x00", "\ud800", datetime.min, [object()]]
     )
     def test_refuses_values_that_are_not_json(self, value: object) -> None:
         with pytest.raises(NotJson):
@@ -234,9 +233,7 @@ class TestADispatch:
 
     def test_brings_new_work_before_a_backlog_of_the_same_priority(self) -> None:
         with transaction.atomic():
-            old = insert(
-                [new(sample.nothing, {}, run_at=clock.now() - timedelta(minutes=1)) for _ in range(20)]
-            )
+            old = insert([new(sample.nothing, {}, run_at=clock.now() - timedelta(minutes=1)) for _ in range(20)])
         fresh = [scheduling.run_after(0, sample.nothing).pk for _ in range(3)]
         lower = scheduling.run_after(0, sample.nothing, priority=-1).pk
         order = [found.id for found in clusters.dispatch(Kind.MUTATION, limit=8)]
@@ -262,18 +259,12 @@ class TestAQueueAndAPriority:
         assert (row.queue, row.priority, row.args) == ("mail", 7, {"name": "x"})
         assert (later.queue, later.priority) == ("mail", 0)
         assert clusters.dispatch(Kind.MUTATION, limit=5, queues=["default"]) == []
-        assert [one.id for one in clusters.dispatch(Kind.MUTATION, limit=5, queues=["mail"])] == [
-            row.pk,
-            later.pk,
-        ]
+        assert [one.id for one in clusters.dispatch(Kind.MUTATION, limit=5, queues=["mail"])] == [row.pk, later.pk]
         assert len(clusters.dispatch(Kind.MUTATION, limit=5)) == 2
 
     @pytest.mark.parametrize("function", [sample.send_first, sample.count_first])
     def test_are_those_of_the_declaration_unless_others_are_named(self, function: Any) -> None:
-        row, other = (
-            scheduling.run_after(0, function),
-            scheduling.run_after(0, function, queue="x", priority=-3),
-        )
+        row, other = (scheduling.run_after(0, function), scheduling.run_after(0, function, queue="x", priority=-3))
         assert (row.queue, row.priority) == ("first", 50)
         assert (other.queue, other.priority) == ("x", -3)
 

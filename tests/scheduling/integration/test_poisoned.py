@@ -34,22 +34,14 @@ def own_crons(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _due(name: str, **columns: object) -> Cron:
-    plain = {
-        "function": SAY,
-        "args": {"word": "hi"},
-        "schedule": "every 60 s",
-        "missed": "once",
-        "overlap": "skip",
-    }
+    plain = {"function": SAY, "args": {"word": "hi"}, "schedule": "every 60 s", "missed": "once", "overlap": "skip"}
     now = clock.now()
     return Cron.objects.create(name=name, source="person", next_at=now, **plain | columns)
 
 
 def _spoil(table: str, key: str, value: str | int) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"UPDATE {table} SET args = %s::jsonb WHERE {key} = %s", [f'{{"word": {UNREADABLE}}}', value]
-        )
+        cursor.execute(f"UPDATE {table} SET args = %s::jsonb WHERE {key} = %s", [f'{{"word": {UNREADABLE}}}', value])
 
 
 def _root() -> Client:
@@ -68,15 +60,10 @@ class TestACronThatCannotBeFired:
             ({"missed": "never"}, "'never' is not a valid Missed"),
             ({"overlap": "maybe"}, "'maybe' is not a valid Overlap"),
             ({"at_most": 0}, "at_most is from 1"),
-            (
-                {"function": "tests.scheduling.integration.breaks_when_imported.run"},
-                "RuntimeError: not today",
-            ),
+            ({"function": "tests.scheduling.integration.breaks_when_imported.run"}, "RuntimeError: not today"),
         ],
     )
-    def test_is_paused_with_the_reason_and_the_others_fire(
-        self, poison: dict[str, object], reason: str
-    ) -> None:
+    def test_is_paused_with_the_reason_and_the_others_fire(self, poison: dict[str, object], reason: str) -> None:
         _due("a broken one", **poison)
         _due("whole")
         assert [row.cron_id for row in scheduling.fire_due()] == ["whole"]
@@ -180,9 +167,7 @@ class TestAFunctionThatCannotBeRun:
     def test_by_its_backend_that_is_gone_fails_with_the_reason(self) -> None:
         row = scheduling.run_after(0, sample.say, word="hi")
         task = "tests.scheduling.integration.tasks.add"
-        ScheduledFunction.objects.update(
-            task_backend="gone", function=task, args={"args": [1, 2], "kwargs": {}}
-        )
+        ScheduledFunction.objects.update(task_backend="gone", function=task, args={"args": [1, 2], "kwargs": {}})
         scheduling.run_due()
         row.refresh_from_db()
         assert (row.status, "gone" in (row.error or "")) == ("failed", True)
@@ -209,9 +194,7 @@ class TestAFunctionThatCannotBeRun:
         assert list(ended) == ["unknown"] * 3
         assert ScheduledFunction.objects.get(attempt=2).retry_of_id == rows[2].pk
 
-    def test_is_told_to_an_observer_that_raises_and_ends_all_the_same(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_is_told_to_an_observer_that_raises_and_ends_all_the_same(self, monkeypatch: pytest.MonkeyPatch) -> None:
         fired: list[str] = []
 
         def breaks(*_: object) -> None:

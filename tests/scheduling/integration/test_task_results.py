@@ -15,13 +15,7 @@ from django.test import override_settings
 
 from postgres import clock
 from scheduling import operations as scheduling
-from scheduling.django_tasks import (
-    AnyResult,
-    InvalidTask,
-    TaskResultStatus,
-    default_task_backend,
-    task_finished,
-)
+from scheduling.django_tasks import AnyResult, InvalidTask, TaskResultStatus, default_task_backend, task_finished
 from scheduling.errors import Canceled, KillsItsProcess, OutcomeUnknown
 from scheduling.models import ScheduledFunction
 from scheduling.operations import clusters, runner
@@ -76,9 +70,7 @@ class TestTheEndOfAFailedTask:
         assert isinstance(error, ImportError)
         assert result.task.module_path == GONE
 
-    def test_carries_its_exception_into_the_interfaces_own_log(
-        self, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_carries_its_exception_into_the_interfaces_own_log(self, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.ERROR):
             result = tasks.fail.enqueue("so")
             scheduling.run_due()
@@ -114,9 +106,7 @@ class TestTheEndOfAFailedTask:
 
 
 class TestTheMomentOfATask:
-    @pytest.mark.parametrize(
-        "ahead", [timedelta(hours=1), timedelta(0), timedelta(hours=-1), timedelta(days=-900)]
-    )
+    @pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(0), timedelta(hours=-1), timedelta(days=-900)])
     def test_is_the_one_that_was_given(self, ahead: timedelta) -> None:
         moment = clock.now() + ahead
         result = tasks.add.using(run_after=moment).enqueue(1)
@@ -138,9 +128,7 @@ class TestTheMomentOfATask:
             result = task.enqueue(1)
             assert default_task_backend.get_result(result.id).task.run_after == moment
 
-    def test_of_one_that_runs_again_is_none_even_if_its_code_has_one(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_of_one_that_runs_again_is_none_even_if_its_code_has_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
         moment: datetime = clock.now() + timedelta(hours=1)
         first = tasks.add.using(run_after=moment - timedelta(hours=2)).enqueue(1)
         monkeypatch.setattr(tasks, "add", tasks.add.using(run_after=moment))

@@ -41,8 +41,7 @@ except django_tasks.TaskResultDoesNotExist as error:
 class TestTheInterface:
     def test_is_djangos_own_from_django_6_on_and_the_package_before(self) -> None:
         backends, signals, base, exceptions = (
-            import_module(f"{INTERFACE}.{name}")
-            for name in ("backends.base", "signals", "base", "exceptions")
+            import_module(f"{INTERFACE}.{name}") for name in ("backends.base", "signals", "base", "exceptions")
         )
         assert issubclass(SchedulingBackend, backends.BaseTaskBackend)
         assert issubclass(SchedulingBackend.task_class, base.Task)
@@ -61,11 +60,7 @@ class TestARenamedError:
         ("old", "new", "refused"),
         [
             (INVALID, "InvalidTaskOfNextYear", "TaskResultDoesNotExist"),
-            (
-                INVALID,
-                "InvalidTask" if INVALID != "InvalidTask" else "InvalidTaskError",
-                "TaskResultDoesNotExist",
-            ),
+            (INVALID, "InvalidTask" if INVALID != "InvalidTask" else "InvalidTaskError", "TaskResultDoesNotExist"),
             ("TaskResultDoesNotExist", "NoSuchResult", "TaskResultDoesNotExist"),
             ("TaskResultMismatch", "OtherResult", "TaskResultDoesNotExist"),
         ],

@@ -270,9 +270,7 @@ def write_many_by_the_drivers_cursor() -> None:
 def write_by_the_drivers_connection() -> None:
     """psycopg's short form, with a composed statement."""
     connection.ensure_connection()
-    connection.connection.execute(
-        sql.SQL("INSERT INTO {} (name) VALUES ('no')").format(sql.Identifier("auth_group"))
-    )
+    connection.connection.execute(sql.SQL("INSERT INTO {} (name) VALUES ('no')").format(sql.Identifier("auth_group")))
 
 
 def write_on_a_connection_of_its_own() -> None:

@@ -56,11 +56,7 @@ class TestARetry:
 
     @pytest.mark.parametrize(
         ("retry", "plain"),
-        [
-            (Retry(), [2, 4, 8, 16]),
-            (Retry(first=1), [1, 2, 4, 8]),
-            (Retry(base=60, cap=100), [60, 100, 100, 100]),
-        ],
+        [(Retry(), [2, 4, 8, 16]), (Retry(first=1), [1, 2, 4, 8]), (Retry(base=60, cap=100), [60, 100, 100, 100])],
     )
     def test_of_an_action_waits_base_to_the_power_of_its_failures_and_up_to_half_of_that_longer(
         self, retry: Retry, plain: list[float]
@@ -93,21 +89,11 @@ class TestARetry:
         assert (delay is not None) == tried
 
     def test_is_opt_in(self) -> None:
-        assert (
-            retries.delay_before_next_s(None, attempt=1, known=True, idempotent=True, rng=random.Random(1))
-            is None
-        )
+        assert retries.delay_before_next_s(None, attempt=1, known=True, idempotent=True, rng=random.Random(1)) is None
 
     @pytest.mark.parametrize(
         "wrong",
-        [
-            {"max_attempts": 0},
-            {"base": 0.5},
-            {"first": -1},
-            {"cap": -1},
-            {"jitter": 2},
-            {"first": float("nan")},
-        ],
+        [{"max_attempts": 0}, {"base": 0.5}, {"first": -1}, {"cap": -1}, {"jitter": 2}, {"first": float("nan")}],
     )
     def test_refuses_numbers_without_sense(self, wrong: dict[str, float]) -> None:
         with pytest.raises(ValueError, match=r"must|needs"):
@@ -167,9 +153,7 @@ class TestAFrozenCluster:
         watch = Watch(started_at=0)
         facts = Facts(seen_ago_s=0.5, free=1, overdue=True)
         assert watch.is_frozen(facts, now=100) is None
-        assert (
-            watch.is_frozen(facts, now=100 + STUCK_S + 0.1) == "a dispatch is overdue while a worker is free"
-        )
+        assert watch.is_frozen(facts, now=100 + STUCK_S + 0.1) == "a dispatch is overdue while a worker is free"
 
     def test_is_one_in_which_a_task_waits_beside_a_free_worker(self) -> None:
         watch = Watch(started_at=0)
@@ -180,9 +164,7 @@ class TestAFrozenCluster:
     def test_is_not_one_whose_workers_are_all_busy(self) -> None:
         watch = Watch(started_at=0)
         for second in range(1000):
-            assert (
-                watch.is_frozen(Facts(seen_ago_s=0.5, free=0, waits=True, overdue=True), now=second) is None
-            )
+            assert watch.is_frozen(Facts(seen_ago_s=0.5, free=0, waits=True, overdue=True), now=second) is None
 
     def test_is_not_one_that_goes_on_handing_out_however_late(self) -> None:
         watch = Watch(started_at=0)

@@ -77,9 +77,7 @@ class TestChangesOfAnotherSort:
             ("0 0 * * 0", "America/Santiago", "2026-09-05 12", ["06 01:00", "13 00:00"]),
         ],
     )  # fmt: skip
-    def test_lose_no_firing_and_add_none(
-        self, expression: str, zone: str, since: str, expected: list[str]
-    ) -> None:
+    def test_lose_no_firing_and_add_none(self, expression: str, zone: str, since: str, expected: list[str]) -> None:
         start = datetime.fromisoformat(f"{since}:00").replace(tzinfo=ZoneInfo(zone))
         found = times(schedules.cron(expression, tz=zone), start, len(expected))
         assert [moment.rpartition(" ")[0] for moment in found] == expected
@@ -106,9 +104,7 @@ class TestAForm:
         assert schedules.parse(schedule.text()) == schedule
 
     def test_monthly_leaves_out_months_without_the_day(self) -> None:
-        found = schedules.upcoming(
-            schedules.monthly(day=31), first=datetime(2024, 1, 31, tzinfo=UTC), count=4
-        )
+        found = schedules.upcoming(schedules.monthly(day=31), first=datetime(2024, 1, 31, tzinfo=UTC), count=4)
         assert [moment.month for moment in found] == [1, 3, 5, 7]
 
     @given(length=st.timedeltas(schedules.SHORTEST, schedules.LONGEST))
@@ -118,9 +114,7 @@ class TestAForm:
         every = Interval(every=length)
         assert schedules.parse(every.text()) == schedules.typed(every.typed(), tz="UTC") == every
 
-    @pytest.mark.parametrize(
-        "text", ["every 336 h", "every 5 min", "every 90 s", "every 1.25 s", "every 1234567 s"]
-    )
+    @pytest.mark.parametrize("text", ["every 336 h", "every 5 min", "every 90 s", "every 1.25 s", "every 1234567 s"])
     def test_interval_is_shown_as_it_was_typed(self, text: str) -> None:
         assert schedules.typed(text, tz="UTC").typed() == text
 
@@ -203,10 +197,7 @@ class TestDeciding:
     @pytest.mark.parametrize("policy", [Policy(missed=missed, at_most=7) for missed in Missed])
     def test_nothing_fires_before_its_time_however_far_the_clock_goes_back(self, policy: Policy) -> None:
         plan = schedules.decide(
-            schedules.interval(minutes=10),
-            run_at=self.START,
-            now=self.START - timedelta(hours=3),
-            policy=policy,
+            schedules.interval(minutes=10), run_at=self.START, now=self.START - timedelta(hours=3), policy=policy
         )
         assert plan == Firing(fire=(), missed=0, next_at=self.START)
 
@@ -223,10 +214,7 @@ class TestDeciding:
         for step in steps:
             now += timedelta(seconds=step)
             plan = schedules.decide(
-                schedules.interval(seconds=seconds),
-                run_at=run_at,
-                now=now,
-                policy=Policy(missed=missed, at_most=3),
+                schedules.interval(seconds=seconds), run_at=run_at, now=now, policy=Policy(missed=missed, at_most=3)
             )
             assert plan.next_at is not None
             assert plan.next_at >= run_at

@@ -121,9 +121,7 @@ def receive_all(server: Server, cluster: Supervisor, secret: str) -> Adapter:
     sender = Adapter(server.url, [issue(number, secret) for number in range(1, DELIVERIES + 1)])
     with ThreadPoolExecutor(ADAPTERS) as pool:
         adapters = [pool.submit(sender.run) for _ in range(ADAPTERS)]
-        kill_at(
-            moments(KILLS), lambda: len(sender.answered), partial(kill_both, server=server, cluster=cluster)
-        )
+        kill_at(moments(KILLS), lambda: len(sender.answered), partial(kill_both, server=server, cluster=cluster))
         for one in adapters:
             one.result(timeout=60)
     return sender
@@ -133,11 +131,7 @@ def replay_all(cluster: Supervisor, *, with_jobs: bool) -> None:
     """Replay all deliveries while the cluster is killed."""
     before = DeliveryAttempt.objects.count()
     assert replay_matching(Filter(), with_jobs=with_jobs) == DELIVERIES
-    kill_at(
-        moments(KILLS_OF_A_REPLAY, after=before),
-        DeliveryAttempt.objects.count,
-        lambda _: kill_a_process(cluster),
-    )
+    kill_at(moments(KILLS_OF_A_REPLAY, after=before), DeliveryAttempt.objects.count, lambda _: kill_a_process(cluster))
 
 
 def wait_until_done(server: Server, cluster: Supervisor) -> None:
@@ -208,6 +202,4 @@ def assert_jobs(*, rounds: int) -> None:
     }
     assert Counter(row[1:] for row in rows) == Counter(expected)
     jobs = Job.objects.values_list("pk", "body__payload__number")
-    assert Counter((pk, f"delivery-{number}") for pk, number in jobs) == Counter(
-        (row[0], row[3]) for row in rows
-    )
+    assert Counter((pk, f"delivery-{number}") for pk, number in jobs) == Counter((row[0], row[3]) for row in rows)

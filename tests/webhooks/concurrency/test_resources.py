@@ -49,13 +49,10 @@ class TestStrangers:
 
     def test_that_are_new_do_not_collide(self) -> None:
         piles = [
-            [issue(pile * EACH + n, repository=pile * EACH + n) for n in range(1, EACH + 1)]
-            for pile in range(THREADS)
+            [issue(pile * EACH + n, repository=pile * EACH + n) for n in range(1, EACH + 1)] for pile in range(THREADS)
         ]
         assert at_the_same_time(piles, attempts=1) == THREADS * EACH
-        assert (
-            GithubIssue.objects.count() == GithubRepository.objects.count() == Activity.objects.count() == 200
-        )
+        assert GithubIssue.objects.count() == GithubRepository.objects.count() == Activity.objects.count() == 200
 
     def test_in_one_repository_do_not_collide(self) -> None:
         handle(issue(999))
@@ -64,9 +61,7 @@ class TestStrangers:
         assert GithubIssue.objects.count() == 201
 
     def test_that_change_do_not_collide(self) -> None:
-        results = [
-            [issue(n, repository=n, minutes=minute) for minute in range(EACH)] for n in range(1, THREADS + 1)
-        ]
+        results = [[issue(n, repository=n, minutes=minute) for minute in range(EACH)] for n in range(1, THREADS + 1)]
         assert at_the_same_time(results, attempts=1) == THREADS * EACH
         assert set(GithubIssue.objects.values_list("title", flat=True)) == {f"after {EACH - 1}"}
 

@@ -59,9 +59,7 @@ def signed(
 
 def post(client: httpx.Client, given: Given) -> httpx.Response:
     """Send it."""
-    return client.post(
-        given.path, content=given.body, headers=dict(given.headers), params=dict(given.query) or None
-    )
+    return client.post(given.path, content=given.body, headers=dict(given.headers), params=dict(given.query) or None)
 
 
 # For each source a body that is of its form, and its type. Numbered, so that there are as many as one wants.
@@ -73,15 +71,9 @@ def sample(source: Source, number: int = 0) -> tuple[dict[str, Any] | list[Any],
         Source.GITHUB: ({"zen": "Keep it logically awesome.", "n": number}, "test_event"),
         Source.JIRA: ({"webhookEvent": "test_event", "n": number, "timestamp": now_ms}, "test_event"),
         Source.CONFLUENCE: ({"event": "test_event", "n": number, "timestamp": now_ms}, "test_event"),
-        Source.STRIPE: (
-            {"id": f"evt_{number}", "type": "test.event", "created": now_ms // 1000},
-            "test.event",
-        ),
+        Source.STRIPE: ({"id": f"evt_{number}", "type": "test.event", "created": now_ms // 1000}, "test.event"),
         Source.SANDBOX_HOOKS: ({"hook_event_name": "TestEvent", "session_id": "s", "n": number}, "TestEvent"),
-        Source.SANDBOX_COMPLETION: (
-            {"type": "sandbox.session.tested", "n": number},
-            "sandbox.session.tested",
-        ),
+        Source.SANDBOX_COMPLETION: ({"type": "sandbox.session.tested", "n": number}, "sandbox.session.tested"),
         Source.SANDBOX_TELEMETRY: ([{"outcome": "ok", "n": number}], "batch"),
     }
     return bodies[source]

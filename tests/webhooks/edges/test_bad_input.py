@@ -55,9 +55,7 @@ class TestEverySource:
         assert "content-type" in line.last_header_names
         assert not Delivery.objects.exists()
 
-    def test_refuses_a_signature_over_other_bytes(
-        self, client: httpx.Client, secrets: Secrets, source: Source
-    ) -> None:
+    def test_refuses_a_signature_over_other_bytes(self, client: httpx.Client, secrets: Secrets, source: Source) -> None:
         given = right(source, secrets)
         answer = client.post(given.path, content=given.body + b" ", headers=dict(given.headers))
         assert (answer.status_code, answer.json()) == (401, UNAUTHORIZED)
@@ -111,14 +109,10 @@ class TestEverySource:
 
     def test_is_at_one_address_alone(self, client: httpx.Client, source: Source) -> None:
         path = configs.config_of(source).path
-        answers = [
-            client.post(other).status_code for other in (f"{path}/", f"{path}x", path.upper(), f"/x{path}")
-        ]
+        answers = [client.post(other).status_code for other in (f"{path}/", f"{path}x", path.upper(), f"/x{path}")]
         assert answers == [404, 404, 404, 404]
 
-    def test_refuses_what_is_encoded_further(
-        self, client: httpx.Client, secrets: Secrets, source: Source
-    ) -> None:
+    def test_refuses_what_is_encoded_further(self, client: httpx.Client, secrets: Secrets, source: Source) -> None:
         body, event_type = sample(source)
         packed = gzip.compress(json.dumps(body).encode())
         given = signed(source, packed, secrets[source], event_type=event_type, Content_Encoding="gzip")
@@ -180,25 +174,19 @@ class TestBombs:
 
     def test_a_nul_is_kept_in_the_bytes(self, client: httpx.Client, secrets: Secrets) -> None:
         body = json.dumps({"hook_event_name": "TestEvent", "out": "a\x00b \ud800"}).encode()
-        assert (
-            post(client, signed(Source.SANDBOX_HOOKS, body, secrets[Source.SANDBOX_HOOKS])).status_code == 200
-        )
+        assert post(client, signed(Source.SANDBOX_HOOKS, body, secrets[Source.SANDBOX_HOOKS])).status_code == 200
         assert bytes(Delivery.objects.get().body) == body
 
 
 class TestEnvelopes:
-    def test_that_are_unusable_are_rejected_with_the_reason(
-        self, client: httpx.Client, secrets: Secrets
-    ) -> None:
+    def test_that_are_unusable_are_rejected_with_the_reason(self, client: httpx.Client, secrets: Secrets) -> None:
         answer = post(client, signed(Source.CLERK, {"type": "x" * 300}, secrets[Source.CLERK]))
         assert answer.status_code == 400
         assert answer.json()["message"] == (
             "The request cannot be taken: type is longer than 255 characters, or not printable."
         )
 
-    def test_an_id_that_no_column_takes_is_rejected_not_an_error(
-        self, client: httpx.Client, secrets: Secrets
-    ) -> None:
+    def test_an_id_that_no_column_takes_is_rejected_not_an_error(self, client: httpx.Client, secrets: Secrets) -> None:
         given = signed(Source.CLERK, {"type": "a"}, secrets[Source.CLERK], delivery_id="m" * 300)
         assert post(client, given).status_code == 400
         assert Delivery.objects.get().delivery_id.startswith("sha256:")
@@ -220,9 +208,7 @@ class TestEnvelopes:
 class TestConnections:
     def test_a_chunked_body_is_taken(self, client: httpx.Client, secrets: Secrets) -> None:
         given = right(Source.GITHUB, secrets)
-        answer = client.post(
-            given.path, content=iter([given.body[:7], given.body[7:]]), headers=dict(given.headers)
-        )
+        answer = client.post(given.path, content=iter([given.body[:7], given.body[7:]]), headers=dict(given.headers))
         assert answer.status_code == 200
         assert bytes(Delivery.objects.get().body) == given.body
 

@@ -86,9 +86,7 @@ class TestSecrets:
         assert secret.startswith("whsec_")
         assert run("secret", "list") == [f"clerk {row.fingerprint} (production): not used yet"]
 
-    def test_of_the_sender_are_read_from_standard_input_and_not_shown(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_of_the_sender_are_read_from_standard_input_and_not_shown(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("sys.stdin", io.StringIO("whsec_given\n"))
         [line] = run("secret", "add", "stripe", "--stdin")
         assert "given" not in line

@@ -103,26 +103,17 @@ class TestConnectionsThatSendNothing:
 
 
 class TestALargeBody:
-    def test_is_taken_and_nobody_waits_for_it(
-        self, client: httpx.Client, server: Server, secrets: Secrets
-    ) -> None:
+    def test_is_taken_and_nobody_waits_for_it(self, client: httpx.Client, server: Server, secrets: Secrets) -> None:
         """It takes seconds to parse. Before, that was in the process that answers all others."""
         commit = {"id": "0" * 40, "message": "m" * 900, "author": {"name": "n"}}
         large = signed(
-            Source.GITHUB,
-            json.dumps({"commits": [commit] * 6_000}).encode(),
-            secrets[Source.GITHUB],
-            event_type="push",
+            Source.GITHUB, json.dumps({"commits": [commit] * 6_000}).encode(), secrets[Source.GITHUB], event_type="push"
         )
         assert len(large.body) > 5 * child_process.LARGE_BYTES
         answered = 0
         with ThreadPoolExecutor(1) as pool:
             taken = pool.submit(
-                httpx.post,
-                server.url + large.path,
-                content=large.body,
-                headers=dict(large.headers),
-                timeout=60,
+                httpx.post, server.url + large.path, content=large.body, headers=dict(large.headers), timeout=60
             )
             while not taken.done():
                 document, event_type = sample(Source.STRIPE, answered)

@@ -38,19 +38,14 @@ class TestEveryPayload:
         self, old_mail: httpx.Client, kept_secrets: dict[Source, str]
     ) -> None:
         began = datetime.now(UTC)
-        requests = [
-            _request(sample, kept_secrets, began) for sample in samples() if sample.source in set(Source)
-        ]
+        requests = [_request(sample, kept_secrets, began) for sample in samples() if sample.source in set(Source)]
         assert len(requests) == len(MANIFEST)
         shuffled = random.Random(5).sample(requests, len(requests))
         given, reversed_, mixed = (
             _after(old_mail, order) for order in (requests, requests[::-1], [*shuffled, *shuffled[:30]])
         )
         assert set(given.outcomes.values()) <= {"processed", "ignored"}, given.notes
-        assert (reversed_.outcomes.keys(), mixed.outcomes.keys()) == (
-            given.outcomes.keys(),
-            given.outcomes.keys(),
-        )
+        assert (reversed_.outcomes.keys(), mixed.outcomes.keys()) == (given.outcomes.keys(), given.outcomes.keys())
         for table, rows in given.tables.items():
             assert reversed_.tables[table] == rows, table
             assert mixed.tables[table] == rows, table
@@ -66,8 +61,7 @@ class _Result:
         self.notes = [row for row in rows if row["status"] not in {"processed", "ignored"}]
         names = {row["pk"]: (row["source"], row["delivery_id"]) for row in rows}
         self.tables = {
-            table: sorted((_named(line, names) for line in lines), key=repr)
-            for table, lines in written().items()
+            table: sorted((_named(line, names) for line in lines), key=repr) for table, lines in written().items()
         }
 
 
@@ -75,9 +69,7 @@ def _after(client: httpx.Client, requests: Sequence[Given]) -> _Result:
     clear()
     Delivery.objects.all().delete()
     answers = [post(client, given) for given in requests]
-    assert {answer.status_code for answer in answers} == {200}, [
-        a.text for a in answers if a.status_code != 200
-    ]
+    assert {answer.status_code for answer in answers} == {200}, [a.text for a in answers if a.status_code != 200]
     while scheduling.run_due():
         pass
     drain_sandbox_queue()

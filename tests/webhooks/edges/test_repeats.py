@@ -91,10 +91,7 @@ class TestBodiesUnderAnotherId:
         body, event_type = sample(source)
         answers = [
             status_and_text(
-                post(
-                    client,
-                    signed(source, body, secrets[source], event_type=event_type, delivery_id=f"id-{n}"),
-                )
+                post(client, signed(source, body, secrets[source], event_type=event_type, delivery_id=f"id-{n}"))
             )
             for n in range(3)
         ]
@@ -105,23 +102,17 @@ class TestBodiesUnderAnotherId:
         body, event_type = sample(Source.GITHUB)
         first = signed(Source.GITHUB, body, secrets[Source.GITHUB], event_type=event_type, delivery_id="one")
         other = signed(Source.GITHUB, body, secrets[Source.GITHUB], event_type="push", delivery_id="two")
-        assert [status_and_text(post(client, given))[1] for given in (first, other)] == [
-            "received",
-            "duplicate",
-        ]
+        assert [status_and_text(post(client, given))[1] for given in (first, other)] == ["received", "duplicate"]
         assert Delivery.objects.get().event_type == event_type
 
     def test_are_others_where_it_is(self, client: httpx.Client, secrets: Secrets) -> None:
         for number in range(2):
             assert (
-                status_and_text(post(client, right(Source.CLERK, secrets, delivery_id=f"m{number}")))[1]
-                == "received"
+                status_and_text(post(client, right(Source.CLERK, secrets, delivery_id=f"m{number}")))[1] == "received"
             )
         assert Delivery.objects.count() == 2
 
-    def test_and_an_id_that_was_signed_cannot_be_changed(
-        self, client: httpx.Client, secrets: Secrets
-    ) -> None:
+    def test_and_an_id_that_was_signed_cannot_be_changed(self, client: httpx.Client, secrets: Secrets) -> None:
         given = right(Source.CLERK, secrets)
         name = next(name for name in given.headers if re.fullmatch("svix-id", name, re.IGNORECASE))
         assert post(client, replace(given, headers={**given.headers, name: "msg_other"})).status_code == 401

@@ -32,9 +32,7 @@ def send(client: httpx.Client, secret: str, number: int = 0, source: Source = GI
 
 
 class TestSecrets:
-    def test_without_one_everything_is_refused_so_that_the_sender_comes_again(
-        self, client: httpx.Client
-    ) -> None:
+    def test_without_one_everything_is_refused_so_that_the_sender_comes_again(self, client: httpx.Client) -> None:
         body, event_type = sample(GITHUB)
         answer = post(client, signed(GITHUB, body, "never-added", event_type=event_type))
         assert (answer.status_code, answer.json()["error"]) == (503, "no_secret")
@@ -47,9 +45,7 @@ class TestSecrets:
         assert list(Delivery.objects.order_by("id").values_list("secret", flat=True)) == [old.pk, new.pk]
         assert all(secret.last_used_at for secret in Secret.objects.all())
 
-    def test_a_new_one_is_known_at_once_and_a_retired_one_opens_nothing_at_once(
-        self, client: httpx.Client
-    ) -> None:
+    def test_a_new_one_is_known_at_once_and_a_retired_one_opens_nothing_at_once(self, client: httpx.Client) -> None:
         """The server has both in its memory; what it knows is checked where the delivery is stored."""
         old, first = secrets.add(GITHUB)
         assert send(client, first, 1) == 200
@@ -80,8 +76,7 @@ class TestSandboxTokens:
     def test_open_the_hooks_and_are_answered_with_nothing_to_read(self, client: httpx.Client) -> None:
         _, token = create_token("box-1")
         answers = [
-            client.post(self.PATH, json=self.BODY, headers={"Authorization": f"Bearer {token}"})
-            for _ in range(2)
+            client.post(self.PATH, json=self.BODY, headers={"Authorization": f"Bearer {token}"}) for _ in range(2)
         ]
         assert [(answer.status_code, answer.content) for answer in answers] == [(200, b"{}")] * 2
         delivery = Delivery.objects.get()
@@ -153,10 +148,7 @@ class TestLimits:
         """60 a minute of Clerk from one address; 150 come at once over many connections."""
         _, clerk = secrets.add(Source.CLERK)
         _, jira = secrets.add(Source.JIRA)
-        with (
-            serve(WEBHOOKS_PER_MINUTE="60") as server,
-            httpx.Client(base_url=server.url, timeout=20) as client,
-        ):
+        with serve(WEBHOOKS_PER_MINUTE="60") as server, httpx.Client(base_url=server.url, timeout=20) as client:
             requests = [signed(Source.CLERK, *_body(n), clerk) for n in range(150)]
             with ThreadPoolExecutor(16) as pool:
                 answers = list(pool.map(lambda given: post(client, given), requests))
@@ -177,23 +169,16 @@ class TestLimits:
         _, token = create_token("box-1")
         wrong, hook = secrets.add(Source.CLERK)[1], {"hook_event_name": "Stop", "session_id": "s"}
         Secret.objects.filter(fingerprint=Secret.objects.latest("pk").fingerprint).delete()
-        with (
-            serve(WEBHOOKS_PER_MINUTE="60") as server,
-            httpx.Client(base_url=server.url, timeout=20) as client,
-        ):
+        with serve(WEBHOOKS_PER_MINUTE="60") as server, httpx.Client(base_url=server.url, timeout=20) as client:
             bearer = {"Authorization": f"Bearer {token}"}
             statuses = [client.post("/api/sandbox/hook-events", json=hook, headers=bearer).status_code]
             flood = [signed(Source.CLERK, *_body(n), wrong) for n in range(150)]
             nonsense = [{"Authorization": f"Bearer {n}"} for n in range(150)]
             with ThreadPoolExecutor(16) as pool:
-                refused = [
-                    answer.status_code for answer in pool.map(lambda given: post(client, given), flood)
-                ]
+                refused = [answer.status_code for answer in pool.map(lambda given: post(client, given), flood)]
                 unknown = list(pool.map(lambda given: _status(client, hook, given), nonsense))
             statuses += [post(client, signed(Source.CLERK, *_body(n), clerk)).status_code for n in range(40)]
-            statuses += [
-                client.post("/api/sandbox/hook-events", json=hook | {"n": 1}, headers=bearer).status_code
-            ]
+            statuses += [client.post("/api/sandbox/hook-events", json=hook | {"n": 1}, headers=bearer).status_code]
         assert set(statuses) == {200}
         for answers in (refused, unknown):
             assert set(answers) == {401, 429}

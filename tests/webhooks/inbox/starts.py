@@ -13,13 +13,7 @@ PAYLOAD = {"repo": "{{ body.repository.full_name }}", "id": "{{ body.repository.
 
 
 def rule(**fields: Any) -> Rule:
-    given = {
-        "name": "deploy main",
-        "source": "github",
-        "event": "probe",
-        "kind": "deploy",
-        "payload": PAYLOAD,
-    }
+    given = {"name": "deploy main", "source": "github", "event": "probe", "kind": "deploy", "payload": PAYLOAD}
     return Rule.objects.create(**given | fields)
 
 

@@ -29,9 +29,7 @@ def new(
     occurred_at: datetime | None = None,
 ) -> NewDelivery:
     """A request that was judged to be right."""
-    given = (
-        json.dumps({"id": delivery_id} if document is None else document).encode() if body is None else body
-    )
+    given = json.dumps({"id": delivery_id} if document is None else document).encode() if body is None else body
     return NewDelivery(
         source=source,
         delivery_id=delivery_id,
@@ -63,9 +61,7 @@ def keep_one(*args: Any, **options: Any) -> Kept:
 def pass_time() -> int:
     """Run everything that is scheduled, as if its time had come; how many functions."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE scheduling_due SET next_at = now() - interval '1 s', run_at = now() - interval '1 s'"
-        )
+        cursor.execute("UPDATE scheduling_due SET next_at = now() - interval '1 s', run_at = now() - interval '1 s'")
     return scheduling.run_due()
 
 

@@ -30,9 +30,7 @@ def spoil(monkeypatch: pytest.MonkeyPatch, poisoned: Delivery, where: str = "_en
     monkeypatch.setattr(attempts, where, spoilt)
 
 
-def test_telemetry_that_cannot_be_settled_is_one_deliverys_failed_attempt(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_telemetry_that_cannot_be_settled_is_one_deliverys_failed_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [telemetry(number) for number in range(3)]
     spoil(monkeypatch, rows[0])
     assert drain_sandbox_queue() == 3
@@ -103,16 +101,12 @@ def test_a_delivery_that_cannot_be_deleted_stays_and_the_others_go(
     Delivery.objects.filter(pk=rows[1].pk).update(received_at="2019-01-01T00:00Z")
     for row in (rows[1], rows[5]):
         naming(row)
-    with pytest.raises(
-        SomeFailed, match=rf"a delivery, 1: IntegrityError: .*\({rows[1].pk}\) is still referenced"
-    ):
+    with pytest.raises(SomeFailed, match=rf"a delivery, 1: IntegrityError: .*\({rows[1].pk}\) is still referenced"):
         retain()
     assert set(Delivery.objects.values_list("pk", flat=True)) == {rows[1].pk, rows[5].pk}
 
 
-def test_a_part_of_retention_that_fails_keeps_the_others_from_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_part_of_retention_that_fails_keeps_the_others_from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     old = receive()
     Delivery.objects.update(status="processed", ended_at="2020-01-01T00:00Z", received_at="2020-01-01T00:00Z")
     pruned: list[str] = []

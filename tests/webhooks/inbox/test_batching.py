@@ -51,11 +51,7 @@ class TestBatches:
         kept = await put(BatchWriter(supervisor), several(200))
         assert {one.verdict for one in kept} == {Verdict.RECEIVED}
         assert len({one.delivery for one in kept}) == 200
-        assert (max(supervisor.batches), sum(supervisor.batches), len(supervisor.batches)) == (
-            batches.MOST,
-            200,
-            4,
-        )
+        assert (max(supervisor.batches), sum(supervisor.batches), len(supervisor.batches)) == (batches.MOST, 200, 4)
 
     async def test_are_bounded_in_bytes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(batches, "MOST_BYTES", 1000)
@@ -69,9 +65,7 @@ class TestBatches:
         given[2] = new(delivery_id="d2", event_type="x" * 300)
         kept = await put(BatchWriter(keep), given)
         assert isinstance(kept[2], DataError)
-        assert [one.verdict for row_pointer, one in enumerate(kept) if row_pointer != 2] == [
-            Verdict.RECEIVED
-        ] * 4
+        assert [one.verdict for row_pointer, one in enumerate(kept) if row_pointer != 2] == [Verdict.RECEIVED] * 4
 
     async def test_go_on_when_somebody_does_not_wait_for_the_answer(self) -> None:
         gatherer = BatchWriter(keep)

@@ -152,9 +152,7 @@ class TestTheCatalog:
         offer("/good/models", "llama")
         too_long = [offers.Offered(name="x" * 300, owned_by="", made_at=None)]
         plain = offers.read
-        monkeypatch.setattr(
-            offers, "read", lambda document: too_long if "long" in str(document) else plain(document)
-        )
+        monkeypatch.setattr(offers, "read", lambda document: too_long if "long" in str(document) else plain(document))
         outcome = refresh()
         assert outcome[f"{server}/bad"].startswith("DataError: ")
         assert (outcome[f"{server}/good"], present()) == (1, {("good", "llama")})

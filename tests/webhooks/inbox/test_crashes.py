@@ -121,13 +121,9 @@ class TestProcessing:
 
         assert everywhere(scheduling.run_due, before=before, after=after) >= 8
 
-    def test_that_fails_is_counted_once_with_its_next_attempt(
-        self, handle: Callable[[str, str, Any], None]
-    ) -> None:
+    def test_that_fails_is_counted_once_with_its_next_attempt(self, handle: Callable[[str, str, Any], None]) -> None:
         def fails(event: Event) -> None:
-            GithubIssue.objects.create(
-                external_id=event.delivery_id, state_key="k", state_at=event.received_at
-            )
+            GithubIssue.objects.create(external_id=event.delivery_id, state_key="k", state_at=event.received_at)
             raise RuntimeError("no luck")
 
         def after() -> None:
@@ -136,11 +132,7 @@ class TestProcessing:
                 assert not DeliveryAttempt.objects.exists()
                 pass_time()
                 delivery.refresh_from_db()
-            assert (delivery.status, delivery.attempts, delivery.note) == (
-                "failed",
-                1,
-                "RuntimeError: no luck",
-            )
+            assert (delivery.status, delivery.attempts, delivery.note) == ("failed", 1, "RuntimeError: no luck")
             assert DeliveryAttempt.objects.get().number == 1
             assert not GithubIssue.objects.exists()
             [run] = pending()
@@ -154,11 +146,7 @@ class TestProcessing:
 
         def before() -> None:
             for number, body in enumerate(bodies):
-                given = {
-                    "source": Source.SANDBOX_TELEMETRY,
-                    "event_type": "batch",
-                    "delivery_id": f"m{number}",
-                }
+                given = {"source": Source.SANDBOX_TELEMETRY, "event_type": "batch", "delivery_id": f"m{number}"}
                 receive(body=body, **given)
 
         def after() -> None:
@@ -183,8 +171,6 @@ class TestReplayingMany:
         def after() -> None:
             while pending():
                 pass_time()
-            assert (
-                list(Delivery.objects.values_list("status", "attempts", "tries")) == [("ignored", 1, 2)] * 3
-            )
+            assert list(Delivery.objects.values_list("status", "attempts", "tries")) == [("ignored", 1, 2)] * 3
 
         assert everywhere(scheduling.run_due, before=before, after=after) >= 8

@@ -36,9 +36,7 @@ def jobs(transactional_db: None) -> Iterator[None]:
     yield
     with connection.cursor() as cursor:
         cursor.execute("TRUNCATE jobs_job, jobs_worker, jobs_attempt, jobs_body CASCADE")
-        cursor.execute(
-            "DELETE FROM jobs_queue WHERE name = 'work'; DELETE FROM jobs_kind WHERE name = 'work'"
-        )
+        cursor.execute("DELETE FROM jobs_queue WHERE name = 'work'; DELETE FROM jobs_kind WHERE name = 'work'")
 
 
 def run(function: Any) -> Any:
@@ -81,12 +79,7 @@ class TestReconciliation:
         assert reschedule_stuck() == []
         scheduling.run_due()
         found = dict(Delivery.objects.values_list("pk", "status"))
-        assert found == {
-            late.pk: "ignored",
-            young.pk: "received",
-            awaited.pk: "ignored",
-            drained.pk: "received",
-        }
+        assert found == {late.pk: "ignored", young.pk: "received", awaited.pk: "ignored", drained.pk: "received"}
 
     @pytest.mark.parametrize("source", [Source.GITHUB, Source.SANDBOX_TELEMETRY])
     def test_schedules_a_next_attempt_that_was_lost(self, handle: Register, source: Source) -> None:
@@ -98,9 +91,7 @@ class TestReconciliation:
         drain_sandbox_queue()
         scheduling.run_due()
         lose_runs()
-        Delivery.objects.filter(pk=delivery.pk, status="failed").update(
-            next_attempt_at=datetime.now(UTC) - HOUR
-        )
+        Delivery.objects.filter(pk=delivery.pk, status="failed").update(next_attempt_at=datetime.now(UTC) - HOUR)
         assert reschedule_stuck() == [delivery.pk]
         scheduling.run_due()
         assert Delivery.objects.get().attempts == 2
@@ -128,9 +119,7 @@ class TestReconciliation:
         farm.submit(1)
         claimed = farm.claim_one(farm.worker())
         farm.expire_lease(claimed)
-        orphan, young = (
-            default_storage.save(f"jobs/{name}.png", ContentFile(b"x")) for name in ("old", "new")
-        )
+        orphan, young = (default_storage.save(f"jobs/{name}.png", ContentFile(b"x")) for name in ("old", "new"))
         two_hours_ago = datetime.now(UTC).timestamp() - 7200
         os.utime(default_storage.path(orphan), (two_hours_ago, two_hours_ago))
         delivery = receive()
@@ -223,12 +212,7 @@ class TestTheDrain:
 class TestRetention:
     @pytest.mark.parametrize(
         ("source", "days", "is_kept"),
-        [
-            ("github", 89, True),
-            ("github", 91, False),
-            ("sandbox_hooks", 13, True),
-            ("sandbox_hooks", 15, False),
-        ],
+        [("github", 89, True), ("github", 91, False), ("sandbox_hooks", 13, True), ("sandbox_hooks", 15, False)],
     )
     def test_forgets_what_ended_well_long_ago(self, source: str, days: int, is_kept: bool) -> None:
         delivery = receive(source=Source(source))
@@ -250,9 +234,7 @@ class TestRetention:
         assert retain() == 0
         assert Delivery.objects.get().status == status
 
-    def test_goes_batch_by_batch_and_takes_counters_and_activity_along(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_goes_batch_by_batch_and_takes_counters_and_activity_along(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("webhooks.operations.maintenance.FORGET_BATCH", 2)
         for number in range(5):
             receive(delivery_id=f"d{number}")

@@ -60,9 +60,7 @@ UNKNOWN = [
 def processed(document: Any, source: str, event_type: str, *, name: str = "d-1", minute: int = 0) -> Delivery:
     """A delivery, after its first attempt."""
     at = datetime(2026, 11, 21, 12, minute, tzinfo=UTC)
-    delivery = receive(
-        document, source=Source(source), event_type=event_type, delivery_id=name, occurred_at=at
-    )
+    delivery = receive(document, source=Source(source), event_type=event_type, delivery_id=name, occurred_at=at)
     scheduling.run_due()
     delivery.refresh_from_db()
     return delivery
@@ -116,9 +114,7 @@ class TestAnIssueOfGithub:
         assert kept_issue() == ("Spelling error in the README file", "open", ["bug"])
 
     def test_without_a_repository_is_kept_and_told(self) -> None:
-        body = {
-            key: value for key, value in issue_event("opened", title="Alone").items() if key != "repository"
-        }
+        body = {key: value for key, value in issue_event("opened", title="Alone").items() if key != "repository"}
         delivery = processed(body, "github", "issues.opened")
         assert delivery.status == "processed"
         assert GithubIssue.objects.get().repository_id is None
@@ -126,9 +122,7 @@ class TestAnIssueOfGithub:
         assert Activity.objects.get().object == "issue #1: Alone"
 
     def test_with_a_field_that_cannot_be_read_is_taken_without_it_and_the_note_names_it(self) -> None:
-        delivery = processed(
-            issue_event("opened", title="T", labels="bug", state=7), "github", "issues.opened"
-        )
+        delivery = processed(issue_event("opened", title="T", labels="bug", state=7), "github", "issues.opened")
         note = "taken in without what could not be read: issue.state, issue.labels"
         assert (delivery.status, delivery.note) == ("processed", note)
         assert kept_issue() == ("T", "", [])
@@ -136,12 +130,7 @@ class TestAnIssueOfGithub:
 
 class TestACommentOnAStub:
     def test_of_jira_makes_the_issue_and_leaves_the_rest_to_others(self) -> None:
-        body = {
-            "webhookEvent": "comment_created",
-            "timestamp": 1790000000000,
-            "comment": COMMENT,
-            "issue": STUB,
-        }
+        body = {"webhookEvent": "comment_created", "timestamp": 1790000000000, "comment": COMMENT, "issue": STUB}
         delivery = processed(body, "jira", "comment_created")
         assert (delivery.status, delivery.note) == ("processed", None)
         assert JiraIssue.objects.values_list("external_id", "key", "summary", "status").get() == (
@@ -156,12 +145,7 @@ class TestACommentOnAStub:
         site = whole["issue"]["self"].partition("/issue/")[0]
         stub = {"id": whole["issue"]["id"], "key": whole["issue"]["key"], "fields": {}}
         comment = COMMENT | {"self": f"{site}/issue/{stub['id']}/comment/7"}
-        part = {
-            "webhookEvent": "comment_created",
-            "timestamp": 1790000000000,
-            "comment": comment,
-            "issue": stub,
-        }
+        part = {"webhookEvent": "comment_created", "timestamp": 1790000000000, "comment": comment, "issue": stub}
         events = [(whole, "jira:issue_created"), (part, "comment_created")]
         for n, (body, event_type) in enumerate(events if is_first else events[::-1]):
             assert processed(body, "jira", event_type, name=f"d-{n}").status == "processed"

@@ -12,15 +12,7 @@ from django.db import DatabaseError, connection
 from postgres.connections import released
 from scheduling import operations as scheduling
 from scheduling.models import ScheduledFunction
-from tests.webhooks.inbox.support import (
-    keep_one,
-    new,
-    pass_time,
-    pending,
-    reading_by_index,
-    receive,
-    vacuum,
-)
+from tests.webhooks.inbox.support import keep_one, new, pass_time, pending, reading_by_index, receive, vacuum
 from webhooks.domain.names import Source
 from webhooks.errors import WebhooksError
 from webhooks.handlers.registry import Event
@@ -33,9 +25,7 @@ Register = Callable[[str, str, Any], None]
 
 def attempts(delivery: Delivery) -> list[tuple[int, str, str | None]]:
     return list(
-        DeliveryAttempt.objects.filter(delivery=delivery)
-        .order_by("number")
-        .values_list("number", "outcome", "error")
+        DeliveryAttempt.objects.filter(delivery=delivery).order_by("number").values_list("number", "outcome", "error")
     )
 
 
@@ -53,21 +43,13 @@ class TestADelivery:
                 received_at=delivery.received_at, pk=delivery.pk,
             )
         ]  # fmt: skip
-        assert (delivery.status, delivery.attempts, delivery.tries, delivery.note) == (
-            "processed",
-            1,
-            1,
-            None,
-        )
+        assert (delivery.status, delivery.attempts, delivery.tries, delivery.note) == ("processed", 1, 1, None)
         assert delivery.ended_at is not None
         assert attempts(delivery) == [(1, "processed", None)]
 
     @pytest.mark.parametrize(
         ("event_type", "note"),
-        [
-            ("never_heard_of", "nothing handles this type of event"),
-            ("", "it does not say of what type it is"),
-        ],
+        [("never_heard_of", "nothing handles this type of event"), ("", "it does not say of what type it is")],
     )
     def test_of_an_unknown_type_is_ignored_with_a_word_why(self, event_type: str, note: str) -> None:
         delivery = receive(event_type=event_type)
@@ -111,20 +93,14 @@ class TestADelivery:
         assert pending() == []
         for delivery in Delivery.objects.order_by("pk"):
             process(delivery=delivery.pk)
-        assert [event.body for event in events] == [
-            {"items": [{"a": 1}]},
-            {"items": [{"a": 2}]},
-            {"items": []},
-        ]
+        assert [event.body for event in events] == [{"items": [{"a": 1}]}, {"items": [{"a": 2}]}, {"items": []}]
 
     def test_can_be_found_by_its_words_with_nuls_and_all(self, handle: Register) -> None:
         handle("github", "probe", lambda _: None)
         receive(body=b'{"text": "needle\\u0000 haystack \\ud800"}')
         scheduling.run_due()
         with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT count(*) FROM webhooks_delivery WHERE search @@ to_tsquery('simple', 'haystack')"
-            )
+            cursor.execute("SELECT count(*) FROM webhooks_delivery WHERE search @@ to_tsquery('simple', 'haystack')")
             assert cursor.fetchone() == (1,)
 
 
@@ -197,12 +173,7 @@ class TestAFailure:
 
     @pytest.mark.parametrize(
         "statement",
-        [
-            "SELECT 1 / 0",
-            "INSERT INTO auth_group (name) VALUES ('a'), ('a')",
-            "SELECT * FROM nowhere",
-            "SELECT chr(0)",
-        ],
+        ["SELECT 1 / 0", "INSERT INTO auth_group (name) VALUES ('a'), ('a')", "SELECT * FROM nowhere", "SELECT chr(0)"],
     )
     def test_of_a_statement_is_a_failure_like_others(self, handle: Register, statement: str) -> None:
         def broken(_: Event) -> None:
@@ -304,18 +275,14 @@ class TestStoring:
         kept = [keep_one({"a": 1}, source=Source.SANDBOX_HOOKS, delivery_id=one) for one in ("one", "two")]
         assert [one.verdict for one in kept] == [Verdict.RECEIVED] * 2
 
-    @pytest.mark.parametrize(
-        ("status", "runs"), [("failed", 1), ("dead", 1), ("processed", 0), ("ignored", 0)]
-    )
+    @pytest.mark.parametrize(("status", "runs"), [("failed", 1), ("dead", 1), ("processed", 0), ("ignored", 0)])
     def test_one_that_had_failed_or_died_is_processed_again(self, status: str, runs: int) -> None:
         delivery = receive()
         ScheduledFunction.objects.update(status="canceled", ended_at=datetime.now(UTC))
         with connection.cursor() as cursor:
             cursor.execute("DELETE FROM scheduling_due")
         due = datetime.now(UTC) if status == "failed" else None
-        Delivery.objects.update(
-            status=status, note="x", attempts=5, ended_at=datetime.now(UTC), next_attempt_at=due
-        )
+        Delivery.objects.update(status=status, note="x", attempts=5, ended_at=datetime.now(UTC), next_attempt_at=due)
         assert keep_one().verdict is Verdict.DUPLICATE
         delivery.refresh_from_db()
         assert len(pending()) == runs

@@ -57,9 +57,7 @@ class TestAReceiver:
         delivery = _processed()
         assert (delivery.status, delivery.note) == ("processed", None)
 
-    def test_that_raises_fails_the_attempt_and_takes_back_what_the_handler_wrote(
-        self, handle: Register
-    ) -> None:
+    def test_that_raises_fails_the_attempt_and_takes_back_what_the_handler_wrote(self, handle: Register) -> None:
         def write(_: Event) -> None:
             Group.objects.create(name="by the farm")
 

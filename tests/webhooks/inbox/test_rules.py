@@ -46,9 +46,7 @@ class TestARuleThatFails:
         assert [row[:3] for row in starts()] == [("fine", 1, "started"), ("deploy main", 1, "failed")]
         assert sentence in str(JobStart.objects.get(outcome="failed").error)
 
-    def test_costs_the_others_nothing_where_not_even_that_can_be_kept(
-        self, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_costs_the_others_nothing_where_not_even_that_can_be_kept(self, caplog: pytest.LogCaptureFixture) -> None:
         rule(name="spoilt", kind="gone\x01")
         Rule.objects.filter(name="spoilt").update(name="x" * 95)
         with connection.cursor() as cursor:
@@ -147,16 +145,10 @@ class TestAUniqueKey:
 class TestARuleInCode:
     def test_starts_a_job_by_a_template(self) -> None:
         farm.user("ada")
-        webhooks.on(
-            "github", "probe", kind="deploy", payload=PAYLOAD, owner="ada", priority=90, queue="deploy"
-        )
+        webhooks.on("github", "probe", kind="deploy", payload=PAYLOAD, owner="ada", priority=90, queue="deploy")
         processed()
         [job] = Job.objects.all()
-        assert (job.owner.username, job.priority, payloads()) == (
-            "ada",
-            90,
-            [{"repo": "ada/engine", "id": 12}],
-        )
+        assert (job.owner.username, job.priority, payloads()) == ("ada", 90, [{"repo": "ada/engine", "id": 12}])
         assert starts() == [("github probe deploy", 1, "started", True)]
 
     def test_starts_a_job_with_what_its_function_says_or_none(self) -> None:

@@ -106,9 +106,7 @@ class TestARule:
         operations.drain_sandbox_queue()
         assert payloads() == [{"first": "ok"}]
 
-    def test_starts_none_for_an_attempt_that_failed_and_one_when_it_is_processed(
-        self, handle: Register
-    ) -> None:
+    def test_starts_none_for_an_attempt_that_failed_and_one_when_it_is_processed(self, handle: Register) -> None:
         def fails(_: webhooks.Event) -> None:
             raise RuntimeError("no luck")
 
@@ -211,9 +209,7 @@ class TestAReplay:
         assert LogEntry.objects.get().get_change_message().endswith("with its jobs, which was ignored")
 
     @pytest.mark.parametrize("with_jobs", [False, True])
-    def test_has_deliveries_side_by_side_not_collide(
-        self, collisions: list[BaseException], *, with_jobs: bool
-    ) -> None:
+    def test_has_deliveries_side_by_side_not_collide(self, collisions: list[BaseException], *, with_jobs: bool) -> None:
         vacuum(Delivery)
         rule()
         deliveries = [processed({**BODY, "n": n}, delivery_id=f"d-{n}") for n in range(40)]

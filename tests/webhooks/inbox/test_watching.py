@@ -18,9 +18,7 @@ pytestmark = pytest.mark.usefixtures("transactional_db")
 MINUTE = timedelta(minutes=1)
 
 
-def stand(
-    number: int, status: str, *, since: timedelta = timedelta(0), source: Source = Source.CLERK
-) -> None:
+def stand(number: int, status: str, *, since: timedelta = timedelta(0), source: Source = Source.CLERK) -> None:
     """A delivery in this state, whose turn came so long ago."""
     row = receive(source=source, delivery_id=f"d{number}")
     at = clock.now() - since

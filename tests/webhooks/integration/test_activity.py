@@ -20,14 +20,7 @@ NOW = RECEIVED
 
 
 def line(n: int, *, at: datetime = RECEIVED, **fields: Any) -> Activity:
-    rows = {
-        "delivery_id": n,
-        "n": 0,
-        "source": "github",
-        "actor": "ada",
-        "verb": "opened",
-        "object": f"issue {n}",
-    }
+    rows = {"delivery_id": n, "n": 0, "source": "github", "actor": "ada", "verb": "opened", "object": f"issue {n}"}
     return Activity.objects.create(at=at, **(rows | fields))
 
 
@@ -85,18 +78,9 @@ class TestFeed:
             line(n)
         assert len(activity.feed(limit=limit).entries) == rows
 
-    def test_reads_an_index_and_no_more_than_it_shows(
-        self, django_assert_num_queries: DjangoAssertNumQueries
-    ) -> None:
+    def test_reads_an_index_and_no_more_than_it_shows(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         rows = [
-            Activity(
-                delivery_id=n,
-                n=0,
-                source="github",
-                verb="opened",
-                object="x",
-                at=RECEIVED + timedelta(seconds=n),
-            )
+            Activity(delivery_id=n, n=0, source="github", verb="opened", object="x", at=RECEIVED + timedelta(seconds=n))
             for n in range(3000)
         ]
         Activity.objects.bulk_create(rows)
@@ -119,9 +103,7 @@ class TestLines:
         report(ISSUE, body=changed(ISSUE, sender__login="someone else"))
         assert [one.actor for one in activity.feed().entries] == ["Codertocat"]
 
-    def test_make_the_feed_stale(
-        self, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
-    ) -> None:
+    def test_make_the_feed_stale(self, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks) -> None:
         with django_capture_on_commit_callbacks() as hooks:
             report(ISSUE, received_at=datetime(2019, 5, 15, 15, 21, tzinfo=UTC))
         assert len(hooks) == 1  # live.touch; a line of today drops no digest
@@ -156,10 +138,7 @@ class TestLines:
         named = set(Activity.objects.exclude(kind="").values_list("kind", "resource"))
         assert {kind for kind, _ in named} <= set(known)
         assert {kind for kind, resource in named if resource not in known[kind]} == {"jiraissue"}
-        assert (
-            len([resource for kind, resource in named if kind == "jiraissue" and resource not in known[kind]])
-            == 1
-        )
+        assert len([resource for kind, resource in named if kind == "jiraissue" and resource not in known[kind]]) == 1
 
 
 class TestDigest:
@@ -182,15 +161,11 @@ class TestDigest:
 
     def test_ends_with_the_day_of_utc(self) -> None:
         midnight = datetime(2019, 5, 15, tzinfo=UTC)
-        for n, at in enumerate(
-            [midnight - timedelta(microseconds=1), midnight, midnight + timedelta(days=1)]
-        ):
+        for n, at in enumerate([midnight - timedelta(microseconds=1), midnight, midnight + timedelta(days=1)]):
             line(n, at=at)
         assert activity.digest(day=DAY, now=NOW).entries == 1
 
-    def test_of_a_day_that_is_over_is_computed_once(
-        self, django_assert_num_queries: DjangoAssertNumQueries
-    ) -> None:
+    def test_of_a_day_that_is_over_is_computed_once(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         report(ISSUE)
         first = activity.digest(day=DAY, now=NOW)
         with django_assert_num_queries(1):
@@ -225,9 +200,7 @@ class TestPrune:
         line(1, at=RECEIVED - timedelta(days=2))
         line(2, at=RECEIVED)
         for n, days in enumerate((2, 0)):
-            SandboxTelemetry.objects.create(
-                external_id=str(n), at=RECEIVED - timedelta(days=days), outcome="ok"
-            )
+            SandboxTelemetry.objects.create(external_id=str(n), at=RECEIVED - timedelta(days=days), outcome="ok")
         yesterday = (RECEIVED - timedelta(days=1)).isoformat()
         assert activity.prune(activity_before=yesterday, telemetry_before=yesterday) == 2
         assert (Activity.objects.get().delivery_id, SandboxTelemetry.objects.get().external_id) == (2, "1")

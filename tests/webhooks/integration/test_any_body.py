@@ -93,11 +93,7 @@ def undone() -> Iterator[None]:
 def delivered(sample: Sample, body: Any) -> Event | BadEnvelope:
     """The event that a body comes to by its sender's envelope, or why it comes to none."""
     source = Source(sample.source)
-    headers = {
-        "x-github-event": sample.type.partition(".")[0],
-        "webhook-id": f"msg_{sample.n}",
-        "svix-id": "msg_1",
-    }
+    headers = {"x-github-event": sample.type.partition(".")[0], "webhook-id": f"msg_{sample.n}", "svix-id": "msg_1"}
     as_it_comes = usual(sample)
     query = {"event": sample.type} if source is Source.CONFLUENCE and "event" not in as_it_comes.body else {}
     request = Request(headers=headers, body=b"", query=query)
@@ -253,9 +249,7 @@ def of_each_handler() -> list[Sample]:
 
 class TestAPart:
     @pytest.mark.parametrize("sample", of_each_handler(), ids=lambda sample: f"{sample.source} {sample.type}")
-    def test_takes_nothing_away_and_makes_no_difference_whenever_it_comes(
-        self, sample: Sample, read: Any
-    ) -> None:
+    def test_takes_nothing_away_and_makes_no_difference_whenever_it_comes(self, sample: Sample, read: Any) -> None:
         """A body without one of its fields: after the whole one, twice, the rows are those of the whole one; before it
         too."""
         body, done = document(sample), set[Any]()

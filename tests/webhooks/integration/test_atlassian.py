@@ -21,23 +21,10 @@ class TestJiraIssues:
         with django_assert_num_queries(2):  # the issue, the line
             report(CREATED)
         issue = JiraIssue.objects.get()
-        assert (issue.external_id, issue.key, issue.project, issue.kind) == (
-            f"{SITE}/10040",
-            "TES-41",
-            "TES",
-            "Story",
-        )
+        assert (issue.external_id, issue.key, issue.project, issue.kind) == (f"{SITE}/10040", "TES-41", "TES", "Story")
         assert (issue.summary, issue.status, issue.category) == ("Unit test summary", "To Do", "new")
-        assert (issue.priority, issue.resolution, issue.assignee, issue.reporter) == (
-            "High",
-            "",
-            "",
-            "Test User",
-        )
-        assert (issue.labels, issue.created_at) == (
-            ["test-label"],
-            datetime(2019, 2, 16, 3, 1, 52, 971000, tzinfo=UTC),
-        )
+        assert (issue.priority, issue.resolution, issue.assignee, issue.reporter) == ("High", "", "", "Test User")
+        assert (issue.labels, issue.created_at) == (["test-label"], datetime(2019, 2, 16, 3, 1, 52, 971000, tzinfo=UTC))
         assert line() == (
             "Test User created TES-41: Unit test summary",
             f"https://{SITE}/browse/TES-41",
@@ -47,9 +34,7 @@ class TestJiraIssues:
     def test_of_two_sites_are_two(self) -> None:
         report(CREATED)
         report(
-            CREATED,
-            body=changed(CREATED, issue__self="https://other.atlassian.net/rest/api/2/issue/10040"),
-            pk=1000,
+            CREATED, body=changed(CREATED, issue__self="https://other.atlassian.net/rest/api/2/issue/10040"), pk=1000
         )
         assert JiraIssue.objects.count() == 2
 
@@ -140,11 +125,7 @@ class TestConfluence:
         report("confluence/page_updated.2.json")
         report("confluence/page_created.2.json")
         page = ConfluencePage.objects.get()
-        assert (page.external_id, page.kind, page.status) == (
-            "moeller.atlassian.net/65601",
-            "page",
-            "current",
-        )
+        assert (page.external_id, page.kind, page.status) == ("moeller.atlassian.net/65601", "page", "current")
         assert (page.title, page.space, page.version) == ("Runbook: payments", "ENG", 2)
         assert page.author.startswith("712020:")
         assert page.editor.startswith("557058:")
@@ -181,10 +162,7 @@ class TestConfluence:
         report("confluence/comment_created.2.json")
         report("confluence/comment_created.1.json")
         pages: Any = ConfluenceComment.objects.order_by("external_id").values_list("external_id", "page_id")
-        assert list(pages) == [
-            ("789012", None),
-            ("moeller.atlassian.net/70011", "moeller.atlassian.net/65601"),
-        ]
+        assert list(pages) == [("789012", None), ("moeller.atlassian.net/70011", "moeller.atlassian.net/65601")]
         assert [text.partition(" ")[2] for text in lines()] == [
             "commented on page Runbook: payments",
             "commented on a page",

@@ -26,11 +26,7 @@ class TestUsers:
         assert line() == ("John Doe signed up", "", "clerkuser user_2NNEqL2nrIRxCBNiiSPAKxvlkEJ")
 
     def test_that_changed_are_kept_and_not_told(self) -> None:
-        report(
-            USER,
-            type="user.updated",
-            body=changed(USER, data__updated_at=1654012345679, data__last_name="Roe"),
-        )
+        report(USER, type="user.updated", body=changed(USER, data__updated_at=1654012345679, data__last_name="Roe"))
         report(USER)
         assert ClerkUser.objects.get().last_name == "Roe"
         assert lines() == ["John Doe signed up"]
@@ -53,10 +49,7 @@ class TestUsers:
         self, primary: str | None, addresses: list[Any], email: str
     ) -> None:
         addresses_sent = [{"id": name, "email_address": address} for name, address in addresses]
-        report(
-            USER,
-            body=changed(USER, data__email_addresses=addresses_sent, data__primary_email_address_id=primary),
-        )
+        report(USER, body=changed(USER, data__email_addresses=addresses_sent, data__primary_email_address_id=primary))
         assert ClerkUser.objects.get().email == email
 
     def test_that_were_deleted_before_they_came_stay_so(self) -> None:
@@ -93,10 +86,7 @@ class TestOrganizations:
         report("clerk/organizationMembership.deleted.1.json")
         report(MEMBERSHIP)
         membership = ClerkMembership.objects.get()
-        assert (membership.deleted_at, membership.role) == (
-            datetime(2026, 9, 21, 14, 26, 40, tzinfo=UTC),
-            "org:admin",
-        )
+        assert (membership.deleted_at, membership.role) == (datetime(2026, 9, 21, 14, 26, 40, tzinfo=UTC), "org:admin")
         assert lines() == ["Ana left organization Acme Inc", "Ana joined organization Acme Inc"]
 
     def test_give_other_roles(self) -> None:

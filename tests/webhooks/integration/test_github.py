@@ -27,11 +27,7 @@ class TestIssues:
     def test_are_kept_with_their_repository(self) -> None:
         report(ISSUE)
         issue = GithubIssue.objects.select_related("repository").get()
-        assert (issue.external_id, issue.number, issue.title) == (
-            "444500041",
-            1,
-            "Spelling error in the README file",
-        )
+        assert (issue.external_id, issue.number, issue.title) == ("444500041", 1, "Spelling error in the README file")
         assert (issue.state, issue.author, issue.labels, issue.assignees) == (
             "open",
             "Codertocat",
@@ -50,10 +46,7 @@ class TestIssues:
     def test_within_one_second_end_as_the_last_action_says(self) -> None:
         """GitHub's times have whole seconds: a bot that opens, closes and opens again may need one."""
         events_sent = [
-            (
-                "issues.reopened",
-                changed(ISSUE, action="reopened", issue__state="open", issue__state_reason="reopened"),
-            ),
+            ("issues.reopened", changed(ISSUE, action="reopened", issue__state="open", issue__state_reason="reopened")),
             ("issues.closed", changed(ISSUE, action="closed", issue__state="closed")),
             ("issues.opened", changed(ISSUE)),
         ]
@@ -62,9 +55,7 @@ class TestIssues:
         assert GithubIssue.objects.values_list("state", "reason").get() == ("open", "reopened")
 
     def test_that_are_older_change_nothing(self) -> None:
-        newer = changed(
-            ISSUE, action="edited", issue__title="Newer", issue__updated_at="2019-05-15T15:20:19Z"
-        )
+        newer = changed(ISSUE, action="edited", issue__title="Newer", issue__updated_at="2019-05-15T15:20:19Z")
         report(ISSUE, type="issues.edited", body=newer)
         report(ISSUE)
         assert GithubIssue.objects.get().title == "Newer"
@@ -80,9 +71,7 @@ class TestIssues:
         report(ISSUE, type="issues.transferred", body=changed(ISSUE, action="transferred"))
         assert GithubIssue.objects.get().deleted_at is not None
 
-    def test_are_asked_for_in_three_statements(
-        self, django_assert_num_queries: DjangoAssertNumQueries
-    ) -> None:
+    def test_are_asked_for_in_three_statements(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         with django_assert_num_queries(3):  # the repository, the issue, the line
             report(ISSUE)
         with django_assert_num_queries(2):  # a change of labels is worth no line
@@ -97,11 +86,7 @@ class TestIssues:
 
     def test_link_to_https_alone(self) -> None:
         report(ISSUE, body=changed(ISSUE, repository__html_url="javascript:alert(1)//"))
-        assert (line()[1], GithubIssue.objects.get().link, GithubRepository.objects.get().link) == (
-            "",
-            "",
-            "",
-        )
+        assert (line()[1], GithubIssue.objects.get().link, GithubRepository.objects.get().link) == ("", "", "")
 
     def test_keep_hostile_text_as_text(self) -> None:
         title = "<script>alert('1')</script> \u202e %s {0} \u2400"
@@ -114,10 +99,7 @@ class TestComments:
     def test_on_an_issue_keep_it_and_say_so(self) -> None:
         report("github/issue_comment.created.1.json")
         assert GithubIssue.objects.get().title == "Spelling error in the README file"
-        assert (
-            line()[0]
-            == "Codertocat commented on issue Codertocat/Hello-World#1: Spelling error in the README file"
-        )
+        assert line()[0] == "Codertocat commented on issue Codertocat/Hello-World#1: Spelling error in the README file"
 
     def test_on_a_pull_request_make_no_issue_of_it(self) -> None:
         file = "github/issue_comment.created.1.json"
@@ -177,9 +159,7 @@ class TestPullRequests:
     )
     def test_tell_how_they_were_reviewed(self, action: str, state: str, verb: str) -> None:
         file = "github/pull_request_review.submitted.1.json"
-        report(
-            file, type=f"pull_request_review.{action}", body=changed(file, action=action, review__state=state)
-        )
+        report(file, type=f"pull_request_review.{action}", body=changed(file, action=action, review__state=state))
         assert Activity.objects.get().verb == verb
         assert GithubReview.objects.get().state == state.lower()
 
@@ -210,11 +190,7 @@ class TestPushes:
 
     def test_back_and_forth_are_two(self) -> None:
         report("github/push.2.json")
-        report(
-            "github/push.2.json",
-            body=changed("github/push.2.json", repository__pushed_at=1557933999),
-            pk=1000,
-        )
+        report("github/push.2.json", body=changed("github/push.2.json", repository__pushed_at=1557933999), pk=1000)
         assert GithubPush.objects.count() == 2
 
     def test_that_delete_have_no_commit_and_no_line(self) -> None:
@@ -235,9 +211,7 @@ class TestDeployments:
     def test_are_kept_when_an_older_server_sends_no_action(self) -> None:
         for name in ("deployment_status", "deployment"):
             body = {
-                field: value
-                for field, value in changed(f"github/{name}.created.1.json").items()
-                if field != "action"
+                field: value for field, value in changed(f"github/{name}.created.1.json").items() if field != "action"
             }
             report(f"github/{name}.created.1.json", type=name, body=body)
         assert (GithubDeployment.objects.count(), GithubDeploymentStatus.objects.count()) == (1, 1)
@@ -245,27 +219,16 @@ class TestDeployments:
     def test_say_how_they_ended_and_not_each_step(self) -> None:
         file = "github/deployment_status.created.1.json"
         for n, state in enumerate(["queued", "in_progress", "failure"]):
-            report(
-                file,
-                body=changed(file, deployment_status__state=state, deployment_status__id=n + 1),
-                pk=n + 1,
-            )
+            report(file, body=changed(file, deployment_status__state=state, deployment_status__id=n + 1), pk=n + 1)
         assert list(Activity.objects.values_list("verb", flat=True)) == ["ended with failure"]
         assert GithubDeploymentStatus.objects.count() == 3
 
 
 class TestRepositories:
     def test_change_hands_and_go(self) -> None:
-        body = {
-            name: value for name, value in changed("github/watch.started.1.json").items() if name != "action"
-        }
+        body = {name: value for name, value in changed("github/watch.started.1.json").items() if name != "action"}
         report("github/watch.started.1.json")
-        report(
-            "github/watch.started.1.json",
-            type="repository.deleted",
-            body=body | {"action": "deleted"},
-            pk=1000,
-        )
+        report("github/watch.started.1.json", type="repository.deleted", body=body | {"action": "deleted"}, pk=1000)
         repository = GithubRepository.objects.get()
         assert (repository.full_name, repository.is_private) == ("Codertocat/Hello-World", False)
         assert repository.deleted_at == datetime(2019, 5, 15, 15, 20, 40, tzinfo=UTC)
@@ -311,10 +274,7 @@ class TestRepositories:
             "id": 940463255, "name": "Tests", "head_branch": "main", "conclusion": "failure",
             "updated_at": "2021-06-15T19:22:27Z",
         }  # fmt: skip
-        body = changed("github/workflow_job.in_progress.1.json") | {
-            "action": "completed",
-            "workflow_run": run,
-        }
+        body = changed("github/workflow_job.in_progress.1.json") | {"action": "completed", "workflow_run": run}
         report("github/workflow_job.in_progress.1.json", type="workflow_run.completed", body=body)
         assert line() == (
             "octocat ran (failure) workflow Tests of octo-org/example-workflow main",

@@ -25,22 +25,14 @@ class TestSessions:
             report("sandbox-hook-events/SessionStart.2.json", occurred_at=RECEIVED)
         report("sandbox-hook-events/Stop.2.json", occurred_at=RECEIVED + timedelta(minutes=1))
         session = SandboxSession.objects.get()
-        assert (session.external_id, session.model, session.folder) == (
-            SESSION,
-            "claude-sonnet-5",
-            "/workspace/shop",
-        )
+        assert (session.external_id, session.model, session.folder) == (SESSION, "claude-sonnet-5", "/workspace/shop")
         assert (session.phase, session.reason, session.sandbox) == ("idle", "", "")
         assert (session.first_seen_at, session.last_seen_at) == (RECEIVED, RECEIVED + timedelta(minutes=1))
         assert line() == (f"an agent started session {SESSION}", "", f"sandboxsession {SESSION}")
 
     def test_know_the_sandbox_whose_token_they_came_with(self) -> None:
         report("sandbox-hook-events/SessionEnd.1.json", sandbox="sbx_1")
-        assert SandboxSession.objects.values_list("sandbox", "phase", "reason").get() == (
-            "sbx_1",
-            "ended",
-            "other",
-        )
+        assert SandboxSession.objects.values_list("sandbox", "phase", "reason").get() == ("sbx_1", "ended", "other")
         assert line()[0] == "sandbox sbx_1 ended session sess_abc123def456 (other)"
 
     @pytest.mark.parametrize("first", ["sbx_1", None])
@@ -94,11 +86,7 @@ class TestToolUses:
         for n, file in enumerate(order):
             report(file, occurred_at=RECEIVED + timedelta(seconds=n))
         use = SandboxToolUse.objects.select_related("session").get()
-        assert (use.external_id, use.tool, use.subject) == (
-            "toolu_01QfX2bTnG7Zk9mV4sLcR8aW",
-            "Bash",
-            "Run test suite",
-        )
+        assert (use.external_id, use.tool, use.subject) == ("toolu_01QfX2bTnG7Zk9mV4sLcR8aW", "Bash", "Run test suite")
         assert (use.outcome, use.duration) == ("success", timedelta(milliseconds=2417))
         assert use.session.external_id == SESSION
         assert not Activity.objects.exists()
@@ -128,10 +116,7 @@ class TestToolUses:
         ("file", "text"),
         [
             ("PostToolUseFailure.1", f"an agent failed at Bash Lint in session {SESSION}"),
-            (
-                "PostToolUse.2",
-                "an agent failed at Write /etc/protected_file.txt in session sess_abc123def456",
-            ),
+            ("PostToolUse.2", "an agent failed at Write /etc/protected_file.txt in session sess_abc123def456"),
         ],
     )
     def test_that_failed_are_told(self, file: str, text: str) -> None:
@@ -148,18 +133,11 @@ class TestRuns:
         assert (run.job, run.attempt, run.status, run.outcome) == (
             "a0b1c2d3-1111-4222-8333-444455556666", 1, "failed", "error_max_turns",
         )  # fmt: skip
-        assert (run.exit_code, run.turns, run.cost_usd, run.output_tokens) == (
-            1,
-            18,
-            Decimal("0.842130"),
-            15877,
-        )
+        assert (run.exit_code, run.turns, run.cost_usd, run.output_tokens) == (1, 18, Decimal("0.842130"), 15877)
         assert run.error == "error_max_turns: Reached maximum number of turns (40)"
         assert (run.branch, run.commits, run.duration) == ("agent/FUL-482", 2, timedelta(milliseconds=412345))
         assert (run.session.external_id, run.session.sandbox) == (SESSION, "sbx_01K9XQ3V7R")
-        assert (
-            line()[0] == "sandbox sbx_01K9XQ3V7R failed job a0b1c2d3-1111-4222-8333-444455556666, attempt 1"
-        )
+        assert line()[0] == "sandbox sbx_01K9XQ3V7R failed job a0b1c2d3-1111-4222-8333-444455556666, attempt 1"
 
     @pytest.mark.parametrize("order", [("10:00", "10:01"), ("10:01", "10:00")])
     def test_end_once_as_their_first_end_says(self, order: tuple[str, str]) -> None:
@@ -179,14 +157,8 @@ class TestRuns:
         ("changes", "kept"),
         [
             ({"data__result": None, "data__git": None, "data__error": None}, (None, None, "", "")),
-            (
-                {"data__result__total_cost_usd": 1e300},
-                (18, None, "agent/FUL-482", "error_max_turns: Reached"),
-            ),
-            (
-                {"data__result__total_cost_usd": 2},
-                (18, Decimal(2), "agent/FUL-482", "error_max_turns: Reached"),
-            ),
+            ({"data__result__total_cost_usd": 1e300}, (18, None, "agent/FUL-482", "error_max_turns: Reached")),
+            ({"data__result__total_cost_usd": 2}, (18, Decimal(2), "agent/FUL-482", "error_max_turns: Reached")),
         ],
     )
     def test_may_say_less_or_nonsense(self, changes: dict[str, Any], kept: tuple[Any, ...]) -> None:

@@ -76,9 +76,7 @@ class TestSubscriptions:
         assert (kept.status, kept.deleted_at) == ("canceled", datetime(2022, 3, 26, 18, 40, tzinfo=UTC))
 
     def test_get_on_within_one_second(self) -> None:
-        updated = {
-            status: at(SUBSCRIPTION, 0, data__object__status=status) for status in ("past_due", "active")
-        }
+        updated = {status: at(SUBSCRIPTION, 0, data__object__status=status) for status in ("past_due", "active")}
         for body in updated.values():
             report(SUBSCRIPTION, type="customer.subscription.updated", body=body)
         assert StripeSubscription.objects.get().status == "past_due"
@@ -93,12 +91,7 @@ class TestInvoices:
     def test_are_kept(self) -> None:
         report(INVOICE)
         kept = StripeInvoice.objects.get()
-        assert (kept.number, kept.status, kept.currency, kept.amount_due) == (
-            "EE1DF78D-0001",
-            "paid",
-            "usd",
-            2000,
-        )
+        assert (kept.number, kept.status, kept.currency, kept.amount_due) == ("EE1DF78D-0001", "paid", "usd", 2000)
         assert line()[0] == "sent invoice EE1DF78D-0001 of 20.00 USD"
 
     def test_know_their_subscription_in_both_shapes(self) -> None:

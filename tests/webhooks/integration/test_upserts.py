@@ -38,9 +38,7 @@ def part(moment: datetime, **columns: Any) -> bool:
 
 def row(external_id: str = "org_1") -> dict[str, Any]:
     found = ClerkOrganization.objects.get(external_id=external_id)
-    return {
-        field: getattr(found, field) for field in ("name", "slug", "state_at", "deleted_at", "created_at")
-    }
+    return {field: getattr(found, field) for field in ("name", "slug", "state_at", "deleted_at", "created_at")}
 
 
 NOTHING = {"name": "", "slug": "", "state_at": None, "deleted_at": None, "created_at": None}
@@ -124,9 +122,7 @@ class TestKeep:
         with pytest.raises(TypeError, match=r"missing or unknown: created_at, slug$"):
             upsert(ClerkOrganization, "org_1", Version(at=NOON), name="One")
         with pytest.raises(TypeError, match=r"missing or unknown: color$"):
-            upsert(
-                ClerkOrganization, "org_1", Version(at=NOON), name="", slug="", created_at=None, color="red"
-            )
+            upsert(ClerkOrganization, "org_1", Version(at=NOON), name="", slug="", created_at=None, color="red")
         assert not ClerkOrganization.objects.exists()
 
 
@@ -158,11 +154,7 @@ class TestTombstone:
 
 
 versions = st.builds(
-    Version,
-    at=st.integers(0, 2).map(at),
-    number=st.integers(0, 1),
-    rank=st.integers(0, 1),
-    is_fallback=st.booleans(),
+    Version, at=st.integers(0, 2).map(at), number=st.integers(0, 1), rank=st.integers(0, 1), is_fallback=st.booleans()
 )
 COLUMNS = {"name": "", "slug": "", "created_at": None}  # each with what it has if nobody says anything
 states = st.tuples(

@@ -41,9 +41,7 @@ def browser(user: User) -> Client:
 def person(name: str, *rights: str, **fields: Any) -> User:
     """Somebody with these rights in the inbox."""
     user = User.objects.create_user(name, **fields)
-    user.user_permissions.set(
-        Permission.objects.filter(codename__in=rights, content_type__app_label="webhooks")
-    )
+    user.user_permissions.set(Permission.objects.filter(codename__in=rights, content_type__app_label="webhooks"))
     return user
 
 

@@ -32,9 +32,7 @@ NOWHERE = {ActivityDigest}  # a cache
 
 
 def tables() -> list[Any]:
-    return [
-        model for model in apps.get_app_config("webhooks").get_models() if model not in ELSEWHERE | NOWHERE
-    ]
+    return [model for model in apps.get_app_config("webhooks").get_models() if model not in ELSEWHERE | NOWHERE]
 
 
 def do(client: Client, pks: list[int], **further: str) -> str:
@@ -58,9 +56,7 @@ def test_shows_things_with_what_they_belong_to(operator: Client) -> None:
         receive(body=(FOLDER / "github" / name).read_bytes(), event_type=event_type, delivery_id=name)
     pass_time()
     assert set(Delivery.objects.values_list("status", flat=True)) == {"processed"}
-    GithubReview.objects.create(
-        external_id="9", pull_request_id="nobody told of it", state="approved", author="ada"
-    )
+    GithubReview.objects.create(external_id="9", pull_request_id="nobody told of it", state="approved", author="ada")
     for model in ("githubpullrequest", "githubissue", "githubrepository", "githubreview"):
         listed = operator.get(f"/admin/webhooks/{model}/")
         assert listed.status_code == 200
@@ -83,16 +79,9 @@ class TestDeliveries:
 
     def test_show_body_headers_attempts_and_activity(self, operator: Client) -> None:
         delivery = receive({"shown": "in the body"}, delivery_id="first")
-        Delivery.objects.filter(pk=delivery.pk).update(
-            headers={"user-agent": "probe", "cookie": "(kept out)"}
-        )
+        Delivery.objects.filter(pk=delivery.pk).update(headers={"user-agent": "probe", "cookie": "(kept out)"})
         Activity.objects.create(
-            delivery_id=delivery.pk,
-            n=0,
-            source="github",
-            at=delivery.received_at,
-            verb="answer",
-            object="of it",
+            delivery_id=delivery.pk, n=0, source="github", at=delivery.received_at, verb="answer", object="of it"
         )
         pass_time()
         page = operator.get(f"{LIST}{delivery.pk}/change/").content.decode()
@@ -142,11 +131,7 @@ class TestSecrets:
         row, secret = operations.add(Source.GITHUB)
         _, token = operations.create_token("box-1")
         sealed = bytes(Secret.objects.get().sealed).decode()
-        urls = [
-            "/admin/webhooks/secret/",
-            f"/admin/webhooks/secret/{row.pk}/change/",
-            "/admin/webhooks/sandboxtoken/",
-        ]
+        urls = ["/admin/webhooks/secret/", f"/admin/webhooks/secret/{row.pk}/change/", "/admin/webhooks/sandboxtoken/"]
         for url in urls:
             page = operator.get(url).content.decode()
             assert [word in page for word in (secret, sealed, token)] == [False] * 3

@@ -42,9 +42,7 @@ def break_down(event: object) -> str | None:
 
 
 class TestHostileText:
-    def test_is_escaped_everywhere(
-        self, operator: Client, handle: Callable[[str, str, Handler], None]
-    ) -> None:
+    def test_is_escaped_everywhere(self, operator: Client, handle: Callable[[str, str, Handler], None]) -> None:
         handle("github", NASTY, break_down)
         bad = receive({"title": NASTY, NASTY: [NASTY]}, delivery_id=NASTY, event_type=NASTY)
         Delivery.objects.filter(pk=bad.pk).update(headers={"user-agent": NASTY, NASTY: "x"}, sandbox=NASTY)
@@ -148,9 +146,7 @@ class TestTheList:
         Delivery.objects.filter(pk=first[-1]).delete()
         assert rows(operator, second) == [ids[0], *sorted(ids[1:11], reverse=True)]
 
-    def test_tells_of_sources_without_a_secret_and_of_those_that_cannot_be_read(
-        self, operator: Client
-    ) -> None:
+    def test_tells_of_sources_without_a_secret_and_of_those_that_cannot_be_read(self, operator: Client) -> None:
         row, _ = operations.add(Source.JIRA)
         shown = page(operator, "/inbox/")
         assert '<a href="/inbox/sources/github/">GitHub</a>' in shown
@@ -174,19 +170,13 @@ class TestTheList:
         hour_ago = Refusal.objects.get()
         Refusal.objects.filter(pk=hour_ago.pk).update(hour=hour_ago.hour - timedelta(hours=1))
         ingest.count_refusals(
-            [
-                ingest.Refused(
-                    source=Source.STRIPE, reason="too_old", address="192.0.2.7", size=10, header_names=[]
-                )
-            ]
+            [ingest.Refused(source=Source.STRIPE, reason="too_old", address="192.0.2.7", size=10, header_names=[])]
         )
         shown = page(operator, "/inbox/")
         assert shown.count("signed too long ago") == 1
         assert "from 192.0.2.7" in shown
         assert 'class="number">4</td>' in shown
-        assert re.search(
-            r'<span class="value">4</span>\s*<span class="name">refused in 24 hours</span>', shown
-        )
+        assert re.search(r'<span class="value">4</span>\s*<span class="name">refused in 24 hours</span>', shown)
 
 
 class TestADelivery:
@@ -234,9 +224,7 @@ class TestADelivery:
             (b"", "Not shown as JSON"),
         ],
     )
-    def test_shows_what_is_no_json_as_text_or_bytes(
-        self, operator: Client, body: bytes, rendered: str
-    ) -> None:
+    def test_shows_what_is_no_json_as_text_or_bytes(self, operator: Client, body: bytes, rendered: str) -> None:
         shown = page(operator, f"/inbox/{receive(body=body).pk}/")
         assert rendered in shown
         assert "\x00" not in shown

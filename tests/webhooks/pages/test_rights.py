@@ -19,13 +19,7 @@ pytestmark = pytest.mark.usefixtures("transactional_db")
 def pages() -> list[str]:
     """What is to be looked at."""
     delivery = receive()
-    found = [
-        "/inbox/",
-        f"/inbox/{delivery.pk}/",
-        f"/inbox/{delivery.pk}/body",
-        "/inbox/replays/",
-        "/inbox/sources/",
-    ]
+    found = ["/inbox/", f"/inbox/{delivery.pk}/", f"/inbox/{delivery.pk}/body", "/inbox/replays/", "/inbox/sources/"]
     return [*found, "/inbox/sources/github/", "/inbox/sources/sandbox_hooks/", "/activity/"]
 
 
@@ -41,12 +35,7 @@ def buttons() -> list[str]:
     secret, _ = operations.add(Source.GITHUB)
     operations.create_token("box-1")
     delivery = Delivery.objects.first() or receive(delivery_id="d-2")
-    found = [
-        f"/inbox/{delivery.pk}/replay/",
-        "/inbox/sources/github/",
-        "/inbox/tokens/",
-        "/inbox/tokens/revoke/",
-    ]
+    found = [f"/inbox/{delivery.pk}/replay/", "/inbox/sources/github/", "/inbox/tokens/", "/inbox/tokens/revoke/"]
     return [*found, f"/inbox/sources/github/secrets/{secret.pk}/retire/"]
 
 

@@ -59,26 +59,15 @@ class TestASecret:
 
     @pytest.mark.parametrize(
         "pasted",
-        [
-            "we_1NabcdefGHIJKL",
-            "sk_test_51Habcdefghijk",
-            '"whsec_abcdef0123456789"',
-            "whsec_",
-            "> whsec_abc (^C)",
-        ],
+        ["we_1NabcdefGHIJKL", "sk_test_51Habcdefghijk", '"whsec_abcdef0123456789"', "whsec_", "> whsec_abc (^C)"],
     )
-    def test_of_stripe_that_is_another_thing_of_its_is_refused_with_which(
-        self, operator: Client, pasted: str
-    ) -> None:
+    def test_of_stripe_that_is_another_thing_of_its_is_refused_with_which(self, operator: Client, pasted: str) -> None:
         answer = operator.post("/inbox/sources/stripe/", {"secret": pasted, "grace": ""})
         assert (answer.status_code, Secret.objects.exists()) == (422, False)
         if len(pasted) >= 8:
             assert "begins with whsec_, without quotes" in answer.content.decode()
         assert (
-            operator.post(
-                "/inbox/sources/stripe/", {"secret": "whsec_aB3" + "x" * 29, "grace": ""}
-            ).status_code
-            == 200
+            operator.post("/inbox/sources/stripe/", {"secret": "whsec_aB3" + "x" * 29, "grace": ""}).status_code == 200
         )
 
     def test_of_a_rotation_lets_the_earlier_ones_live_for_their_grace(self, operator: Client) -> None:
@@ -104,9 +93,7 @@ class TestASecret:
 
     def test_is_not_retired_without_a_moment_or_from_another_source(self, operator: Client) -> None:
         row, _ = operations.add(Source.GITHUB)
-        page = operator.post(
-            f"{SOURCE}secrets/{row.pk}/retire/", {"grace": "5"}, follow=True
-        ).content.decode()
+        page = operator.post(f"{SOURCE}secrets/{row.pk}/retire/", {"grace": "5"}, follow=True).content.decode()
         assert "Choose when:" in page
         other = operator.post(f"/inbox/sources/jira/secrets/{row.pk}/retire/", {"grace": "0"})
         assert other.status_code == 404
@@ -140,9 +127,7 @@ class TestATokenOfASandbox:
         assert [token.sandbox for token in live] == ["box-2"]
         assert "Revoked 2 tokens of the sandbox box-1" in LogEntry.objects.get().get_change_message()
 
-    @pytest.mark.parametrize(
-        "given", [{"sandbox": ""}, {"sandbox": "x" * 101}, {"sandbox": "a", "days": "0"}]
-    )
+    @pytest.mark.parametrize("given", [{"sandbox": ""}, {"sandbox": "x" * 101}, {"sandbox": "a", "days": "0"}])
     def test_is_not_made_of_nonsense(self, operator: Client, given: dict[str, str]) -> None:
         page = operator.post("/inbox/tokens/", given, follow=True).content.decode()
         assert "No token was created." in page
@@ -205,9 +190,7 @@ class TestATestDelivery:
             settings.WEBHOOKS = {**settings.WEBHOOKS, "OWN_URL": server.url}
             for source in Source:
                 event_type, body = sample(source, now=clock.now(), token=source)
-                page = operator.post(
-                    f"/inbox/sources/{source}/send/", {"event": event_type, "body": body}, follow=True
-                )
+                page = operator.post(f"/inbox/sources/{source}/send/", {"event": event_type, "body": body}, follow=True)
                 delivery = Delivery.objects.get(source=source)
                 assert page.redirect_chain == [(f"/inbox/{delivery.pk}/", 302)], source
                 assert (delivery.event_type, delivery.status) == (event_type, "received")
@@ -230,9 +213,7 @@ class TestATestDelivery:
             closed.bind(("127.0.0.1", 0))
             own = f"http://127.0.0.1:{closed.getsockname()[1]}"
             settings.WEBHOOKS = {**settings.WEBHOOKS, "OWN_URL": own}
-            answer = operator.post(
-                f"{SOURCE}send/", {"event": "ping", "body": '{"kept": "what was written"}'}
-            )
+            answer = operator.post(f"{SOURCE}send/", {"event": "ping", "body": '{"kept": "what was written"}'})
         page = answer.content.decode()
         assert answer.status_code == 422
         assert f"Nothing answers at {own}/api/webhooks/github" in page

@@ -141,12 +141,7 @@ class TestTheDeliverysPage:
 
     def test_escapes_what_a_sender_or_a_rule_says(self, operator: Client) -> None:
         delivery, _ = started(name=NASTY, kind=NASTY)
-        for url in (
-            f"/inbox/{delivery.pk}/",
-            RULES,
-            STARTS,
-            f"/admin/webhooks/delivery/{delivery.pk}/change/",
-        ):
+        for url in (f"/inbox/{delivery.pk}/", RULES, STARTS, f"/admin/webhooks/delivery/{delivery.pk}/change/"):
             assert NASTY not in page(operator, url)
 
 
@@ -189,13 +184,7 @@ class TestRules:
         made = Rule.objects.get()
         assert (made.filter, made.payload) == (json.loads(FORM["filter"]), json.loads(FORM["payload"]))
         assert (made.queue, made.priority, made.unique_key, made.owner) == (None, None, None, None)
-        changed = {
-            **FORM,
-            "is_enabled": "",
-            "priority": "5",
-            "queue": "deploy",
-            "unique_key": "{{ delivery_id }}",
-        }
+        changed = {**FORM, "is_enabled": "", "priority": "5", "queue": "deploy", "unique_key": "{{ delivery_id }}"}
         assert operator.post(f"{RULES}{made.pk}/change/", changed).status_code == 302
         made.refresh_from_db()
         assert (made.is_enabled, made.priority, made.queue) == (False, 5, "deploy")
@@ -289,10 +278,7 @@ class TestStarts:
         answer_page = operator.post(STARTS, {**data, "confirmed": "yes"}, follow=True).content.decode()
         assert "1 started" in answer_page
         assert Job.objects.count() == 1
-        assert (
-            "1 started"
-            not in operator.post(STARTS, {**data, "confirmed": "yes"}, follow=True).content.decode()
-        )
+        assert "1 started" not in operator.post(STARTS, {**data, "confirmed": "yes"}, follow=True).content.decode()
         assert Job.objects.count() == 1
         assert f"#{Job.objects.get().pk}" in page(operator, f"/admin/webhooks/delivery/{delivery.pk}/change/")
 
@@ -303,11 +289,7 @@ class TestStarts:
         operator.post(url, {"confirmed": "yes"})
         pass_time()
         assert Job.objects.count() == 2
-        data = {
-            "action": "replay_selected_with_jobs",
-            "_selected_action": [str(delivery.pk)],
-            "confirmed": "yes",
-        }
+        data = {"action": "replay_selected_with_jobs", "_selected_action": [str(delivery.pk)], "confirmed": "yes"}
         operator.post("/admin/webhooks/delivery/", data)
         pass_time()
         assert Job.objects.count() == 3

@@ -92,9 +92,7 @@ class TestForms:
     TYPE = "application/x-www-form-urlencoded"
 
     def test_hold_their_json_in_payload(self) -> None:
-        assert bodies.parse(b"payload=%7B%22zen%22%3A%22%C3%A9%22%7D", content_type=self.TYPE).document == {
-            "zen": "é"
-        }
+        assert bodies.parse(b"payload=%7B%22zen%22%3A%22%C3%A9%22%7D", content_type=self.TYPE).document == {"zen": "é"}
 
     def test_are_read_however_their_type_is_spelled(self) -> None:
         spelled = f" {self.TYPE.upper()}; charset=UTF-8"

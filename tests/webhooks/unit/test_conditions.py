@@ -68,9 +68,7 @@ class TestAFilter:
             conditions.check(condition)
 
     @given(
-        condition=st.dictionaries(
-            texts | st.sampled_from(["body", "body.a", "event"]), json_values, max_size=4
-        ),
+        condition=st.dictionaries(texts | st.sampled_from(["body", "body.a", "event"]), json_values, max_size=4),
         body=json_values,
     )
     def test_of_any_form_is_met_or_not_or_refused(self, condition: dict[str, Any], body: Any) -> None:
@@ -96,9 +94,7 @@ class TestAnEvent:
             ("*", "", True),
         ],
     )
-    def test_is_meant_by_its_name_its_family_or_a_star(
-        self, pattern: str, event: str, is_meant: bool
-    ) -> None:
+    def test_is_meant_by_its_name_its_family_or_a_star(self, pattern: str, event: str, is_meant: bool) -> None:
         rules.check_event(pattern)
         assert rules.means(pattern, event) is is_meant
 

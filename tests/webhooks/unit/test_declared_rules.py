@@ -33,19 +33,12 @@ class TestOn:
     def test_can_be_called_before_django_is_set_up(self) -> None:
         code = "import webhooks; webhooks.on('github', 'push', kind='x'); import sys; print('django.db' in sys.modules)"
         done = subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=ROOT,
-            env={"PATH": ""},
-            capture_output=True,
-            text=True,
-            check=True,
+            [sys.executable, "-c", code], cwd=ROOT, env={"PATH": ""}, capture_output=True, text=True, check=True
         )
         assert done.stdout == "False\n"
 
     def test_is_right_with_a_template_or_a_function(self) -> None:
-        webhooks.on(
-            "github", "push", kind="chat", payload={"ref": "{{ body.ref }}"}, filter={"body.ref": "x"}
-        )
+        webhooks.on("github", "push", kind="chat", payload={"ref": "{{ body.ref }}"}, filter={"body.ref": "x"})
 
         @webhooks.on("stripe", "invoice.*", kind="chat")
         def build(event: webhooks.Event) -> Any:

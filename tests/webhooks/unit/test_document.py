@@ -13,9 +13,7 @@ from webhooks.sources import configs
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = (ROOT / "docs" / "webhooks.md").read_text()
-ROWS = [
-    [cell.strip() for cell in line.strip("|").split("|")] for line in TEXT.splitlines() if line[:1] == "|"
-]
+ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in TEXT.splitlines() if line[:1] == "|"]
 
 
 def row(first: str) -> list[str]:

@@ -23,9 +23,7 @@ def read(source: Source, document: Any, *, query: dict[str, str] | None = None, 
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     request = Request(headers=named, body=body, query=query or {})
     signed_at = None if source in UNDATED else SIGNED_AT
-    return configs.config_of(source).envelope(
-        request, document, verified=Verified(key_id=1, signed_at=signed_at)
-    )
+    return configs.config_of(source).envelope(request, document, verified=Verified(key_id=1, signed_at=signed_at))
 
 
 def digest(document: Any) -> str:
@@ -45,10 +43,7 @@ class TestEnvelope:
     def test_of_github_joins_event_and_action(self) -> None:
         issue = read(Source.GITHUB, {"action": "opened"}, x_github_event="issues", x_github_delivery="guid")
         assert issue == envelope("guid", "issues.opened", None)
-        assert (
-            read(Source.GITHUB, {"ref": "x"}, x_github_event="push", x_github_delivery="g").event_type
-            == "push"
-        )
+        assert read(Source.GITHUB, {"ref": "x"}, x_github_event="push", x_github_delivery="g").event_type == "push"
 
     def test_of_jira_is_the_bodys_under_the_identifier(self) -> None:
         body = {"webhookEvent": "jira:issue_updated", "timestamp": AT_MS}
@@ -59,15 +54,10 @@ class TestEnvelope:
     def test_of_confluence_names_the_event_by_body_address_or_form(self) -> None:
         named = {"event": "page_moved", "timestamp": AT_MS, "page": {"id": 1}}
         assert read(Source.CONFLUENCE, named) == envelope(digest(named), "page_moved", AT)
-        assert (
-            read(Source.CONFLUENCE, {"page": {}}, query={"event": "page_trashed"}).event_type
-            == "page_trashed"
-        )
+        assert read(Source.CONFLUENCE, {"page": {}}, query={"event": "page_trashed"}).event_type == "page_trashed"
         assert read(Source.CONFLUENCE, {"page": {"version": 1}}).event_type == "page_created"
         assert read(Source.CONFLUENCE, {"page": {"version": 2}}).event_type == "page_updated"
-        assert (
-            read(Source.CONFLUENCE, {"page": {}, "comment": {"version": 1}}).event_type == "comment_created"
-        )
+        assert read(Source.CONFLUENCE, {"page": {}, "comment": {"version": 1}}).event_type == "comment_created"
         assert read(Source.CONFLUENCE, {"test": True}).event_type == "test"
 
     def test_of_stripe_is_the_bodys_alone(self) -> None:
@@ -78,9 +68,7 @@ class TestEnvelope:
 
     def test_of_a_hook_is_dated_by_its_signature(self) -> None:
         body = {"hook_event_name": "PreToolUse", "session_id": "s", "tool_use_id": "t"}
-        assert read(Source.SANDBOX_HOOKS, body, webhook_id="msg_1") == envelope(
-            "msg_1", "PreToolUse", SIGNED_AT
-        )
+        assert read(Source.SANDBOX_HOOKS, body, webhook_id="msg_1") == envelope("msg_1", "PreToolUse", SIGNED_AT)
 
     def test_of_a_hook_without_an_id_is_known_by_session_event_and_tool_use(self) -> None:
         body = {"hook_event_name": "PreToolUse", "session_id": "s", "tool_use_id": "t"}
@@ -90,9 +78,7 @@ class TestEnvelope:
 
     def test_of_a_completion_is_dated_by_its_body(self) -> None:
         body = {"type": "sandbox.session.failed", "timestamp": "2026-11-20T13:30:00+01:00"}
-        assert read(Source.SANDBOX_COMPLETION, body, webhook_id="m") == envelope(
-            "m", "sandbox.session.failed", AT
-        )
+        assert read(Source.SANDBOX_COMPLETION, body, webhook_id="m") == envelope("m", "sandbox.session.failed", AT)
 
     @pytest.mark.parametrize("document", [[], [{"outcome": "ok"}, {}], {"outcome": "ok"}])
     def test_of_telemetry_is_a_batch_whatever_is_in_it(self, document: Any) -> None:
@@ -100,9 +86,7 @@ class TestEnvelope:
 
 
 class TestWithoutAType:
-    @pytest.mark.parametrize(
-        "source", [source for source in Source if source is not Source.SANDBOX_TELEMETRY]
-    )
+    @pytest.mark.parametrize("source", [source for source in Source if source is not Source.SANDBOX_TELEMETRY])
     @pytest.mark.parametrize("field", ["type", "webhookEvent", "event", "hook_event_name"])
     @pytest.mark.parametrize("missing", [None, ""])
     def test_the_type_is_empty(self, source: Source, field: str, missing: str | None) -> None:
@@ -111,9 +95,7 @@ class TestWithoutAType:
 
 
 class TestBadEnvelopes:
-    @pytest.mark.parametrize(
-        "source", [source for source in Source if source is not Source.SANDBOX_TELEMETRY]
-    )
+    @pytest.mark.parametrize("source", [source for source in Source if source is not Source.SANDBOX_TELEMETRY])
     @pytest.mark.parametrize("document", [None, [], "x", 1])
     def test_are_refused(self, source: Source, document: Any) -> None:
         with pytest.raises(BadEnvelope):
@@ -151,7 +133,4 @@ class TestStoredHeaders:
         }  # fmt: skip
         stored = requests.redacted(given)
         assert set(stored) == set(given)
-        assert {name for name, value in stored.items() if value != requests.MASKED} == {
-            "user-agent",
-            "svix-id",
-        }
+        assert {name for name, value in stored.items() if value != requests.MASKED} == {"user-agent", "svix-id"}

@@ -109,9 +109,7 @@ class TestAPromise:
 
     def test_is_broken_by_true_for_a_number(self) -> None:
         assert (
-            refusal(
-                "github/issues.opened.1.json", changed("github/issues.opened.1.json", "issue.id", to=True)
-            ).field
+            refusal("github/issues.opened.1.json", changed("github/issues.opened.1.json", "issue.id", to=True)).field
             == "issue.id"
         )
 
@@ -233,9 +231,7 @@ class TestAText:
 
     def test_is_no_number(self) -> None:
         unread: list[str] = []
-        assert (
-            read(Sample, {"at": "2026-11-21T12:00:00Z", "millis": 0, "title": 7}, unread=unread).title == ""
-        )
+        assert read(Sample, {"at": "2026-11-21T12:00:00Z", "millis": 0, "title": 7}, unread=unread).title == ""
         assert unread == ["title"]
 
 

@@ -77,13 +77,7 @@ class TestFilter:
 class TestCatalog:
     def test_reads_each_model_once(self) -> None:
         document = {
-            "data": [
-                {"id": "a", "owned_by": "o", "created": 1700000000},
-                {"id": "a"},
-                {"id": "b"},
-                {"id": 3},
-                7,
-            ]
+            "data": [{"id": "a", "owned_by": "o", "created": 1700000000}, {"id": "a"}, {"id": "b"}, {"id": 3}, 7]
         }
         made_at = datetime.fromtimestamp(1700000000, UTC)
         assert catalog.read(document) == [

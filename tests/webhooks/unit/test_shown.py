@@ -52,10 +52,7 @@ class TestLinks:
         assert links.https(url) == ""
 
     def test_quote_what_is_put_into_them(self) -> None:
-        assert (
-            links.under("https://a.example/x/", "b/../c", 7, "d?e#f")
-            == "https://a.example/x/b%2F..%2Fc/7/d%3Fe%23f"
-        )
+        assert links.under("https://a.example/x/", "b/../c", 7, "d?e#f") == "https://a.example/x/b%2F..%2Fc/7/d%3Fe%23f"
 
     def test_under_something_else_are_none(self) -> None:
         assert links.under("http://a.example", "b") == ""
@@ -109,9 +106,7 @@ class TestTools:
             ({}, ""),
         ],
     )
-    def test_say_what_they_were_used_on_and_no_secret(
-        self, tool_input: dict[str, object], subject: str
-    ) -> None:
+    def test_say_what_they_were_used_on_and_no_secret(self, tool_input: dict[str, object], subject: str) -> None:
         assert calls.subject(tool_input) == subject
 
     def test_without_an_id_are_known_by_session_tool_and_input(self) -> None:
@@ -150,7 +145,5 @@ class TestCaller:
             ({"getWebSocketEvent": {}}, Caller(kind="websocket")),
         ],
     )
-    def test_is_read_from_the_fields_of_its_event(
-        self, event: dict[str, object] | None, caller: Caller
-    ) -> None:
+    def test_is_read_from_the_fields_of_its_event(self, event: dict[str, object] | None, caller: Caller) -> None:
         assert calls.caller(event) == caller

@@ -32,17 +32,13 @@ def vectors(name: str) -> list[Any]:
     return [pytest.param(one, id=one["name"]) for one in json.loads((VECTORS / f"{name}.json").read_text())]
 
 
-def verify(
-    source: Source, body: bytes, headers: dict[str, str], *secrets: str, now: datetime = NOW
-) -> Verified:
+def verify(source: Source, body: bytes, headers: dict[str, str], *secrets: str, now: datetime = NOW) -> Verified:
     keys = [Key(id=number, secret=secret) for number, secret in enumerate(secrets, start=1)]
     request = Request(headers={name.lower(): value for name, value in headers.items()}, body=body)
     return configs.config_of(source).verify(request, keys=keys, now=now)
 
 
-def reason(
-    source: Source, body: bytes, headers: dict[str, str], *secrets: str, now: datetime = NOW
-) -> str | None:
+def reason(source: Source, body: bytes, headers: dict[str, str], *secrets: str, now: datetime = NOW) -> str | None:
     """Why it is refused; None if it is not."""
     try:
         verify(source, body, headers, *secrets, now=now)
@@ -52,22 +48,14 @@ def reason(
 
 
 def sign(source: Source, secret: str, body: bytes = BODY, *, now: datetime = NOW) -> dict[str, str]:
-    return configs.config_of(source).sign(
-        body, secret=secret, event_type="push", delivery_id="msg_1", now=now
-    )
+    return configs.config_of(source).sign(body, secret=secret, event_type="push", delivery_id="msg_1", now=now)
 
 
 def a_secret(source: Source, number: int = 0) -> str:
     return configs.config_of(source).new_secret(bytes([number]) + SECRET_BYTES[1:])
 
 
-DATED = [
-    Source.CLERK,
-    Source.STRIPE,
-    Source.SANDBOX_HOOKS,
-    Source.SANDBOX_COMPLETION,
-    Source.SANDBOX_TELEMETRY,
-]
+DATED = [Source.CLERK, Source.STRIPE, Source.SANDBOX_HOOKS, Source.SANDBOX_COMPLETION, Source.SANDBOX_TELEMETRY]
 UNDATED = [Source.GITHUB, Source.JIRA, Source.CONFLUENCE]
 
 
@@ -89,17 +77,13 @@ class TestPublishedVectors:
 
     @pytest.mark.parametrize("vector", vectors("github"))
     def test_of_github(self, vector: dict[str, Any]) -> None:
-        refused = reason(
-            Source.GITHUB, vector["body"].encode(), {vector["header"]: vector["value"]}, vector["secret"]
-        )
+        refused = reason(Source.GITHUB, vector["body"].encode(), {vector["header"]: vector["value"]}, vector["secret"])
         assert (refused is None) is vector["valid"], refused
 
     @pytest.mark.parametrize("vector", vectors("jira"))
     @pytest.mark.parametrize("source", [Source.JIRA, Source.CONFLUENCE])
     def test_of_atlassian(self, source: Source, vector: dict[str, Any]) -> None:
-        refused = reason(
-            source, vector["body"].encode(), {vector["header"]: vector["value"]}, vector["secret"]
-        )
+        refused = reason(source, vector["body"].encode(), {vector["header"]: vector["value"]}, vector["secret"])
         assert (refused is None) is vector["valid"], refused
 
     @pytest.mark.parametrize("vector", vectors("stripe"))
@@ -155,9 +139,7 @@ class TestEverySource:
     def test_takes_the_secrets_that_it_makes(self, source: Source) -> None:
         configs.config_of(source).check_secret(a_secret(source))
 
-    @pytest.mark.parametrize(
-        "value", ["", "x" * 3000, "sha256=é", "v1,é", "t=é,v1=é", " ", ",", "=", "v1,", "sha256="]
-    )
+    @pytest.mark.parametrize("value", ["", "x" * 3000, "sha256=é", "v1,é", "t=é,v1=é", " ", ",", "=", "v1,", "sha256="])
     def test_refuses_a_header_that_is_no_signature(self, source: Source, value: str) -> None:
         headers = sign(source, a_secret(source))
         name = next(name for name in headers if "signature" in name.lower())
@@ -199,9 +181,7 @@ def _stamped(source: Source, secret: str, stamp: str) -> dict[str, str]:
     import hmac
 
     key = base64.b64decode(secret.removeprefix("whsec_"))
-    signature = base64.b64encode(
-        hmac.new(key, f"msg_1.{stamp}.".encode() + BODY, hashlib.sha256).digest()
-    ).decode()
+    signature = base64.b64encode(hmac.new(key, f"msg_1.{stamp}.".encode() + BODY, hashlib.sha256).digest()).decode()
     prefix = "svix" if source is Source.CLERK else "webhook"
     return {f"{prefix}-id": "msg_1", f"{prefix}-timestamp": stamp, f"{prefix}-signature": f"v1,{signature}"}
 
@@ -234,23 +214,17 @@ def _signature_of(headers: dict[str, str]) -> str:
     return next(name for name in headers if "signature" in name.lower())
 
 
-def flipped_bit_of_the_body(
-    body: bytes, headers: dict[str, str], rng: random.Random
-) -> tuple[bytes, dict[str, str]]:
+def flipped_bit_of_the_body(body: bytes, headers: dict[str, str], rng: random.Random) -> tuple[bytes, dict[str, str]]:
     changed = bytearray(body)
     changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
     return bytes(changed), headers
 
 
-def longer_or_shorter_body(
-    body: bytes, headers: dict[str, str], rng: random.Random
-) -> tuple[bytes, dict[str, str]]:
+def longer_or_shorter_body(body: bytes, headers: dict[str, str], rng: random.Random) -> tuple[bytes, dict[str, str]]:
     return rng.choice([body + b" ", b" " + body, body[:-1], body[1:], b"", body * 2, body + b"\n"]), headers
 
 
-def changed_signature(
-    body: bytes, headers: dict[str, str], rng: random.Random
-) -> tuple[bytes, dict[str, str]]:
+def changed_signature(body: bytes, headers: dict[str, str], rng: random.Random) -> tuple[bytes, dict[str, str]]:
     name = _signature_of(headers)
     text = headers[name]
     # Behind the prefix: `sha256=`, `v1,` or `t=...,v1=`.
@@ -286,9 +260,7 @@ def another_id(body: bytes, headers: dict[str, str], rng: random.Random) -> tupl
     return body, headers | {signed[0]: rng.choice(["msg_2", "msg_1.", "msg_1 ", "MSG_1", "m"])}
 
 
-def without_a_header(
-    body: bytes, headers: dict[str, str], rng: random.Random
-) -> tuple[bytes, dict[str, str]]:
+def without_a_header(body: bytes, headers: dict[str, str], rng: random.Random) -> tuple[bytes, dict[str, str]]:
     matters = [n for n in headers if n.lower().startswith(("svix", "webhook")) or "signature" in n.lower()]
     gone = rng.choice(matters)
     return body, {name: value for name, value in headers.items() if name != gone}

@@ -11,15 +11,9 @@ from webhooks.domain.staleness import KEY_LENGTH, LARGEST, Version, digest, key
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 moments = st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(9998, 1, 1), timezones=st.just(UTC))
 versions = st.builds(
-    Version,
-    at=moments,
-    number=st.integers(0, LARGEST),
-    rank=st.integers(0, 9),
-    is_fallback=st.booleans(),
+    Version, at=moments, number=st.integers(0, LARGEST), rank=st.integers(0, 9), is_fallback=st.booleans()
 )
-columns = st.dictionaries(
-    st.text(max_size=5), st.one_of(st.text(max_size=5), st.integers(), st.none(), moments)
-)
+columns = st.dictionaries(st.text(max_size=5), st.one_of(st.text(max_size=5), st.integers(), st.none(), moments))
 
 
 class TestKey:

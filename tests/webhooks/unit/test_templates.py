@@ -31,25 +31,7 @@ json_values = st.recursive(
     max_leaves=20,
 )
 scraps = st.sampled_from(
-    [
-        "{{",
-        "}}",
-        " ",
-        "body",
-        ".",
-        "0",
-        "ref",
-        "?",
-        "{",
-        "}",
-        "__class__",
-        "event",
-        "\n",
-        "%s",
-        "{0}",
-        "é",
-        "commits",
-    ]
+    ["{{", "}}", " ", "body", ".", "0", "ref", "?", "{", "}", "__class__", "event", "\n", "%s", "{0}", "é", "commits"]
 )
 texts = st.lists(scraps, max_size=12).map("".join) | st.text()
 template_values = st.recursive(
@@ -162,18 +144,12 @@ class TestAPayload:
     def test_that_would_be_too_large_is_refused_before_it_is_made(self) -> None:
         values = {"body": {"text": "x" * 9_000}}
         assert len(rendered("{{ body.text }}", values)) == 9_000
-        for template in (
-            ["{{ body }}"] * 1_000,
-            "{{ body.text }}" * 1_000,
-            {"a": "{{ body }}", "b": "{{ body }}"},
-        ):
+        for template in (["{{ body }}"] * 1_000, "{{ body.text }}" * 1_000, {"a": "{{ body }}", "b": "{{ body }}"}):
             with pytest.raises(PayloadTooBig):
                 rendered(template, values)
 
     @given(template=template_values, body=json_values)
-    def test_of_any_template_and_body_is_json_or_refused_with_a_sentence(
-        self, template: Any, body: Any
-    ) -> None:
+    def test_of_any_template_and_body_is_json_or_refused_with_a_sentence(self, template: Any, body: Any) -> None:
         values = VALUES | {"body": body}
         with contextlib.suppress(BadRule, MissingValue, PayloadTooBig):
             templates.check(template)

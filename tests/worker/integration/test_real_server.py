@@ -147,9 +147,7 @@ class TestWork:
         # What was kept ready and given back again, on a busy machine, has a higher fence and is no attempt.
         assert Job.objects.filter(pk__in=[job.pk for job in jobs], attempt=1, failures=0).count() == 120
 
-    def test_that_fails_keeps_its_traceback_and_the_worker_goes_on(
-        self, server: Server, transport: Any
-    ) -> None:
+    def test_that_fails_keeps_its_traceback_and_the_worker_goes_on(self, server: Server, transport: Any) -> None:
         handlers = Handlers()
 
         @handlers.handler("work")
@@ -170,9 +168,7 @@ class TestWork:
         assert "Traceback" in errors[raising.pk]
         assert errors[hopeless.pk] == "It cannot be done."
 
-    def test_reads_the_files_that_it_was_given(
-        self, server: Server, transport: Any, ada: User, tmp_path: Path
-    ) -> None:
+    def test_reads_the_files_that_it_was_given(self, server: Server, transport: Any, ada: User, tmp_path: Path) -> None:
         handlers, sound = Handlers(), bytes(range(256)) * 20_000
 
         @handlers.handler("work")
@@ -316,9 +312,7 @@ class TestProcess:
 
 
 class TestShortJobs:
-    def test_that_were_not_begun_are_given_back_as_if_never_claimed(
-        self, server: Server, transport: Any
-    ) -> None:
+    def test_that_were_not_begun_are_given_back_as_if_never_claimed(self, server: Server, transport: Any) -> None:
         handlers, reached, go_on = Handlers(), threading.Event(), threading.Event()
 
         @handlers.handler("work")
@@ -334,13 +328,9 @@ class TestShortJobs:
             assert reached.wait(20)
             until(back.exists, what="jobs given back")
             until(
-                lambda: Job.objects.filter(pk__in=[j.pk for j in after], status="in_progress").count() == 0,
-                what="all",
+                lambda: Job.objects.filter(pk__in=[j.pk for j in after], status="in_progress").count() == 0, what="all"
             )
-            assert (status(long), Attempt.objects.exclude(outcome="unconfirmed").count()) == (
-                "in_progress",
-                0,
-            )
+            assert (status(long), Attempt.objects.exclude(outcome="unconfirmed").count()) == ("in_progress", 0)
             go_on.set()
             until(lambda: not Job.objects.exclude(status="success").exists(), what="the end")
 

@@ -39,9 +39,7 @@ class FarmServer(Jobs):
         self.ways: Counter[str] = Counter()  # calls by "ws" or "http"
         self.has_socket = True
         self.key_is_good = True
-        self.lets_in_first = (
-            False  # a wrong key is shown out after the socket was opened, as the real farm does
-        )
+        self.lets_in_first = False  # a wrong key is shown out after the socket was opened, as the real farm does
         self.never_waits = False
         self.lose_answers: Counter[str] = Counter()  # verb: so many answers are lost after they took effect
         self.hold: set[str] = set()  # verbs that take effect, and whose answers wait until they are taken out

@@ -63,9 +63,7 @@ class Jobs:
         self.is_drained = False
         self.most_held = 0  # jobs of queues with a ceiling that were in progress at once
         self.refused_leases: list[str] = []  # verbs that named a lease which is not good any more
-        self._taken_by: defaultdict[str, list[tuple[int, str]]] = defaultdict(
-            list
-        )  # request: jobs and leases
+        self._taken_by: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)  # request: jobs and leases
         self._lock = threading.RLock()
 
     def answer(self, verb: str, body: dict[str, Any]) -> dict[str, Any]:

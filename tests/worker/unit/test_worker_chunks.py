@@ -79,29 +79,22 @@ class TestTheWhole:
     def test_has_the_log_probabilities_of_all_chunks(self) -> None:
         first, second = ({"content": [{"token": token, "logprob": -0.5}]} for token in "ab")
         made = whole(
-            chunk({**choice(content="a"), "logprobs": first}),
-            chunk({**choice(content="b"), "logprobs": second}),
+            chunk({**choice(content="a"), "logprobs": first}), chunk({**choice(content="b"), "logprobs": second})
         )
         assert [each["token"] for each in made.answer()["choices"][0]["logprobs"]["content"]] == ["a", "b"]
 
     def test_has_each_call_of_a_function_once_with_its_name(self) -> None:
         for pieces in CALLS_OF_SERVERS.values():
-            calls = whole(*[chunk(choice(tool_calls=[each])) for each in pieces]).answer()["choices"][0][
-                "message"
-            ]
+            calls = whole(*[chunk(choice(tool_calls=[each])) for each in pieces]).answer()["choices"][0]["message"]
             functions = [call["function"] for call in calls["tool_calls"]]
             assert functions == [{"name": "look", "arguments": f'{{"n": {n}}}'} for n in (1, 2)]
 
     def test_has_the_usage_where_groq_has_it(self) -> None:
-        made = whole(
-            chunk(choice(content="a")), chunk(choice(finish="stop"), x_groq={"id": "r", "usage": {"n": 1}})
-        )
+        made = whole(chunk(choice(content="a")), chunk(choice(finish="stop"), x_groq={"id": "r", "usage": {"n": 1}}))
         assert made.answer()["usage"] == {"n": 1}
 
     def test_is_finished_by_the_farm_where_the_server_does_not_say_why(self) -> None:
-        made = whole(
-            chunk(choice(0, content="a")), chunk(choice(1, content="b")), chunk(choice(1, finish="length"))
-        )
+        made = whole(chunk(choice(0, content="a")), chunk(choice(1, content="b")), chunk(choice(1, finish="length")))
         [supplied] = map(json.loads, made.supply_finish())
         assert supplied["choices"] == [choice(0, finish="stop")]
         assert (supplied["id"], supplied["jobfarm"]["notes"]) == ("c", [FINISH_SUPPLIED])
@@ -126,14 +119,10 @@ class TestTheWhole:
             ({"tool_calls": [{"index": 0}]}, True),
         ],
     )
-    def test_has_a_token_once_more_than_the_role_was_said(
-        self, delta: dict[str, Any], has_token: bool
-    ) -> None:
+    def test_has_a_token_once_more_than_the_role_was_said(self, delta: dict[str, Any], has_token: bool) -> None:
         assert whole(chunk(choice(**delta))).has_token is has_token
 
-    @pytest.mark.parametrize(
-        "choices", [None, 7, [7], [{"index": "x", "delta": 7}], [{"delta": {"tool_calls": 7}}]]
-    )
+    @pytest.mark.parametrize("choices", [None, 7, [7], [{"index": "x", "delta": 7}], [{"delta": {"tool_calls": 7}}]])
     def test_bears_what_is_not_as_in_the_api(self, choices: Any) -> None:
         whole({**HEAD, "choices": choices}).answer()
 
@@ -170,11 +159,7 @@ class TestTheDemonstrator:
         text = "".join(each["choices"][0]["delta"].get("content", "") for each in chunks[:-1])
         assert outcome.result["choices"][0]["message"]["content"] == text
         words = len(text.split())
-        assert chunks[-1]["usage"] == {
-            "prompt_tokens": 4,
-            "completion_tokens": words,
-            "total_tokens": 4 + words,
-        }
+        assert chunks[-1]["usage"] == {"prompt_tokens": 4, "completion_tokens": words, "total_tokens": 4 + words}
         assert await handler.models() == ["demonstrator"]
 
     async def test_paints(self) -> None:
@@ -186,11 +171,7 @@ class TestTheDemonstrator:
 
     @pytest.mark.parametrize(
         ("path", "body", "status"),
-        [
-            ("embeddings", {}, 404),
-            ("chat/completions", {"messages": []}, 400),
-            ("images/generations", {}, 400),
-        ],
+        [("embeddings", {}, 404), ("chat/completions", {"messages": []}, 400), ("images/generations", {}, 400)],
     )
     async def test_refuses_as_a_model_server_does(self, path: str, body: dict[str, Any], status: int) -> None:
         outcome, _ = await run(Demonstrator(pace_s=0), {"path": path, "body": body})

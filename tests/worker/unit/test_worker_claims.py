@@ -41,9 +41,7 @@ class TestClaim:
 
         assert most == 3
 
-    async def test_looks_for_more_when_a_finish_brought_work_while_other_slots_wait(
-        self, farm: FarmServer
-    ) -> None:
+    async def test_looks_for_more_when_a_finish_brought_work_while_other_slots_wait(self, farm: FarmServer) -> None:
         """What comes with the answer to a finish leaves the claim alone that waits meanwhile for the other slot."""
         worker = Worker(farm.url, KEY, transport="ws", concurrency=2)
         gates = {"first": asyncio.Event(), "others": asyncio.Event()}
@@ -99,18 +97,14 @@ class TestClaim:
 
         assert farm.calls["claim"] < 40
 
-    async def test_stops_with_a_sentence_when_the_key_is_wrong(
-        self, farm: FarmServer, worker: Worker
-    ) -> None:
+    async def test_stops_with_a_sentence_when_the_key_is_wrong(self, farm: FarmServer, worker: Worker) -> None:
         farm.key_is_good = False
         worker.handler("quick")(lambda _job: None)
 
         with pytest.raises((Unauthorized, WrongServer), match="key"):
             await asyncio.wait_for(worker.run(), 10)
 
-    async def test_stops_when_the_key_is_revoked_while_it_works(
-        self, farm: FarmServer, worker: Worker
-    ) -> None:
+    async def test_stops_when_the_key_is_revoked_while_it_works(self, farm: FarmServer, worker: Worker) -> None:
         farm.heartbeat_every = 0.1
         stopped: list[bool] = []
 
@@ -130,9 +124,7 @@ class TestClaim:
             await asyncio.wait_for(running, 10)
         assert stopped == [True]
 
-    async def test_stops_with_a_sentence_when_the_farm_will_not_have_it(
-        self, farm: FarmServer, worker: Worker
-    ) -> None:
+    async def test_stops_with_a_sentence_when_the_farm_will_not_have_it(self, farm: FarmServer, worker: Worker) -> None:
         farm.refusals["claim"].append(SayNo(422, "invalid"))
         worker.handler("quick")(lambda _job: None)
 

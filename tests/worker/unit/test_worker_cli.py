@@ -59,11 +59,7 @@ class TestOptions:
         ],
     )
     def test_that_are_wrong_end_in_one_sentence_and_code_2(
-        self,
-        arguments: list[str],
-        sentence: str,
-        capsys: pytest.CaptureFixture[str],
-        monkeypatch: pytest.MonkeyPatch,
+        self, arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for variable in ("JOBFARM_URL", "JOBFARM_KEY"):
             monkeypatch.delenv(variable, raising=False)
@@ -81,9 +77,7 @@ class TestOptions:
 
 class TestProcess:
     @pytest.mark.parametrize("transport", ["auto", "ws", "http"])
-    async def test_with_a_wrong_key_ends_in_one_sentence_and_code_1(
-        self, farm: FarmServer, transport: str
-    ) -> None:
+    async def test_with_a_wrong_key_ends_in_one_sentence_and_code_1(self, farm: FarmServer, transport: str) -> None:
         farm.lets_in_first = True  # the socket is opened, and closed with 4401
         arguments = ("--url", farm.url, "--handler", HANDLERS, "--transport", transport)
         async with process(*arguments, key="wrong") as child:
@@ -115,9 +109,7 @@ class TestProcess:
 
     @pytest.mark.parametrize("kind", ["wait", "deaf"])
     @pytest.mark.parametrize("arguments", [["--grace", "0.1"], ["--transport", "http", "--grace", "60"]])
-    async def test_gives_back_what_takes_too_long(
-        self, farm: FarmServer, kind: str, arguments: list[str]
-    ) -> None:
+    async def test_gives_back_what_takes_too_long(self, farm: FarmServer, kind: str, arguments: list[str]) -> None:
         job = farm.submit(kind, 60)
         async with process("--url", farm.url, "--handler", HANDLERS, *arguments) as child:
             await until(lambda: job.is_confirmed)

@@ -83,9 +83,7 @@ class TestWorker:
             await until(lambda: job.is_confirmed)
             proxy.fall_silent()
             proxy.forsake()  # what was open stays silent, new connections pass
-            await reconnected(
-                farm, within_s=2.5 * HEARTBEAT_S
-            )  # the next heartbeat is due, and then not answered
+            await reconnected(farm, within_s=2.5 * HEARTBEAT_S)  # the next heartbeat is due, and then not answered
 
     async def test_finishes_by_http_while_the_socket_is_away(self, farm: FarmServer, proxy: Proxy) -> None:
         worker = Worker(f"http://127.0.0.1:{proxy.port}{farm.base}", KEY)

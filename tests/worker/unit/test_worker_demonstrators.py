@@ -81,8 +81,7 @@ class TestChatDemonstrator:
         assert "cats" not in text
 
     @pytest.mark.parametrize(
-        "payload",
-        [None, [], {}, {"prompt": ""}, {"prompt": 7}, {"messages": []}, {"messages": [{"role": 1}]}],
+        "payload", [None, [], {}, {"prompt": ""}, {"prompt": 7}, {"messages": []}, {"messages": [{"role": 1}]}]
     )
     async def test_fails_for_good_without_a_prompt(self, payload: Any) -> None:
         outcome, _ = await run(chat_demo.handler(pace_s=0), payload)

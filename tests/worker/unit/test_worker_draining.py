@@ -19,9 +19,7 @@ printf 'NVIDIA GeForce RTX 4090, 24564\\nNVIDIA H100, [N/A]\\n'
 
 
 class TestDrained:
-    async def test_gives_back_what_lies_ready_and_finishes_what_runs(
-        self, farm: FarmServer, worker: Worker
-    ) -> None:
+    async def test_gives_back_what_lies_ready_and_finishes_what_runs(self, farm: FarmServer, worker: Worker) -> None:
         gate = Gate(worker)
         _, long, ready = with_a_long_one(farm)
 

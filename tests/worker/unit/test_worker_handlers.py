@@ -111,9 +111,7 @@ class TestHandler:
 
         assert (early, job.text, job.result) == ("Loading the model", "Loading the model", "arrived")
 
-    async def test_is_heard_in_time_also_when_older_text_went_meanwhile(
-        self, farm: FarmServer, worker: Worker
-    ) -> None:
+    async def test_is_heard_in_time_also_when_older_text_went_meanwhile(self, farm: FarmServer, worker: Worker) -> None:
         """The second of the older text is running when the younger is written; when it is over, that is too young."""
         arrived = asyncio.Event()
 
@@ -144,9 +142,7 @@ class TestHandler:
 
         assert (job.result, farm.ways["http"], farm.opened) == ("é" * 499_999, 1, 1)
 
-    async def test_may_be_a_plain_function_that_uses_the_same_interface(
-        self, farm: FarmServer, worker: Worker
-    ) -> None:
+    async def test_may_be_a_plain_function_that_uses_the_same_interface(self, farm: FarmServer, worker: Worker) -> None:
         @worker.handler("plain")
         def plain(job: Job) -> list[int]:
             assert threading.current_thread() is not threading.main_thread()
@@ -188,9 +184,7 @@ class TestHandler:
         assert (jobs[0].retryable, jobs[0].text) == (True, "so far")
         assert "SystemExit: 3" in jobs[1].error
 
-    async def test_says_with_failed_that_trying_again_is_useless(
-        self, farm: FarmServer, worker: Worker
-    ) -> None:
+    async def test_says_with_failed_that_trying_again_is_useless(self, farm: FarmServer, worker: Worker) -> None:
         @worker.handler("hopeless")
         def hopeless(_job: Job) -> None:
             raise Failed("The picture has no pixels.", retryable=False)
@@ -245,9 +239,7 @@ class TestHandler:
         assert (job.status, job.retryable) == ("failed", False)
         assert job.error == "The farm refused the file huge.png: No: too_large."
 
-    async def test_whose_result_is_refused_fails_with_the_reason(
-        self, farm: FarmServer, worker: Worker
-    ) -> None:
+    async def test_whose_result_is_refused_fails_with_the_reason(self, farm: FarmServer, worker: Worker) -> None:
         farm.refusals["finish"].append(SayNo(413, "too_large"))
         worker.handler("big")(lambda _job: "x" * 1000)
 
@@ -275,18 +267,14 @@ class TestHeartbeat:
 
         assert job.status == "success"
 
-    async def test_carries_the_latest_progress_and_merges_the_rest(
-        self, farm: FarmServer, worker: Worker
-    ) -> None:
+    async def test_carries_the_latest_progress_and_merges_the_rest(self, farm: FarmServer, worker: Worker) -> None:
         @worker.handler("count")
         async def count(job: Job) -> None:
             for number in range(1, 201):
                 await asyncio.sleep(0.001)
                 job.progress(number / 200)
             job.progress(detail="Counted")  # no await before it: no heartbeat takes the last number alone
-            await until(
-                lambda: any(report.get("detail") == "Counted" for report in farm.jobs[job.id].reports)
-            )
+            await until(lambda: any(report.get("detail") == "Counted" for report in farm.jobs[job.id].reports))
 
         started_s = time.monotonic()
         async with working(worker):

@@ -99,12 +99,8 @@ class Never(random.Random):
 def held(url: str, use: Callable[[Job, Outbox], Any], *, content: bytes = SOUND) -> list[str]:
     """Let `use` work with a job that has this file as an input; why its lease was lost, if it was."""
     lost: list[str] = []
-    file = InputFile(
-        name="audio", size=len(content), sha256=hashlib.sha256(content).hexdigest(), type="audio/ogg"
-    )
-    claimed = ClaimedJob(
-        id=7, kind="k", queue="q", payload=None, attempt=1, lease="l", heartbeat_s=0.1, files=(file,)
-    )
+    file = InputFile(name="audio", size=len(content), sha256=hashlib.sha256(content).hexdigest(), type="audio/ogg")
+    claimed = ClaimedJob(id=7, kind="k", queue="q", payload=None, attempt=1, lease="l", heartbeat_s=0.1, files=(file,))
 
     async def run() -> None:
         box = Outbox(wake=lambda: None)
@@ -168,9 +164,7 @@ class TestAnInput:
         faults.wrong = [bytes(len(SOUND))]
         held(url, whole)
 
-    def test_that_comes_wrong_again_fails_and_leaves_no_file(
-        self, url: str, faults: Faults, tmp_path: Path
-    ) -> None:
+    def test_that_comes_wrong_again_fails_and_leaves_no_file(self, url: str, faults: Faults, tmp_path: Path) -> None:
         faults.wrong = [bytes(len(SOUND))] * 2
 
         async def use(job: Job, _: Outbox) -> None:

@@ -40,9 +40,7 @@ class ModelServer:
         if scope["path"] == "/picture":
             return await self._send(send, 200, png("JPEG"), content_type=b"image/jpeg")
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-        self.requests.append(
-            {**json.loads(body), "path": scope["path"], "key": headers.get("authorization", "")}
-        )
+        self.requests.append({**json.loads(body), "path": scope["path"], "key": headers.get("authorization", "")})
         status, content, more = self.scripts.pop(0)
         is_stream = isinstance(content, list)
         if not is_stream:
@@ -55,18 +53,9 @@ class ModelServer:
         return None
 
     async def _send(
-        self,
-        send: Any,
-        status: int,
-        body: bytes,
-        *,
-        content_type: bytes = b"application/json",
-        headers: Any = (),
+        self, send: Any, status: int, body: bytes, *, content_type: bytes = b"application/json", headers: Any = ()
     ) -> None:
-        request = [
-            (b"content-type", content_type),
-            *((k.encode(), v.encode()) for k, v in dict(headers).items()),
-        ]
+        request = [(b"content-type", content_type), *((k.encode(), v.encode()) for k, v in dict(headers).items())]
         await send({"type": "http.response.start", "status": status, "headers": request})
         await send({"type": "http.response.body", "body": body})
 
@@ -140,9 +129,7 @@ class TestChat:
         server.scripts = [whole(WORDS)]
         messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
         await run(chatting(server), {"messages": messages, "model": "big"})
-        assert [(requests["messages"], requests["model"]) for requests in server.requests] == [
-            (messages, "big")
-        ]
+        assert [(requests["messages"], requests["model"]) for requests in server.requests] == [(messages, "big")]
 
     @pytest.mark.parametrize("trouble", [error(429), error(500), error(503), error(408), error(409)])
     async def test_asks_again_after_trouble_that_passes(self, server: ModelServer, trouble: Any) -> None:
@@ -168,12 +155,9 @@ class TestChat:
         assert (outcome.success, len(server.requests)) == (True, 2)
 
     @pytest.mark.parametrize(
-        "headers",
-        [{"retry_after": "1"}, {"retry_after_ms": "300"}, {"retry_after": "9", "retry_after_ms": "250.5"}],
+        "headers", [{"retry_after": "1"}, {"retry_after_ms": "300"}, {"retry_after": "9", "retry_after_ms": "250.5"}]
     )
-    async def test_waits_as_long_as_the_server_asks(
-        self, server: ModelServer, headers: dict[str, str]
-    ) -> None:
+    async def test_waits_as_long_as_the_server_asks(self, server: ModelServer, headers: dict[str, str]) -> None:
         server.scripts = [error(429, **headers), whole(WORDS)]
         started_s = time.monotonic()
         outcome, _ = await run(chatting(server), {"prompt": "A tale"})
@@ -260,9 +244,7 @@ class TestImage:
             ([{"url": "http://127.0.0.1:9/x"}], "could not be fetched"),
         ],
     )
-    async def test_fails_with_a_sentence_without_one(
-        self, server: ModelServer, data: Any, sentence: str
-    ) -> None:
+    async def test_fails_with_a_sentence_without_one(self, server: ModelServer, data: Any, sentence: str) -> None:
         server.scripts = [(200, {"created": 1, "data": data}, {})]
         handler = image.handler(url=f"{server.url}/v1", environ={}, delays_s=QUICK)
         outcome, context = await run(handler, {"prompt": "Red"})

@@ -13,9 +13,7 @@ from tests.worker.unit.outside import KEY, Door, FarmServer, SayNo, serving, unt
 
 
 class TestLostConnection:
-    async def test_in_mid_stream_neither_loses_nor_doubles_text(
-        self, farm: FarmServer, worker: Worker
-    ) -> None:
+    async def test_in_mid_stream_neither_loses_nor_doubles_text(self, farm: FarmServer, worker: Worker) -> None:
         farm.lose_answers["output"] = 3
         words = [f"word {number}, " for number in range(30)]
 
@@ -33,9 +31,7 @@ class TestLostConnection:
         assert (job.status, job.text) == ("success", "".join(words))
         assert farm.lose_answers["output"] == 0
         seqs = [body["seq"] for body in farm.bodies["output"]]
-        assert (
-            len(seqs) == len(set(seqs)) + 3
-        )  # each lost answer was asked for once more, under its own number
+        assert len(seqs) == len(set(seqs)) + 3  # each lost answer was asked for once more, under its own number
 
     async def test_on_the_finish_is_sent_again_and_done_once(self, farm: FarmServer, worker: Worker) -> None:
         farm.lose_answers["finish"] = 1
@@ -128,9 +124,7 @@ class Proxy:
 
 
 class TestProxy:
-    @pytest.mark.parametrize(
-        ("status", "verb"), [(502, "claim"), (504, "finish"), (404, "output"), (403, "files")]
-    )
+    @pytest.mark.parametrize(("status", "verb"), [(502, "claim"), (504, "finish"), (404, "output"), (403, "files")])
     async def test_that_answers_for_a_farm_that_is_away_is_waited_out(
         self, farm: FarmServer, door: Door, status: int, verb: str
     ) -> None:

@@ -65,9 +65,7 @@ class TestFlushRule:
     def test_is_met_by_each_of_its_signs_anywhere(self, sign: str) -> None:
         assert is_due(f"before{sign}after")
 
-    @pytest.mark.parametrize(
-        ("text", "due"), [("", False), ("x" * 100, False), ("x" * 101, True), (";: -", False)]
-    )
+    @pytest.mark.parametrize(("text", "due"), [("", False), ("x" * 100, False), ("x" * 101, True), (";: -", False)])
     def test_is_met_by_more_than_a_hundred_characters(self, text: str, due: bool) -> None:
         assert is_due(text) is due
 
@@ -115,13 +113,7 @@ class TestOutbox:
         for _ in range(1_000):
             box.write("y" * 200, may_block=False)
         sizes = [len(box.take_text()) for _ in range(5)]
-        assert sizes == [
-            PIECE - PIECE % 200,
-            PIECE - PIECE % 200,
-            PIECE - PIECE % 200,
-            200_000 - 3 * sizes[0],
-            0,
-        ]
+        assert sizes == [PIECE - PIECE % 200, PIECE - PIECE % 200, PIECE - PIECE % 200, 200_000 - 3 * sizes[0], 0]
 
     def test_moves_the_same_text_the_same_number_of_times_however_much_of_it_lies_there(self) -> None:
         """Counted in bytes that are allocated anew: a copy of what lies there at each write would be its square."""
@@ -144,11 +136,7 @@ class TestOutbox:
         box = outbox()
         for name, data in (("a", b"1"), ("b", b"2"), ("a", b"3")):
             box.put(File(name=name, data=data))
-        assert [box.take_file() for _ in range(3)] == [
-            File(name="b", data=b"2"),
-            File(name="a", data=b"3"),
-            None,
-        ]
+        assert [box.take_file() for _ in range(3)] == [File(name="b", data=b"2"), File(name="a", data=b"3"), None]
 
     def test_lets_a_plain_handler_wait_for_the_network_and_frees_it_when_stopped(self) -> None:
         box = outbox()
@@ -185,9 +173,7 @@ class TestJob:
         job(box).write("a\0b\ud800c \U0001f600.")
         assert box.take_text() == "a\ufffdb\ufffdc \U0001f600."
 
-    @pytest.mark.parametrize(
-        "name", ["", ".", "..", ".hidden", "a/b", "a\\b", "a b", "a\n", "x" * 101, "größe.png"]
-    )
+    @pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "a/b", "a\\b", "a b", "a\n", "x" * 101, "größe.png"])
     def test_refuses_a_name_that_is_no_plain_file_name(self, name: str) -> None:
         with pytest.raises(ValueError, match="plain file name"):
             job(outbox()).file(name, b"")
@@ -223,9 +209,7 @@ class TestOptions:
         options = checked(**GOOD)
         assert (options.url, options.key) == ("http://farm.example:8000/base", "a-key")
         assert options.socket_url == "ws://farm.example:8000/base/ws/worker/"
-        assert (
-            checked(**{**GOOD, "url": "https://farm.example"}).socket_url == "wss://farm.example/ws/worker/"
-        )
+        assert checked(**{**GOOD, "url": "https://farm.example"}).socket_url == "wss://farm.example/ws/worker/"
 
     @pytest.mark.parametrize(
         ("name", "value"),
@@ -271,9 +255,7 @@ class TestWire:
     def test_reads_a_claimed_job(self) -> None:
         received_s = {"id": 7, "kind": "k", "queue": "q", "payload": {"a": 1}, "attempt": 2, "lease": "l"}
         answer = {"lease_expires_at": "whenever", "heartbeat_every": 5, "more": True, **received_s}
-        expected = ClaimedJob(
-            id=7, kind="k", queue="q", payload={"a": 1}, attempt=2, lease="l", heartbeat_s=5.0
-        )
+        expected = ClaimedJob(id=7, kind="k", queue="q", payload={"a": 1}, attempt=2, lease="l", heartbeat_s=5.0)
         assert protocol.claimed_jobs({"jobs": [answer]}) == [expected]
         [careful] = protocol.claimed_jobs(
             {"jobs": [{**answer, "fence": 5, "max_attempts": 3, "retry_when_lost": False}]}

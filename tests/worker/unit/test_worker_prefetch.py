@@ -103,9 +103,7 @@ class TestShortJobs:
 
         assert [job.status for job in jobs] == ["failed", "success", "success"] * 13 + ["failed"]
 
-    async def test_whose_batch_is_refused_are_handed_in_one_by_one(
-        self, farm: FarmServer, worker: Worker
-    ) -> None:
+    async def test_whose_batch_is_refused_are_handed_in_one_by_one(self, farm: FarmServer, worker: Worker) -> None:
         jobs = submitted(farm, 40)
         echo(worker)
         farm.refusals["finish_many"] = [SayNo(413, "payload_too_large")]
@@ -131,9 +129,7 @@ class TestShortJobs:
         assert worker.board.endings == {"success": 59, "stopped": 1}
         assert [job.id for job in jobs if not job.finishes] == [31]
 
-    async def test_of_plain_handlers_share_the_threads_that_there_are(
-        self, farm: FarmServer, transport: Any
-    ) -> None:
+    async def test_of_plain_handlers_share_the_threads_that_there_are(self, farm: FarmServer, transport: Any) -> None:
         worker = Worker(farm.url, KEY, transport=transport, concurrency=3)
         jobs = submitted(farm, 150)
         threads: set[threading.Thread] = set()
@@ -285,9 +281,7 @@ class TestNotBegun:
             gate.open.set()
             await until(lambda: all(job.finishes for job in after))
 
-    async def test_is_there_for_another_worker_that_comes_late(
-        self, farm: FarmServer, transport: Any
-    ) -> None:
+    async def test_is_there_for_another_worker_that_comes_late(self, farm: FarmServer, transport: Any) -> None:
         first, second = (Worker(farm.url, KEY, transport=transport) for _ in range(2))
         _, _, after = with_a_long_one(farm)
         gate, runs = Gate(first), Gate(second)

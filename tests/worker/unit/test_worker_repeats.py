@@ -33,9 +33,7 @@ class TestLostAnswer:
         assert len({first, *others}) == 1 + len(others)
         assert [(job.fence, job.status, job.result) for job in jobs] == [(1, "success", n) for n in range(3)]
 
-    async def test_to_a_finish_loses_none_of_the_jobs_it_carried(
-        self, farm: FarmServer, worker: Worker
-    ) -> None:
+    async def test_to_a_finish_loses_none_of_the_jobs_it_carried(self, farm: FarmServer, worker: Worker) -> None:
         """Every fourth answer is cut: of 60 jobs 13 were once taken by nobody and timed out."""
         jobs = [farm.submit("once", number) for number in range(40)]
         runs: list[int] = []
@@ -71,9 +69,7 @@ class TestLostAnswer:
 
         assert len(set(requests(farm, verb)[:3])) == 1
 
-    async def test_to_a_claim_is_given_up_once_what_it_took_has_been_taken_back(
-        self, farm: FarmServer
-    ) -> None:
+    async def test_to_a_claim_is_given_up_once_what_it_took_has_been_taken_back(self, farm: FarmServer) -> None:
         farm.heartbeat_every = 0.2
         worker = Worker(farm.url, KEY, transport="http")
         worker.handler("once")(lambda _job: None)
@@ -138,9 +134,7 @@ class TestLostLease:
         assert sentence in caplog.text
         assert max(record.levelno for record in caplog.records) < logging.ERROR
 
-    async def test_after_a_lost_answer_is_not_taken_for_our_own_finish(
-        self, farm: FarmServer, worker: Worker
-    ) -> None:
+    async def test_after_a_lost_answer_is_not_taken_for_our_own_finish(self, farm: FarmServer, worker: Worker) -> None:
         """The first sending met a farm that fell; before the second another worker had the job."""
         farm.refusals["finish"] = [SayNo(503, "unavailable")]
 
@@ -154,9 +148,7 @@ class TestLostLease:
 
         assert dict(worker.board.endings) == {"stopped": 1}
 
-    async def test_by_an_end_says_how_it_ended(
-        self, farm: FarmServer, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    async def test_by_an_end_says_how_it_ended(self, farm: FarmServer, caplog: pytest.LogCaptureFixture) -> None:
         worker = Worker(farm.url, KEY, transport="http")
         caplog.set_level(logging.INFO, logger="jobfarm_worker")
 
@@ -185,9 +177,7 @@ class TestConfirmation:
             go_on.set()
             await until(lambda: job.finishes)
 
-    async def test_costs_no_call_where_another_names_the_lease(
-        self, farm: FarmServer, worker: Worker
-    ) -> None:
+    async def test_costs_no_call_where_another_names_the_lease(self, farm: FarmServer, worker: Worker) -> None:
         @worker.handler("write")
         async def write(job: Job) -> None:
             job.write("Hello.")
@@ -202,9 +192,7 @@ class TestConfirmation:
 
         assert (waiting.beats, farm.calls["output"]) == (0, 11)
 
-    async def test_is_waited_for_where_a_job_must_not_run_twice(
-        self, farm: FarmServer, worker: Worker
-    ) -> None:
+    async def test_is_waited_for_where_a_job_must_not_run_twice(self, farm: FarmServer, worker: Worker) -> None:
         farm.hold = {"heartbeat"}
         runs: list[int] = []
         worker.handler("pay")(lambda job: runs.append(job.id))
@@ -230,9 +218,7 @@ class TestConfirmation:
 
         assert (job.beats, job.result) == (1, "paid")
 
-    async def test_that_is_refused_drops_such_a_job_without_running_it(
-        self, farm: FarmServer, worker: Worker
-    ) -> None:
+    async def test_that_is_refused_drops_such_a_job_without_running_it(self, farm: FarmServer, worker: Worker) -> None:
         farm.refusals["heartbeat"] = [SayNo(409, "lease_lost", reason="taken_back")]
         runs: list[int] = []
         worker.handler("pay")(lambda job: runs.append(job.id))
@@ -256,9 +242,7 @@ class TestConfirmation:
 
         assert (runs, job.beats) == ([job.id], 3)
 
-    async def test_under_way_does_not_hold_up_a_worker_that_leaves(
-        self, farm: FarmServer, worker: Worker
-    ) -> None:
+    async def test_under_way_does_not_hold_up_a_worker_that_leaves(self, farm: FarmServer, worker: Worker) -> None:
         farm.hold = {"heartbeat"}
         runs: list[int] = []
         worker.handler("pay")(lambda job: runs.append(job.id))
@@ -301,9 +285,7 @@ class TestHealthyWorker:
         assert farm.refused_leases == []
         assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == []
 
-    async def test_says_nothing_more_of_a_job_after_its_finish(
-        self, farm: FarmServer, transport: Any
-    ) -> None:
+    async def test_says_nothing_more_of_a_job_after_its_finish(self, farm: FarmServer, transport: Any) -> None:
         farm.heartbeat_every = 0.05
         farm.hold = {"finish"}
         worker = Worker(farm.url, KEY, transport=transport, concurrency=2)

@@ -91,15 +91,9 @@ class TestTheChatOfARequest:
 
     def test_has_its_functions_and_which_of_them_is_wanted(self) -> None:
         tool = {"type": "function", "name": "look", "parameters": SCHEMA, "strict": True, "description": None}
-        body = {
-            "tools": [tool],
-            "tool_choice": {"type": "function", "name": "look"},
-            "parallel_tool_calls": False,
-        }
+        body = {"tools": [tool], "tool_choice": {"type": "function", "name": "look"}, "parallel_tool_calls": False}
         assert chat_request(body) == {
-            "tools": [
-                {"type": "function", "function": {"name": "look", "parameters": SCHEMA, "strict": True}}
-            ],
+            "tools": [{"type": "function", "function": {"name": "look", "parameters": SCHEMA, "strict": True}}],
             "tool_choice": {"type": "function", "function": {"name": "look"}},
             "parallel_tool_calls": False,
             "messages": [],
@@ -182,13 +176,7 @@ class TestTheEventsOfAChat:
         assert (response["id"], response["status"], response["created_at"]) == ("resp_7", "completed", 9)
         part = {"type": "output_text", "text": "Hello.", "annotations": []}
         assert response["output"] == [
-            {
-                "id": "msg_7_0",
-                "type": "message",
-                "status": "completed",
-                "content": [part],
-                "role": "assistant",
-            }
+            {"id": "msg_7_0", "type": "message", "status": "completed", "content": [part], "role": "assistant"}
         ]
         assert response["usage"] == {
             "input_tokens": 3, "input_tokens_details": {"cached_tokens": 1, "cache_write_tokens": 0},
@@ -205,11 +193,7 @@ class TestTheEventsOfAChat:
     def test_of_calls_have_their_arguments_however_they_are_mixed(self) -> None:
         def call(index: int, arguments: str, **more: Any) -> dict[str, Any]:
             return chunk(
-                choice(
-                    tool_calls=[
-                        {"index": index, "function": {"arguments": arguments, **more}, "id": more and "c"}
-                    ]
-                )
+                choice(tool_calls=[{"index": index, "function": {"arguments": arguments, **more}, "id": more and "c"}])
             )
 
         answer = mapped()
@@ -245,11 +229,7 @@ class TestTheEventsOfAChat:
     def test_of_calls_without_an_index_are_not_glued(self) -> None:
         for pieces in CALLS_OF_SERVERS.values():
             answer = mapped()
-            events(
-                answer,
-                *[chunk(choice(tool_calls=[piece])) for piece in pieces],
-                chunk(choice(finish="tool_calls")),
-            )
+            events(answer, *[chunk(choice(tool_calls=[piece])) for piece in pieces], chunk(choice(finish="tool_calls")))
             assert [(item["name"], item["arguments"]) for item in answer.answer()["output"]] == [
                 ("look", '{"n": 1}'), ("look", '{"n": 2}'),
             ]  # fmt: skip
@@ -275,10 +255,7 @@ class TestTheEventsOfAChat:
         seen = events(answer, chunk(choice(content="Hel")), chunk(choice(finish=finish)))
         assert seen[-1]["type"] == "response.incomplete"
         assert answer.answer()["incomplete_details"] == {"reason": reason}
-        assert (answer.answer()["output"][0]["status"], answer.answer()["max_output_tokens"]) == (
-            "incomplete",
-            1,
-        )
+        assert (answer.answer()["output"][0]["status"], answer.answer()["max_output_tokens"]) == ("incomplete", 1)
 
     def test_of_a_later_claim_have_later_numbers(self) -> None:
         answer = MappedResponse({"model": "tiny"}, job_id=7, fence=3, now=9)
@@ -287,11 +264,7 @@ class TestTheEventsOfAChat:
     def test_make_of_an_answer_in_one_piece_the_same_response(self) -> None:
         streamed, whole = mapped(), mapped()
         call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-        pieces = [
-            choice(content="I look."),
-            choice(tool_calls=[{**call, "index": 0}]),
-            choice(finish="tool_calls"),
-        ]
+        pieces = [choice(content="I look."), choice(tool_calls=[{**call, "index": 0}]), choice(finish="tool_calls")]
         events(streamed, *map(chunk, pieces), chunk(usage=USAGE))
         message = {"role": "assistant", "content": "I look.", "tool_calls": [call]}
         choices = [{"index": 0, "message": message, "finish_reason": "tool_calls"}]
@@ -300,12 +273,7 @@ class TestTheEventsOfAChat:
 
     def test_put_characters_together_that_came_in_halves(self) -> None:
         answer = mapped()
-        events(
-            answer,
-            chunk(choice(content="\ud83d")),
-            chunk(choice(content="\ude00")),
-            chunk(choice(finish="stop")),
-        )
+        events(answer, chunk(choice(content="\ud83d")), chunk(choice(content="\ude00")), chunk(choice(finish="stop")))
         assert answer.answer()["output"][0]["content"][0]["text"] == "😀"
 
 

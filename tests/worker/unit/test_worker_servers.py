@@ -81,9 +81,7 @@ class TestACall:
         await posted(server(f"{world.url}/v1/", JOBFARM_LLM_KEY="secret\n", **names))
         call = world.calls[0]
         assert (call["path"], json.loads(call["body"])) == ("/v1/chat/completions", {"model": "tiny"})
-        sent = [
-            call["headers"].get(name) for name in ("authorization", "openai-organization", "openai-project")
-        ]
+        sent = [call["headers"].get(name) for name in ("authorization", "openai-organization", "openai-project")]
         assert sent == ["Bearer secret", "org", "house"]
 
     @pytest.mark.parametrize("variable", ["http_proxy", "all_proxy"])
@@ -157,9 +155,7 @@ class TestAStream:
             "",
             "data: 7",
         ]
-        text = "\ufeff" + "".join(
-            f"{line}{end}" for line in [*lines, "", "data: [DONE]", "", 'data: {"c": 3}', ""]
-        )
+        text = "\ufeff" + "".join(f"{line}{end}" for line in [*lines, "", "data: [DONE]", "", 'data: {"c": 3}', ""])
         data = text.encode()
         world.pieces = [data[start : start + size] for start in range(0, len(data), size)]
         assert await streamed(server(f"{world.url}/v1")) == [{"a": "ö€😀"}, {"b": 2}]
@@ -205,9 +201,7 @@ class TestNoAnswer:
             (b"", ""),
         ],
     )
-    async def test_but_an_error_has_the_servers_sentence(
-        self, world: World, body: bytes, message: str
-    ) -> None:
+    async def test_but_an_error_has_the_servers_sentence(self, world: World, body: bytes, message: str) -> None:
         world.status, world.pieces = 404, [body]
         with pytest.raises(StatusError) as refused:
             await posted(server(f"{world.url}/v1"))
@@ -223,9 +217,7 @@ class TestNoAnswer:
         assert str(refused.value) == "it did not answer in time."
         assert f"the model server {world.url}/v1 does not answer" in caplog.text
 
-    @pytest.mark.parametrize(
-        "url", ["http://127.0.0.1:9/v1", "http://models.invalid/v1", "tiny", "ftp://x/v1", ""]
-    )
+    @pytest.mark.parametrize("url", ["http://127.0.0.1:9/v1", "http://models.invalid/v1", "tiny", "ftp://x/v1", ""])
     async def test_of_an_address_where_nobody_is(self, url: str, caplog: pytest.LogCaptureFixture) -> None:
         with pytest.raises(ServerError) as refused:
             await posted(server(url))

@@ -183,9 +183,7 @@ class TestStop:
 
 
 class TestLeaving:
-    async def test_lets_what_it_holds_finish_and_takes_no_more(
-        self, farm: FarmServer, worker: Worker
-    ) -> None:
+    async def test_lets_what_it_holds_finish_and_takes_no_more(self, farm: FarmServer, worker: Worker) -> None:
         go_on = asyncio.Event()
 
         @worker.handler("wait")

@@ -32,11 +32,7 @@ CODEX = {
 class TestARequestThatAsksForMore:
     def test_is_a_chat_without_that_and_says_what_was_left_out(self) -> None:
         chat = chat_request(CODEX)
-        assert [tool["function"]["name"] for tool in chat.pop("tools")] == [
-            "exec",
-            "apply_patch",
-            "team__ask",
-        ]
+        assert [tool["function"]["name"] for tool in chat.pop("tools")] == ["exec", "apply_patch", "team__ask"]
         assert chat == {
             "model": "tiny", "stream": True, "tool_choice": "auto", "parallel_tool_calls": True,
             "prompt_cache_key": "k", "messages": [{"role": "user", "content": "Hi"}],
@@ -45,13 +41,7 @@ class TestARequestThatAsksForMore:
         events(answer, chunk(choice(content="Hi.")), chunk(choice(finish="stop")))
         assert answer.answer()["jobfarm"]["notes"] == [
             f"Left out: {what}. The model server has chat/completions alone."
-            for what in (
-                "client_metadata",
-                "include",
-                "truncation",
-                "reasoning.summary",
-                "the tool web_search",
-            )
+            for what in ("client_metadata", "include", "truncation", "reasoning.summary", "the tool web_search")
         ]
 
     def test_has_no_notes_where_nothing_was_left_out(self) -> None:
@@ -60,9 +50,7 @@ class TestARequestThatAsksForMore:
         assert "jobfarm" not in answer.answer()
 
     def test_has_custom_tools_as_functions_of_one_text_and_their_calls_as_they_were_asked_for(self) -> None:
-        [tool] = chat_request({"tools": [PATCH], "tool_choice": {"type": "custom", "name": "apply_patch"}})[
-            "tools"
-        ]
+        [tool] = chat_request({"tools": [PATCH], "tool_choice": {"type": "custom", "name": "apply_patch"}})["tools"]
         assert tool["function"]["parameters"]["required"] == ["input"]
         assert "lark grammar:\nstart: /.+/" in tool["function"]["description"]
         answer = mapped(**CODEX)
@@ -72,9 +60,7 @@ class TestARequestThatAsksForMore:
             for number, text in enumerate(pieces)
         ]
         calls[0]["function"]["name"] = "apply_patch"
-        seen = events(
-            answer, *[chunk(choice(tool_calls=[call])) for call in calls], chunk(choice(finish="tool_calls"))
-        )
+        seen = events(answer, *[chunk(choice(tool_calls=[call])) for call in calls], chunk(choice(finish="tool_calls")))
         assert kinds(seen)[2:] == [
             "output_item.added", "custom_tool_call_input.delta", "custom_tool_call_input.done", "output_item.done",
             "completed",
@@ -90,10 +76,7 @@ class TestARequestThatAsksForMore:
         events(answer, chunk(choice(tool_calls=[call])), chunk(choice(finish="tool_calls")))
         [item] = answer.answer()["output"]
         assert (item["type"], item["namespace"], item["name"]) == ("function_call", "team", "ask")
-        again = [
-            {**item, "arguments": "{}"},
-            {"type": "function_call_output", "call_id": "c1", "output": "Yes."},
-        ]
+        again = [{**item, "arguments": "{}"}, {"type": "function_call_output", "call_id": "c1", "output": "Yes."}]
         [turn, _] = chat_request({"input": again})["messages"]
         assert turn["tool_calls"][0]["function"]["name"] == "team__ask"
 
@@ -104,8 +87,5 @@ class TestARequestThatAsksForMore:
             {"type": "web_search_call", "id": "ws_1", "status": "completed"},
         ]
         turn, output = chat_request({"input": items})["messages"]
-        assert turn["tool_calls"][0]["function"] == {
-            "name": "apply_patch",
-            "arguments": '{"input": "*** Begin"}',
-        }
+        assert turn["tool_calls"][0]["function"] == {"name": "apply_patch", "arguments": '{"input": "*** Begin"}'}
         assert output == {"role": "tool", "tool_call_id": "c1", "content": "Done."}

@@ -9,15 +9,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    ValidationError,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from webhooks import errors
 from webhooks.domain.staleness import EPOCH
@@ -71,11 +63,7 @@ def _either(value: Any) -> datetime:
 
 
 def _digits(value: Any) -> Any:
-    return (
-        int(value)
-        if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20
-        else value
-    )
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20 else value
 
 
 Moment = Annotated[datetime, BeforeValidator(_moment)]
@@ -84,9 +72,7 @@ Seconds = Annotated[datetime, BeforeValidator(_seconds)]
 MomentOrSeconds = Annotated[datetime, BeforeValidator(_either)]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 # Stripe sends the id of a thing, or where an endpoint asks for it the thing itself.
-IdOrResource = Annotated[
-    Id, BeforeValidator(lambda value: value.get("id") if isinstance(value, dict) else value)
-]
+IdOrResource = Annotated[Id, BeforeValidator(lambda value: value.get("id") if isinstance(value, dict) else value)]
 Number = Annotated[int, Field(ge=0, le=LARGEST)]
 NumberOrDigits = Annotated[int, BeforeValidator(_digits), Field(ge=0, le=LARGEST)]
 Amount = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
@@ -122,10 +108,7 @@ class Payload(BaseModel):
 
     def columns(self, *fields: str, **renamed: str) -> dict[str, Any]:
         """What of these fields was sent, by the names of their columns: the field's own, or `column="field"`."""
-        return {
-            name: self.sent(field)
-            for name, field in (dict(zip(fields, fields, strict=True)) | renamed).items()
-        }
+        return {name: self.sent(field) for name, field in (dict(zip(fields, fields, strict=True)) | renamed).items()}
 
 
 P = TypeVar("P", bound=Payload)
@@ -194,9 +177,7 @@ def _prune(draft: Draft, error: ValidationError, causes: dict[Path, errors.BadPa
     before = len(draft)
     for detail in error.errors(include_url=False, include_context=False, include_input=False):
         place = tuple(detail["loc"])
-        message = (
-            "should be an object" if detail["type"] == "model_type" else detail["msg"]
-        )  # not: of our own class
+        message = "should be an object" if detail["type"] == "model_type" else detail["msg"]  # not: of our own class
         cause = causes.get(place) or _bad(place, message)
         part = _optional(place[:-1] if detail["type"] == "missing" else place)
         if not draft.take_away(part):
@@ -215,6 +196,4 @@ def _optional(place: Path) -> Path:
 
 def _bad(place: Path, message: str) -> errors.BadPayload:
     reason = message.removeprefix("Value error, ")
-    return errors.BadPayload(
-        field=".".join(map(str, place)) or "body", reason=reason[:1].lower() + reason[1:]
-    )
+    return errors.BadPayload(field=".".join(map(str, place)) or "body", reason=reason[:1].lower() + reason[1:])

@@ -43,9 +43,7 @@ class User(Payload):
     def has_primary_email(self) -> bool:
         """Whether it names the primary address: of several, only by its id."""
         fields = self.model_fields_set
-        return "email_addresses" in fields and (
-            "primary_email_address_id" in fields or len(self.email_addresses) < 2
-        )
+        return "email_addresses" in fields and ("primary_email_address_id" in fields or len(self.email_addresses) < 2)
 
     @property
     def name(self) -> str:

@@ -5,18 +5,7 @@ Needed is which session or run it is.
 
 from typing import Any
 
-from webhooks.domain.payloads.base import (
-    Amount,
-    Id,
-    Long,
-    Many,
-    Maybe,
-    Millis,
-    Moment,
-    Number,
-    Payload,
-    Short,
-)
+from webhooks.domain.payloads.base import Amount, Id, Long, Many, Maybe, Millis, Moment, Number, Payload, Short
 
 
 class Hook(Payload):

@@ -59,9 +59,7 @@ class Command(BaseCommand):
             parser = actions.add_parser(action, help=description)
             parser.add_argument("source", choices=list(Source))
             parser.add_argument("--name", default="", help="where it is used, for people")
-            parser.add_argument(
-                "--stdin", action="store_true", help="read the sender's secret from standard input"
-            )
+            parser.add_argument("--stdin", action="store_true", help="read the sender's secret from standard input")
             if action == "rotate":
                 parser.add_argument("--grace", type=float, default=24.0, metavar="HOURS", help="(24)")
         parser = actions.add_parser("retire", help="stop accepting a secret")
@@ -97,17 +95,13 @@ class Command(BaseCommand):
         if secret is None:
             raise CommandError(f"{source} has no live secret {fingerprint}.")
         row = operations.retire(secret.pk, grace=timedelta(hours=grace))
-        self.stdout.write(
-            f"{row.source} {row.fingerprint} opens nothing from {row.retired_at:%Y-%m-%d %H:%M} UTC on."
-        )
+        self.stdout.write(f"{row.source} {row.fingerprint} opens nothing from {row.retired_at:%Y-%m-%d %H:%M} UTC on.")
 
     def _secret_list(self, *, source: str | None, **_: Any) -> None:
         for row in secrets.live():
             if source in {None, row.source}:
                 until = f", retires {row.retired_at:%Y-%m-%d %H:%M} UTC" if row.retired_at else ""
-                used = (
-                    f"last used {row.last_used_at:%Y-%m-%d %H:%M} UTC" if row.last_used_at else "not used yet"
-                )
+                used = f"last used {row.last_used_at:%Y-%m-%d %H:%M} UTC" if row.last_used_at else "not used yet"
                 name = f" ({row.name})" if row.name else ""
                 self.stdout.write(f"{row.source} {row.fingerprint}{name}: {used}{until}")
 

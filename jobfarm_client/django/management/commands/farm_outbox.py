@@ -38,10 +38,7 @@ class Command(BaseCommand):
             deleted, _by_model = FarmTask.objects.filter(job__isnull=False, created_at__lt=before).delete()
             self.stdout.write(f"{deleted} deleted")
         count = sum(_send(alias) for alias in task_backends)
-        waiting, refused = (
-            unsent.filter(due_at__isnull=False).count(),
-            unsent.filter(due_at__isnull=True).count(),
-        )
+        waiting, refused = (unsent.filter(due_at__isnull=False).count(), unsent.filter(due_at__isnull=True).count())
         self.stdout.write(f"{count} sent, {waiting} waiting, {refused} refused")
         if waiting or refused:
             last = unsent.exclude(error="").order_by("created_at").last()

@@ -35,9 +35,7 @@ class Command(BaseCommand):
             metavar="LABEL=VALUE",
             help="what tasks may require of this machine, as vram=24 or region=home; may be repeated",
         )
-        parser.add_argument(
-            "--key-file", metavar="FILE", help="file with the worker's key, alone (or JOBFARM_KEY)"
-        )
+        parser.add_argument("--key-file", metavar="FILE", help="file with the worker's key, alone (or JOBFARM_KEY)")
 
     def handle(self, *_: Any, **options: Any) -> None:
         """Run until a signal; a CommandError with a sentence when the farm refuses this worker."""

@@ -44,8 +44,7 @@ def test_a_new_set_and_a_worker_with_new_labels_never_miss_each_other() -> None:
             sample.announce(worker, vram=str(turn * 3), region="home" if turn % 3 else "lab")
 
     farm.at_once(
-        *[lambda n=n: submits(n) for n in range(2)],
-        *[lambda worker=worker: announces(worker) for worker in workers],
+        *[lambda n=n: submits(n) for n in range(2)], *[lambda worker=worker: announces(worker) for worker in workers]
     )
     for worker in workers:
         assert set(farm.stored_worker(worker).satisfies) == _satisfied(worker)

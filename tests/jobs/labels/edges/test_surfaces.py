@@ -64,12 +64,7 @@ class TestApi:
     def test_submits_bulks_of_which_each_job_has_its_own(self, ada: User) -> None:
         jobs = [{"kind": "work", "payload": {}, "requires": {"vram": n}} for n in (1, 2, 1)]
         answer = _api(ada, "post", "jobs/bulk", {"jobs": [*jobs, {"kind": "work", "payload": {}}]})
-        assert [job["requires"] for job in answer.json()["jobs"]] == [
-            {"vram": "1"},
-            {"vram": "2"},
-            {"vram": "1"},
-            {},
-        ]
+        assert [job["requires"] for job in answer.json()["jobs"]] == [{"vram": "1"}, {"vram": "2"}, {"vram": "1"}, {}]
 
     @pytest.mark.parametrize(
         "requires",
@@ -90,9 +85,7 @@ class TestApi:
         shown = _api(root, "get", f"workers/{worker.pk}").json()
         assert shown["labels"] == {"region": "home", "vram": "24"}
         assert shown["about"]["loaded"] == ["tiny"]
-        refused = browser.post(
-            "/api/v1/worker/hello", {"labels": {"loaded": "x"}}, content_type="application/json"
-        )
+        refused = browser.post("/api/v1/worker/hello", {"labels": {"loaded": "x"}}, content_type="application/json")
         assert refused.status_code == 422
 
     def test_lets_staff_set_labels_and_an_owner_not(self, ada: User, root: User) -> None:
@@ -112,11 +105,7 @@ class TestApi:
         labelled("gpu-2", vram="12")
         job = sample.job({"vram": ">=16"}, owner=ada)
         [reason] = _api(ada, "get", f"jobs/{job.pk}/why").json()["reasons"]
-        assert (reason["code"], reason["missing"], reason["nearest"]) == (
-            "no_label",
-            {"vram": ">=16"},
-            "gpu-2",
-        )
+        assert (reason["code"], reason["missing"], reason["nearest"]) == ("no_label", {"vram": ">=16"}, "gpu-2")
 
 
 class TestPages:
@@ -128,12 +117,7 @@ class TestPages:
 
     def test_submit_with_conditions_and_copy_them(self, ada: User) -> None:
         browser = _browser(ada)
-        form = {
-            "kind_name": "work",
-            "payload_text": "{}",
-            "requires": "vram>=16, region=home|lab",
-            "prefers": "",
-        }
+        form = {"kind_name": "work", "payload_text": "{}", "requires": "vram>=16, region=home|lab", "prefers": ""}
         browser.post("/jobs/new/?kind=other", form)
         job = Job.objects.get()
         assert job.requirement is not None

@@ -69,9 +69,7 @@ def test_jobs_that_it_may_not_take_at_the_head_cost_a_claim_nothing(is_members: 
     assert [plan["Actual Rows"] for plan in (plain, required)] == [1, 1]
     assert _buffers(required) <= _buffers(plain) + MORE_BUFFERS
     assert not [node for node in _nodes(required) if node.get("Actual Rows", 0) >= AT_THE_HEAD]
-    assert not [
-        n for n in _nodes(required) if n["Node Type"] == "Seq Scan" and n.get("Relation Name") == "jobs_job"
-    ]
+    assert not [n for n in _nodes(required) if n["Node Type"] == "Seq Scan" and n.get("Relation Name") == "jobs_job"]
 
 
 def test_a_claim_without_requirements_in_sight_reads_nothing_of_them() -> None:

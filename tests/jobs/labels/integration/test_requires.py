@@ -24,9 +24,7 @@ def _kind() -> None:
 
 def _claimable(worker: Worker, queue: str = "work") -> int:
     interest = Interest(
-        queues=(queue,),
-        owner_id=worker.owner_id,
-        satisfies=tuple(farm.stored_worker(worker).satisfies),
+        queues=(queue,), owner_id=worker.owner_id, satisfies=tuple(farm.stored_worker(worker).satisfies)
     )
     [answer] = reads.claimable([(interest, 10)], horizon_s=5.0)
     return answer.jobs
@@ -57,12 +55,7 @@ class TestClaim:
         second = sample.job()
         third = sample.job({"region": "home"})
         urgent = sample.job({"region": "home", "vram": 24}, priority=5)
-        assert [operations.claim(worker)[0].id for _ in range(4)] == [
-            urgent.pk,
-            first.pk,
-            second.pk,
-            third.pk,
-        ]
+        assert [operations.claim(worker)[0].id for _ in range(4)] == [urgent.pk, first.pk, second.pk, third.pk]
 
     def test_goes_past_more_sets_than_it_looks_at_of_workers(self) -> None:
         worker = labelled("big", vram="24")
@@ -74,8 +67,7 @@ class TestClaim:
 
     def test_of_a_bulk_is_as_of_one(self) -> None:
         new = [
-            operations.NewJob(kind="work", payload={}, requires={"vram": ">=16"} if n % 2 else None)
-            for n in range(120)
+            operations.NewJob(kind="work", payload={}, requires={"vram": ">=16"} if n % 2 else None) for n in range(120)
         ]
         stored = operations.submit_many(new)
         wanted = [job.pk for n, job in enumerate(stored) if n % 2 and isinstance(job, Job)]

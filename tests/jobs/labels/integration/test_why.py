@@ -37,19 +37,14 @@ class TestWhy:
     def test_names_what_nobody_has_alone(self) -> None:
         labelled("gpu-1", vram="24", region="lab")
         job = sample.job({"vram": ">=16", "region": "home"})
-        assert _why(job.pk) == [
-            ("no_label", "No live worker has region=home; the nearest is gpu-1 with region=lab.")
-        ]
+        assert _why(job.pk) == [("no_label", "No live worker has region=home; the nearest is gpu-1 with region=lab.")]
 
     def test_says_where_no_worker_has_all_at_once(self) -> None:
         labelled("a", vram="24")
         labelled("b", region="home", vram="2")
         job = sample.job({"vram": ">=16", "region": "home"})
         assert _why(job.pk) == [
-            (
-                "no_label",
-                "No live worker has region=home and vram>=16 at once; the nearest is b with vram=2.",
-            )
+            ("no_label", "No live worker has region=home and vram>=16 at once; the nearest is b with vram=2.")
         ]
 
     def test_names_no_worker_that_could_not_take_it_anyway(self) -> None:
@@ -79,9 +74,7 @@ class TestWhy:
         job = sample.job(prefers={"region": "home"})
         [reason] = reads.why_not_running(job.pk)
         assert reason.code == "head_start"
-        assert reason.sentence.startswith(
-            "A live worker that has region=home gets it first; any other may take it in"
-        )
+        assert reason.sentence.startswith("A live worker that has region=home gets it first; any other may take it in")
         farm.pass_time(job, 2.1)
         assert [code for code, _ in _why(job.pk)] == ["next"]
 

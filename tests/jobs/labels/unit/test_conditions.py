@@ -21,9 +21,7 @@ class TestMeets:
             ("loaded=a", True), ("loaded=b|c", True), ("loaded=c", False), ("cuda=12", False),
         ],
     )  # fmt: skip
-    def test_compares_numbers_as_numbers_and_lacking_labels_never_meet(
-        self, condition: str, expected: bool
-    ) -> None:
+    def test_compares_numbers_as_numbers_and_lacking_labels_never_meet(self, condition: str, expected: bool) -> None:
         named = labels.conditions(labels.read_pairs([condition], field="requires"), field="requires")
         assert labels.meets(named, VALUES) is expected
         assert labels.unmet(named, VALUES) == ({} if expected else dict(named))
@@ -44,9 +42,7 @@ class TestRequirement:
         assert texts == {'{"prefers":{},"requires":{"region":"home|lab","vram":">=16"}}'}
 
     def test_goes_over_what_the_kind_requires_label_by_label(self) -> None:
-        made = labels.requirement(
-            requires={"vram": 24}, prefers=None, usual={"region": "home", "vram": ">=8"}
-        )
+        made = labels.requirement(requires={"vram": 24}, prefers=None, usual={"region": "home", "vram": ">=8"})
         assert made is not None
         assert made.requires == {"region": "home", "vram": "24"}
 
@@ -72,9 +68,7 @@ class TestRequirement:
         ],
         ids=str,
     )
-    def test_is_refused_with_a_sentence_where_it_is_malformed(
-        self, written: dict[str, object], why: str
-    ) -> None:
+    def test_is_refused_with_a_sentence_where_it_is_malformed(self, written: dict[str, object], why: str) -> None:
         with pytest.raises(InvalidValue) as refused:
             labels.requirement(requires=written, prefers=None, usual={})
         assert why in refused.value.message
@@ -101,9 +95,7 @@ class TestPairs:
 class TestLabels:
     def test_of_staff_win_and_an_empty_one_takes_a_label_away(self) -> None:
         values = labels.effective(
-            announced={"vram": "24", "region": "home"},
-            by_staff={"vram": "8", "region": ""},
-            loaded=["tiny"],
+            announced={"vram": "24", "region": "home"}, by_staff={"vram": "8", "region": ""}, loaded=["tiny"]
         )
         assert values == {"vram": ("8",), "loaded": frozenset({"tiny"})}
 

@@ -72,10 +72,7 @@ class TestTokensComeBack:
         ran = 0
         for _ in range(40):
             [job] = farm.submit(1)
-            both: list[Callable[[], Any]] = [
-                partial(operations.cancel, job.pk, by=None),
-                partial(operations.claim, me),
-            ]
+            both: list[Callable[[], Any]] = [partial(operations.cancel, job.pk, by=None), partial(operations.claim, me)]
             canceled, claimed = farm.at_once(*both)
             assert (canceled.verdict == "canceled_while_running") == bool(claimed)
             ran += len(claimed)

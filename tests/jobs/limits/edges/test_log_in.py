@@ -108,9 +108,7 @@ class TestTheDoorOfTheAdministration:
 
 
 class TestALink:
-    def test_that_opens_nothing_counts_against_the_address_that_tries_it(
-        self, client: Client, ada: User
-    ) -> None:
+    def test_that_opens_nothing_counts_against_the_address_that_tries_it(self, client: Client, ada: User) -> None:
         good = operations.one_time_link(ada)
         assert [client.post(f"/accounts/link/bad{n}/").status_code for n in range(10)] == [410] * 10
         answer = client.post(good)

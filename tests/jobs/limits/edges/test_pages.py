@@ -24,11 +24,7 @@ class TestTheNavigation:
         member, watcher = (User.objects.create_user(name) for name in ("ada", "oscar"))
         watcher.user_permissions.add(Permission.objects.get(codename="view_bucket"))
         root = User.objects.create_superuser("root")
-        assert [self.LINK in browser(user).get("/").text for user in (member, watcher, root)] == [
-            False,
-            True,
-            True,
-        ]
+        assert [self.LINK in browser(user).get("/").text for user in (member, watcher, root)] == [False, True, True]
         assert self.LINK not in Client().get("/accounts/login/").text
 
     def test_marks_the_page_that_is_shown(self) -> None:
@@ -49,9 +45,7 @@ class TestTheFormOfAKind:
         """The browser of somebody who may do everything."""
         return browser(User.objects.create_superuser("root"))
 
-    def test_offers_the_limits_that_are_declared_and_keeps_the_one_that_was_chosen(
-        self, page: Client
-    ) -> None:
+    def test_offers_the_limits_that_are_declared_and_keeps_the_one_that_was_chosen(self, page: Client) -> None:
         assert f'<option value="{TEN}">' in page.get(self.PATH).text
         assert page.post(self.PATH, self.FIELDS).status_code == 302
         assert Kind.objects.values_list("limit", "limit_count", "limit_key").get() == (TEN, 2.5, "owner")
@@ -66,9 +60,7 @@ class TestTheFormOfAKind:
             ({"limit": SOME_DEBT, "limit_count": "6"}, "can never grant 6 at once"),
         ],
     )
-    def test_refuses_a_limit_that_could_never_grant_a_job(
-        self, page: Client, fields: dict[str, str], why: str
-    ) -> None:
+    def test_refuses_a_limit_that_could_never_grant_a_job(self, page: Client, fields: dict[str, str], why: str) -> None:
         answer = page.post(self.PATH, self.FIELDS | fields)
         assert (answer.status_code, Kind.objects.count()) == (200, 0)
         assert why in str(answer.context["adminform"].form.errors)

@@ -17,17 +17,7 @@ from ratelimits import operations as limits
 from ratelimits.errors import CountExceedsLimit, RateLimited, UnknownLimit
 from tests import farm
 from tests.jobs.limits.integration import sample
-from tests.jobs.limits.integration.sample import (
-    FAR,
-    NO_DEBT,
-    SLOW,
-    SOME_DEBT,
-    TEN,
-    WINDOWS,
-    left,
-    used,
-    waits_s,
-)
+from tests.jobs.limits.integration.sample import FAR, NO_DEBT, SLOW, SOME_DEBT, TEN, WINDOWS, left, used, waits_s
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -248,17 +238,14 @@ class TestAKind:
         assert "dubious" not in kinds.DECLARED
 
     @pytest.mark.parametrize(
-        "fields",
-        [{"limit": "nobody"}, {"limit": NO_DEBT, "limit_count": 2.1}, {"limit": SOME_DEBT, "limit_count": 6}],
+        "fields", [{"limit": "nobody"}, {"limit": NO_DEBT, "limit_count": 2.1}, {"limit": SOME_DEBT, "limit_count": 6}]
     )
     def test_is_refused_where_its_limit_is_unknown_or_too_small(self, fields: dict[str, Any]) -> None:
         with pytest.raises(InvalidValue):
             operations.create_kind(operations.Kind(name="work", **fields))
         assert not Kind.objects.exists()
 
-    @pytest.mark.parametrize(
-        "fields", [{"limit_count": 0}, {"limit_count": float("inf")}, {"limit_key": "user"}]
-    )
+    @pytest.mark.parametrize("fields", [{"limit_count": 0}, {"limit_count": float("inf")}, {"limit_key": "user"}])
     def test_takes_a_positive_number_of_everybodys_or_the_owners(self, fields: dict[str, Any]) -> None:
         with pytest.raises(ValueError, match="limit_"):
             operations.Kind(name="work", limit=TEN, **fields)
