@@ -2,18 +2,24 @@
 
 .venv/bin/python -m benchmarks.growth [--quick]
 
-Each part is run at a size and at ten times that size, in turns, and the processor's time of both compared (of this
-process: PostgreSQL's is not in it): twelve times at most, where a step that copies or reads all that is there already
-makes it a hundred. Then a stream of a million tokens whose farm is away for half a minute, and what a small job beside
-it waits meanwhile.
+Each part is run at a size and at ten times that size, and two costs of both compared: the processor's time of
+this process, and the pages that PostgreSQL looked at for it. Twelve times at most, where a step that copies or reads
+all that is there already makes it a hundred. Then a stream of a million tokens whose farm is away for half a minute,
+and what a small job beside it waits meanwhile.
 """
 
 import asyncio
+import json
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, cast
+
+from django.contrib.auth import get_user_model
+from django.core.files.base import ContentFile
+from django.db import connection
 
 from benchmarks import own, results
 from benchmarks.options import Options, parse
@@ -30,46 +36,93 @@ from jobfarm_worker.scoreboard import Scoreboard
 from jobfarm_worker.threads import Threads
 from jobs import operations
 from jobs.domain.outputs import Piece
+from jobs.domain.workers import Facts
 from jobs.models import Worker
 from jobs.queries import reads, reports
 from live.feeds import Watch
 from live.registry import Item
 from live.rendering import page_of
 from live.send_queue import SendQueue
+from openai_api.operations import batches, files, steps
+from outbox import operations as outbox
+from outbox import queries
+from outbox.domain.answers import Answer
+from outbox.models import Endpoint
+from outbox.operations import attempts, secrets
+from postgres import clock
 
 TIMES = 10
 MARK = 12.0
 AWAY_S = 30.0
 TOKENS = 1_000_000
 A_TOKEN, BESIDE = "microseconds of the processor a token", "longest wait of a job beside it (ms)"
-Part = Callable[[int], float]
-"""Does so much, and says how many seconds of the processor that took."""
+PAGES = """
+SELECT coalesce(sum(hits + reads), 0)::float8 FROM pg_stat_get_backend_io(pg_backend_pid()) WHERE object = 'relation'
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Seconds of this process's processor, and pages that its session of PostgreSQL looked at."""
+
+    seconds: float
+    pages: float = 0.0
+
+
+Part = Callable[[int], Cost]
+"""Does so much, and says what that took."""
 
 
 def main(options: Options) -> list[Table]:
-    """Measure; a table of ratios, and one of the stream."""
-    grown = Table(what=f"{TIMES} times as much (times the processor's time)", is_less_better=True)
+    """Measure; two tables of ratios, and one of the stream."""
+    times = Table(what=f"{TIMES} times as much (times the processor's time)", is_less_better=True)
+    pages = Table(what=f"{TIMES} times as much (times PostgreSQL's pages)", is_less_better=True)
     with own.database():
         operations.sync()
         parts = {**MEMORY, **_stored_parts()}
         for _ in range(options.rounds):
             for name, (part, size) in parts.items():
                 small = options.many(size, least=size // 20)
-                ratio = min(part(TIMES * small) for _ in range(2)) / min(part(small) for _ in range(4))
-                grown.add(name, ratio)
-                options.say(f"{name}: {TIMES} times {small:,} cost {ratio:.1f} times as much")
-    missed = [name for name, values in grown.values.items() if min(values) > MARK]
-    grown.notes.append(f"Mark: {MARK:g} at most; " + (f"**missed** by {', '.join(missed)}." if missed else "reached."))
-    return [grown, _stream(options)]
+                for line in _compared(part, small, name, times, pages):
+                    options.say(line)
+    for table in (times, pages):
+        missed = [name for name, values in table.values.items() if min(values) > MARK]
+        sentence = f"**missed** by {', '.join(missed)}." if missed else "reached."
+        table.notes.append(f"Mark: {MARK:g} at most; {sentence}")
+    return [times, pages, _stream(options)]
 
 
-def _timed(work: Callable[[], Any]) -> float:
+def _compared(part: Part, small: int, name: str, times: Table, pages: Table) -> Iterator[str]:
+    many = [part(TIMES * small) for _ in range(2)]  # first, so that both find tables that are as large
+    few = [part(small) for _ in range(4)]
+    times.add(name, min(one.seconds for one in many) / min(one.seconds for one in few))
+    yield f"{name}: {TIMES} times {small:,} took {times.values[name][-1]:.1f} times as long"
+    if many[0].pages:
+        pages.add(name, min(one.pages for one in many) / min(one.pages for one in few))
+        yield f"{name}: {TIMES} times {small:,} looked at {pages.values[name][-1]:.1f} times as many pages"
+
+
+def _timed(work: Callable[[], Any]) -> Cost:
     began_s = time.process_time()
     work()
-    return time.process_time() - began_s
+    return Cost(seconds=time.process_time() - began_s)
 
 
-def _outbox(size: int) -> float:
+def _stored(work: Callable[[], Any]) -> Cost:
+    """As `_timed`, with the pages. Not within a transaction: they are counted when one ends."""
+    before = _pages()
+    timed = _timed(work)
+    return Cost(seconds=timed.seconds, pages=_pages() - before)
+
+
+def _pages() -> float:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_force_next_flush()")
+        cursor.execute(PAGES)
+        return float(cursor.fetchone()[0])
+
+
+def _unsent(size: int) -> Cost:
     """A handler writes while the farm is away; then it is sent."""
 
     def work() -> None:
@@ -87,7 +140,7 @@ def _chunk(number: int) -> dict[str, Any]:
     return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
 
 
-def _answer(answer: Whole | MappedResponse, size: int) -> float:
+def _answer(answer: Whole | MappedResponse, size: int) -> Cost:
     chunks = [_chunk(number) for number in range(size)]
 
     def work() -> None:
@@ -99,7 +152,7 @@ def _answer(answer: Whole | MappedResponse, size: int) -> float:
     return _timed(work)
 
 
-def _events(text: str, piece: int) -> float:
+def _events(text: str, piece: int) -> Cost:
     """A stream of server-sent events that comes in pieces of so many characters."""
     blocks = Blocks()
     pieces = [text[begin : begin + piece] for begin in range(0, len(text), piece)]
@@ -110,7 +163,7 @@ class _Watch:
     watch_id = "1"
 
 
-def _send_queue(size: int) -> float:
+def _send_queue(size: int) -> Cost:
     """Output for a browser that does not read."""
 
     async def work() -> None:
@@ -124,7 +177,7 @@ def _send_queue(size: int) -> float:
 
 
 MEMORY: dict[str, tuple[Part, int]] = {
-    "text that a worker cannot send": (_outbox, 2_000),
+    "text that a worker cannot send": (_unsent, 2_000),
     "a streamed chat": (lambda size: _answer(Whole(), size), 3_000),
     "a streamed response": (
         lambda size: _answer(MappedResponse({"model": "m"}, job_id=1, fence=1, now=1), size),
@@ -144,8 +197,10 @@ def _stored_parts() -> dict[str, tuple[Part, int]]:
     return {
         "output that is stored": (lambda size: _written(worker, size)[0], 200),
         "output that is read again": (lambda size: _replayed(worker, size), 200),
-        "jobs of a bulk": (lambda size: _timed(lambda: _submit(size)), 100),
+        "jobs of a bulk": (lambda size: _stored(lambda: _submit(size)), 100),
         "jobs that are handed in together": (lambda size: _handed_in(worker, size), 100),
+        "messages to an endpoint that is away": (_outage(), 100),
+        "lines of a batch": (_batch(), 500),
     }
 
 
@@ -153,7 +208,7 @@ def _submit(size: int) -> None:
     operations.submit_many([operations.NewJob(kind="growth", payload={"n": n}) for n in range(size)])
 
 
-def _written(worker: Worker, size: int) -> tuple[float, int]:
+def _written(worker: Worker, size: int) -> tuple[Cost, int]:
     _submit(1)
     [claimed] = operations.claim(worker, limit=1)
     text = "word " * 800
@@ -162,13 +217,12 @@ def _written(worker: Worker, size: int) -> tuple[float, int]:
         for seq in range(size):
             operations.write_outputs(worker, [Piece(job_id=claimed.id, lease=claimed.lease, seq=seq, text=text)])
 
-    took_s = _timed(work)
-    ended = operations.Finished(job_id=claimed.id, lease=claimed.lease, outcome="success")
-    operations.finish(worker, [ended])
-    return took_s, claimed.id
+    cost = _stored(work)
+    operations.finish(worker, [_succeeded(claimed)])
+    return cost, claimed.id
 
 
-def _replayed(worker: Worker, size: int) -> float:
+def _replayed(worker: Worker, size: int) -> Cost:
     """By the API's pages, as one text, and as a late watcher gets it."""
     _, job_id = _written(worker, size)
 
@@ -181,14 +235,77 @@ def _replayed(worker: Worker, size: int) -> float:
         while pieces := reports.output_after(job_id, 1, seq, most=50):
             seq = pieces[-1].seq
 
-    return _timed(work)
+    return _stored(work)
 
 
-def _handed_in(worker: Worker, size: int) -> float:
+def _handed_in(worker: Worker, size: int) -> Cost:
     _submit(size)
     claimed = operations.claim(worker, limit=size)
-    finished = [operations.Finished(job_id=one.id, lease=one.lease, outcome="success", result=1) for one in claimed]
-    return _timed(lambda: operations.finish(worker, finished))
+    finished = [_succeeded(one) for one in claimed]
+    return _stored(lambda: operations.finish(worker, finished))
+
+
+def _outage() -> Part:
+    """Every message fails once, and is sent when the endpoint is back: half of them are of one subject, and two of each
+    other."""
+    endpoint = Endpoint.objects.create(name="growth", url="https://growth.example/", events=["queue.paused"])
+    secrets.add(endpoint)
+
+    def part(size: int) -> Cost:
+        subjects = [f"queue/{number // 2}" for number in range(size // 2)] + ["queue/one"] * (size // 2)
+        events = [outbox.NewEvent(type="queue.paused", subject=subject, data={}) for subject in subjects]
+        outbox.record_all(events, only=endpoint.pk)
+
+        def work() -> None:
+            assert _attempted(status=503) < size
+            queries.hasten(endpoint.pk)
+            assert _attempted(status=200) == len(events)
+
+        return _stored(work)
+
+    return part
+
+
+def _attempted(*, status: int) -> int:
+    """Have everything that is due, and what that lets become due, be answered so; how many that were."""
+    count = 0
+    while claimed := attempts.claim(100):
+        now, answer = clock.now(), Answer(status=status)
+        attempts.settle([attempts.Ended(claimed=one, started_at=now, answer=answer) for one in claimed])
+        count += len(claimed)
+    return count
+
+
+def _batch() -> Part:
+    """From the input file to the output file; its jobs are answered at once."""
+    user = get_user_model().objects.create_user("growth")
+    worker, _ = operations.create_worker("batch", queues=["openai"])
+    operations.seen([worker.pk])
+    operations.introduce(worker, Facts(models=("tiny",)))
+    url = "/v1/embeddings"
+    line = {"method": "POST", "url": url, "body": {"model": "tiny", "input": "a word"}}
+
+    def part(size: int) -> Cost:
+        text = "".join(f"{json.dumps({'custom_id': str(n), **line})}\n" for n in range(size))
+
+        def work() -> None:
+            file = files.create(ContentFile(text.encode()), name="in.jsonl", purpose="batch", user=user)
+            batch = batches.create(input_file_id=file.public_id, endpoint=url, window="24h", metadata=None, user=user)
+            while batch.is_live:
+                steps.step(batch_id=str(batch.pk), chain=batch.chain)
+                operations.seen([worker.pk])
+                while claimed := operations.claim(worker, limit=100):
+                    operations.finish(worker, [_succeeded(one) for one in claimed])
+                batch.refresh_from_db()
+            assert batch.completed == size, batch.errors
+
+        return _stored(work)
+
+    return part
+
+
+def _succeeded(one: operations.Claimed) -> operations.Finished:
+    return operations.Finished(job_id=one.id, lease=one.lease, outcome="success", result=1)
 
 
 class _Away:

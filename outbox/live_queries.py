@@ -90,7 +90,8 @@ def message(*, message_id: int) -> Mapping[str, Any] | None:
         return None
     is_waiting = row.status == Status.PENDING
     shown = {"message": row, "attempts": queries.attempts(message_id), "is_waiting": is_waiting}
-    return shown | {"is_replayable": row.status in REPLAYABLE}
+    waits_for = queries.waits_for(row) if is_waiting else None
+    return shown | {"is_replayable": row.status in REPLAYABLE, "waits_for": waits_for}
 
 
 @endpoints.may_see

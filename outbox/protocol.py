@@ -194,7 +194,9 @@ class Message(BaseModel):
     subject: str
     status: MessageStatus
     attempts: int = Field(description="Since it was made, or last replayed.")
-    next_attempt_at: datetime | None
+    next_attempt_at: datetime | None = Field(
+        description="At the latest, of one that waits for an earlier message of its subject."
+    )
     note: str = Field(description="How the last attempt failed.")
     occurred_at: datetime
     ended_at: datetime | None

@@ -67,6 +67,17 @@ def claim(*, limit: int, per_endpoint: int, per_owner: int, lease_s: float) -> l
     return statements.load("outbox", "claim").run(params)
 
 
+def put_behind(*, most: int, again_s: float) -> int:
+    """Have what waits for an earlier message of its subject be due later, of each endpoint among its first so many that
+    are due; how many those were. They are due at once when that one has ended (`unblock`), and after so long anyway."""
+    return len(statements.load("outbox", "put_behind").run({"most": most, "again_s": again_s}))
+
+
+def unblock(ended_ids: Collection[int]) -> None:
+    """Let the next of the subjects of these messages, which have ended, be due now."""
+    statements.load("outbox", "unblock").run({"ids": arrays.plain(ended_ids)})
+
+
 def secrets_of(endpoint_ids: Collection[int]) -> list[EndpointSecret]:
     """The secrets that sign now for these endpoints, the newest first."""
     return list(EndpointSecret.objects.filter(_LIVE, endpoint_id__in=endpoint_ids).order_by("-id"))
@@ -96,12 +107,16 @@ class Settlement:
 
 
 def settle(settlements: Sequence[Settlement]) -> list[Row]:
-    """Write these; rows of `id endpoint_id tries status` of those whose leases held."""
+    """Write these, and let what waited for those that have ended be due; rows of `id endpoint_id tries status` of those
+    whose leases held. In the caller's transaction."""
     columns = {
         name: arrays.literal(_plain(getattr(one, name)) for one in settlements)
         for name in Settlement.__dataclass_fields__
     }
-    return statements.load("outbox", "settle").run(columns)
+    settled = statements.load("outbox", "settle").run(columns)
+    if ended := [row.id for row in settled if row.status != Status.PENDING]:
+        unblock(ended)
+    return settled
 
 
 def release(leases: Collection[tuple[int, UUID]]) -> None:
@@ -254,6 +269,14 @@ def page(messages: QuerySet[Message], *, before: int, limit: int) -> list[Messag
 
 def message(message_id: int) -> Message | None:
     return Message.objects.select_related("event", "endpoint").filter(pk=message_id).first()
+
+
+def waits_for(row: Message) -> int | None:
+    """The message of its endpoint and subject that has to end before this one is sent."""
+    earlier = Message.objects.filter(
+        endpoint_id=row.endpoint_id, subject=row.subject, status=Status.PENDING, pk__lt=row.pk
+    )
+    return earlier.order_by("-pk").values_list("pk", flat=True).first()
 
 
 def body_of(row: Message) -> str:

@@ -27,6 +27,11 @@ from ratelimits import operations as ratelimits
 from scheduling import operations as scheduling
 
 MARGIN_S: Final = 30.0  # of a lease beyond the deadline of its attempt: the farm's own way to write what came of it
+# What waits behind a message is looked at again after so long, should the end of that one have been missed: a sender of
+# an older version does not say it.
+_AGAIN_S: Final = 600.0
+_CHECKED: Final = 20  # of an endpoint at once: more than a claim takes of it
+_CHECKS: Final = 1000  # before a claim: what is left then is looked at by the claim itself
 _OWNERS: Final = 4  # so many people whose every endpoint hangs leave room for nobody else's
 LIMIT: Final = "outbox/endpoint"
 GONE: Final = "It answered 410: it is gone."
@@ -76,10 +81,23 @@ class Ended:
     answer: Answer
 
 
-@transactions.retried
 def claim(limit: int) -> list[Claimed]:
     """Lease up to `limit` messages that are due and that the limits of their endpoints let pass. An endpoint whose
-    limit is used up is left alone until it grants again."""
+    limit is used up is left alone until it grants again. What waits for an earlier message of its subject is put behind
+    that one first: a claim would look at it each time."""
+    for _ in range(_CHECKS):
+        if not _put_behind():
+            break
+    return _claim(limit)
+
+
+@transactions.retried
+def _put_behind() -> int:
+    return queries.put_behind(most=_CHECKED, again_s=_AGAIN_S)
+
+
+@transactions.retried
+def _claim(limit: int) -> list[Claimed]:
     lease_s = settings.OUTBOX["TIMEOUT_S"] + MARGIN_S
     per_endpoint = settings.OUTBOX["IN_FLIGHT_PER_ENDPOINT"]
     per_owner = max(per_endpoint, settings.OUTBOX["IN_FLIGHT"] // _OWNERS)

@@ -1,8 +1,9 @@
 -- Lease messages that are due: of each endpoint as many as it has room for, and of all of them the first of each endpoint
 -- before the second of any, so that a backlog of one delays no other; of all endpoints of one owner no more than a share, so
 -- that twenty which hang leave room for everybody else's. One of which an earlier message of the same subject
--- waits is not taken: what happened to a job arrives in order. Who takes one moves its next attempt past the lease, so
--- that what a sender that was killed had becomes due again by itself.
+-- waits is not taken: what happened to a job arrives in order. Each message is asked for that by itself: a join was
+-- planned to read all that waits. No order is asked for but the index's: thousands may be due since one moment. Who takes
+-- one moves its next attempt past the lease, so that what a sender that was killed had becomes due again by itself.
 WITH room AS MATERIALIZED (
     SELECT endpoint.id, endpoint.owner_id, greatest(0, %(per_endpoint)s::bigint - under_way.count) AS places,
            CASE WHEN endpoint.owner_id IS NULL THEN %(limit)s::bigint
@@ -21,11 +22,11 @@ WITH room AS MATERIALIZED (
         SELECT one.id, one.next_attempt_at
         FROM outbox_message AS one
         WHERE one.endpoint_id = room.id AND one.status = 'pending' AND one.next_attempt_at <= statement_timestamp()
-          AND NOT EXISTS (
-              SELECT FROM outbox_message AS earlier
-              WHERE earlier.endpoint_id = one.endpoint_id AND earlier.subject = one.subject
-                AND earlier.status = 'pending' AND earlier.id < one.id)
-        ORDER BY one.next_attempt_at, one.id
+          AND (SELECT earlier.id FROM outbox_message AS earlier
+               WHERE earlier.endpoint_id = one.endpoint_id AND earlier.subject = one.subject
+                 AND earlier.status = 'pending' AND earlier.id < one.id
+               ORDER BY earlier.id DESC LIMIT 1) IS NULL
+        ORDER BY one.next_attempt_at
         LIMIT room.places
         FOR UPDATE SKIP LOCKED
     ) AS message

@@ -12,10 +12,10 @@ SELECT
      FROM outbox_endpoint AS endpoint CROSS JOIN LATERAL (
          SELECT one.next_attempt_at FROM outbox_message AS one
          WHERE one.endpoint_id = endpoint.id AND one.status = 'pending' AND one.next_attempt_at <= statement_timestamp()
-           AND NOT EXISTS (
-               SELECT FROM outbox_message AS earlier
-               WHERE earlier.endpoint_id = one.endpoint_id AND earlier.subject = one.subject
-                 AND earlier.status = 'pending' AND earlier.id < one.id)
+           AND (SELECT earlier.id FROM outbox_message AS earlier
+                WHERE earlier.endpoint_id = one.endpoint_id AND earlier.subject = one.subject
+                  AND earlier.status = 'pending' AND earlier.id < one.id
+                ORDER BY earlier.id DESC LIMIT 1) IS NULL
          ORDER BY one.next_attempt_at LIMIT 1
      ) AS due
      WHERE endpoint.status = 'active'

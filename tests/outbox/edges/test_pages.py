@@ -117,6 +117,16 @@ class TestAnEndpoint:
         assert f"#{message.pk}" not in client.get(f"/outbox/{row.pk}/?status=dead").content.decode()
         assert "A test event, sent by hand." in client.get(f"/outbox/messages/{message.pk}/").content.decode()
 
+    def test_names_the_earlier_message_that_one_of_its_subject_waits_for(self, ann: User) -> None:
+        row = endpoint(owner=ann)
+        for _ in range(2):
+            operations.record("queue.paused", "queue/gpu", {}, owner=ann)
+        earlier, later = Message.objects.filter(endpoint=row).order_by("pk")
+        client = browser(ann)
+        link = f'<a href="/outbox/messages/{earlier.pk}/">Message {earlier.pk}</a>'
+        assert link in client.get(f"/outbox/messages/{later.pk}/").content.decode()
+        assert "Waits for" not in client.get(f"/outbox/messages/{earlier.pk}/").content.decode()
+
     def test_of_somebody_else_is_not_there(self, ann: User) -> None:
         eve = farm.user("eve")
         row = endpoint(owner=eve)
