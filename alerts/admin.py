@@ -27,7 +27,7 @@ class RuleAdmin(administration.ReadOnly):
         ("Condition", {"fields": [("condition", "target", "threshold"), ("window_s", "hold_s", "keep_firing_s")]}),
         ("Messages", {"fields": [("mail_to", "webhook_host"), ("repeat_s", "muted_until", "notified_at")]}),
         ("Judging", {"fields": [("observed_at", "unknown")]}),
-    ]  # fmt: skip
+    ]
     readonly_fields = ["condition", "webhook_host", "created_at", "observed_at", "notified_at", "unknown"]
     inlines = [AlertInline]
 
@@ -41,7 +41,5 @@ class NotificationAdmin(administration.BoundedList):
 
     list_display = ["id", "status", "title", "channel", "recipient", "tries", "error", "created_at"]
     list_filter = ["status", "channel"]
-    fields = [
-        ("status", "tries", "ended_at"), ("rule", "channel", "recipient"), "title", "body", "error", "created_at",
-    ]  # fmt: skip
+    fields = [("status", "tries", "ended_at"), ("rule", "channel", "recipient"), "title", "body", "error", "created_at"]
     readonly_fields = ["created_at"]

@@ -162,9 +162,7 @@ def _cluster_away(_: int) -> Reading | Unknown:
     return Reading(measures=[Measure(subject=role, value=1) for role in missing])
 
 
-@register(Condition(
-    code="janitor_away", title="No janitor takes back what dead workers held", unit=Unit.PRESENCE,
-))  # fmt: skip
+@register(Condition(code="janitor_away", title="No janitor takes back what dead workers held", unit=Unit.PRESENCE))
 def _janitor_away(_: int) -> Reading | Unknown:
     if presence.is_starting():
         return _STARTING
@@ -172,9 +170,9 @@ def _janitor_away(_: int) -> Reading | Unknown:
     return _one(float(is_away))
 
 
-@register(Condition(
-    code="disk", title="A disk for result files is full", target="host", unit=Unit.PERCENT, threshold=90,
-))  # fmt: skip
+@register(
+    Condition(code="disk", title="A disk for result files is full", target="host", unit=Unit.PERCENT, threshold=90)
+)
 def _disk(_: int) -> Reading | Unknown:
     """Of the machine whose cluster reads it: of the others nothing is known meanwhile."""
     if settings.FILES_ORIGIN:

@@ -225,7 +225,7 @@ def _outbox() -> Iterator[Metric]:
         ("endpoint_failing_seconds", "For how long every attempt to an endpoint has failed.", facts.failing_s),
         ("endpoints_paused", "Endpoints that the farm paused because every attempt failed.", facts.paused),
         ("endpoints_unreadable", "Endpoints whose secret SECRET_KEY does not open.", facts.unreadable),
-    ):  # fmt: skip
+    ):
         yield GaugeMetricFamily(f"jobfarm_outbox_{name}", about, value=value)
 
 

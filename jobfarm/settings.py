@@ -212,20 +212,20 @@ UNFOLD = {
     "SITE_SUBHEADER": "Administration",
     "SITE_ICON": lambda _: static("jobfarm/favicon.svg"),
     "SITE_URL": "/",
-    "SITE_FAVICONS": [
-        {"rel": "icon", "type": "image/svg+xml", "href": lambda _: static("jobfarm/favicon.svg")}
-    ],
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda _: static("jobfarm/favicon.svg")}],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": True,
     "SHOW_BACK_BUTTON": True,
     "STYLES": [
-        lambda _: static("jobfarm/values.css"), lambda _: static("jobs/charts.css"), lambda _: static("live/admin.css")
+        lambda _: static("jobfarm/values.css"),
+        lambda _: static("jobs/charts.css"),
+        lambda _: static("live/admin.css"),
     ],
     "SCRIPTS": [lambda _: static("live/admin-names.js")],
     "COLORS": {"primary": PRIMARY},
     "DASHBOARD_CALLBACK": "jobfarm.administration.dashboard",
     "SIDEBAR": {"show_search": True, "navigation": "jobfarm.administration.sidebar"},
-}  # fmt: skip
+}
 
 # How the farm treats jobs. Durations in seconds.
 JOBFARM: dict[str, Any] = {

@@ -43,7 +43,7 @@ class Model(models.Model):
         ordering = ["name"]
         constraints = [
             models.CheckConstraint(name="model_prices_are_not_negative", condition=Q(price_in__gte=0, price_out__gte=0))
-        ]  # fmt: skip
+        ]
 
     def __str__(self) -> str:
         return self.name

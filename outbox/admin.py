@@ -97,8 +97,8 @@ class EndpointAdmin(_Operated, administration.ReadOnly):
         counts = [operations.count_matching(one, by=person) for one in wanted]
         lines = [f"{row.name}: {count}" for row, count in zip(rows[:20], counts, strict=False)]
         question = administration.carry_out(
-            self, request, title=f"Replay {sum(counts)} dead messages?", lines=lines, button="Replay them",
-        )  # fmt: skip
+            self, request, title=f"Replay {sum(counts)} dead messages?", lines=lines, button="Replay them"
+        )
         if question is None:
             for begun in filter(None, (operations.replay_matching(one, by=person) for one in wanted)):
                 address = reverse("outbox:bulk_replay", args=[begun.first])

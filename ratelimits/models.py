@@ -17,9 +17,8 @@ class Limit(models.Model):
         help_text="Letters, digits, spaces inside and _ . : / -",
     )  # fmt: skip
     is_window = models.BooleanField(
-        "fixed window", default=False,
-        help_text="All tokens come in at once when a period ends; otherwise evenly.",
-    )  # fmt: skip
+        "fixed window", default=False, help_text="All tokens come in at once when a period ends; otherwise evenly."
+    )
     rate = models.FloatField(help_text="Tokens that come in every period.")
     period_s = models.FloatField("period", default=60, help_text="Seconds.")
     capacity = models.FloatField(

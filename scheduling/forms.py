@@ -31,9 +31,8 @@ class CronForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
         help_text='Five fields: minute, hour, day, month, weekday ("0 6 * * 1-5"); or "every 30 s", "every 5 min".',
     )  # fmt: skip
     zone = forms.ChoiceField(
-        label="Time zone", initial="UTC",
-        choices=lambda: [(name, name) for name in sorted(available_timezones())],
-    )  # fmt: skip
+        label="Time zone", initial="UTC", choices=lambda: [(name, name) for name in sorted(available_timezones())]
+    )
 
     field_order = FIELDS  # what it does, when, and then the rest, which has the defaults of `declare`
 

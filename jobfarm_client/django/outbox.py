@@ -127,7 +127,4 @@ def _note(task: FarmTask, error: FarmError) -> None:
     pause_s = delay_s(task.tries, rng=random.SystemRandom(), base_s=2.0, cap_s=LONGEST_PAUSE_S)
     task.error = f"{error.code}: {error}"
     task.due_at = None if is_final else timezone.now() + timedelta(seconds=pause_s)
-    log.log(
-        logging.ERROR if is_final else logging.WARNING,
-        "task %s was not sent to the farm: %s", task, task.error,
-    )  # fmt: skip
+    log.log(logging.ERROR if is_final else logging.WARNING, "task %s was not sent to the farm: %s", task, task.error)

@@ -181,9 +181,7 @@ def job_history(*, job_id: int) -> Mapping[str, Any] | None:
         return None
     rows = _rows(row)
     claimed = [each for each in rows if each.attempt is not None or row.status != Status.PENDING]
-    return {
-        "job": row, "rows": rows, "has_several": len(claimed) > 1, "retries": pages.retries(job_id),
-    }  # fmt: skip
+    return {"job": row, "rows": rows, "has_several": len(claimed) > 1, "retries": pages.retries(job_id)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

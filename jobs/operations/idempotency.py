@@ -101,9 +101,7 @@ def finish_key(worker: Worker, request_id: str | None, held: Iterable[tuple[int,
     return _key(worker, "finish", named)
 
 
-def finished_before(
-    worker: Worker, held: Sequence[tuple[int, Lease]]
-) -> list[Status | LeaseLost]:  # fmt: skip
+def finished_before(worker: Worker, held: Sequence[tuple[int, Lease]]) -> list[Status | LeaseLost]:
     """For each of these leases, none of which holds its job: the answer that its finish got, or why it is lost."""
     return [Status(row.answered) if row.answered else _lost(row, lease) for row, lease in _past(worker, held)]
 

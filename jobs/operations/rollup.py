@@ -98,7 +98,7 @@ def recount_usage() -> int:
             "the farm" if row.owner_id == ALL_JOBS else f"owner {row.owner_id}",
             *(row.counted_output_bytes, row.counted_files, row.counted_file_bytes),
             *(row.output_bytes, row.files, row.file_bytes),
-        )  # fmt: skip
+        )
     return len(wrong)
 
 

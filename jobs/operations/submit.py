@@ -175,7 +175,7 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
     own = names.uploads_of(job.body.inputs or ())
     new = NewJob(
         kind=job.kind, payload=job.body.payload, retry_of=job.pk, run_at=run_at, files=own, **again, **_labels(job)
-    )  # fmt: skip
+    )
     kind = queues.kind_of(job.kind)
     whose: dict[str, Any] = {"owner_id": job.owner_id, "group_id": job.group_id, "token_id": job.token_id}
     count = job.limit_count if job.limit_name == kind.limit else None

@@ -56,9 +56,7 @@ def workers(request: HttpRequest) -> HttpResponse:
     form = WorkerFilterForm(request.GET)
     form.is_valid()
     shown = {name: form.cleaned_data.get(name) or "" for name in form.fields}
-    context = {
-        "viewer": access.viewer(user), "is_operator": reads.is_operator(user), "form": form, "shown": shown,
-    }  # fmt: skip
+    context = {"viewer": access.viewer(user), "is_operator": reads.is_operator(user), "form": form, "shown": shown}
     return render(request, "jobs/workers.html", context)
 
 

@@ -53,7 +53,7 @@ class Form(forms.Form):
     until = forms.DateField(label="To", required=False, widget=_DAY)
     measure = forms.ChoiceField(
         label="Chart", choices=_choices(_MEASURES, {"seconds": "Seconds of workers", "cost": "Money"}), required=False
-    )  # fmt: skip
+    )
     kind = forms.CharField(max_length=100, required=False, widget=forms.HiddenInput)
     model = forms.CharField(max_length=200, required=False, widget=forms.HiddenInput)
     worker = forms.IntegerField(min_value=1, max_value=_LARGEST, required=False, widget=forms.HiddenInput)

@@ -79,5 +79,5 @@ def stop(request: HttpRequest, replay_id: int) -> protocol.MessageReplay:
 
 def _wanted(filters: protocol.MessageFilters | protocol.NewMessageReplay) -> operations.Filter:
     return operations.Filter(
-        endpoint=filters.endpoint, status=filters.status, event_type=filters.type or "", subject=filters.subject or "",
-    )  # fmt: skip
+        endpoint=filters.endpoint, status=filters.status, event_type=filters.type or "", subject=filters.subject or ""
+    )

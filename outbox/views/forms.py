@@ -31,8 +31,8 @@ class EndpointForm(forms.Form):
     )  # fmt: skip
     events = forms.MultipleChoiceField(choices=(), widget=forms.CheckboxSelectMultiple)
     kinds = forms.CharField(
-        required=False, label="Kinds", help_text="Only of jobs of these kinds, with commas between; empty: of all.",
-    )  # fmt: skip
+        required=False, label="Kinds", help_text="Only of jobs of these kinds, with commas between; empty: of all."
+    )
     with_result = forms.BooleanField(required=False, label="Send a job's result along, to whoever is at this URL")
     per_minute = forms.FloatField(
         required=False, min_value=LEAST_PER_MINUTE, max_value=1e9, label="Messages a minute, at most"

@@ -50,9 +50,7 @@ class CronAdmin(common.Operated, administration.ReadOnly):
     list_display = [
         "name", "shown_schedule", "shown_function", "shown_source", "shown_status", "last_fire_at", "next_at",
     ]  # fmt: skip
-    list_filter = [
-        "source", ("paused_at", admin.EmptyFieldListFilter), ("retired_at", admin.EmptyFieldListFilter),
-    ]  # fmt: skip
+    list_filter = ["source", ("paused_at", admin.EmptyFieldListFilter), ("retired_at", admin.EmptyFieldListFilter)]
     search_fields = ["name", "function"]
     fields = [
         ("name", "shown_status"), "pause_reason", ("shown_schedule", "shown_source"), "function", "arguments",

@@ -31,9 +31,7 @@ class Address:
 
 def of_the_site(seeded: Farm) -> list[Address]:
     """All pages but the administration's."""
-    return [
-        *_of_jobs(seeded), *_of_operators(seeded), *_of_examples(seeded), *_of_people(seeded), *_of_faults(seeded)
-    ]  # fmt: skip
+    return [*_of_jobs(seeded), *_of_operators(seeded), *_of_examples(seeded), *_of_people(seeded), *_of_faults(seeded)]
 
 
 def of_the_administration(seeded: Farm) -> list[Address]:

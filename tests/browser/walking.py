@@ -22,9 +22,7 @@ Theme = Literal["light", "dark"]
 DESKTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 # A step from one to the next changes the theme or the width, and each is a change that takes time.
 Look = tuple[Theme, dict[str, int]]
-LOOKS: Final[tuple[Look, ...]] = (
-    ("light", DESKTOP), ("light", PHONE), ("dark", PHONE), ("dark", DESKTOP)
-)  # fmt: skip
+LOOKS: Final[tuple[Look, ...]] = (("light", DESKTOP), ("light", PHONE), ("dark", PHONE), ("dark", DESKTOP))
 JUDGES = f"{AXE_SCRIPT};{Path(__file__).with_name('judging.js').read_text()}"
 # What a browser says of a page that answers as it should: with a fault.
 OWN_STATUS = "Failed to load resource: the server responded with a status of"

@@ -72,9 +72,8 @@ class TestAJobWithABudget:
         runs: Stage = {**RESERVED, "jobs": [("in_progress", 1, 0)]}
         done: Stage = {"groups": 1, "jobs": [("success", 1, 0)], "results": 1}
         die_at_every_point(
-            forks, "finish", prepare=prepare, go_on=go_on, lines=tmp_path / "lines",
-            stages=[(runs, done), (done, done)],
-        )  # fmt: skip
+            forks, "finish", prepare=prepare, go_on=go_on, lines=tmp_path / "lines", stages=[(runs, done), (done, done)]
+        )
 
     def test_gives_back_when_it_is_canceled(self, forks: Template, tmp_path: Path) -> None:
         def prepare(scene: Scene) -> None:
@@ -89,6 +88,5 @@ class TestAJobWithABudget:
         waits: Stage = {**RESERVED, "jobs": [("pending", 0, 0)]}
         end: Stage = {"groups": 1, "jobs": [("canceled", 0, 0)]}
         die_at_every_point(
-            forks, "cancel", prepare=prepare, go_on=go_on, lines=tmp_path / "lines",
-            stages=[(waits, end), (end, end)],
-        )  # fmt: skip
+            forks, "cancel", prepare=prepare, go_on=go_on, lines=tmp_path / "lines", stages=[(waits, end), (end, end)]
+        )

@@ -82,9 +82,8 @@ class TestAFunction:
             (done, done),
         ]
         die_at_every_point(
-            forks, "run_action", prepare=prepare, go_on=go_on_with_functions, lines=tmp_path / "lines",
-            stages=stages,
-        )  # fmt: skip
+            forks, "run_action", prepare=prepare, go_on=go_on_with_functions, lines=tmp_path / "lines", stages=stages
+        )
 
     def test_that_fails_is_tried_again_exactly_if_that_is_known(self, forks: Template, tmp_path: Path) -> None:
         def prepare(scene: Scene) -> None:
@@ -99,9 +98,8 @@ class TestAFunction:
             ({"functions": [("failed", 1), ("pending", 2)], "queued": 1}, thrice),
         ]
         die_at_every_point(
-            forks, "run_action", prepare=prepare, go_on=go_on_with_functions, lines=tmp_path / "lines",
-            stages=stages,
-        )  # fmt: skip
+            forks, "run_action", prepare=prepare, go_on=go_on_with_functions, lines=tmp_path / "lines", stages=stages
+        )
 
     def test_of_a_dead_cluster_is_inherited_also_by_the_third(self, forks: Template, tmp_path: Path) -> None:
         """Who buries a cluster dies too: others find what it left behind."""

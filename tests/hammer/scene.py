@@ -24,9 +24,7 @@ _LIVING: Final = ("pending", "in_progress")
 QUEUES: Final = ("one", "one", "two", "three")
 CEILING_OF_TWO: Final = 3
 PEOPLE: Final = ("ada", "bob")
-ROLES: Final = (
-    *("submit", "bulk", "keys", "keys"), *("work",) * 5, *("cancel", "janitor", "move", "ceiling"),
-)  # fmt: skip
+ROLES: Final = (*("submit", "bulk", "keys", "keys"), *("work",) * 5, *("cancel", "janitor", "move", "ceiling"))
 _RUNNING_IN_TWO: Final = "SELECT count(*) FROM jobs_job WHERE queue = 'two' AND status = 'in_progress'"
 _CUT: Final = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity

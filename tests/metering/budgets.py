@@ -21,9 +21,7 @@ MODEL = "tiny"
 
 def budget(unit: str, amount: float, *, period: str = "day", by: User | None = None, **subject: Any) -> Budget:
     """A budget of one subject, which counts in this process at once."""
-    root = by or User.objects.filter(is_superuser=True).first() or farm.user(
-        "root", is_staff=True, is_superuser=True
-    )  # fmt: skip
+    root = by or User.objects.filter(is_superuser=True).first() or farm.user("root", is_staff=True, is_superuser=True)
     made = metering.make(subject, unit=unit, period=period, amount=Decimal(str(amount)), by=root)
     metering.forget_known()
     return made

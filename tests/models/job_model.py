@@ -77,10 +77,7 @@ class Model:
         if runs:
             self.confirmed_no, self.releases, self.unconfirmed = self.claims, 0, 0
         self.move("canceled")
-        return (
-            "canceled_while_running" if runs
-            else "canceled_before_retry" if ran_before else "canceled_before_start"
-        )  # fmt: skip
+        return "canceled_while_running" if runs else "canceled_before_retry" if ran_before else "canceled_before_start"
 
     def be_taken_back(self) -> None:
         """The janitor saw that its lease ran out."""

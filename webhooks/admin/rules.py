@@ -104,7 +104,7 @@ class RuleAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         (None, {"fields": [("name", "is_enabled")]}),
         ("Which deliveries", {"fields": [("source", "event"), "filter"]}),
         ("Which job", {"fields": ["kind", "payload", ("queue", "priority"), ("unique_key", "owner")]}),
-    ]  # fmt: skip
+    ]
     actions_detail = ["try_it"]
 
     def has_try_permission(self, request: HttpRequest, object_id: Any = None) -> bool:  # noqa: ARG002
@@ -187,9 +187,7 @@ class StartInline(_Shown, administration.Part):
 class JobStartAdmin(_Shown, common.BoundedList):
     """What became of each delivery that met a rule."""
 
-    list_display = [
-        "id", "shown_outcome", "rule_name", "kind", "delivery_link", "round", "job_link", "excerpt", "at",
-    ]  # fmt: skip
+    list_display = ["id", "shown_outcome", "rule_name", "kind", "delivery_link", "round", "job_link", "excerpt", "at"]
     list_filter = [OutcomeFilter, administration.recent("rule_name")]
     fields = ["shown_outcome", "rule_name", "kind", "delivery_link", "round", "job_link", "reason", "at"]
     readonly_fields = fields

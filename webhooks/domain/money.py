@@ -1,10 +1,9 @@
 """Amounts as Stripe counts them: whole numbers of the currency's smallest unit."""
 
 # How many digits follow the point: two, but for these. Stripe's list of zero-decimal and three-decimal currencies.
-_NONE = frozenset({
-    "BIF", "CLP", "DJF", "GNF", "JPY", "KMF", "KRW", "MGA", "PYG", "RWF", "UGX", "VND",
-    "VUV", "XAF", "XOF", "XPF",
-})  # fmt: skip
+_NONE = frozenset(
+    {"BIF", "CLP", "DJF", "GNF", "JPY", "KMF", "KRW", "MGA", "PYG", "RWF", "UGX", "VND", "VUV", "XAF", "XOF", "XPF"}
+)
 _THREE = frozenset({"BHD", "JOD", "KWD", "OMR", "TND"})
 
 

@@ -84,9 +84,7 @@ def _github_type(parsed: Parsed) -> str:
 def _github_headers(event_type: str, delivery_id: str) -> dict[str, str]:
     """The event's name is what precedes the action."""
     event = event_type.partition(".")[0]
-    return {
-        "X-GitHub-Event": event, "X-GitHub-Delivery": delivery_id, "User-Agent": "GitHub-Hookshot/jobfarm-test",
-    }  # fmt: skip
+    return {"X-GitHub-Event": event, "X-GitHub-Delivery": delivery_id, "User-Agent": "GitHub-Hookshot/jobfarm-test"}
 
 
 _ATLASSIAN_HEADERS: Final = {"User-Agent": "Atlassian Webhook HTTP Client"}

@@ -21,9 +21,7 @@ class Stage(StrEnum):
 
 
 # At the longest; a stage ends sooner when everybody has done their part.
-LASTS_S = {
-    Stage.LOBBY: 3600.0, Stage.PAINTING: 180.0, Stage.NAMING: 60.0, Stage.GUESSING: 45.0, Stage.REVEAL: 30.0,
-}  # fmt: skip
+LASTS_S = {Stage.LOBBY: 3600.0, Stage.PAINTING: 180.0, Stage.NAMING: 60.0, Stage.GUESSING: 45.0, Stage.REVEAL: 30.0}
 ENDED = frozenset({Stage.OVER, Stage.ABANDONED})
 LIVE = frozenset(Stage) - ENDED
 AT_THE_TABLE = (Stage.NAMING, Stage.GUESSING, Stage.REVEAL)  # a picture is on the table

@@ -79,7 +79,7 @@ def last_ended() -> list[health.Painted]:
         health.Painted(succeeded=row.state == State.SAVED, took_s=(row.ended_at - row.created_at).total_seconds())
         for row in rows
         if row.ended_at is not None
-    ]  # fmt: skip
+    ]
 
 
 def gallery(owner_id: int) -> list[Submission]:

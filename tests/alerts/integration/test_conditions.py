@@ -188,26 +188,24 @@ CASES = {
     "no_worker": Case(begin=wait_for_an_hour, end=be_served, subjects=WORK),
     "scheduler_late": Case(begin=defer_an_hour_ago, end=run_mutations),
     "cron_missed": Case(begin=lambda: fire(late=timedelta(hours=1)), end=age_crons, subjects=("report",)),
-    "cron_failed": Case(
-        begin=lambda: fire(function="make_group_and_break"), end=fire, subjects=("report",)
-    ),
+    "cron_failed": Case(begin=lambda: fire(function="make_group_and_break"), end=fire, subjects=("report",)),
     "deliveries_dead": Case(begin=die, end=be_replayed),
     "endpoint_failing": Case(begin=fail_an_endpoint, end=mend_the_endpoint, subjects=("hooks",)),
     "cluster_away": Case(
         before=bring_clusters, begin=take_away_clusters, end=bring_clusters, subjects=("actions", "mutations")
     ),
     "janitor_away": Case(before=bring_a_janitor, begin=take_away_janitors, end=bring_a_janitor),
-    "limit_exhausted": Case(
-        begin=use_up, end=refill, subjects=("log-in user:ada",), values={"target": "log-in"}
-    ),
+    "limit_exhausted": Case(begin=use_up, end=refill, subjects=("log-in user:ada",), values={"target": "log-in"}),
     "quota": Case(
-        before=lambda: allow_waiting(1000), begin=lambda: fill_a_quota(1), end=lambda: allow_waiting(1000),
+        before=lambda: allow_waiting(1000),
+        begin=lambda: fill_a_quota(1),
+        end=lambda: allow_waiting(1000),
         subjects=("waiting jobs",),
     ),
     "budget_used": Case(
         begin=use_a_budget, end=raise_the_budget, subjects=("tokens per day of ada",), values={"target": "ada"}
     ),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(autouse=True)

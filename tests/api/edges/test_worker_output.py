@@ -99,9 +99,7 @@ def test_that_is_refused_is_answered_beside_what_is_stored(
     answers = _sent_while_first_waits(socket, held, [(1, 0, "kept"), (2, 0, "lost"), (3, 5, "gap")])
     of = {place: answers[held[place]["id"], seq] for place, seq in ((1, 0), (2, 0), (3, 5))}
     assert of[1]["next_seq"] == 1
-    assert [(of[n]["status"], of[n]["error"]) for n in (2, 3)] == [
-        (409, "lease_lost"), (409, "output_gap"),
-    ]  # fmt: skip
+    assert [(of[n]["status"], of[n]["error"]) for n in (2, 3)] == [(409, "lease_lost"), (409, "output_gap")]
     assert OutputChunk.objects.count() == 2
 
 

@@ -209,7 +209,7 @@ class TestRefusals:
             ("leave", {}, WRONG_MOMENT),
             ("again", {}, WRONG_MOMENT),
         ],
-    )  # fmt: skip
+    )
     def test_are_told_on_the_games_page(self, made: Party, act: str, fields: dict[str, str], sentence: str) -> None:
         assert _document(_as(made.guessers()[0]), f"/game/{made.code}/{act}/", **fields) == sentence
 

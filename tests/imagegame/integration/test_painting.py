@@ -87,9 +87,7 @@ class TestAPicture:
         farm.pass_time(claimed, 31)
         assert jobs.sweep().taken_back == 1
         before = _stored(submission)
-        assert (before["state"], before["reason"]) == (
-            "failed", "Timed out: it was not finished within 30 s."
-        )  # fmt: skip
+        assert (before["state"], before["reason"]) == ("failed", "Timed out: it was not finished within 30 s.")
         with pytest.raises(LeaseLost):
             players.paint(painter, claimed)
         assert isinstance(farm.succeed(painter, claimed, {"file": "picture.png"}), LeaseLost)

@@ -57,7 +57,7 @@ class TestAValue:
             ("SECRET_KEY", " a space ", " a space "),
             ("CSRF_TRUSTED_ORIGINS", "https://a.org,https://*.b:84", ["https://a.org", "https://*.b:84"]),
         ],
-    )  # fmt: skip
+    )
     def test_is_read(self, name: str, text: str, expected: object) -> None:
         assert value(name, text) == expected
 

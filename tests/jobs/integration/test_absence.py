@@ -16,11 +16,8 @@ pytestmark = pytest.mark.django_db
 def _hears(*, since_s: float, until_s: float) -> None:
     """The farm hears since so many seconds ago, and noted that last so many seconds ago."""
     Reachability.objects.update_or_create(
-        id=1,
-        defaults={
-            "since": Now() - timedelta(seconds=since_s), "until": Now() - timedelta(seconds=until_s),
-        },
-    )  # fmt: skip
+        id=1, defaults={"since": Now() - timedelta(seconds=since_s), "until": Now() - timedelta(seconds=until_s)}
+    )
 
 
 def _lost_job() -> Job:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 class TestFinishMany:
     @pytest.mark.parametrize(
         ("result", "error"), [("a\x00b", "invalid_json"), ("x" * 1_000_001, "too_large"), ("\ud800", "invalid_json")]
-    )  # fmt: skip
+    )
     def test_takes_the_others_and_says_why_not_the_one(self, result: str, error: str) -> None:
         farm.kind()
         farm.submit(4)

@@ -75,9 +75,7 @@ class TestWaitingJobs:
         farm.submit(3, owner=ada)
         sentence, numbers = _refused(farm.submit, 1, owner=ada)
         assert sentence == ("Quota of one owner, jobs waiting: 3 allowed, 3 used, 1 more requested.")
-        assert numbers == {
-            "what": "waiting jobs", "of": "owner", "quota": 3, "used": 3, "more": 1, "retry_after": 10,
-        }  # fmt: skip
+        assert numbers == {"what": "waiting jobs", "of": "owner", "quota": 3, "used": 3, "more": 1, "retry_after": 10}
         assert len(farm.submit(3, owner=bob)) == 3
 
     def test_due_later_count_as_those_due_now_do(self, ada: User, quota: SetQuotas) -> None:
@@ -254,7 +252,7 @@ class TestFiles:
             ({"FILE_BYTES_IN_ALL": 9}, {"what": "bytes of files", "of": "farm", "quota": 9, "used": 5, "more": 6}),
         ],
         ids=["number", "bytes"],
-    )  # fmt: skip
+    )
     def test_of_all_jobs_have_quotas_too(
         self, ada: User, quota: SetQuotas, quotas: dict[str, int], numbers: dict[str, Any]
     ) -> None:

@@ -127,9 +127,7 @@ class TestFiles:
     def test_of_an_attempt_are_counted(self, held: Held) -> None:
         for name in "abc":
             _put(held, name, 1)
-        assert _refused(_put, held, "d", 1) == {
-            "what": "files", "of": "attempt", "quota": 3, "used": 3, "more": 1,
-        }  # fmt: skip
+        assert _refused(_put, held, "d", 1) == {"what": "files", "of": "attempt", "quota": 3, "used": 3, "more": 1}
         assert sorted(ResultFile.objects.values_list("name", flat=True)) == ["a", "b", "c"]
 
     def test_of_an_attempt_have_a_quota_of_bytes(self, held: Held) -> None:

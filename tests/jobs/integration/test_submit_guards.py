@@ -64,9 +64,7 @@ def _copied(row: Row) -> Stored | Twin:
     return submits.many([_row((None,) * 4), row, *[_row((None,) * 4) for _ in range(60)]])[1]
 
 
-HOW: dict[str, Callable[[Row], Stored | Twin]] = {
-    "one": _one, "among several": _among_several, "copied": _copied
-}  # fmt: skip
+HOW: dict[str, Callable[[Row], Stored | Twin]] = {"one": _one, "among several": _among_several, "copied": _copied}
 
 
 @pytest.mark.parametrize("how", HOW.values(), ids=HOW.keys())

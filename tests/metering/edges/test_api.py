@@ -95,9 +95,7 @@ class TestBudgets:
         made = post(staff, "/api/v1/budgets", {"person": "ada", "unit": "tokens", "period": "day", "amount": 500})
         assert made.status_code == 201
         entry = made.json()
-        assert (entry["person"], entry["left"], entry["ends_at"][:10]) == (
-            "ada", 500, f"{budgets.tomorrow():%Y-%m-%d}"
-        )  # fmt: skip
+        assert (entry["person"], entry["left"], entry["ends_at"][:10]) == ("ada", 500, f"{budgets.tomorrow():%Y-%m-%d}")
         at = f"/api/v1/budgets/{entry['id']}"
         changed = staff.patch(at, json.dumps({"amount": 700}), content_type="application/json")
         assert changed.json()["amount"] == 700
@@ -123,7 +121,7 @@ class TestBudgets:
             pytest.param({"person": "ada", "unit": "miles", "period": "day", "amount": 5}, id="of miles"),
             pytest.param({"person": "ada", "unit": "tokens", "period": "week", "amount": 5}, id="a week"),
         ],
-    )  # fmt: skip
+    )
     def test_that_make_no_sense_are_refused(self, ada: User, boss: User, body: dict[str, Any]) -> None:
         refused = post(caller(boss), "/api/v1/budgets", body)
         assert (refused.status_code, refused.json()["error"]) == (422, "invalid")

@@ -25,7 +25,7 @@ def _used(ada: User, bob: User) -> None:
     Day.objects.create(day=today, kind="openai", model="tiny", person=ada, seconds=3, cost="1.5", **common)
     Day.objects.create(
         day=today - timedelta(days=10), kind="work", person=bob, worker=farm.worker("=gpu"), seconds=9, cost=0, **common
-    )  # fmt: skip
+    )
 
 
 def page(client: Client, person: User, query: str = "") -> str:

@@ -65,8 +65,7 @@ def test_calls_of_a_program_on_node(
 def _run(folder: Path, server: Server, key: str) -> Any:
     environment = {**os.environ, "OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": key}
     done = subprocess.run(
-        ["node", "calls.mjs"],
-        cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
+        ["node", "calls.mjs"], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)

@@ -122,7 +122,7 @@ class TestRights:
         theirs = operations.submit("image", {"prompt": "secret"}, owner=farm.user("ada"))
         copied = operations.submit(
             "image", {"prompt": "secret"}, owner=farm.user("eve"), queue=demonstration.QUEUE, unique_key="demonstration"
-        )  # fmt: skip
+        )
         assert sees("front-picture", job_id=shown.pk)
         for job in (theirs, copied):
             assert not sees("front-picture", job_id=job.pk)

@@ -9,7 +9,7 @@ from jobs.domain.lanes import MOST_TRACKS, SHORTEST, WIDTH, Run, lanes
 def _run(began_s: float, ended_s: float | None, *, worker: int = 1, job: int = 1, name: str = "w") -> Run:
     return Run(
         job_id=job, kind="chat", worker_id=worker, worker_name=name, outcome="success", began_s=began_s, ended_s=ended_s
-    )  # fmt: skip
+    )
 
 
 def test_a_run_is_as_long_as_its_share_of_the_time() -> None:

@@ -279,7 +279,7 @@ class TestAQueueAndAPriority:
     @pytest.mark.parametrize(
         "wrong",
         [{"queue": ""}, {"queue": "x" * 101}, {"queue": 3}, {"priority": 101}, {"priority": 1.5}, {"priority": True}],
-    )  # fmt: skip
+    )
     def test_are_refused_when_they_are_none(self, wrong: dict[str, Any]) -> None:
         with pytest.raises(BadQueue):
             scheduling.run_after(0, sample.nothing, **wrong)

@@ -59,9 +59,7 @@ class TestARule:
         assert (job.kind, job.queue, job.owner_id, job.status) == ("deploy", "deploy", owner.pk, "pending")
         assert payloads() == [{"repo": "ada/engine", "id": 12}]
         start = JobStart.objects.get()
-        assert (start.delivery_id, start.job_id, start.rule_id, start.kind) == (
-            delivery.pk, job.pk, kept.pk, "deploy",
-        )  # fmt: skip
+        assert (start.delivery_id, start.job_id, start.rule_id, start.kind) == (delivery.pk, job.pk, kept.pk, "deploy")
         assert starts() == [STARTED]
 
     def test_starts_it_for_events_that_nothing_handles_too(self, handle: Register) -> None:

@@ -65,7 +65,7 @@ class TestOn:
             (lambda: webhooks.on("github", "push", kind="chat", payload={})(made), "its payload: a function makes it"),
             (lambda: webhooks.on("github", "push", kind="gone"), "W001 webhooks.on 'github push gone': no code"),
         ],
-    )  # fmt: skip
+    )
     def test_with_a_mistake_is_found_by_the_checks(self, declare: Callable[[], Any], sentence: str) -> None:
         declare()
         [found] = complaints()

@@ -225,9 +225,7 @@ class TestImage:
         assert [file.name for file in context.files] == ["image.png"]
         assert context.files[0].data.startswith(b"\x89PNG")
         request = {name: server.requests[-1][name] for name in ("prompt", "size", "model", "path")}
-        assert request == {
-            "prompt": "Red", "size": "512x256", "model": "painter", "path": "/v1/images/generations",
-        }  # fmt: skip
+        assert request == {"prompt": "Red", "size": "512x256", "model": "painter", "path": "/v1/images/generations"}
 
     async def test_fetches_a_picture_that_is_elsewhere(self, server: ModelServer) -> None:
         server.scripts = [(200, {"created": 1, "data": [{"url": f"{server.url}/picture"}]}, {})]

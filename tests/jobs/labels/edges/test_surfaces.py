@@ -70,7 +70,7 @@ class TestApi:
         "requires",
         [{"vram": ">=much"}, {"VRAM": 1}, {"vram": None}, {"vram": {"x": 1}}, {"vram": []}, ["vram"], {"a\x00": 1}],
         ids=str,
-    )  # fmt: skip
+    )
     def test_refuses_what_is_no_condition_and_stores_nothing(self, ada: User, requires: Any) -> None:
         answer = _api(ada, "post", "jobs", {"kind": "work", "payload": {}, "requires": requires})
         assert answer.status_code == 422, answer.content

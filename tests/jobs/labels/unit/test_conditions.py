@@ -103,7 +103,7 @@ class TestLabels:
         "written",
         [{"loaded": "tiny"}, {"A": "1"}, {"a": ""}, {"a": "x|y"}, {"a": ">=1"}, {f"k{n}": "1" for n in range(33)}],
         ids=str,
-    )  # fmt: skip
+    )
     def test_are_refused_where_they_are_none(self, written: dict[str, str]) -> None:
         with pytest.raises(InvalidValue):
             labels.checked_labels(written)
