@@ -1,12 +1,14 @@
 """What the calls of every app's API share: who calls, the form of a refusal, examples in the document."""
 
-import json
-import re
-from collections.abc import Iterable
-from typing import Annotated, Any, Final
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 from django.contrib.auth.models import User
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from ninja import Router, Status
 from ninja.params import functions as parameters
 from pydantic import BaseModel, Field
 
@@ -21,7 +23,27 @@ Cursor = Annotated[
     int | None, parameters.Query(..., ge=1, le=BIGINT, description="`next` of the page before this one.")
 ]
 Limit = Annotated[int, parameters.Query(..., ge=1, le=MOST_LISTED)]
-_EXAMPLES: Final = {"LEASE": "1-9f86d081", "JOB": "7"}
+SAMPLE: Final = "x-sample"  # in the document, until its examples are written
+_VALUES: Final = {"$LEASE": "1-9f86d081", "$JOB": 7}
+_BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+_LAST_EVENT_ID: Final = {
+    "in": "header",
+    "name": "Last-Event-ID",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "The id of the last event that arrived; the stream goes on behind it.",
+}
+_EVENT: Final = {  # one of the stream's
+    "schema": {
+        "type": "object",
+        "properties": {
+            "event": {"type": "string", "enum": ["job", "output", "end"]},
+            "id": {"type": "string"},
+            "data": {"type": "string", "description": "JSON, as the description of this call has it."},
+        },
+    }
+}
+View = TypeVar("View", bound=Callable[..., Any])
 
 
 class Problem(BaseModel):
@@ -49,22 +71,73 @@ def refuse_unknown_parameters(request: HttpRequest, known: Iterable[str]) -> Non
         raise UnknownParameter(field=name, why="there is no such parameter")
 
 
-def with_body(description: str) -> dict[str, Any]:
-    """What a call's document has besides, so that the page's "Try it out" begins with the body of its curl example.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What the document's examples of a call send beside its address and its key, which the route says.
 
-    A ValueError for a description without one.
+    `"$JOB"` and `"$LEASE"` in `body` are variables, as the ids in the address are. `sends` is a file whose bytes are
+    the body, `keeps` where the bytes of the answer go, and `name` what such a file is called in the address, if not so.
     """
-    match = re.search(r"-d '(.*)'$", description, re.MULTILINE)
-    if match is None:
-        raise ValueError(f"no body in {description!r}")
-    body = json.loads(re.sub(r"'\$([A-Z]+)'", lambda name: _EXAMPLES[name[1]], match[1]))
-    return {"requestBody": {"content": {"application/json": {"example": body}}}}
+
+    body: Any = None
+    query: str = ""
+    sends: str = ""
+    keeps: str = ""
+    name: str = ""
+    is_stream: bool = False
 
 
-def documented(
-    summary: str, description: str, answer: Any, *, status: int = 200, has_body: bool = False
-) -> dict[str, Any]:
-    """What a route is told beside its path and who may call: its words, and what it answers with or refuses by."""
-    extra = {"openapi_extra": with_body(description)} if has_body else {}
-    responses = {status: answer, REFUSALS: Problem}
-    return {"response": responses, "summary": summary, "description": description, **extra}
+_NO_SAMPLE: Final = Sample()
+
+
+class Calls(Router):
+    """Routes that say themselves what they are: the function's docstring is summary and description, its annotation
+    what it answers, and every refusal has the one form."""
+
+    def call(
+        self, method: str, path: str, *, answer: Any = Any, sample: Sample = _NO_SAMPLE, **options: Any
+    ) -> Callable[[View], View]:
+        """Add a route, as ninja's `get`, `post` and so on do. `answer` is for a function that returns a response
+        itself; of a file that is fetched HEAD is answered too."""
+
+        def add(view: View) -> View:
+            summary, _, description = (inspect.getdoc(view) or "").partition("\n")
+            status, answered = _answer(view, answer)
+            if sample.keeps:
+                self.api_operation(["HEAD"], path, response=Any, include_in_schema=False, **options)(view)
+            return self.api_operation(
+                [method.upper()], path, summary=summary.removesuffix("."), description=description.strip(),
+                response={status: answered, REFUSALS: Problem}, openapi_extra=_beside(sample), **options,
+            )(view)  # fmt: skip
+
+        return add
+
+
+def _answer(view: Callable[..., Any], answer: Any) -> tuple[int, Any]:
+    returned = get_type_hints(view)["return"]
+    if get_origin(returned) is Status:
+        return 201, get_args(returned)[0]
+    return 200, answer if isinstance(returned, type) and issubclass(returned, HttpResponseBase) else returned
+
+
+def _beside(sample: Sample) -> dict[str, Any]:
+    """What a call's document has that types do not say; the sample itself, for who writes the examples."""
+    beside: dict[str, Any] = {SAMPLE: sample}
+    if sample.body is not None:  # the page's "Try it out" begins with it
+        beside["requestBody"] = {"content": {"application/json": {"example": _filled(sample.body)}}}
+    if sample.sends:
+        meaning = "The file's bytes; not a form."
+        beside["requestBody"] = {"required": True, "description": meaning, "content": _BYTES}
+    if sample.keeps:
+        beside["responses"] = {200: {"content": _BYTES}}
+    if sample.is_stream:
+        beside |= {"parameters": [_LAST_EVENT_ID], "responses": {200: {"content": {"text/event-stream": _EVENT}}}}
+    return beside
+
+
+def _filled(body: Any) -> Any:
+    if isinstance(body, dict):
+        return {name: _filled(value) for name, value in body.items()}
+    if isinstance(body, list):
+        return [_filled(value) for value in body]
+    return _VALUES.get(body, body) if isinstance(body, str) else body

@@ -12,6 +12,7 @@ from ninja.renderers import JSONRenderer
 from ninja.responses import NinjaJSONEncoder
 
 from alerts.api import router as alerts_router
+from core.api import SAMPLE
 from core.refusal import Refusal
 from jobfarm import refusals
 from jobs.api import documents, router, samples
@@ -59,9 +60,10 @@ class FarmApi(NinjaAPI):
     @functools.cached_property
     def _document(self) -> OpenAPISchema:
         document = super().get_openapi_schema()
-        for methods in document["paths"].values():
-            for call in methods.values():
-                call["description"] = samples.with_samples(call["description"])
+        for path, methods in document["paths"].items():
+            for method, operation in methods.items():
+                call = samples.call_of(method, path, operation, operation.pop(SAMPLE))
+                operation["description"] = samples.with_samples(operation["description"], call)
         return document
 
     def get_openapi_schema(

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Final, Literal
 
 from django.contrib.auth.models import Group, User
 from django.http import HttpRequest
-from ninja import Query, Router, Status
+from ninja import Query, Status
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from accounts import http as people
-from core.api import caller, documented, refuse_unknown_parameters
+from core.api import Calls, Sample, caller, refuse_unknown_parameters
 from core.values import BIGINT, Body, Name, without_empty
 from jobs import (
     http,  # noqa: F401  # the converter of ids
@@ -23,40 +23,9 @@ from metering.errors import BadBudget, NotAllowed
 from metering.operations import Balance
 from postgres import clock
 
-router = Router(tags=["Usage"])
+router = Calls(tags=["Usage"])
 READ, OPERATE = map(people.callers, ("read", "operate"))
 MOST_DAYS: Final = 1000
-USAGE: Final = """
-    curl -sS "$FARM/api/v1/usage?by=model" -H "Authorization: Bearer $TOKEN"
-
-What ended attempts used from one day to another (UTC, both included; the last 30 days if absent), by `day`, `kind`,
-`model`, `worker`, `token`, `person` or `group`: attempts, seconds of workers, tokens in and out, cost. Your own; of
-operators everybody's. `counted_until` is how far days are counted, seconds behind the present.
-"""
-BUDGETS: Final = """
-    curl -sS $FARM/api/v1/budgets -H "Authorization: Bearer $TOKEN"
-
-The budgets that bound what you submit: your own, those of your tokens and groups; for operators all. Each with what is
-used, reserved for jobs that have not ended, and left in its window of this moment.
-"""
-MAKE: Final = """
-    curl -sS $FARM/api/v1/budgets -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \\
-      -d '{"person": "ada", "unit": "tokens", "period": "day", "amount": 100000}'
-
-Makes a budget of a `person`, a `group` (by name) or an API `token` (by id); for staff who may. It bounds what is
-submitted from then on. 422 `invalid` where there is one of this unit and period already.
-"""
-CHANGE: Final = """
-    curl -sS -X PATCH $FARM/api/v1/budgets/$BUDGET -H "Authorization: Bearer $TOKEN" \\
-      -H "Content-Type: application/json" -d '{"amount": 200000}'
-
-Changes how much it is. What is used and reserved of it stays.
-"""
-DELETE: Final = """
-    curl -sS -X DELETE $FARM/api/v1/budgets/$BUDGET -H "Authorization: Bearer $TOKEN"
-
-Deletes it. Jobs that wait for its next window stay due then.
-"""
 
 
 class UsageQuery(BaseModel):
@@ -145,14 +114,14 @@ class Deleted(BaseModel):
     deleted: bool = True
 
 
-@router.get(
-    "/usage",
-    auth=READ,
-    by_alias=True,
-    **documented("Usage by day, kind, model, worker, token, person or group", USAGE, Usage),
-)
+@router.call("get", "/usage", auth=READ, by_alias=True, sample=Sample(query="by=model"))
 def usage(request: HttpRequest, wanted: Query[UsageQuery]) -> Usage:
-    """The caller's own usage; an operator's is everybody's."""
+    """Usage by day, kind, model, worker, token, person or group.
+
+    What ended attempts used from one day to another (UTC, both included; the last 30 days if absent), by `day`, `kind`,
+    `model`, `worker`, `token`, `person` or `group`: attempts, seconds of workers, tokens in and out, cost. Your own; of
+    operators everybody's. `counted_until` is how far days are counted, seconds behind the present.
+    """
     refuse_unknown_parameters(request, ["from", "to", "by"])
     user = caller(request)
     to = wanted.to or clock.now().date()
@@ -165,30 +134,51 @@ def usage(request: HttpRequest, wanted: Query[UsageQuery]) -> Usage:
     return Usage(since=since, to=to, by=wanted.by, counted_until=queries.counted_until(), rows=listed)
 
 
-@router.get("/budgets", auth=READ, **documented("Budgets", BUDGETS, Budgets))
+@router.call("get", "/budgets", auth=READ)
 def budgets(request: HttpRequest) -> Budgets:
+    """Budgets.
+
+    The budgets that bound what you submit: your own, those of your tokens and groups; for operators all. Each with what
+    is used, reserved for jobs that have not ended, and left in its window of this moment.
+    """
     user = caller(request)
     rows = queries.budgets() if operations.sees_all(user) else queries.budgets_of(user)
     return Budgets(budgets=[_budget(each) for each in metering.balances(list(rows), now=clock.now())])
 
 
-@router.post("/budgets", auth=OPERATE, **documented("Make a budget", MAKE, BudgetOut, status=201, has_body=True))
+@router.call(
+    "post",
+    "/budgets",
+    auth=OPERATE,
+    sample=Sample(body={"person": "ada", "unit": "tokens", "period": "day", "amount": 100000}),
+)
 def make_budget(request: HttpRequest, body: NewBudget) -> Status[BudgetOut]:
+    """Make a budget.
+
+    Makes a budget of a `person`, a `group` (by name) or an API `token` (by id); for staff who may. It bounds what is
+    submitted from then on. 422 `invalid` where there is one of this unit and period already.
+    """
     user = _allowed(request, "metering.add_budget")
     row = metering.make(_subject(body), unit=body.unit, period=body.period, amount=body.amount, by=user)
     return Status(201, _balance(row))
 
 
-@router.patch(
-    "/budgets/{jobid:budget_id}", auth=OPERATE, **documented("Change a budget", CHANGE, BudgetOut, has_body=True)
-)
+@router.call("patch", "/budgets/{jobid:budget_id}", auth=OPERATE, sample=Sample(body={"amount": 200000}))
 def change_budget(request: HttpRequest, budget_id: int, body: NewAmount) -> BudgetOut:
+    """Change a budget.
+
+    Changes how much it is. What is used and reserved of it stays.
+    """
     user = _allowed(request, "metering.change_budget")
     return _balance(metering.change(budget_id, amount=body.amount, by=user))
 
 
-@router.delete("/budgets/{jobid:budget_id}", auth=OPERATE, **documented("Delete a budget", DELETE, Deleted))
+@router.call("delete", "/budgets/{jobid:budget_id}", auth=OPERATE)
 def delete_budget(request: HttpRequest, budget_id: int) -> Deleted:
+    """Delete a budget.
+
+    Deletes it. Jobs that wait for its next window stay due then.
+    """
     user = _allowed(request, "metering.delete_budget")
     metering.remove(budget_id, by=user)
     return Deleted(id=budget_id)

@@ -2,20 +2,19 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from django.contrib.auth.models import Group, User
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from ninja import Query, Router, Status
+from ninja import Query, Status
 from ninja.params import functions as parameters
 
 from accounts import http as people
+from core.api import Calls, Sample
 from core.api import caller as _user
-from core.api import documented
 from jobs import http, operations
-from jobs.api import documents
 from jobs.domain.filters import Filters
 from jobs.domain.reasons import FOR_OPERATORS, Reason, Remedy
 from jobs.errors import JobDeleted, JobsError, NoSuchFile, NotAMember, NotFound, NotUnique
@@ -28,7 +27,7 @@ from observing import fields
 
 T = TypeVar("T")
 Stored = dict[int, protocol.Job]
-router = Router(tags=["Clients"])
+router = Calls(tags=["Clients"])
 SUBMIT, READ, OPERATE = map(people.callers, ("submit", "read", "operate"))
 MOST_PIECES = 500
 MOST_OUTPUT_CHARACTERS = 4_000_000
@@ -47,10 +46,27 @@ IdempotencyKey = Annotated[
 ]  # fmt: skip
 
 
-@router.post(
-    "/jobs", auth=SUBMIT, **documented("Submit a job", documents.SUBMIT, protocol.Job, status=201, has_body=True)
+@router.call(
+    "post", "/jobs", auth=SUBMIT, sample=Sample(body={"kind": "chat", "payload": {"prompt": "Why is the sky blue?"}})
 )
 def submit(request: HttpRequest, body: clients.NewJob, idempotency_key: IdempotencyKey = None) -> Status[protocol.Job]:
+    """Submit a job.
+
+    Without the right to do so (403 `forbidden` says which) `priority` is at most the kind's own or 0, and `queue` the
+    kind's own.
+
+    `unique_key` refuses a twin: 409 `not_unique`, with the living one's id as `job`, while a job of yours of the same
+    kind and key has not ended. Other people's keys are theirs.
+
+    With a header such as `Idempotency-Key: report-7` the call may be repeated when its answer was lost: for 24 hours
+    the same key with the same body submits nothing more, and is answered with the same job, as it stands now, whatever
+    has become of it (410 `job_deleted` if that was deletion). Another body: 422 `idempotency_key_reused`. While the
+    first is still being carried out a repeat waits for it; after 5 s it gets 409 `idempotency_key_in_use`: send it
+    again after `Retry-After` seconds. A refusal is not kept: a repeat of it is tried anew.
+
+    `files` gives the job input files: `{"audio": "<id>"}` names an upload (`POST /api/v1/files`) as the worker asks for
+    it; 16 at most. 422 `unknown_file` for one that is not there, or is neither yours nor of a job that you may see.
+    """
     stored: Stored = {}
     return _submitted_once(
         request,
@@ -61,14 +77,21 @@ def submit(request: HttpRequest, body: clients.NewJob, idempotency_key: Idempote
     )
 
 
-@router.post(
+@router.call(
+    "post",
     "/jobs/bulk",
     auth=SUBMIT,
-    **documented("Submit many jobs", documents.SUBMIT_MANY, clients.Submitted, status=201, has_body=True),
+    sample=Sample(body={"jobs": [{"kind": "chat", "payload": {}}, {"kind": "chat", "payload": {}, "priority": -5}]}),
 )
 def submit_many(
     request: HttpRequest, body: clients.NewJobs, idempotency_key: IdempotencyKey = None
 ) -> Status[clients.Submitted]:
+    """Submit many jobs.
+
+    Up to 1,000 jobs in one transaction. The answer has an entry for each, in order: the job, or `"error":
+    "not_unique"` and the twin's id as `job` for one whose twin has not ended. Any other fault refuses all of them.
+    An `Idempotency-Key` makes it repeatable, as it does a single submit: the same jobs, the same ones left out.
+    """
     stored: Stored = {}
     answers = operations.once(
         http.repeatable(request, _user(request), idempotency_key, body),
@@ -79,8 +102,14 @@ def submit_many(
     return Status(201, clients.Submitted(jobs=jobs))
 
 
-@router.get("/jobs", auth=READ, **documented("List jobs", documents.LIST, clients.Page))
+@router.call("get", "/jobs", auth=READ, sample=Sample(query="status=in_progress&kind=chat&limit=20"))
 def list_jobs(request: HttpRequest, filters: Query[clients.Filters]) -> clients.Page:
+    """List jobs.
+
+    The jobs that you may see, newest first: yours, those of your groups; all of them for operators.
+
+    `next` is the `cursor` of the following page, null on the last one.
+    """
     http.refuse_unknown_parameters(request, clients.Filters.model_fields)
     rows = _filtered(protocol.visible_to(_user(request)), filters).order_by("-id")[: filters.limit + 1]
     jobs = [protocol.in_list(job) for job in rows]
@@ -88,17 +117,23 @@ def list_jobs(request: HttpRequest, filters: Query[clients.Filters]) -> clients.
     return clients.Page(jobs=shown, next=shown[-1].id if len(jobs) > filters.limit else None)
 
 
-@router.get("/jobs/{jobid:job_id}", auth=READ, **documented("Look at a job", documents.SHOW, protocol.Job))
+@router.call("get", "/jobs/{jobid:job_id}", auth=READ)
 def show(request: HttpRequest, job_id: int) -> protocol.Job:
+    """Look at a job.
+
+    `attempts` has the latest first, 50 at most. What one wrote and handed in stays there after it was lost: see `fence`
+    of the calls below.
+    """
     return protocol.with_attempts(_visible(request, job_id).pk)
 
 
-@router.get(
-    "/jobs/{jobid:job_id}/output",
-    auth=READ,
-    **documented("Read a job's output", documents.READ_OUTPUT, clients.OutputPage),
-)
+@router.call("get", "/jobs/{jobid:job_id}/output", auth=READ, sample=Sample(query="after=-1"))
 def output(request: HttpRequest, job_id: int, after: After = -1, fence: Fence = None) -> clients.OutputPage:
+    """Read a job's output.
+
+    At most 500 pieces come at once: ask again with `after` one less than `next_seq` until none come. Without `fence`
+    it is the attempt that runs or succeeded; of any other job the last that wrote anything.
+    """
     http.refuse_unknown_parameters(request, ["after", "fence"])
     job = _visible(request, job_id)
     number = (reports.fence_to_read(job.pk) or 0) if fence is None else fence
@@ -108,14 +143,9 @@ def output(request: HttpRequest, job_id: int, after: After = -1, fence: Fence = 
     return clients.OutputPage(fence=number, chunks=chunks, next_seq=next_seq)
 
 
-@router.api_operation(["HEAD"], "/jobs/{jobid:job_id}/files/{name}", auth=READ, response=Any, include_in_schema=False)
-@router.get(
-    "/jobs/{jobid:job_id}/files/{name}",
-    auth=READ,
-    openapi_extra=documents.SOME_BYTES,
-    **documented("Get a result file", documents.GET_FILE, Any),
-)
+@router.call("get", "/jobs/{jobid:job_id}/files/{name}", auth=READ, sample=Sample(keeps="picture.png"))
 def get_file(request: HttpRequest, job_id: int, name: str, fence: Fence = None) -> HttpResponseBase:
+    """Get a result file."""
     job = _visible(request, job_id)
     number = job.fence if fence is None else fence
     for stored in reads.files([job.pk])[job.pk]:
@@ -124,58 +154,96 @@ def get_file(request: HttpRequest, job_id: int, name: str, fence: Fence = None) 
     raise NotFound
 
 
-@router.api_operation(["HEAD"], "/jobs/{jobid:job_id}/inputs/{name}", auth=READ, response=Any, include_in_schema=False)
-@router.get(
-    "/jobs/{jobid:job_id}/inputs/{name}",
-    auth=READ,
-    openapi_extra=documents.SOME_BYTES,
-    **documented("Get an input file", documents.GET_INPUT, Any),
-)
+@router.call("get", "/jobs/{jobid:job_id}/inputs/{name}", auth=READ, sample=Sample(keeps="sound.ogg", name="audio"))
 def get_input(request: HttpRequest, job_id: int, name: str) -> HttpResponseBase:
+    """Get an input file.
+
+    A file that the job was given. `Range` is answered with 206.
+    """
     stored = inputs.one(_visible(request, job_id).pk, name=name)
     if stored is None:
         raise NoSuchFile
     return http.sent(request, stored)
 
 
-@router.post(
-    "/jobs/{jobid:job_id}/cancel", auth=OPERATE, **documented("Cancel a job", documents.CANCEL, clients.Canceled)
-)
+@router.call("post", "/jobs/{jobid:job_id}/cancel", auth=OPERATE)
 def cancel(request: HttpRequest, job_id: int) -> clients.Canceled:
+    """Cancel a job.
+
+    `verdict` says what it came to: `canceled_before_start`, `canceled_before_retry`, `canceled_while_running`
+    (the status is canceled now, and whatever the worker still says is refused), or `too_late`: it had ended,
+    `status` says how.
+    """
     canceled = operations.cancel(job_id, by=_user(request))
     return clients.Canceled(verdict=canceled.verdict, status=canceled.status)
 
 
-@router.post(
-    "/jobs/{jobid:job_id}/retry",
-    auth=OPERATE,
-    **documented("Try an ended job again", documents.RETRY, protocol.Job, status=201),
-)
+@router.call("post", "/jobs/{jobid:job_id}/retry", auth=OPERATE)
 def retry(request: HttpRequest, job_id: int, idempotency_key: IdempotencyKey = None) -> Status[protocol.Job]:
+    """Try an ended job again.
+
+    Retries the job: submits it again, as a new job whose `retry_of` names the old one, with its queue and priority: 403
+    `forbidden` where you could not submit it so. 409 `not_ended` while it has not ended, `not_unique` while its owner
+    has another with its `unique_key`. An `Idempotency-Key` makes it repeatable, as it does a submit.
+    """
     return _submitted_once(request, idempotency_key, submit=lambda: [operations.retry(job_id, by=_user(request))])
 
 
-@router.post(
-    "/jobs/{jobid:job_id}/run_now",
-    auth=OPERATE,
-    **documented("Let a job that is due later run now", documents.RUN_NOW, protocol.Job),
-)
+@router.call("post", "/jobs/{jobid:job_id}/run_now", auth=OPERATE)
 def run_now(request: HttpRequest, job_id: int) -> protocol.Job:
+    """Let a job that is due later run now.
+
+    Makes a job that is due later due now; one that is due already stays as it is. 409 `not_waiting` for one that runs
+    or has ended, 409 `waits_for_limit` while the tokens of its limit have not come in, 409 `waits_for_budget` while a
+    budget has no room for it.
+    """
     return protocol.in_full([operations.run_now(job_id, by=_user(request)).pk])[0]
 
 
-@router.post(
-    "/jobs/{jobid:job_id}/priority",
-    auth=OPERATE,
-    **documented("Change the priority of a job that waits", documents.CHANGE_PRIORITY, protocol.Job, has_body=True),
-)
+@router.call("post", "/jobs/{jobid:job_id}/priority", auth=OPERATE, sample=Sample(body={"priority": -10}))
 def change_priority(request: HttpRequest, job_id: int, body: clients.NewPriority) -> protocol.Job:
+    """Change the priority of a job that waits.
+
+    Gives a job that waits another priority; it keeps its place among those of the same one. 409 `not_waiting` for one
+    that runs or has ended, 403 `forbidden` above what you may give.
+    """
     job = operations.change_priority(job_id, body.priority, by=_user(request))
     return protocol.in_full([job.pk])[0]
 
 
-@router.get("/jobs/{jobid:job_id}/why", auth=READ, **documented("Why does it not run?", documents.WHY, clients.Reasons))
+@router.call("get", "/jobs/{jobid:job_id}/why", auth=READ)
 def why(request: HttpRequest, job_id: int) -> clients.Reasons:
+    """Why does it not run?
+
+    Every reason, the one that matters most first, each with its numbers and with `remedies`: what would change it, as a
+    code and a label, and `method` and `path` where it is a call that you may make.
+
+    | code | means | numbers |
+    | --- | --- | --- |
+    | `not_waiting` | it runs, or has ended | |
+    | `expired` | its `expires_at` has passed; it is about to be ended | `expires_at` |
+    | `waiting_for_limit` | the tokens of its kind's limit come in later | `limit`, `until`, `seconds` |
+    | `waiting_for_budget` | it waits for a budget's next window | `until`, `seconds` |
+    | `unconfirmed` | its last workers took it and never said a word: it may end them | `leases` |
+    | `not_due` | its `run_at` lies ahead | `run_at`, `seconds` |
+    | `queue_paused` | nothing of its queue is claimed | `since`; for operators `by` |
+    | `queue_full` | as many of its queue run as may | `ceiling`; for operators `running` |
+    | `no_worker` | no live worker's key allows its queue | of the last one `last_worker`, `last_seen_at` |
+    | `all_drained` | the live workers that could take it are drained | `drained`, `names` |
+    | `out_of_scope` | live workers do, but they serve other people's jobs only | for operators `others` |
+    | `not_asked` | live workers could take it, but their claims name other queues | `workers` |
+    | `no_label` | live workers could take it, but each lacks a label it requires | `missing`, `nearest`, `workers` |
+    | `head_start` | a live worker has what it prefers and gets it first | `prefers`, `seconds` |
+    | `all_failed_it` | every live worker that could take it has failed it | `workers`, `until` |
+    | `stealers_busy` | only workers that steal from it could take it, none is idle | `workers`; for operators `busy` |
+    | `ahead` | the same workers take others first: of its queue (1000: or more), of other queues | `jobs`, `queues` |
+    | `expires` | beside the others: it ends by itself then, if no worker has begun it | `expires_at`, `seconds` |
+    | `next` | none of these: the next worker that asks takes it | |
+
+    Remedies: `wait`, `run_now`, `cancel`, `retry`, `resume_queue`, `raise_ceiling`, `raise_limit`, `raise_budget`,
+    `add_worker`, `undrain_worker`, `add_label`, `ask_for_queue` (of a worker whose process names other queues than its
+    key has).
+    """
     job, user = _visible(request, job_id), _user(request)
     hidden = frozenset() if reads.is_operator(user) else FOR_OPERATORS
     may_operate = reads.may_operate(user, job)

@@ -1,23 +1,27 @@
 """What people call about their workers: look at them, drain them, end that."""
 
 from django.http import HttpRequest
-from ninja import Router
 
 from accounts import http as people
+from core.api import Calls, Sample
 from core.api import caller as _user
-from core.api import documented
 from jobs import http, operations
-from jobs.api import documents
 from jobs.protocol.fleet import Fleet, FleetWorker, Labels
 from jobs.queries import fleet, pages, reads
 
-router = Router(tags=["Fleet"])
+router = Calls(tags=["Fleet"])
 READ, OPERATE = map(people.callers, ("read", "operate"))
 
 
-@router.get("/workers", auth=READ, **documented("List workers", documents.WORKERS, Fleet))
+@router.call("get", "/workers", auth=READ)
 def workers(request: HttpRequest) -> Fleet:
-    """The caller's workers; everybody's for who runs the farm."""
+    """List workers.
+
+    Your workers; everybody's for operators. The 200 that were seen last, those first, revoked ones at the end.
+
+    `presence` is `live`, `away` (not seen for 90 seconds), `never_connected` or `revoked`. `about` is what a worker
+    reported of itself.
+    """
     http.refuse_unknown_parameters(request, [])
     user = _user(request)
     viewer = pages.EVERYBODY if reads.is_operator(user) else user.pk
@@ -25,36 +29,50 @@ def workers(request: HttpRequest) -> Fleet:
     return Fleet(workers=[FleetWorker.of(row) for row in rows])
 
 
-@router.get("/workers/{jobid:worker_id}", auth=READ, **documented("Look at a worker", documents.WORKER, FleetWorker))
+@router.call("get", "/workers/{jobid:worker_id}", auth=READ)
 def worker(request: HttpRequest, worker_id: int) -> FleetWorker:
+    """Look at a worker.
+
+    One worker, as the list has it.
+    """
     http.refuse_unknown_parameters(request, [])
     return FleetWorker.of(fleet.visible_worker(worker_id, user=_user(request)))
 
 
-@router.post(
-    "/workers/{jobid:worker_id}/drain", auth=OPERATE, **documented("Drain a worker", documents.DRAIN, FleetWorker)
-)
+@router.call("post", "/workers/{jobid:worker_id}/drain", auth=OPERATE)
 def drain(request: HttpRequest, worker_id: int) -> FleetWorker:
+    """Drain a worker.
+
+    The worker finishes what it holds and is given nothing more, until `undrain`. It stays connected, and is notified.
+    For its owner, and for staff who may operate the farm; of one that is drained already nothing changes. It is empty
+    when `jobs` is.
+    """
     row = fleet.manageable_worker(worker_id, user=_user(request))
     operations.drain(row.worker, by=_user(request))
     return FleetWorker.of(fleet.visible_worker(worker_id, user=_user(request)))
 
 
-@router.put(
-    "/workers/{jobid:worker_id}/labels",
-    auth=OPERATE,
-    **documented("Label a worker", documents.LABELS, FleetWorker, has_body=True),
+@router.call(
+    "put", "/workers/{jobid:worker_id}/labels", auth=OPERATE, sample=Sample(body={"labels": {"region": "home"}})
 )
 def label(request: HttpRequest, worker_id: int, body: Labels) -> FleetWorker:
+    """Label a worker.
+
+    Sets the labels of a worker that win over those it announces: `{}` leaves it to what it announces, an empty value
+    takes a label away. For staff who may operate the farm alone, since what is set here its owner cannot announce away.
+    What the worker holds it keeps.
+    """
     row = fleet.labelled_worker(worker_id, user=_user(request))
     operations.set_labels(row.worker, body.labels, by=_user(request))
     return FleetWorker.of(fleet.visible_worker(worker_id, user=_user(request)))
 
 
-@router.post(
-    "/workers/{jobid:worker_id}/undrain", auth=OPERATE, **documented("Undrain a worker", documents.UNDRAIN, FleetWorker)
-)
+@router.call("post", "/workers/{jobid:worker_id}/undrain", auth=OPERATE)
 def undrain(request: HttpRequest, worker_id: int) -> FleetWorker:
+    """Undrain a worker.
+
+    The worker is given jobs again. For whoever may drain it; of one that is not drained nothing changes.
+    """
     row = fleet.manageable_worker(worker_id, user=_user(request))
     operations.undrain(row.worker, by=_user(request))
     return FleetWorker.of(fleet.visible_worker(worker_id, user=_user(request)))

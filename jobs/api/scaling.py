@@ -6,21 +6,19 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 from django.utils.crypto import constant_time_compare
-from ninja import Router
 from ninja.params import functions as parameters
 from ninja.security import HttpBearer
 
 from accounts import http as people
-from core.api import documented
+from core.api import Calls, Sample
 from jobs import http
-from jobs.api import documents
 from jobs.domain.scaling import DRAIN_S
 from jobs.errors import OperatorsOnly, UnknownQueue
 from jobs.protocol import scaling
 from jobs.queries import reads
 from jobs.queries.scaling import queue_loads
 
-router = Router(tags=["Autoscalers"])
+router = Calls(tags=["Autoscalers"])
 
 
 class MetricsToken(HttpBearer):
@@ -46,14 +44,23 @@ JobsPerWorker = Annotated[
 ]
 
 
-@router.get(
-    "/scale",
-    auth=WAYS_IN,
-    **documented("How many workers are wanted?", documents.SCALE, scaling.QueueScale | scaling.FarmScale),
-)
+@router.call("get", "/scale", auth=WAYS_IN, sample=Sample(query="queue=chat&drain_s=60"))
 def scale(
     request: HttpRequest, queue: QueueName, drain_s: Drain, jobs_per_worker: JobsPerWorker
 ) -> scaling.QueueScale | scaling.FarmScale:
+    """How many workers are wanted?
+
+    How much there is to do, and how many workers keep up with what arrives and have what waits begun within `drain_s`
+    seconds. For autoscalers: `deploy/keda` has an example.
+
+    With `queue` the answer is flat; without it, `{"queues": [...]}`. The token is an operator's with the scope `read`,
+    or that of `/metrics`; 403 `forbidden` for other people, 422 `unknown_queue`.
+
+    `wanted_workers` is (`arrivals_per_s` x `mean_run_s` + `waiting` x the smaller of 1 and `mean_run_s` / `drain_s`),
+    rounded up, at least 1 and at most `ceiling`, but never fewer than `running`; all of it divided by
+    `jobs_per_worker`. 0 when nothing waits or runs. A paused queue wants what it runs. While no run has ended in an
+    hour, each waiting job counts as one.
+    """
     http.refuse_unknown_parameters(request, ["queue", "drain_s", "jobs_per_worker"])
     _refuse_members(request)
     answers = [

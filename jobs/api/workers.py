@@ -1,15 +1,14 @@
 """What workers call. Each call is one verb of `jobs.protocol.verbs`."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from ninja import Router, Status
+from ninja import Status
 from ninja.params import functions as parameters
 
-from core.api import documented
+from core.api import Calls, Sample
 from jobs import http, operations
-from jobs.api import documents
 from jobs.domain.leases import Lease
 from jobs.models import Worker
 from jobs.protocol import hello as introductions
@@ -17,7 +16,7 @@ from jobs.protocol import jobs as protocol
 from jobs.protocol import verbs
 from observing import fields
 
-router = Router(auth=http.WorkerKey(), tags=["Workers"])
+router = Calls(auth=http.WorkerKey(), tags=["Workers"])
 
 
 def _worker(request: HttpRequest) -> Worker:
@@ -25,9 +24,34 @@ def _worker(request: HttpRequest) -> Worker:
     return worker
 
 
-@router.post("/claim", **documented("Claim jobs", documents.CLAIM, verbs.Claimed, has_body=True))
+@router.call("post", "/claim", answer=verbs.Claimed, sample=Sample(body={"limit": 1, "wait": 30}))
 def claim(request: HttpRequest, body: verbs.Claim) -> HttpResponse:
-    """Claim once; whoever waits, waits outside of Django, and needs to know for what."""
+    """Claim jobs.
+
+    Take up to `limit` pending jobs. With `wait`, the answer comes as soon as there is a job, or empty after
+    that many seconds; so ask again and again, and never pause in between. Without `wait`, a worker that finds nothing
+    more than 60 times a minute gets 429 `rate_limited`.
+
+    Each job comes with a `lease`. It is the right to speak for the job: send it with every later call. The first of
+    them confirms it, so send a heartbeat on receipt: unconfirmed for `heartbeat_every` seconds, the job goes back, and
+    no attempt is counted; again and again, with a delay and for another worker, and from the fifth time in a row as a
+    lost attempt. Then it runs out at `lease_expires_at` unless you send a heartbeat (or output) at
+    least every `heartbeat_every` seconds; the attempt is lost, and another worker gets the job.
+
+    If the answer does not arrive, send the same call with the same `request_id` again: it is answered with what it
+    claimed the first time, as far as those leases still stand.
+
+    409 `lease_lost` from any call means: this job is not yours, drop it. `reason` says why: `canceled`, `ended`
+    (`job_status`: how), `timed_out` (it ran too long), `taken_over`, `taken_back` or `unknown`. `traceparent` is the
+    trace that the job was submitted in, from the header of that name; null if in none.
+
+    `files`, of a job that has some: name, size, SHA-256 and type of what it was given, to be fetched from
+    `inputs/{name}`.
+
+    `drained` true: people have this worker finish what it holds and take nothing more, until they end that. A claim
+    with `wait` then waits its time out and brings nothing, unless that ends; give back what you have not begun
+    (`unclaim`).
+    """
     claimed = verbs.claim(_worker(request), body)
     if not claimed.jobs and not body.wait:
         http.count_empty_claim(_worker(request))
@@ -40,37 +64,56 @@ def claim(request: HttpRequest, body: verbs.Claim) -> HttpResponse:
     return response
 
 
-@router.post("/hello", **documented("Say what you are", documents.HELLO, introductions.Welcome, has_body=True))
+@router.call("post", "/hello", sample=Sample(body={"host": "gpu-3", "handlers": ["chat"], "concurrency": 2}))
 def hello(request: HttpRequest, body: introductions.Hello) -> introductions.Welcome:
+    """Say what you are.
+
+    Says what this worker is, for the pages that people look at: nothing rests on it, and every field may be left out,
+    the call too. Make it when you start, and again when something changed; the same again costs the farm nothing.
+    """
     return introductions.hello(_worker(request), body)
 
 
-@router.post(
+@router.call(
+    "post",
     "/jobs/{jobid:job_id}/heartbeat",
-    **documented("Say that you are alive, and how far you are", documents.HEARTBEAT, verbs.Renewed, has_body=True),
+    sample=Sample(body={"lease": "$LEASE", "progress": 0.4, "detail": "Painting"}),
 )
 def heartbeat(request: HttpRequest, job_id: int, body: verbs.Heartbeat) -> verbs.Renewed:
+    """Say that you are alive, and how far you are.
+
+    Renews the lease; `progress` and `detail` are shown to people and kept until you say something else.
+    """
     return verbs.heartbeat(_worker(request), job_id, body)
 
 
-@router.post(
-    "/jobs/{jobid:job_id}/output", **documented("Append output", documents.OUTPUT, verbs.Written, has_body=True)
+@router.call(
+    "post", "/jobs/{jobid:job_id}/output", sample=Sample(body={"lease": "$LEASE", "seq": 0, "text": "Once upon a time"})
 )
 def write_output(request: HttpRequest, job_id: int, body: verbs.Output) -> verbs.Written:
+    """Append output.
+
+    Appends a piece of text to the job's output. Pieces are numbered from 0 in each attempt. Sending the same
+    number twice stores it once, so after a lost answer just send again; a number too far is refused with 409
+    `output_gap` and the `next_seq` expected. Renews the lease as well. An attempt, a job, its owner and the farm have
+    quotas: what has no room is refused with 413 `quota_reached`, and nothing changes.
+    """
     return verbs.write_output(_worker(request), job_id, body)
 
 
-@router.put(
-    "/jobs/{jobid:job_id}/files/{name}",
-    openapi_extra=documents.ANY_BYTES,
-    **documented("Hand in a result file", documents.PUT_FILE, protocol.ResultFile, status=201),
-)
+@router.call("put", "/jobs/{jobid:job_id}/files/{name}", sample=Sample(query="lease=$LEASE", sends="picture.png"))
 def put_file(
     request: HttpRequest,
     job_id: int,
     name: str,
     lease: Annotated[str, parameters.Query(..., description="The lease of the job.")],
 ) -> Status[protocol.ResultFile]:
+    """Hand in a result file.
+
+    Keeps the request's body as a file of the job, under a plain name (letters, digits, dots, dashes,
+    underscores). The same name again replaces it. Renews the lease as well. Without room in the quotas of the attempt,
+    the job, its owner or the farm: 413 `quota_reached`.
+    """
     http.refuse_unknown_parameters(request, ["lease"])
     held = Lease.parse(lease)
     with http.received(request) as content:
@@ -78,11 +121,8 @@ def put_file(
     return Status(201, protocol.file(stored))
 
 
-@router.api_operation(["HEAD"], "/jobs/{jobid:job_id}/inputs/{name}", response=Any, include_in_schema=False)
-@router.get(
-    "/jobs/{jobid:job_id}/inputs/{name}",
-    openapi_extra=documents.SOME_BYTES,
-    **documented("Fetch an input file", documents.GET_INPUT_AS_WORKER, Any),
+@router.call(
+    "get", "/jobs/{jobid:job_id}/inputs/{name}", sample=Sample(query="lease=$LEASE", keeps="input.ogg", name="audio")
 )
 def get_input(
     request: HttpRequest,
@@ -90,36 +130,64 @@ def get_input(
     name: str,
     lease: Annotated[str, parameters.Query(..., description="The lease of the job.")],
 ) -> HttpResponseBase:
+    """Fetch an input file.
+
+    A file that the job was given, for whoever holds its lease; renews the lease as well. A download that was cut goes
+    on with `Range` (206): compare `sha256` of the claim at its end. It may be a redirect to where files lie (curl:
+    `-L`).
+    """
     http.refuse_unknown_parameters(request, ["lease"])
     return http.sent(request, operations.read_input(_worker(request), job_id, Lease.parse(lease), name=name))
 
 
-@router.post(
+@router.call(
+    "post",
     "/jobs/{jobid:job_id}/finish",
-    **documented("Hand in a job, and take the next", documents.FINISH, verbs.Ended, has_body=True),
+    answer=verbs.Ended,
+    sample=Sample(body={"lease": "$LEASE", "outcome": "success", "result": 42}),
 )
 def finish(request: HttpRequest, job_id: int, body: verbs.Finish) -> HttpResponse:
+    """Hand in a job, and take the next.
+
+    Ends the attempt. `success` stores `result`. `failed` stores `error`, and the job is retried later, by
+    another worker if there is one, until its attempts are used up or `retryable` is false. With `claim_next`
+    the next jobs come with the answer. The same finish again, since its answer was lost, is answered as the first
+    time, with those of the next jobs whose leases still stand and that no call has named.
+    """
     return http.answered(verbs.finish(_worker(request), job_id, body))
 
 
-@router.post(
-    "/jobs/{jobid:job_id}/release", **documented("Give a job back", documents.RELEASE, verbs.Released, has_body=True)
-)
+@router.call("post", "/jobs/{jobid:job_id}/release", sample=Sample(body={"lease": "$LEASE"}))
 def release(request: HttpRequest, job_id: int, body: verbs.Release) -> verbs.Released:
+    """Give a job back.
+
+    Gives the job back: it waits again at once, and this does not count as an attempt. For a worker that shuts
+    down. From the fourth time in a row on the job waits a while.
+    """
     return verbs.release(_worker(request), job_id, body)
 
 
-@router.post(
-    "/unclaim", **documented("Give back jobs that were not begun", documents.UNCLAIM, verbs.Unclaimed, has_body=True)
-)
+@router.call("post", "/unclaim", sample=Sample(body={"jobs": [{"id": "$JOB", "lease": "$LEASE"}]}))
 def unclaim(request: HttpRequest, body: verbs.Unclaim) -> verbs.Unclaimed:
-    """Give back jobs that no call has named since they were claimed."""
+    """Give back jobs that were not begun.
+
+    Gives back jobs that were not begun: those whose leases no call has named since they came wait again at once, as if
+    they had not been claimed. Others are left alone. For a worker that took several at a time; may be sent again.
+    """
     return verbs.unclaim(_worker(request), body)
 
 
-@router.post(
+@router.call(
+    "post",
     "/finish",
-    **documented("Hand in several jobs, and take the next", documents.FINISH_MANY, verbs.EndedMany, has_body=True),
+    answer=verbs.EndedMany,
+    sample=Sample(body={"finished": [{"id": "$JOB", "lease": "$LEASE", "outcome": "success"}], "claim_next": 1}),
 )
 def finish_many(request: HttpRequest, body: verbs.FinishMany) -> HttpResponse:
+    """Hand in several jobs, and take the next.
+
+    Ends several attempts in one transaction. The answer has an entry for each, in order: its new `status`, or `"error":
+    "lease_lost"` with its `reason`. May be repeated as `finish` may. A result that cannot be stored is refused alone:
+    `"error": "invalid_json"` or `"too_large"` with why, and its lease holds on.
+    """
     return http.answered(verbs.finish_many(_worker(request), body))

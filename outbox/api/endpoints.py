@@ -8,23 +8,28 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.http import HttpRequest
 from django.views.decorators.debug import sensitive_variables
-from ninja import Router, Status
+from ninja import Status
 
 from accounts import http as people
-from core.api import Cursor, Limit, caller, documented, refuse_unknown_parameters
+from core.api import Calls, Cursor, Limit, Sample, caller, refuse_unknown_parameters
 from outbox import operations, protocol, queries
-from outbox.api import documents
 from outbox.domain.endpoints import Wanted
 from outbox.errors import NotFound
 from outbox.models import Endpoint
 
-router = Router(tags=["Outbox"])
+router = Calls(tags=["Outbox"])
 READ, OPERATE, CHANGE = map(people.callers, ("read", "operate", "endpoints"))
 _FIELDS = ("name", "url", "events", "kinds", "with_result", "per_minute")
 
 
-@router.get("", auth=READ, **documented("List endpoints", documents.ENDPOINTS, protocol.Endpoints))
+@router.call("get", "", auth=READ)
 def list_endpoints(request: HttpRequest, cursor: Cursor = None, limit: Limit = 50) -> protocol.Endpoints:
+    """List endpoints.
+
+    Your endpoints, newest first; for staff who may see them all of them.
+
+    `next` is the `cursor` of the following page, null on the last one.
+    """
     refuse_unknown_parameters(request, ["cursor", "limit"])
     rows = operations.visible_to(caller(request)).select_related("owner")
     rows = rows if cursor is None else rows.filter(pk__lt=cursor)
@@ -36,32 +41,44 @@ def list_endpoints(request: HttpRequest, cursor: Cursor = None, limit: Limit = 5
     )
 
 
-@router.post(
+@router.call(
+    "post",
     "",
     auth=CHANGE,
-    **documented("Make an endpoint", documents.CREATE, protocol.EndpointWithSecret, status=201, has_body=True),
+    sample=Sample(
+        body={"name": "mine", "url": "https://hooks.example/jobfarm", "events": ["job.failed", "job.timed_out"]}
+    ),
 )
 @sensitive_variables("secret")
 def create(request: HttpRequest, body: protocol.NewEndpoint) -> Status[protocol.EndpointWithSecret]:
+    """Make an endpoint.
+
+    Makes an endpoint of yours, or with `for_farm` one of the whole farm (404 for who is no operator). `secret` verifies
+    what it gets, and is in this answer alone. Takes the scope `endpoints`, and with `with_result` `read` as well. 422
+    `bad_url`, `bad_endpoint`; 409 `too_many_endpoints`.
+    """
     wanted = Wanted(**body.model_dump(include={*_FIELDS}))
     _check_results(request, wanted)
     row, secret = operations.create(wanted, by=caller(request), for_farm=body.for_farm)
     return Status(201, _with_secret(row.pk, secret, by=caller(request)))
 
 
-@router.get(
-    "/{int:endpoint_id}", auth=READ, **documented("Look at an endpoint", documents.SHOW, protocol.EndpointInFull)
-)
+@router.call("get", "/{int:endpoint_id}", auth=READ)
 def show(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
+    """Look at an endpoint.
+
+    One endpoint, with the fingerprints of the secrets that sign now.
+    """
     return _in_full(endpoint_id, by=caller(request))
 
 
-@router.patch(
-    "/{int:endpoint_id}",
-    auth=CHANGE,
-    **documented("Change an endpoint", documents.CHANGE, protocol.EndpointInFull, has_body=True),
-)
+@router.call("patch", "/{int:endpoint_id}", auth=CHANGE, sample=Sample(body={"events": ["job.*"], "per_minute": 60}))
 def change(request: HttpRequest, endpoint_id: int, body: protocol.ChangedEndpoint) -> protocol.EndpointInFull:
+    """Change an endpoint.
+
+    Changes the fields that are there. What was written for it before goes to its new address. Takes the scopes of
+    making it as it is then. 403 `forbidden` for one that you may only look at.
+    """
     with transaction.atomic():
         row = operations.operable(endpoint_id, by=caller(request), lock=True)
         as_it_is = {name: getattr(row, name) for name in _FIELDS}
@@ -71,56 +88,62 @@ def change(request: HttpRequest, endpoint_id: int, body: protocol.ChangedEndpoin
     return _in_full(endpoint_id, by=caller(request))
 
 
-@router.post(
-    "/{int:endpoint_id}/rotate",
-    auth=CHANGE,
-    **documented("Rotate an endpoint's secret", documents.ROTATE, protocol.EndpointWithSecret, has_body=True),
-)
+@router.call("post", "/{int:endpoint_id}/rotate", auth=CHANGE, sample=Sample(body={"overlap_s": 3600}))
 @sensitive_variables("secret")
 def rotate(request: HttpRequest, endpoint_id: int, body: protocol.NewSecret) -> protocol.EndpointWithSecret:
+    """Rotate an endpoint's secret.
+
+    Gives it another secret, which is in this answer alone. Those before sign along for `overlap_s`, a day without it.
+    Takes the scope `endpoints`.
+    """
     overlap = timedelta(seconds=body.overlap_s)
     secret = operations.rotate(endpoint_id, by=caller(request), secret=body.secret, overlap=overlap)
     return _with_secret(endpoint_id, secret, by=caller(request))
 
 
-@router.post(
-    "/{int:endpoint_id}/pause",
-    auth=OPERATE,
-    **documented("Pause an endpoint", documents.PAUSE, protocol.EndpointInFull),
-)
+@router.call("post", "/{int:endpoint_id}/pause", auth=OPERATE)
 def pause(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
+    """Pause an endpoint.
+
+    Sends nothing to it; what happens is kept for it until `resume`.
+    """
     return _acted(operations.pause, endpoint_id, by=caller(request))
 
 
-@router.post(
-    "/{int:endpoint_id}/resume",
-    auth=OPERATE,
-    **documented("Resume an endpoint", documents.RESUME, protocol.EndpointInFull),
-)
+@router.call("post", "/{int:endpoint_id}/resume", auth=OPERATE)
 def resume(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
+    """Resume an endpoint.
+
+    Sends to it again, at once what was kept for it or waits for another attempt; also when the farm paused or disabled
+    it.
+    """
     return _acted(operations.resume, endpoint_id, by=caller(request))
 
 
-@router.post(
-    "/{int:endpoint_id}/disable",
-    auth=OPERATE,
-    **documented("Disable an endpoint", documents.DISABLE, protocol.EndpointInFull),
-)
+@router.call("post", "/{int:endpoint_id}/disable", auth=OPERATE)
 def disable(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
+    """Disable an endpoint.
+
+    Keeps nothing for it any more; what waits for it is dead.
+    """
     return _acted(operations.disable, endpoint_id, by=caller(request))
 
 
-@router.post(
-    "/{int:endpoint_id}/test", auth=OPERATE, **documented("Send a test event", documents.TEST, protocol.SentTest)
-)
+@router.call("post", "/{int:endpoint_id}/test", auth=OPERATE)
 def send_test(request: HttpRequest, endpoint_id: int) -> protocol.SentTest:
+    """Send a test event.
+
+    Sends it an event `outbox.test`, whatever it asks for.
+    """
     return protocol.SentTest(messages=operations.send_test(endpoint_id, by=caller(request)))
 
 
-@router.delete(
-    "/{int:endpoint_id}", auth=CHANGE, **documented("Delete an endpoint", documents.DELETE, protocol.DeletedEndpoint)
-)
+@router.call("delete", "/{int:endpoint_id}", auth=CHANGE)
 def delete(request: HttpRequest, endpoint_id: int) -> protocol.DeletedEndpoint:
+    """Delete an endpoint.
+
+    Deletes it with its messages. Takes the scope `endpoints`.
+    """
     operations.delete(endpoint_id, by=caller(request))
     return protocol.DeletedEndpoint(id=endpoint_id)
 

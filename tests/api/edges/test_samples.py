@@ -13,7 +13,6 @@ import pytest
 from django.contrib.auth.models import User
 
 from accounts import operations as accounts
-from jobs.api import samples
 from tests.api.edges.callers import Crew
 from tests.servers import Server
 
@@ -85,12 +84,3 @@ def test_the_page_fits_a_phone(server: Server) -> None:
     page = httpx.get(f"{server.url}/api/docs").text
     assert 'name="viewport"' in page
     assert json.loads(re.findall(r"application/json[^>]*>(.*?)</script>", page, re.DOTALL)[0])["url"]
-
-
-def test_an_option_that_no_example_has_is_refused() -> None:
-    with pytest.raises(ValueError, match="--retry"):
-        samples.parsed("curl -sS --retry 3 $FARM/api/v1/jobs")
-
-
-def test_a_text_without_a_command_stays_as_it_is() -> None:
-    assert samples.with_samples("Nothing to call.") == "Nothing to call."
