@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.test_tidiness import ROOT, tracked
+from tests.looped import looped
 
 # Whole words of a name: `note_asked` has the word asked, `task` has none.
 # fmt: off
@@ -48,7 +49,7 @@ def replaced(names: Iterator[str], *, by: frozenset[str] = REPLACED) -> set[str]
     return {name for name in names if name not in NOT_OURS and words_of(name) & by}
 
 
-@pytest.mark.parametrize("app", [*PRODUCT, *BESIDE])
+@looped("app", [*PRODUCT, *BESIDE])
 def test_no_name_has_a_replaced_word(app: str) -> None:
     sources = [path for path in tracked(f"{app}/*.py") if "migrations" not in path.parts]
     assert sources

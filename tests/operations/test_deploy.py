@@ -13,6 +13,7 @@ import yaml
 from django.core.management import get_commands, load_command_class
 
 from jobfarm.environment import table
+from tests.looped import looped
 from tests.operations.wheels import is_ignored
 
 ROOT = Path(__file__).parents[2]
@@ -70,7 +71,7 @@ def declared() -> set[str]:
 
 
 class TestCommandLines:
-    @pytest.mark.parametrize("where", sorted(words()))
+    @looped("where", sorted(words()))
     def test_are_understood(self, where: str) -> None:
         name = words()[where][0]
         options = [

@@ -9,6 +9,7 @@ from django.conf import settings
 
 from jobfarm import placeholders
 from tests import forkserver
+from tests.looped import looped
 
 OWN = "postgresql://jobfarm:8gZ9wq@127.0.0.1:1/jobfarm"
 GOOD = {
@@ -39,7 +40,7 @@ def started(*command: str, **environment: str) -> "subprocess.CompletedProcess[s
     return forkserver.run(command, env=inherited | environment, timeout=60)
 
 
-@pytest.mark.parametrize(("name", "value"), PLACEHOLDERS)
+@looped(("name", "value"), PLACEHOLDERS)
 def test_are_refused_with_a_sentence_that_names_the_setting(name: str, value: str) -> None:
     (sentence,) = placeholders.complaints(GOOD | {name: value})
     assert sentence.startswith(f"{name} ")

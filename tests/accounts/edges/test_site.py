@@ -10,6 +10,7 @@ from django.template import loader
 from django.test import AsyncClient, Client
 
 from jobfarm import middleware, navigation
+from tests.looped import looped
 
 TEMPLATES = Path(settings.BASE_DIR) / "templates"
 
@@ -34,7 +35,7 @@ class TestContentSecurityPolicy:
         answer = await async_client.get("/static/jobfarm/app.css")
         assert answer.headers["Content-Security-Policy"] == middleware.POLICY
 
-    @pytest.mark.parametrize("template", sorted(TEMPLATES.rglob("*.html")), ids=lambda path: path.name)
+    @looped("template", sorted(TEMPLATES.rglob("*.html")), ids=lambda path: path.name)
     def test_is_obeyed_by_our_templates(self, template: Path) -> None:
         """No script, style or handler inside a page: the browser would refuse them. JSON is none."""
         text = template.read_text()

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accounts import domain, errors
+from tests.looped import looped
 
 
 class TestHashed:
@@ -69,7 +70,7 @@ class TestMixesScripts:
     def test_finds_names_that_can_be_read_as_others(self, name: str) -> None:
         assert domain.mixes_scripts(name)
 
-    @pytest.mark.parametrize(
+    @looped(
         "name",
         [
             *("ada", "ada-7", "josé", "jose\u0301", "Алёна", "Γιώργος", "हिन्दी", "@.+-_7", ""),

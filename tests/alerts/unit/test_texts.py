@@ -9,6 +9,7 @@ from alerts.domain import conditions, messages, rules
 from alerts.domain.conditions import Condition, Measure, Reading, Unit
 from alerts.domain.judging import Alert, Message, State
 from alerts.errors import BadRule
+from tests.looped import looped
 
 WAIT = Condition(code="jobs_wait", title="A job waits", target="queue", unit=Unit.SECONDS, threshold=900)
 SHARE = Condition(code="share", title="Jobs fail", target="queue", unit=Unit.PERCENT)
@@ -68,7 +69,7 @@ def test_a_subject_that_somebody_chose_adds_no_line_to_a_message() -> None:
     assert max(map(len, sent.body.splitlines())) < 200
 
 
-@pytest.mark.parametrize(
+@looped(
     ("value", "unit", "words"),
     [
         (59.6, Unit.SECONDS, "60 s"), (119, Unit.SECONDS, "119 s"), (120, Unit.SECONDS, "2 min"),
@@ -100,7 +101,7 @@ def test_a_rule_within_its_bounds_is_accepted() -> None:
     rules.check(WAIT, VALUES)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("field", "value"),
     [
         ("name", ""), ("name", " "), ("name", "a\nBcc: b"), ("name", "x" * 101), ("target", "x" * 301),

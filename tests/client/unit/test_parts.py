@@ -14,6 +14,7 @@ from jobfarm_client.errors import BY_CODE, refusal
 from jobfarm_client.models import Event, Job
 from jobfarm_client.retrying import LONGEST_PAUSE_S, Patience, Policy
 from jobfarm_client.sse import Parser
+from tests.looped import looped
 
 TEXTS = st.lists(st.text(max_size=20), max_size=6)
 
@@ -48,7 +49,7 @@ class TestParser:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize("code", BY_CODE)
+    @looped("code", BY_CODE)
     def test_have_the_class_of_their_code(self, code: str) -> None:
         error = refusal(status=409, data={"error": code, "message": "No.", "job": 7})
         assert (type(error), error.code, str(error), error.job) == (BY_CODE[code], code, "No.", 7)

@@ -22,6 +22,7 @@ from outbox import errors as outbox
 from ratelimits import errors as ratelimits
 from ratelimits.errors import RateLimited
 from scheduling import errors as scheduling
+from tests.looped import looped
 from webhooks import errors as webhooks
 
 API = Path(__file__).parents[3] / "docs" / "api.md"
@@ -95,7 +96,7 @@ class TestARefusal:
 
 
 class TestEachRefusal:
-    @pytest.mark.parametrize("kind", by_name(every_refusal()), ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
+    @looped("kind", by_name(every_refusal()), ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
     def test_states_a_code_a_sentence_and_a_status(self, kind: type[Refusal]) -> None:
         assert re.fullmatch(r"[a-z]+(_[a-z]+)*", kind.code)
         assert sentence_of(kind).endswith((".", "{why}", "{reason}", "{reasons}"))
@@ -108,7 +109,7 @@ class TestEachRefusal:
                 known[kind.__module__, kind.code].add(kind.__name__)
         assert {key: names for key, names in known.items() if len(names) > 1} == {}
 
-    @pytest.mark.parametrize("kind", by_name(of_the_api()), ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
+    @looped("kind", by_name(of_the_api()), ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
     def test_of_the_api_is_in_the_table_of_its_documentation(self, kind: type[Refusal]) -> None:
         rows = re.findall(rf"^\| {kind.http_status} \| (.*) \|$", API.read_text(), re.MULTILINE)
         assert [f"`{kind.code}`" in row for row in rows] == [True]

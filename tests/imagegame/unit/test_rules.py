@@ -12,6 +12,7 @@ from examples.imagegame.domain.health import Health, Painted
 from examples.imagegame.domain.painting import Step
 from examples.imagegame.domain.scores import Score, Title
 from examples.imagegame.errors import PromptRefused
+from tests.looped import looped
 
 BLOCKED = ["blood", "secret base", " ", "!?"]
 
@@ -33,7 +34,7 @@ class TestPrompts:
     def test_are_tidied(self, text: str, kept: str) -> None:
         assert prompts.checked(text, blocked=BLOCKED) == kept
 
-    @pytest.mark.parametrize(
+    @looped(
         ("text", "why"),
         [
             ("", "A prompt cannot be empty."),

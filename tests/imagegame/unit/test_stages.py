@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from examples.imagegame.domain import stages
 from examples.imagegame.domain.stages import Facts, Stage, following
+from tests.looped import looped
 
 FACTS = st.builds(
     Facts,
@@ -37,8 +38,8 @@ class TestTheTable:
     def test_leads_out_of_every_live_stage_and_of_no_other(self) -> None:
         assert {move.source for move in stages.MOVES} == {None, *stages.LIVE}
 
-    @pytest.mark.parametrize("source", [None, *Stage])
-    @pytest.mark.parametrize("target", Stage)
+    @looped("source", [None, *Stage])
+    @looped("target", Stage)
     def test_is_asked_by_may_move(self, source: Stage | None, target: Stage) -> None:
         listed = any((move.source, move.target) == (source, target) for move in stages.MOVES)
         assert stages.may_move(source, target) is listed

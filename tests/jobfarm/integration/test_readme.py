@@ -12,6 +12,7 @@ import pytest
 
 from tests import documented
 from tests.jobfarm.integration.test_farm_command import PATIENCE_S, ROOT, Farm, one_farm
+from tests.looped import looped
 
 README = (ROOT / "README.md").read_text()
 START, TOUR = documented.blocks("README.md", "sh")
@@ -85,7 +86,7 @@ class TestReadme:
         assert why["reasons"][0]["code"] == "not_due"
         assert canceled["verdict"] == "canceled_before_start"
 
-    @pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\((?!http)([^)#]+)", README))))
+    @looped("link", sorted(set(re.findall(r"\]\((?!http)([^)#]+)", README))))
     def test_links_to_what_there_is(self, link: str) -> None:
         assert (ROOT / link).exists()
 

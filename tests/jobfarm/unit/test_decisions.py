@@ -3,9 +3,8 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.architecture.test_tidiness import ROOT, tracked
+from tests.looped import looped
 
 FOLDER = ROOT / "docs" / "adr"
 INDEX = (FOLDER / "README.md").read_text()
@@ -14,7 +13,7 @@ FILES = [f"/{path.relative_to(ROOT)}" for path in tracked()]
 SCREEN = 48  # lines
 TEXTS = ("*.py", "*.md", "*.sql", "*.js", "*.html", "Makefile", "pyproject.toml")
 
-each_page = pytest.mark.parametrize("path", PAGES.values(), ids=lambda path: path.name)
+each_page = looped("path", PAGES.values(), ids=lambda path: path.name)
 
 
 def test_the_index_has_each_page_by_number_and_title() -> None:
@@ -59,7 +58,7 @@ def test_every_reference_is_to_a_page_that_exists() -> None:
     assert gone == {}, "docs/adr/README.md says where it is now"
 
 
-@pytest.mark.parametrize("path", tracked("docs/*.md", "README.md", "CHANGELOG.md"), ids=lambda path: path.name)
+@looped("path", tracked("docs/*.md", "README.md", "CHANGELOG.md"), ids=lambda path: path.name)
 def test_links_between_documents_lead_somewhere(path: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#\s]+)[^)]*\)", path.read_text())
     assert [link for link in links if not (path.parent / link).exists()] == []

@@ -9,6 +9,7 @@ import live.configuration
 from jobfarm import environment
 from jobfarm.environment import misspelled, secret_files, table
 from postgres import connections
+from tests.looped import looped
 
 BY_NAME = {variable.name: variable for variable in table.VARIABLES}
 SECRETS = sorted(variable.name for variable in table.VARIABLES if variable.is_secret)
@@ -39,7 +40,7 @@ class TestAnEmptyEnvironment:
 
 
 class TestAValue:
-    @pytest.mark.parametrize(
+    @looped(
         ("name", "text", "expected"),
         [
             ("JOBFARM_SIGN_UP", "Off", False),
@@ -61,7 +62,7 @@ class TestAValue:
     def test_is_read(self, name: str, text: str, expected: object) -> None:
         assert value(name, text) == expected
 
-    @pytest.mark.parametrize(
+    @looped(
         ("name", "text", "sentence"),
         [
             ("JOBFARM_SIGN_UP", "ture", 'must be 1 (true, yes, on) or 0 (false, no, off), not "ture".'),
@@ -203,6 +204,6 @@ class TestAMisspelledName:
         (warning,) = misspelled.warnings({}, {"ALLOWED_HOST": "a"})
         assert warning.endswith("did you mean ALLOWED_HOSTS?")
 
-    @pytest.mark.parametrize("name", ["JOBFARM_URL", "JOBFARM_KEY", "JOBFARM_NOTES_FOLDER", *BY_NAME])
+    @looped("name", ["JOBFARM_URL", "JOBFARM_KEY", "JOBFARM_NOTES_FOLDER", *BY_NAME])
     def test_is_none_that_somebody_reads_or_that_is_unlike_all(self, name: str) -> None:
         assert list(misspelled.warnings({name: "1"}, {name: "1"})) == []

@@ -9,6 +9,7 @@ import pytest
 from django.conf import settings
 
 from jobfarm.environment import file
+from tests.looped import looped
 
 EXAMPLE = Path(settings.BASE_DIR) / "deploy" / "environment"
 # Reads files as systemd itself does, by the same function, and prints what it read as a shell would be told.
@@ -43,11 +44,11 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path,
 
 
 class TestALine:
-    @pytest.mark.parametrize(("line", "expected"), READ_ALIKE)
+    @looped(("line", "expected"), READ_ALIKE)
     def test_that_all_three_read_alike_is_taken_as_it_stands(self, line: str, expected: dict[str, str]) -> None:
         assert file.parse(line, name="f") == file.Contents(values=expected)
 
-    @pytest.mark.parametrize(
+    @looped(
         ("line", "reason"),
         [
             ('SECRET_KEY="s3cret"', "begins with a quote"),

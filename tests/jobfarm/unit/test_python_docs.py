@@ -12,6 +12,7 @@ import pytest
 from scheduling.operations import Json
 from scripts import python_docs
 from tests.architecture.test_tidiness import ROOT, tracked
+from tests.looped import looped
 
 CALLS = list(python_docs.calls())
 # Whose names an app on the farm takes from a module, and where they are instead of on the page.
@@ -35,7 +36,7 @@ def test_names_nothing_twice_for_two_things() -> None:
         assert named.setdefault(name, call) is call or name.startswith("scheduling."), name
 
 
-@pytest.mark.parametrize(("name", "call"), CALLS, ids=[name for name, _ in CALLS])
+@looped(("name", "call"), CALLS, ids=[name for name, _ in CALLS])
 def test_each_says_what_it_does_and_takes(name: str, call: Any) -> None:
     doc = inspect.getdoc(call) or ""
     assert doc, f"{name} needs a docstring"

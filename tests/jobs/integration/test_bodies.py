@@ -11,6 +11,7 @@ from jobs import operations
 from jobs.domain.states import ENDED
 from jobs.models import Body, Job
 from tests import farm
+from tests.looped import looped
 
 pytestmark = pytest.mark.django_db
 every_end = pytest.mark.parametrize("end", sorted(ENDED))
@@ -30,8 +31,8 @@ def _refused(sentence: str) -> Iterator[None]:
 
 
 class TestAPayload:
-    @pytest.mark.parametrize("change", ["payload = '1'", "traceparent = 'x'", "job_id = 0"])
-    @pytest.mark.parametrize("state", ["pending", "in_progress", *sorted(ENDED)])
+    @looped("change", ["payload = '1'", "traceparent = 'x'", "job_id = 0"])
+    @looped("state", ["pending", "in_progress", *sorted(ENDED)], rolled_back=True)
     def test_is_what_was_submitted_in_every_state(self, state: str, change: str) -> None:
         farm.kind()
         job = farm.ended(state) if state in ENDED else farm.submit(1)[0]

@@ -24,6 +24,7 @@ from scheduling import context
 from scheduling.domain.states import Kind
 from scheduling.models import ScheduledFunction
 from tests import farm
+from tests.looped import looped
 
 pytestmark = pytest.mark.django_db
 every_end = pytest.mark.parametrize("end", sorted(ENDED))
@@ -51,8 +52,8 @@ class TestAnEndedJob:
         operations.claim(farm.worker("another"), limit=10)
         assert farm.everything(job) == before
 
-    @every_end
-    @pytest.mark.parametrize(
+    @looped("end", sorted(ENDED))
+    @looped(
         "change",
         [
             {"status": "pending", "ended_at": None}, {"status": "success", "progress": 0.5},
@@ -63,7 +64,7 @@ class TestAnEndedJob:
             {"output_bytes": 7}, {"earlier_output_bytes": 7}, {"requirement_id": 1}, {"token_id": 1},
             {"is_metered": True},
         ],
-        ids=str,
+        rolled_back=True,
     )  # fmt: skip
     def test_cannot_be_changed_by_hand(self, end: str, change: dict[str, Any]) -> None:
         farm.kind()

@@ -25,6 +25,7 @@ from jobs.errors import (
 from jobs.models import Body, Job
 from jobs.queries import submits
 from tests import farm
+from tests.looped import looped
 
 pytestmark = pytest.mark.django_db
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
@@ -67,7 +68,7 @@ class TestSubmit:
         past = operations.submit("work", 1, run_at=datetime(2001, 1, 1, tzinfo=UTC))
         assert past.expires_at == past.created_at + timedelta(seconds=60)
 
-    @pytest.mark.parametrize(
+    @looped(
         ("options", "refusal"),
         [
             ({"kind": "nothing"}, UnknownKind),
@@ -90,6 +91,7 @@ class TestSubmit:
             ({"expires_at": datetime(9999, 1, 1, tzinfo=UTC)}, InvalidValue),
         ],
         ids=str,
+        rolled_back=True,
     )
     def test_refuses_what_cannot_be_and_stores_nothing(self, options: dict[str, Any], refusal: type) -> None:
         farm.kind()

@@ -6,6 +6,7 @@ import pytest
 
 from jobs import kinds
 from jobs.domain.kinds import Kind
+from tests.looped import looped
 
 
 class TestAKind:
@@ -13,7 +14,7 @@ class TestAKind:
         assert Kind(name="image").queue == "image"
         assert Kind(name="image", queue="gpu").queue == "gpu"
 
-    @pytest.mark.parametrize(
+    @looped(
         "wrong",
         [
             {"name": ""}, {"name": "A"}, {"name": "-a"}, {"name": "a b"}, {"name": "a\n"},

@@ -8,6 +8,7 @@ from jobs.domain import leases
 from jobs.domain.leases import Lease
 from jobs.domain.states import AttemptOutcome, Status
 from jobs.errors import LeaseLost
+from tests.looped import looped
 
 SECRET = UUID("0123456789abcdef0123456789abcdef")
 
@@ -18,7 +19,7 @@ class TestParsing:
         lease = Lease(fence=fence, secret=SECRET)
         assert Lease.parse(str(lease)) == lease
 
-    @pytest.mark.parametrize(
+    @looped(
         "text",
         [
             "",
@@ -56,7 +57,7 @@ class TestParsing:
 class TestWhyALeaseIsLost:
     """Of the third claim of a job, or of another one."""
 
-    @pytest.mark.parametrize(
+    @looped(
         ("lease_no", "status", "outcome", "why"),
         [
             (3, Status.CANCELED, AttemptOutcome.CANCELED, {"reason": "canceled"}),

@@ -1,9 +1,8 @@
 """Output whose lines are for programs, as a text for people."""
 
-import pytest
-
 from jobs.domain.outputs import texts
 from openai_api.domain import output_text
+from tests.looped import looped
 
 
 def read(line: str) -> str:
@@ -24,7 +23,7 @@ class TestTexts:
 
 
 class TestTheTextOfACall:
-    @pytest.mark.parametrize(
+    @looped(
         ("line", "text"),
         [
             ('{"choices": [{"index": 0, "delta": {"role": "assistant", "content": "Hel"}}]}', "Hel"),

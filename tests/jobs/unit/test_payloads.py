@@ -8,6 +8,7 @@ import pytest
 
 from jobs.domain import payloads
 from jobs.errors import InvalidJson, PayloadTooLarge
+from tests.looped import looped
 
 
 def _encoded(value: Any, limit: int = 1_000_000) -> str:
@@ -35,14 +36,14 @@ class TestSize:
 
 
 class TestValues:
-    @pytest.mark.parametrize(
+    @looped(
         "value",
         [None, True, 0, -1, 1.5, 1e308, 5e-324, "", "\U0001f600", "\x01\u2028\u007f", [], {}, (1, 2), {"": None}],
     )
     def test_of_json_are_taken(self, value: Any) -> None:
         assert json.loads(_encoded(value)) == (list(value) if isinstance(value, tuple) else value)
 
-    @pytest.mark.parametrize(
+    @looped(
         ("value", "why"),
         [
             (math.nan, "it holds NaN or an infinity"),
@@ -84,8 +85,8 @@ class TestDepth:
             with pytest.raises(InvalidJson, match="100 levels"):
                 _encoded(_nested(levels, kind=kind))
 
-    @pytest.mark.parametrize("kind", [list, dict])
-    @pytest.mark.parametrize("innermost", [1, "text", None, [], {}], ids=repr)
+    @looped("kind", [list, dict])
+    @looped("innermost", [1, "text", None, [], {}], ids=repr)
     def test_counts_arrays_and_objects_whatever_the_innermost_holds(self, kind: type, innermost: Any) -> None:
         own = isinstance(innermost, list | dict)
         assert _encoded(_nested(100 - own, kind=kind, around=innermost))

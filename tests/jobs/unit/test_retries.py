@@ -9,6 +9,7 @@ from core.backoff import LONGEST_S, Backoff
 from jobs.domain.kinds import Kind
 from jobs.domain.retries import Judgement, judge, judge_unconfirmed
 from jobs.domain.states import AttemptOutcome, Status
+from tests.looped import looped
 
 
 def _judge(outcome: AttemptOutcome, **given: Any) -> Judgement:
@@ -46,7 +47,7 @@ class TestBackoff:
     def test_of_nothing_is_nothing(self) -> None:
         assert Backoff(first_s=0).delay_s(5, rng=random.Random(1)) == 0
 
-    @pytest.mark.parametrize(
+    @looped(
         "wrong",
         [{"first_s": -1}, {"base": 0.5}, {"cap_s": -1}, {"jitter": -0.1}, {"jitter": 1.1},
          {"first_s": float("nan")}, {"base": float("inf")}, {"base": float("nan")}, {"cap_s": float("nan")},
@@ -78,7 +79,7 @@ class TestBackoff:
 
 
 class TestJudging:
-    @pytest.mark.parametrize(
+    @looped(
         ("outcome", "given", "judgement"),
         [
             (AttemptOutcome.FAILED, {}, _then(status=Status.PENDING, failures=1, delay_s=1)),

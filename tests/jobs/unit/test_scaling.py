@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from jobs.domain import rollups
 from jobs.domain.scaling import Load, wanted_workers
+from tests.looped import looped
 
 LOADS = st.builds(
     Load,
@@ -21,7 +22,7 @@ LOADS = st.builds(
 DRAINS_S = st.floats(1, 86_400)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("wanted", "load"),
     [
         (0, Load(waiting=0, running=0)),

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from pytest_django import Settings
 
 from live.origins import is_trusted
+from tests.looped import looped
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +38,7 @@ def test_of_this_site_and_of_trusted_origins_may(origin: str, host: str, scheme:
     assert is_trusted(origin, host=host, scheme=scheme)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("origin", "host", "scheme"),
     [
         ("http://farm.example.org", "farm.example.org", "wss"),  # another scheme

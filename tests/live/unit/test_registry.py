@@ -7,6 +7,7 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, User
 
 from live import arguments, checks, errors, registry
+from tests.looped import looped
 
 
 def read(*, job_id: int, part: str = "all") -> Mapping[str, Any]:
@@ -30,7 +31,7 @@ class TestArguments:
     def test_are_any_number_that_the_database_holds(self, number: int) -> None:
         assert arguments.checked({"job_id": number}, parameters=PARAMETERS)["job_id"] == number
 
-    @pytest.mark.parametrize(
+    @looped(
         ("given", "sentence"),
         [
             (None, "Arguments come as an object with names"),

@@ -6,6 +6,7 @@ import pytest
 
 from outbox.domain import addresses
 from outbox.errors import BadUrl
+from tests.looped import looped
 
 PRIVATE = [
     "127.0.0.1", "127.255.255.254", "0.0.0.0", "10.1.2.3", "172.16.0.1", "172.31.255.255", "192.168.1.1",
@@ -21,12 +22,12 @@ PUBLIC = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("address", PRIVATE)
+@looped("address", PRIVATE)
 def test_nothing_is_sent_to(address: str) -> None:
     assert addresses.is_refused(address, allowed=())
 
 
-@pytest.mark.parametrize("address", PUBLIC)
+@looped("address", PUBLIC)
 def test_something_may_be_sent_to(address: str) -> None:
     assert not addresses.is_refused(address, allowed=())
 
@@ -37,7 +38,7 @@ def test_a_network_that_the_operator_allows_is_sent_to_however_it_is_written(add
     assert addresses.is_refused(address, allowed=[ip_network("10.2.0.0/16"), ip_network("fd00::/8")])
 
 
-@pytest.mark.parametrize(
+@looped(
     ("url", "reason"),
     [
         ("ftp://example.org/", "begins with https"),

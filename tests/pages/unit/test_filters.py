@@ -7,6 +7,7 @@ import pytest
 
 from jobs.domain.filters import Filters, ids_of, moment
 from jobs.domain.searches import Terms, terms
+from tests.looped import looped
 
 NOW = datetime(2026, 3, 29, 12, tzinfo=UTC)
 
@@ -57,7 +58,7 @@ class TestIds:
 
 
 class TestSearches:
-    @pytest.mark.parametrize(
+    @looped(
         ("text", "pairs", "rest"),
         [
             ("fog at dawn", [], "fog at dawn"),

@@ -3,10 +3,9 @@
 import pickle
 from pathlib import Path
 
-import pytest
-
 from postgres import errors
 from postgres.errors import PostgresError, WrongMajorVersion, causes
+from tests.looped import looped
 
 
 def every_error(base: type[PostgresError]) -> list[type[PostgresError]]:
@@ -31,7 +30,7 @@ class TestAnError:
         copy = pickle.loads(pickle.dumps(error))
         assert (type(copy), str(copy), vars(copy)) == (WrongMajorVersion, str(error), vars(error))
 
-    @pytest.mark.parametrize("kind", every_error(PostgresError), ids=lambda kind: kind.__name__)
+    @looped("kind", every_error(PostgresError), ids=lambda kind: kind.__name__)
     def test_has_a_code_of_its_own_and_one_sentence_or_more(self, kind: type[PostgresError]) -> None:
         codes = [each.code for each in every_error(PostgresError)]
         assert codes.count(kind.code) == 1

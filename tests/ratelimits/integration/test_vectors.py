@@ -8,6 +8,7 @@ from django.db import connection
 from ratelimits import queries
 from ratelimits.domain.algebra import possible
 from ratelimits.errors import CountExceedsLimit
+from tests.looped import looped
 from tests.ratelimits.integration import database
 from tests.ratelimits.unit.test_vectors import decide, same, stored
 from tests.ratelimits.unit.vectors import Step, close, sequences
@@ -41,8 +42,8 @@ def is_possible(step: Step) -> bool:
     return True
 
 
-@pytest.mark.parametrize("take", [one, all_of_one])
-@pytest.mark.parametrize("group", GROUPS)
+@looped("take", [one, all_of_one])
+@looped("group", GROUPS, rolled_back=True)
 def test_answers_every_step_as_the_vectors_do(group: str, take: Take) -> None:
     for sequence in sequences(sharded=False):
         if sequence.group != group:

@@ -10,6 +10,7 @@ import pytest
 from ratelimits.domain import Decision, FixedWindow, State, TokenBucket, evaluate
 from ratelimits.domain.configs import EPOCH
 from ratelimits.errors import CountExceedsLimit, InvalidConfig, InvalidCount
+from tests.looped import looped
 
 SECOND = timedelta(seconds=1)
 NOW = 1_735_000_000_123
@@ -102,8 +103,8 @@ class TestACooldown:
 
 
 class TestWhatCannotBeALimit:
-    @pytest.mark.parametrize("kind", [TokenBucket, FixedWindow])
-    @pytest.mark.parametrize(
+    @looped("kind", [TokenBucket, FixedWindow])
+    @looped(
         ("field", "fields"),
         [
             *(("rate", {"rate": rate}) for rate in (0, -1, math.nan, math.inf, "10", None, True, 10**400, 1e16, 1e-13)),

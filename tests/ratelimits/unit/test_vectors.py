@@ -6,6 +6,7 @@ import pytest
 
 from ratelimits.domain import Decision, State, evaluate, evaluate_shards
 from ratelimits.errors import CountExceedsLimit
+from tests.looped import looped
 from tests.ratelimits.unit.vectors import Sequence, Step, close, sequences
 
 Decide = Callable[[Step, State | None], Decision | None]
@@ -50,8 +51,8 @@ def stored(state: State | None, expect: dict[str, object]) -> bool:
     return close(state.value, expect["value"]) and state.ts == expect["ts"]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("algebra", [decide, decide_as_one_shard])
-@pytest.mark.parametrize("sequence", SEQUENCES)
+@looped("algebra", [decide, decide_as_one_shard])
+@looped("sequence", SEQUENCES)
 def test_answers_every_step_as_the_vectors_do(sequence: Sequence, algebra: Decide) -> None:
     states: dict[str, State | None] = {}
     for step in sequence.steps:

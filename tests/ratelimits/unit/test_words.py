@@ -11,6 +11,7 @@ from ratelimits.domain import FixedWindow, TokenBucket
 from ratelimits.errors import InvalidName, RateLimited, UnknownLimit, words
 from ratelimits.operations import stored_key
 from ratelimits.templatetags.limits import described, period, tokens
+from tests.looped import looped
 
 HOUR = timedelta(hours=1)
 
@@ -31,7 +32,7 @@ class TestADeclaredLimit:
         with pytest.raises(UnknownLimit, match=r"No limit is called 'test/nobody': declare it in an app's limits.py"):
             limits.find("test/nobody")
 
-    @pytest.mark.parametrize("name", ["", " ", " b", "b ", 'a"b', "-a", "a" * 101, "ä", "a\n", None, 7])
+    @looped("name", ["", " ", " b", "b ", 'a"b', "-a", "a" * 101, "ä", "a\n", None, 7])
     def test_has_a_name_that_headers_can_carry(self, name: str) -> None:
         with pytest.raises(InvalidName):
             limits.declare(name, TokenBucket(10, HOUR))

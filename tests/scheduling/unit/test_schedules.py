@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scheduling.domain import schedules
 from scheduling.domain.schedules import Calendar, Firing, Interval, Missed, Policy
 from scheduling.errors import BadSchedule
+from tests.looped import looped
 
 NEW_YORK = ZoneInfo("America/New_York")
 SPRING = datetime(2024, 3, 10, 0, 0, tzinfo=NEW_YORK)  # 02:00 becomes 03:00
@@ -46,7 +47,7 @@ class TestTheDayWhenClocksGoBack:
         daily = schedules.daily(hour=1, minute=30, tz="America/New_York")
         assert times(daily, AUTUMN, 2) == ["03 01:30 -0400", "04 01:30 -0500"]
 
-    @pytest.mark.parametrize("minute", range(0, 60, 5))
+    @looped("minute", range(0, 60, 5))
     def test_it_does_not_fire_again_however_late_it_is_asked(self, minute: int) -> None:
         daily = schedules.daily(hour=1, minute=30, tz="America/New_York")
         second_pass = datetime(2024, 11, 3, 1, minute, tzinfo=NEW_YORK, fold=1)
@@ -118,7 +119,7 @@ class TestAForm:
     def test_interval_is_shown_as_it_was_typed(self, text: str) -> None:
         assert schedules.typed(text, tz="UTC").typed() == text
 
-    @pytest.mark.parametrize(
+    @looped(
         "make",
         [
             lambda: schedules.interval(seconds=0),

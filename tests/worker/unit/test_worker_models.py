@@ -16,6 +16,7 @@ from jobfarm_worker import BadOption
 from jobfarm_worker.handlers import chat, image, named
 from jobfarm_worker.handlers.retrying import is_worth_retrying, retry_after_s
 from jobfarm_worker.handlers.servers import BrokenStreamError, ServerError
+from tests.looped import looped
 from tests.worker.unit.outside import Door
 from tests.worker.unit.test_worker_demonstrators import run
 
@@ -282,7 +283,7 @@ class TestNamed:
 
 
 class TestRetryAfter:
-    @pytest.mark.parametrize(
+    @looped(
         ("headers", "seconds"),
         [
             ({"retry-after": "7"}, 7),

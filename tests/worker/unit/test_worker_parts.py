@@ -20,6 +20,7 @@ from jobfarm_worker.job import Job
 from jobfarm_worker.options import checked
 from jobfarm_worker.outbox import PIECE, File, Outbox, Progress, is_due
 from jobfarm_worker.protocol import Call, ClaimedJob, storable
+from tests.looped import looped
 
 GOOD: dict[str, Any] = {
     "url": "http://farm.example:8000/base/",
@@ -173,7 +174,7 @@ class TestJob:
         job(box).write("a\0b\ud800c \U0001f600.")
         assert box.take_text() == "a\ufffdb\ufffdc \U0001f600."
 
-    @pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "a/b", "a\\b", "a b", "a\n", "x" * 101, "größe.png"])
+    @looped("name", ["", ".", "..", ".hidden", "a/b", "a\\b", "a b", "a\n", "x" * 101, "größe.png"])
     def test_refuses_a_name_that_is_no_plain_file_name(self, name: str) -> None:
         with pytest.raises(ValueError, match="plain file name"):
             job(outbox()).file(name, b"")
@@ -211,7 +212,7 @@ class TestOptions:
         assert options.socket_url == "ws://farm.example:8000/base/ws/worker/"
         assert checked(**{**GOOD, "url": "https://farm.example"}).socket_url == "wss://farm.example/ws/worker/"
 
-    @pytest.mark.parametrize(
+    @looped(
         ("name", "value"),
         [
             ("url", "localhost:8000"),

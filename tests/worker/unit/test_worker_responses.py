@@ -13,6 +13,7 @@ from jobfarm_worker.handlers.chunks import FINISH_SUPPLIED, Transcription
 from jobfarm_worker.handlers.openai_demo import Demonstrator
 from jobfarm_worker.handlers.responses import MappedResponse, PassedResponse
 from jobfarm_worker.handlers.responses_request import chat_request
+from tests.looped import looped
 from tests.worker.unit.test_worker_chunks import CALLS_OF_SERVERS, choice, chunk
 from tests.worker.unit.test_worker_demonstrators import run
 
@@ -115,7 +116,7 @@ class TestTheChatOfARequest:
         request = chat_request({"text": {"format": shape, "verbosity": "low"}})
         assert (request.get("response_format"), request["verbosity"]) == (wanted, "low")
 
-    @pytest.mark.parametrize(
+    @looped(
         ("body", "param"),
         [
             ({"prompt": {"id": "p"}}, "prompt"),

@@ -1,11 +1,10 @@
 """Numbers in conditions have one spelling, below zero too."""
 
-import pytest
-
 from jobs.domain import labels
+from tests.looped import looped
 
 
-@pytest.mark.parametrize(
+@looped(
     ("written", "kept"),
     [
         (">=-0.5", ">=-0.5"), ("-0.5", "-0.5"), (-0.5, "-0.5"), ("<=-0.05", "<=-0.05"), ("-0", "0"), ("-0.0", "0"),
