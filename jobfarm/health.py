@@ -90,7 +90,7 @@ def scheduler() -> Iterator[Finding]:
     if facts.late:
         yield Finding(
             level=Level.WARNING,
-            sentence=f"Scheduled functions that are late: {facts.late}, the oldest by {facts.oldest_late_s:.0f} s.",
+            sentence=f"Scheduled functions that are late: {facts.late:,}, the oldest by {facts.oldest_late_s:.0f} s.",
             remedy="Start more clusters, or more processes with --workers, for the functions that are late.",
         )
     yield from _crons(facts)
@@ -105,13 +105,13 @@ def scheduler() -> Iterator[Finding]:
     if facts.frozen:
         yield Finding(
             level=Level.WARNING,
-            sentence=f"Clusters that froze within a day and were replaced: {facts.frozen}.",
+            sentence=f"Clusters that froze within a day and were replaced: {facts.frozen:,}.",
             remedy="The page of crons says when. Causes are lack of memory, or a machine that was suspended.",
         )
     if facts.unknown:
         yield Finding(
             level=Level.WARNING,
-            sentence=f"Actions with an unknown outcome within a day: {facts.unknown}.",
+            sentence=f"Actions with an unknown outcome within a day: {facts.unknown:,}.",
             remedy="Their processes died. Check each on the page of functions, and repeat those that may happen twice.",
         )
 
@@ -165,25 +165,26 @@ def _webhooks() -> Iterator[Finding]:
     if facts.late:
         yield Finding(
             level=Level.WARNING,
-            sentence=f"Webhook deliveries that should have been processed a minute ago: {facts.late}.",
+            sentence=f"Webhook deliveries that should have been processed a minute ago: {facts.late:,}.",
             remedy="Check that a cluster for mutations runs; the inbox says what they are waiting for.",
         )
     if facts.dead:
         yield Finding(
             level=Level.WARNING,
-            sentence=f"Dead letters (webhook deliveries whose attempts all failed): {facts.dead}.",
+            sentence=f"Dead letters (webhook deliveries whose attempts all failed): {facts.dead:,}.",
             remedy="The inbox says why each failed. Fix the cause, then replay them.",
         )
     if facts.rejected:
         yield Finding(
             level=Level.WARNING,
-            sentence=f"Webhook deliveries of the last day without a field that their handler needs: {facts.rejected}.",
+            sentence=f"Webhook deliveries of the last day without a field that their handler needs: "
+            f"{facts.rejected:,}.",
             remedy="The inbox names the field. Fix the sender or the handler, then replay them.",
         )
     if facts.unstarted:
         yield Finding(
             level=Level.WARNING,
-            sentence=f"Jobs that webhooks of the last day should have started but did not: {facts.unstarted}.",
+            sentence=f"Jobs that webhooks of the last day should have started but did not: {facts.unstarted:,}.",
             remedy="The administration says why under Job starts. Fix the cause, then start them there.",
         )
 

@@ -19,9 +19,9 @@ NEARLY_FULL: Final = 0.8
 def workers() -> Iterator[Finding]:
     """Whether a worker is there that claims."""
     live = keys.count_live()
-    drained = f", {live.drained} of them drained" if live.drained else ""
+    drained = f", {live.drained:,} of them drained" if live.drained else ""
     if live.workers > live.drained:
-        yield Finding(level=Level.FINE, sentence=f"Live workers: {live.workers}{drained}.")
+        yield Finding(level=Level.FINE, sentence=f"Live workers: {live.workers:,}{drained}.")
     elif live.workers:
         yield Finding(
             level=Level.WARNING,

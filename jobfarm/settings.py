@@ -221,7 +221,7 @@ UNFOLD = {
         lambda _: static("jobs/charts.css"),
         lambda _: static("live/admin.css"),
     ],
-    "SCRIPTS": [lambda _: static("live/admin-names.js")],
+    "SCRIPTS": [lambda _: static("live/live.js"), lambda _: static("live/admin.js")],
     "COLORS": {"primary": PRIMARY},
     "DASHBOARD_CALLBACK": "jobfarm.administration.dashboard",
     "SIDEBAR": {"show_search": True, "navigation": "jobfarm.administration.sidebar"},

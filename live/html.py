@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from django.conf import settings
-from django.forms import Script
 from django.utils import translation
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
@@ -33,14 +32,6 @@ _ELEMENTS: Final = frozenset(
         "ul",
     }
 )
-
-
-class AdminMedia:
-    """What a page of the administration with live parts loads."""
-
-    css = {"all": ["live/admin.css"]}  # the form of Django's Media
-    js: tuple[Script, ...] = (Script("live/live.js", defer=True),)
-
 
 # What scrolls is reached by the keyboard, and named to who does not see it.
 REACHED: Final = {"tabindex": "0", "role": "group"}

@@ -95,9 +95,9 @@ class EndpointAdmin(_Operated, administration.ReadOnly):
         person, rows = people.person(request), list(queryset[:AT_ONCE])
         wanted = [operations.Filter(endpoint=row.pk, status=Status.DEAD) for row in rows]
         counts = [operations.count_matching(one, by=person) for one in wanted]
-        lines = [f"{row.name}: {count}" for row, count in zip(rows[:20], counts, strict=False)]
+        lines = [f"{row.name}: {count:,}" for row, count in zip(rows[:20], counts, strict=False)]
         question = administration.carry_out(
-            self, request, title=f"Replay {sum(counts)} dead messages?", lines=lines, button="Replay them"
+            self, request, title=f"Replay {sum(counts):,} dead messages?", lines=lines, button="Replay them"
         )
         if question is None:
             for begun in filter(None, (operations.replay_matching(one, by=person) for one in wanted)):
@@ -155,7 +155,7 @@ class MessageAdmin(_Operated, administration.BoundedList):
         """Send them once more, those that have ended."""
         rows = list(queryset.exclude(status=Status.PENDING)[:AT_ONCE])
         question = administration.carry_out(
-            self, request, title=f"{len(rows)} messages are sent once more",
+            self, request, title=f"{len(rows):,} messages are sent once more",
             lines=[str(row.event) for row in rows[:20]], button="Replay them",
         )  # fmt: skip
         if question is None:

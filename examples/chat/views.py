@@ -46,16 +46,16 @@ _CANCELED = {
 def rooms(request: HttpRequest) -> HttpResponse:
     """One's rooms, live, and a form that makes another."""
     user = people.person(request)
-    refused = ""
+    why = ""
     if request.method == "POST":
         try:
             group = accounts.create_group(request.POST.get("name", ""), by=user)
         except (AccountsError, RateLimited) as refusal:
-            refused = _sentence(refusal)
+            why = _sentence(refusal)
         else:
             return HttpResponseRedirect(reverse("chat:room", args=[group.pk]))
-    context = {"refused": refused, "name": request.POST.get("name", "")}
-    return render(request, "chat/rooms.html", context, status=422 if refused else 200)
+    context = {"why": why, "name": request.POST.get("name", "")}
+    return render(request, "chat/rooms.html", context, status=422 if why else 200)
 
 
 @login_required

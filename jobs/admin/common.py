@@ -11,14 +11,13 @@ from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 
 from core import administration
-from live import html
 from postgres import transactions
 
 
-class LiveMedia(html.AdminMedia):
+class LiveMedia:
     """What a page with the output of a job loads."""
 
-    js = (*html.AdminMedia.js, Script("jobs/jobs.js", defer=True))
+    js = (Script("jobs/jobs.js", defer=True),)
 
 
 class Operated:

@@ -62,7 +62,7 @@ def preview(chosen: Sequence[tuple[int, str]], *, fits: frozenset[Status]) -> li
     """What the action applies to: how many jobs, by their status at this moment."""
     counts = Counter(status for _, status in chosen[:AT_ONCE])
     lines = [
-        f"{count} {status.replace('_', ' ')}{'' if status in fits else ', which stays as it is'}"
+        f"{count:,} {status.replace('_', ' ')}{'' if status in fits else ', which stays as it is'}"
         for status, count in sorted(counts.items())
     ]
     if len(chosen) > AT_ONCE:
@@ -82,4 +82,4 @@ def chosen(jobs: QuerySet[Job], action: Action) -> list[tuple[int, str]]:
 
 def counted(results: Counter[str]) -> str:
     """What a number of these came to, the most frequent first."""
-    return "; ".join(f"{count} {result}" for result, count in results.most_common()) or "Nothing was selected."
+    return "; ".join(f"{count:,} {result}" for result, count in results.most_common()) or "Nothing was selected."

@@ -246,7 +246,7 @@ class JobAdmin(common.Operated, JobFields):
         self.message_user(request, job_actions.counted(results), messages.SUCCESS)
         if len(chosen) > job_actions.AT_ONCE:
             most = job_actions.AT_ONCE
-            sentence = f"More jobs match: these were the first {most}. Repeat the action for the next ones."
+            sentence = f"More jobs match: these were the first {most:,}. Repeat the action for the next ones."
             self.message_user(request, sentence, messages.WARNING)
         return None
 

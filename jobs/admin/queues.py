@@ -35,9 +35,6 @@ class QueueAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold s
     readonly_fields = ["name", "live_state", "its_jobs"]
     actions = ["pause", "resume"]
 
-    class Media(html.AdminMedia):
-        """Its page is live."""
-
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002  # the admin's signature
         return False
 

@@ -106,9 +106,6 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
     actions = ["drain_selected", "undrain_selected", "revoke_selected"]
     actions_detail = ["drain_one", "undrain_one", "label_one", "rotate_one", "revoke_one"]
 
-    class Media(html.AdminMedia):
-        """Its page is live."""
-
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002  # the admin's
         """Never: another name or scope is another worker."""
         return False

@@ -237,7 +237,7 @@ def _end(bulk: Bulk, phase: Phase, *, by: User | None = None, why: str = "") -> 
     """End it; the line in the log is of who stopped it, else of who had it done."""
     bulk.phase, bulk.why, bulk.ended_at = phase, why, clock.now()
     bulk.save()
-    summary = "; ".join(f"{count} {result}" for result, count in bulk.results.items()) or "nothing changed"
+    summary = "; ".join(f"{count:,} {result}" for result, count in bulk.results.items()) or "nothing changed"
     audit.record(by or bulk.by, bulk, f"{phase}: {summary}"[:2000])
     live.touch(f"bulk:{bulk.pk}")
 

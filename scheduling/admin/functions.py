@@ -201,7 +201,7 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
         if question := administration.carry_out(self, request, lines=_preview(rows), **dialog):
             return question
         outcomes = Counter(do(request, row) for row in some)
-        summary = ", ".join(f"{word}: {count}" for word, count in sorted(outcomes.items()))
+        summary = ", ".join(f"{word}: {count:,}" for word, count in sorted(outcomes.items()))
         self.message_user(request, f"{summary or 'Nothing was selected'}.", messages.SUCCESS)
         return None
 
@@ -233,5 +233,5 @@ def _chosen(queryset: "QuerySet[ScheduledFunction]") -> Sequence[ScheduledFuncti
 def _preview(rows: Sequence[ScheduledFunction]) -> list[str]:
     """What the action applies to: how many functions of each state at this moment."""
     counts = Counter(row.status.replace("_", " ") for row in rows[:AT_ONCE])
-    preview = [f"{count} {status}" for status, count in sorted(counts.items())]
-    return [*preview, f"and more, which are not changed: {AT_ONCE} at a time"] if len(rows) > AT_ONCE else preview
+    preview = [f"{count:,} {status}" for status, count in sorted(counts.items())]
+    return [*preview, f"and more, which are not changed: {AT_ONCE:,} at a time"] if len(rows) > AT_ONCE else preview

@@ -22,6 +22,11 @@ APPS: Final = (
 APP_OF_FOLDER: Final = {"admin": "jobfarm", "parts": "live"}
 APP_OF_PAGE: Final = {"base.html": "live"}  # of the pages in templates/ itself; the others are jobfarm's
 _LOADED: Final = re.compile(r"{% load (?:[^%]* from )?([^%]*) %}")
+# What pages call numbers that may pass 999, without the commas that `floatformat:"0g"` sets.
+_BARE_COUNT: Final = re.compile(
+    r"{{ *[a-z_.]*\b(?:arrived|canceled|count|dead|duplicates|entries|failed|held|late|matched|refused|rejected|"
+    r"unhappy|waiting) *}}"
+)
 _LIBRARIES: Final = {
     path.stem: path.relative_to(ROOT).parts[0]
     for app in APPS
@@ -45,6 +50,12 @@ class TestTemplates:
         texts = [tag for path in _templates(folder) for tag in re.findall(r"<pre\b[^>]*>", path.read_text())]
         wanted = ('tabindex="0"', 'role="group"', "aria-label=")
         assert [tag for tag in texts if not all(each in tag for each in wanted)] == []
+
+    def test_set_commas_in_counts(self, folder: str) -> None:
+        found = [
+            (path.name, bare) for path in _templates(folder) for bare in _BARE_COUNT.findall(path.read_text())
+        ]
+        assert found == []
 
     def test_load_no_library_of_an_app_above_their_own(self, folder: str) -> None:
         assert [breach for path in _templates(folder) for breach in _breaches(path)] == []

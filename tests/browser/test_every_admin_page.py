@@ -1,9 +1,15 @@
 """Every list of the administration and a page of every table, as test_every_page.py looks at those of the site."""
 
+import re
+from typing import Any
+from zoneinfo import ZoneInfo
+
 import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Browser, expect
 
+from jobs import operations
+from jobs.models import Job
 from tests.admin import samples
 from tests.browser import addresses, seeds, walking
 from tests.browser.conftest import Visit
@@ -18,6 +24,24 @@ class TestEveryPage:
         samples.fill(1)  # a row for every table; what was seeded is what an evening leaves in some of them
         found = walking.faults(browser, server, seeded, wanted=addresses.of_the_administration(seeded))
         assert not found, "\n".join(found)
+
+    def test_writes_moments_as_the_pages_of_the_farm_do(self, visit: Visit, boss: User) -> None:
+        """In the reader's zone and way of writing."""
+        operations.sync()
+        job = operations.submit("chat", {"prompt": "Why?"}, owner=boss)
+        tokyo = Job.objects.get(pk=job.pk).created_at.astimezone(ZoneInfo("Asia/Tokyo"))
+        written = re.compile(
+            f"{tokyo:%b} {tokyo.day}, {tokyo:%Y}, {tokyo.hour % 12 or 12}:{tokyo:%M:%S}\\s{tokyo:%p}"
+        )
+        reader: dict[str, Any] = {"by": boss, "timezone_id": "Asia/Tokyo", "locale": "en-US"}
+        for path, place in (
+            (f"/jobs/{job.pk}/", "dd"),
+            ("/admin/jobs/job/", "td.field-created_at"),
+            (f"/admin/jobs/job/{job.pk}/change/", ".readonly"),
+        ):
+            expect(visit(path, **reader).locator(place, has_text=written).first).to_be_visible()
+        plain = visit("/admin/jobs/job/", by=boss, java_script_enabled=False).locator("td.field-created_at")
+        expect(plain.first).to_have_text(re.compile(r"\d \w{3} \d{4} \d\d:\d\d:\d\d UTC$"))
 
     def test_has_a_main_part(self, visit: Visit, boss: User) -> None:
         page = visit("/admin/jobs/job/", by=boss)

@@ -116,9 +116,6 @@ class DeliveryAdmin(common.BoundedList):
     actions = ["replay_selected", "replay_selected_with_jobs"]
     actions_detail = ["replay_one", "replay_one_with_jobs"]
 
-    class Media(html.AdminMedia):
-        """Its page is live."""
-
     def view_on_site(self, obj: Delivery) -> str:
         return reverse("webhooks:delivery", args=[obj.pk])
 
@@ -233,7 +230,7 @@ class DeliveryAdmin(common.BoundedList):
         return HttpResponseRedirect(reverse("admin:webhooks_delivery_change", args=[row.pk]))
 
     def _report(self, request: HttpRequest, outcomes: "Counter[str]") -> None:
-        summary = "; ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+        summary = "; ".join(f"{count:,} {outcome}" for outcome, count in outcomes.most_common())
         self.message_user(request, summary or "Nothing was selected.", messages.SUCCESS)
 
 
@@ -305,6 +302,6 @@ def _replay(request: HttpRequest, pk: int, *, with_jobs: bool) -> str:
 def _preview(chosen: list[tuple[Any, str]]) -> list[str]:
     """What the action applies to: how many deliveries of each status at this moment."""
     counts = Counter(status for _, status in chosen[:AT_ONCE])
-    preview = [f"{count} {status}" for status, count in sorted(counts.items())]
-    more = f"and more, which are not changed: {AT_ONCE} at a time; the inbox replays all that match"
+    preview = [f"{count:,} {status}" for status, count in sorted(counts.items())]
+    more = f"and more, which are not changed: {AT_ONCE:,} at a time; the inbox replays all that match"
     return [*preview, more] if len(chosen) > AT_ONCE else preview

@@ -202,13 +202,13 @@ class JobStartAdmin(_Shown, common.BoundedList):
         """Start the job of each that has none, after a question; then say what it came to."""
         chosen = list(queryset.order_by("pk").values_list("pk", "outcome")[:AT_ONCE])
         if not administration.is_confirmed(request):
-            preview = [f"{count} {status}" for status, count in sorted(Counter(dict(chosen).values()).items())]
+            preview = [f"{count:,} {status}" for status, count in sorted(Counter(dict(chosen).values()).items())]
             return administration.question(
                 self, request, title="Start these jobs again?", lines=preview, button="Start them again"
             )
         outcomes = Counter(_start_again(request, pk) for pk, _ in chosen)
         self.message_user(
-            request, "; ".join(f"{count} {outcome}" for outcome, count in outcomes.items()), messages.SUCCESS
+            request, "; ".join(f"{count:,} {outcome}" for outcome, count in outcomes.items()), messages.SUCCESS
         )
         return None
 

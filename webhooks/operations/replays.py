@@ -62,7 +62,7 @@ def replay_matching(wanted: Filter, *, with_jobs: bool = False, by: User | None 
         arguments: dict[str, Any] = {"wanted": wanted.as_json(), "until": last.pk, "matched": matched}
         scheduling.run_after(0, replay_batch, after=0, with_jobs=with_jobs, **arguments)
         which = f"{'with their jobs, ' if with_jobs else ''}up to this one: {wanted.sentence()}"
-        audit.record(by, last, f"Replays {matched} deliveries {which}")
+        audit.record(by, last, f"Replays {matched:,} deliveries {which}")
     return matched
 
 

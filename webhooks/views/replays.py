@@ -77,7 +77,7 @@ def _begin(request: HttpRequest, wanted: operations.Filter) -> HttpResponse:
 def _note(request: HttpRequest, row: pages.Replay) -> None:
     last = pages.delivery(row.until)
     if last is not None:
-        message = f"Stopped the bulk replay after {row.handled} of {row.matched}"
+        message = f"Stopped the bulk replay after {row.handled:,} of {row.matched:,}"
         audit.record(people.person(request), last, message)
 
 
