@@ -3,7 +3,7 @@
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 from itertools import islice
@@ -35,14 +35,16 @@ class Schedule(Protocol):
         """A text from which `parse` makes the same schedule again."""
 
 
+_AS_TYPED = ", as typed"
 _NO_INTERVAL = "an interval is from one second to five years"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """Every so often, beginning when the cron is first seen."""
+    """Every so often, beginning when the cron is first seen; `written`: as somebody typed it."""
 
     every: timedelta
+    written: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not SHORTEST <= self.every <= LONGEST:
@@ -65,13 +67,20 @@ class Interval:
         return count, [start + self.every * n for n in kept]
 
     def text(self) -> str:
-        """`every 30 s`, to the microsecond."""
-        return f"every {_decimal(self.every)} s"
+        """`every 30 s`, to the microsecond; as it was typed, where it would be shown otherwise."""
+        is_other = self.written not in ("", self._in_largest_unit())
+        return f"{self.written}{_AS_TYPED}" if is_other else self._in_seconds()
 
     def typed(self) -> str:
-        """As people type it: in the largest unit that needs no fraction."""
+        """As somebody typed it, else as people type: in the largest unit that needs no fraction."""
+        return self.written or self._in_largest_unit()
+
+    def _in_largest_unit(self) -> str:
         fitting = (f"every {self.every // unit} {name}" for name, unit in _UNITS.items() if not self.every % unit)
-        return next(fitting, self.text())
+        return next(fitting, self._in_seconds())
+
+    def _in_seconds(self) -> str:
+        return f"every {_decimal(self.every)} s"
 
 
 _FIVE_FIELDS = 'five fields: minute, hour, day, month, weekday, such as "0 6 * * 1-5"; nor "every 5 min"'
@@ -237,6 +246,8 @@ def cron(expression: str, *, tz: str = "UTC") -> Calendar:
 
 def parse(text: str) -> Interval | Calendar:
     """The schedule that `text()` wrote. Raises BadSchedule."""
+    if text.endswith(_AS_TYPED):
+        return typed(text.removesuffix(_AS_TYPED), tz="UTC")
     if text.startswith("every "):
         return interval(seconds=_seconds(text.removeprefix("every ").removesuffix(" s")))
     expression, _, tz = text.rpartition(" in ")
@@ -272,7 +283,8 @@ def typed(text: str, *, tz: str) -> Interval | Calendar:
     Raises BadSchedule.
     """
     if every := _EVERY.fullmatch(" ".join(text.split())):
-        return interval(seconds=float(every[1]) * _UNITS[every[2]].total_seconds())
+        length = interval(seconds=float(every[1]) * _UNITS[every[2]].total_seconds())
+        return replace(length, written=every[0])
     return cron(text, tz=tz)
 
 

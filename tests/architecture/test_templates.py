@@ -52,9 +52,7 @@ class TestTemplates:
         assert [tag for tag in texts if not all(each in tag for each in wanted)] == []
 
     def test_set_commas_in_counts(self, folder: str) -> None:
-        found = [
-            (path.name, bare) for path in _templates(folder) for bare in _BARE_COUNT.findall(path.read_text())
-        ]
+        found = [(path.name, bare) for path in _templates(folder) for bare in _BARE_COUNT.findall(path.read_text())]
         assert found == []
 
     def test_load_no_library_of_an_app_above_their_own(self, folder: str) -> None:

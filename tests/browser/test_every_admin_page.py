@@ -30,9 +30,7 @@ class TestEveryPage:
         operations.sync()
         job = operations.submit("chat", {"prompt": "Why?"}, owner=boss)
         tokyo = Job.objects.get(pk=job.pk).created_at.astimezone(ZoneInfo("Asia/Tokyo"))
-        written = re.compile(
-            f"{tokyo:%b} {tokyo.day}, {tokyo:%Y}, {tokyo.hour % 12 or 12}:{tokyo:%M:%S}\\s{tokyo:%p}"
-        )
+        written = re.compile(f"{tokyo:%b} {tokyo.day}, {tokyo:%Y}, {tokyo.hour % 12 or 12}:{tokyo:%M:%S}\\s{tokyo:%p}")
         reader: dict[str, Any] = {"by": boss, "timezone_id": "Asia/Tokyo", "locale": "en-US"}
         for path, place in (
             (f"/jobs/{job.pk}/", "dd"),

@@ -115,9 +115,21 @@ class TestAForm:
         every = Interval(every=length)
         assert schedules.parse(every.text()) == schedules.typed(every.typed(), tz="UTC") == every
 
-    @pytest.mark.parametrize("text", ["every 336 h", "every 5 min", "every 90 s", "every 1.25 s", "every 1234567 s"])
-    def test_interval_is_shown_as_it_was_typed(self, text: str) -> None:
-        assert schedules.typed(text, tz="UTC").typed() == text
+    @pytest.mark.parametrize(
+        "text",
+        ["every 336 h", "every 5 min", "every 90 s", "every 1.25 s", "every 1234567 s", "every 3600 s",
+         "every 1000000 s", "every 120 min", "every 1.5 h", "every 90s"],
+    )  # fmt: skip
+    def test_interval_is_kept_as_it_was_typed(self, text: str) -> None:
+        typed = schedules.typed(text, tz="UTC")
+        kept = schedules.parse(typed.text())
+        assert (kept, kept.typed(), schedules.typed(kept.typed(), tz="UTC").text()) == (typed, text, typed.text())
+
+    def test_interval_typed_in_the_largest_unit_is_stored_as_a_declared_one_is(self) -> None:
+        """Which the code of before reads, too."""
+        assert (
+            schedules.typed("every 336 h", tz="UTC").text() == schedules.interval(hours=336).text() == "every 1209600 s"
+        )
 
     @looped(
         "make",
