@@ -8,8 +8,6 @@ from core import administration
 
 
 class AlertInline(administration.Part):
-    """What fires of a rule."""
-
     model = Alert
     fields = ["subject", "state", "value", "since", "is_notified"]
     readonly_fields = fields
@@ -17,8 +15,6 @@ class AlertInline(administration.Part):
 
 @admin.register(Rule)
 class RuleAdmin(administration.ReadOnly):
-    """Rules that people made."""
-
     list_display = ["name", "condition", "target", "severity", "is_enabled", "muted_until", "unknown"]
     list_filter = ["severity", "is_enabled"]
     search_fields = ["name", "target"]
@@ -37,8 +33,6 @@ class RuleAdmin(administration.ReadOnly):
 
 @admin.register(Notification)
 class NotificationAdmin(administration.BoundedList):
-    """Messages, each to one recipient."""
-
     list_display = ["id", "status", "title", "channel", "recipient", "tries", "error", "created_at"]
     list_filter = ["status", "channel"]
     fields = [("status", "tries", "ended_at"), ("rule", "channel", "recipient"), "title", "body", "error", "created_at"]

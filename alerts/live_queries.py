@@ -49,7 +49,6 @@ def alerts(*, rule_id: int = 0) -> Mapping[str, Any]:
     at_most_every_s=1.0,
 )
 def rules() -> Mapping[str, Any]:
-    """All rules and how they stand."""
     return {"rules": [_described(rule) for rule in queries.rules()]}
 
 
@@ -61,7 +60,6 @@ def rules() -> Mapping[str, Any]:
     at_most_every_s=1.0,
 )
 def rule(*, rule_id: int) -> Mapping[str, Any] | None:
-    """How one rule stands."""
     row = queries.rules().filter(pk=rule_id).first()
     return None if row is None else {"entry": _described(row)}
 

@@ -68,8 +68,6 @@ class Alert(models.Model):
 
 
 class Channel(models.TextChoices):
-    """How a message goes out."""
-
     MAIL = "mail"
     WEBHOOK = "webhook"
 

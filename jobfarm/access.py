@@ -30,8 +30,6 @@ NO_CODE: Final = 1005  # RFC 6455: it was closed without one, or just gone
 
 @dataclass(slots=True)
 class Answer:
-    """What has been answered so far."""
-
     status: int = LEFT
     size: int = 0
 

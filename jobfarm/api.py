@@ -48,8 +48,6 @@ class WholeMoments(NinjaJSONEncoder):
 
 
 class JsonRenderer(JSONRenderer):
-    """Answers are JSON."""
-
     encoder_class = WholeMoments
 
 

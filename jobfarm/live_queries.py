@@ -103,7 +103,6 @@ def overview_processes() -> Mapping[str, Any]:
     at_most_every_s=5.0,
 )
 def overview_crons() -> Mapping[str, Any]:
-    """What fires next."""
     return {"crons": _next_crons()}
 
 
@@ -115,7 +114,6 @@ def overview_crons() -> Mapping[str, Any]:
     at_most_every_s=5.0,
 )
 def overview_limits() -> Mapping[str, Any]:
-    """Limits near their edge."""
     return {"gauges": _gauges_nearly_empty()}
 
 

@@ -64,8 +64,6 @@ class Server:
 
 
 class Running:
-    """One process while it serves."""
-
     def __init__(self, django: OneHop) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = Stopping()

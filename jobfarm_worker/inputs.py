@@ -123,8 +123,6 @@ class Inputs:
 
 
 class _Download:
-    """What has come of a file."""
-
     def __init__(self, content: IO[bytes]) -> None:
         self._content = content
         self._digest = hashlib.sha256()

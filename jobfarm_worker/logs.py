@@ -37,7 +37,6 @@ class TextLines(logging.Formatter):
     """Lines of text; within a job `job 7 chat: ` stands before the message, whoever logged it."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the name is logging's)
-        """The line without its traceback."""
         if about := _about.get():
             prefix = f"job {about['job_id']} {about['kind']}"
             if not record.message.startswith(prefix):

@@ -32,7 +32,6 @@ class Options:
 
     @property
     def socket_url(self) -> str:
-        """Where the farm's worker socket is."""
         return "ws" + self.url.removeprefix("http") + "/ws/worker/"
 
     def headers(self, *, name: str) -> dict[str, str]:

@@ -254,7 +254,6 @@ class Lane(Generic[T]):
         self.idle.set()
 
     def wake(self) -> None:
-        """There may be something to send."""
         self._woken.set()
         self.idle.clear()
 

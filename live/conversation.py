@@ -31,8 +31,6 @@ _RETRY_IN_S: Final = 3.0  # when the database does not answer
 
 @dataclass(slots=True, kw_only=True)
 class _Watched:
-    """A watch request that was granted."""
-
     granted: rights.Granted
     watch: Watch
     rights: Subscription

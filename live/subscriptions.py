@@ -49,7 +49,6 @@ class Subscriptions:
         return subscription
 
     def remove(self, subscription: Subscription) -> None:
-        """Unsubscribe."""
         self._all.pop(subscription, None)
         for topic in subscription.topics:
             entries = self._entries(topic)

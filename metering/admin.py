@@ -62,8 +62,6 @@ class ModelPricesAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no typ
 
 @admin.register(Day)
 class DayAdmin(administration.ReadOnly):
-    """What was used in each day."""
-
     list_display = ["day", "kind", "model", "attempts", "seconds", "tokens_in", "tokens_out", "cost"]
     list_filter = ["day"]
     search_fields = ["kind", "model"]

@@ -17,7 +17,6 @@ COUNTING_CRONS.append(operations.COUNT_USAGE)
 
 @jobs.register_links
 def usage_of_job(job_id: int, viewer: Viewer) -> Iterable[Link]:  # noqa: ARG001  # whoever sees the job may see it
-    """What the job used so far."""
     used = operations.of_job(job_id)
     if used is not None:
         page = reverse("metering:usage")

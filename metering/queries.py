@@ -34,8 +34,6 @@ NUMBERS: Final = ("attempts", "seconds", "tokens_in", "tokens_out", "cost")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subjects:
-    """Who has budgets, by their ids."""
-
     tokens: frozenset[int | None]
     people: frozenset[int | None]
     groups: frozenset[int | None]

@@ -51,7 +51,6 @@ class About(logging.Filter):
     context is the right one."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Keep every record, with its fields."""
         record.fields = {**fields.current(), **traces.ids()}
         return True
 
@@ -78,7 +77,6 @@ class TextLines(logging.Formatter):
         super().__init__(_TEXT, style="{")
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without secrets."""
         pairs = " ".join(f"{name}={value}" for name, value in _fields(record).items())
         record.about = f" [{pairs}]" if pairs else ""
         return masked(super().format(record))

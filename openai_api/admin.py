@@ -8,8 +8,6 @@ from openai_api.models import Batch, File
 
 @admin.register(Batch)
 class BatchAdmin(administration.ReadOnly):
-    """Batches, with how far each is."""
-
     list_display = ["public_id", "owner", "status", "endpoint", "total", "completed", "failed", "note", "created_at"]
     list_filter = ["status", "endpoint"]
     list_select_related = ["owner"]

@@ -42,8 +42,6 @@ class Attempt:
 
 
 class CallConverter:
-    """The path of a call in the API."""
-
     regex = "|".join(domain.PATHS)
 
     def to_python(self, value: str) -> str:

@@ -36,7 +36,6 @@ def batches(*, whose: int) -> Mapping[str, Any]:
     template="openai_api/live/batch.html", at_most_every_s=0.5,
 )  # fmt: skip
 def batch(*, batch_id: str) -> Mapping[str, Any] | None:
-    """How one batch stands."""
     row = _find(batch_id)
     return None if row is None else {"row": _shown(row), "errors": row.errors[:MOST_LISTED]}
 

@@ -63,7 +63,6 @@ def batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
 @require_POST
 @_for_members
 def cancel(request: HttpRequest, batch_id: UUID) -> HttpResponse:
-    """Cancel what of it has not begun."""
     row = operations.visible(batch_id, viewer=people.person(request))
     if not operations.may_cancel(row, by=people.person(request)):
         messages.error(request, "You may look at this batch, but not cancel it.")

@@ -35,8 +35,6 @@ class SecretInline(administration.Part):
 
 
 class AttemptInline(administration.Part):
-    """Each attempt to send it."""
-
     model = Attempt
     fields = ["number", "started_at", "duration_ms", "outcome", "http_status", "error", "shown_answer"]
     readonly_fields = fields
@@ -68,7 +66,6 @@ class EndpointAdmin(_Operated, administration.ReadOnly):
 
     @display(description="Status", ordering="status", label=_LABELS)  # type: ignore[untyped-decorator]
     def status_for_people(self, row: Endpoint) -> str:
-        """Failing is not active."""
         return row.shown_status
 
     @display(description="Events")  # type: ignore[untyped-decorator]

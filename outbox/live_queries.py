@@ -23,7 +23,6 @@ ROWS: Final = 50
     template="outbox/live/endpoints.html", at_most_every_s=1.0,
 )  # fmt: skip
 def endpoints(*, whose: int) -> Mapping[str, Any]:
-    """The endpoints of one person, or of all."""
     rows = Endpoint.objects.select_related("owner")
     rows = rows if whose == EVERYBODY else rows.filter(owner_id=whose)
     return {"rows": queries.counted(list(rows[:MOST_LISTED])), "most": queries.COUNTED}
@@ -34,7 +33,6 @@ def endpoints(*, whose: int) -> Mapping[str, Any]:
     template="outbox/live/endpoint.html", at_most_every_s=0.5,
 )  # fmt: skip
 def endpoint(*, endpoint_id: int) -> Mapping[str, Any] | None:
-    """How one endpoint stands."""
     row = Endpoint.objects.select_related("owner").filter(pk=endpoint_id).first()
     if row is None:
         return None
@@ -74,7 +72,6 @@ def in_address(wanted: operations.Filter) -> dict[str, str]:
     at_most_every_s=1.0,
 )  # fmt: skip
 def replay(*, replay_id: int) -> Mapping[str, Any] | None:
-    """How far a bulk replay is."""
     row = queries.Replay.find(replay_id)
     return None if row is None else {"replay": row}
 

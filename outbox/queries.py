@@ -161,7 +161,6 @@ def lock_failing(endpoint_ids: Collection[int], *, for_s: float) -> list[Endpoin
 
 
 def lock(endpoint_id: int) -> Endpoint | None:
-    """The endpoint, locked."""
     return Endpoint.objects.select_for_update(of=("self",)).filter(pk=endpoint_id).first()
 
 
@@ -290,8 +289,6 @@ def attempts(message_id: int) -> list[Attempt]:
 
 
 class Replay(Chain):
-    """A replay of many messages."""
-
     FUNCTION = "outbox.operations.replays.replay_batch"
 
     @property

@@ -24,7 +24,6 @@ def ordered(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def each(parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The same parameters for each of their hosts."""
     addresses = str(parameters.get("hostaddr") or "").split(",")
     if len(addresses) > 1 or not parameters.get("host"):
         return [dict(parameters)]

@@ -25,8 +25,6 @@ _DISK_FULL: Final = "53100"
 
 
 class Verdict(StrEnum):
-    """What came of a probe."""
-
     WRITABLE = "writable"
     READ_ONLY = "read_only"
     DISK_FULL = "disk_full"

@@ -102,7 +102,6 @@ def take_all(requests: Sequence[Request], *, waits_for_disk: bool = True) -> lis
 
 
 def read(name: str, key: str, *, shards: int) -> Stored:
-    """What is stored, without a lock."""
     rows = statements.load("ratelimits", "read").run({"name": name, "key": key, "shards": shards})
     states: list[State | None] = [None] * shards
     for row in rows:

@@ -9,8 +9,6 @@ from django.utils.module_loading import autodiscover_modules
 
 
 class SchedulingConfig(AppConfig):
-    """Scheduled functions and crons."""
-
     name = "scheduling"
     verbose_name = "Scheduling"
 

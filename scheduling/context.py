@@ -55,6 +55,5 @@ def noting() -> Iterator[list[int]]:
 
 
 def note(function_ids: Iterable[int]) -> None:
-    """These functions were scheduled just now."""
     if (made := _noted.get()) is not None:
         made.extend(function_ids)

@@ -55,7 +55,6 @@ class Call:
 
     @property
     def args(self) -> dict[str, Any]:
-        """Its arguments."""
         args: dict[str, Any] = json.loads(self.stored_args)
         return args
 
@@ -177,5 +176,4 @@ def check_for_people(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def everything() -> list[Function]:
-    """All registered functions, by name."""
     return [_functions[name] for name in sorted(_functions)]

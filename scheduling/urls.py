@@ -20,8 +20,6 @@ class FunctionId:
 
 
 class CronAction:
-    """What can be done with a cron."""
-
     regex = "pause|resume|run"
 
     def to_python(self, value: str) -> str:

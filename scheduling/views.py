@@ -67,7 +67,6 @@ def functions(request: HttpRequest) -> HttpResponse:
 @require_safe
 @_for(live_queries.VIEW)
 def function(request: HttpRequest, function_id: int) -> HttpResponse:
-    """One scheduled function."""
     row = pages.function(function_id)
     if row is None:
         raise Http404("There is no such scheduled function.")
@@ -118,7 +117,6 @@ def crons(request: HttpRequest) -> HttpResponse:
 @require_safe
 @_for(live_queries.VIEW)
 def cron(request: HttpRequest, name: str) -> HttpResponse:
-    """One cron."""
     row = pages.cron(name)
     if row is None:
         raise Http404("There is no such cron.")

@@ -42,7 +42,6 @@ class Part:
 
 
 def _names(module: str, names: str) -> Part:
-    """Names that are imported one by one."""
     taken = tuple(names.split())
     whole = ", ".join(name for name in taken if "." not in name)
     return Part(module=module, line=f"from {module} import {whole}", prefix="", names=taken)
@@ -132,7 +131,6 @@ def calls() -> Iterator[tuple[str, Any]]:
 
 
 def page() -> str:
-    """The text of docs/python.md."""
     chapters = "\n".join(_chapter(title, parts) for title, parts in CHAPTERS.items())
     head = HEAD.read_text().replace("EXAMPLE", EXAMPLE.read_text())
     return f"{head}\n{chapters}"

@@ -18,7 +18,6 @@ PLACE: Final = "{variables}\n"
 
 
 def page() -> str:
-    """Return the whole page."""
     return TEXT.read_text().replace(PLACE, "\n".join(_tables()))
 
 

@@ -187,7 +187,6 @@ def _may_see_jobs(viewer: Viewer, **_: Any) -> str | None:
     at_most_every_s=2.0,
 )
 def sources() -> Mapping[str, Any]:
-    """How each source does."""
     inbox_health = operations.health()
     return {"rows": [_row(one, inbox_health) for one in pages.source_health()]}
 
@@ -200,7 +199,6 @@ def sources() -> Mapping[str, Any]:
     at_most_every_s=2.0,
 )
 def source(*, source: str) -> Mapping[str, Any] | None:
-    """How one source does."""
     inbox_health = operations.health()
     health = next((one for one in pages.source_health() if one.source == source), None)
     if health is None:
@@ -231,7 +229,6 @@ def secret(*, secret_id: int, source: str) -> Mapping[str, Any] | None:
     at_most_every_s=1.0,
 )
 def replay(*, first: int) -> Mapping[str, Any] | None:
-    """How far a bulk replay is."""
     row = pages.Replay.find(first)
     return None if row is None else {"replay": row}
 

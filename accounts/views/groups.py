@@ -107,7 +107,6 @@ def withdraw(request: HttpRequest, group_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def remove(request: HttpRequest, group_id: int) -> HttpResponse:
-    """Take somebody out."""
     person = people.person(request)
     group = _group(person, group_id)
     form = MemberForm(group, owner=person, data=request.POST)
@@ -149,7 +148,6 @@ class Join(RedirectURLMixin, View):
     http_method_names = ["get", "head", "post"]
 
     def get(self, request: HttpRequest, token: str) -> HttpResponse:
-        """What group it is, and the button."""
         try:
             invited = operations.invited(token)
         except InvitationUnknown as refusal:

@@ -59,7 +59,6 @@ def send_all(rule: Rule, text: Text) -> list[int]:
 
 @scheduling.mutation
 def record_sent(*, notification: int) -> None:
-    """It was sent."""
     queries.record_sent(notification)
     live.touch(_TOPIC)
 

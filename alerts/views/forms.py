@@ -98,7 +98,6 @@ class MuteForm(forms.Form):
 
     @property
     def for_s(self) -> int:
-        """In seconds, of a good form."""
         return int(self.cleaned_data["hours"]) * _HOUR_S
 
 

@@ -124,7 +124,6 @@ def unmute(request: HttpRequest, rule_id: int) -> HttpResponse:
 @_for(DELETE)
 @require_POST
 def delete(request: HttpRequest, rule_id: int) -> HttpResponse:
-    """Delete it, with what fires of it."""
     operations.remove(rule_id, by=people.person(request))
     messages.success(request, "The rule was deleted.")
     return redirect("alerts:list")

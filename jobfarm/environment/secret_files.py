@@ -12,7 +12,6 @@ _BY_FILE: Final = {file: name for name, file in _FILES.items()}
 
 
 def names() -> frozenset[str]:
-    """Every variable that names such a file."""
     return frozenset(_BY_FILE)
 
 

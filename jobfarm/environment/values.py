@@ -51,7 +51,6 @@ def whole(least: int, most: int | None = None) -> Reader:
 
 
 def number(name: str, raw: str) -> float:
-    """A number that is not negative."""
     if (value := _number(raw)) is None or value < 0:
         raise ValueError(f'{name} must be a number of at least 0, not "{raw}".')
     return value

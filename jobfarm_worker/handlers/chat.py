@@ -21,8 +21,6 @@ EXTRAS = ("temperature", "max_tokens", "top_p", "seed")  # of the payload, hande
 
 @dataclass(slots=True, kw_only=True)
 class Answer:
-    """What has come of one answer so far."""
-
     text: GrowingText = field(default_factory=GrowingText)
     model: str = ""
     finish_reason: str = ""

@@ -37,8 +37,6 @@ class Palette:
 
 
 class Picture:
-    """The picture of one prompt."""
-
     def __init__(self, prompt: str, *, side: int = SIDE) -> None:
         """`side`: width and height in pixels. The same prompt gives the same picture."""
         seed = int.from_bytes(hashlib.sha256(prompt.encode("utf-8", "replace")).digest()[:8], "big")

@@ -79,8 +79,6 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer, read to its end."""
-
     text: str
     content_type: str
 

@@ -83,13 +83,11 @@ class AttemptAdmin(administration.BoundedList):
 
     @display(description="Error")  # type: ignore[untyped-decorator]
     def last_words(self, attempt: Any) -> str:
-        """The end of the error."""
         return farm.last_line(attempt.ending)[:120]
 
     @display(description="Error")  # type: ignore[untyped-decorator]
     @administration.once
     def traceback(self, attempt: Attempt) -> SafeString:
-        """All of the error."""
         return administration.preformatted(farm.cut(attempt.error))
 
     @display(description="Output")  # type: ignore[untyped-decorator]

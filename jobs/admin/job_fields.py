@@ -106,7 +106,6 @@ class JobFields(administration.BoundedList):
     @display(description="Retried as")  # type: ignore[untyped-decorator]
     @administration.once
     def tried_again(self, job: Job) -> SafeString | str:
-        """Which jobs try it again."""
         links = [(common.job_link(again),) for again in pages.retries(job.pk)]
         return format_html_join(" ", "{}", links) or "–"
 
@@ -145,7 +144,6 @@ class JobFields(administration.BoundedList):
     @display(description="Why it is not running")  # type: ignore[untyped-decorator]
     @administration.once
     def live_why(self, job: Job) -> SafeString:
-        """Why it does not run, live."""
         return html.wrapper("job-why", {"job_id": job.pk, "queue": job.queue}, audience=live_queries.MEMBER)
 
     @display(description="Output")  # type: ignore[untyped-decorator]
@@ -170,13 +168,11 @@ class JobFields(administration.BoundedList):
     @display(description="Payload")  # type: ignore[untyped-decorator]
     @administration.once
     def payload(self, job: Job) -> SafeString:
-        """What was asked for."""
         return administration.preformatted(farm.pretty(job.body.payload))
 
     @display(description="Result")  # type: ignore[untyped-decorator]
     @administration.once
     def result(self, job: Job) -> SafeString | str:
-        """What came of it."""
         result = job.body.result
         return "–" if result is None else administration.preformatted(farm.pretty(result))
 
@@ -186,7 +182,6 @@ def _dressed(base: type[Any]) -> type[Any]:
 
     class Dressed(base):  # type: ignore[misc]  # unfold ships no types
         def get_results(self, request: HttpRequest) -> None:
-            """As it is, then dressed."""
             super().get_results(request)
             rows = list(self.result_list)
             jobs: QuerySet[Any] = lists.dressed(Job.objects.filter(pk__in=[job.pk for job in rows]))

@@ -96,8 +96,6 @@ class FileInline(administration.Part):
 
 
 class InputInline(administration.Part):
-    """The files that it was given."""
-
     model = Input
     verbose_name_plural = "input files"
     fields = ["link", "filename", "size", "sha256"]
@@ -216,12 +214,10 @@ class JobAdmin(common.Operated, JobFields):
 
     @action(description="Cancel", url_path="cancel", permissions=["operate"])  # type: ignore[untyped-decorator]
     def cancel_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Cancel this one, after a question."""
         return self._one(request, object_id, title="Cancel this job?", button="Cancel it", action=job_actions.cancel)
 
     @action(description="Retry", url_path="retry", permissions=["operate"])  # type: ignore[untyped-decorator]
     def retry_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Retry this one, after a question."""
         return self._one(request, object_id, title="Retry this job?", button="Retry it", action=job_actions.retry)
 
     @action(description="Run now", url_path="run-now", permissions=["operate"])  # type: ignore[untyped-decorator]

@@ -67,7 +67,6 @@ class QueueAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold s
     @display(description="Status")  # type: ignore[untyped-decorator]
     @administration.once
     def live_state(self, queue: Queue) -> SafeString:
-        """What happens in it, live."""
         whose = {"whose": pages.EVERYBODY, "queue": queue.name}
         return html.wrapper("queue", whose, audience=live_queries.OPERATOR)
 

@@ -69,7 +69,6 @@ class LabelFilter(admin.SimpleListFilter):
     title = parameter_name = "label"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002  # the admin's
-        """All there are, the first LISTED."""
         return [(label, label) for label in fleet.known_labels()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Worker]) -> QuerySet[Worker]:  # noqa: ARG002
@@ -160,7 +159,6 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
 
     @action(description="Labels", url_path="labels", permissions=["operate"])  # type: ignore[untyped-decorator]
     def label_one(self, request: HttpRequest, object_id: str) -> HttpResponse:  # noqa: ARG002  # the admin's
-        """To the form of its page."""
         return HttpResponseRedirect(f"{reverse('jobs:worker', args=[object_id])}#labels-title")
 
     @display(description="Jobs")  # type: ignore[untyped-decorator]
@@ -172,7 +170,6 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
     @display(description="Status")  # type: ignore[untyped-decorator]
     @administration.once
     def live_state(self, worker: Worker) -> SafeString:
-        """What it does, live."""
         return html.wrapper("worker", {"worker_id": worker.pk}, audience=live_queries.MEMBER)
 
     @admin.action(description="Drain", permissions=["operate"])

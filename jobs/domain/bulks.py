@@ -7,8 +7,6 @@ from jobs.domain.states import ENDED, LIVE, Status
 
 
 class BulkAction(StrEnum):
-    """What is done to each job."""
-
     CANCEL = "cancel"
     RETRY = "retry"
     QUEUE = "change_queue"

@@ -38,7 +38,6 @@ class Bar:
 
     @property
     def y(self) -> float:
-        """Its upper edge."""
         return self.track * TRACK + _SHAPES.get(self.run.outcome, _ALARMING)[0]
 
     @property

@@ -10,8 +10,6 @@ from jobs.domain.charts import Bar
 
 
 class Ended(Protocol):
-    """An attempt that is over."""
-
     number: int
     claimed_at: datetime
     ended_at: datetime

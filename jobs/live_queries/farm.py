@@ -129,7 +129,6 @@ def _plots(history: rollups.History, period: Period) -> dict[str, Any]:
     at_most_every_s=1.0,
 )
 def queues(*, whose: int) -> Mapping[str, Any]:
-    """Every queue and what happens in it."""
     return {"queues": fleet.queue_rows(viewer=whose)}
 
 
@@ -141,7 +140,6 @@ def queues(*, whose: int) -> Mapping[str, Any]:
     at_most_every_s=1.0,
 )
 def queue(*, whose: int, queue: str) -> Mapping[str, Any] | None:
-    """One queue."""
     rows = fleet.queue_rows(viewer=whose, name=queue) if queue else []
     if not rows:
         return None
@@ -237,7 +235,6 @@ for listing in (overview, overview_figures, queues, queue, queue_work, workers):
     at_most_every_s=1.0,
 )
 def worker(*, worker_id: int) -> Mapping[str, Any] | None:
-    """One worker and what it does."""
     row = fleet.worker_row(worker_id, jobs_each=JOBS_OF_ONE)
     return None if row is None else {"row": row}
 

@@ -32,7 +32,6 @@ def undoing(bulk_id: int) -> int | None:
 
 
 def top_id() -> int:
-    """The id of the newest job."""
     return Job.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
 
 

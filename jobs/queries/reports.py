@@ -26,8 +26,6 @@ class FilesUsed:
 
 
 class Piece(NamedTuple):
-    """A piece of text that an attempt wrote."""
-
     attempt: int
     seq: int
     text: str

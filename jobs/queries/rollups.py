@@ -51,7 +51,6 @@ class Point:
 
     @property
     def ended(self) -> int:
-        """How many ended, however that was."""
         return self.success + self.failed + self.canceled + self.timed_out
 
     @property

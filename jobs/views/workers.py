@@ -51,7 +51,6 @@ class WorkerFilterForm(forms.Form):
 @require_safe
 @never_cache
 def workers(request: HttpRequest) -> HttpResponse:
-    """The workers, live."""
     user = people.person(request)
     form = WorkerFilterForm(request.GET)
     form.is_valid()

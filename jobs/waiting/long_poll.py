@@ -33,8 +33,6 @@ class Woken:
 
 
 class LongPoll:
-    """Serves one claim."""
-
     def __init__(self, django: Django, notifier: Notifier, stopping: Stopping, places: Places) -> None:
         self._django = django
         self._places = places

@@ -12,8 +12,6 @@ MOST_AMOUNT: Final = Decimal(10) ** 15
 
 
 class Unit(StrEnum):
-    """What a budget counts."""
-
     TOKENS = "tokens"
     SECONDS = "seconds"
     MONEY = "money"

@@ -28,7 +28,6 @@ def list_models(request: HttpRequest) -> dict[str, Any]:
 
 @router.get("/models/{path:model}")
 def show_model(request: HttpRequest, model: str) -> dict[str, Any]:
-    """One of them."""
     offered = operations.models(_user(request))
     if model not in offered:
         raise UnknownModel(model=model, offered=", ".join(offered) or "none", param="model")

@@ -57,7 +57,6 @@ def list_files(request: HttpRequest) -> dict[str, Any]:
 
 @router.get("/files/{file_id}")
 def show_file(request: HttpRequest, file_id: str) -> dict[str, Any]:
-    """One of them."""
     return _file(files.find(file_id, user=_user(request)))
 
 
@@ -69,7 +68,6 @@ def read_file(request: HttpRequest, file_id: str) -> HttpResponseBase:
 
 @router.delete("/files/{file_id}")
 def delete_file(request: HttpRequest, file_id: str) -> dict[str, Any]:
-    """Delete it."""
     files.delete(file_id, user=_user(request))
     return {"id": file_id, "object": "file", "deleted": True}
 
@@ -99,13 +97,11 @@ def list_batches(request: HttpRequest) -> dict[str, Any]:
 
 @router.get("/batches/{batch_id}")
 def show_batch(request: HttpRequest, batch_id: str) -> dict[str, Any]:
-    """One of them."""
     return _batch(batches.find(batch_id, user=_user(request)))
 
 
 @router.post("/batches/{batch_id}/cancel")
 def cancel_batch(request: HttpRequest, batch_id: str) -> dict[str, Any]:
-    """Cancel what of it has not begun."""
     user = _user(request)
     return _batch(batches.cancel(batches.find(batch_id, user=user).pk, by=user))
 

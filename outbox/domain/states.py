@@ -15,16 +15,12 @@ FAILING = "failing"  # how an active endpoint is shown of which no attempt succe
 
 
 class Status(StrEnum):
-    """Where a message stands."""
-
     PENDING = "pending"
     DELIVERED = "delivered"
     DEAD = "dead"
 
 
 class Outcome(StrEnum):
-    """What one attempt came to."""
-
     DELIVERED = "delivered"  # 2xx
     FAILED = "failed"  # any other answer, or none
     GONE = "gone"  # 410: the endpoint does not exist any more

@@ -106,7 +106,6 @@ def rotate(request: HttpRequest, endpoint_id: int) -> HttpResponse:
 @require_POST
 @for_members
 def delete(request: HttpRequest, endpoint_id: int) -> HttpResponse:
-    """Delete it with its messages."""
     operations.delete(endpoint_id, by=people.person(request))
     messages.success(request, "The endpoint and its messages are deleted.")
     return redirect("outbox:endpoints")

@@ -43,7 +43,6 @@ def ask(request: HttpRequest, endpoint_id: int) -> HttpResponse:
 @require_safe
 @for_members
 def replay(request: HttpRequest, replay_id: int) -> HttpResponse:
-    """How far it is, live."""
     person = people.person(request)
     row = operations.find_replay(replay_id, by=person)
     may_act = row.by == person.pk or operations.is_operator(person)

@@ -60,8 +60,6 @@ FILTERS: Final = [
 
 @admin.register(ScheduledFunction)
 class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
-    """What was scheduled, and how it went."""
-
     list_display = ["id", "function", "kind", "state_now", "attempt", "run_at", "started_at", "ended_at"]
     list_display_links = ["id", "function"]
     list_filter = FILTERS
@@ -102,7 +100,6 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
     @display(description="Result")  # type: ignore[untyped-decorator]
     @administration.once
     def outcome(self, row: ScheduledFunction) -> SafeString | str:
-        """What it returned, as JSON."""
         return "–" if row.result is None else administration.preformatted(pretty(row.result))
 
     @display(description="Failed runs")  # type: ignore[untyped-decorator]
@@ -119,7 +116,6 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
     @display(description="Traceback")  # type: ignore[untyped-decorator]
     @administration.once
     def shown_traceback(self, row: ScheduledFunction) -> SafeString | str:
-        """Where it broke."""
         return administration.preformatted(row.traceback) if row.traceback else "–"
 
     @display(description="Status")  # type: ignore[untyped-decorator]
@@ -130,7 +126,6 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
     @display(description="Status")  # type: ignore[untyped-decorator]
     @administration.once
     def live_state(self, row: ScheduledFunction) -> SafeString:
-        """Where it stands, live."""
         return html.wrapper("function-state", {"function_id": row.pk}, audience=live_queries.OPERATOR)
 
     @display(description="Scheduled by")  # type: ignore[untyped-decorator]
@@ -153,14 +148,12 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
     @display(description="Scheduled functions")  # type: ignore[untyped-decorator]
     @administration.once
     def made(self, row: ScheduledFunction) -> SafeString | str:
-        """What it scheduled itself, the newest."""
         links = [(_function(made.pk), made.function) for made in pages.descendants(row.pk, limit=20)]
         return format_html_join("", "<div>{} {}</div>", links) or "–"
 
     @display(description="Next attempt")  # type: ignore[untyped-decorator]
     @administration.once
     def next_try(self, row: ScheduledFunction) -> SafeString | str:
-        """The try that followed it."""
         return _function(pages.next_try(row.pk))
 
     @admin.action(description="Cancel", permissions=["operate"])
@@ -177,7 +170,6 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
 
     @action(description="Cancel", url_path="cancel", permissions=["operate"])  # type: ignore[untyped-decorator]
     def cancel_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Cancel this one, after a question."""
         dialog = {"title": "Cancel this function?", "button": "Cancel it"}
         return self._one(request, object_id, self._cancel, dialog)
 

@@ -289,7 +289,6 @@ def typed(text: str, *, tz: str) -> Interval | Calendar:
 
 
 def _decimal(length: timedelta) -> str:
-    """Its seconds, exactly."""
     whole, rest = divmod(length, timedelta(seconds=1))
     return f"{whole}.{rest // timedelta(microseconds=1):06}".rstrip("0") if rest else f"{whole}"
 

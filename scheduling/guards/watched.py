@@ -17,8 +17,6 @@ from scheduling.domain.states import Kind
 
 @dataclass(eq=False, slots=True)
 class Watched:
-    """One run of a function."""
-
     function: str
     kind: Kind
     is_over: bool = False

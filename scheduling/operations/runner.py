@@ -170,7 +170,6 @@ class _Run:
     has_failed: bool = False
 
     def note(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
-        """Around each statement."""
         try:
             return execute(sql, params, many, context)
         except Exception:

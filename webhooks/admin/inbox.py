@@ -84,8 +84,6 @@ class AttemptInline(administration.Part):
 
 
 class ActivityInline(administration.Part):
-    """The activity it emitted."""
-
     model = Activity
     fields = ["at", "actor", "verb", "object"]
     readonly_fields = fields
@@ -159,7 +157,6 @@ class DeliveryAdmin(common.BoundedList):
     @display(description="Status")  # type: ignore[untyped-decorator]
     @administration.once
     def live_state(self, row: Delivery) -> SafeString:
-        """How it stands, live."""
         return html.wrapper("delivery-state", {"delivery_id": row.pk}, audience=live_queries.OPERATOR)
 
     @display(description="Signed with")  # type: ignore[untyped-decorator]

@@ -102,8 +102,6 @@ _recent = cache(administration.recent)  # one class for a column: Django compare
 
 
 class ResourceAdmin(common.BoundedList):
-    """Resources of one kind."""
-
     listing: Listing
 
     def get_list_display(self, request: HttpRequest) -> list[str]:  # noqa: ARG002  # the admin's
@@ -135,8 +133,6 @@ for _model, _listing in _LISTINGS.items():
 
 @admin.register(models.SandboxSession)
 class SandboxSessionAdmin(common.BoundedList):
-    """Sessions of agents."""
-
     list_display = ["external_id", "sandbox", "phase", "model", "first_seen_at", "last_seen_at"]
     list_filter = ["phase", _recent("model"), administration.by_day("first_seen_at")]
     search_fields = ["=external_id", "sandbox", "folder"]
@@ -144,8 +140,6 @@ class SandboxSessionAdmin(common.BoundedList):
 
 @admin.register(models.SandboxTelemetry)
 class SandboxTelemetryAdmin(common.BoundedList):
-    """What the sandboxes' gateway did."""
-
     list_display = ["at", "script", "kind", "subject", "status", "outcome", "cpu_s", "wall_s", "errors"]
     list_filter = [*map(_recent, ("outcome", "kind", "script")), administration.by_day("at")]
     search_fields = ["=external_id", "subject", "error"]
@@ -153,8 +147,6 @@ class SandboxTelemetryAdmin(common.BoundedList):
 
 @admin.register(models.Activity)
 class ActivityAdmin(common.BoundedList):
-    """The entries of the feed."""
-
     list_display = ["at", "source", "actor", "verb", "object", "delivery_link"]
     list_display_links = ["at"]
     list_filter = ["source", _recent("kind"), administration.by_day("at")]
@@ -168,8 +160,6 @@ class ActivityAdmin(common.BoundedList):
 
 
 class CatalogModelInline(administration.Part):
-    """What a server offers."""
-
     model = models.CatalogModel
     fields = ["name", "owned_by", "first_seen_at", "last_seen_at", "gone_at"]
     readonly_fields = fields

@@ -174,8 +174,6 @@ class _Shown:
 
 
 class StartInline(_Shown, administration.Part):
-    """The jobs that it started."""
-
     model = JobStart
     verbose_name_plural = "jobs that it started"
     fields = ["rule_name", "round", "shown_outcome", "job_link", "reason", "at"]

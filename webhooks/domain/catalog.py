@@ -12,8 +12,6 @@ _LATEST: Final = 253_402_300_799  # the end of the year 9999, in seconds since 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
-    """One model of a server."""
-
     name: str
     owned_by: str
     made_at: datetime | None

@@ -8,8 +8,6 @@ LONGEST: Final = 255  # characters of an id, here and in the tables
 
 
 class Source(StrEnum):
-    """Who sends webhooks."""
-
     CLERK = "clerk"
     GITHUB = "github"
     JIRA = "jira"

@@ -4,8 +4,6 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """Where a delivery stands."""
-
     RECEIVED = "received"
     PROCESSED = "processed"
     IGNORED = "ignored"

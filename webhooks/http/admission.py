@@ -53,8 +53,6 @@ class _Block:
 
 
 class Admissions:
-    """Of one event loop."""
-
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self._blocks: OrderedDict[tuple[str, str], _Block] = OrderedDict()

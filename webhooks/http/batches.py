@@ -83,8 +83,6 @@ def _fail(batch: list[_Waiting], error: Exception) -> None:
 
 
 class Refusals:
-    """Of one event loop."""
-
     def __init__(self, count: Callable[[Sequence[Refused]], None]) -> None:
         self._count = count
         self._gathered: dict[tuple[Source, str], Refused] = {}

@@ -40,8 +40,6 @@ _noted_at: dict[int, float] = {}
 
 
 class Verdict(StrEnum):
-    """What became of a request."""
-
     RECEIVED = "received"
     DUPLICATE = "duplicate"
     REJECTED = "rejected"

@@ -23,8 +23,6 @@ _TIMEOUT_S: Final = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """What a test delivery was answered."""
-
     status: int
     answer: str
     delivery_id: str

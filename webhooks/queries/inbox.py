@@ -110,7 +110,6 @@ def settle(settlement: Settlement) -> str:
 
 
 def lock(delivery: int) -> Delivery | None:
-    """The delivery, locked, without its body."""
     return Delivery.objects.select_for_update().defer("body", "search").filter(pk=delivery).first()
 
 

@@ -62,8 +62,6 @@ class Refused:
 
 
 class Replay(Chain):
-    """A replay of many deliveries."""
-
     FUNCTION = "webhooks.operations.replays.replay_batch"
 
     @property

@@ -27,7 +27,6 @@ def is_live(source: Source, *, fingerprint: str) -> bool:
 
 
 def lock(secret: int) -> Secret | None:
-    """The secret, locked."""
     return Secret.objects.select_for_update().filter(pk=secret).first()
 
 

@@ -44,7 +44,6 @@ def ask(request: HttpRequest) -> HttpResponse:
 @require_safe
 @access.viewers_only
 def replay(request: HttpRequest, first: int) -> HttpResponse:
-    """How far it is, live."""
     context = {"replay": _replay_or_404(first), "may_act": access.may_act(request)}
     return render(request, "webhooks/replay.html", context)
 

@@ -22,7 +22,6 @@ from webhooks.views.forms import RetireForm, SecretForm, TokenForm
 @require_safe
 @access.viewers_only
 def sources(request: HttpRequest) -> HttpResponse:
-    """All eight, live."""
     return render(request, "webhooks/sources.html")
 
 

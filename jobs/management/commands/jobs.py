@@ -23,7 +23,6 @@ class Command(BaseCommand):
     help = "List, show, cancel, retry and follow jobs, run them now, change their priority."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """A sub-command for each verb."""
         verbs = parser.add_subparsers(dest="verb", required=True)
         listing = verbs.add_parser("list", help="the newest jobs")
         listing.add_argument("--status", choices=[status.value for status in Status])

@@ -14,7 +14,6 @@ class Command(BaseCommand):
     help = "List workers; have them finish what they hold and take no more (drain); end that (undrain)."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """A sub-command for each verb."""
         verbs = parser.add_subparsers(dest="verb", required=True)
         verbs.add_parser("list", help="the workers, most recently seen first")
         for verb, meaning in (("drain", "give them nothing more"), ("undrain", "let them claim again")):
@@ -51,7 +50,6 @@ def _labels(row: fleet.WorkerRow) -> str:
 
 
 def _stuck(row: fleet.WorkerRow) -> str:
-    """As the pages have it."""
     slots = (f"job {slot.job} {slot.text} since {slot.since:%H:%M} UTC" for slot in row.stuck)
     return f"; {len(row.stuck)} slot{'s' * (len(row.stuck) > 1)} stuck: {', '.join(slots)}" if row.stuck else ""
 
