@@ -24,19 +24,10 @@ GUEST_DAYS = 30
 # Names that would be taken for the farm itself, or for who runs it.
 RESERVED = frozenset(
     {
-        "admin",
-        "administrator",
-        "anonymous",
-        "assistant",
-        "farm",
-        "guest",
-        "jobfarm",
-        "operator",
-        "root",
-        "staff",
+        "admin", "administrator", "anonymous", "assistant", "farm", "guest", "jobfarm", "operator", "root", "staff",
         "system",
     }
-)
+)  # fmt: skip
 # What is written together: as the "highly restrictive" level of Unicode's security mechanisms (UTS 39, section 5.2).
 _WRITTEN_TOGETHER = ({"LATIN", "HAN", "HIRAGANA", "KATAKANA"}, {"LATIN", "HAN", "BOPOMOFO"}, {"LATIN", "HAN", "HANGUL"})
 _OF_EVERY_SCRIPT = {"COMMON", "INHERITED"}

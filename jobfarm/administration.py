@@ -24,34 +24,16 @@ OPERATORS: Final = "operators"
 # could make themselves a superuser (docs/adr/0031-lists-are-bounded.md).
 ACTIONS: Final = frozenset(
     {
-        "jobs.operate_job",
-        "jobs.add_kind",
-        "jobs.change_kind",
-        "jobs.delete_worker",
-        "scheduling.operate_scheduledfunction",
-        "scheduling.add_cron",
-        "scheduling.change_cron",
-        "outbox.operate_endpoint",
-        "webhooks.operate_delivery",
-        "webhooks.add_rule",
-        "webhooks.change_rule",
-        "webhooks.delete_rule",
-        "alerts.add_rule",
-        "alerts.change_rule",
-        "alerts.delete_rule",
-        "metering.add_budget",
-        "metering.change_budget",
-        "metering.delete_budget",
-        "metering.add_model",
-        "metering.change_model",
-        "metering.delete_model",
-        "ratelimits.delete_bucket",
-        "ratelimits.add_limit",
-        "ratelimits.change_limit",
+        "jobs.operate_job", "jobs.add_kind", "jobs.change_kind", "jobs.delete_worker",
+        "scheduling.operate_scheduledfunction", "scheduling.add_cron", "scheduling.change_cron",
+        "outbox.operate_endpoint", "webhooks.operate_delivery", "webhooks.add_rule", "webhooks.change_rule",
+        "webhooks.delete_rule", "alerts.add_rule", "alerts.change_rule", "alerts.delete_rule", "metering.add_budget",
+        "metering.change_budget", "metering.delete_budget", "metering.add_model", "metering.change_model",
+        "metering.delete_model", "ratelimits.delete_bucket", "ratelimits.add_limit", "ratelimits.change_limit",
         "accounts.delete_apitoken",
     }
     | {permission for example in examples.installed() for permission in example.operator_permissions}
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,20 +81,13 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "jobfarm.refusals.api_form",
-    "ratelimits.http.report",
-    "django.middleware.security.SecurityMiddleware",
-    "jobfarm.middleware.content_security_policy",
-    "jobfarm.middleware.StaticFiles",
-    "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.common.CommonMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "django_htmx.middleware.HtmxMiddleware",
-    "jobfarm.error_pages.explain_not_allowed",
-]
+    "jobfarm.refusals.api_form", "ratelimits.http.report", "django.middleware.security.SecurityMiddleware",
+    "jobfarm.middleware.content_security_policy", "jobfarm.middleware.StaticFiles",
+    "django.contrib.sessions.middleware.SessionMiddleware", "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware", "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware", "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware", "jobfarm.error_pages.explain_not_allowed",
+]  # fmt: skip
 
 ROOT_URLCONF = "jobfarm.urls"
 ASGI_APPLICATION = "jobfarm.asgi.application"

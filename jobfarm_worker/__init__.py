@@ -10,15 +10,6 @@ from jobfarm_worker.registry import Handlers
 from jobfarm_worker.worker import Worker
 
 __all__ = [
-    "BadOption",
-    "Failed",
-    "Handlers",
-    "Job",
-    "JobStopped",
-    "Refused",
-    "Unauthorized",
-    "Unreachable",
-    "Worker",
-    "WrongServer",
-    "written_labels",
-]
+    "BadOption", "Failed", "Handlers", "Job", "JobStopped", "Refused", "Unauthorized", "Unreachable", "Worker",
+    "WrongServer", "written_labels",
+]  # fmt: skip

@@ -24,13 +24,5 @@ class JobStopped(WorkerError):
 
 
 __all__ = [
-    "LOST",
-    "BadOption",
-    "Failed",
-    "JobStopped",
-    "Refused",
-    "Unauthorized",
-    "Unreachable",
-    "WorkerError",
-    "WrongServer",
-]
+    "LOST", "BadOption", "Failed", "JobStopped", "Refused", "Unauthorized", "Unreachable", "WorkerError", "WrongServer",
+]  # fmt: skip

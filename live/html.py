@@ -14,24 +14,10 @@ from live.arguments import Arguments
 
 _ELEMENTS: Final = frozenset(
     {
-        "article",
-        "dd",
-        "div",
-        "li",
-        "ol",
-        "p",
-        "pre",
-        "section",
-        "span",
-        "strong",
-        "tbody",
-        "td",
-        "th",
-        "thead",
-        "tr",
+        "article", "dd", "div", "li", "ol", "p", "pre", "section", "span", "strong", "tbody", "td", "th", "thead", "tr",
         "ul",
     }
-)
+)  # fmt: skip
 
 # What scrolls is reached by the keyboard, and named to who does not see it.
 REACHED: Final = {"tabindex": "0", "role": "group"}

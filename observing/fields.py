@@ -12,17 +12,8 @@ from typing import Final
 Value = str | int
 # The names that log lines may have beside the usual ones, in the order in which they are shown.
 NAMES: Final = (
-    "request_id",
-    "user",
-    "token",
-    "worker",
-    "job_id",
-    "kind",
-    "function_id",
-    "function",
-    "source",
-    "delivery_id",
-)
+    "request_id", "user", "token", "worker", "job_id", "kind", "function_id", "function", "source", "delivery_id",
+)  # fmt: skip
 
 _about: ContextVar[Mapping[str, Value]] = ContextVar("observing_fields", default=MappingProxyType({}))
 

@@ -69,22 +69,7 @@ TaskResultDoesNotExist = error(exceptions, "TaskResultDoesNotExist")
 TaskResultMismatch = error(exceptions, "TaskResultMismatch")
 
 __all__ = [
-    "AnyResult",
-    "AnyTask",
-    "BaseTaskBackend",
-    "InvalidTask",
-    "Task",
-    "TaskContext",
-    "TaskError",
-    "TaskResult",
-    "TaskResultDoesNotExist",
-    "TaskResultMismatch",
-    "TaskResultStatus",
-    "default_task_backend",
-    "normalize_json",
-    "task",
-    "task_backends",
-    "task_enqueued",
-    "task_finished",
-    "task_started",
-]
+    "AnyResult", "AnyTask", "BaseTaskBackend", "InvalidTask", "Task", "TaskContext", "TaskError", "TaskResult",
+    "TaskResultDoesNotExist", "TaskResultMismatch", "TaskResultStatus", "default_task_backend", "normalize_json",
+    "task", "task_backends", "task_enqueued", "task_finished", "task_started",
+]  # fmt: skip

@@ -6,21 +6,6 @@ from core.administration.filters import by_day, known, recent
 from core.administration.tables import COUNTED, BoundedList, Counted, Part, ReadOnly, Untouched, registered
 
 __all__ = [
-    "COUNTED",
-    "Counted",
-    "BoundedList",
-    "Part",
-    "ReadOnly",
-    "Untouched",
-    "by_day",
-    "carry_out",
-    "folded",
-    "is_confirmed",
-    "known",
-    "link",
-    "once",
-    "preformatted",
-    "question",
-    "recent",
-    "registered",
-]
+    "COUNTED", "Counted", "BoundedList", "Part", "ReadOnly", "Untouched", "by_day", "carry_out", "folded",
+    "is_confirmed", "known", "link", "once", "preformatted", "question", "recent", "registered",
+]  # fmt: skip

@@ -29,18 +29,7 @@ else:  # Django's own cannot be subscripted
 TaskResultDoesNotExist = exceptions.TaskResultDoesNotExist
 
 __all__ = [
-    "AnyResult",
-    "AnyTask",
-    "BaseTaskBackend",
-    "Task",
-    "TaskContext",
-    "TaskError",
-    "TaskResult",
-    "TaskResultDoesNotExist",
-    "TaskResultStatus",
-    "normalize_json",
-    "task_backends",
-    "task_enqueued",
-    "task_finished",
+    "AnyResult", "AnyTask", "BaseTaskBackend", "Task", "TaskContext", "TaskError", "TaskResult",
+    "TaskResultDoesNotExist", "TaskResultStatus", "normalize_json", "task_backends", "task_enqueued", "task_finished",
     "task_started",
-]
+]  # fmt: skip

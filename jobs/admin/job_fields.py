@@ -22,22 +22,12 @@ from live import html
 # Fields of a job's page that are left out where there is nothing to say.
 MAY_BE_EMPTY: Final = frozenset(
     {
-        "group",
-        "unique_key",
-        "requires",
-        "prefers",
-        "again",
-        "tried_again",
-        "submitted_by",
-        "belongs_to",
-        "result",
-        "live_output",
-        "stages",
-        "lease_expires_at",
+        "group", "unique_key", "requires", "prefers", "again", "tried_again", "submitted_by", "belongs_to", "result",
+        "live_output", "stages", "lease_expires_at",
     }
     | {"expires_at", "claimed_at", "deadline_at", "ended_at", "runs_on"}
     | {"limit_name", "limit_key", "limit_count", "limit_until"}
-)
+)  # fmt: skip
 
 
 class JobFields(administration.BoundedList):

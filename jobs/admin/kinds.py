@@ -66,16 +66,9 @@ class KindAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
 
     form = KindForm
     list_display = [
-        "name",
-        "queue",
-        "priority",
-        "max_attempts",
-        "timeout_s",
-        "expires_s",
-        "retry_when_lost",
-        "retry_on_timeout",
+        "name", "queue", "priority", "max_attempts", "timeout_s", "expires_s", "retry_when_lost", "retry_on_timeout",
         "limit",
-    ]
+    ]  # fmt: skip
     search_fields = ["name", "queue"]
     actions_detail = ["by_cron"]
 

@@ -89,18 +89,9 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
     autocomplete_fields = ["owner"]
     add_fieldsets = [(None, {"fields": ["name", "owner", "queues", "steals"]})]
     fields = [
-        "name",
-        "live_state",
-        "its_jobs",
-        "owner",
-        "queues",
-        "steals",
-        "shown_labels",
-        "key_hint",
-        "created_at",
-        "last_seen_at",
-        "revoked_at",
-    ]
+        "name", "live_state", "its_jobs", "owner", "queues", "steals", "shown_labels", "key_hint", "created_at",
+        "last_seen_at", "revoked_at",
+    ]  # fmt: skip
     readonly_fields = ["live_state", "its_jobs", "shown_labels"]
     actions = ["drain_selected", "undrain_selected", "revoke_selected"]
     actions_detail = ["drain_one", "undrain_one", "label_one", "rotate_one", "revoke_one"]

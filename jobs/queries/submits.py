@@ -20,32 +20,13 @@ MOST_TRIES = 10
 _ROWS_AT_ONCE = 250  # the server stores these while the next are written
 _NULL = "\\N"
 _IN_COMMON = (
-    "kind",
-    "queue",
-    "priority",
-    "owner_id",
-    "group_id",
-    "token_id",
-    "is_metered",
-    "retry_of_id",
-    "max_attempts",
-    "timeout_s",
-    "retry_when_lost",
-    "retry_on_timeout",
-    "requirement_id",
-)
+    "kind", "queue", "priority", "owner_id", "group_id", "token_id", "is_metered", "retry_of_id", "max_attempts",
+    "timeout_s", "retry_when_lost", "retry_on_timeout", "requirement_id",
+)  # fmt: skip
 _BESIDE_THEM = (
-    "unique_key",
-    "run_at",
-    "expires_at",
-    "expires_s",
-    "payload",
-    "limit_name",
-    "limit_key",
-    "limit_count",
-    "limit_wait_s",
-    "traceparent",
-)
+    "unique_key", "run_at", "expires_at", "expires_s", "payload", "limit_name", "limit_key", "limit_count",
+    "limit_wait_s", "traceparent",
+)  # fmt: skip
 _AS_NEW = "\tpending\t0\t0\t0\t"
 
 

@@ -11,26 +11,7 @@ from metering.operations.usage import of_job
 from metering.registry import declare
 
 __all__ = [
-    "COUNT_USAGE",
-    "METER",
-    "OverBudget",
-    "TOPIC",
-    "Period",
-    "Balance",
-    "Tokens",
-    "Unit",
-    "Written",
-    "amount",
-    "announce",
-    "change",
-    "declare",
-    "expected",
-    "forget",
-    "forget_known",
-    "make",
-    "of_job",
-    "remove",
-    "roll_up",
-    "balances",
-    "used",
-]
+    "COUNT_USAGE", "METER", "OverBudget", "TOPIC", "Period", "Balance", "Tokens", "Unit", "Written", "amount",
+    "announce", "change", "declare", "expected", "forget", "forget_known", "make", "of_job", "remove", "roll_up",
+    "balances", "used",
+]  # fmt: skip

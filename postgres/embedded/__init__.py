@@ -22,17 +22,8 @@ from postgres.errors import NoFarm, ServerReleased
 from postgres.exits import at_exit
 
 __all__ = [
-    "DATABASE",
-    "PORT",
-    "ROLE",
-    "Location",
-    "bin_folder",
-    "ensure",
-    "forbid_new",
-    "location",
-    "release",
-    "require",
-]
+    "DATABASE", "PORT", "ROLE", "Location", "bin_folder", "ensure", "forbid_new", "location", "release", "require",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,14 +58,8 @@ class CronAdmin(common.Operated, administration.ReadOnly):
         "upcoming", "history",
     ]  # fmt: skip
     readonly_fields = [
-        "arguments",
-        "history",
-        "pause_reason",
-        "shown_schedule",
-        "shown_source",
-        "shown_status",
-        "upcoming",
-    ]
+        "arguments", "history", "pause_reason", "shown_schedule", "shown_source", "shown_status", "upcoming",
+    ]  # fmt: skip
     actions = ["pause", "resume", "run_now"]
     actions_detail = ["run_one_now", "follow_code", "remove"]
 

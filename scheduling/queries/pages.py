@@ -9,7 +9,6 @@ from postgres import halving, statements
 from scheduling.domain.states import Status
 from scheduling.models import Cluster, Cron, Due, ScheduledFunction
 
-COUNT_LIMIT = 1000
 MOST_LIVING = 5_000  # among so many that wait or run a page may choose
 _DISORDER = timedelta(minutes=1)  # between ids and times, of transactions side by side
 
