@@ -2,6 +2,7 @@
 
 import json
 import logging
+from asyncio import CancelledError
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -14,6 +15,7 @@ from observing.errors import UnknownLogForm
 from observing.secrets import masked
 
 FORMS: Final = ("text", "json")
+_CUT: Final = "timeout graceful shutdown exceeded"  # as uvicorn cancels
 _TEXT: Final = "{asctime} {levelname} {name}: {message}{about}"
 # Strangers cause these as they please: one line each, or none, and no traceback.
 _QUIET: Final[dict[str, Any]] = {
@@ -57,11 +59,14 @@ class About(logging.Filter):
 
 class Theirs(logging.Filter):
     """Makes one line, a warning at most, of what a client did wrong and a library logs as if we had broken: a request
-    by a name that is not ours, and a text frame on a socket that is no UTF-8."""
+    by a name that is not ours, and a text frame on a socket that is no UTF-8. What the server's end cuts off, when its
+    deadline has passed, uvicorn counts in one line before."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Keep the record without its traceback; one for a foreign name only where warnings are kept."""
         error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
+        if isinstance(error, CancelledError) and _CUT in str(error):
+            return False
         if isinstance(error, UnicodeDecodeError):
             record.exc_info = None
         if isinstance(error, DisallowedHost):

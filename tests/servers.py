@@ -54,6 +54,7 @@ class Server:
             *("--fd", str(self._listener.fileno()), "--lifespan", "on"),
             *("--http", str(configuration.http), "--ws", str(configuration.ws)),
             *("--log-level", "warning", "--ws-max-size", str(configuration.ws_max_size)),
+            *("--timeout-graceful-shutdown", str(configuration.timeout_graceful_shutdown)),
         ]
         with self._log.open("ab") as log:
             self._process = Process(

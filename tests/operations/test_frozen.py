@@ -58,6 +58,10 @@ class Farm:
         """What the operator sees."""
         return forkserver.run(["manage.py", "doctor"], env=self.environment, timeout=60, loaded=True).stdout
 
+    def log(self, name: str) -> str:
+        """What this part has logged."""
+        return (self._data / f"{name}.log").read_text()
+
     def _start(self, name: str, *words: str) -> forkserver.Process:
         log = self._stack.enter_context((self._data / f"{name}.log").open("wb"))
         process = forkserver.Process(["manage.py", *words], env=self.environment, stdout=log, stderr=log, loaded=True)
@@ -106,3 +110,4 @@ def _each_part_ends(farm: Farm) -> None:
         process.terminate()
     for name, process in farm.parts.items():
         process.wait(max(began + ENDS_WITHIN_S[name] + SLACK_S - time.monotonic(), 0.0))
+    assert "CancelledError" not in farm.log("web")

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
+from django.db import connection, transaction
 from pytest_django import DjangoDbBlocker
 from websockets.exceptions import ConnectionClosed
 
@@ -64,6 +64,24 @@ class TestTerm:
         assert took_s < 30  # at most one of it is ours, on a machine that is not busy; who waited for the poll: sixty
         assert "Traceback" not in own_server.log
         assert "ERROR" not in own_server.log
+
+    def test_cuts_what_the_database_keeps_waiting_and_says_so_in_one_line(self, own_server: Server) -> None:
+        """As when it has frozen: neither a socket nor a request gets its answer in time."""
+        crew = callers.crew(own_server, "image")
+        with ThreadPoolExecutor(2) as pool, crew.socket() as socket:
+            assert ask(socket, type="claim", ref=1)["jobs"] == []
+            with transaction.atomic():
+                with connection.cursor() as cursor:
+                    cursor.execute("LOCK TABLE jobs_workerfacts")
+                socket.send(json.dumps({"type": "hello", "ref": 2}))
+                request = pool.submit(crew.post, "hello")
+                farm.until(lambda: farm.waiting_for_locks() == 2, what="both wait")
+                ending = pool.submit(own_server.stop)
+                farm.until(lambda: "graceful shutdown exceeded" in own_server.log, what="the deadline")
+            ending.result(PATIENCE_S)
+            request.exception(PATIENCE_S)
+        assert "Traceback" not in own_server.log, own_server.log
+        assert own_server.log.count("ERROR") == 1
 
     def test_of_an_idle_server_says_nothing(self, own_server: Server) -> None:
         own_server.stop()
