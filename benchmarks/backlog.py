@@ -21,7 +21,7 @@ from statistics import quantiles
 from typing import Any
 
 from benchmarks import results
-from benchmarks.options import Options, parse
+from benchmarks.options import Options, parse, scaled, scaled_s
 from benchmarks.own import database
 from benchmarks.peers import ROOT
 from benchmarks.results import Table
@@ -93,7 +93,7 @@ def _drained(count: int, *, is_beside_a_long_one: bool) -> Seen:
 
     long = scheduling.run_after(0, "benchmarks.contenders.mutations.wait") if is_beside_a_long_one else None
     if long is not None:
-        time.sleep(2)
+        time.sleep(scaled_s(2.0))
     before = _writes()
     first = _schedule(count)
     over = threading.Event()
@@ -149,7 +149,7 @@ def _waits(*, since: int) -> list[float]:
 
 def _writes() -> float:
     """Inserts, updates and deletes of the queue so far."""
-    time.sleep(2)  # sessions say what they did once a second
+    time.sleep(scaled_s(2.0, least_s=1.1))  # sessions say what they did once a second
     return float(
         _one("SELECT n_tup_ins + n_tup_upd + n_tup_del FROM pg_stat_user_tables WHERE relname = 'scheduling_due'")
     )
@@ -167,7 +167,8 @@ def _empty() -> None:
     _run("TRUNCATE scheduling_due, scheduling_scheduledfunction, scheduling_cluster")
     for statement in updates.RESET:
         _run(statement)
-    _run("INSERT INTO bench_account (id) SELECT generate_series(%s::int, %s::int)", updates.MOST + 1, DUE)
+    most = scaled(DUE, least=LEAST)
+    _run("INSERT INTO bench_account (id) SELECT generate_series(%s::int, %s::int)", updates.MOST + 1, most)
     _run("VACUUM (ANALYZE) bench_account")
 
 
@@ -193,7 +194,7 @@ def _cluster(name: str) -> Iterator[None]:
     try:
         while "mutations" in scheduling.health().missing_roles():
             time.sleep(0.1)
-        time.sleep(1)
+        time.sleep(scaled_s(1.0, least_s=0.2))
         yield
     finally:
         process.send_signal(signal.SIGTERM)

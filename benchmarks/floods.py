@@ -67,12 +67,13 @@ def _of_pages(name: str, rounds: int, seconds: float) -> Iterator[Table]:
         for share, mark in (("p50", 2.0), ("p99", None))
     }
     for _ in range(rounds):
-        for way in (CALM, *WAYS):
-            with _served({"JOBFARM_TEST_DATABASE": name}) as port, _flood(port, way):
-                times = asyncio.run(_requests(port, GETS, seconds))
-            for page, took in times.items():
-                tables[page, "p50"].add(way, _at(took, 50))
-                tables[page, "p99"].add(way, _at(took, 99))
+        with _served({"JOBFARM_TEST_DATABASE": name}) as port:
+            for way in (CALM, *WAYS):
+                with _flood(port, way):
+                    times = asyncio.run(_requests(port, GETS, seconds))
+                for page, took in times.items():
+                    tables[page, "p50"].add(way, _at(took, 50))
+                    tables[page, "p99"].add(way, _at(took, 99))
     yield from tables.values()
 
 
@@ -82,11 +83,11 @@ def _of_deliveries(name: str, secret: str, rounds: int, seconds: float) -> Itera
     tables = [_table(f"A signed delivery beside bodies, {share} (ms)", LARGE) for share in ("p50", "p99")]
     environment = {"JOBFARM_TEST_DATABASE": name, "WEBHOOKS_PER_MINUTE": "100000000"}
     for _ in range(rounds):
-        for what, load in loads.items():
-            with _served(environment) as port:
+        with _served(environment) as port:
+            for what, load in loads.items():
                 [took] = asyncio.run(_beside(load, port, partial(_delivery, secret), seconds)).values()
-            tables[0].add(what, _at(took, 50))
-            tables[1].add(what, _at(took, 99))
+                tables[0].add(what, _at(took, 50))
+                tables[1].add(what, _at(took, 99))
     yield from tables
 
 

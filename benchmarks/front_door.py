@@ -24,7 +24,7 @@ from django.db import connection
 
 from benchmarks import own, results
 from benchmarks.model_server import GAP_S, MODEL, TOKENS
-from benchmarks.options import Options, parse, scaled
+from benchmarks.options import Options, parse, scaled, scaled_s
 from benchmarks.peers import ROOT
 from benchmarks.results import Table
 from benchmarks.web import memory_mb, process_of, server
@@ -175,7 +175,7 @@ async def _waiting(port: int, token: str) -> dict[str, float]:
     opened = [await _opened(port, token) for _ in range(CROWD)]
     while await asyncio.to_thread(_count) < CROWD:  # noqa: ASYNC110 (what is counted is in the database)
         await asyncio.sleep(0.2)
-    await asyncio.sleep(2)  # what a thread took is given back
+    await asyncio.sleep(scaled_s(2.0, least_s=0.2))  # what a thread took is given back
     after = await asyncio.to_thread(_held, port)
     for _, writer in opened:
         writer.close()  # which cancels its job

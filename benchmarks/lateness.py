@@ -19,7 +19,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from benchmarks.options import scaled
+from benchmarks.options import scaled, scaled_s
 from benchmarks.own import database
 from benchmarks.peers import ROOT
 from scheduling import operations as scheduling
@@ -74,7 +74,7 @@ def _seconds(begin: Any, end: Any) -> float:
 def _wait_until_up() -> None:
     while scheduling.health().missing_roles():
         time.sleep(0.1)
-    time.sleep(1)
+    time.sleep(scaled_s(1.0, least_s=0.2))
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 
 from django.db import connection
 
-from benchmarks.options import SHARE, scaled
+from benchmarks.options import SHARE, scaled, scaled_s
 from benchmarks.own import database
 from benchmarks.peers import ROOT
 from jobs import operations as jobs
@@ -91,7 +91,7 @@ def _await_janitors() -> None:
     deadline = time.monotonic() + 120
     while Process.objects.count() < JANITORS and time.monotonic() < deadline:
         time.sleep(0.5)
-    time.sleep(3)  # they report before they listen
+    time.sleep(scaled_s(3.0))  # they report before they listen
     connection.close()
 
 

@@ -56,7 +56,7 @@ class Found:
 
 def main(options: Options) -> list[Table]:
     """Measure once: it takes three minutes, and its numbers stand still."""
-    window_s = options.seconds(WINDOW_S, least_s=5)
+    window_s = options.seconds(WINDOW_S, least_s=2)
     with tempfile.TemporaryDirectory(prefix="jobfarm-rest-") as folder, _farm(Path(folder)) as pid:
         time.sleep(options.seconds(RESTING_S))
         found = _measured(pid, Path(folder), window_s, options)

@@ -17,7 +17,7 @@ from statistics import median, quantiles
 from django.contrib.auth import get_user_model
 
 from benchmarks import own, results
-from benchmarks.options import Options, parse, scaled
+from benchmarks.options import Options, parse, scaled, scaled_s
 from benchmarks.results import Table
 from benchmarks.web import memory_mb, server
 from jobs import kinds, operations
@@ -26,7 +26,8 @@ from postgres import connections
 
 SOCKETS, RATE, SECONDS = scaled(1_000, least=100), scaled(50, least=5), 30.0
 JOBS = SOCKETS // 10
-SETTLING_S = 2.0  # a thousand that came within two seconds are still being read to, and that is another benchmark
+# A thousand that came within two seconds are still being read to, and that is another benchmark.
+SETTLING_S = scaled_s(2.0)
 OURS = "jobfarm"
 
 
