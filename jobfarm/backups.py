@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db import connection
 
 from jobfarm import backup_files, backup_proof
-from postgres import clock, programs, snapshots, statements
+from postgres import clock, programs, statements
 from postgres.errors import ProgramFailed
 
 DUMP: Final = "database.dump"
@@ -125,7 +125,7 @@ def make(folder: Path, *, with_files: bool = True) -> Note:
     unfinished.mkdir(mode=0o700, parents=True)
     made_at = clock.now()
     try:
-        with snapshots.one_moment() as snapshot:
+        with programs.one_moment() as snapshot:
             rows = backup_proof.counts()
             programs.dump(unfinished / DUMP, snapshot=snapshot)
         note = _note(made_at, unfinished, rows=rows, with_files=with_files)

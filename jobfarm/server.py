@@ -22,7 +22,7 @@ from jobs.waiting.wrapper import Waiting
 from live import configuration, hub
 from live import routing as live
 from observing import numbers
-from openai_api.waiting.wrapper import OpenAICalls
+from openai_api.waiting.calls import OpenAICalls
 from postgres import descriptors
 from postgres.exits import end_within
 from webhooks.routing import Webhooks

@@ -10,11 +10,27 @@ from typing import Any, Final
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.http11 import Request
 
 from core import service
+from live.protocol import LONGEST_MESSAGE
 
+PAGES: Final = "/ws/live/"
+_BYTES_A_CHARACTER: Final = 2  # of an average one, in UTF-8; what is longer still is closed with 1009
 HEAD_WITHIN_S: Final = 20.0  # from the connection, or the first byte of a later request, to the end of its head
 ASKS_WITHIN_S: Final = 0.5  # who connected before the listener closed sends the request by then
+
+
+class Frames(WebSocketsSansIOProtocol):
+    """Uvicorn's for WebSockets, with a limit of its own for those of pages: what it keeps of a message until it is whole
+    is one number for all sockets, 20 MB for the workers' sake. The pages' are open to everybody, and a few hundred
+    halves of messages would be all of the memory."""
+
+    def handle_connect(self, event: Request) -> None:
+        if event.path.partition("?")[0].endswith(PAGES):
+            self.conn.max_message_size = _BYTES_A_CHARACTER * LONGEST_MESSAGE
+        super().handle_connect(event)
 
 
 class Protocol(HttpToolsProtocol):

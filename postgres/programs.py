@@ -7,12 +7,14 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, Final
 
 import django.db
+from django.db import connections as databases
+from django.db import transaction
 from psycopg.conninfo import conninfo_to_dict
 
 from postgres import connections, embedded, statements
@@ -35,8 +37,19 @@ _PREAMBLE: Final = re.compile(rb"\s*$|--|SET |SELECT pg_catalog\.set_config|\\re
 _SETTING: Final = re.compile(rb"SET (\w+) ")
 
 
+@contextmanager
+def one_moment(using: str = "default") -> Iterator[str]:
+    """A transaction that reads everything as of its first statement. Yields the name by which other sessions read as of
+    the same moment while it lasts (PostgreSQL's manual, 9.28.5: pg_export_snapshot)."""
+    with transaction.atomic(using=using):
+        with databases[using].cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        [snapshot] = statements.load("postgres", "export_snapshot").run(using=using)
+        yield snapshot.name
+
+
 def dump(archive: Path, *, snapshot: str, using: str = "default") -> None:
-    """Write the database as of a snapshot (snapshots.one_moment) into a file of pg_dump's own form, past a pooler
+    """Write the database as of a snapshot (`one_moment`) into a file of pg_dump's own form, past a pooler
     (DATABASE_DIRECT_URL).
 
     By the pg_dump of the server's own major version where this machine has it, else by the oldest newer one.

@@ -1,4 +1,4 @@
-"""What the jobs of each person have, and may have; the largest first, and before them all jobs together."""
+"""What the jobs of each person have, and may have; the largest first, all jobs together before. Health scores."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from unfold.decorators import display
 from core import administration
 from jobs import operations
 from jobs.domain.quotas import Quota
-from jobs.models import ALL_JOBS, Usage
+from jobs.models import ALL_JOBS, HealthScore, Usage
 from jobs.operations import quotas
 from jobs.templatetags.quotas import amount
 
@@ -71,3 +71,12 @@ def _amount(row: Usage, resource: str, used: int) -> str:
     of = "farm" if row.pk == ALL_JOBS else "owner"
     allowed = quotas.allowed(operations.setting_of(resource, of=of))
     return amount(Quota(resource=resource, of=of, quota=allowed, used=max(0, used)))
+
+
+@admin.register(HealthScore)
+class HealthScoreAdmin(administration.BoundedList):
+    """How queues, workers and sources did, by day."""
+
+    list_display = ["day", "subject", "name", "score", "ended", "latency_p50_s", "latency_p95_s", "backlog"]
+    list_filter = ["subject", administration.by_day("day")]
+    search_fields = ["name"]

@@ -4,11 +4,12 @@ Each filter is described here once: the form, the API's parameters, the live que
 conditions are made from that.
 """
 
+import re
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
-from jobs.domain.states import ENDED, LIVE, Status
+from jobs.domain.states import LIVE, Status
 
 AGES: Final = {
     "hour": timedelta(hours=1),
@@ -16,6 +17,8 @@ AGES: Final = {
     "week": timedelta(days=7),
     "month": timedelta(days=30),
 }
+# `https://…` is no key with a value, nor is `12:30`; a value with spaces stands in quotes.
+_PAIR: Final = re.compile(r'(?<!\S)([A-Za-z_][\w.-]*):(?!//)(?:"([^"]+)"|([^\s"]+))(?!\S)')
 _UNHAPPY: Final = frozenset({Status.FAILED, Status.CANCELED, Status.TIMED_OUT})
 
 
@@ -51,7 +54,7 @@ _SUBMITTED: Final = tuple((age, f"In the last {age}") for age in AGES)
 class Filters:
     """`owner`, `group` and `worker` are names. `age` is one of AGES; `since` and `until` bound the time of submission,
     in UTC as ISO 8601 says it ("2026-09-30T14:05"). `due` means pending jobs alone. `text` is looked for in payloads,
-    results and errors, or as `key:value` in payloads (`jobs.domain.searches`). `ids` are single jobs, "7,9"."""
+    results and errors, or as `key:value` in payloads (`terms`). `ids` are single jobs, "7,9"."""
 
     status: str = _filter(type="choice", choices=_STATUSES, column="status", about="How it stands.")
     kind: str = _filter(type="kinds", column="kind", about="Name of the kind.")
@@ -96,11 +99,6 @@ class Filters:
         """Whether only jobs are wanted that wait or run: seldom many, and all of them in small indexes."""
         return self.status in LIVE
 
-    @property
-    def is_ended(self) -> bool:
-        """Whether only jobs are wanted that have ended."""
-        return self.status in ENDED
-
     def at(self, now: datetime) -> "Filters":
         """The same for good: what "of the last hour" means is said by the moment at which somebody asked."""
         if self.age not in AGES:
@@ -125,3 +123,23 @@ def moment(text: str) -> datetime | None:
     except ValueError:
         return None
     return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a person looks for. `pairs`: the path of a key in the payload, and its value. `text`: the rest."""
+
+    pairs: tuple[tuple[tuple[str, ...], str], ...]
+    text: str
+
+
+def terms(text: str) -> Terms:
+    """Return what `text` asks for: `options.seed:7 model:"sdxl turbo" fog` has two pairs and the text "fog"."""
+    pairs = tuple((tuple(pair[1].split(".")), pair[2] or pair[3]) for pair in _PAIR.finditer(text))
+    rest = _PAIR.sub("", text).strip() if pairs else text
+    return Terms(pairs=tuple((path, value) for path, value in pairs if all(path)), text=rest)
+
+
+def is_whole(value: str) -> bool:
+    """Whether a value is compared as a whole: `seed:7` does not mean 17; of a text, a part is enough."""
+    return bool(re.fullmatch(r"-?\d+(\.\d+)?|true|false|null", value))

@@ -8,7 +8,7 @@ from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Cast
 from django.db.models.lookups import IsNull
 
-from jobs.domain.searches import is_whole, terms
+from jobs.domain.filters import is_whole, terms
 from jobs.models import Attempt, Body
 
 

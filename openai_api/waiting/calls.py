@@ -3,6 +3,7 @@ answered."""
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -11,7 +12,8 @@ from typing import Any, Final
 from django.conf import settings
 
 from core import asgi, bodies
-from core.asgi import Receive, Scope, Send
+from core.asgi import App, Receive, Scope, Send
+from jobs import http as jobs_http
 from jobs.waiting import clients
 from jobs.waiting.events import PING_S, Note, Rights, first_of, piece
 from jobs.waiting.notifier import Stopping
@@ -26,6 +28,7 @@ from openai_api.waiting import pings
 from openai_api.waiting.transcript import Transcript
 from postgres import connections
 
+_CALL: Final = re.compile(rf"/v1/({'|'.join(domain.PATHS)})(/(resp_)?[0-9]{{1,19}}(/events)?)?")
 _DONE: Final = b"data: [DONE]\n\n"
 _RETRY_AFTER_S: Final = 1
 _QUIET_S: Final = 0.25  # after which a new job is looked at although nothing was heard of it
@@ -239,3 +242,19 @@ def _in_form(refusal: Answer) -> Answer:
     """A refusal of the farm in OpenAI's form."""
     status, body = domain.refused(refusal.json, status=refusal.status)
     return replace(refusal, status=status, body=json.dumps(body).encode())
+
+
+class OpenAICalls:
+    """Serves HTTP for `app`, which is Django's."""
+
+    def __init__(self, app: App, *, stopping: Stopping) -> None:
+        self._app = app
+        self._stopping = stopping
+        self._django = Django(app, notes=[jobs_http.STREAMS])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match = _CALL.fullmatch(scope["path"].removeprefix(scope.get("root_path", "")))
+        if match and scope["method"] == ("GET" if match[2] else "POST"):
+            await WaitingCall(self._django, self._stopping, scope, receive, send).serve()
+        else:
+            await self._app(scope, receive, send)

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, cast
@@ -11,13 +11,12 @@ import psycopg
 from django.conf import settings
 from django.db import connections
 from django.db.backends.base.base import NO_DB_ALIAS
-from django.db.backends.postgresql import base
+from django.db.backends.postgresql import base, client
 from django.db.backends.utils import CursorWrapper
 from psycopg_pool import PoolTimeout
 
 from postgres import configuration, deadline, embedded, hosts
 from postgres.backend import trips, watchdog
-from postgres.backend.client import DatabaseClient
 from postgres.backend.pool import Pool
 from postgres.backend.posting import Connection, PostingCursor, WatchedConnection
 from postgres.backend.prepared import DatabaseOperations, PreparedCursor
@@ -26,6 +25,23 @@ from postgres.exits import at_exit
 
 _DRIVER = ModuleType("psycopg", "psycopg, whose connections can be watched also where there is no pool of them.")
 _DRIVER.__dict__.update(psycopg.__dict__ | {"connect": WatchedConnection.connect})
+
+
+class DatabaseClient(client.DatabaseClient):
+    """`manage.py dbshell`: Django's, which runs the embedded server's own psql on the embedded server."""
+
+    @classmethod
+    def settings_to_cmd_args_env(
+        cls, settings_dict: dict[str, Any], parameters: Iterable[str]
+    ) -> tuple[list[str], dict[str, str] | None]:
+        command, environment = super().settings_to_cmd_args_env(settings_dict, parameters)
+        if settings_dict.get("EMBEDDED"):
+            command[0] = str(embedded.bin_folder() / "psql")
+        return command, environment
+
+    def runshell(self, parameters: Iterable[str]) -> None:
+        self.connection.get_connection_params()  # starts an embedded server
+        super().runshell(parameters)
 
 
 class DatabaseWrapper(base.DatabaseWrapper):

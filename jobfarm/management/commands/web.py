@@ -53,7 +53,7 @@ def configuration() -> uvicorn.Config:
     return uvicorn.Config(
         "jobfarm.asgi:application",
         http="jobfarm.serving:Protocol",
-        ws="jobfarm.frames:Protocol",
+        ws="jobfarm.serving:Frames",
         # A megabyte of result is six in escapes (\u0065). A message over its limit is refused with a sentence; only one
         # over twice that costs its worker the socket.
         ws_max_size=2 * settings.JOBFARM["BODY_BYTES"],

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from jobs.domain.filters import Filters, ids_of, moment
-from jobs.domain.searches import Terms, terms
+from jobs.domain.filters import Filters, Terms, ids_of, moment, terms
 from tests.looped import looped
 
 NOW = datetime(2026, 3, 29, 12, tzinfo=UTC)
