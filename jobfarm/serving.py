@@ -23,9 +23,9 @@ ASKS_WITHIN_S: Final = 0.5  # who connected before the listener closed sends the
 
 
 class Frames(WebSocketsSansIOProtocol):
-    """Uvicorn's for WebSockets, with a limit of its own for those of pages: what it keeps of a message until it is whole
-    is one number for all sockets, 20 MB for the workers' sake. The pages' are open to everybody, and a few hundred
-    halves of messages would be all of the memory."""
+    """Uvicorn's for WebSockets, with a limit of its own for those of pages: what it keeps of a message until it is
+    whole is one number for all sockets, 20 MB for the workers' sake. The pages' are open to everybody, and a few
+    hundred halves of messages would be all of the memory."""
 
     def handle_connect(self, event: Request) -> None:
         if event.path.partition("?")[0].endswith(PAGES):
