@@ -19,14 +19,14 @@ run: .venv/ready  ## start the farm at http://127.0.0.1:8000 (PORT=8000; Ctrl-C 
 	@exec $(PY) manage.py farm --with-worker
 
 # Python keeps what it compiled, whatever the caller's environment says: the tests start hundreds of processes.
-TESTED = PYTHONDONTWRITEBYTECODE= JOBFARM_DATA=$(CURDIR)/var/test JOBFARM_LOOKS=$(LOOKS) $(PY) -m pytest -n 3 --durations=10
+TESTED = PYTHONDONTWRITEBYTECODE= JOBFARM_DATA=$(CURDIR)/var/test JOBFARM_EFFORT=$(EFFORT) $(PY) -m pytest -n 3 --durations=10
 
 test: .venv/ready-dev  ## run the tests, the browser's included, but those marked `landing` or `long`
 	@sh scripts/test-tools
 	$(TESTED) $(MARKED) --dist loadfile --no-loadscope-reorder
 
-# Every page is looked at in each theme and width, and not in one of these looks.
-test-landing test-all: LOOKS = all
+# Every page in each theme and width, all rounds of a race, all sequences of a model (tests/effort.py).
+test-landing test-all: EFFORT = whole
 
 test-landing: MARKED = -m 'not long'
 test-landing: test  ## run what a landing must pass: those marked `landing` too

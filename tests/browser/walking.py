@@ -13,6 +13,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from playwright.sync_api import Browser, ConsoleMessage, Page
 
+from tests import effort
 from tests.browser import failing, seeds
 from tests.browser.addresses import Address
 from tests.browser.conftest import _session
@@ -35,9 +36,9 @@ SWITCH = "theme => window.Alpine && Alpine.$data(document.documentElement).switc
 
 
 def looks() -> tuple[Look, ...]:
-    """Those in which a run sees each page: all with JOBFARM_LOOKS=all (`make test-landing`), else the one whose turn it
+    """Those in which a run sees each page: all before a landing (`tests.effort`), else the one whose turn it
     is at this commit. Loading a page and finding its barriers is half of the walk, and is done in any case."""
-    if os.environ.get("JOBFARM_LOOKS") == "all":
+    if effort.IS_WHOLE:
         return LOOKS
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=settings.BASE_DIR, capture_output=True, check=False)
     return (LOOKS[int(head.stdout or b"0", 16) % len(LOOKS)],)

@@ -112,6 +112,7 @@ def test_this_file_asks_for_a_database_of_the_tests() -> None:
     assert str(connection.settings_dict["NAME"]).startswith("test_")
 
 
+@pytest.mark.landing
 class TestFleet:
     def test_work_said_to_one_node_is_done_by_a_worker_of_the_other_and_watched_at_the_first(
         self, fleet: Fleet, casting: Casting

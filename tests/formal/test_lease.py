@@ -49,6 +49,7 @@ class TestTheModel:
             assert "errors: 0" in verdict, claim
             assert "max search depth too small" not in verdict, claim
 
+    @pytest.mark.landing
     @pytest.mark.parametrize(("guard", "claim"), MUTANTS)
     def test_breaks_without_the_check(self, tmp_path: Path, guard: str, claim: str) -> None:
         [verdict] = _search(tmp_path, claim, change=guard)

@@ -5,14 +5,17 @@ import os
 from django.db import connection
 from hypothesis import HealthCheck, Phase, settings
 
+from tests.effort import share
+
 # Set by `make chaos`: so many sequences for each model, drawn anew each time.
 _EXAMPLES = os.environ.get("JOBFARM_MODEL_EXAMPLES")
 
 
 def effort(*, examples: int, steps: int) -> settings:
-    """Settings for a state machine: `examples` sequences of up to `steps` calls, or as many as the environment asks."""
+    """Settings for a state machine: `examples` sequences of up to `steps` calls, a share of them (`tests.effort`), or
+    as many as the environment asks."""
     return settings(
-        max_examples=int(_EXAMPLES) if _EXAMPLES else examples,
+        max_examples=int(_EXAMPLES) if _EXAMPLES else share(examples, of=2),
         stateful_step_count=steps,
         derandomize=_EXAMPLES is None,
         database=None,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from jobs import operations
+from jobs.domain.leases import Lease
 from jobs.domain.states import ENDED, may_move
 from jobs.models import Worker
 
@@ -29,8 +30,8 @@ class Model:
     request: object = None  # which call of its worker claimed it
     text: str = ""
     leases: list[tuple[Worker, operations.Claimed]] = field(default_factory=list)
-    answers: dict[tuple[int, int], str] = field(default_factory=dict)  # of finishes, by worker and claim
-    released: set[tuple[int, int]] = field(default_factory=set)
+    answers: dict[tuple[int, Lease], str] = field(default_factory=dict)  # of finishes, by worker and lease
+    released: set[tuple[int, Lease]] = field(default_factory=set)
 
     def move(self, status: str) -> None:
         """One line of the table of moves."""

@@ -107,7 +107,7 @@ class JobsMachine(RuleBasedStateMachine):
         self, who: Worker, lease: operations.Claimed, answer: Any, *, good: bool, retryable: bool = True
     ) -> bool:
         """Check the answer to a finish; whether it was a repeat."""
-        job, key = self.jobs[lease.id], (who.pk, lease.lease.fence)
+        job, key = self.jobs[lease.id], (who.pk, lease.lease)
         if job.accepts(who, lease):
             job.succeed() if good else job.fail("failed", retryable=retryable, waits=True)
             job.answers[key] = job.status
@@ -136,7 +136,7 @@ class JobsMachine(RuleBasedStateMachine):
 
     def _release(self, data: st.DataObject) -> None:
         for who, lease in self._some_leases(data, most=1):
-            job, key = self.jobs[lease.id], (who.pk, lease.lease.fence)
+            job, key = self.jobs[lease.id], (who.pk, lease.lease)
             if key in job.released and not job.accepts(who, lease):
                 operations.release(who, lease.id, lease.lease)
             elif self._is_listening(operations.release, who, lease):

@@ -382,6 +382,7 @@ def _goes_on(worker: Worker, held: operations.Claimed, ended: int) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.landing
 def test_the_commands_of_the_documents(tmp_path: Path) -> None:
     job = operations.submit("chat", {"prompt": "Why?"})
     commands = documented.block("operations.md", ".venv/bin/python manage.py backup /backups")

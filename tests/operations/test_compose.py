@@ -76,6 +76,7 @@ class TestCompose:
         with pytest.raises(psycopg.OperationalError, match=r"password|SASL"):
             psycopg.connect(about, password="another")
 
+    @pytest.mark.landing
     def test_migrates_and_then_serves(self, place: Place, variables: dict[str, str]) -> None:
         migrate = manage(SERVICES["migrate"]["command"], place, variables, "migrate")
         output, _ = migrate.communicate(timeout=300)

@@ -266,6 +266,7 @@ def test_the_page_has_every_fault_that_is_planted() -> None:
     assert len(PLANTS) == 25
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("fault", PLANTS)
 def test_doctor_names_what_was_planted(fault: str, planted: Farm, of_no_fault: str) -> None:
     if fault in NEEDS_ROOT and os.geteuid() != 0:
@@ -290,6 +291,7 @@ print(json.dumps([answer.status_code, time.monotonic() - began, answer.json()["c
 """
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("fault", ["read-only", "full disk", "commit stall"])
 def test_a_server_that_cannot_write_is_not_ready_and_says_why_in_time(fault: str, planted: Farm) -> None:
     if fault in NEEDS_ROOT and os.geteuid() != 0:

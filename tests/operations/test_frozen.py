@@ -80,6 +80,7 @@ def frozen(tmp_path: Path) -> Iterator[Farm]:
         yield farm
 
 
+@pytest.mark.landing
 def test_is_said_by_probes_and_doctor_in_time_and_keeps_no_process_from_its_end(frozen: Farm) -> None:
     with ThreadPoolExecutor(THREADS) as crowd:
         for _ in range(THREADS):  # every thread for requests waits for the database

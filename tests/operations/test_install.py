@@ -48,15 +48,18 @@ def _installed_by(python: Path, *arguments: str, **environment: str) -> str:
     return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
+@pytest.mark.landing
 def test_uv_installs_from_where_pip_looks(python: Path) -> None:
     assert _installed_by(python, "tiny==1.0") == "uv"
     assert [*python.parents[1].glob("lib/*/site-packages/__pycache__/tiny.*.pyc")]
 
 
+@pytest.mark.landing
 def test_pip_installs_where_its_settings_are_unknown_to_uv(python: Path) -> None:
     assert _installed_by(python, "tiny==1.0", PIP_NO_INDEX="1") == "pip"
 
 
+@pytest.mark.landing
 def test_pip_says_what_is_wrong(python: Path) -> None:
     command = [sys.executable, "scripts/install.py", str(python), "jobfarm-of-nobody==9"]
     given = {**os.environ, "PIP_NO_INDEX": "1"}

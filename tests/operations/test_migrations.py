@@ -103,6 +103,7 @@ class TestTheRules:
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.landing
 class TestTheHistory:
     def test_can_be_taken_back_and_leaves_nothing_behind(self) -> None:
         """What a migration's SQL file makes, its other half takes away."""

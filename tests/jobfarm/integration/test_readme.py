@@ -45,6 +45,7 @@ def printed(shown: tuple[str, str, str, str]) -> str:
     return shown[0]
 
 
+@pytest.mark.landing
 class TestOpenAIsApi:
     def test_streams_an_answer_in_the_lines_of_readme(self, shown: tuple[str, str, str, str]) -> None:
         assert shown[1].startswith(NOTICE)
@@ -75,11 +76,13 @@ class TestReadme:
         assert re.findall(r"^make (\w+)", START, re.MULTILINE) == ["run", "test"]
         assert re.search(r"^run:.*\n\t@exec \$\(PY\) manage.py farm --with-worker$", makefile, re.MULTILINE)
 
+    @pytest.mark.landing
     def test_has_a_worker_that_runs_as_printed_and_is_watched(self, printed: str) -> None:
         events = re.findall(r"^event: (\w+)$", printed, re.MULTILINE)
         assert {"job", "output"} <= set(events)
         assert events[-1] == "end"
 
+    @pytest.mark.landing
     def test_shows_the_result_the_reason_and_the_truth_about_the_cancel(self, printed: str) -> None:
         job, why, canceled = (json.loads(line) for line in printed.splitlines() if line.startswith("{"))
         assert (job["status"], job["result"]) == ("success", {"primes": PRIMES_BELOW_5000})

@@ -196,6 +196,7 @@ def _follow_the_page(farm: OwnFarm) -> None:
     farm.manage(farm.after)
 
 
+@pytest.mark.landing
 class TestAnAppBesideTheCheckout:
     def test_has_its_tables_and_answers_at_its_address(self, farm: OwnFarm) -> None:
         assert farm.get("/notes/")[0] == 200

@@ -17,6 +17,7 @@ from jobs.models import ALL_JOBS, Job, ResultFile, Usage, UsageDelta, Worker
 from jobs.operations import quotas, rollup
 from jobs.queries import usage
 from tests import farm
+from tests.effort import share
 
 pytestmark = pytest.mark.django_db
 MIB = 1 << 20
@@ -273,7 +274,7 @@ class _Walk:
             assert _used(owner) == _fresh(owner), owner
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(share(6, of=3)))
 def test_usage_is_what_a_fresh_count_says_after_any_steps(seed: int, settings: Settings) -> None:
     settings.JOBFARM = {**settings.JOBFARM, "RETENTION_DAYS": 0}
     walk = _Walk(random.Random(seed))

@@ -55,6 +55,7 @@ class TestTheInterface:
         assert ("django_tasks" in sys.modules) is (django.VERSION < (6,))
 
 
+@pytest.mark.landing
 class TestARenamedError:
     @pytest.mark.parametrize(
         ("old", "new", "refused"),
