@@ -5,6 +5,7 @@ Both happen one after the other (`requirements.close`): a set never misses a wor
 set.
 """
 
+import logging
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from live import operations as live
 from postgres import transactions
 from scheduling.operations import action
 
+log = logging.getLogger(__name__)
 _AT_ONCE: Final = 500  # sets that are retired, or deleted, in one statement
 _RETRY_AFTER_S: Final = 60  # jobs end; nobody knows when
 
@@ -48,7 +50,7 @@ def relabel(worker_id: int) -> None:
     """
     requirements.close()
     values = requirements.label_values([worker_id]).get(worker_id, {})
-    satisfied = [pk for pk, one in requirements.everything().items() if _satisfies(one, values)]
+    satisfied = [pk for pk, one in requirements.everything().items() if _satisfies(pk, one, values)]
     if requirements.set_satisfied(worker_id, sorted(satisfied)):
         live.touch(f"worker:{worker_id}", "workers", "jobs")
 
@@ -149,11 +151,16 @@ def _operates(owner_id: int) -> bool:
 def _note_who_satisfies(sets: Mapping[int, Requirement]) -> None:
     workers = requirements.label_values() if sets else {}
     for pk, one in sorted(sets.items()):
-        satisfying = [worker for worker, values in workers.items() if _satisfies(one, values)]
+        satisfying = [worker for worker, values in workers.items() if _satisfies(pk, one, values)]
         if satisfying:
             requirements.add_satisfied(pk, satisfying)
             live.touch(*(f"worker:{worker}" for worker in satisfying))
 
 
-def _satisfies(one: Requirement, values: Values) -> bool:
-    return labels.meets(one.requires, values) and labels.meets(one.prefers, values)
+def _satisfies(pk: int, one: Requirement, values: Values) -> bool:
+    """Nobody satisfies a set that was written by hand so that it cannot be judged; the others are all the same."""
+    try:
+        return labels.meets(one.requires, values) and labels.meets(one.prefers, values)
+    except (ArithmeticError, AttributeError, TypeError):
+        log.exception("The set %d of conditions cannot be judged", pk)
+        return False

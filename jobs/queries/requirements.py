@@ -1,10 +1,12 @@
 """Statements about what jobs require of labels, and which workers satisfy it (docs/adr/0085)."""
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from django.db import connection
-from django.db.models import Count, Exists, OuterRef, Q
+from django.db.models import Count, Exists, OuterRef, Q, TextField
+from django.db.models.functions import Cast
 
 from jobs.domain import labels
 from jobs.domain.labels import Requirement, Values
@@ -60,15 +62,15 @@ def make(sets: Iterable[Requirement], *, bases: Mapping[str, int]) -> None:
 
 def everything() -> dict[int, Requirement]:
     """All sets that are not retired, by id."""
-    rows = Row.objects.filter(_IN_USE).values_list("pk", "requires", "prefers")
-    return {pk: Requirement(requires=requires, prefers=prefers) for pk, requires, prefers in rows}
+    rows = Row.objects.filter(_IN_USE).values_list("pk", _text("requires"), _text("prefers"))
+    return {pk: Requirement(requires=_read(requires), prefers=_read(prefers)) for pk, requires, prefers in rows}
 
 
 def label_values(worker_ids: Collection[int] | None = None) -> dict[int, Values]:
     """The labels that count of these workers (None: of all whose key opens something and who have any)."""
-    workers = Worker.objects.select_related("facts")
-    workers = workers.filter(revoked_at=None) if worker_ids is None else workers.filter(pk__in=worker_ids)
-    values = {worker.pk: values_of(worker) for worker in workers}
+    whose = Q(revoked_at=None) if worker_ids is None else Q(pk__in=worker_ids)
+    rows = Worker.objects.filter(whose).values_list("pk", _text("labels"), _text("facts__labels"), "facts__loaded")
+    values = {pk: _effective(_read(announced), _read(staff), loaded) for pk, staff, announced, loaded in rows}
     return values if worker_ids is not None else {pk: one for pk, one in values.items() if one}
 
 
@@ -76,7 +78,25 @@ def values_of(worker: Worker) -> Values:
     """The labels of this worker that count; read it with its `facts`."""
     facts = getattr(worker, "facts", None)
     announced, loaded = (facts.labels, facts.loaded) if facts else ({}, [])
-    return labels.effective(announced=announced, by_staff=worker.labels, loaded=loaded)
+    return _effective(announced, worker.labels, loaded)
+
+
+def _effective(announced: Any, by_staff: Any, loaded: Iterable[str] | None) -> Values:
+    """Without what somebody wrote into a row by hand and is no label: it is that worker's fault alone."""
+    both = (
+        {key: value for key, value in each.items() if isinstance(value, str)} if isinstance(each, dict) else {}
+        for each in (announced, by_staff)
+    )
+    return labels.effective(announced=next(both), by_staff=next(both), loaded=loaded or ())
+
+
+def _text(column: str) -> Cast:
+    return Cast(column, TextField())
+
+
+def _read(text: str | None) -> Any:
+    """What a jsonb holds; a whole number, which may be longer than Python reads, as its digits."""
+    return json.loads(text or "{}", parse_int=str)
 
 
 def add_satisfied(requirement_id: int, worker_ids: Sequence[int]) -> None:
