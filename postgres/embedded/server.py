@@ -21,6 +21,7 @@ from postgres.errors import ServerFailed, ServerSilent, UnusableFolder
 START_S = 60  # recovery after a crash may take as long; the same for the checkpoint at the end
 ORPHANS_S = 15  # how long the children of a killed server may take to notice that it is gone
 PING_S = 5  # for one attempt to connect, or a second less: libpq counts whole ones
+HURRIED_PING_S = 2  # of who has a deadline: the shortest that libpq knows
 PAUSE_S = 0.05
 _ORPHANS = "pre-existing shared memory block"  # PostgreSQL's words when they have not noticed yet
 
@@ -60,22 +61,26 @@ class Server:
             waiting = ["-W"] if is_frozen else ["-t", str(START_S)]
             self._run("pg_ctl", "stop", "-D", str(self.location.cluster), "-m", "fast", *waiting)
 
-    def _ping(self) -> pq.Ping:
-        return pq.Ping(pq.PGconn.ping(self._conninfo().encode()))
+    def _ping(self, within_s: int = PING_S) -> pq.Ping:
+        return pq.Ping(pq.PGconn.ping(make_conninfo(self._conninfo(), connect_timeout=within_s).encode()))
 
     def _answers(self) -> bool:
         """Whether it takes connections, after waiting for one that is starting, recovering or stopping.
 
-        libpq's PQping and not a connection: "too many clients" is an answer. Raises ServerSilent.
+        libpq's PQping and not a connection: "too many clients" is an answer. Raises ServerSilent: to who has a deadline
+        as soon as it has ignored one attempt.
         """
-        until = time.monotonic() + (deadline.remaining_s(START_S) or 0) - PING_S - 1
-        while (answer := self._ping()) != pq.Ping.OK:
+        is_hurried, pinged_at = deadline.remaining_s() is not None, time.monotonic()
+        until = pinged_at + (deadline.remaining_s(START_S) or 0) - PING_S - 1
+        while (answer := self._ping(HURRIED_PING_S if is_hurried else PING_S)) != pq.Ping.OK:
             pid = postmaster.pid(self.location.cluster, uid=self.account.uid)
             if pid is None and answer != pq.Ping.REJECT:
                 return False
-            if time.monotonic() > until:
+            is_ignored = answer == pq.Ping.NO_RESPONSE and time.monotonic() > pinged_at + HURRIED_PING_S / 2
+            if (is_hurried and is_ignored) or time.monotonic() > until:
                 raise ServerSilent(pid=pid, cluster=self.location.cluster, socket_folder=self.location.socket_folder)
             time.sleep(PAUSE_S)
+            pinged_at = time.monotonic()
         return True
 
     def _make_cluster(self) -> None:

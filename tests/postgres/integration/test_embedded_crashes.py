@@ -3,19 +3,20 @@
 import os
 import signal
 import subprocess
-import time
 
 from tests.postgres.integration.farms import Farm, until
 
 CONNECT_AND_WAIT = "clock.now(); say('connected'); wait()"
 
 CONNECT_WITHIN_TEN_SECONDS = """
+import time
 from postgres import deadline
+began = time.monotonic()
 try:
     with deadline.within(10):
         clock.now()
 except errors.ServerSilent:
-    say('silent')
+    say(time.monotonic() - began)
 """
 
 
@@ -49,9 +50,7 @@ class TestAFrozenServer:
         server = farm.postmaster()
         os.kill(server, signal.SIGSTOP)
         try:
-            began = time.monotonic()
-            assert farm.run(CONNECT_WITHIN_TEN_SECONDS) == "silent"
-            assert time.monotonic() < began + 10
+            assert float(farm.run(CONNECT_WITHIN_TEN_SECONDS)) < 4  # a process has to start and to end as well
             use.end(may_complain=True)
         finally:
             os.kill(server, signal.SIGCONT)
