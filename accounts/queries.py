@@ -109,7 +109,6 @@ def people_with(permission: Permission) -> list[int]:
 
 
 def groups_of(user: User) -> list[Group]:
-    """The groups somebody is in, by name."""
     return list(user.groups.order_by("name", "pk"))
 
 

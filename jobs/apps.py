@@ -8,8 +8,6 @@ from django.utils.module_loading import autodiscover_modules
 
 
 class JobsConfig(AppConfig):
-    """Jobs, queues, kinds, workers."""
-
     name = "jobs"
     verbose_name = "Jobs"
 

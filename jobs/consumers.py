@@ -117,7 +117,6 @@ class Session:
         self._is_gone = False
 
     async def serve(self, receive: Receive) -> None:
-        """Serve until the worker goes, or its key does."""
         topics = [f"worker:{self._worker.pk}"]
         topics += [] if self._worker.owner_id is None else [f"user:{self._worker.owner_id}"]
         subscription = hub.current().watch_topics(topics, self._touch)
@@ -137,7 +136,6 @@ class Session:
         self._touched.set()
 
     async def _receive(self, receive: Receive) -> None:
-        """Take messages until the worker is gone."""
         while True:
             message = await receive()
             if message["type"] == "websocket.disconnect":

@@ -39,7 +39,6 @@ class Page:
 
     @property
     def text(self) -> str:
-        """What the items say as plain text."""
         return "".join(_text(item.data) for item in self.items)
 
 

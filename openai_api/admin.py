@@ -29,8 +29,6 @@ class BatchAdmin(administration.ReadOnly):
 
 @admin.register(File)
 class FileAdmin(administration.ReadOnly):
-    """Files that people uploaded and that batches wrote."""
-
     list_display = ["public_id", "name", "owner", "purpose", "size", "created_at", "expires_at"]
     list_filter = ["purpose"]
     list_select_related = ["owner"]

@@ -39,7 +39,6 @@ def _for_members(view: View) -> View:
 @require_safe
 @_for_members
 def batches(request: HttpRequest) -> HttpResponse:
-    """The batches of whoever looks, or of everybody."""
     person = people.person(request)
     whose = live_queries.EVERYBODY if jobs.sees_all(person) else person.pk
     return render(request, "openai_api/batches.html", {"whose": whose})
@@ -48,7 +47,6 @@ def batches(request: HttpRequest) -> HttpResponse:
 @require_safe
 @_for_members
 def batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
-    """One batch, live, with a page of its lines."""
     row = operations.visible(batch_id, viewer=people.person(request))
     text = request.GET.get("page", "0")
     page = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0

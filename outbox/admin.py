@@ -27,8 +27,6 @@ class _Operated:
 
 
 class SecretInline(administration.Part):
-    """What its messages are signed with, by fingerprint."""
-
     model = EndpointSecret
     fields = ["fingerprint", "created_at", "retired_at"]
     readonly_fields = fields
@@ -137,7 +135,6 @@ class MessageAdmin(_Operated, administration.BoundedList):
         return reverse("outbox:message", args=[obj.pk])
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Message]:
-        """With what its columns name, without bodies."""
         rows: QuerySet[Message] = super().get_queryset(request)
         return rows.select_related("event", "endpoint").defer("event__body", "event__body_with_result")
 

@@ -4,8 +4,6 @@ from django.apps import AppConfig
 
 
 class OutboxConfig(AppConfig):
-    """Events for others, and where they go."""
-
     name = "outbox"
     verbose_name = "Outbox"
 

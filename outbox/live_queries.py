@@ -81,7 +81,6 @@ def replay(*, replay_id: int) -> Mapping[str, Any] | None:
     template="outbox/live/message.html",
 )  # fmt: skip
 def message(*, message_id: int) -> Mapping[str, Any] | None:
-    """How one message stands, and its attempts."""
     row = queries.message(message_id)
     if row is None:
         return None

@@ -43,8 +43,6 @@ class CronForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
         fields = ("name", "missed", "at_most", "overlap")
 
     class Media:
-        """The preview of the next ten firings."""
-
         js = ("scheduling/cron_form.js",)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -76,7 +76,6 @@ def function(request: HttpRequest, function_id: int) -> HttpResponse:
 @require_POST
 @_for(OPERATE)
 def cancel(request: HttpRequest, function_id: int) -> HttpResponse:
-    """Cancel it, and say what that came to."""
     try:
         done = operations.cancel(function_id)
     except NotFound as refusal:
@@ -93,7 +92,6 @@ def cancel(request: HttpRequest, function_id: int) -> HttpResponse:
 @require_POST
 @_for(OPERATE)
 def run_again(request: HttpRequest, function_id: int) -> HttpResponse:
-    """Retry it, as a new row."""
     try:
         row = operations.run_again(function_id)
     except NotFound as refusal:
@@ -164,7 +162,6 @@ def firings(request: HttpRequest) -> JsonResponse:
 @require_POST
 @_for(OPERATE)
 def cron_action(request: HttpRequest, name: str, action: str) -> HttpResponse:
-    """Pause, resume or run a cron now."""
     do, sentence = {
         "pause": (operations.pause, "Paused: it does not fire until it is resumed."),
         "resume": (operations.resume, "Resumed: it fires again, starting with its next fire time."),

@@ -7,8 +7,6 @@ from django.apps import AppConfig
 
 
 class WebhooksConfig(AppConfig):
-    """The inbox and what its deliveries write."""
-
     name = "webhooks"
     verbose_name = "Webhooks"
 

@@ -53,7 +53,6 @@ class MemberForm(forms.Form):
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def groups(request: HttpRequest) -> HttpResponse:
-    """The groups one is in, and a new one."""
     if request.method != "POST":
         return _groups_page(request, GroupForm(), status=200)
     form = GroupForm(request.POST)

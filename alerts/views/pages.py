@@ -103,7 +103,6 @@ def test(request: HttpRequest, rule_id: int) -> HttpResponse:
 @_for(CHANGE)
 @require_POST
 def mute(request: HttpRequest, rule_id: int) -> HttpResponse:
-    """Send nothing of it for a while."""
     form = MuteForm(request.POST)
     if not form.is_valid():
         return _page(request, _row(rule_id), None, status=422)

@@ -80,7 +80,6 @@ class BoundedChangeList(ChangeList):  # type: ignore[misc]
         return narrows
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: list[str] | None = None) -> QuerySet[Any]:
-        """What matches, among the rows that this page scans."""
         rows: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
         rows = _before(rows, self._before)
         if not self._is_narrowed or self.model_admin.finds_exactly(self.query):

@@ -74,8 +74,6 @@ class CallNumbers:
 
 
 class Whole:
-    """What has come of one answer so far."""
-
     def __init__(self, *, shows_usage: bool = True) -> None:
         """`shows_usage`: the chunk that only counts tokens is for the caller too."""
         self._shows_usage = shows_usage

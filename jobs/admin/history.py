@@ -41,8 +41,6 @@ COLOURS: Final = {
 
 @admin.register(Attempt)
 class AttemptAdmin(administration.BoundedList):
-    """The attempts that ended without success, newest first."""
-
     list_display = ["id", "job_link", "number", "how", "worker_link", "ended_at", "last_words"]
     list_filter = FILTERS
     search_fields = ["job_id"]

@@ -39,7 +39,6 @@ def retry(request: HttpRequest, job_id: int) -> str:
 
 
 def run_now(request: HttpRequest, job_id: int) -> str:
-    """Make it due; what it came to."""
     try:
         operations.run_now(job_id, by=people.person(request))
     except JobsError as refusal:

@@ -78,7 +78,6 @@ class JobFields(administration.BoundedList):
 
     @display(description="Run")  # type: ignore[untyped-decorator]
     def ran(self, job: Job) -> str:
-        """From its last claim to its end."""
         return farm.took(job.claimed_at, job.ended_at) or "–"
 
     @display(description="Worker")  # type: ignore[untyped-decorator]

@@ -60,15 +60,12 @@ FILTERS: Final = [
 
 
 class AttemptInline(administration.Part):
-    """The attempts that ended without success."""
-
     model = Attempt
     fields = ["number", "outcome", "worker_name", "claimed_at", "ended_at", "error_text", "output"]
     readonly_fields = fields
     ordering = ["-number"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Attempt]:
-        """With whether each wrote anything."""
         rows: QuerySet[Attempt] = super().get_queryset(request)
         return rows.annotate(wrote=reports.wrote())
 
@@ -82,8 +79,6 @@ class AttemptInline(administration.Part):
 
 
 class FileInline(administration.Part):
-    """The files that its attempts handed in."""
-
     model = ResultFile
     fields = ["link", "attempt", "size", "sha256", "created_at"]
     readonly_fields = fields
@@ -194,7 +189,6 @@ class JobAdmin(common.Operated, JobFields):
         return super().changelist_view(request, extra_context)  # type: ignore[no-any-return]  # unfold ships no types
 
     def get_inlines(self, request: HttpRequest, obj: Job | None = None) -> Any:  # noqa: ARG002  # the admin's
-        """Attempts and files, where there are any."""
         if obj is None:
             return self.inlines
         has = {AttemptInline: obj.attempts.exists, InputInline: obj.inputs.exists, FileInline: obj.files.exists}

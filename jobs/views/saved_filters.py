@@ -17,8 +17,6 @@ from jobs.views.lists import FilterForm
 
 
 class SaveForm(forms.Form):
-    """The name under which a filter is kept."""
-
     name = forms.CharField(max_length=60, label="Name", widget=forms.TextInput({"autocomplete": "off"}))
 
     def __init__(self, data: Any = None, *, user: User) -> None:

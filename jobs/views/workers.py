@@ -32,8 +32,6 @@ _COMING_ALONG: Final = ("chat", "image", "openai")  # handlers of jobfarm_worker
 
 
 class WorkerFilterForm(forms.Form):
-    """Which workers are shown, and in which order."""
-
     text = forms.CharField(max_length=100, required=False, widget=forms.TextInput({"type": "search"}))
     status = forms.ChoiceField(
         required=False, choices=[("", "Any"), *((each, each.replace("_", " ")) for each in WORKER_STATUSES)]

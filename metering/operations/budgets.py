@@ -50,7 +50,6 @@ class Balance:
 
     @property
     def written_amount(self) -> str:
-        """How much it is, with its unit."""
         return self._written(self.budget.amount)
 
     @property
@@ -59,7 +58,6 @@ class Balance:
 
     @property
     def written_reserved(self) -> str:
-        """What is reserved for jobs that have not ended."""
         return self._written(self.reserved)
 
     @property

@@ -239,14 +239,11 @@ def _place_of(note: Note) -> AbstractContextManager[Answer | None]:
 
 
 def _in_form(refusal: Answer) -> Answer:
-    """A refusal of the farm in OpenAI's form."""
     status, body = domain.refused(refusal.json, status=refusal.status)
     return replace(refusal, status=status, body=json.dumps(body).encode())
 
 
 class OpenAICalls:
-    """Serves HTTP for `app`, which is Django's."""
-
     def __init__(self, app: App, *, stopping: Stopping) -> None:
         self._app = app
         self._stopping = stopping

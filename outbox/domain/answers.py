@@ -28,7 +28,6 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """The beginning of its body, for people."""
         return self.body.decode(errors="replace").replace("\x00", "�")
 
     def retry_after_s(self, *, now: datetime) -> float | None:

@@ -32,7 +32,6 @@ _ACTIONS: Final[dict[str, Callable[..., Any]]] = {
 @require_safe
 @for_members
 def endpoints(request: HttpRequest) -> HttpResponse:
-    """The endpoints of whoever looks, or of everybody."""
     person = people.person(request)
     whose = live_queries.EVERYBODY if operations.sees_all(person) else person.pk
     return render(request, "outbox/endpoints.html", {"whose": whose})
@@ -59,7 +58,6 @@ def new(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @for_members
 def edit(request: HttpRequest, endpoint_id: int) -> HttpResponse:
-    """The same form for an endpoint that there is."""
     person = people.person(request)
     row = operations.operable(endpoint_id, by=person)
     data = request.POST if request.method == "POST" else None
@@ -139,7 +137,6 @@ def message(request: HttpRequest, message_id: int) -> HttpResponse:
 @require_POST
 @for_members
 def replay(request: HttpRequest, message_id: int) -> HttpResponse:
-    """Send a message once more."""
     try:
         operations.replay(message_id, by=people.person(request))
     except (NotFound, NotAllowed):

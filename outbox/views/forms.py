@@ -80,7 +80,6 @@ class FilterForm(forms.Form):
 
 
 def initial(endpoint: Endpoint) -> dict[str, Any]:
-    """The form's values for an endpoint that there is."""
     return {name: getattr(endpoint, name) for name in _FIELDS} | {"kinds": ", ".join(endpoint.kinds)}
 
 

@@ -31,8 +31,6 @@ _FALLBACKS = ("postgres", "nobody")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """A user of this machine, by numbers."""
-
     uid: int
     gid: int
 

@@ -82,7 +82,6 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
         return reverse("scheduling:function", args=[obj.pk])
 
     def get_queryset(self, request: HttpRequest) -> "QuerySet[ScheduledFunction]":
-        """In lists without what only its own page shows."""
         rows: QuerySet[ScheduledFunction] = super().get_queryset(request)
         match = request.resolver_match
         is_one = match is not None and "object_id" in match.kwargs
@@ -94,7 +93,6 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
     @display(description="Arguments")  # type: ignore[untyped-decorator]
     @administration.once
     def arguments(self, row: ScheduledFunction) -> SafeString:
-        """What it is called with, as JSON."""
         return administration.preformatted(pretty(row.args))
 
     @display(description="Result")  # type: ignore[untyped-decorator]
@@ -138,7 +136,6 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
 
     @display(description="Rerun of")  # type: ignore[untyped-decorator]
     def from_run(self, row: ScheduledFunction) -> SafeString | str:
-        """What somebody ran again."""
         return _function(row.run_again_of_id)
 
     @display(description="Cron")  # type: ignore[untyped-decorator]

@@ -13,8 +13,6 @@ from scheduling.models import Cluster
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a cluster reports once a second."""
-
     workers: int
     free: int
     waits: bool

@@ -67,8 +67,6 @@ FILTERS: Final = [
 
 
 class AttemptInline(administration.Part):
-    """How each attempt to process it went."""
-
     model = DeliveryAttempt
     fields = ["number", "outcome", "started_at", "ended_at", "error_details"]
     readonly_fields = fields

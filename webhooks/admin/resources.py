@@ -175,7 +175,5 @@ class ModelServerAdmin(common.ReadOnly):
 
 @admin.register(models.Reconciliation)
 class ReconciliationAdmin(common.BoundedList):
-    """What fell through and was mended."""
-
     list_display = ["id", "ran_at", "deliveries_without_run", "jobs_without_end", "files_without_job"]
     list_filter = [administration.by_day("ran_at")]

@@ -183,8 +183,6 @@ class StartInline(_Shown, administration.Part):
 
 @admin.register(JobStart)
 class JobStartAdmin(_Shown, common.BoundedList):
-    """What became of each delivery that met a rule."""
-
     list_display = ["id", "shown_outcome", "rule_name", "kind", "delivery_link", "round", "job_link", "excerpt", "at"]
     list_filter = [OutcomeFilter, administration.recent("rule_name")]
     fields = ["shown_outcome", "rule_name", "kind", "delivery_link", "round", "job_link", "reason", "at"]

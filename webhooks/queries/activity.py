@@ -60,7 +60,6 @@ def forget_digests(*days: date) -> int:
 
 
 def of_delivery(delivery: int) -> list[Activity]:
-    """What a delivery emitted, in its order."""
     return list(Activity.objects.filter(delivery=delivery).order_by("n"))
 
 

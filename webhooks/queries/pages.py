@@ -106,7 +106,6 @@ def delivery(pk: int) -> Delivery | None:
 
 
 def body_start(pk: int, *, most: int) -> bytes:
-    """The first bytes of a delivery's body."""
     rows = Delivery.objects.filter(pk=pk).annotate(start=Substr("body", 1, most, output_field=BinaryField()))
     return bytes(rows.values_list("start", flat=True).first() or b"")
 

@@ -62,7 +62,6 @@ def body(request: HttpRequest, delivery_id: int) -> HttpResponse:  # noqa: ARG00
 @require_POST
 @access.operators_only
 def replay(request: HttpRequest, delivery_id: int) -> HttpResponse:
-    """Process it again, from its first attempt on."""
     try:
         operations.replay(delivery_id, with_jobs=access.with_jobs(request), by=people.person(request))
     except NotFound as refusal:

@@ -15,7 +15,6 @@ class Command(PersonCommand):
     help = "Create an API token for a person and print its key, only once, alone on the last line."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take the username and the token's name."""
         super().add_arguments(parser)
         parser.add_argument("--name", default="command line", help="What the token is for (%(default)s).")
 

@@ -11,8 +11,6 @@ from accounts.management.people import PersonCommand
 
 
 class Command(PersonCommand):
-    """Make a link that logs a person in, once."""
-
     help = "Print a link that logs a person in, once, alone on the last line."
 
     def add_arguments(self, parser: CommandParser) -> None:

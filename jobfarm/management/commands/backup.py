@@ -11,13 +11,10 @@ from postgres.errors import PostgresError
 
 
 class Command(BaseCommand):
-    """Write a backup while the farm runs."""
-
     help = "Write the database, the secret key and the result files into a new folder. The farm may keep running."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Where to, and how many to keep there."""
         parser.add_argument("folder", type=Path, help="a folder that does not exist yet; with --keep any")
         keep_help = "write a new folder in this one, named by date and time, and keep the newest N"
         parser.add_argument("--keep", type=int, metavar="N", help=keep_help)

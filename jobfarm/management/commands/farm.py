@@ -45,7 +45,6 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Where to listen, and whether a worker comes along."""
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=settings.PORT)
         worker_help = (
@@ -57,7 +56,6 @@ class Command(BaseCommand):
         parser.add_argument("--metrics", type=exposition.address, metavar="[HOST:]PORT", help=metrics_help)
 
     def handle(self, *, host: str, port: int, with_worker: bool, metrics: Address | None = None, **_: Any) -> None:
-        """Run until Ctrl-C or SIGTERM."""
         if with_worker:
             _set_for_trying_out()
         descriptors.allow_many()

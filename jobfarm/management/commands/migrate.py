@@ -16,7 +16,6 @@ class Command(migrate.Command):
     those behind it feel it (docs/adr/0034). Groups of operators that nobody changed get the rights that are new."""
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Django's, and how long to try."""
         super().add_arguments(parser)
         parser.add_argument(
             "--attempts", type=int, default=schema.ATTEMPTS,

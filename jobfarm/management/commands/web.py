@@ -22,19 +22,15 @@ LINGER_HELP = (
 
 
 class Command(BaseCommand):
-    """Serve the site with uvicorn until SIGINT or SIGTERM."""
-
     help = f"Serve pages, API and sockets at HOST:PORT. `{commands.MANAGE} farm` starts this for you."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Where to listen, or on which inherited socket."""
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=settings.PORT)
         parser.add_argument("--fd", type=int, help="a listening socket that the parent opened")
         parser.add_argument("--linger", type=float, default=0.0, metavar="SECONDS", help=LINGER_HELP)
 
     def handle(self, *, host: str, port: int, fd: int | None, linger: float = 0.0, **_: Any) -> None:
-        """Serve until SIGINT or SIGTERM."""
         try:
             listener = listening.bind(host, port) if fd is None else socket.socket(fileno=fd)
         except (listening.AddressInUse, OSError) as error:
