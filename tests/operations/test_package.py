@@ -23,6 +23,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import jobfarm
+from jobfarm.environment import EXAMPLES
 from tests.architecture.test_tidiness import tracked
 from tests.operations import wheels
 from tests.operations.wheels import ROOT
@@ -50,6 +51,9 @@ for package in sys.argv[1:]:
         others = ("jobfarm_worker.handlers", "jobfarm_worker.tracing", "jobfarm_client.mcp", "jobfarm_client.django")
         if not name.startswith(others) and "__main__" not in name:
             importlib.import_module(name)
+from django.template.loader import get_template
+for page in ("jobs/list.html", "chat/rooms.html", "imagegame/lobby.html"):
+    get_template(page)
 """
 
 
@@ -229,7 +233,8 @@ class TestAnEnvironmentWithTheServer:
     def test_has_all_that_its_modules_import(self, wheel: Path, tmp_path: Path, run: Run) -> None:
         bare = wheels.install(wheel, tmp_path / "venv", extras=["server"])
         packages = [name for name in PACKAGES if name != "templates"]
-        imported = run(bare / "python", "-P", "-c", IMPORT_ALL, *packages, JOBFARM_DATA=str(tmp_path / "data"))
+        given = {"JOBFARM_APPS": EXAMPLES, "JOBFARM_DATA": str(tmp_path / "data")}
+        imported = run(bare / "python", "-P", "-c", IMPORT_ALL, *packages, **given)
         assert imported.stderr == ""
 
     def test_has_the_app_of_another_site(self, server: Path, run: Run) -> None:
