@@ -45,9 +45,8 @@ def to(worker: Worker, rows: Sequence[moves.Row]) -> list[Claimed]:
     In the claim's transaction. Jobs of kinds without hooks cost nothing here.
     """
     hooked = [row for row in rows if row.kind in kinds.HOOKS]
-    if not hooked:
-        return [_claimed(row, _read(row.payload, 0)[0]) for row in rows]
-    hooks.claimed(hooked, worker_name=worker.name)
+    if hooked:
+        hooks.claimed(hooked, worker_name=worker.name)
     return _without_discarded(worker, rows, hooked)
 
 
@@ -57,14 +56,23 @@ def again(worker: Worker, rows: Sequence[moves.Row]) -> list[Claimed]:
 
 
 def _without_discarded(worker: Worker, rows: Sequence[moves.Row], hooked: Sequence[moves.Row]) -> list[Claimed]:
-    stored = {row.id: _read(row.payload, 0)[0] for row in rows}
-    answers = {**stored, **hooks.prepare(worker, hooked, stored)}
+    stored = {row.id: _payload(row) for row in rows}
+    readable = [row for row in hooked if not isinstance(stored[row.id], hooks.PrepareFailed)]
+    answers = {**stored, **hooks.prepare(worker, readable, stored)} if readable else stored
     discarded = {
         job_id: answer for job_id, answer in answers.items() if isinstance(answer, Discard | hooks.PrepareFailed)
     }
     if discarded:
-        _end_discarded(worker, [row for row in hooked if row.id in discarded], discarded)
+        _end_discarded(worker, [row for row in rows if row.id in discarded], discarded)
     return [_claimed(row, answers[row.id]) for row in rows if row.id not in discarded]
+
+
+def _payload(row: moves.Row) -> Any:
+    """What is stored, if Python can read that: jsonb holds numbers of any length, and SQL puts them there."""
+    try:
+        return _read(row.payload, 0)[0]
+    except ValueError as error:
+        return hooks.PrepareFailed(error=f"Its payload cannot be read: {error}", retryable=False)
 
 
 def _end_discarded(
@@ -80,7 +88,7 @@ def _end_discarded(
 def _discarded(row: Any, answer: Discard | hooks.PrepareFailed) -> Settlement:
     if isinstance(answer, Discard):
         return decide(row, AttemptOutcome.CANCELED, retryable=False, error=answer.why)
-    judged = decide(row, AttemptOutcome.FAILED, retryable=True, error=answer.error)
+    judged = decide(row, AttemptOutcome.FAILED, retryable=answer.retryable, error=answer.error)
     return replace(judged, blames_worker=False)
 
 

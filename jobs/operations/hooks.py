@@ -58,9 +58,10 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareFailed:
-    """Instead of a payload: the kind's `prepare` failed for this job."""
+    """Instead of a payload: it cannot be read, or the kind's `prepare` failed for this job."""
 
     error: str
+    retryable: bool = True
 
 
 Provider = Callable[[int, Viewer], Iterable[Link]]
@@ -161,8 +162,19 @@ def resync(job_ids: Iterable[int]) -> list[int]:
     For an app whose own rows fell behind because its hook failed. The jobs are locked meanwhile, so what is reported is
     true until it is stored. `from_` is None, since where they came from is not known any more.
     """
+    ids = sorted(job_ids)
+    try:
+        return _resync(ids)
+    except ValueError:  # of what is stored of one of them: jsonb holds numbers that Python does not read
+        if len(ids) > 1:
+            return [found for each in ids for found in resync([each])]
+        log.exception("the job %d cannot be read, and its app hears nothing of it", ids[0])
+        return ids
+
+
+def _resync(ids: Sequence[int]) -> list[int]:
     with transaction.atomic():
-        jobs = reads.locked(sorted(job_ids))
+        jobs = reads.locked(ids)
         ended = reads.last_attempts([job.pk for job in jobs])
         _notify(_move(job, ended.get(job.pk)) for job in jobs if job.kind in kinds.HOOKS)
     return [job.pk for job in jobs]
