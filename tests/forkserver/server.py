@@ -125,6 +125,7 @@ def _begin(request: Request) -> None:
     if "django.conf" in sys.modules:
         _correct(os.environ.get("JOBFARM_URL"))
     gc.enable()
+    sys.path[1:1] = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
     argv = request["argv"]
     if argv[0] == "-W":
         assert argv[1] == "error::RuntimeWarning", argv

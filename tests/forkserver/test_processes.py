@@ -57,6 +57,9 @@ class TestAForkedProcess:
         assert script.stdout.splitlines() == [str(path), f"{path} beside"]
         module = run(["-m", "beside"], env={}, cwd=tmp_path, timeout=WITHIN_S, check=True)
         assert module.stdout == f"{tmp_path / 'beside.py'} __main__\n"
+        elsewhere = {"PYTHONPATH": str(tmp_path)}
+        found = run(["-c", "import beside"], env=elsewhere, cwd=Path("/"), timeout=WITHIN_S, check=True)
+        assert found.stdout == "-c beside\n"
 
     def test_has_the_descriptors_it_is_given_at_their_numbers(self) -> None:
         ours, theirs = socket.socketpair()

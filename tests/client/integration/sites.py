@@ -1,5 +1,6 @@
 """A Django site in processes of its own, which knows of the farm its address and two keys. JOBFARM_SITE_PYTHON names
-another Python for it, with another Django; the farm stays as it is."""
+another Python for it, with another Django; the farm stays as it is. Without it they are forked (`tests.forkserver`): a
+start costs a second of a processor, and the sixteen tests have fifty."""
 
 import json
 import os
@@ -11,9 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from tests import forkserver
 from tests.forkserver import ROOT
 
 PYTHON: Final = os.environ.get("JOBFARM_SITE_PYTHON", sys.executable)
+IS_FORKED: Final = sys.executable == PYTHON
 FOLDER: Final = ROOT / "tests" / "client" / "site"
 _PRELUDE: Final = """
 import json, sys
@@ -45,13 +48,13 @@ class Site:
 
     def manage(self, *words: str, farm: str = "") -> tuple[int, str]:
         """Run a command of the site: its status, and all that it prints."""
-        ran = self._run([PYTHON, "manage.py", *words], farm=farm)
+        ran = self._run(["manage.py", *words], farm=farm)
         return ran.returncode, ran.stdout + ran.stderr
 
     def run(self, code: str, *, farm: str = "") -> Any:
         """What `code` leaves in `answer`, in a process of the site. `farm`: another address."""
         script = f"{_PRELUDE}\n{code}\nprint(json.dumps(answer))"
-        ran = self._run([PYTHON, "-c", script], farm=farm)
+        ran = self._run(["-c", script], farm=farm)
         assert ran.returncode == 0, ran.stderr
         return json.loads(ran.stdout.splitlines()[-1])
 
@@ -71,6 +74,9 @@ class Site:
 
     def _run(self, command: list[str], *, farm: str) -> "subprocess.CompletedProcess[str]":
         environment = self._environment | ({"SITE_FARM": farm} if farm else {})
+        if IS_FORKED:
+            strict = ("-W", "error::RuntimeWarning")
+            return forkserver.run([*strict, *command], cwd=FOLDER, env=environment, timeout=90)
         return subprocess.run(
-            command, cwd=FOLDER, env=environment, capture_output=True, text=True, timeout=90, check=False
+            [PYTHON, *command], cwd=FOLDER, env=environment, capture_output=True, text=True, timeout=90, check=False
         )

@@ -1,5 +1,6 @@
 """A Django site whose tasks run on a farm: another project, in processes of its own (sites.py: of another Django)."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +17,25 @@ from tests.servers import Server
 NOWHERE = "http://127.0.0.1:9"
 
 
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a site that has its tables, and nothing in them."""
+    folder = tmp_path_factory.mktemp("site")
+    code, output = Site(folder, farm=NOWHERE, token="none", key="none").manage("migrate")
+    assert code == 0, output
+    return folder
+
+
 @pytest.fixture
-def site(server: Server, tmp_path: Path) -> Site:
+def site(server: Server, tables: Path, tmp_path: Path) -> Site:
     """A site with its tables, on a farm that has its kind; its token's owner may choose queues."""
     kind("django-task", max_attempts=2)
     kind("letters")
     owner = user("site", is_staff=True, is_superuser=True)
     _, token = accounts.create_token(owner, name="site")
     _, key = operations.create_worker("site-1", queues=["django-task", "letters"])
-    site = Site(tmp_path, farm=server.url, token=token, key=key)
-    code, output = site.manage("migrate")
-    assert code == 0, output
-    return site
+    shutil.copytree(tables, tmp_path, dirs_exist_ok=True)
+    return Site(tmp_path, farm=server.url, token=token, key=key)
 
 
 def enqueue(call: str) -> str:
