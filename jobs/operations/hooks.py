@@ -167,7 +167,7 @@ def resync(job_ids: Iterable[int]) -> list[int]:
         return _resync(ids)
     except ValueError:  # of what is stored of one of them: jsonb holds numbers that Python does not read
         if len(ids) > 1:
-            return [found for each in ids for found in resync([each])]
+            return [job_id for each in ids for job_id in resync([each])]
         log.exception("the job %d cannot be read, and its app hears nothing of it", ids[0])
         return ids
 
