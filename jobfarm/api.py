@@ -12,11 +12,11 @@ from ninja.renderers import JSONRenderer
 from ninja.responses import NinjaJSONEncoder
 
 from alerts.api import router as alerts_router
+from core import values
 from core.api import SAMPLE
 from core.refusal import Refusal
 from jobfarm import refusals
 from jobs.api import documents, router, samples
-from jobs.protocol import values
 from metering.api import router as metering_router
 from openai_api.api import router as openai_router
 from openai_api.api.files import router as openai_files

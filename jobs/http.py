@@ -30,11 +30,11 @@ from pydantic import BaseModel
 
 from accounts import http as people
 from core import api
+from core.values import BIGINT
 from jobs import limits, operations
 from jobs.domain import files, labels
 from jobs.errors import InvalidKey, LinkRanOut, NoSuchRange, NotFound, PayloadTooLarge
 from jobs.models import ResultFile, Worker
-from jobs.protocol.values import BIGINT
 from jobs.queries.reads import Interest
 from observing import fields
 from ratelimits import operations as ratelimits

@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from metering.domain.budgets import Ledger, Period, Unit
 from metering.models import Budget, Day, Model, Settlement, Watermark, Window
-from postgres import halving, statements
+from postgres import statements
 
 # How far the order of ids of attempts may differ from that of their times, as in jobs.queries.rollups.
 _DISORDER: Final = timedelta(minutes=1)
@@ -181,7 +181,7 @@ def counted_until() -> datetime | None:
 
 def count_days(*, since: datetime, until: datetime) -> int:
     """Add what ended in this period to its days; how many rows that changed."""
-    first_attempt = halving.first_id_since("jobs_attempt", "ended_at", since - _DISORDER)
+    first_attempt = statements.first_id_since("jobs_attempt", "ended_at", since - _DISORDER)
     params = {"since": since, "until": until, "first_attempt": first_attempt, "most_rows": MOST_ROWS}
     [row] = statements.load("metering", "count_days").run(params)
     changed: int = row.changed

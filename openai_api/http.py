@@ -11,10 +11,10 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse
 from django.urls import register_converter
 
+from core import values
 from jobs import http as jobs_http
 from jobs.domain.files import plain_name
 from jobs.errors import InvalidValue
-from jobs.protocol import values
 from openai_api import domain, operations
 from openai_api.errors import InvalidCall
 from openai_api.operations import Ended, Made

@@ -4,7 +4,8 @@ why."""
 import re
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cache
 from importlib import resources
 from typing import Any, TypeAlias, cast
@@ -14,7 +15,7 @@ from django.db import connections, transaction
 from postgres.backend.base import DatabaseWrapper
 from postgres.backend.prepared import Binaries, numbered
 
-__all__ = ["Binaries", "Call", "Params", "Row", "Statement", "load", "together"]
+__all__ = ["Binaries", "Call", "Params", "Row", "Statement", "first_id_since", "load", "together"]
 
 # A named tuple with the statement's columns: `row.id`. Which columns is known to the SQL alone, hence Any.
 Row: TypeAlias = Any
@@ -100,3 +101,21 @@ def load(app: str, name: str) -> Statement:
 
 def _without_caption(text: str) -> str:
     return re.sub(r"\A(\s*--[^\n]*\n)*", "", text)
+
+
+def first_id_since(table: str, column: str, moment: datetime) -> int:
+    """The smallest id from which on every row of `table` has `moment` or a later one in `column`.
+
+    For tables whose ids and times grow together; where they may be out of order, ask for a moment that much away. With
+    no such row it is the id that the next one will have at the earliest. `table` and `column` are names from the code,
+    `column` is never null.
+    """
+    [row] = _halving(table, column).run({"since": moment})
+    first: int = row.id
+    return first
+
+
+@cache
+def _halving(table: str, column: str) -> Statement:
+    general = load("postgres", "first_id_since")
+    return replace(general, sql=general.sql.format(table=table, column=column))

@@ -14,6 +14,7 @@ from ninja.params import functions as parameters
 from accounts import http as people
 from core.api import Calls, Sample
 from core.api import caller as _user
+from core.values import BIGINT, INTEGER
 from jobs import http, operations
 from jobs.domain.filters import Filters
 from jobs.domain.reasons import FOR_OPERATORS, Reason, Remedy
@@ -21,7 +22,6 @@ from jobs.errors import JobDeleted, JobsError, NoSuchFile, NotAMember, NotFound,
 from jobs.models import Job
 from jobs.protocol import clients
 from jobs.protocol import jobs as protocol
-from jobs.protocol.values import BIGINT, INTEGER
 from jobs.queries import inputs, lists, reads, reports
 from observing import fields
 

@@ -7,7 +7,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field, create_model, model_validator
 
 from core import api
-from core.values import without_empty
+from core.values import BIGINT, Body, Moment, Name, Number, Text, Whole, without_empty
 from core.verdicts import CancelVerdict
 from jobs import models
 from jobs.domain.files import MOST_INPUTS
@@ -15,7 +15,6 @@ from jobs.domain.filters import DESCRIBED
 from jobs.domain.labels import MOST_CHOICES, MOST_CONDITIONS
 from jobs.domain.states import Status
 from jobs.protocol.jobs import Job, JobInList
-from jobs.protocol.values import BIGINT, Body, Moment, Name, Number, Text, Whole
 
 MOST_SUBMITTED = 1000
 MOST_LISTED = 200

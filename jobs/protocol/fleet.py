@@ -5,10 +5,10 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from core.values import Body, Text
 from jobs.domain.labels import MOST_LABELS
 from jobs.domain.workers import Presence
 from jobs.models import WorkerFacts
-from jobs.protocol.values import Body, Text
 from jobs.queries.fleet import WorkerRow
 
 

@@ -4,11 +4,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from core.values import BIGINT, INTEGER, Body, Name, Text, Whole
 from jobs import operations
 from jobs.domain import labels as domain
 from jobs.domain.workers import Facts, Gpu
 from jobs.models import Worker
-from jobs.protocol.values import BIGINT, INTEGER, Body, JobId, Name, Text, Whole
+from jobs.protocol.jobs import JobId
 
 MOST_GPUS = 64
 MOST_HANDLERS = 200

@@ -2,19 +2,26 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import Group, User
 from django.db.models import QuerySet
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, Strict
 
+from core.values import BIGINT, Whole
 from jobs import models
 from jobs.domain.states import AttemptOutcome, Status
 from jobs.queries import pages, reads, reports
 
 MOST_ATTEMPTS = 50  # in one answer
 API = "/api/v1"  # where the API is mounted; DESIGN section 6 fixes it
+
+JobId = Annotated[Whole, Field(ge=1, le=BIGINT)]
+# What a client calls one call of its own, so that it can be made again.
+RequestId = Annotated[str, Strict(), Field(pattern=r"^[!-~]{1,64}$", examples=["0b7e6c1e-claim-17"])]
+# Any text: what cannot be a lease is a lost one (409), like every other that holds nothing.
+LeaseText = Annotated[str, Strict(), Field(examples=["3-6f1c0a4e8d2b4c7f9a3e5d1b7c8f0a2e"])]
 
 
 class ResultFile(BaseModel):

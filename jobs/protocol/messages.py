@@ -9,8 +9,9 @@ from typing import Any
 from django.conf import settings
 from pydantic import BaseModel, TypeAdapter
 
+from core.values import Body, loads
 from jobs.errors import InvalidValue, PayloadTooLarge
-from jobs.protocol.values import Body, JobId, loads
+from jobs.protocol.jobs import JobId
 from jobs.protocol.verbs import VERBS, Verb
 
 _JOB_ID: TypeAdapter[int] = TypeAdapter(JobId)

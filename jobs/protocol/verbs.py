@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, Strict
 
 from core import refusal
 from core.refusal import Refusal
+from core.values import Body, Name, Number, Text, Whole
 from jobs import operations
 from jobs.domain.leases import Lease
 from jobs.domain.outputs import Piece
@@ -17,7 +18,7 @@ from jobs.domain.states import Status
 from jobs.errors import InvalidJson, LeaseLost, PayloadTooLarge
 from jobs.models import Worker
 from jobs.protocol.hello import Hello, hello
-from jobs.protocol.values import Body, JobId, LeaseText, Name, Number, RequestId, Text, Whole
+from jobs.protocol.jobs import JobId, LeaseText, RequestId
 from jobs.queries.reads import Interest
 
 MOST_CLAIMED = 100  # jobs in one answer: payloads are up to a megabyte each

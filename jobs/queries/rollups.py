@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 from jobs.domain import charts, rollups
 from jobs.domain.rollups import Period
 from jobs.models import Attempt, Job, Rollup, RollupWatermark
-from postgres import clock, halving, statements
+from postgres import clock, statements
 
 # How far the order of ids may differ from that of the times of submission: a statement takes its time when it begins
 # and its ids while it runs, and a bulk of many jobs may run for some seconds.
@@ -157,12 +157,12 @@ def count_minutes(*, since: datetime, until: datetime) -> int:
 
 def first_since(moment: datetime, *, of: tuple[str, str] = JOBS) -> int:
     """An id below which no job was submitted at this moment or later; at most a minute's worth of ids too low."""
-    return halving.first_id_since(*of, moment - _DISORDER)
+    return statements.first_id_since(*of, moment - _DISORDER)
 
 
 def end_before(moment: datetime, *, of: tuple[str, str] = JOBS) -> int:
     """An id from which on every job was submitted at this moment or later; at most a minute's worth too high."""
-    return halving.first_id_since(*of, moment + _DISORDER)
+    return statements.first_id_since(*of, moment + _DISORDER)
 
 
 def forget() -> int:

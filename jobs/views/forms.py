@@ -11,6 +11,7 @@ from django.contrib.auth.models import Group, User
 from django.core.files.uploadedfile import UploadedFile
 
 from core.refusal import Refusal
+from core.values import loads
 from jobs import operations
 from jobs.domain import files, kinds, labels
 from jobs.errors import (
@@ -27,7 +28,6 @@ from jobs.errors import (
 )
 from jobs.models import Job, Upload
 from jobs.operations.queues import ANY_QUEUE, MOST_SLOTS
-from jobs.protocol.values import loads
 from jobs.queries import fleet, pages
 from postgres import clock
 from ratelimits.errors import CountExceedsLimit, RateLimitsError, UnknownLimit

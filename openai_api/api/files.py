@@ -12,8 +12,8 @@ from ninja import Router
 
 from accounts import http as people
 from accounts.http import TokenAuth
+from core import values
 from jobs import http as jobs_http
-from jobs.protocol import values
 from openai_api.domain.batches import BatchStatus
 from openai_api.errors import InvalidCall
 from openai_api.models import Batch, File

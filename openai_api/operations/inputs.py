@@ -7,9 +7,9 @@ from typing import Any, Final
 from django.conf import settings
 from django.core.files.storage import default_storage
 
+from core.values import NotJsonError, loads
 from jobs import operations as jobs
 from jobs.errors import JobsError
-from jobs.protocol.values import NotJsonError, loads
 from openai_api.domain import batches as domain
 from openai_api.domain.batches import Line, LineError
 from openai_api.models import File

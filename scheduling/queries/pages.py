@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import OuterRef, QuerySet, Subquery
 
-from postgres import halving, statements
+from postgres import statements
 from scheduling.domain.states import Status
 from scheduling.models import Cluster, Cron, Due, ScheduledFunction
 
@@ -103,4 +103,4 @@ def clusters() -> "QuerySet[Cluster]":
 
 
 def _first_since(moment: datetime) -> int:
-    return halving.first_id_since("scheduling_scheduledfunction", "created_at", moment)
+    return statements.first_id_since("scheduling_scheduledfunction", "created_at", moment)
