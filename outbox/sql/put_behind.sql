@@ -13,11 +13,14 @@ WITH behind AS MATERIALIZED (
         WHERE one.endpoint_id = endpoint.id AND one.subject = due.subject AND one.status = 'pending' AND one.id < due.id
         ORDER BY one.id DESC LIMIT 1
     ) AS nearest
-    JOIN outbox_message AS message ON message.id = due.id
-    JOIN outbox_message AS earlier ON earlier.id = nearest.id
+    CROSS JOIN LATERAL (
+        SELECT FROM outbox_message AS one WHERE one.id = nearest.id AND one.next_attempt_at IS NOT NULL
+        FOR UPDATE SKIP LOCKED
+    ) AS earlier CROSS JOIN LATERAL (
+        SELECT one.id FROM outbox_message AS one WHERE one.id = due.id AND one.next_attempt_at <= statement_timestamp()
+        FOR UPDATE SKIP LOCKED
+    ) AS message
     WHERE endpoint.status = 'active' AND (endpoint.held_until IS NULL OR endpoint.held_until <= statement_timestamp())
-      AND message.next_attempt_at <= statement_timestamp() AND earlier.next_attempt_at IS NOT NULL
-    FOR UPDATE OF message, earlier SKIP LOCKED
 )
 UPDATE outbox_message AS message
 SET next_attempt_at = statement_timestamp() + make_interval(secs => %(again_s)s::float8), lease = NULL
