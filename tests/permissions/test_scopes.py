@@ -13,6 +13,7 @@ from accounts.http import SessionAuth
 from jobs import operations
 from jobs.api.clients import router
 from outbox.models import Endpoint
+from tests.looped import looped
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("work_kind")]
 NEW = {"kind": "work", "payload": 1}
@@ -63,7 +64,7 @@ CALLS: dict[str, list[Call]] = {
 }
 
 
-@pytest.mark.parametrize(("scope", "call"), [(scope, call) for scope, calls in CALLS.items() for call in calls])
+@looped(("scope", "call"), [(scope, call) for scope, calls in CALLS.items() for call in calls], rolled_back=True)
 def test_a_scope_opens_its_calls_and_no_other_scope_does(
     called: Callable[[str, Call], int], scope: str, call: Call
 ) -> None:

@@ -7,6 +7,7 @@ from pytest_django import Settings
 
 from jobfarm.middleware import ADMIN_POLICY, POLICY
 from tests import farm
+from tests.looped import looped
 
 pytestmark = pytest.mark.django_db
 PAGES = ("/accounts/login/", "/", "/health/live", "/no/such/page", "/static/jobfarm/app.css", "/api/docs", "/jobs/")
@@ -25,7 +26,7 @@ def _directives(policy: str) -> dict[str, str]:
 
 
 class TestThePolicy:
-    @pytest.mark.parametrize("path", [*PAGES, *API])
+    @looped("path", [*PAGES, *API], rolled_back=True)
     def test_lets_this_site_alone_run_anything(self, operator: Client, path: str) -> None:
         directives = _directives(operator.get(path).headers["Content-Security-Policy"])
         assert directives == _directives(POLICY)
@@ -52,7 +53,7 @@ class TestThePolicy:
         assert directives["object-src"] == "'none'"
 
 
-@pytest.mark.parametrize("path", [*PAGES, *API, *ADMINISTRATION])
+@looped("path", [*PAGES, *API, *ADMINISTRATION], rolled_back=True)
 def test_every_answer_is_taken_for_what_it_says_and_tells_no_other_site_where_it_was(
     operator: Client, path: str
 ) -> None:

@@ -10,6 +10,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 from accounts import operations
 from ratelimits import operations as ratelimits
 from tests.accounts.edges.test_login import ELSEWHERE
+from tests.looped import looped
 
 pytestmark = pytest.mark.django_db
 GROUPS = "/accounts/groups/"
@@ -210,8 +211,8 @@ class TestAnInvitation:
         answer = client.post(path)
         assert (answer.status_code, "it has 25 members, the maximum" in answer.text) == (409, True)
 
-    @pytest.mark.parametrize("method", ["get", "post"])
-    @pytest.mark.parametrize("token", ["nonsense", "1-1.x", "0-0", "%00", "%ff", "%F0%9F%8E%A8"])
+    @looped("method", ["get", "post"])
+    @looped("token", ["nonsense", "1-1.x", "0-0", "%00", "%ff", "%F0%9F%8E%A8"], rolled_back=True)
     def test_that_is_none_opens_nothing(self, bob: User, group: Group, method: str, token: str) -> None:
         answer = getattr(browser(bob), method)(f"/accounts/join/{token}/")
         assert (answer.status_code, "This invitation is not valid" in answer.text) == (404, True)

@@ -12,6 +12,7 @@ from ratelimits import operations as ratelimits
 from tests import farm
 from tests.accounts.edges.test_login import ELSEWHERE
 from tests.accounts.integration import people
+from tests.looped import looped
 
 pytestmark = pytest.mark.django_db
 PAGE = "/accounts/sign-up/"
@@ -27,7 +28,7 @@ class TestSignUp:
         assert answer.redirect_chain == [("/", 302)]
         assert "Welcome, ada." in answer.text
 
-    @pytest.mark.parametrize(
+    @looped(
         ("fields", "field", "sentence"),
         [
             ({"again": "another password"}, "again", "The passwords do not match."),
@@ -47,6 +48,7 @@ class TestSignUp:
             ({"username": ""}, "username", "This field is required."),
             ({"password": ""}, "password", "This field is required."),
         ],
+        rolled_back=True,
     )
     def test_says_at_the_field_what_is_wrong(
         self, client: Client, fields: dict[str, str], field: str, sentence: str

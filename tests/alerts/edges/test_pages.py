@@ -16,6 +16,7 @@ from alerts.models import Alert, Notification, Rule
 from scheduling.models import ScheduledFunction
 from tests import farm
 from tests.alerts import watching
+from tests.looped import looped
 
 pytestmark = pytest.mark.django_db
 FORM = {
@@ -56,7 +57,7 @@ def test_a_rule_is_made_for_a_condition(page: Client) -> None:
     assert LogEntry.objects.get().change_message == "Made the rule."
 
 
-@pytest.mark.parametrize("code", [condition.code for condition in registry.everything()])
+@looped("code", [condition.code for condition in registry.everything()], rolled_back=True)
 def test_each_condition_has_a_form_that_makes_a_rule_as_it_is_proposed(page: Client, code: str) -> None:
     address = f"/alerts/rules/new/?condition={code}"
     form = page.get(address).context["form"]

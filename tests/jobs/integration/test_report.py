@@ -21,6 +21,7 @@ from jobs.models import Job, OutputChunk, ResultFile, Worker
 from jobs.queries import reads
 from postgres import statements
 from tests import farm
+from tests.looped import looped
 
 pytestmark = pytest.mark.django_db
 
@@ -209,8 +210,10 @@ class TestFiles:
         with default_storage.open(file.stored_as) as stored:
             assert stored.read() == b"0123456789"
 
-    @pytest.mark.parametrize(
-        "name", ["", ".", "..", ".hidden", "a/b", "../a", "a\\b", "a b", "a\n", "é", "a\x00", "a" * 101, "/etc/passwd"]
+    @looped(
+        "name",
+        ["", ".", "..", ".hidden", "a/b", "../a", "a\\b", "a b", "a\n", "é", "a\x00", "a" * 101, "/etc/passwd"],
+        rolled_back=True,
     )
     def test_with_a_name_that_is_none_are_refused(self, mine: Any, name: str, tmp_path: Path) -> None:
         with pytest.raises(InvalidName):

@@ -13,6 +13,7 @@ from jobs.operations.submit import _rows
 from jobs.queries import submits
 from jobs.queries.submits import Stored, Twin
 from tests import farm
+from tests.looped import looped
 
 pytestmark = pytest.mark.django_db
 
@@ -69,7 +70,7 @@ HOW: dict[str, Callable[[Row], Stored | Twin]] = {"one": _one, "among several": 
 
 @pytest.mark.parametrize("how", HOW.values(), ids=HOW.keys())
 class TestTheTimesOfAJob:
-    @pytest.mark.parametrize(("given", "expected"), TIMES.values(), ids=TIMES.keys())
+    @looped(("given", "expected"), TIMES.values(), ids=TIMES.keys(), rolled_back=True)
     def test_are_stored_and_answered_as_asked(
         self, how: Callable[[Row], Stored | Twin], given: tuple[float | None, ...], expected: tuple[float | None, ...]
     ) -> None:

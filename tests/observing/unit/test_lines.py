@@ -13,6 +13,7 @@ from jobs.operations import workers
 from observing import fields, logs
 from observing.errors import UnknownLogForm
 from observing.secrets import MASK, masked
+from tests.looped import looped
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -99,7 +100,7 @@ class TestSecrets:
         *SECRETS
     )
 
-    @pytest.mark.parametrize("secret", SECRETS)
+    @looped("secret", SECRETS)
     def test_are_in_no_line_of_either_form(self, either: Sink, secret: str) -> None:
         either.logger.warning(self.LINE, extra={"seen": {"deep": [self.LINE]}})
         assert secret not in str(either)

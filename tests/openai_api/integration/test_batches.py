@@ -20,6 +20,7 @@ from openai_api.operations import batches, steps
 from outbox import operations as outbox
 from outbox.models import Event, Message
 from tests import farm
+from tests.looped import looped
 from tests.metering import budgets
 from tests.openai_api import batching
 from tests.openai_api.batching import content, line, made, offering, step, text, to_the_end
@@ -216,7 +217,7 @@ class TestResponses:
 
 
 class TestABadFile:
-    @pytest.mark.parametrize("name", list(REFUSED))
+    @looped("name", list(REFUSED), rolled_back=True)
     def test_fails_its_batch_with_the_lines_and_leaves_no_job(self, ada: User, name: str) -> None:
         offering("tiny")
         lines, expected = REFUSED[name]

@@ -8,6 +8,7 @@ from django.test import Client
 from jobs import operations
 from jobs.models import Body, Job, Queue, Worker
 from tests import farm
+from tests.looped import looped
 from tests.pages.edges.conftest import Browse, Farm
 
 pytestmark = pytest.mark.django_db
@@ -41,7 +42,7 @@ class TestSubmitting:
         page = browse(little_farm.ada).get(answer["Location"])
         assert page.status_code == 200
 
-    @pytest.mark.parametrize(
+    @looped(
         ("tab", "form", "field"),
         [
             ("chat", {"prompt": ""}, "prompt"),
@@ -66,6 +67,7 @@ class TestSubmitting:
             ("other", {"kind_name": "chat", "payload_text": "[" * 102 + "]" * 102}, "payload_text"),
             ("other", {"kind_name": "chat", "payload_text": f'"{"x" * 1_000_000}"'}, "payload_text"),
         ],
+        rolled_back=True,
     )
     def test_an_error_stands_beside_its_field(
         self, browse: Browse, little_farm: Farm, tab: str, form: dict[str, str], field: str
@@ -89,7 +91,7 @@ class TestSubmitting:
 
 
 class TestFiltering:
-    @pytest.mark.parametrize(
+    @looped(
         "address",
         [
             "?status=nonsense",
@@ -103,6 +105,7 @@ class TestFiltering:
             f"?owner={'o' * 151}",
             "?worker=%00",
         ],
+        rolled_back=True,
     )
     def test_nonsense_is_an_error_in_the_page(self, browse: Browse, little_farm: Farm, address: str) -> None:
         answer = browse(little_farm.oscar).get(f"/jobs/{address}")
@@ -146,7 +149,7 @@ class TestWorkers:
         made = {worker.name: (worker.owner_id, worker.steals) for worker in Worker.objects.exclude(name="w1")}
         assert {"rack": (None, ["*"]), "mine": (little_farm.oscar.pk, [])} == made
 
-    @pytest.mark.parametrize(
+    @looped(
         ("form", "field"),
         [
             ({"name": "", "queues": "chat"}, "name"),
@@ -157,6 +160,7 @@ class TestWorkers:
             ({"name": "w", "queues": "*"}, "queues"),
             ({"name": "w", "queues": "chat", "steals": "ok, ../etc"}, "steals"),
         ],
+        rolled_back=True,
     )
     def test_an_error_stands_beside_its_field(
         self, browse: Browse, little_farm: Farm, form: dict[str, str], field: str

@@ -11,6 +11,7 @@ from jobs import operations
 from jobs.models import Job
 from jobs.queries import lists
 from tests import farm
+from tests.looped import looped
 from tests.pages.edges.conftest import Browse, Farm
 
 pytestmark = pytest.mark.django_db
@@ -73,7 +74,7 @@ class TestFilters:
         farm.claim_one(little_farm.worker)
         return {"canceled": little_farm.job.pk, "failed": failed.pk, "eves": eves.pk, "running": running.pk}
 
-    @pytest.mark.parametrize(
+    @looped(
         ("query", "names"),
         [
             ("", ["running", "eves", "failed", "canceled"]),
@@ -87,6 +88,7 @@ class TestFilters:
             ("owner=eve", ["eves"]),
             ("owner=nobody", []),
         ],
+        rolled_back=True,
     )
     def test_narrow_what_is_shown(
         self, browse: Browse, little_farm: Farm, jobs: dict[str, int], query: str, names: list[str]

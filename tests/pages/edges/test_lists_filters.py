@@ -12,6 +12,7 @@ from jobs import operations
 from jobs.models import Job
 from jobs.queries import lists
 from tests import farm
+from tests.looped import looped
 from tests.pages.edges.conftest import Browse, Farm
 
 pytestmark = pytest.mark.django_db
@@ -36,7 +37,7 @@ def jobs(little_farm: Farm) -> dict[str, int]:
 
 
 class TestText:
-    @pytest.mark.parametrize(
+    @looped(
         ("text", "names"),
         [
             ("needle", ["new"]),
@@ -51,6 +52,7 @@ class TestText:
             ("\\", ["loud"]),
             ("%", ["quiet", "loud"]),
         ],
+        rolled_back=True,
     )
     def test_is_found_in_payloads_and_errors(
         self, browse: Browse, little_farm: Farm, jobs: dict[str, int], text: str, names: list[str]

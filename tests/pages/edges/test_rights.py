@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
 from jobs import operations
 from jobs.models import Queue, Share
 from tests import farm
+from tests.looped import looped
 from tests.pages.edges.conftest import Browse, Farm
 
 PEOPLE = ("nobody", "eve", "bob", "ada", "oscar")
@@ -61,7 +61,7 @@ def _address(path: str, little_farm: Farm) -> str:
 
 
 class TestLooking:
-    @pytest.mark.parametrize(("path", "meant"), LOOKS.items(), ids=LOOKS)
+    @looped(("path", "meant"), LOOKS.items(), ids=LOOKS, rolled_back=True)
     def test_shows_what_is_theirs_and_hides_the_rest(
         self, browse: Browse, little_farm: Farm, path: str, meant: tuple[object, ...]
     ) -> None:
@@ -79,7 +79,7 @@ def _seen(answer: Any) -> object:
 
 
 class TestDoing:
-    @pytest.mark.parametrize(("path", "who", "meant"), _cases(ACTIONS))
+    @looped(("path", "who", "meant"), _cases(ACTIONS), rolled_back=True)
     def test_lets_them_do_what_is_theirs_to_do(
         self, browse: Browse, little_farm: Farm, path: str, who: str, meant: object
     ) -> None:
@@ -97,7 +97,7 @@ class TestDoing:
         if meant not in {"done", 200}:
             assert before == _state(little_farm)
 
-    @pytest.mark.parametrize("path", list(ACTIONS))
+    @looped("path", list(ACTIONS), rolled_back=True)
     def test_needs_a_csrf_token(self, little_farm: Farm, path: str) -> None:
         client = Client(enforce_csrf_checks=True)
         client.force_login(little_farm.oscar)

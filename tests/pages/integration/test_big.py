@@ -21,6 +21,7 @@ from jobs.models import Job, RollupWatermark
 from jobs.operations import rollup
 from jobs.queries import gauges, lists, rollups
 from tests import farm
+from tests.looped import looped
 
 pytestmark = [pytest.mark.usefixtures("no_dead_rows"), pytest.mark.django_db]
 ENDED, WAITING = 300_000, 12_000
@@ -140,7 +141,7 @@ CASES = [
 
 @pytest.mark.usefixtures("_short_way")
 class TestAList:
-    @pytest.mark.parametrize("given", CASES)
+    @looped("given", CASES, rolled_back=True)
     def test_is_read_without_walking_through_the_table_whatever_it_is_narrowed_to(
         self, big: Big, given: dict[str, str]
     ) -> None:

@@ -15,6 +15,7 @@ from jobs.protocol import clients
 from jobs.queries import lists
 from jobs.views.lists import FilterForm
 from tests import farm
+from tests.looped import looped
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("work_kind")]
 VALUES = {
@@ -45,7 +46,7 @@ class TestEachFilter:
         explained = {name for name, described in DESCRIBED.items() if described.about}
         assert set(clients.Filters.model_fields) == {*explained, "retry_of", "cursor", "limit"}
 
-    @pytest.mark.parametrize("name", sorted(VALUES))
+    @looped("name", sorted(VALUES), rolled_back=True)
     def test_is_a_condition(self, name: str, ada: User) -> None:
         farm.submit(1, owner=ada)
         where = lists.narrowed(Filters(**{name: VALUES[name]}))
