@@ -11,6 +11,7 @@ from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 from django.utils.module_loading import autodiscover_modules
 
+from examples import config as examples
 from jobfarm import live_queries
 from jobs import operations
 from jobs.domain.states import Status
@@ -301,3 +302,11 @@ class TestWhatIsWatched:
         page = browse(little_farm.oscar).get("/").content.decode()
         card = page[page.index('id="inbox-title"') :]
         assert re.search(r"<dt>Dead</dt>\s*<dd>\s*<span class=\"soft\">none", card)
+
+
+def test_offers_to_try_the_examples_where_there_are_some(
+    little_farm: Farm, browse: Browse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "Try it" in browse(little_farm.ada).get("/").content.decode()
+    monkeypatch.setattr(examples, "installed", list)
+    assert "Try it" not in browse(little_farm.ada).get("/").content.decode()
