@@ -17,6 +17,8 @@ from tests.api.edges.callers import Crew
 from tests.servers import Server
 from tests.shells import Shell
 
+pytestmark = pytest.mark.landing
+
 FARM = "https://farm.example"
 
 

@@ -55,6 +55,7 @@ def reader(server: Server, crew: Crew, ada: User, tmp_path: Path) -> Reader:
     return Reader(document, tmp_path, FARM=server.url, KEY=crew.key, TOKEN=token)
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("language", ["python", "javascript"])
 def test_a_job_is_done_by_them(reader: Reader, language: str) -> None:
     job = "/api/v1/worker/jobs/{job_id}"

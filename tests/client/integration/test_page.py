@@ -21,6 +21,8 @@ from tests.forkserver import ROOT
 from tests.servers import Server
 from tests.shells import Shell
 
+pytestmark = pytest.mark.landing
+
 BLOCKING, AWAITED, SETTINGS, TASKS = documented.blocks("client.md", "python")
 EXPORT, COMMANDS, OF_THE_FARM, OF_THE_SITE = documented.blocks("client.md", "sh")
 [OF_AN_AGENT] = documented.blocks("client.md", "json")

@@ -4,7 +4,11 @@ import os
 import signal
 import subprocess
 
+import pytest
+
 from tests.postgres.integration.farms import Farm, until
+
+pytestmark = pytest.mark.landing
 
 CONNECT_AND_WAIT = "clock.now(); say('connected'); wait()"
 
