@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 class ExampleConfig(AppConfig):
     """An example; `apps.py` of each has its own."""
 
+    is_of_the_farm = True
+    """Its functions and crons are shown as the farm's own, not as those of an app that somebody wrote."""
     url_prefix: str
     """What the addresses of its pages begin with, with a slash at the end. (`path` is Django's: the folder.)"""
     navigation: tuple[str, str]

@@ -144,9 +144,11 @@ def dotted_name(call: Callable[..., Any]) -> str:
 
 
 def is_internal(name: str) -> bool:
-    """Whether the function of this dotted name is of an app of the farm, and not of one that JOBFARM_APPS adds."""
+    """Whether the function of this dotted name is of an app of the farm, and not of one that JOBFARM_APPS adds (what
+    comes along with the farm, and says so, is its own however it was added)."""
     roots = {config.name.partition(".")[0] for config in apps.get_app_configs()}
-    added = {each.partition(".")[0] for each in settings.JOBFARM_APPS}
+    own = {config.name for config in apps.get_app_configs() if getattr(config, "is_of_the_farm", False)}
+    added = {each.partition(".")[0] for each in settings.JOBFARM_APPS if each not in own}
     return name.partition(".")[0] in roots - added
 
 

@@ -220,7 +220,7 @@ class TestACronOfJobs:
     [
         ("every 30 s", "every 30 s"),
         ("every 5 min", "every 300 s"),
-        (" every  2h ", "every 7200 s"),
+        (" every  2h ", "every 2h, as typed"),
         ("0 6 * * 1-5", "0 6 * * 1-5 in Asia/Tokyo"),
     ],
 )
