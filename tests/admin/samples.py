@@ -183,7 +183,7 @@ def _value(field: Any) -> Any:
     if isinstance(field, models.GenericIPAddressField):
         return "127.0.0.1"
     if isinstance(field, models.CharField):
-        return (uuid.uuid4().hex * 2)[: field.max_length]  # as long as a SHA-256, without a place to break
+        return ("f" + uuid.uuid4().hex * 2)[: field.max_length]  # as long as a SHA-256, without a place to break
     for kind, value in _BY_KIND.items():
         if isinstance(field, kind):
             return value() if callable(value) else value
