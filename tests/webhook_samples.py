@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
-
-from django.apps import apps
 
 from webhooks.domain import bodies
 from webhooks.handlers import registry
 from webhooks.handlers.registry import Event
-from webhooks.models import Activity, Delivery, Resource, SandboxSession, SandboxTelemetry
+from webhooks.models import TYPES, Activity, Delivery, Resource, SandboxSession, SandboxTelemetry
 
 FOLDER = Path(__file__).parent / "data" / "webhooks" / "payloads"
 RECEIVED = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -111,8 +110,38 @@ def lines() -> list[str]:
 
 def tables() -> list[type[Any]]:
     """All tables that handlers write."""
-    resources = [model for model in apps.get_app_config("webhooks").get_models() if issubclass(model, Resource)]
-    return [*resources, SandboxSession, SandboxTelemetry, Activity]
+    return [*TYPES, SandboxSession, SandboxTelemetry, Activity]
+
+
+class Said(SimpleNamespace):
+    """A resource: its columns, and the fields of its document, with moments as such. As a text it is its name."""
+
+    def __str__(self) -> str:
+        return str(self.title_of_row)
+
+
+def said(table: type[Resource], **narrow: Any) -> Any:
+    """The one resource of a type."""
+    return _said(table.objects.get(**narrow))
+
+
+def all_said(table: type[Resource]) -> list[Any]:
+    """All resources of a type, by their sender's ids."""
+    return [_said(row) for row in table.objects.order_by("external_id")]
+
+
+def fields(table: type[Resource], *names: str) -> tuple[Any, ...]:
+    """Of the one resource of a type what it says in these fields; None for what it does not."""
+    row = said(table)
+    return tuple(getattr(row, name, None) for name in names)
+
+
+def _said(row: Resource) -> Said:
+    moments = {
+        name: datetime.fromisoformat(value) for name, value in row.document.items() if name.endswith("_at") and value
+    }
+    columns = {name: getattr(row, name) for name in ("external_id", "parent", "state_at", "deleted_at", "field_keys")}
+    return Said(title_of_row=str(row), **(columns | row.document | moments))
 
 
 def written() -> dict[str, list[dict[str, Any]]]:

@@ -2,10 +2,19 @@
 
 from core.administration.cells import folded, link, once, preformatted
 from core.administration.confirmation import carry_out, is_confirmed, question
-from core.administration.filters import by_day, known, recent
-from core.administration.tables import COUNTED, BoundedList, Counted, Part, ReadOnly, Untouched, registered
+from core.administration.filters import by_day, by_flag, known, recent
+from core.administration.tables import (
+    COUNTED,
+    BoundedChangeList,
+    BoundedList,
+    Counted,
+    Part,
+    ReadOnly,
+    Untouched,
+    registered,
+)
 
 __all__ = [
-    "COUNTED", "Counted", "BoundedList", "Part", "ReadOnly", "Untouched", "by_day", "carry_out", "folded",
-    "is_confirmed", "known", "link", "once", "preformatted", "question", "recent", "registered",
+    "COUNTED", "BoundedChangeList", "BoundedList", "Counted", "Part", "ReadOnly", "Untouched", "by_day", "by_flag",
+    "carry_out", "folded", "is_confirmed", "known", "link", "once", "preformatted", "question", "recent", "registered",
 ]  # fmt: skip

@@ -47,7 +47,7 @@ def known(
     return Known
 
 
-def recent(column: str) -> type[admin.SimpleListFilter]:
+def recent(column: str, title: str = "") -> type[admin.SimpleListFilter]:
     """A filter by the values that a column has in the newest SAMPLED_ROWS rows."""
 
     class Recent(_ByValue):
@@ -61,8 +61,23 @@ def recent(column: str) -> type[admin.SimpleListFilter]:
             """Also where only one value is left: an address that names another one must go on working."""
             return bool(self.lookup_choices)
 
-    Recent.title, Recent.parameter_name = column.replace("_", " "), column
+    Recent.title, Recent.parameter_name = title or column.replace("_", " "), column
     return Recent
+
+
+def by_flag(column: str, title: str) -> type[admin.SimpleListFilter]:
+    """A filter by yes and no of a value that is no column of its own: a field of a document."""
+
+    class Flag(admin.SimpleListFilter):
+        def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
+            return [("yes", "Yes"), ("no", "No")]
+
+        def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
+            value = self.value()
+            return queryset.filter(**{column: value == "yes"}) if value in {"yes", "no"} else queryset
+
+    Flag.title, Flag.parameter_name = title, column
+    return Flag
 
 
 class _ByDay(admin.SimpleListFilter):

@@ -1,11 +1,11 @@
 """The sources' resources, each in its newest state: to browse, to search, and to follow from one to the next."""
 
-from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
+from django.apps import apps
 from django.contrib import admin
-from django.db.models import BooleanField, ForeignKey, Model, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from unfold.decorators import display
@@ -13,122 +13,103 @@ from unfold.decorators import display
 from core import administration
 from webhooks import models
 from webhooks.admin import common
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    """How a table is listed: its columns, its filters, and the fields searched besides the sender's id."""
-
-    shows: tuple[str, ...]
-    filters: tuple[str, ...] = ()
-    searches: tuple[str, ...] = ()
-
-
-_LISTINGS: Final[dict[type[Model], Listing]] = {
-    models.ClerkUser: Listing(
-        shows=("email", "username", "banned"),
-        filters=("banned",),
-        searches=("email", "username", "first_name", "last_name"),
-    ),
-    models.ClerkOrganization: Listing(shows=("slug", "created_at"), searches=("name", "slug")),
-    models.ClerkMembership: Listing(shows=("user", "organization", "role"), filters=("role",)),
-    models.ClerkSession: Listing(shows=("user", "status", "last_active_at"), filters=("status",)),
-    models.GithubRepository: Listing(
-        shows=("default_branch", "language", "is_private", "is_archived"),
-        filters=("is_private", "is_archived", "is_fork"),
-        searches=("full_name", "description"),
-    ),
-    models.GithubPush: Listing(
-        shows=("repository", "pusher", "commits", "is_forced"),
-        filters=("is_forced", "is_creation", "is_deletion"),
-        searches=("ref", "pusher", "=after", "message"),
-    ),
-    models.GithubPullRequest: Listing(
-        shows=("repository", "state", "is_draft", "author", "merged_at"),
-        filters=("state", "is_draft"),
-        searches=("title", "author", "head_ref", "=number"),
-    ),
-    models.GithubReview: Listing(shows=("pull_request", "state", "author"), filters=("state",), searches=("author",)),
-    models.GithubIssue: Listing(
-        shows=("repository", "state", "reason", "author"),
-        filters=("state", "reason"),
-        searches=("title", "author", "=number"),
-    ),
-    models.GithubDeployment: Listing(
-        shows=("repository", "environment", "author"),
-        filters=("environment",),
-        searches=("ref", "author", "environment"),
-    ),
-    models.GithubDeploymentStatus: Listing(
-        shows=("deployment", "state", "environment"), filters=("state",), searches=("environment", "author")
-    ),
-    models.JiraIssue: Listing(
-        shows=("kind", "status", "priority", "assignee"),
-        filters=("category", "project"),
-        searches=("key", "summary", "assignee", "reporter"),
-    ),
-    models.JiraComment: Listing(shows=("issue", "author"), searches=("author", "body")),
-    models.ConfluencePage: Listing(
-        shows=("space", "kind", "status", "version"), filters=("kind", "status", "space"), searches=("title", "space")
-    ),
-    models.ConfluenceComment: Listing(shows=("page", "author"), searches=("author",)),
-    models.StripeCustomer: Listing(
-        shows=("email", "is_delinquent", "is_live"), filters=("is_live", "is_delinquent"), searches=("name", "email")
-    ),
-    models.StripeSubscription: Listing(
-        shows=("customer", "status", "amount", "currency", "interval", "is_live"),
-        filters=("status", "is_live"),
-        searches=("=customer__external_id", "price"),
-    ),
-    models.StripeInvoice: Listing(
-        shows=("customer", "status", "total", "currency", "due_at", "is_live"),
-        filters=("status", "is_live"),
-        searches=("number", "=customer__external_id"),
-    ),
-    models.SandboxToolUse: Listing(
-        shows=("session", "tool", "outcome", "duration"),
-        filters=("outcome", "tool"),
-        searches=("subject", "=session__external_id"),
-    ),
-    models.SandboxRun: Listing(
-        shows=("session", "status", "outcome", "turns", "cost_usd", "duration"),
-        filters=("status", "outcome"),
-        searches=("job", "sandbox", "=session__external_id"),
-    ),
-}
-
+from webhooks.models import Resource
 
 _recent = cache(administration.recent)  # one class for a column: Django compares them
 
 
-class ResourceAdmin(common.BoundedList):
-    listing: Listing
+@cache
+def _field(name: str) -> Any:
+    """A column with one field of the documents."""
 
-    def get_list_display(self, request: HttpRequest) -> list[str]:  # noqa: ARG002  # the admin's
-        return ["__str__", *self.listing.shows, "state_at", "deleted_at"]
+    def value(row: Resource) -> Any:
+        said = row.document.get(name)
+        if name.endswith("_at") and isinstance(said, str):
+            return datetime.fromisoformat(said)
+        return ", ".join(map(str, said)) if isinstance(said, list) else said
+
+    value.short_description = name.replace("_", " ")  # type: ignore[attr-defined]
+    value.__name__ = name
+    if name.startswith("is_") or name == "banned":
+        value.boolean = True  # type: ignore[attr-defined]
+    return value
+
+
+@cache
+def _parent(label: str) -> Any:
+    """A column with the name of what a resource belongs to; its id, where that never came."""
+
+    def name(row: Any) -> str:
+        return str(row.belongs_to.get(row.parent, row.parent or ""))
+
+    name.short_description = label  # type: ignore[attr-defined]
+    return name
+
+
+class _List(administration.BoundedChangeList):
+    result_list: Any
+
+    def get_results(self, request: HttpRequest) -> None:
+        """With what the rows of this page belong to: one statement more."""
+        super().get_results(request)
+        self.result_list = list(self.result_list)
+        names = _names_of_parents(self.model, self.result_list)
+        for row in self.result_list:
+            row.belongs_to = names
+
+
+def _names_of_parents(model: type[Resource], rows: list[Any]) -> dict[str, str]:
+    if not model.shape.parent_type:
+        return {}
+    parents = apps.get_model("webhooks", model.shape.parent_type)
+    found = parents._default_manager.filter(external_id__in={row.parent for row in rows if row.parent})  # noqa: SLF001
+    return {parent.external_id: str(parent) for parent in found}
+
+
+class ResourceAdmin(common.BoundedList):
+    model: type[Resource]
+
+    def get_changelist(self, request: HttpRequest, **_: Any) -> type[_List]:  # noqa: ARG002  # the admin's
+        return _List
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:  # noqa: ARG002
+        return ["__str__", *self._parents(), *map(_field, self.model.shape.columns), "state_at", "deleted_at"]
 
     def get_list_filter(self, request: HttpRequest) -> list[Any]:  # noqa: ARG002
-        cheap = [self._cheap(name) for name in self.listing.filters]
-        return [*cheap, administration.by_day("state_at"), ("deleted_at", admin.EmptyFieldListFilter)]
+        shape = self.model.shape
+        texts = [_recent(f"document__{name}", name.replace("_", " ")) for name in shape.filters]
+        flags = [_by_flag(f"document__{name}", name.removeprefix("is_").replace("_", " ")) for name in shape.flags]
+        return [*texts, *flags, administration.by_day("state_at"), ("deleted_at", admin.EmptyFieldListFilter)]
 
     def get_search_fields(self, request: HttpRequest) -> list[str]:  # noqa: ARG002
-        """The sender's id whole, the others in part."""
-        return ["=external_id", *self.listing.searches]
+        """The sender's ids whole, the others in part."""
+        searches = self.model.shape.searches
+        fields = [f"=document__{name[1:]}" for name in searches if name.startswith("=")]
+        fields += [f"document__{name}" for name in searches if not name.startswith("=")]
+        return ["=external_id", *(["=parent"] if self.model.shape.parent else []), *fields]
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """With what it belongs to, which may not have come: without the join, asking for it would be an error."""
-        rows: QuerySet[Any] = super().get_queryset(request)
-        belongs_to = [field.name for field in self.opts.get_fields() if isinstance(field, ForeignKey)]
-        return rows.select_related(*belongs_to)
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:  # noqa: ARG002
+        """All that its sender says of it, in the order of the alphabet."""
+        said = sorted(obj.document.keys() - {"parent"}) if obj else []
+        return ["external_id", *self._parents(), *map(_field, said), "state_at", "deleted_at"]
 
-    def _cheap(self, name: str) -> Any:
-        """Django would ask the whole table for the values of a text."""
-        field = self.opts.get_field(name)
-        return name if isinstance(field, BooleanField) or getattr(field, "choices", None) else _recent(name)
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        return self.get_fields(request, obj)
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        row = super().get_object(request, object_id, from_field)
+        if row is not None:
+            row.belongs_to = _names_of_parents(self.model, [row])
+        return row
+
+    def _parents(self) -> list[Any]:
+        shape = self.model.shape
+        return [_parent(shape.parent)] if shape.parent else []
 
 
-for _model, _listing in _LISTINGS.items():
-    admin.site.register(_model, type(f"{_model.__name__}Admin", (ResourceAdmin,), {"listing": _listing}))
+_by_flag = cache(administration.by_flag)
+
+admin.site.register(models.TYPES, ResourceAdmin)
 
 
 @admin.register(models.SandboxSession)

@@ -106,7 +106,7 @@ def session(event: Event) -> None:
         ClerkSession,
         log_in.id,
         _version(event, payload.timestamp, log_in.updated_at),
-        **log_in.columns("user_id", "status", "last_active_at", "created_at", expires_at="expire_at"),
+        **log_in.columns("status", "last_active_at", "created_at", parent="user_id", expires_at="expire_at"),
     )
     entry = ActivityEntry(
         actor=log_in.user_id or "somebody",
@@ -132,7 +132,7 @@ def _upsert_membership(event: Event, payload: clerk.Envelope[clerk.Membership]) 
         ClerkMembership,
         payload.data.id,
         _version(event, payload.timestamp, payload.data.updated_at),
-        organization_id=organization.id if organization else ABSENT,
+        parent=organization.id if organization else ABSENT,
         user_id=user.user_id if user else ABSENT,
         **payload.data.columns("role", "created_at"),
     )

@@ -16,6 +16,7 @@ from webhooks.models import ConfluenceComment, ConfluencePage
 from webhooks.queries.upserts import tombstone, upsert
 
 _RANKS = {"created": 0, "updated": 1, "moved": 2, "restored": 3, "trashed": 4, "removed": 5}
+_LABELS = {"page": "page", "blog": "blog post"}
 _VERBS = {"removed": "deleted for good", "trashed": "put into the trash"}
 
 
@@ -23,14 +24,14 @@ _VERBS = {"removed": "deleted for good", "trashed": "put into the trash"}
 def page(event: Event) -> None:
     """Something happened to a page."""
     payload = event.read(confluence.PageEvent)
-    _content(event, payload, payload.page, ConfluencePage.Kind.PAGE)
+    _content(event, payload, payload.page, "page")
 
 
 @handles("confluence", *(f"blog_{action}" for action in _RANKS))
 def blog(event: Event) -> None:
     """Something happened to a blog post."""
     payload = event.read(confluence.BlogEvent)
-    _content(event, payload, payload.blog, ConfluencePage.Kind.BLOG)
+    _content(event, payload, payload.blog, "blog")
 
 
 @handles("confluence", "comment_created", "comment_updated", "comment_removed")
@@ -43,7 +44,7 @@ def comment(event: Event) -> None:
         ConfluenceComment,
         comment_id,
         _version(event, payload, comment),
-        page_id=_id(parent, beside=comment) if parent else ABSENT,
+        parent=_id(parent, beside=comment) if parent else ABSENT,
         editor=payload.actor or ABSENT,
         link=comment.sent("self", links.https(comment.self)),
         **comment.columns("version", author="creatorAccountId", created_at="creationDate"),
@@ -53,9 +54,7 @@ def comment(event: Event) -> None:
     emit(event, _about_comment(event, payload))
 
 
-def _content(
-    event: Event, payload: confluence.Envelope, content: confluence.Content, kind: ConfluencePage.Kind
-) -> None:
+def _content(event: Event, payload: confluence.Envelope, content: confluence.Content, kind: str) -> None:
     action = _action(event)
     trashed = action in {"trashed", "removed"}
     page_id = _id(content)
@@ -65,7 +64,7 @@ def _content(
         _version(event, payload, content),
         site=content.sent("self", links.host(content.self)),
         kind=kind,
-        status=ConfluencePage.Status.TRASHED if trashed else ConfluencePage.Status.CURRENT,
+        status="trashed" if trashed else "current",
         editor=payload.actor or ABSENT,
         link=content.sent("self", links.https(content.self)),
         **content.columns("title", "version", space="spaceKey", author="creatorAccountId", created_at="creationDate"),
@@ -73,7 +72,7 @@ def _content(
     if action == "removed":
         tombstone(ConfluencePage, page_id, at=payload.timestamp or event.occurred_at)
     verb = _VERBS.get(action, action)
-    emit(event, _about(content, kind.label, verb, actor=payload.actor, at=payload.timestamp))
+    emit(event, _about(content, _LABELS[kind], verb, actor=payload.actor, at=payload.timestamp))
 
 
 def _about(

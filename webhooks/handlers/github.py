@@ -90,7 +90,7 @@ def push(event: Event) -> None:
         GithubPush,
         push_id,
         Version(at=pushed_at),
-        repository_id=repository_id,
+        parent=repository_id,
         ref=payload.ref,
         after=payload.after,
         commits=payload.sent("commits", len(payload.commits)),
@@ -137,7 +137,7 @@ def review(event: Event) -> None:
         GithubReview,
         str(review.id),
         event.version(at, rank=_rank(payload.action)),
-        pull_request_id=pull_request_id or ABSENT,
+        parent=pull_request_id or ABSENT,
         state=review.sent("state", review.state.lower()),  # GitHub sends both cases
         author=review.sent("user", login(review.user)),
         commit=review.sent("commit_id"),
@@ -171,7 +171,7 @@ def deployment_status(event: Event) -> None:
         GithubDeploymentStatus,
         str(status.id),
         event.version(status.updated_at),
-        deployment_id=deployment_id or ABSENT,
+        parent=deployment_id or ABSENT,
         author=status.sent("creator", login(status.creator)),
         **status.columns("state", "environment", "description", "created_at"),
     )

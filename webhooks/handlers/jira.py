@@ -54,7 +54,7 @@ def comment(event: Event) -> None:
         JiraComment,
         comment_id,
         event.version(payload.timestamp, rank=rank),
-        issue_id=f"{links.host(address)}/{number}" if number else ABSENT,
+        parent=f"{links.host(address)}/{number}" if number else ABSENT,
         author=comment.sent("author", _label(comment.author)),
         editor=comment.sent("updateAuthor", _label(comment.updateAuthor)),
         **comment.columns("body", created_at="created"),

@@ -7,8 +7,7 @@ A sandbox's bearer token speaks for that sandbox alone: a session that another o
 that it gives are kept apart from those of others.
 """
 
-from datetime import datetime, timedelta
-from decimal import Decimal
+from datetime import datetime
 
 from webhooks.domain import calls
 from webhooks.domain.payloads import sandbox
@@ -20,7 +19,7 @@ from webhooks.models import SandboxRun, SandboxSession, SandboxTelemetry, Sandbo
 from webhooks.queries.upserts import SessionEvent, measure, upsert, upsert_session
 
 _HOOKS, _COMPLETION, _TELEMETRY = "sandbox_hooks", "sandbox_completion", "sandbox_telemetry"
-_Phase, _Outcome = SandboxSession.Phase, SandboxToolUse.Outcome
+_Phase = SandboxSession.Phase
 _RANKS = {_Phase.STARTED: 0, _Phase.WORKING: 1, _Phase.ASKING: 2, _Phase.IDLE: 3, _Phase.ENDED: 4}
 _PHASES = {
     "SessionStart": _Phase.STARTED,
@@ -76,10 +75,10 @@ def tool_use(event: Event) -> str | None:
             hook.session_id, hook.tool_name, hook.tool_input, use_id=hook.tool_use_id or "", sandbox=event.sandbox
         ),
         Version(at=event.occurred_at, is_fallback=not is_over),
-        session_id=hook.session_id,
+        parent=hook.session_id,
         subject=hook.sent("tool_input", subject),
-        outcome=(_Outcome.FAILED if has_failed else _Outcome.SUCCESS) if is_over else _Outcome.BEGUN,
-        duration=hook.sent("duration_ms", _milliseconds(hook.duration_ms)),
+        outcome=("failed" if has_failed else "success") if is_over else "begun",
+        duration_s=hook.sent("duration_ms", _seconds(hook.duration_ms)),
         **hook.columns(tool="tool_name", agent="agent_type"),
     )
     if is_over and has_failed:
@@ -150,7 +149,7 @@ def _upsert_run(completion: sandbox.Completion, status: str, at: datetime) -> No
         SandboxRun,
         _run_id(run),
         Version(at=at, number=fields_sent, first_wins=True, is_fallback=completion.timestamp is None),
-        session_id=run.session_id,
+        parent=run.session_id,
         job=run.job_id,
         attempt=run.attempt,
         sandbox=run.sandbox_id or "",
@@ -166,7 +165,7 @@ def _upsert_run(completion: sandbox.Completion, status: str, at: datetime) -> No
         branch=git.branch,
         head_sha=git.head_sha,
         commits=git.commits,
-        duration=_milliseconds(run.duration_ms),
+        duration_s=_seconds(run.duration_ms),
         started_at=run.started_at,
         finished_at=run.finished_at,
     )
@@ -214,10 +213,10 @@ def _run_id(run: sandbox.Run) -> str:
     return f"{run.job_id}/{run.attempt}"
 
 
-def _milliseconds(count: int | None) -> timedelta | None:
-    # An interval of PostgreSQL takes more than a timedelta does; whatever is longer than a century is a mistake.
-    return timedelta(milliseconds=min(count, 10**12 * 3)) if count is not None else None
+def _seconds(milliseconds: int | None) -> float | None:
+    # Whatever is longer than a century is a mistake.
+    return min(milliseconds, 3 * 10**12) / 1000 if milliseconds is not None else None
 
 
-def _dollars(amount: float | None) -> Decimal | None:
-    return round(Decimal(str(amount)), 6) if amount is not None and abs(amount) < 10**6 else None
+def _dollars(amount: float | None) -> float | None:
+    return round(amount, 6) if amount is not None and abs(amount) < 10**6 else None

@@ -1,9 +1,16 @@
 """The tables of the app, by what they hold."""
 
 from webhooks.models.activity import Activity, ActivityDigest
-from webhooks.models.clerk import ClerkMembership, ClerkOrganization, ClerkSession, ClerkUser
-from webhooks.models.confluence import ConfluenceComment, ConfluencePage
-from webhooks.models.github import (
+from webhooks.models.inbox import Delivery, DeliveryAttempt, Refusal, SandboxToken, Secret
+from webhooks.models.maintenance import CatalogModel, ModelServer, Reconciliation
+from webhooks.models.resources import (
+    TYPES,
+    ClerkMembership,
+    ClerkOrganization,
+    ClerkSession,
+    ClerkUser,
+    ConfluenceComment,
+    ConfluencePage,
     GithubDeployment,
     GithubDeploymentStatus,
     GithubIssue,
@@ -11,16 +18,22 @@ from webhooks.models.github import (
     GithubPush,
     GithubRepository,
     GithubReview,
+    JiraComment,
+    JiraIssue,
+    Resource,
+    ResourceType,
+    SandboxRun,
+    SandboxToolUse,
+    StripeCustomer,
+    StripeInvoice,
+    StripeSubscription,
 )
-from webhooks.models.inbox import Delivery, DeliveryAttempt, Refusal, SandboxToken, Secret
-from webhooks.models.jira import JiraComment, JiraIssue
-from webhooks.models.maintenance import CatalogModel, ModelServer, Reconciliation
-from webhooks.models.resources import Resource
-from webhooks.models.sandbox import SandboxRun, SandboxSession, SandboxTelemetry, SandboxToolUse
+from webhooks.models.sandbox import SandboxSession, SandboxTelemetry
 from webhooks.models.starting import JobStart, Rule
-from webhooks.models.stripe import StripeCustomer, StripeInvoice, StripeSubscription
 
 __all__ = [
+    "TYPES",
+    "ResourceType",
     "Activity",
     "ActivityDigest",
     "CatalogModel",

@@ -1,12 +1,9 @@
-"""The sandboxes: sessions of agents, the tools they used, how their runs ended, and telemetry of their gateway.
-
-Prompts, answers and outputs of tools are not copied from the deliveries: they hold code and secrets.
-"""
+"""The sandboxes: sessions of agents, and telemetry of their gateway."""
 
 from django.db import models
 from django.db.models import F
 
-from webhooks.models.resources import Resource, indexes_by, member_of, moment, short
+from webhooks.models.resources import short
 
 
 class SandboxSession(models.Model):
@@ -42,62 +39,6 @@ class SandboxSession(models.Model):
 
     def __str__(self) -> str:
         return self.external_id
-
-
-class SandboxToolUse(Resource):
-    """One use of a tool: what an agent was about to do, and once it is over, how it went."""
-
-    class Outcome(models.TextChoices):
-        """How it went."""
-
-        BEGUN = "begun", "begun"
-        SUCCESS = "success", "success"
-        FAILED = "failed", "failed"
-
-    session = member_of("SandboxSession", related_name="tool_uses")
-    tool = short()
-    subject = short(help_text="The object of the tool use; never a command's text.")
-    agent = short(help_text="Which kind of subagent; empty for the session's own agent.")
-    outcome = models.CharField(max_length=7, choices=Outcome.choices, default=Outcome.BEGUN)
-    duration = models.DurationField(null=True, blank=True)
-
-    class Meta(Resource.Meta):
-        verbose_name = "sandbox tool use"
-        indexes = indexes_by("session")
-
-    def __str__(self) -> str:
-        return f"{self.tool} {self.subject}".strip() or self.external_id
-
-
-class SandboxRun(Resource):
-    """One attempt of one job in a sandbox, as it ended. The first end that its sender reports stays."""
-
-    session = member_of("SandboxSession", related_name="runs")
-    job = short()
-    attempt = models.PositiveBigIntegerField(default=1)
-    sandbox = short()
-    status = short()
-    outcome = short(help_text="The outcome that the agent reported.")
-    exit_code = models.BigIntegerField(null=True, blank=True)
-    signal = short()
-    error = models.TextField(default="", blank=True)
-    turns = models.PositiveBigIntegerField(null=True, blank=True)
-    cost_usd = models.DecimalField(max_digits=12, decimal_places=6, null=True, blank=True)
-    input_tokens = models.PositiveBigIntegerField(default=0)
-    output_tokens = models.PositiveBigIntegerField(default=0)
-    branch = short()
-    head_sha = short()
-    commits = models.PositiveBigIntegerField(default=0)
-    duration = models.DurationField(null=True, blank=True)
-    started_at = moment()
-    finished_at = moment()
-
-    class Meta(Resource.Meta):
-        verbose_name = "sandbox run"
-        indexes = indexes_by("session")
-
-    def __str__(self) -> str:
-        return f"{self.job} attempt {self.attempt}"
 
 
 class SandboxTelemetry(models.Model):

@@ -3,27 +3,16 @@
 The statements are sql/upsert_resource.sql, sql/tombstone_resource.sql and sql/upsert_session.sql.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime
-from functools import cache
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
-
-from django.db import connection
-from django.db.models import Field
 
 from postgres import statements
 from webhooks.domain import staleness
 from webhooks.domain.payloads.base import ABSENT
 from webhooks.domain.staleness import Version
 from webhooks.models import Resource, SandboxTelemetry
-
-# What every resource has beside what its sender says of it.
-_COMMON = frozenset({"id", "external_id", "state_key", "state_at", "column_keys", "deleted_at"})
-# The column of a state goes where its key is greater: one of these for each column (sql/upsert_resource.sql).
-_NEWER = """"{column}" = CASE WHEN coalesce((kept.column_keys ->> '{column}') COLLATE "C", kept.state_key)
-        < coalesce((excluded.column_keys ->> '{column}') COLLATE "C", excluded.state_key)
-        THEN excluded."{column}" ELSE kept."{column}" END"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,25 +31,27 @@ class SessionEvent:
     bearer: str | None = None
 
 
-def upsert(table: type[Resource], external_id: str, version: Version, /, **columns: Any) -> bool:
+def upsert(table: type[Resource], external_id: str, version: Version, /, **document: Any) -> bool:
     """Store of this state of a resource what no newer one has. Whether something was stored.
 
-    `columns` are all that the table has besides those of every Resource, a reference as `<name>_id`; ABSENT is what
-    this state says nothing of, and is left as it is. A state of nothing but ABSENT makes the row if there is none. The
-    same state again is not stored again. A deletion stays."""
-    fields = _fields(table, but=frozenset({"id", "deleted_at"}))
-    present = {name: value for name, value in columns.items() if value is not ABSENT}
-    absent = {field.attname: field.get_default() for field in fields if columns.get(field.attname) is ABSENT}
-    values = absent | present | _of_state(external_id, version, present, absent)
-    return bool(_statement("upsert_resource", table, fields).run(_values(fields, values)))
+    `document` is what the state says of it; ABSENT is what it says nothing of, and is left as it is. A state of nothing
+    but ABSENT makes the row if there is none. The same state again is not stored again. A deletion stays."""
+    present = {name: _shown(value) for name, value in document.items() if value is not ABSENT}
+    params = {
+        "type": table.type_name(),
+        "external_id": external_id,
+        "document": json.dumps(present),
+        # One that says nothing has no key, and so replaces nothing.
+        "state_key": staleness.key(version, present) if present else "",
+        "state_at": version.at if present else None,
+    }
+    return bool(statements.load("webhooks", "upsert_resource").run(params))
 
 
 def tombstone(table: type[Resource], external_id: str, /, *, at: datetime) -> bool:
     """Store that a resource was deleted, also of an unknown one. Whether the row changed."""
-    fields = _fields(table, but=frozenset({"id"}))
-    blank = table(external_id=external_id, deleted_at=at)
-    values = {field.attname: getattr(blank, field.attname) for field in fields}
-    return bool(_statement("tombstone_resource", table, fields).run(_values(fields, values)))
+    params = {"type": table.type_name(), "external_id": external_id, "at": at}
+    return bool(statements.load("webhooks", "tombstone_resource").run(params))
 
 
 def upsert_session(event: SessionEvent, /) -> bool:
@@ -86,44 +77,5 @@ def prune_telemetry(*, before: datetime, limit: int) -> int:
     return SandboxTelemetry.objects.filter(pk__in=oldest.values("pk")).delete()[0]
 
 
-def _of_state(
-    external_id: str, version: Version, present: Mapping[str, Any], absent: Mapping[str, Any]
-) -> dict[str, Any]:
-    """What a state writes beside its columns. One that says nothing has no key, and so replaces nothing."""
-    if not present:
-        return {"external_id": external_id, "state_key": "", "state_at": None, "column_keys": None}
-    return {
-        "external_id": external_id,
-        "state_key": staleness.key(version, present),
-        "state_at": version.at,
-        "column_keys": dict.fromkeys(sorted(absent), "") or None,
-    }
-
-
-@cache
-def _fields(table: type[Resource], *, but: frozenset[str]) -> tuple["Field[Any, Any]", ...]:
-    fields = table._meta.concrete_fields  # noqa: SLF001 (Django documents _meta)
-    return tuple(field for field in fields if field.attname not in but)
-
-
-@cache
-def _statement(name: str, table: type[Resource], fields: tuple["Field[Any, Any]", ...]) -> statements.Statement:
-    """The statement for one table. Its names come from the model, never from outside."""
-    shape = statements.load("webhooks", name)
-    db_table = table._meta.db_table  # noqa: SLF001
-    columns = [field.column for field in fields]
-    sql = shape.sql.format(
-        table=db_table,
-        columns=", ".join(f'"{column}"' for column in columns),
-        values=", ".join(f"%({column})s" for column in columns),
-        newer=",\n    ".join(_NEWER.format(column=name) for name in columns if name not in _COMMON),
-    )
-    return replace(shape, name=f"{shape.name} {db_table}", sql=sql)
-
-
-def _values(fields: tuple["Field[Any, Any]", ...], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters. Raises TypeError if a column is missing or unknown: a state is whole or it is none."""
-    if values.keys() != {field.attname for field in fields}:
-        wrong = sorted(values.keys() ^ {field.attname for field in fields})
-        raise TypeError(f"these columns are missing or unknown: {', '.join(wrong)}")
-    return {str(field.column): field.get_db_prep_save(values[field.attname], connection) for field in fields}
+def _shown(value: Any) -> Any:
+    return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value

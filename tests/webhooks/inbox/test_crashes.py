@@ -123,7 +123,7 @@ class TestProcessing:
 
     def test_that_fails_is_counted_once_with_its_next_attempt(self, handle: Callable[[str, str, Any], None]) -> None:
         def fails(event: Event) -> None:
-            GithubIssue.objects.create(external_id=event.delivery_id, state_key="k", state_at=event.received_at)
+            GithubIssue.objects.create(type="githubissue", external_id=event.delivery_id, state_key="k")
             raise RuntimeError("no luck")
 
         def after() -> None:

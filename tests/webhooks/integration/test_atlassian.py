@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from tests.webhook_samples import changed, line, lines, report
+from tests.webhook_samples import all_said, changed, fields, line, lines, report, said
 from webhooks.models import Activity, ConfluenceComment, ConfluencePage, JiraComment, JiraIssue
 
 pytestmark = pytest.mark.django_db
@@ -20,7 +20,7 @@ class TestJiraIssues:
     def test_are_kept(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         with django_assert_num_queries(2):  # the issue, the line
             report(CREATED)
-        issue = JiraIssue.objects.get()
+        issue = said(JiraIssue)
         assert (issue.external_id, issue.key, issue.project, issue.kind) == (f"{SITE}/10040", "TES-41", "TES", "Story")
         assert (issue.summary, issue.status, issue.category) == ("Unit test summary", "To Do", "new")
         assert (issue.priority, issue.resolution, issue.assignee, issue.reporter) == ("High", "", "", "Test User")
@@ -41,17 +41,17 @@ class TestJiraIssues:
     def test_of_one_moment_are_ordered_by_their_changelog(self) -> None:
         report(GENERIC, body=changed(GENERIC, changelog__id="10229", issue__fields__summary="Second"))
         report(GENERIC, body=changed(GENERIC, changelog__id="10228", issue__fields__summary="First"))
-        assert JiraIssue.objects.get().summary == "Second"
+        assert said(JiraIssue).summary == "Second"
 
     def test_that_were_deleted_stay_so(self) -> None:
         deleted = "jira/jira.issue_deleted.1.json"
         report(deleted)
         report(deleted, type="jira:issue_updated", body=changed(deleted, timestamp=1562177136177), pk=1000)
-        assert JiraIssue.objects.get().deleted_at == datetime(2019, 7, 3, 18, 5, 36, 176000, tzinfo=UTC)
+        assert said(JiraIssue).deleted_at == datetime(2019, 7, 3, 18, 5, 36, 176000, tzinfo=UTC)
 
     def test_link_nowhere_without_https(self) -> None:
         report("jira/jira.issue_updated.issue_closed.1.json")
-        assert (JiraIssue.objects.get().link, line()[1]) == ("", "")
+        assert (said(JiraIssue).link, line()[1]) == ("", "")
 
     @pytest.mark.parametrize(
         ("items", "text"),
@@ -84,12 +84,8 @@ class TestJiraComments:
     def test_are_kept_in_their_newest_text(self) -> None:
         report("jira/comment_updated.1.json")
         report("jira/comment_created.1.json")
-        comment = JiraComment.objects.get()
-        assert (comment.external_id, comment.issue_id, comment.author) == (
-            f"{SITE}/10019",
-            f"{SITE}/10040",
-            "Test User",
-        )
+        comment = said(JiraComment)
+        assert (comment.external_id, comment.parent, comment.author) == (f"{SITE}/10019", f"{SITE}/10040", "Test User")
         assert comment.body == "Added a comment, then edited it"
         assert lines() == [
             "Test User changed a comment on TES-41: Unit test summary 1",
@@ -98,24 +94,24 @@ class TestJiraComments:
 
     def test_say_what_they_carry_of_their_issue_and_leave_the_rest_alone(self) -> None:
         report("jira/comment_created.1.json")
-        assert JiraIssue.objects.values_list("summary", "reporter").get() == ("Unit test summary 1", "")
+        assert fields(JiraIssue, "summary", "reporter") == ("Unit test summary 1", None)
         report(CREATED)  # older than the comment, and whole
         both = ("Unit test summary 1", "Test User")
-        assert JiraIssue.objects.values_list("summary", "reporter").get() == both
+        assert fields(JiraIssue, "summary", "reporter") == both
         report("jira/comment_updated.1.json")
-        assert JiraIssue.objects.values_list("summary", "reporter").get() == both
+        assert fields(JiraIssue, "summary", "reporter") == both
 
     def test_of_a_self_hosted_jira_know_their_issue_by_their_address(self) -> None:
         report("jira/comment_created.2.json")
         site = "sales-jira.centralus.cloudapp.azure.com:8080"
-        known: Any = JiraComment.objects.values_list("issue_id", "author").get()
+        known: Any = fields(JiraComment, "parent", "author")
         assert known == (f"{site}/10013", "Lev Brouk")
         assert line() == ("Lev Brouk commented on issue 10013", "", f"jiraissue {site}/10013")
 
     def test_that_were_deleted_stay_so(self) -> None:
         report("jira/comment_updated.1.json", type="comment_deleted")
         report("jira/comment_created.1.json")
-        comment = JiraComment.objects.get()
+        comment = said(JiraComment)
         assert comment.deleted_at == datetime(2019, 2, 16, 3, 12, 8, 432000, tzinfo=UTC)
         assert lines()[0] == "deleted a comment on TES-41: Unit test summary 1"
 
@@ -124,7 +120,7 @@ class TestConfluence:
     def test_pages_of_the_cloud_are_kept_in_their_newest_version(self) -> None:
         report("confluence/page_updated.2.json")
         report("confluence/page_created.2.json")
-        page = ConfluencePage.objects.get()
+        page = said(ConfluencePage)
         assert (page.external_id, page.kind, page.status) == ("moeller.atlassian.net/65601", "page", "current")
         assert (page.title, page.space, page.version) == ("Runbook: payments", "ENG", 2)
         assert page.author.startswith("712020:")
@@ -133,36 +129,36 @@ class TestConfluence:
 
     def test_pages_of_a_self_hosted_one_are_known_by_their_id(self) -> None:
         report("confluence/page_created.1.json")
-        assert ConfluencePage.objects.values_list("external_id", "title", "link").get() == ("123456", "", "")
+        assert fields(ConfluencePage, "external_id", "title", "link") == ("123456", None, None)
         assert line() == ("abc123 created page 123456", "", "confluencepage 123456")
 
     def test_the_trash_comes_after_a_change_of_the_same_moment(self) -> None:
         for event in ("trashed", "updated", "moved", "created"):
             report(f"confluence/page_{event}.1.json")
-        assert ConfluencePage.objects.get().status == "trashed"
+        assert said(ConfluencePage).status == "trashed"
 
     def test_a_page_comes_back_from_the_trash(self) -> None:
         report("confluence/page_trashed.1.json")
         restored = changed("confluence/page_trashed.1.json", event="page_restored", timestamp=1778071365413)
         report("confluence/page_trashed.1.json", type="page_restored", body=restored, pk=1000)
-        assert ConfluencePage.objects.values_list("status", "deleted_at").get() == ("current", None)
+        assert fields(ConfluencePage, "status", "deleted_at") == ("current", None)
 
     def test_a_page_that_was_removed_does_not(self) -> None:
         report("confluence/page_trashed.1.json", type="page_removed")
         report("confluence/page_created.1.json")
-        assert ConfluencePage.objects.get().deleted_at == datetime(2026, 5, 6, 12, 42, 45, 412000, tzinfo=UTC)
+        assert said(ConfluencePage).deleted_at == datetime(2026, 5, 6, 12, 42, 45, 412000, tzinfo=UTC)
         assert lines()[0] == "abc123 deleted for good page 123456"
 
     def test_blog_posts_are_pages_of_their_kind(self) -> None:
         report("confluence/blog_created.1.json")
-        assert ConfluencePage.objects.get().kind == "blog"
+        assert said(ConfluencePage).kind == "blog"
         assert line()[0] == "def456 created blog post 234567"
 
     def test_comments_know_their_page_where_they_say_it(self) -> None:
         report("confluence/comment_created.2.json")
         report("confluence/comment_created.1.json")
-        pages: Any = ConfluenceComment.objects.order_by("external_id").values_list("external_id", "page_id")
-        assert list(pages) == [("789012", None), ("moeller.atlassian.net/70011", "moeller.atlassian.net/65601")]
+        pages = [(comment.external_id, comment.parent) for comment in all_said(ConfluenceComment)]
+        assert pages == [("789012", None), ("moeller.atlassian.net/70011", "moeller.atlassian.net/65601")]
         assert [text.partition(" ")[2] for text in lines()] == [
             "commented on page Runbook: payments",
             "commented on a page",
@@ -171,4 +167,4 @@ class TestConfluence:
     def test_comments_that_were_removed_stay_so(self) -> None:
         report("confluence/comment_created.1.json", type="comment_removed")
         report("confluence/comment_created.1.json")
-        assert ConfluenceComment.objects.get().deleted_at is not None
+        assert said(ConfluenceComment).deleted_at is not None

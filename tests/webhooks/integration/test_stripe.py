@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from tests.webhook_samples import changed, line, lines, report
+from tests.webhook_samples import all_said, changed, fields, line, lines, report, said
 from webhooks.models import Activity, StripeCustomer, StripeInvoice, StripeSubscription
 
 pytestmark = pytest.mark.django_db
@@ -25,7 +25,7 @@ class TestCustomers:
     def test_are_kept(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         with django_assert_num_queries(2):  # the customer, the line
             report(CUSTOMER)
-        customer = StripeCustomer.objects.get()
+        customer = said(StripeCustomer)
         assert (str(customer), customer.description) == ("cus_00000000000000", "(created by Stripe CLI)")
         assert (customer.is_delinquent, customer.is_live, customer.balance) == (False, False, 0)
         assert line() == (
@@ -37,7 +37,7 @@ class TestCustomers:
     def test_that_were_deleted_stay_so(self) -> None:
         report(CUSTOMER, type="customer.deleted", body=at(CUSTOMER, 200))
         report(CUSTOMER, type="customer.updated", body=at(CUSTOMER, 201, data__object__name="Ada"))
-        assert StripeCustomer.objects.values_list("name", "deleted_at").get() == (
+        assert fields(StripeCustomer, "name", "deleted_at") == (
             "Ada", datetime(2022, 3, 26, 18, 43, 20, tzinfo=UTC),
         )  # fmt: skip
         assert lines() == ["deleted customer cus_00000000000000"]
@@ -50,20 +50,15 @@ class TestCustomers:
 class TestSubscriptions:
     def test_are_kept(self) -> None:
         report(SUBSCRIPTION)
-        kept = StripeSubscription.objects.get()
-        assert (kept.customer_id, kept.status, kept.amount, kept.currency) == (
-            "cus_00000000000000",
-            "active",
-            1500,
-            "usd",
-        )
+        kept = said(StripeSubscription)
+        assert (kept.parent, kept.status, kept.amount, kept.currency) == ("cus_00000000000000", "active", 1500, "usd")
         assert (kept.interval, kept.quantity, kept.ends_with_period) == ("month", 1, False)
         assert kept.period_ends_at == datetime(2022, 4, 26, 18, 41, 50, tzinfo=UTC)
         assert line()[0] == "cus_00000000000000 began subscription sub_000000000000000000000000 of 15.00 USD"
 
     def test_of_newer_versions_have_their_period_on_the_item(self) -> None:
         report("stripe/customer.subscription.updated.2.json")
-        kept = StripeSubscription.objects.get()
+        kept = said(StripeSubscription)
         assert kept.period_ends_at == datetime(2000, 12, 8, 15, 2, 53, tzinfo=UTC)
         assert not Activity.objects.exists()
 
@@ -72,32 +67,32 @@ class TestSubscriptions:
         report(SUBSCRIPTION, type="customer.subscription.deleted", body=ended)
         report(SUBSCRIPTION, type="customer.subscription.updated", body=at(SUBSCRIPTION, 0))
         report(SUBSCRIPTION, body=at(SUBSCRIPTION, 0))
-        kept = StripeSubscription.objects.get()
+        kept = said(StripeSubscription)
         assert (kept.status, kept.deleted_at) == ("canceled", datetime(2022, 3, 26, 18, 40, tzinfo=UTC))
 
     def test_get_on_within_one_second(self) -> None:
         updated = {status: at(SUBSCRIPTION, 0, data__object__status=status) for status in ("past_due", "active")}
         for body in updated.values():
             report(SUBSCRIPTION, type="customer.subscription.updated", body=body)
-        assert StripeSubscription.objects.get().status == "past_due"
+        assert said(StripeSubscription).status == "past_due"
 
     def test_without_items_have_no_price(self) -> None:
         report(SUBSCRIPTION, body=changed(SUBSCRIPTION, data__object__items={"data": []}))
-        assert StripeSubscription.objects.values_list("price", "amount").get() == ("", None)
+        assert fields(StripeSubscription, "price", "amount") == ("", None)
         assert line()[0] == "cus_00000000000000 began subscription sub_000000000000000000000000"
 
 
 class TestInvoices:
     def test_are_kept(self) -> None:
         report(INVOICE)
-        kept = StripeInvoice.objects.get()
+        kept = said(StripeInvoice)
         assert (kept.number, kept.status, kept.currency, kept.amount_due) == ("EE1DF78D-0001", "paid", "usd", 2000)
         assert line()[0] == "sent invoice EE1DF78D-0001 of 20.00 USD"
 
     def test_know_their_subscription_in_both_shapes(self) -> None:
         report("stripe/invoice.created.1.json")
         report("stripe/invoice.paid.2.json")
-        known: Any = StripeInvoice.objects.order_by("external_id").values_list("subscription_id", flat=True)
+        known = [getattr(invoice, "subscription_id", None) for invoice in all_said(StripeInvoice)]
         assert sorted(filter(None, known)) == ["sub_000000000000000000000000", "subscription"]
 
     def test_of_one_second_end_paid(self) -> None:
@@ -106,7 +101,7 @@ class TestInvoices:
         opened = {"data__object__status": "open", "data__object__amount_paid": 0}
         for event in ("payment_failed", "finalized", "updated", "created"):
             report(INVOICE, type=f"invoice.{event}", body=at(INVOICE, 0, **opened))
-        assert StripeInvoice.objects.values_list("status", "amount_paid").get() == ("paid", 2000)
+        assert fields(StripeInvoice, "status", "amount_paid") == ("paid", 2000)
 
     def test_that_are_announced_are_told_and_not_kept(self) -> None:
         body = changed(INVOICE, data__object__number=None)
@@ -118,7 +113,7 @@ class TestInvoices:
     def test_that_were_deleted_stay_so(self) -> None:
         report(INVOICE, type="invoice.deleted")
         report(INVOICE, type="invoice.created")
-        assert StripeInvoice.objects.get().deleted_at is not None
+        assert said(StripeInvoice).deleted_at is not None
 
     @pytest.mark.parametrize(
         ("event", "text"),

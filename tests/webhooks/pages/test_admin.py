@@ -20,6 +20,7 @@ from webhooks.models import (
     Delivery,
     DeliveryAttempt,
     GithubReview,
+    Resource,
     Rule,
     Secret,
 )
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("transactional_db")
 
 LIST = "/admin/webhooks/delivery/"
 ELSEWHERE = {DeliveryAttempt, CatalogModel}  # shown as parts of what they belong to
-NOWHERE = {ActivityDigest}  # a cache
+NOWHERE = {ActivityDigest, Resource}  # a cache; a table whose types have pages each
 
 
 def tables() -> list[Any]:
@@ -56,7 +57,8 @@ def test_shows_things_with_what_they_belong_to(operator: Client) -> None:
         receive(body=(FOLDER / "github" / name).read_bytes(), event_type=event_type, delivery_id=name)
     pass_time()
     assert set(Delivery.objects.values_list("status", flat=True)) == {"processed"}
-    GithubReview.objects.create(external_id="9", pull_request_id="nobody told of it", state="approved", author="ada")
+    said = {"parent": "nobody told of it", "state": "approved", "author": "ada"}
+    GithubReview.objects.create(type="githubreview", external_id="9", document=said)
     for model in ("githubpullrequest", "githubissue", "githubrepository", "githubreview"):
         listed = operator.get(f"/admin/webhooks/{model}/")
         assert listed.status_code == 200
@@ -64,7 +66,8 @@ def test_shows_things_with_what_they_belong_to(operator: Client) -> None:
         assert operator.get(f"/admin/webhooks/{model}/{pk}/change/").status_code == 200
     repository = apps.get_model("webhooks", "githubrepository").objects.get()
     page = operator.get("/admin/webhooks/githubissue/").content.decode()
-    assert repository.full_name in page
+    assert repository.document["full_name"] in page
+    assert "nobody told of it" in operator.get("/admin/webhooks/githubreview/").content.decode()
 
 
 class TestDeliveries:

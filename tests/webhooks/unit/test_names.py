@@ -9,9 +9,9 @@ class TestNames:
     @pytest.mark.parametrize(
         ("resource", "name"),
         [
-            (JiraIssue(external_id="7", key="FARM-1", summary="It rains"), "FARM-1 It rains"),
+            (JiraIssue(external_id="7", document={"key": "FARM-1", "summary": "It rains"}), "FARM-1 It rains"),
             (JiraIssue(external_id="7"), "7"),
-            (SandboxToolUse(external_id="8", tool="Bash"), "Bash"),
+            (SandboxToolUse(external_id="8", document={"tool": "Bash"}), "Bash"),
             (SandboxToolUse(external_id="8"), "8"),
             (SandboxTelemetry(external_id="9.0", script="gate", subject="/in"), "gate /in"),
             (SandboxTelemetry(external_id="9.0"), "9.0"),
