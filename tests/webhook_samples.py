@@ -113,35 +113,35 @@ def tables() -> list[type[Any]]:
     return [*TYPES, SandboxSession, SandboxTelemetry, Activity]
 
 
-class Said(SimpleNamespace):
+class Stored(SimpleNamespace):
     """A resource: its columns, and the fields of its document, with moments as such. As a text it is its name."""
 
     def __str__(self) -> str:
         return str(self.title_of_row)
 
 
-def said(table: type[Resource], **narrow: Any) -> Any:
+def stored(table: type[Resource], **narrow: Any) -> Any:
     """The one resource of a type."""
-    return _said(table.objects.get(**narrow))
+    return _stored(table.objects.get(**narrow))
 
 
-def all_said(table: type[Resource]) -> list[Any]:
+def all_stored(table: type[Resource]) -> list[Any]:
     """All resources of a type, by their sender's ids."""
-    return [_said(row) for row in table.objects.order_by("external_id")]
+    return [_stored(row) for row in table.objects.order_by("external_id")]
 
 
 def fields(table: type[Resource], *names: str) -> tuple[Any, ...]:
     """Of the one resource of a type what it says in these fields; None for what it does not."""
-    row = said(table)
+    row = stored(table)
     return tuple(getattr(row, name, None) for name in names)
 
 
-def _said(row: Resource) -> Said:
+def _stored(row: Resource) -> Stored:
     moments = {
         name: datetime.fromisoformat(value) for name, value in row.document.items() if name.endswith("_at") and value
     }
     columns = {name: getattr(row, name) for name in ("external_id", "parent", "state_at", "deleted_at", "field_keys")}
-    return Said(title_of_row=str(row), **(columns | row.document | moments))
+    return Stored(title_of_row=str(row), **(columns | row.document | moments))
 
 
 def written() -> dict[str, list[dict[str, Any]]]:

@@ -23,10 +23,10 @@ def _field(name: str) -> Any:
     """A column with one field of the documents."""
 
     def value(row: Resource) -> Any:
-        said = row.document.get(name)
-        if name.endswith("_at") and isinstance(said, str):
-            return datetime.fromisoformat(said)
-        return ", ".join(map(str, said)) if isinstance(said, list) else said
+        field = row.document.get(name)
+        if name.endswith("_at") and isinstance(field, str):
+            return datetime.fromisoformat(field)
+        return ", ".join(map(str, field)) if isinstance(field, list) else field
 
     value.short_description = name.replace("_", " ")  # type: ignore[attr-defined]
     value.__name__ = name
@@ -62,8 +62,8 @@ def _names_of_parents(model: type[Resource], rows: list[Any]) -> dict[str, str]:
     if not model.shape.parent_type:
         return {}
     parents = apps.get_model("webhooks", model.shape.parent_type)
-    found = parents._default_manager.filter(external_id__in={row.parent for row in rows if row.parent})  # noqa: SLF001
-    return {parent.external_id: str(parent) for parent in found}
+    rows_of_parents = parents._default_manager.filter(external_id__in={row.parent for row in rows if row.parent})  # noqa: SLF001
+    return {parent.external_id: str(parent) for parent in rows_of_parents}
 
 
 class ResourceAdmin(common.BoundedList):
@@ -90,8 +90,8 @@ class ResourceAdmin(common.BoundedList):
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:  # noqa: ARG002
         """All that its sender says of it, in the order of the alphabet."""
-        said = sorted(obj.document.keys() - {"parent"}) if obj else []
-        return ["external_id", *self._parents(), *map(_field, said), "state_at", "deleted_at"]
+        names = sorted(obj.document.keys() - {"parent"}) if obj else []
+        return ["external_id", *self._parents(), *map(_field, names), "state_at", "deleted_at"]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         return self.get_fields(request, obj)

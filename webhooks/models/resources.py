@@ -87,8 +87,8 @@ class Resource(models.Model):
         ]
 
     def __str__(self) -> str:
-        said = {name: value for name, value in self.document.items() if value is not None}
-        title = str(self.shape.title(defaultdict(str, said, external_id=self.external_id))) if said else ""
+        fields = {name: value for name, value in self.document.items() if value is not None}
+        title = str(self.shape.title(defaultdict(str, fields, external_id=self.external_id))) if fields else ""
         return title.strip() or self.external_id
 
     @classmethod

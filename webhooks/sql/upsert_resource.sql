@@ -10,9 +10,9 @@ ON CONFLICT (type, external_id) DO UPDATE SET
                jsonb_object_agg(name, key) FILTER (WHERE key < GREATEST(kept.state_key, excluded.state_key))
         FROM (SELECT DISTINCT ON (name) name, value, key
               FROM (SELECT name, value, coalesce((kept.field_keys ->> name) COLLATE "C", kept.state_key) AS key
-                    FROM jsonb_each(kept.document) AS said (name, value)
+                    FROM jsonb_each(kept.document) AS field (name, value)
                     UNION ALL
-                    SELECT name, value, excluded.state_key FROM jsonb_each(excluded.document) AS said (name, value)
+                    SELECT name, value, excluded.state_key FROM jsonb_each(excluded.document) AS field (name, value)
                    ) AS both_states
               ORDER BY name, key DESC) AS newest),
     state_at = CASE WHEN kept.state_key < excluded.state_key THEN excluded.state_at ELSE kept.state_at END,

@@ -10,7 +10,7 @@ import pytest
 
 from postgres import transactions
 from tests.farm import at_once
-from tests.webhook_samples import changed, handle, said, sample
+from tests.webhook_samples import changed, handle, sample, stored
 from webhooks.handlers.registry import Event
 from webhooks.models import Activity, GithubIssue, GithubRepository, SandboxSession, SandboxToolUse
 
@@ -73,7 +73,7 @@ class TestOneThing:
         rng.shuffle(results)
         piles = [results[n::THREADS] for n in range(THREADS)]
         assert at_the_same_time(piles, attempts=1000) == THREADS * 10
-        kept = said(GithubIssue)
+        kept = stored(GithubIssue)
         assert (kept.title, kept.state_at) == ("after 79", OPENED + timedelta(minutes=79))
         assert Activity.objects.count() == THREADS * 10
 

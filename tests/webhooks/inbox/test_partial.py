@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scheduling import operations as scheduling
-from tests.webhook_samples import fields, said, sample
+from tests.webhook_samples import fields, sample, stored
 from tests.webhooks.inbox.support import keep_one, pass_time, pending, receive
 from webhooks.domain.names import Source
 from webhooks.errors import BadPayload, CannotReplay
@@ -102,7 +102,7 @@ class TestAnIssueOfGithub:
         assert kept_issue() == ("Fixed", None, None)
         processed(json.loads(sample(ISSUE).body), "github", "issues.opened", name="d-2")
         assert kept_issue() == ("Fixed", "open", ["bug"])
-        assert said(GithubIssue).state_at == datetime(2026, 1, 1, tzinfo=UTC)
+        assert stored(GithubIssue).state_at == datetime(2026, 1, 1, tzinfo=UTC)
 
     def test_without_a_moment_fills_in_and_replaces_nothing_that_has_one(self) -> None:
         processed(issue_event("edited", title="Undated", state="closed"), "github", "issues.edited")
@@ -116,7 +116,7 @@ class TestAnIssueOfGithub:
         body = {key: value for key, value in issue_event("opened", title="Alone").items() if key != "repository"}
         delivery = processed(body, "github", "issues.opened")
         assert delivery.status == "processed"
-        assert said(GithubIssue).parent is None
+        assert stored(GithubIssue).parent is None
         assert not GithubRepository.objects.exists()
         assert Activity.objects.get().object == "issue #1: Alone"
 
@@ -135,7 +135,7 @@ class TestACommentOnAStub:
         assert fields(JiraIssue, "external_id", "key", "summary", "status") == (
             "farm.atlassian.net/10040", "TES-41", None, None,
         )  # fmt: skip
-        assert said(JiraComment).parent == "farm.atlassian.net/10040"
+        assert stored(JiraComment).parent == "farm.atlassian.net/10040"
         assert Activity.objects.get().object == "TES-41"
 
     @pytest.mark.parametrize("is_first", [True, False])
@@ -148,13 +148,13 @@ class TestACommentOnAStub:
         events = [(whole, "jira:issue_created"), (part, "comment_created")]
         for n, (body, event_type) in enumerate(events if is_first else events[::-1]):
             assert processed(body, "jira", event_type, name=f"d-{n}").status == "processed"
-        kept = said(JiraIssue)
+        kept = stored(JiraIssue)
         assert (kept.summary, kept.status, kept.labels) == ("Unit test summary", "To Do", ["test-label"])
 
     def test_of_confluence_is_kept_with_the_page_that_it_names(self) -> None:
         body = {"event": "comment_created", "comment": {"id": 7, "parent": {"id": 5}}}
         assert processed(body, "confluence", "comment_created").status == "processed"
-        comment: Any = said(ConfluenceComment)
+        comment: Any = stored(ConfluenceComment)
         assert (comment.external_id, comment.parent) == ("7", "5")
 
     def test_of_github_is_processed(self) -> None:
@@ -249,5 +249,5 @@ class TestAPartThatComesTwice:
         invoice = {"id": "in_1", "customer": {"id": "cus_1", "object": "customer"}, "status": "open"}
         body = {"created": 1790000000, "data": {"object": invoice}}
         assert processed(body, "stripe", "invoice.finalized").status == "processed"
-        kept: Any = said(StripeInvoice)
+        kept: Any = stored(StripeInvoice)
         assert (kept.parent, kept.status) == ("cus_1", "open")

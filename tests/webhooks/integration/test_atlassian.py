@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from tests.webhook_samples import all_said, changed, fields, line, lines, report, said
+from tests.webhook_samples import all_stored, changed, fields, line, lines, report, stored
 from webhooks.models import Activity, ConfluenceComment, ConfluencePage, JiraComment, JiraIssue
 
 pytestmark = pytest.mark.django_db
@@ -20,7 +20,7 @@ class TestJiraIssues:
     def test_are_kept(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         with django_assert_num_queries(2):  # the issue, the line
             report(CREATED)
-        issue = said(JiraIssue)
+        issue = stored(JiraIssue)
         assert (issue.external_id, issue.key, issue.project, issue.kind) == (f"{SITE}/10040", "TES-41", "TES", "Story")
         assert (issue.summary, issue.status, issue.category) == ("Unit test summary", "To Do", "new")
         assert (issue.priority, issue.resolution, issue.assignee, issue.reporter) == ("High", "", "", "Test User")
@@ -41,17 +41,17 @@ class TestJiraIssues:
     def test_of_one_moment_are_ordered_by_their_changelog(self) -> None:
         report(GENERIC, body=changed(GENERIC, changelog__id="10229", issue__fields__summary="Second"))
         report(GENERIC, body=changed(GENERIC, changelog__id="10228", issue__fields__summary="First"))
-        assert said(JiraIssue).summary == "Second"
+        assert stored(JiraIssue).summary == "Second"
 
     def test_that_were_deleted_stay_so(self) -> None:
         deleted = "jira/jira.issue_deleted.1.json"
         report(deleted)
         report(deleted, type="jira:issue_updated", body=changed(deleted, timestamp=1562177136177), pk=1000)
-        assert said(JiraIssue).deleted_at == datetime(2019, 7, 3, 18, 5, 36, 176000, tzinfo=UTC)
+        assert stored(JiraIssue).deleted_at == datetime(2019, 7, 3, 18, 5, 36, 176000, tzinfo=UTC)
 
     def test_link_nowhere_without_https(self) -> None:
         report("jira/jira.issue_updated.issue_closed.1.json")
-        assert (said(JiraIssue).link, line()[1]) == ("", "")
+        assert (stored(JiraIssue).link, line()[1]) == ("", "")
 
     @pytest.mark.parametrize(
         ("items", "text"),
@@ -84,7 +84,7 @@ class TestJiraComments:
     def test_are_kept_in_their_newest_text(self) -> None:
         report("jira/comment_updated.1.json")
         report("jira/comment_created.1.json")
-        comment = said(JiraComment)
+        comment = stored(JiraComment)
         assert (comment.external_id, comment.parent, comment.author) == (f"{SITE}/10019", f"{SITE}/10040", "Test User")
         assert comment.body == "Added a comment, then edited it"
         assert lines() == [
@@ -111,7 +111,7 @@ class TestJiraComments:
     def test_that_were_deleted_stay_so(self) -> None:
         report("jira/comment_updated.1.json", type="comment_deleted")
         report("jira/comment_created.1.json")
-        comment = said(JiraComment)
+        comment = stored(JiraComment)
         assert comment.deleted_at == datetime(2019, 2, 16, 3, 12, 8, 432000, tzinfo=UTC)
         assert lines()[0] == "deleted a comment on TES-41: Unit test summary 1"
 
@@ -120,7 +120,7 @@ class TestConfluence:
     def test_pages_of_the_cloud_are_kept_in_their_newest_version(self) -> None:
         report("confluence/page_updated.2.json")
         report("confluence/page_created.2.json")
-        page = said(ConfluencePage)
+        page = stored(ConfluencePage)
         assert (page.external_id, page.kind, page.status) == ("moeller.atlassian.net/65601", "page", "current")
         assert (page.title, page.space, page.version) == ("Runbook: payments", "ENG", 2)
         assert page.author.startswith("712020:")
@@ -135,7 +135,7 @@ class TestConfluence:
     def test_the_trash_comes_after_a_change_of_the_same_moment(self) -> None:
         for event in ("trashed", "updated", "moved", "created"):
             report(f"confluence/page_{event}.1.json")
-        assert said(ConfluencePage).status == "trashed"
+        assert stored(ConfluencePage).status == "trashed"
 
     def test_a_page_comes_back_from_the_trash(self) -> None:
         report("confluence/page_trashed.1.json")
@@ -146,18 +146,18 @@ class TestConfluence:
     def test_a_page_that_was_removed_does_not(self) -> None:
         report("confluence/page_trashed.1.json", type="page_removed")
         report("confluence/page_created.1.json")
-        assert said(ConfluencePage).deleted_at == datetime(2026, 5, 6, 12, 42, 45, 412000, tzinfo=UTC)
+        assert stored(ConfluencePage).deleted_at == datetime(2026, 5, 6, 12, 42, 45, 412000, tzinfo=UTC)
         assert lines()[0] == "abc123 deleted for good page 123456"
 
     def test_blog_posts_are_pages_of_their_kind(self) -> None:
         report("confluence/blog_created.1.json")
-        assert said(ConfluencePage).kind == "blog"
+        assert stored(ConfluencePage).kind == "blog"
         assert line()[0] == "def456 created blog post 234567"
 
     def test_comments_know_their_page_where_they_say_it(self) -> None:
         report("confluence/comment_created.2.json")
         report("confluence/comment_created.1.json")
-        pages = [(comment.external_id, comment.parent) for comment in all_said(ConfluenceComment)]
+        pages = [(comment.external_id, comment.parent) for comment in all_stored(ConfluenceComment)]
         assert pages == [("789012", None), ("moeller.atlassian.net/70011", "moeller.atlassian.net/65601")]
         assert [text.partition(" ")[2] for text in lines()] == [
             "commented on page Runbook: payments",
@@ -167,4 +167,4 @@ class TestConfluence:
     def test_comments_that_were_removed_stay_so(self) -> None:
         report("confluence/comment_created.1.json", type="comment_removed")
         report("confluence/comment_created.1.json")
-        assert said(ConfluenceComment).deleted_at is not None
+        assert stored(ConfluenceComment).deleted_at is not None

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from tests.webhook_samples import RECEIVED, changed, clear, line, lines, report, said
+from tests.webhook_samples import RECEIVED, changed, clear, line, lines, report, stored
 from webhooks.models import Activity, ClerkMembership, ClerkOrganization, ClerkSession, ClerkUser
 
 pytestmark = pytest.mark.django_db
@@ -20,7 +20,7 @@ class TestUsers:
     def test_are_kept(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         with django_assert_num_queries(2):  # the user, the line
             report(USER)
-        user = said(ClerkUser)
+        user = stored(ClerkUser)
         assert (str(user), user.email, user.username) == ("John Doe", "user@example.com", "example_user")
         assert user.created_at == user.state_at == datetime(2022, 5, 31, 15, 52, 25, 678000, tzinfo=UTC)
         assert line() == ("John Doe signed up", "", "clerkuser user_2NNEqL2nrIRxCBNiiSPAKxvlkEJ")
@@ -28,12 +28,12 @@ class TestUsers:
     def test_that_changed_are_kept_and_not_told(self) -> None:
         report(USER, type="user.updated", body=changed(USER, data__updated_at=1654012345679, data__last_name="Roe"))
         report(USER)
-        assert said(ClerkUser).last_name == "Roe"
+        assert stored(ClerkUser).last_name == "Roe"
         assert lines() == ["John Doe signed up"]
 
     def test_of_the_least_body_are_there_and_have_no_state(self) -> None:
         report("clerk/user.created.2.json", occurred_at=RECEIVED)
-        user = said(ClerkUser)
+        user = stored(ClerkUser)
         assert (str(user), user.state_at, user.deleted_at) == ("user_123", None, None)
         assert ClerkUser.objects.get().document == {}
 
@@ -51,22 +51,22 @@ class TestUsers:
     ) -> None:
         addresses_sent = [{"id": name, "email_address": address} for name, address in addresses]
         report(USER, body=changed(USER, data__email_addresses=addresses_sent, data__primary_email_address_id=primary))
-        assert said(ClerkUser).email == email
+        assert stored(ClerkUser).email == email
 
     def test_that_were_deleted_before_they_came_stay_so(self) -> None:
         report("clerk/user.deleted.1.json")
         assert line()[0] == f"deleted account {USER_ID}"
         late = changed(USER, data__id=USER_ID, data__updated_at=1790000900001)
         report(USER, body=late)
-        user = said(ClerkUser)
+        user = stored(ClerkUser)
         assert (str(user), user.deleted_at) == ("John Doe", datetime(2026, 9, 21, 14, 28, 20, tzinfo=UTC))
 
 
 class TestOrganizations:
     def test_come_along_with_memberships(self) -> None:
         report(MEMBERSHIP)
-        membership = said(ClerkMembership)
-        assert (membership.role, str(said(ClerkOrganization, external_id=membership.parent))) == (
+        membership = stored(ClerkMembership)
+        assert (membership.role, str(stored(ClerkOrganization, external_id=membership.parent))) == (
             "org:admin",
             "Acme Inc",
         )
@@ -79,17 +79,17 @@ class TestOrganizations:
             clear()
             report(file, type="organization.updated", body=changed(file, data__name=own))
             report(MEMBERSHIP, body=changed(MEMBERSHIP, data__organization__name=carried))
-            assert said(ClerkOrganization).name == own
+            assert stored(ClerkOrganization).name == own
 
     def test_that_were_deleted_stay_so(self) -> None:
         report("clerk/organization.created.1.json", type="organization.deleted")
         report("clerk/organization.created.1.json")
-        assert said(ClerkOrganization).deleted_at is not None
+        assert stored(ClerkOrganization).deleted_at is not None
 
     def test_lose_members_although_the_body_does_not_say_so(self) -> None:
         report("clerk/organizationMembership.deleted.1.json")
         report(MEMBERSHIP)
-        membership = said(ClerkMembership)
+        membership = stored(ClerkMembership)
         assert (membership.deleted_at, membership.role) == (datetime(2026, 9, 21, 14, 26, 40, tzinfo=UTC), "org:admin")
         assert lines() == ["Ana left organization Acme Inc", "Ana joined organization Acme Inc"]
 
@@ -97,7 +97,7 @@ class TestOrganizations:
         body = changed(MEMBERSHIP, data__role="org:member", data__updated_at=1790000001201)
         report(MEMBERSHIP, type="organizationMembership.updated", body=body)
         report(MEMBERSHIP)
-        assert said(ClerkMembership).role == "org:member"
+        assert stored(ClerkMembership).role == "org:member"
         assert lines()[0] == "Ana became org:member of organization Acme Inc"
 
     @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ class TestSessions:
         ended = changed(file, data__status="ended", data__updated_at=1790000009000)
         report(file, type="session.ended", body=ended, pk=1000)
         report(file)
-        session = said(ClerkSession)
+        session = stored(ClerkSession)
         assert (session.status, session.parent) == ("ended", USER_ID)
         assert session.expires_at == datetime(2026, 9, 28, 14, 13, 20, 500000, tzinfo=UTC)
         assert lines() == [f"{USER_ID} logged out", f"{USER_ID} logged in"]

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from tests.webhook_samples import changed, fields, line, report, said
+from tests.webhook_samples import changed, fields, line, report, stored
 from webhooks.models import (
     Activity,
     GithubDeployment,
@@ -26,7 +26,7 @@ PULL_REQUEST = "github/pull_request.opened.1.json"
 class TestIssues:
     def test_are_kept_with_their_repository(self) -> None:
         report(ISSUE)
-        issue = said(GithubIssue)
+        issue = stored(GithubIssue)
         assert (issue.external_id, issue.number, issue.title) == ("444500041", 1, "Spelling error in the README file")
         assert (issue.state, issue.author, issue.labels, issue.assignees) == (
             "open",
@@ -36,7 +36,7 @@ class TestIssues:
         )
         assert issue.link == "https://github.com/Codertocat/Hello-World/issues/1"
         assert issue.state_at == datetime(2019, 5, 15, 15, 20, 18, tzinfo=UTC)
-        assert str(said(GithubRepository, external_id=issue.parent)) == "Codertocat/Hello-World"
+        assert str(stored(GithubRepository, external_id=issue.parent)) == "Codertocat/Hello-World"
         assert line() == (
             "Codertocat opened issue Codertocat/Hello-World#1: Spelling error in the README file",
             "https://github.com/Codertocat/Hello-World/issues/1",
@@ -58,18 +58,18 @@ class TestIssues:
         newer = changed(ISSUE, action="edited", issue__title="Newer", issue__updated_at="2019-05-15T15:20:19Z")
         report(ISSUE, type="issues.edited", body=newer)
         report(ISSUE)
-        assert said(GithubIssue).title == "Newer"
+        assert stored(GithubIssue).title == "Newer"
 
     def test_that_were_deleted_stay_so(self) -> None:
         report("github/issues.deleted.1.json")
         report("github/issues.reopened.1.json")
         report(ISSUE)
-        issue = said(GithubIssue)
+        issue = stored(GithubIssue)
         assert issue.deleted_at == datetime(2021, 10, 11, 16, 40, 56, tzinfo=UTC)
 
     def test_that_were_transferred_are_gone(self) -> None:
         report(ISSUE, type="issues.transferred", body=changed(ISSUE, action="transferred"))
-        assert said(GithubIssue).deleted_at is not None
+        assert stored(GithubIssue).deleted_at is not None
 
     def test_are_asked_for_in_three_statements(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         with django_assert_num_queries(3):  # the repository, the issue, the line
@@ -86,19 +86,19 @@ class TestIssues:
 
     def test_link_to_https_alone(self) -> None:
         report(ISSUE, body=changed(ISSUE, repository__html_url="javascript:alert(1)//"))
-        assert (line()[1], said(GithubIssue).link, said(GithubRepository).link) == ("", "", "")
+        assert (line()[1], stored(GithubIssue).link, stored(GithubRepository).link) == ("", "", "")
 
     def test_keep_hostile_text_as_text(self) -> None:
         title = "<script>alert('1')</script> \u202e %s {0} \u2400"
         report(ISSUE, body=changed(ISSUE, issue__title=title, sender__login="<b>"))
-        assert said(GithubIssue).title == title
+        assert stored(GithubIssue).title == title
         assert line()[0] == f"<b> opened issue Codertocat/Hello-World#1: {title}"
 
 
 class TestComments:
     def test_on_an_issue_keep_it_and_say_so(self) -> None:
         report("github/issue_comment.created.1.json")
-        assert said(GithubIssue).title == "Spelling error in the README file"
+        assert stored(GithubIssue).title == "Spelling error in the README file"
         assert line()[0] == "Codertocat commented on issue Codertocat/Hello-World#1: Spelling error in the README file"
 
     def test_on_a_pull_request_make_no_issue_of_it(self) -> None:
@@ -120,7 +120,7 @@ class TestComments:
 class TestPullRequests:
     def test_are_kept_with_their_repository(self) -> None:
         report(PULL_REQUEST)
-        kept = said(GithubPullRequest)
+        kept = stored(GithubPullRequest)
         assert (kept.number, kept.state, kept.is_draft, kept.author) == (2, "open", False, "Codertocat")
         assert (kept.head_ref, kept.base_ref, kept.reviewers) == ("changes", "master", ["octocat"])
         assert kept.head_sha == "ec26c3e57ca3a959ca5aad62de7213c562f8c821"
@@ -144,9 +144,9 @@ class TestPullRequests:
     def test_are_reviewed(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         with django_assert_num_queries(4):  # the repository, the pull request, the review, the line
             report("github/pull_request_review.submitted.1.json")
-        review = said(GithubReview)
+        review = stored(GithubReview)
         assert (review.state, review.author) == ("commented", "Codertocat")
-        assert said(GithubPullRequest, external_id=review.parent).number == 2
+        assert stored(GithubPullRequest, external_id=review.parent).number == 2
         assert review.link == "https://github.com/Codertocat/Hello-World/pull/2#pullrequestreview-237895671"
 
     @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ class TestPullRequests:
         file = "github/pull_request_review.submitted.1.json"
         report(file, type=f"pull_request_review.{action}", body=changed(file, action=action, review__state=state))
         assert Activity.objects.get().verb == verb
-        assert said(GithubReview).state == state.lower()
+        assert stored(GithubReview).state == state.lower()
 
     def test_keep_a_review_dismissed_whatever_comes_late(self) -> None:
         file = "github/pull_request_review.submitted.1.json"
@@ -172,14 +172,14 @@ class TestPullRequests:
             body=changed(file, action="dismissed", review__state="dismissed"),
         )
         report(file)
-        assert said(GithubReview).state == "dismissed"
+        assert stored(GithubReview).state == "dismissed"
 
 
 class TestPushes:
     def test_are_kept_once_however_often_they_come(self) -> None:
         for delivery in ("a", "b"):
             report("github/push.2.json", delivery_id=delivery, pk=ord(delivery))
-        push = said(GithubPush)
+        push = stored(GithubPush)
         assert (push.ref, push.commits, push.message, push.pusher) == (
             "refs/heads/master",
             1,
@@ -204,10 +204,10 @@ class TestDeployments:
     def test_are_kept_with_their_statuses(self) -> None:
         report("github/deployment_status.created.1.json")
         report("github/deployment.created.1.json")
-        status = said(GithubDeploymentStatus)
+        status = stored(GithubDeploymentStatus)
         assert (status.state, status.environment) == ("success", "production")
-        assert str(said(GithubDeployment, external_id=status.parent)) == "master to production"
-        assert said(GithubDeployment).state_at == datetime(2019, 5, 15, 15, 20, 55, tzinfo=UTC)
+        assert str(stored(GithubDeployment, external_id=status.parent)) == "master to production"
+        assert stored(GithubDeployment).state_at == datetime(2019, 5, 15, 15, 20, 55, tzinfo=UTC)
 
     def test_are_kept_when_an_older_server_sends_no_action(self) -> None:
         for name in ("deployment_status", "deployment"):
@@ -230,7 +230,7 @@ class TestRepositories:
         body = {name: value for name, value in changed("github/watch.started.1.json").items() if name != "action"}
         report("github/watch.started.1.json")
         report("github/watch.started.1.json", type="repository.deleted", body=body | {"action": "deleted"}, pk=1000)
-        repository = said(GithubRepository)
+        repository = stored(GithubRepository)
         assert (repository.full_name, repository.is_private) == ("Codertocat/Hello-World", False)
         assert repository.deleted_at == datetime(2019, 5, 15, 15, 20, 40, tzinfo=UTC)
         lines = Activity.objects.order_by("id").values_list("verb", "object")
@@ -244,7 +244,7 @@ class TestRepositories:
         body = changed("github/watch.started.1.json", repository__archived=True)
         report("github/watch.started.1.json", type="repository.archived", body=body | {"action": "archived"})
         report("github/watch.started.1.json")
-        assert said(GithubRepository).is_archived is True
+        assert stored(GithubRepository).is_archived is True
 
     def test_are_not_needed_by_an_organization_s_hook(self) -> None:
         report("github/ping.2.json")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from tests.webhook_samples import RECEIVED, all_said, changed, fields, line, lines, report, routed, said, written
+from tests.webhook_samples import RECEIVED, all_stored, changed, fields, line, lines, report, routed, stored, written
 from webhooks.models import Activity, SandboxRun, SandboxSession, SandboxTelemetry, SandboxToolUse
 
 pytestmark = pytest.mark.django_db
@@ -84,7 +84,7 @@ class TestToolUses:
     def test_are_one_row_before_and_after(self, order: tuple[str, str]) -> None:
         for n, file in enumerate(order):
             report(file, occurred_at=RECEIVED + timedelta(seconds=n))
-        use = said(SandboxToolUse)
+        use = stored(SandboxToolUse)
         assert (use.external_id, use.tool, use.subject) == ("toolu_01QfX2bTnG7Zk9mV4sLcR8aW", "Bash", "Run test suite")
         assert (use.outcome, use.duration_s) == ("success", 2.417)
         assert use.parent == SESSION
@@ -94,9 +94,9 @@ class TestToolUses:
         """The id of one may be given by another, in a session of its own."""
         report(BEFORE, sandbox="sbx_1")
         report(AFTER, sandbox="sbx_2", body=changed(AFTER, session_id="another"))
-        assert {use.outcome for use in all_said(SandboxToolUse)} == {"begun", "success"}
+        assert {use.outcome for use in all_stored(SandboxToolUse)} == {"begun", "success"}
         report(AFTER, sandbox="sbx_1")
-        assert {use.outcome for use in all_said(SandboxToolUse)} == {"success"}
+        assert {use.outcome for use in all_stored(SandboxToolUse)} == {"success"}
 
     def test_that_have_only_begun_say_so(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         with django_assert_num_queries(2):  # the session, the use
@@ -117,7 +117,7 @@ class TestToolUses:
     )
     def test_that_failed_are_told(self, file: str, text: str) -> None:
         report(f"sandbox-hook-events/{file}.json")
-        assert said(SandboxToolUse).outcome == "failed"
+        assert stored(SandboxToolUse).outcome == "failed"
         assert line()[0] == text
 
 
@@ -125,7 +125,7 @@ class TestRuns:
     def test_are_kept(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         with django_assert_num_queries(3):  # the session, the run, the line
             report(FAILED)
-        run = said(SandboxRun)
+        run = stored(SandboxRun)
         assert (run.job, run.attempt, run.status, run.outcome) == (
             "a0b1c2d3-1111-4222-8333-444455556666", 1, "failed", "error_max_turns",
         )  # fmt: skip
@@ -142,7 +142,7 @@ class TestRuns:
         for minute in order:
             body = changed(FAILED, timestamp=f"2026-11-18T{minute}:00Z", data__status=statuses[minute])
             report(FAILED, body=body)
-        assert said(SandboxRun).status == "timed_out"
+        assert stored(SandboxRun).status == "timed_out"
 
     def test_of_another_attempt_are_others(self) -> None:
         report(FAILED)
@@ -159,12 +159,12 @@ class TestRuns:
     )
     def test_may_say_less_or_nonsense(self, changes: dict[str, Any], kept: tuple[Any, ...]) -> None:
         report(FAILED, body=changed(FAILED, **changes))
-        run = said(SandboxRun)
+        run = stored(SandboxRun)
         assert (run.turns, run.cost_usd, run.branch, run.error[:24]) == kept
 
     def test_of_a_century_are_cut_to_one(self) -> None:
         report(FAILED, body=changed(FAILED, data__duration_ms=2**62))
-        assert said(SandboxRun).duration_s == 3 * 10**9
+        assert stored(SandboxRun).duration_s == 3 * 10**9
 
 
 class TestTelemetry:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from tests.webhook_samples import all_said, changed, fields, line, lines, report, said
+from tests.webhook_samples import all_stored, changed, fields, line, lines, report, stored
 from webhooks.models import Activity, StripeCustomer, StripeInvoice, StripeSubscription
 
 pytestmark = pytest.mark.django_db
@@ -25,7 +25,7 @@ class TestCustomers:
     def test_are_kept(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         with django_assert_num_queries(2):  # the customer, the line
             report(CUSTOMER)
-        customer = said(StripeCustomer)
+        customer = stored(StripeCustomer)
         assert (str(customer), customer.description) == ("cus_00000000000000", "(created by Stripe CLI)")
         assert (customer.is_delinquent, customer.is_live, customer.balance) == (False, False, 0)
         assert line() == (
@@ -50,7 +50,7 @@ class TestCustomers:
 class TestSubscriptions:
     def test_are_kept(self) -> None:
         report(SUBSCRIPTION)
-        kept = said(StripeSubscription)
+        kept = stored(StripeSubscription)
         assert (kept.parent, kept.status, kept.amount, kept.currency) == ("cus_00000000000000", "active", 1500, "usd")
         assert (kept.interval, kept.quantity, kept.ends_with_period) == ("month", 1, False)
         assert kept.period_ends_at == datetime(2022, 4, 26, 18, 41, 50, tzinfo=UTC)
@@ -58,7 +58,7 @@ class TestSubscriptions:
 
     def test_of_newer_versions_have_their_period_on_the_item(self) -> None:
         report("stripe/customer.subscription.updated.2.json")
-        kept = said(StripeSubscription)
+        kept = stored(StripeSubscription)
         assert kept.period_ends_at == datetime(2000, 12, 8, 15, 2, 53, tzinfo=UTC)
         assert not Activity.objects.exists()
 
@@ -67,14 +67,14 @@ class TestSubscriptions:
         report(SUBSCRIPTION, type="customer.subscription.deleted", body=ended)
         report(SUBSCRIPTION, type="customer.subscription.updated", body=at(SUBSCRIPTION, 0))
         report(SUBSCRIPTION, body=at(SUBSCRIPTION, 0))
-        kept = said(StripeSubscription)
+        kept = stored(StripeSubscription)
         assert (kept.status, kept.deleted_at) == ("canceled", datetime(2022, 3, 26, 18, 40, tzinfo=UTC))
 
     def test_get_on_within_one_second(self) -> None:
         updated = {status: at(SUBSCRIPTION, 0, data__object__status=status) for status in ("past_due", "active")}
         for body in updated.values():
             report(SUBSCRIPTION, type="customer.subscription.updated", body=body)
-        assert said(StripeSubscription).status == "past_due"
+        assert stored(StripeSubscription).status == "past_due"
 
     def test_without_items_have_no_price(self) -> None:
         report(SUBSCRIPTION, body=changed(SUBSCRIPTION, data__object__items={"data": []}))
@@ -85,14 +85,14 @@ class TestSubscriptions:
 class TestInvoices:
     def test_are_kept(self) -> None:
         report(INVOICE)
-        kept = said(StripeInvoice)
+        kept = stored(StripeInvoice)
         assert (kept.number, kept.status, kept.currency, kept.amount_due) == ("EE1DF78D-0001", "paid", "usd", 2000)
         assert line()[0] == "sent invoice EE1DF78D-0001 of 20.00 USD"
 
     def test_know_their_subscription_in_both_shapes(self) -> None:
         report("stripe/invoice.created.1.json")
         report("stripe/invoice.paid.2.json")
-        known = [getattr(invoice, "subscription_id", None) for invoice in all_said(StripeInvoice)]
+        known = [getattr(invoice, "subscription_id", None) for invoice in all_stored(StripeInvoice)]
         assert sorted(filter(None, known)) == ["sub_000000000000000000000000", "subscription"]
 
     def test_of_one_second_end_paid(self) -> None:
@@ -113,7 +113,7 @@ class TestInvoices:
     def test_that_were_deleted_stay_so(self) -> None:
         report(INVOICE, type="invoice.deleted")
         report(INVOICE, type="invoice.created")
-        assert said(StripeInvoice).deleted_at is not None
+        assert stored(StripeInvoice).deleted_at is not None
 
     @pytest.mark.parametrize(
         ("event", "text"),

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pytest_django import DjangoAssertNumQueries
 
-from tests.webhook_samples import said
+from tests.webhook_samples import stored
 from webhooks.domain import staleness
 from webhooks.domain.payloads.base import ABSENT
 from webhooks.domain.staleness import Version
@@ -38,7 +38,7 @@ def part(moment: datetime, **columns: Any) -> bool:
 
 
 def row(external_id: str = "org_1") -> dict[str, Any]:
-    found = said(ClerkOrganization, external_id=external_id)
+    found = stored(ClerkOrganization, external_id=external_id)
     return {field: getattr(found, field, None) for field in ("name", "slug", "state_at", "deleted_at", "created_at")}
 
 

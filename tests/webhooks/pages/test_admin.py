@@ -57,8 +57,8 @@ def test_shows_things_with_what_they_belong_to(operator: Client) -> None:
         receive(body=(FOLDER / "github" / name).read_bytes(), event_type=event_type, delivery_id=name)
     pass_time()
     assert set(Delivery.objects.values_list("status", flat=True)) == {"processed"}
-    said = {"parent": "nobody told of it", "state": "approved", "author": "ada"}
-    GithubReview.objects.create(type="githubreview", external_id="9", document=said)
+    document = {"parent": "nobody told of it", "state": "approved", "author": "ada"}
+    GithubReview.objects.create(type="githubreview", external_id="9", document=document)
     for model in ("githubpullrequest", "githubissue", "githubrepository", "githubreview"):
         listed = operator.get(f"/admin/webhooks/{model}/")
         assert listed.status_code == 200
