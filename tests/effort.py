@@ -3,7 +3,12 @@
 A race that is lost once in a thousand rounds is found by landings; what a change breaks outright, by either."""
 
 import os
-from typing import Final
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+Entry = TypeVar("Entry")
 
 # `make test-landing` and `make test-all` say so.
 IS_WHOLE: Final = os.environ.get("JOBFARM_EFFORT") == "whole"
@@ -12,3 +17,11 @@ IS_WHOLE: Final = os.environ.get("JOBFARM_EFFORT") == "whole"
 def share(whole: int, *, of: int) -> int:
     """So many rounds, seeds or sequences; one of so many in a run that need not be whole."""
     return whole if IS_WHOLE else whole // of
+
+
+def turn(entries: Sequence[Entry], *, of: int) -> Sequence[Entry]:
+    """All entries; in a run that need not be whole one of so many, and others at another commit."""
+    if IS_WHOLE:
+        return entries
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, check=False)
+    return entries[int(head.stdout or b"0", 16) % of :: of]

@@ -1,7 +1,6 @@
 """Somebody who opens one page after another and looks at each: in a light or a dark theme, at a desk or on a phone."""
 
 import os
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import cycle
@@ -35,13 +34,10 @@ IN_THIS_LOOK = """async theme => {
 SWITCH = "theme => window.Alpine && Alpine.$data(document.documentElement).switchTheme(theme)"
 
 
-def looks() -> tuple[Look, ...]:
-    """Those in which a run sees each page: all before a landing (`tests.effort`), else the one whose turn it
-    is at this commit. Loading a page and finding its barriers is half of the walk, and is done in any case."""
-    if effort.IS_WHOLE:
-        return LOOKS
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=settings.BASE_DIR, capture_output=True, check=False)
-    return (LOOKS[int(head.stdout or b"0", 16) % len(LOOKS)],)
+def looks() -> Sequence[Look]:
+    """Those in which a run sees each page: all before a landing, else the one whose turn it is at this commit. Loading
+    a page and finding its barriers is two thirds of the walk, and is done in any case."""
+    return effort.turn(LOOKS, of=len(LOOKS))
 
 
 def faults(browser: Browser, server: Server, seeded: seeds.Farm, *, wanted: Sequence[Address]) -> list[str]:

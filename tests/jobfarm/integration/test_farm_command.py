@@ -236,6 +236,7 @@ class TestFarm:
         assert farm.left_running() == []
         assert not (farm.data / "farm.json").exists()
 
+    @pytest.mark.landing
     def test_takes_its_children_along_when_it_is_killed_and_cleans_up_at_the_next_start(self, farm: Farm) -> None:
         """The third says what it waits for, and ends at once at a second Ctrl-C."""
         farm.environment |= {"SCHEDULING_GRACE_S": "1000"}

@@ -83,6 +83,7 @@ def is_read_only(server: Server) -> Callable[[], None]:
     return lambda: _do(server, "ALTER DATABASE farm RESET default_transaction_read_only", OTHERS_OUT)
 
 
+@pytest.mark.landing
 def test_no_healthy_cluster_is_given_up_while_nothing_can_be_written_or_after(server: Server) -> None:
     before = lives(server)
     assert {ending for _, ending in before} == {None}
