@@ -19,6 +19,7 @@ from django_q.tasks import async_task
 from scheduling import operations as scheduling
 from scheduling.models import Cluster, Due, ScheduledFunction
 from scheduling.operations.functions import insert, new
+from tests.effort import share
 from tests.scheduling.concurrency.conftest import marks
 from tests.scheduling.concurrency.support import (
     Supervisor,
@@ -74,11 +75,11 @@ class TestClustersSideBySide:
 
 
 class TestACancelAgainstTheStart:
-    def test_is_truthful_in_five_hundred_rounds(self, tmp_path: Path) -> None:
+    def test_is_truthful_however_close_they_come(self, tmp_path: Path) -> None:
         ledger, verdicts = tmp_path / "ledger", Counter[str]()
-        before_start = []
+        rounds, before_start = share(500, of=4), []
         with supervisor("--actions") as one:
-            for n in range(500):
+            for n in range(rounds):
                 row = scheduling.run_after(0, sample.append, path=str(ledger), line=str(n))
                 if n % 3 == 1:
                     until(lambda: not _is_queued(row), pause_s=0.0005)  # noqa: B023
@@ -92,9 +93,9 @@ class TestACancelAgainstTheStart:
         ran = ledger.read_text().split()
         assert set(ran) & set(before_start) == set(), "a function ran that was canceled before its start"
         assert set(Counter(ran).values()) == {1}
-        assert len(ran) + len(before_start) >= 500 - verdicts["canceled_while_running"]
+        assert len(ran) + len(before_start) >= rounds - verdicts["canceled_while_running"]
         assert verdicts["canceled_before_start"] > 0
-        assert sum(verdicts.values()) == 500
+        assert sum(verdicts.values()) == rounds
 
 
 def _is_queued(row: ScheduledFunction) -> bool:
