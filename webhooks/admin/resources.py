@@ -30,9 +30,15 @@ def _field(name: str) -> Any:
 
     value.short_description = name.replace("_", " ")  # type: ignore[attr-defined]
     value.__name__ = name
-    if name.startswith("is_") or name == "banned":
+    if models.is_flag(name):
         value.boolean = True  # type: ignore[attr-defined]
     return value
+
+
+@cache
+def _filter(name: str) -> Any:
+    column, title = f"document__{name}", name.removeprefix("is_").replace("_", " ")
+    return administration.by_flag(column, title) if models.is_flag(name) else _recent(column, title)
 
 
 @cache
@@ -76,10 +82,8 @@ class ResourceAdmin(common.BoundedList):
         return ["__str__", *self._parents(), *map(_field, self.model.shape.columns), "state_at", "deleted_at"]
 
     def get_list_filter(self, request: HttpRequest) -> list[Any]:  # noqa: ARG002
-        shape = self.model.shape
-        texts = [_recent(f"document__{name}", name.replace("_", " ")) for name in shape.filters]
-        flags = [_by_flag(f"document__{name}", name.removeprefix("is_").replace("_", " ")) for name in shape.flags]
-        return [*texts, *flags, administration.by_day("state_at"), ("deleted_at", admin.EmptyFieldListFilter)]
+        filters = map(_filter, self.model.shape.filters)
+        return [*filters, administration.by_day("state_at"), ("deleted_at", admin.EmptyFieldListFilter)]
 
     def get_search_fields(self, request: HttpRequest) -> list[str]:  # noqa: ARG002
         """The sender's ids whole, the others in part."""
@@ -106,8 +110,6 @@ class ResourceAdmin(common.BoundedList):
         shape = self.model.shape
         return [_parent(shape.parent)] if shape.parent else []
 
-
-_by_flag = cache(administration.by_flag)
 
 admin.site.register(models.TYPES, ResourceAdmin)
 

@@ -6,7 +6,7 @@ ISO 8601 texts, durations are seconds, `parent` is the id of what it belongs to.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,24 +16,34 @@ from django.db.models.fields.json import KT
 
 from webhooks.domain.staleness import KEY_LENGTH
 
-Title = Callable[[Mapping[str, Any]], str]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceType:
     """How a type is named and listed; columns, filters and searches are fields of its documents.
 
-    `title` is given the document with its `external_id`; a field that it lacks is "". `parent` is what the documents'
-    parent is called, and `parent_type` the type it is of. A search that begins with `=` is for the whole value.
+    `title` has templates with ` | ` between them: the first that is not blank names the resource, else its id does; a
+    field that the document lacks is "". `parent` is what the documents' parent is called, and `parent_type` the type
+    it is of. A search that begins with `=` is for the whole value.
     """
 
-    title: Title
+    title: str = ""
     parent: str = ""
     parent_type: str = ""
     columns: tuple[str, ...] = ()
     filters: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()  # filters by yes and no
     searches: tuple[str, ...] = ()
+
+    def name(self, document: Mapping[str, Any], external_id: str) -> str:
+        """What a resource is called where it is listed."""
+        known = {name: value for name, value in document.items() if value is not None}
+        fields = defaultdict(str, known, external_id=external_id)
+        names = (template.format_map(fields).strip() for template in self.title.split(" | ")) if known else ()
+        return next(filter(None, names), external_id)
+
+
+def is_flag(field: str) -> bool:
+    """Whether a field is yes or no."""
+    return field.startswith("is_") or field == "banned"
 
 
 class _OfItsType(models.Manager["Resource"]):
@@ -49,7 +59,7 @@ class Resource(models.Model):
     event said of one is not in its document.
     """
 
-    shape: ClassVar[ResourceType] = ResourceType(title=lambda document: document["external_id"])
+    shape: ClassVar[ResourceType] = ResourceType()
 
     type = models.CharField(max_length=30, help_text="One of the declared types.")
     external_id = models.CharField(max_length=255, help_text="The sender's own id of it.")
@@ -87,9 +97,7 @@ class Resource(models.Model):
         ]
 
     def __str__(self) -> str:
-        fields = {name: value for name, value in self.document.items() if value is not None}
-        title = str(self.shape.title(defaultdict(str, fields, external_id=self.external_id))) if fields else ""
-        return title.strip() or self.external_id
+        return self.shape.name(self.document, self.external_id)
 
     @classmethod
     def type_name(cls) -> str:
@@ -102,204 +110,103 @@ def short(**options: Any) -> Any:
     return models.CharField(max_length=255, default="", blank=True, **options)
 
 
-def _declare(name: str, label: str, *, plural: str = "", **shape: Any) -> type[Resource]:
-    words = {
-        "proxy": True,
-        "app_label": "webhooks",
-        "verbose_name": label,
-        "verbose_name_plural": plural or f"{label}s",
-    }
-    meta = type("Meta", (), words)
-    body = {"__module__": __name__, "__doc__": f"A {label}.", "Meta": meta, "shape": ResourceType(**shape)}
+def _declare(
+    name: str, label: str, title: str = "", *, plural: str = "", parent: tuple[str, str] = ("", ""),
+    columns: str = "", filters: str = "", searches: str = "",
+) -> type[Resource]:  # fmt: skip
+    labels = {"verbose_name": label, "verbose_name_plural": plural or f"{label}s"}
+    meta = type("Meta", (), {"proxy": True, "app_label": "webhooks", **labels})
+    lists = {"columns": columns, "filters": filters, "searches": searches}
+    shape = ResourceType(
+        title=title,
+        parent=parent[0],
+        parent_type=parent[1],
+        **{name: tuple(names.split()) for name, names in lists.items()},
+    )
+    body = {"__module__": __name__, "__doc__": f"A {label}.", "Meta": meta, "shape": shape}
     return type(name, (Resource,), body)
 
 
+_OF_REPOSITORY = ("repository", "GithubRepository")
+
 ClerkUser = _declare(
-    "ClerkUser",
-    "Clerk user",
-    title=lambda user: f"{user['first_name']} {user['last_name']}".strip() or user["username"] or user["email"],
-    columns=("email", "username", "banned"),
-    flags=("banned",),
-    searches=("email", "username", "first_name", "last_name"),
-)
+    "ClerkUser", "Clerk user", "{first_name} {last_name} | {username} | {email}",
+    columns="email username banned", filters="banned", searches="email username first_name last_name",
+)  # fmt: skip
 ClerkOrganization = _declare(
-    "ClerkOrganization",
-    "Clerk organization",
-    title=lambda organization: organization["name"],
-    columns=("slug", "created_at"),
-    searches=("name", "slug"),
+    "ClerkOrganization", "Clerk organization", "{name}", columns="slug created_at", searches="name slug"
 )
 ClerkMembership = _declare(
-    "ClerkMembership",
-    "Clerk membership",
-    title=lambda membership: membership["external_id"],
-    parent="organization",
-    parent_type="ClerkOrganization",
-    columns=("user_id", "role"),
-    filters=("role",),
-    searches=("=user_id",),
-)
+    "ClerkMembership", "Clerk membership", parent=("organization", "ClerkOrganization"),
+    columns="user_id role", filters="role", searches="=user_id",
+)  # fmt: skip
 ClerkSession = _declare(
-    "ClerkSession",
-    "Clerk session",
-    title=lambda session: session["external_id"],
-    parent="user",
-    parent_type="ClerkUser",
-    columns=("status", "last_active_at"),
-    filters=("status",),
+    "ClerkSession", "Clerk session", parent=("user", "ClerkUser"), columns="status last_active_at", filters="status"
 )
 GithubRepository = _declare(
-    "GithubRepository",
-    "GitHub repository",
-    plural="GitHub repositories",
-    title=lambda repository: repository["full_name"],
-    columns=("default_branch", "language", "is_private", "is_archived"),
-    flags=("is_private", "is_archived", "is_fork"),
-    searches=("full_name", "description"),
-)
+    "GithubRepository", "GitHub repository", "{full_name}", plural="GitHub repositories",
+    columns="default_branch language is_private is_archived", filters="is_private is_archived is_fork",
+    searches="full_name description",
+)  # fmt: skip
 GithubPush = _declare(
-    "GithubPush",
-    "GitHub push",
-    plural="GitHub pushes",
-    title=lambda push: f"{push['ref']} {push['before'][:7]}..{push['after'][:7]}",
-    parent="repository",
-    parent_type="GithubRepository",
-    columns=("pusher", "commits", "is_forced"),
-    flags=("is_forced", "is_creation", "is_deletion"),
-    searches=("ref", "pusher", "=after", "message"),
-)
+    "GithubPush", "GitHub push", "{ref} {before:.7}..{after:.7}", plural="GitHub pushes", parent=_OF_REPOSITORY,
+    columns="pusher commits is_forced", filters="is_forced is_creation is_deletion",
+    searches="ref pusher =after message",
+)  # fmt: skip
 GithubPullRequest = _declare(
-    "GithubPullRequest",
-    "GitHub pull request",
-    title=lambda pull_request: f"#{pull_request['number']} {pull_request['title']}",
-    parent="repository",
-    parent_type="GithubRepository",
-    columns=("state", "is_draft", "author", "merged_at"),
-    filters=("state",),
-    flags=("is_draft",),
-    searches=("title", "author", "head_ref", "=number"),
-)
+    "GithubPullRequest", "GitHub pull request", "#{number} {title}", parent=_OF_REPOSITORY,
+    columns="state is_draft author merged_at", filters="state is_draft", searches="title author head_ref =number",
+)  # fmt: skip
 GithubReview = _declare(
-    "GithubReview",
-    "GitHub review",
-    title=lambda review: f"{review['state']} by {review['author']}",
-    parent="pull request",
-    parent_type="GithubPullRequest",
-    columns=("state", "author"),
-    filters=("state",),
-    searches=("author",),
-)
+    "GithubReview", "GitHub review", "{state} by {author}", parent=("pull request", "GithubPullRequest"),
+    columns="state author", filters="state", searches="author",
+)  # fmt: skip
 GithubIssue = _declare(
-    "GithubIssue",
-    "GitHub issue",
-    title=lambda issue: f"#{issue['number']} {issue['title']}",
-    parent="repository",
-    parent_type="GithubRepository",
-    columns=("state", "reason", "author"),
-    filters=("state", "reason"),
-    searches=("title", "author", "=number"),
-)
+    "GithubIssue", "GitHub issue", "#{number} {title}", parent=_OF_REPOSITORY,
+    columns="state reason author", filters="state reason", searches="title author =number",
+)  # fmt: skip
 GithubDeployment = _declare(
-    "GithubDeployment",
-    "GitHub deployment",
-    title=lambda deployment: f"{deployment['ref']} to {deployment['environment']}",
-    parent="repository",
-    parent_type="GithubRepository",
-    columns=("environment", "author"),
-    filters=("environment",),
-    searches=("ref", "author", "environment"),
-)
+    "GithubDeployment", "GitHub deployment", "{ref} to {environment}", parent=_OF_REPOSITORY,
+    columns="environment author", filters="environment", searches="ref author environment",
+)  # fmt: skip
 GithubDeploymentStatus = _declare(
-    "GithubDeploymentStatus",
-    "GitHub deployment status",
-    plural="GitHub deployment statuses",
-    title=lambda status: f"{status['state']} in {status['environment']}",
-    parent="deployment",
-    parent_type="GithubDeployment",
-    columns=("state", "environment"),
-    filters=("state",),
-    searches=("environment", "author"),
-)
+    "GithubDeploymentStatus", "GitHub deployment status", "{state} in {environment}",
+    plural="GitHub deployment statuses", parent=("deployment", "GithubDeployment"),
+    columns="state environment", filters="state", searches="environment author",
+)  # fmt: skip
 JiraIssue = _declare(
-    "JiraIssue",
-    "Jira issue",
-    title=lambda issue: f"{issue['key']} {issue['summary']}",
-    columns=("kind", "status", "priority", "assignee"),
-    filters=("category", "project"),
-    searches=("key", "summary", "assignee", "reporter"),
-)
+    "JiraIssue", "Jira issue", "{key} {summary}", columns="kind status priority assignee",
+    filters="category project", searches="key summary assignee reporter",
+)  # fmt: skip
 JiraComment = _declare(
-    "JiraComment",
-    "Jira comment",
-    title=lambda comment: f"comment by {comment['author']}",
-    parent="issue",
-    parent_type="JiraIssue",
-    columns=("author",),
-    searches=("author", "body"),
-)
+    "JiraComment", "Jira comment", "comment by {author}", parent=("issue", "JiraIssue"),
+    columns="author", searches="author body",
+)  # fmt: skip
 ConfluencePage = _declare(
-    "ConfluencePage",
-    "Confluence page",
-    title=lambda page: page["title"] or f"{page['kind']} {page['external_id']}",
-    columns=("space", "kind", "status", "version"),
-    filters=("kind", "status", "space"),
-    searches=("title", "space"),
-)
+    "ConfluencePage", "Confluence page", "{title} | {kind} {external_id}",
+    columns="space kind status version", filters="kind status space", searches="title space",
+)  # fmt: skip
 ConfluenceComment = _declare(
-    "ConfluenceComment",
-    "Confluence comment",
-    title=lambda comment: comment["external_id"],
-    parent="page",
-    parent_type="ConfluencePage",
-    columns=("author",),
-    searches=("author",),
+    "ConfluenceComment", "Confluence comment", parent=("page", "ConfluencePage"), columns="author", searches="author"
 )
 StripeCustomer = _declare(
-    "StripeCustomer",
-    "Stripe customer",
-    title=lambda customer: customer["name"] or customer["email"],
-    columns=("email", "is_delinquent", "is_live"),
-    flags=("is_live", "is_delinquent"),
-    searches=("name", "email"),
-)
+    "StripeCustomer", "Stripe customer", "{name} | {email}", columns="email is_delinquent is_live",
+    filters="is_live is_delinquent", searches="name email",
+)  # fmt: skip
 StripeSubscription = _declare(
-    "StripeSubscription",
-    "Stripe subscription",
-    title=lambda subscription: subscription["external_id"],
-    parent="customer",
-    parent_type="StripeCustomer",
-    columns=("status", "amount", "currency", "interval", "is_live"),
-    filters=("status",),
-    flags=("is_live",),
-    searches=("price",),
-)
+    "StripeSubscription", "Stripe subscription", parent=("customer", "StripeCustomer"),
+    columns="status amount currency interval is_live", filters="status is_live", searches="price",
+)  # fmt: skip
 StripeInvoice = _declare(
-    "StripeInvoice",
-    "Stripe invoice",
-    title=lambda invoice: invoice["number"],
-    parent="customer",
-    parent_type="StripeCustomer",
-    columns=("status", "total", "currency", "due_at", "is_live"),
-    filters=("status",),
-    flags=("is_live",),
-    searches=("number", "=subscription_id"),
-)
+    "StripeInvoice", "Stripe invoice", "{number}", parent=("customer", "StripeCustomer"),
+    columns="status total currency due_at is_live", filters="status is_live", searches="number =subscription_id",
+)  # fmt: skip
 SandboxToolUse = _declare(
-    "SandboxToolUse",
-    "sandbox tool use",
-    title=lambda use: f"{use['tool']} {use['subject']}",
-    parent="session",
-    columns=("tool", "outcome", "duration_s"),
-    filters=("outcome", "tool"),
-    searches=("subject",),
-)
+    "SandboxToolUse", "sandbox tool use", "{tool} {subject}", parent=("session", ""),
+    columns="tool outcome duration_s", filters="outcome tool", searches="subject",
+)  # fmt: skip
 SandboxRun = _declare(
-    "SandboxRun",
-    "sandbox run",
-    title=lambda run: f"{run['job']} attempt {run['attempt']}",
-    parent="session",
-    columns=("status", "outcome", "turns", "cost_usd", "duration_s"),
-    filters=("status", "outcome"),
-    searches=("job", "sandbox"),
-)
+    "SandboxRun", "sandbox run", "{job} attempt {attempt}", parent=("session", ""),
+    columns="status outcome turns cost_usd duration_s", filters="status outcome", searches="job sandbox",
+)  # fmt: skip
 TYPES: tuple[type[Resource], ...] = tuple(Resource.__subclasses__())
