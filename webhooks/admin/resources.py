@@ -7,6 +7,8 @@ from typing import Any
 from django.apps import apps
 from django.contrib import admin
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
@@ -43,10 +45,13 @@ def _filter(name: str) -> Any:
 
 @cache
 def _parent(label: str) -> Any:
-    """A column with the name of what a resource belongs to; its id, where that never came."""
+    """A column with the name of what a resource belongs to, or its id where that never came; it leads to all of it."""
 
     def name(row: Any) -> str:
-        return str(row.belongs_to.get(row.parent, row.parent or ""))
+        if not row.parent:
+            return ""
+        page = reverse(f"admin:webhooks_{row.type}_changelist", query={"parent": row.parent})
+        return format_html('<a href="{}">{}</a>', page, row.belongs_to.get(row.parent, row.parent))
 
     name.short_description = label  # type: ignore[attr-defined]
     return name
@@ -74,6 +79,7 @@ def _names_of_parents(model: type[Resource], rows: list[Any]) -> dict[str, str]:
 
 class ResourceAdmin(common.BoundedList):
     model: type[Resource]
+    led_lookups = frozenset({"parent"})  # the index of resources by parent
 
     def get_changelist(self, request: HttpRequest, **_: Any) -> type[_List]:  # noqa: ARG002  # the admin's
         return _List

@@ -19,6 +19,7 @@ from webhooks.models import (
     CatalogModel,
     Delivery,
     DeliveryAttempt,
+    GithubIssue,
     GithubReview,
     Resource,
     Rule,
@@ -68,6 +69,16 @@ def test_shows_things_with_what_they_belong_to(operator: Client) -> None:
     page = operator.get("/admin/webhooks/githubissue/").content.decode()
     assert repository.document["full_name"] in page
     assert "nobody told of it" in operator.get("/admin/webhooks/githubreview/").content.decode()
+
+
+def test_lists_all_that_belongs_to_one_thing_by_the_link_of_its_name(operator: Client) -> None:
+    for number, parent in enumerate(["1/a&b", "1/a&b", "2"]):
+        document = {"number": number, "title": f"issue-{number}", "parent": parent}
+        GithubIssue.objects.create(type="githubissue", external_id=str(number), document=document)
+    everything = operator.get("/admin/webhooks/githubissue/").content.decode()
+    assert 'href="/admin/webhooks/githubissue/?parent=1%2Fa%26b"' in everything
+    page = operator.get("/admin/webhooks/githubissue/?parent=1%2Fa%26b").content.decode()
+    assert [f"issue-{number}" in page for number in range(3)] == [True, True, False]
 
 
 class TestDeliveries:
