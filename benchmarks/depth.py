@@ -6,11 +6,12 @@ from it, or with requirements of labels that it lacks, the same for all or of a 
 The rows stand beside a queue of a thousand in the same table; the claims alternate and are rolled back.
 """
 
+from django.conf import settings
+
 from benchmarks import own, results
 from benchmarks.options import Options, parse
 from benchmarks.results import Table
 from jobs import operations
-from jobs.domain.watermarks import Watermarks
 from jobs.models import Requirement, Worker
 
 ENDED, WAITING, HIDDEN, SHALLOW, CLAIMS = 10_000_000, 1_000_000, 10_000, 1_000, 200
@@ -43,14 +44,15 @@ def _fill(*, ended: int, waiting: int, hidden: int, sets: int) -> Worker:
     queues = ["shallow", "deep", "hidden", "required", "sets", "past"]
     worker, _ = operations.create_worker("bench", queues=queues)
     own.fill("past", ended, status="success")
-    own.fill("hidden", hidden, excluded_workers=[worker.pk])
-    own.fill("required", hidden, excluded_workers=[-1])
-    for number in range(1, sets + 1):
-        own.fill("sets", hidden // sets, excluded_workers=[-number])
     Requirement.objects.bulk_create(
         Requirement(pk=number, text=str(number), requires={"n": str(number)}, prefers={})
         for number in range(1, sets + 1)
     )
+    settings.JOBFARM["EXCLUSION_S"] = 86_400.0  # what failed on the worker an hour ago stays hidden from it
+    own.fill("hidden", hidden, avoid=[worker.pk])
+    own.fill("required", hidden, requirement=1)
+    for number in range(1, sets + 1):
+        own.fill("sets", hidden // sets, requirement=number)
     depths = {"hidden": 10, "required": 10, "sets": 10, "shallow": SHALLOW, "deep": waiting}
     for queue, count in depths.items():
         own.fill(queue, count)
@@ -62,7 +64,7 @@ def _round(worker: Worker, names: dict[str, str], times: Table, pages: Table, *,
     found: dict[str, list[tuple[float, int]]] = {queue: [] for queue in names}
     for _ in range(claims):
         for queue, plans in found.items():
-            plan = own.claim_plan(worker, queue, Watermarks().scan([queue], now_s=0))
+            plan = own.claim_plan(worker, queue)
             plans.append((plan["Execution Time"], own.buffers(plan)))
     for queue, plans in found.items():
         times.add(names[queue], sorted(time for time, _ in plans)[len(plans) // 2])

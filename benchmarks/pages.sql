@@ -15,11 +15,11 @@ INSERT INTO auth_user_groups (user_id, group_id)
 SELECT u.id, g.id FROM auth_user AS u JOIN auth_group AS g ON u.id % 1000 = g.id % 1000;
 
 INSERT INTO jobs_job (kind, queue, status, priority, owner_id, group_id, retry_of_id, created_at, run_at, max_attempts,
-    failures, retry_on_timeout, excluded_workers, fence, worker_id, worker_name, claimed_at, next_seq, progress, ended_at)
+    failures, retry_on_timeout, fence, worker_id, worker_name, claimed_at, next_seq, progress, ended_at)
 SELECT 'kind-' || n % 7, 'queue-' || n % 10,
     CASE WHEN n % 100 = 0 THEN 'failed' WHEN n % 100 = 1 THEN 'canceled' WHEN n % 500 = 2 THEN 'timed_out' ELSE 'success' END,
     0, p.low + n % 5000, CASE WHEN n % 3 = 0 THEN g.low + n % 1000 END, CASE WHEN n % 1000 = 7 THEN n END,
-    at, at, 3, CASE WHEN n % 50 = 0 THEN 1 ELSE 0 END, false, '{}', 1, w.low + n % 50, 'worker-' || 1 + n % 50,
+    at, at, 3, CASE WHEN n % 50 = 0 THEN 1 ELSE 0 END, false, 1, w.low + n % 50, 'worker-' || 1 + n % 50,
     at + interval '1 second', 0, 1, at + interval '20 seconds'
 FROM generate_series(1, 1000000) AS n
 CROSS JOIN LATERAL (SELECT now() - interval '30 days' + n * interval '2.5 seconds' AS at) AS t
@@ -27,12 +27,12 @@ CROSS JOIN (SELECT min(id) AS low FROM auth_user) AS p
 CROSS JOIN (SELECT min(id) AS low FROM auth_group) AS g
 CROSS JOIN (SELECT min(id) AS low FROM jobs_worker) AS w;
 INSERT INTO jobs_job (kind, queue, status, priority, owner_id, created_at, run_at, max_attempts, failures,
-    retry_on_timeout, excluded_workers, fence, next_seq)
-SELECT 'kind-' || n % 7, 'queue-' || n % 10, 'pending', 0, p.low + n % 5000, now(), now(), 3, 0, false, '{}', 0, 0
+    retry_on_timeout, fence, next_seq)
+SELECT 'kind-' || n % 7, 'queue-' || n % 10, 'pending', 0, p.low + n % 5000, now(), now(), 3, 0, false, 0, 0
 FROM generate_series(1, 10000) AS n CROSS JOIN (SELECT min(id) AS low FROM auth_user) AS p;
 INSERT INTO jobs_job (kind, queue, status, priority, created_at, run_at, max_attempts, failures, retry_on_timeout,
-    excluded_workers, fence, next_seq, lease_secret, lease_expires_at, worker_id, worker_name, claimed_at, progress, detail)
-SELECT 'kind-' || n % 7, 'queue-' || n % 10, 'in_progress', 0, now(), now(), 3, 0, false, '{}', 1, 0,
+    fence, next_seq, lease_secret, lease_expires_at, worker_id, worker_name, claimed_at, progress, detail)
+SELECT 'kind-' || n % 7, 'queue-' || n % 10, 'in_progress', 0, now(), now(), 3, 0, false, 1, 0,
     gen_random_uuid(), now() + interval '1 hour', w.low + n, 'worker-' || n, now(), 0.4, 'painting'
 FROM generate_series(1, 20) AS n CROSS JOIN (SELECT min(id) AS low FROM jobs_worker) AS w;
 INSERT INTO jobs_body (job_id, payload, result)

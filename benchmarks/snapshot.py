@@ -1,4 +1,4 @@
-"""Claims while somebody holds a snapshot: their cost by how many jobs have passed, with marks and without.
+"""Claims while somebody holds a snapshot: their cost by how many jobs have passed, with marks that move on and without.
 
 .venv/bin/python -m benchmarks.snapshot [--quick]
 
@@ -8,8 +8,8 @@ and with the snapshot: throughput and pick-up. The peers get a tenth of that tim
 
 import argparse
 import contextlib
-import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from statistics import median, quantiles
 
 import psycopg
@@ -20,9 +20,7 @@ from benchmarks.options import Options, read
 from benchmarks.peers import OURS, Contender, install
 from benchmarks.results import Table
 from jobs import operations
-from jobs.domain.watermarks import Watermarks
-from jobs.models import Worker
-from jobs.operations import hooks
+from jobs.models import Mark, Worker
 from postgres import connections
 
 PASS, STEP, CLAIMS, RATE = 150_000, 1_000, 20, 800
@@ -53,17 +51,13 @@ def _claims(options: Options) -> Table:
             for _ in range(passed // STEP):
                 operations.claim(worker, limit=STEP)
             table.values[names[1]] = _buffers(worker)
-            table.values[names[2]] = _buffers(worker, Watermarks())
+            Mark.objects.update(at=datetime(2000, 1, 1, tzinfo=UTC))
+            table.values[names[2]] = _buffers(worker)
     return table
 
 
-def _buffers(worker: Worker, known: Watermarks | None = None) -> list[float]:
-    found = []
-    for _ in range(CLAIMS):
-        look = (known or hooks.WATERMARKS).scan(["noop"], now_s=time.monotonic())
-        if known is not None or not look.is_whole:
-            found.append(float(own.buffers(own.claim_plan(worker, "noop", look))))
-    return found
+def _buffers(worker: Worker) -> list[float]:
+    return [float(own.buffers(own.claim_plan(worker, "noop"))) for _ in range(CLAIMS)]
 
 
 def _steady(options: Options, *, seconds: float) -> list[Table]:

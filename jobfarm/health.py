@@ -324,6 +324,7 @@ CHECKS: dict[Check, str] = {
     janitor: "", presence.web: "", scheduler: "scheduling:functions", _webhooks: "webhooks:inbox",
     _rules: "admin:webhooks_rule_changelist", _outbox: "outbox:endpoints", _alerts: "alerts:list",
     job_health.workers: "jobs:workers", job_health.queues: "jobs:queues", job_health.unconfirmed: "jobs:failures",
+    job_health.lanes: "",
     job_health.quotas: "admin:jobs_usage_changelist", job_health.requirement_sets: "jobs:list",
     database_health.snapshots: "", database_health.dead_rows: "",
     _settings: "",

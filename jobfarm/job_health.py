@@ -11,9 +11,11 @@ from jobs.domain import labels
 from jobs.domain.unserved import Unserved
 from jobs.models import ALL_JOBS
 from jobs.queries import keys, reads, requirements
+from jobs.queries import lanes as lane_queries
 
 LISTED: Final = 5  # jobs that a finding names
 NEARLY_FULL: Final = 0.8
+UNTIDIED: Final = 1_000  # lanes that claims look at for nothing; some hundred for seconds are usual
 
 
 def workers() -> Iterator[Finding]:
@@ -100,6 +102,17 @@ def unconfirmed() -> Iterator[Finding]:
             f"{', '.join(named[:LISTED])}{' and more' if len(named) > LISTED else ''}.",
             remedy="Such a job may end its worker as soon as it begins (memory, a crash in a library), or no answer "
             "reaches the workers: their logs say which. Cancel it, or mend its handler.",
+        )
+
+
+def lanes() -> Iterator[Finding]:
+    """Whether lanes in which nothing waits are put to sleep."""
+    untidied = lane_queries.untidied(limit=10 * UNTIDIED)
+    if untidied >= UNTIDIED:
+        yield Finding(
+            level=presence.absence(),
+            sentence=f"Lanes are not tidied: nothing waits in {untidied:,} of them, and every claim looks at each.",
+            remedy=f"Janitors do it ({MANAGE} janitor): the log of one that runs says what fails.",
         )
 
 

@@ -224,7 +224,7 @@ class Session:
     def _note_look(self, call: Call, performed: Performed, *, at: float, touches: int) -> None:
         self._look = None
         took_some = sessions.is_claim(call) and sessions.claimed(performed.answer)
-        if took_some and performed.waits_for is not None and performed.took_all:
+        if took_some and performed.waits_for is not None:
             self._look = Look(at=at, touches=touches, queues=sessions.queues(call), interest=performed.waits_for)
 
     def _park(self, received: Received, interest: Interest, *, polled_at: float) -> None:

@@ -51,5 +51,5 @@ OUTBOX_ATTEMPTS = Counter(
 )
 for _outcome in ("delivered", "failed", "gone"):
     OUTBOX_ATTEMPTS.labels(_outcome)
-for _result in ("taken_back", "expired", "exclusions_cleared"):
+for _result in ("taken_back", "expired"):
     SWEPT.labels(_result)  # from the beginning, so that a first one is an increase

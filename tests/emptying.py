@@ -9,7 +9,6 @@ from django.db import connection
 from django.test import TransactionTestCase
 
 from jobs import operations
-from jobs.operations import hooks
 from postgres import transactions
 
 KEPT = ("auth_permission", "django_content_type", "django_migrations")
@@ -44,7 +43,6 @@ def empty() -> None:
     """Leave what a fresh farm has: the queues of declared kinds, content types, permissions."""
     _delete_all()
     operations.sync()
-    hooks.WATERMARKS.forget()  # the next test may fill the same queues with rows from long ago
 
 
 @transactions.retried

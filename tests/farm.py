@@ -20,16 +20,15 @@ from jobs.models import (
     Input,
     Job,
     Kind,
+    Lane,
     Offspring,
     Origin,
     OutputChunk,
     ResultFile,
     Share,
-    Slot,
     Stage,
     Worker,
 )
-from jobs.operations import hooks
 from postgres import clock, connections
 
 T = TypeVar("T")
@@ -119,16 +118,36 @@ def last_attempt_ended_at(job: Job | operations.Claimed) -> datetime:
 
 def make_due(job: Job | operations.Claimed) -> None:
     """Let the backoff pass, and nothing else: the grace goes on."""
-    Job.objects.filter(pk=job.id).update(run_at=F("created_at"))
+    Job.objects.filter(pk=job.id).update(run_at=Now())
+
+
+def avoid(jobs: Iterable[Job | operations.Claimed], *workers: Worker, ago_s: float = 0.0) -> None:
+    """Let these waiting jobs have been failed by these workers: their grace began so many seconds ago."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE jobs_job SET run_at = now() - make_interval(secs => %(ago_s)s), lane_id = jobs_enter("
+            " queue, priority, owner_id, group_id, requirement_id, %(avoid)s, now() - make_interval(secs => %(ago_s)s))"
+            " WHERE id = ANY (%(ids)s)",
+            {"ago_s": ago_s, "avoid": sorted(one.pk for one in workers), "ids": [job.id for job in jobs]},
+        )
+
+
+def forgive(job: Job | operations.Claimed) -> None:
+    """Let this waiting job be due now, for every worker."""
+    avoid([job])
+
+
+def avoided_by(job: Job | operations.Claimed) -> list[int]:
+    """The workers that leave this job to others, by its lane."""
+    return list(Lane.objects.filter(pk=stored(job).lane_id or 0).values_list("avoid", flat=True).first() or ())
 
 
 def pass_time(job: Job | operations.Claimed, seconds: float) -> None:
     """Let time pass for one job: all its moments move into the past."""
-    columns = ("run_at", "lease_expires_at", "deadline_at", "excluded_until", "expires_at", "claimed_at", "created_at")
+    columns = ("run_at", "lease_expires_at", "deadline_at", "expires_at", "claimed_at", "created_at")
     moves = ", ".join(f"{column} = {column} - make_interval(secs => %s)" for column in columns)
     with connection.cursor() as cursor:
         cursor.execute(f"UPDATE jobs_job SET {moves} WHERE id = %s", [seconds] * len(columns) + [job.id])
-    hooks.WATERMARKS.forget()  # of a moment that has moved
 
 
 def expire_lease(job: Job | operations.Claimed, *, is_confirmed: bool = True) -> None:
@@ -157,7 +176,6 @@ def everything(job: Job | operations.Claimed | int) -> dict[str, Any]:
     tables: dict[str, Any] = {"job": Job.objects.filter(pk=pk), "body": Body.objects.filter(job_id=pk)}
     for model in (Attempt, Input, Offspring, Origin, OutputChunk, ResultFile, Share, Stage):
         tables[model.__name__] = model.objects.filter(job_id=pk)
-    tables["Slot"] = Slot.objects.filter(job_id=pk)
     # Not in their own order, which may join the job's row: what is left over without it would not be seen.
     return {name: sorted(map(str, rows.order_by().values())) for name, rows in tables.items()}
 

@@ -11,10 +11,11 @@ from verbs import main as run
 
 CONNECT = os.environ["BENCH_CONNINFO"]
 COLUMNS = (
-    "kind, queue, status, priority, created_at, run_at, max_attempts, failures, retry_on_timeout, excluded_workers, "
+    "kind, queue, status, priority, created_at, run_at, max_attempts, failures, retry_on_timeout, lane_id, "
     "fence, next_seq"
 )
-VALUES = "'noop', 'noop', 'pending', 0, now(), now(), 3, 0, false, '{}', 0, 0"
+LANE = "jobs_enter('noop', 0::smallint, NULL, NULL, NULL, '{}', now())"
+VALUES = f"'noop', 'noop', 'pending', 0, now(), now(), 3, 0, false, {LANE}, 0, 0"
 ONE = f"""WITH job AS (INSERT INTO jobs_job ({COLUMNS}) VALUES ({VALUES}) RETURNING id)
 INSERT INTO jobs_body (job_id, payload) SELECT id, %s::jsonb FROM job"""  # noqa: S608
 CLAIM = """
@@ -22,8 +23,9 @@ UPDATE jobs_job SET status = 'in_progress', fence = fence + 1, lease_secret = ge
     lease_expires_at = now() + interval '60 s', worker_id = 1, worker_name = 'raw', claimed_at = now()
 WHERE id = ANY (ARRAY(
     SELECT id FROM jobs_job
-    WHERE status = 'pending' AND queue = 'noop' AND excluded_workers = '{}' AND run_at <= now()
-    ORDER BY priority DESC, run_at, id LIMIT 100 FOR UPDATE SKIP LOCKED))
+    WHERE status = 'pending' AND lane_id = (SELECT id FROM jobs_lane WHERE queue = 'noop' ORDER BY id LIMIT 1)
+      AND run_at <= now()
+    ORDER BY run_at, id LIMIT 100 FOR UPDATE SKIP LOCKED))
 RETURNING id"""
 FINISH = """
 UPDATE jobs_job SET status = 'success', ended_at = now(), lease_secret = NULL, lease_expires_at = NULL
@@ -39,10 +41,10 @@ def bulk(count: int) -> None:
     with _connection() as connection, connection.transaction(), connection.cursor() as cursor:
         cursor.execute("SELECT nextval('jobs_job_id_seq') FROM generate_series(1, %s)", [count])
         ids = [row[0] for row in cursor.fetchall()]
-        [[now]] = cursor.execute("SELECT now()::text").fetchall()
+        [[now, lane]] = cursor.execute(f"SELECT now()::text, {LANE}").fetchall()
         with cursor.copy(f"COPY jobs_job (id, {COLUMNS}) FROM STDIN") as copy:
             for job_id in ids:
-                copy.write_row((job_id, "noop", "noop", "pending", 0, now, now, 3, 0, False, "{}", 0, 0))
+                copy.write_row((job_id, "noop", "noop", "pending", 0, now, now, 3, 0, False, lane, 0, 0))
         with cursor.copy("COPY jobs_body (job_id, payload) FROM STDIN") as copy:
             for job_id in ids:
                 copy.write_row((job_id, f'{{"n": {job_id}}}'))

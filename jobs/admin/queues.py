@@ -19,7 +19,7 @@ from core import administration, people
 from jobs import live_queries, operations
 from jobs.admin import common
 from jobs.models import Queue
-from jobs.operations.queues import MOST_SLOTS
+from jobs.operations.queues import HIGHEST_CEILING
 from jobs.queries import pages
 from live import html
 
@@ -49,7 +49,7 @@ class QueueAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold s
         """The ceiling with its bound, which the operation would refuse later."""
         field: forms.Field | None = super().formfield_for_dbfield(db_field, request, **kwargs)
         if field is not None and db_field.name == "ceiling":
-            field.validators.append(MaxValueValidator(MOST_SLOTS))
+            field.validators.append(MaxValueValidator(HIGHEST_CEILING))
         return field
 
     def save_model(self, request: HttpRequest, obj: Queue, form: Any, change: bool) -> None:  # noqa: ARG002

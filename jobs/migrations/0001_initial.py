@@ -1,19 +1,20 @@
-"""Jobs and all that belongs to them, the guards of their rows, and the counting of what each owner keeps."""
-
 import django.contrib.postgres.fields
 import django.core.validators
 import django.db.models.deletion
+import django.db.models.functions.datetime
+import uuid
 from django.conf import settings
 from django.db import migrations, models
-from django.db.models.functions import Now
 
 from postgres.schema import sql_file
 
 
 class Migration(migrations.Migration):
+
     initial = True
 
     dependencies = [
+        ('accounts', '0001_initial'),
         ('auth', '0012_alter_user_first_name_max_length'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
@@ -26,7 +27,9 @@ class Migration(migrations.Migration):
                 ('paused_at', models.DateTimeField(blank=True, help_text='While paused, nothing of it is claimed.', null=True)),
                 ('paused_by', models.ForeignKey(blank=True, db_constraint=False, db_index=False, editable=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
                 ('ceiling', models.PositiveSmallIntegerField(blank=True, help_text='How many of its jobs may run at the same time; empty means any number.', null=True)),
-                ('created_at', models.DateTimeField(db_default=Now(), editable=False)),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
+                ('made_by', models.ForeignKey(blank=True, db_constraint=False, db_index=False, editable=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('by_owner', models.BooleanField(db_default=False, default=False, editable=False, help_text='Its jobs wait in lanes of their owners and groups.')),
             ],
             options={
                 'ordering': ['name'],
@@ -46,17 +49,65 @@ class Migration(migrations.Migration):
                 ('retry_when_lost', models.BooleanField(db_default=True, default=True, help_text='Retry on another worker when the lease of an attempt ran out.')),
                 ('retry_on_timeout', models.BooleanField(default=False, help_text='Retry when a run took longer than its timeout.')),
                 ('priority', models.SmallIntegerField(default=0, validators=[django.core.validators.MinValueValidator(-100), django.core.validators.MaxValueValidator(100)])),
+                ('requires', models.JSONField(blank=True, db_default={}, default=dict, help_text='What its jobs require of a worker\'s labels, such as {"vram": ">=16"}.')),
                 ('limit', models.CharField(blank=True, help_text='The rate limit that each of its jobs takes from.', max_length=100, null=True)),
                 ('limit_count', models.FloatField(default=1, help_text='How many tokens of it a job takes.')),
                 ('limit_key', models.CharField(blank=True, choices=[('', 'everybody'), ('owner', 'owner')], default='', help_text='Whose tokens a job takes: everybody shares them, or each owner has as many.', max_length=10, verbose_name='limit per')),
             ],
             options={
                 'ordering': ['name'],
-                'constraints': [
-                    models.CheckConstraint(condition=models.Q(('max_attempts__range', (1, 1000)), ('priority__range', (-100, 100)), ('backoff_cap_s__range', (0, 158112000)), ('backoff_first_s__range', (0, 158112000)), ('backoff_base__range', (1, 1000))), name='kind_numbers_are_within_their_bounds', violation_error_message="Attempts go from 1 to 1000, priority from -100 to 100, a backoff's base from 1 to 1000, its waits from 0 to five years."),
-                    models.CheckConstraint(condition=models.Q(models.Q(('timeout_s__isnull', True), models.Q(('timeout_s__gt', 0), ('timeout_s__lt', 158112000)), _connector='OR'), models.Q(('expires_s__isnull', True), models.Q(('expires_s__gt', 0), ('expires_s__lt', 158112000)), _connector='OR')), name='kind_times_are_positive_and_under_five_years', violation_error_message='Timeout and expiry are positive and under five years.'),
-                    models.CheckConstraint(condition=models.Q(('limit_count__gt', 0), ('limit_count__lt', 1000000000000000.0), ('limit_key__in', ['', 'owner'])), name='kind_takes_a_positive_number_of_its_limit', violation_error_message='The number of tokens is positive and finite.'),
-                ],
+                'constraints': [models.CheckConstraint(condition=models.Q(('max_attempts__range', (1, 1000)), ('priority__range', (-100, 100)), ('backoff_cap_s__range', (0, 158112000)), ('backoff_first_s__range', (0, 158112000)), ('backoff_base__range', (1, 1000))), name='kind_numbers_are_within_their_bounds', violation_error_message="Attempts go from 1 to 1000, priority from -100 to 100, a backoff's base from 1 to 1000, its waits from 0 to five years."), models.CheckConstraint(condition=models.Q(models.Q(('timeout_s__isnull', True), models.Q(('timeout_s__gt', 0), ('timeout_s__lt', 158112000)), _connector='OR'), models.Q(('expires_s__isnull', True), models.Q(('expires_s__gt', 0), ('expires_s__lt', 158112000)), _connector='OR')), name='kind_times_are_positive_and_under_five_years', violation_error_message='Timeout and expiry are positive and under five years.'), models.CheckConstraint(condition=models.Q(('limit_count__gt', 0), ('limit_count__lt', 1000000000000000.0), ('limit_key__in', ['', 'owner'])), name='kind_takes_a_positive_number_of_its_limit', violation_error_message='The number of tokens is positive and finite.')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Requirement',
+            fields=[
+                ('id', models.AutoField(primary_key=True, serialize=False)),
+                ('text', models.TextField(help_text='The set in its one spelling.', unique=True)),
+                ('requires', models.JSONField()),
+                ('prefers', models.JSONField()),
+                ('base', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='jobs.requirement')),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('retired_at', models.DateTimeField(help_text='Since then no living job has it.', null=True)),
+            ],
+            options={
+                'indexes': [models.Index(condition=models.Q(('retired_at__isnull', True)), fields=['id'], name='jobs_requirements_in_use')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Lane',
+            fields=[
+                ('queue', models.CharField(max_length=100)),
+                ('priority', models.SmallIntegerField()),
+                ('owner_id', models.IntegerField(default=0, help_text='Whose jobs, where the queue keeps owners apart.')),
+                ('group_id', models.IntegerField(default=0)),
+                ('requirement_id', models.IntegerField(default=0)),
+                ('required_id', models.IntegerField(default=0, help_text='What of the requirement is no mere preference.')),
+                ('avoid', django.contrib.postgres.fields.ArrayField(base_field=models.BigIntegerField(), default=list, help_text='Workers that failed its jobs.', size=None)),
+                ('id', models.AutoField(primary_key=True, serialize=False)),
+                ('is_apart', models.BooleanField(default=False, help_text='Owners and groups have lanes of their own.')),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+            ],
+            options={
+                'indexes': [models.Index(fields=['queue', 'priority', 'is_apart', 'owner_id', 'group_id', 'requirement_id'], name='jobs_lane_by_attributes')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Mark',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('queue', models.CharField(max_length=100)),
+                ('priority', models.SmallIntegerField()),
+                ('owner_id', models.IntegerField(default=0, help_text='Whose jobs, where the queue keeps owners apart.')),
+                ('group_id', models.IntegerField(default=0)),
+                ('requirement_id', models.IntegerField(default=0)),
+                ('required_id', models.IntegerField(default=0, help_text='What of the requirement is no mere preference.')),
+                ('avoid', django.contrib.postgres.fields.ArrayField(base_field=models.BigIntegerField(), default=list, help_text='Workers that failed its jobs.', size=None)),
+                ('lane_id', models.IntegerField()),
+                ('at', models.DateTimeField()),
+            ],
+            options={
+                'indexes': [models.Index(models.F('queue'), models.OrderBy(models.F('priority'), descending=True), models.F('at'), models.F('id'), name='jobs_marks_in_order'), models.Index(models.F('lane_id'), models.F('at'), models.F('id'), name='jobs_marks_of_lane'), models.Index(models.F('queue'), models.F('owner_id'), condition=models.Q(('owner_id', 0), _negated=True), name='jobs_marks_of_owner'), models.Index(models.F('queue'), models.F('group_id'), condition=models.Q(('group_id', 0), _negated=True), name='jobs_marks_of_group')],
             },
         ),
         migrations.CreateModel(
@@ -69,10 +120,15 @@ class Migration(migrations.Migration):
                 ('steals', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=100), blank=True, default=list, help_text='Queues it takes from when idle; * means every other queue.', size=None)),
                 ('polled_queues', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=100), editable=False, null=True, size=None)),
                 ('polled_at', django.contrib.postgres.fields.ArrayField(base_field=models.DateTimeField(), editable=False, null=True, size=None)),
+                ('labels', models.JSONField(blank=True, db_default={}, default=dict, help_text='Labels that win over what it announces; an empty value takes one away.')),
+                ('satisfies', django.contrib.postgres.fields.ArrayField(base_field=models.IntegerField(), db_default=[], default=list, editable=False, help_text='The requirements of jobs that its labels meet, with all that is preferred.', size=None)),
                 ('key_hash', models.CharField(editable=False, max_length=64, unique=True)),
                 ('key_hint', models.CharField(editable=False, help_text='How its key begins.', max_length=12)),
-                ('created_at', models.DateTimeField(db_default=Now(), editable=False)),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
+                ('connected_at', models.DateTimeField(editable=False, help_text='Since when it is there without a gap of WORKER_ALIVE_S.', null=True)),
                 ('last_seen_at', models.DateTimeField(blank=True, editable=False, null=True)),
+                ('drained_at', models.DateTimeField(blank=True, editable=False, help_text='While drained, it claims nothing.', null=True)),
+                ('drained_by', models.ForeignKey(blank=True, db_constraint=False, db_index=False, editable=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
                 ('revoked_at', models.DateTimeField(blank=True, editable=False, null=True)),
             ],
             options={
@@ -91,8 +147,8 @@ class Migration(migrations.Migration):
                 ('group', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='jobs', to='auth.group')),
                 ('unique_key', models.CharField(blank=True, max_length=200, null=True)),
                 ('retry_of', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='retries', to='jobs.job')),
-                ('created_at', models.DateTimeField(db_default=Now(), verbose_name='submitted at')),
-                ('run_at', models.DateTimeField(db_default=Now(), verbose_name='not before')),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), verbose_name='submitted at')),
+                ('run_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), verbose_name='not before')),
                 ('expires_at', models.DateTimeField(blank=True, help_text='Not started by then: timed out.', null=True)),
                 ('max_attempts', models.PositiveSmallIntegerField(default=3)),
                 ('attempt', models.PositiveSmallIntegerField(db_default=0, default=0, help_text='Number of the current attempt, or the last. Released or unconfirmed claims are none.')),
@@ -100,13 +156,15 @@ class Migration(migrations.Migration):
                 ('timeout_s', models.FloatField(blank=True, null=True)),
                 ('retry_when_lost', models.BooleanField(db_default=True, default=True)),
                 ('retry_on_timeout', models.BooleanField(default=False)),
-                ('excluded_workers', django.contrib.postgres.fields.ArrayField(base_field=models.BigIntegerField(), default=list, help_text='Workers that failed it and do not claim it for now.', size=None)),
-                ('excluded_until', models.DateTimeField(blank=True, null=True)),
+                ('requirement', models.ForeignKey(blank=True, db_constraint=False, db_index=False, editable=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='jobs.requirement')),
+                ('lane', models.ForeignKey(blank=True, db_constraint=False, db_index=False, editable=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='jobs.lane')),
+                ('counted_in', models.CharField(blank=True, editable=False, help_text='The queue whose ceiling this run counts against.', max_length=100, null=True)),
                 ('fence', models.BigIntegerField(default=0, help_text='How often it was claimed; only ever grows.')),
                 ('confirmed_fence', models.BigIntegerField(db_default=0, default=0, help_text='Number of the last confirmed claim; 0: none was confirmed.')),
                 ('request', models.UUIDField(blank=True, editable=False, help_text='Which call of its worker claimed it.', null=True)),
                 ('last_secret', models.UUIDField(blank=True, editable=False, help_text='Secret of the lease that ended last.', null=True)),
                 ('releases', models.PositiveSmallIntegerField(db_default=0, default=0, help_text='How often in a row it was released.')),
+                ('unconfirmed', models.SmallIntegerField(db_default=0, default=0, help_text='How often in a row no call named its lease.')),
                 ('lease_secret', models.UUIDField(blank=True, editable=False, null=True)),
                 ('lease_expires_at', models.DateTimeField(blank=True, null=True)),
                 ('deadline_at', models.DateTimeField(blank=True, help_text='When this run times out.', null=True)),
@@ -123,33 +181,14 @@ class Migration(migrations.Migration):
                 ('limit_key', models.CharField(blank=True, editable=False, max_length=50, null=True)),
                 ('limit_count', models.FloatField(blank=True, editable=False, null=True)),
                 ('limit_until', models.DateTimeField(blank=True, editable=False, help_text='When the tokens it reserved have come in.', null=True)),
+                ('token', models.ForeignKey(blank=True, db_constraint=False, db_index=False, editable=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='accounts.apitoken')),
+                ('is_metered', models.BooleanField(db_default=False, default=False, editable=False)),
             ],
             options={
                 'ordering': ['-id'],
                 'permissions': [('operate_job', 'Can cancel, retry and move any job'), ('raise_priority', 'Can give jobs any priority'), ('choose_queue', 'Can put jobs into any queue')],
-                'indexes': [
-                    models.Index(models.F('queue'), models.F('excluded_workers'), models.OrderBy(models.F('priority'), descending=True), models.F('run_at'), models.F('id'), condition=models.Q(('status', 'pending')), name='jobs_claimable'),
-                    models.Index(models.F('queue'), models.F('owner'), models.F('excluded_workers'), models.OrderBy(models.F('priority'), descending=True), models.F('run_at'), models.F('id'), condition=models.Q(('status', 'pending'), ('owner__isnull', False)), name='jobs_claimable_by_owner'),
-                    models.Index(models.F('queue'), models.F('group'), models.F('excluded_workers'), models.OrderBy(models.F('priority'), descending=True), models.F('run_at'), models.F('id'), condition=models.Q(('status', 'pending'), ('group__isnull', False)), name='jobs_claimable_by_group'),
-                    models.Index(models.F('worker'), models.F('id'), condition=models.Q(('status', 'in_progress')), name='jobs_running'),
-                    models.Index(models.F('request'), condition=models.Q(('status', 'in_progress'), ('request__isnull', False)), name='jobs_by_request'),
-                    models.Index(models.F('excluded_until'), condition=models.Q(('status', 'pending'), ('excluded_until__isnull', False)), name='jobs_excluded'),
-                    models.Index(models.F('expires_at'), condition=models.Q(('status', 'pending'), ('expires_at__isnull', False)), name='jobs_expiring'),
-                    models.Index(models.F('ended_at'), models.F('id'), condition=models.Q(('ended_at__isnull', False)), name='jobs_ended'),
-                    models.Index(models.F('status'), models.F('id'), condition=models.Q(('status__in', ['canceled', 'failed', 'timed_out'])), name='jobs_unhappy'),
-                    models.Index(models.F('owner'), models.F('id'), condition=models.Q(('owner__isnull', False)), name='jobs_of_owner'),
-                    models.Index(models.F('group'), models.F('id'), condition=models.Q(('group__isnull', False)), name='jobs_of_group'),
-                    models.Index(models.F('retry_of'), condition=models.Q(('retry_of__isnull', False)), name='jobs_retries'),
-                ],
-                'constraints': [
-                    models.CheckConstraint(condition=models.Q(models.Q(('status', 'in_progress'), ('lease_expires_at__isnull', False), ('lease_secret__isnull', False)), models.Q(models.Q(('status', 'in_progress'), _negated=True), ('lease_expires_at__isnull', True), ('lease_secret__isnull', True)), _connector='OR'), name='job_has_a_lease_exactly_while_in_progress'),
-                    models.CheckConstraint(condition=models.Q(models.Q(('status', 'in_progress'), _negated=True), models.Q(('claimed_at__isnull', False), ('fence__gte', 1), ('worker__isnull', False)), _connector='OR'), name='job_in_progress_has_a_worker_and_a_claim'),
-                    models.CheckConstraint(condition=models.Q(models.Q(('ended_at__isnull', False), ('status__in', ['canceled', 'failed', 'success', 'timed_out'])), models.Q(('ended_at__isnull', True), ('status__in', ['in_progress', 'pending'])), _connector='OR'), name='job_has_an_end_exactly_when_it_ended'),
-                    models.CheckConstraint(condition=models.Q(('progress__isnull', True), models.Q(('progress__gte', 0), ('progress__lte', 1)), _connector='OR'), name='job_progress_is_a_share'),
-                    models.CheckConstraint(condition=models.Q(('max_attempts__gte', 1), ('failures__gte', 0), ('failures__lte', models.F('max_attempts'))), name='job_failures_stay_within_max_attempts'),
-                    models.CheckConstraint(condition=models.Q(models.Q(('limit_count__gt', 0), ('limit_count__isnull', False), ('limit_name__isnull', False)), models.Q(('limit_count__isnull', True), ('limit_name__isnull', True), ('limit_key__isnull', True), ('limit_until__isnull', True)), _connector='OR'), name='job_says_how_much_it_took_exactly_when_it_took_of_a_limit'),
-                    models.UniqueConstraint(condition=models.Q(('status__in', ['in_progress', 'pending']), ('unique_key__isnull', False)), fields=('kind', 'unique_key', 'owner'), name='only_one_live_job_per_owner_kind_and_unique_key', nulls_distinct=False),
-                ],
+                'indexes': [models.Index(models.F('lane'), models.F('run_at'), models.F('id'), condition=models.Q(('status', 'pending')), name='jobs_waiting'), models.Index(models.F('owner'), models.F('queue'), condition=models.Q(('ended_at__isnull', True), ('lease_secret__isnull', True), ('owner__isnull', False)), name='jobs_waiting_of_owner'), models.Index(models.F('group'), models.F('queue'), condition=models.Q(('ended_at__isnull', True), ('lease_secret__isnull', True), ('group__isnull', False)), name='jobs_waiting_of_group'), models.Index(condition=models.Q(('status', 'in_progress'), ('counted_in__isnull', False)), fields=['counted_in'], name='jobs_counted'), models.Index(models.F('worker'), models.F('id'), condition=models.Q(('status', 'in_progress')), name='jobs_running'), models.Index(models.F('expires_at'), condition=models.Q(('status', 'pending'), ('expires_at__isnull', False)), name='jobs_expiring'), models.Index(models.F('ended_at'), models.F('id'), condition=models.Q(('ended_at__isnull', False)), name='jobs_ended'), models.Index(models.F('status'), models.F('id'), condition=models.Q(('status__in', ['canceled', 'failed', 'timed_out'])), name='jobs_unhappy'), models.Index(models.F('owner'), models.F('id'), condition=models.Q(('owner__isnull', False)), name='jobs_of_owner'), models.Index(models.F('group'), models.F('id'), condition=models.Q(('group__isnull', False)), name='jobs_of_group'), models.Index(models.F('retry_of'), condition=models.Q(('retry_of__isnull', False)), name='jobs_retries'), models.Index(models.F('requirement'), condition=models.Q(('requirement__isnull', False)), name='jobs_of_requirement'), models.Index(models.F('requirement'), models.F('owner'), condition=models.Q(('requirement__isnull', False), ('status__in', ['in_progress', 'pending'])), name='jobs_living_of_requirement'), models.Index(models.F('id'), condition=models.Q(('status__in', ['in_progress', 'pending']), ('unconfirmed__gte', 2)), name='jobs_unconfirmed')],
+                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('status', 'in_progress'), models.Q(('lease_secret__isnull', False)), models.Q(('lease_expires_at__isnull', False)), models.Q(('worker__isnull', False)), models.Q(('claimed_at__isnull', False)), ('fence__gte', 1)), models.Q(models.Q(('status', 'in_progress'), _negated=True), ('lease_secret__isnull', True)), _connector='OR'), name='job_has_a_lease_exactly_while_in_progress'), models.CheckConstraint(condition=models.Q(models.Q(('ended_at__isnull', False), ('status__in', ['canceled', 'failed', 'success', 'timed_out'])), models.Q(('ended_at__isnull', True), ('status__in', ['in_progress', 'pending'])), _connector='OR'), name='job_has_an_end_exactly_when_it_ended'), models.UniqueConstraint(condition=models.Q(('status__in', ['in_progress', 'pending']), ('unique_key__isnull', False)), fields=('kind', 'unique_key', 'owner'), name='only_one_live_job_per_owner_kind_and_unique_key', nulls_distinct=False)],
             },
         ),
         migrations.CreateModel(
@@ -159,6 +198,7 @@ class Migration(migrations.Migration):
                 ('payload', models.JSONField()),
                 ('result', models.JSONField(blank=True, null=True)),
                 ('traceparent', models.CharField(blank=True, editable=False, help_text='The trace that it was submitted in.', max_length=55, null=True)),
+                ('inputs', models.JSONField(blank=True, editable=False, null=True)),
             ],
         ),
         migrations.CreateModel(
@@ -169,7 +209,7 @@ class Migration(migrations.Migration):
                 ('number', models.BigIntegerField(help_text='The claim number.')),
                 ('attempt', models.PositiveSmallIntegerField(blank=True, null=True)),
                 ('secret', models.UUIDField(blank=True, editable=False, null=True)),
-                ('outcome', models.CharField(choices=[('failed', 'failed'), ('lost', 'lost'), ('timed_out', 'timed out'), ('released', 'released'), ('canceled', 'canceled')], max_length=13)),
+                ('outcome', models.CharField(choices=[('failed', 'failed'), ('lost', 'lost'), ('timed_out', 'timed out'), ('released', 'released'), ('canceled', 'canceled'), ('unconfirmed', 'unconfirmed')], max_length=13)),
                 ('worker', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='attempts', to='jobs.worker')),
                 ('worker_name', models.CharField(max_length=100)),
                 ('claimed_at', models.DateTimeField()),
@@ -178,18 +218,18 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['job', 'number'],
-                'constraints': [
-                    models.UniqueConstraint(fields=('job', 'number'), name='an_attempt_ends_once'),
-                ],
+                'indexes': [models.Index(models.F('worker'), models.F('ended_at'), name='jobs_attempts_of_worker')],
+                'constraints': [models.UniqueConstraint(fields=('job', 'number'), name='an_attempt_ends_once')],
             },
         ),
         migrations.CreateModel(
             name='Rollup',
             fields=[
-                ('pk', models.CompositePrimaryKey('step_s', 'at', 'queue', blank=True, editable=False, primary_key=True, serialize=False)),
+                ('pk', models.CompositePrimaryKey('step_s', 'at', 'queue', 'kind', blank=True, editable=False, primary_key=True, serialize=False)),
                 ('step_s', models.SmallIntegerField()),
                 ('at', models.DateTimeField()),
                 ('queue', models.CharField(max_length=100)),
+                ('kind', models.CharField(db_default='', max_length=100)),
                 ('arrived', models.IntegerField()),
                 ('success', models.IntegerField()),
                 ('failed', models.IntegerField()),
@@ -199,9 +239,7 @@ class Migration(migrations.Migration):
                 ('waited', models.JSONField()),
             ],
             options={
-                'constraints': [
-                    models.CheckConstraint(condition=models.Q(('step_s__in', [60, 600, 3600])), name='a_rollup_has_a_known_step'),
-                ],
+                'constraints': [models.CheckConstraint(condition=models.Q(('step_s__in', [60, 600, 3600])), name='a_rollup_has_a_known_step')],
             },
         ),
         migrations.CreateModel(
@@ -212,9 +250,7 @@ class Migration(migrations.Migration):
                 ('counted_at', models.DateTimeField()),
             ],
             options={
-                'constraints': [
-                    models.CheckConstraint(condition=models.Q(('id', 1)), name='there_is_one_rollup_watermark'),
-                ],
+                'constraints': [models.CheckConstraint(condition=models.Q(('id', 1)), name='there_is_one_rollup_watermark')],
             },
         ),
         migrations.CreateModel(
@@ -226,7 +262,7 @@ class Migration(migrations.Migration):
                 ('number', models.SmallIntegerField()),
                 ('detail', models.CharField(max_length=200)),
                 ('progress', models.FloatField(null=True)),
-                ('began_at', models.DateTimeField(db_default=Now())),
+                ('began_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
         ),
         migrations.CreateModel(
@@ -255,9 +291,7 @@ class Migration(migrations.Migration):
                 ('skipped', django.contrib.postgres.fields.ArrayField(base_field=models.SmallIntegerField(), default=list, help_text='Places of the entries that had a twin, from 0.', size=None)),
             ],
             options={
-                'indexes': [
-                    models.Index(models.F('created_at'), name='jobs_idempotency_keys_by_age'),
-                ],
+                'indexes': [models.Index(models.F('created_at'), name='jobs_idempotency_keys_by_age')],
             },
         ),
         migrations.CreateModel(
@@ -269,6 +303,8 @@ class Migration(migrations.Migration):
                 ('value', models.CharField(blank=True, help_text='The new queue or priority.', max_length=100)),
                 ('filters', models.JSONField(help_text='The filters of the list.')),
                 ('undoes', models.OneToOneField(blank=True, help_text='The bulk action that this one undoes.', null=True, on_delete=django.db.models.deletion.CASCADE, related_name='undone_by', to='jobs.bulk')),
+                ('back', models.TextField(blank=True, db_default='', default='', help_text='The page that it was asked on.')),
+                ('error', models.TextField(blank=True, db_default='', default='', help_text='What all of the jobs failed of.')),
                 ('phase', models.CharField(choices=[('counting', 'counting'), ('ready', 'ready'), ('running', 'running'), ('done', 'done'), ('stopped', 'stopped')], default='counting', max_length=8)),
                 ('top_id', models.BigIntegerField(help_text='Jobs with greater ids were submitted later, and are not changed.')),
                 ('next_id', models.BigIntegerField(help_text='Jobs below this id are still to be handled.')),
@@ -277,15 +313,26 @@ class Migration(migrations.Migration):
                 ('changed', models.BigIntegerField(default=0)),
                 ('results', models.JSONField(default=dict, help_text='How many jobs had which result.')),
                 ('why', models.CharField(blank=True, help_text='Why it stopped.', max_length=200)),
-                ('created_at', models.DateTimeField(db_default=Now())),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('began_at', models.DateTimeField(blank=True, null=True)),
                 ('ended_at', models.DateTimeField(blank=True, null=True)),
             ],
             options={
                 'ordering': ['-id'],
-                'indexes': [
-                    models.Index(models.F('by'), models.F('id'), name='jobs_bulks_of'),
-                ],
+                'indexes': [models.Index(models.F('by'), models.F('id'), name='jobs_bulks_of')],
+            },
+        ),
+        migrations.CreateModel(
+            name='SavedFilter',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('owner', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='saved_filters', to=settings.AUTH_USER_MODEL)),
+                ('name', models.CharField(max_length=60)),
+                ('query', models.JSONField(help_text="The filters and the order, as the list's address has them.")),
+            ],
+            options={
+                'ordering': ['name'],
+                'constraints': [models.UniqueConstraint(models.F('owner'), models.F('name'), name='jobs_saved_filter_has_one_name')],
             },
         ),
         migrations.CreateModel(
@@ -298,14 +345,78 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name='OutputChunk',
+            fields=[
+                ('pk', models.CompositePrimaryKey('job_id', 'attempt', 'seq', blank=True, editable=False, primary_key=True, serialize=False)),
+                ('job', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='output', to='jobs.job')),
+                ('attempt', models.BigIntegerField()),
+                ('seq', models.IntegerField()),
+                ('text', models.TextField()),
+                ('written_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+            ],
+        ),
+        migrations.CreateModel(
+            name='ResultFile',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('job', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='files', to='jobs.job')),
+                ('attempt', models.BigIntegerField()),
+                ('name', models.CharField(max_length=100)),
+                ('stored_as', models.CharField(editable=False, max_length=255)),
+                ('size', models.BigIntegerField()),
+                ('sha256', models.CharField(max_length=64)),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('job', 'attempt', 'name'), name='a_file_name_is_used_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Share',
+            fields=[
+                ('job', models.OneToOneField(db_constraint=False, on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='share', serialize=False, to='jobs.job')),
+                ('token', models.CharField(editable=False, max_length=43, unique=True)),
+                ('created_by', models.ForeignKey(db_constraint=False, null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL)),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+            ],
+        ),
+        migrations.CreateModel(
+            name='Upload',
+            fields=[
+                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ('owner', models.ForeignKey(blank=True, db_constraint=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('name', models.CharField(max_length=100)),
+                ('stored_as', models.CharField(editable=False, max_length=255)),
+                ('size', models.BigIntegerField()),
+                ('sha256', models.CharField(max_length=64)),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('kept_until', models.DateTimeField(blank=True, editable=False, help_text='Until then it stays for what it was uploaded for.', null=True)),
+            ],
+            options={
+                'indexes': [models.Index(models.F('created_at'), name='jobs_uploads_by_age')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Input',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('job', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='inputs', to='jobs.job')),
+                ('name', models.CharField(max_length=100)),
+                ('upload', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.CASCADE, related_name='uses', to='jobs.upload')),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('job', 'name'), name='an_input_name_is_used_once')],
+            },
+        ),
+        migrations.CreateModel(
             name='Process',
             fields=[
                 ('id', models.UUIDField(primary_key=True, serialize=False)),
                 ('part', models.CharField(max_length=7)),
                 ('host', models.CharField(max_length=200)),
                 ('pid', models.IntegerField()),
-                ('started_at', models.DateTimeField(db_default=Now())),
-                ('seen_at', models.DateTimeField(db_default=Now())),
+                ('started_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('seen_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('ended_at', models.DateTimeField(help_text='When it reported that it ends.', null=True)),
             ],
         ),
@@ -317,10 +428,28 @@ class Migration(migrations.Migration):
                 ('until', models.DateTimeField()),
             ],
             options={
-                'constraints': [
-                    models.CheckConstraint(condition=models.Q(('id', 1)), name='there_is_one_reachability'),
-                ],
+                'constraints': [models.CheckConstraint(condition=models.Q(('id', 1)), name='there_is_one_reachability')],
             },
+        ),
+        migrations.CreateModel(
+            name='WorkerFacts',
+            fields=[
+                ('worker', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='facts', serialize=False, to='jobs.worker')),
+                ('version', models.CharField(max_length=100)),
+                ('host', models.CharField(max_length=255)),
+                ('platform', models.CharField(max_length=200)),
+                ('handlers', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=100), help_text='The kinds that it has a handler for.', size=None)),
+                ('concurrency', models.IntegerField(help_text='How many jobs it runs at a time.', null=True)),
+                ('cpus', models.IntegerField(null=True)),
+                ('memory_bytes', models.BigIntegerField(null=True)),
+                ('gpus', models.JSONField(default=list, help_text='Of each its name and, if known, its memory in bytes.')),
+                ('reported_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), help_text='When it last reported something new.')),
+                ('labels', models.JSONField(db_default={}, default=dict, help_text='The labels that it announces.')),
+                ('loaded', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=200), db_default=[], default=list, help_text='Those of its models that are in memory.', size=None)),
+                ('leaving', models.BooleanField(db_default=False, default=False, help_text='It ended, as it said itself.')),
+                ('stuck', django.contrib.postgres.fields.ArrayField(base_field=models.BigIntegerField(), db_default=[], default=list, help_text='Jobs that were taken from it and whose handlers run on in their slots.', size=None)),
+                ('models', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=200), db_default=[], help_text="The models that it serves: names of OpenAI's API.", size=None)),
+            ],
         ),
         migrations.CreateModel(
             name='HealthScore',
@@ -335,14 +464,11 @@ class Migration(migrations.Migration):
                 ('latency_p50_s', models.FloatField(help_text='From due (or received) to the end.', null=True)),
                 ('latency_p95_s', models.FloatField(null=True)),
                 ('backlog', models.PositiveBigIntegerField(help_text='Pending jobs or deliveries when the score was computed.')),
-                ('computed_at', models.DateTimeField(db_default=Now())),
+                ('computed_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
             options={
                 'ordering': ['-day', 'subject', 'name'],
-                'constraints': [
-                    models.UniqueConstraint(fields=('day', 'subject', 'name'), name='one_health_score_a_day'),
-                    models.CheckConstraint(condition=models.Q(models.Q(('ended', 0), ('score__isnull', True)), models.Q(('ended__gt', 0), ('score__gte', 0), ('score__lte', 1)), _connector='OR'), name='a_health_score_is_a_share_of_what_ended'),
-                ],
+                'constraints': [models.UniqueConstraint(fields=('day', 'subject', 'name'), name='one_health_score_a_day'), models.CheckConstraint(condition=models.Q(models.Q(('ended', 0), ('score__isnull', True)), models.Q(('ended__gt', 0), ('score__gte', 0), ('score__lte', 1)), _connector='OR'), name='a_health_score_is_a_share_of_what_ended')],
             },
         ),
         migrations.CreateModel(
@@ -371,66 +497,10 @@ class Migration(migrations.Migration):
                 ('file_bytes', models.BigIntegerField(db_default=0)),
             ],
             options={
-                'indexes': [
-                    models.Index(models.F('owner_id'), name='jobs_usage_deltas_of'),
-                ],
+                'indexes': [models.Index(models.F('owner_id'), name='jobs_usage_deltas_of')],
             },
-        ),
-        migrations.CreateModel(
-            name='Slot',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('queue', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.CASCADE, related_name='slots', to='jobs.queue')),
-                ('n', models.PositiveIntegerField()),
-                ('job_id', models.BigIntegerField(null=True)),
-            ],
-            options={
-                'indexes': [
-                    models.Index(condition=models.Q(('job_id__isnull', False)), fields=['job_id'], name='jobs_slot_taken'),
-                ],
-                'constraints': [
-                    models.UniqueConstraint(fields=('queue', 'n'), name='slot_numbers_are_unique_in_a_queue'),
-                ],
-            },
-        ),
-        migrations.CreateModel(
-            name='OutputChunk',
-            fields=[
-                ('pk', models.CompositePrimaryKey('job_id', 'attempt', 'seq', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('job', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='output', to='jobs.job')),
-                ('attempt', models.BigIntegerField()),
-                ('seq', models.IntegerField()),
-                ('text', models.TextField()),
-                ('written_at', models.DateTimeField(db_default=Now())),
-            ],
-        ),
-        migrations.CreateModel(
-            name='ResultFile',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('job', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='files', to='jobs.job')),
-                ('attempt', models.BigIntegerField()),
-                ('name', models.CharField(max_length=100)),
-                ('stored_as', models.CharField(editable=False, max_length=255)),
-                ('size', models.BigIntegerField()),
-                ('sha256', models.CharField(max_length=64)),
-                ('created_at', models.DateTimeField(db_default=Now())),
-            ],
-            options={
-                'constraints': [
-                    models.UniqueConstraint(fields=('job', 'attempt', 'name'), name='a_file_name_is_used_once'),
-                ],
-            },
-        ),
-        migrations.CreateModel(
-            name='Share',
-            fields=[
-                ('job', models.OneToOneField(db_constraint=False, on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='share', serialize=False, to='jobs.job')),
-                ('token', models.CharField(editable=False, max_length=43, unique=True)),
-                ('created_by', models.ForeignKey(db_constraint=False, null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL)),
-                ('created_at', models.DateTimeField(db_default=Now())),
-            ],
         ),
         sql_file('jobs', '0001_guards'),
+        sql_file('jobs', '0001_lanes'),
         sql_file('jobs', '0001_usage'),
     ]

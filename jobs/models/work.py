@@ -10,12 +10,13 @@ from django.conf import settings
 from django.contrib.auth.models import Group
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from jobs.domain import labels
 from jobs.domain.states import ENDED, LIVE, AttemptOutcome, Status
 from jobs.models.kinds import valid_name
+from jobs.models.lanes import Lane
 
 PENDING = Q(status=Status.PENDING)
 WAITS = Q(ended_at__isnull=True, lease_secret__isnull=True)  # the same, for indexes that are not to be mistaken
@@ -39,25 +40,17 @@ class Queue(models.Model):
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     # The member whose worker named it first; null for those of code, kinds and operators.
     made_by = _loose(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="+", editable=False)
+    # Since a worker of a member's first asked for it.
+    by_owner = models.BooleanField(
+        default=False, db_default=False, editable=False,
+        help_text="Its jobs wait in lanes of their owners and groups.",
+    )  # fmt: skip
 
     class Meta:
         ordering = ["name"]
 
     def __str__(self) -> str:
         return self.name
-
-
-class Slot(models.Model):
-    """One running job's place in a queue that has a ceiling. Free while `job` is null."""
-
-    queue = models.ForeignKey(Queue, models.CASCADE, related_name="slots", db_constraint=False)
-    n = models.PositiveIntegerField()
-    job_id = models.BigIntegerField(null=True)
-
-    class Meta:
-        # Nothing here is checked at the commit: that would take locks after all others (docs/adr/0044).
-        constraints = [models.UniqueConstraint(fields=["queue", "n"], name="slot_numbers_are_unique_in_a_queue")]
-        indexes = [models.Index(fields=["job_id"], name="jobs_slot_taken", condition=Q(job_id__isnull=False))]
 
 
 class Worker(models.Model):
@@ -109,8 +102,8 @@ class Worker(models.Model):
 class Requirement(models.Model):
     """What jobs require of the labels of their worker, and prefer: each distinct set is one row (docs/adr/0085).
 
-    A waiting job has the number of its set, made negative, before the ids in `excluded_workers`: it hides from every
-    worker that does not satisfy the set. One that no living job has is retired: claims pass it over.
+    A job that has one waits in a lane of it, which workers that do not satisfy the set pass by. One that no living job
+    has is retired.
     """
 
     id = models.AutoField(primary_key=True)
@@ -165,12 +158,11 @@ class Job(models.Model):
     retry_on_timeout = models.BooleanField(default=False)
 
     requirement = _loose(Requirement, on_delete=models.DO_NOTHING, related_name="+", editable=False)
-    excluded_workers = ArrayField(
-        models.BigIntegerField(),
-        default=list,
-        help_text="Workers that failed it and do not claim it for now; a negative number is its requirement's.",
-    )
-    excluded_until = models.DateTimeField(null=True, blank=True)
+    lane = _loose(Lane, on_delete=models.DO_NOTHING, related_name="+", editable=False)
+    counted_in = models.CharField(
+        max_length=100, null=True, blank=True, editable=False,
+        help_text="The queue whose ceiling this run counts against.",
+    )  # fmt: skip
 
     fence = models.BigIntegerField(default=0, help_text="How often it was claimed; only ever grows.")
     confirmed_fence = models.BigIntegerField(
@@ -238,14 +230,12 @@ class Job(models.Model):
             ),
         ]
         indexes = [
-            models.Index("queue", "excluded_workers", F("priority").desc(), "run_at", "id",
-                         name="jobs_claimable", condition=PENDING),
-            models.Index("queue", "owner", "excluded_workers", F("priority").desc(), "run_at", "id",
-                         name="jobs_waiting_of_owner", condition=WAITS & Q(owner__isnull=False)),
-            models.Index("queue", "group", "excluded_workers", F("priority").desc(), "run_at", "id",
-                         name="jobs_waiting_of_group", condition=WAITS & Q(group__isnull=False)),
+            models.Index("lane", "run_at", "id", name="jobs_waiting", condition=PENDING),
+            models.Index("owner", "queue", name="jobs_waiting_of_owner", condition=WAITS & Q(owner__isnull=False)),
+            models.Index("group", "queue", name="jobs_waiting_of_group", condition=WAITS & Q(group__isnull=False)),
+            models.Index(fields=["counted_in"], name="jobs_counted",
+                         condition=IN_PROGRESS & Q(counted_in__isnull=False)),
             models.Index("worker", "id", name="jobs_running", condition=IN_PROGRESS),
-            models.Index("excluded_until", name="jobs_excluded", condition=PENDING & Q(excluded_until__isnull=False)),
             models.Index("expires_at", name="jobs_expiring", condition=PENDING & Q(expires_at__isnull=False)),
             models.Index("ended_at", "id", name="jobs_ended", condition=Q(ended_at__isnull=False)),
             models.Index("status", "id", name="jobs_unhappy",

@@ -1,26 +1,23 @@
 """Claiming: home queues first, and from other queues only when idle; alone, or in the transaction of a finish.
 
-Jobs are taken behind the watermarks of this process, and by a full scan where that finds nothing (docs/adr/0036). The
-queues that a worker polls are noted on its row (docs/adr/0046).
+Jobs are taken lane by lane, each from its mark on, and the lanes are tidied afterwards (docs/adr/0112). The queues that
+a worker polls are noted on its row (docs/adr/0046).
 """
 
 import contextlib
 import functools
-import time
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
 
 from jobs.domain.states import Status
-from jobs.domain.watermarks import Scan, Taken
 from jobs.errors import LeaseLost, QueueNotAllowed, UnknownQueue
 from jobs.models import Worker
-from jobs.operations import handed_out, hooks, idempotency
+from jobs.operations import handed_out, hooks, idempotency, lanes
 from jobs.operations.finish import Finished, HandedIn, Successes, answered, are_successes, hand_in
 from jobs.operations.handed_out import Claimed
 from jobs.operations.queues import ANY_QUEUE
@@ -31,14 +28,6 @@ from observing import numbers
 from postgres import transactions
 
 MOST = 1000  # jobs in one claim
-_TAKING_S: Final = 0.00005  # a job in a claim of a hundred; what is left of the time was spent on scanning
-
-
-class Seen(NamedTuple):
-    """A first scan of the home queues, and what it has brought; None: it is still to be made."""
-
-    scan: Scan
-    rows: list[moves.Row] | None
 
 
 class _SomeLost(Exception):
@@ -72,7 +61,7 @@ def claim(
     while True:
         taken, discarded = _whole_round(worker, home, steals, limit=min(limit, MOST), request=request)
         _count(taken)
-        if taken or not discarded:
+        if taken or not (discarded or _is_parted(worker)):
             return taken
 
 
@@ -127,36 +116,22 @@ def take(
     limit: int,
     only_if_idle: bool,
     request: UUID | None = None,
-    seen: Seen | None = None,
+    rows: list[moves.Row] | None = None,
 ) -> list[moves.Row]:
-    """Lease up to `limit` jobs of these queues, in the caller's transaction; a row each. `seen`: what a first scan for
-    them has brought.
-
-    A queue that lost its last free slots to others at this very moment is full: the rest is taken without it.
-    """
-    while queues:
-        rows = _scan(worker, queues, limit=limit, only_if_idle=only_if_idle, request=request, seen=seen)
-        seen = None
-        got = [row for row in rows if row.id is not None]
-        if got or not rows:
-            return got
-        full = {row.picked_from for row in rows}
-        queues = [queue for queue in queues if queue not in full]
-    return []
+    """Lease up to `limit` jobs of these queues, in the caller's transaction; a row each. `rows`: they are leased
+    already."""
+    if rows is None:
+        rows = moves.claim(worker, queues=queues, limit=limit, only_if_idle=only_if_idle, request=request)
+    tidy = functools.partial(
+        lanes.after_claim, [(row.queue, row.lane_id) for row in rows], queues=queues, is_short=len(rows) < limit
+    )
+    transaction.on_commit(tidy, robust=True)
+    return rows
 
 
 def count_claimable(interests: Sequence[tuple[Interest, int]], *, horizon_s: float) -> list[Claimable]:
-    """For each (interest, how many at most): what could be claimed now, and when more is due within the horizon.
-
-    As a claim, it does not read piles of dead entries more than a tenth of the time; what it overlooks meanwhile, a
-    sweep finds.
-    """
-    began_s = time.monotonic()
-    within = hooks.WATERMARKS.preview({interest.owner_id for interest, _ in interests}, now_s=began_s)
-    answers = reads.claimable(interests, horizon_s=horizon_s, within=within)
-    if not within:
-        hooks.WATERMARKS.spent(time.monotonic() - began_s)
-    return answers
+    """For each (interest, how many at most): what could be claimed now, and when more is due within the horizon."""
+    return reads.claimable(interests, horizon_s=horizon_s)
 
 
 def _claimed_before(worker: Worker, request: UUID) -> list[Claimed]:
@@ -170,7 +145,7 @@ _handed_out_again = transactions.retried(handed_out.again)
 
 
 def _claim_once(
-    worker: Worker, *, limit: int, request: UUID | None, seen: Seen | None = None
+    worker: Worker, *, limit: int, request: UUID | None, rows: list[moves.Row] | None = None
 ) -> tuple[list[Claimed], int]:
     """The first round of `claim`, in the caller's transaction: what it took, and how many it had to leave out.
 
@@ -180,7 +155,7 @@ def _claim_once(
         return [], 0
     home, steals = _allowed(worker, None)
     note_polled(worker, None)
-    return _round(worker, home, steals, limit=limit, request=request, seen=seen)
+    return _round(worker, home, steals, limit=limit, request=request, rows=rows)
 
 
 def _round(
@@ -190,14 +165,14 @@ def _round(
     *,
     limit: int,
     request: UUID | None,
-    seen: Seen | None = None,
+    rows: list[moves.Row] | None = None,
 ) -> tuple[list[Claimed], int]:
     """Jobs for this worker, and how many more were taken that nobody is to have now (`preparing`).
 
     In the caller's transaction, which ends with the round: each of those has ended, or waits for another attempt,
     whatever the next round meets. None follows one that took something: if it broke, the worker would not know.
     """
-    rows = take(worker, queues=home, limit=limit, only_if_idle=False, request=request, seen=seen)
+    rows = take(worker, queues=home, limit=limit, only_if_idle=False, request=request, rows=rows)
     if not rows and steals and keys.begin_to_steal(worker):
         others = _spelled_out(steals, home)
         rows = take(worker, queues=others, limit=limit, only_if_idle=True, request=request)
@@ -209,6 +184,11 @@ def _round(
 
 
 _whole_round = transactions.retried(_round)
+
+
+def _is_parted(worker: Worker) -> bool:
+    """Whether jobs that this worker of a member's may take lay in lanes where it does not look, and do no more."""
+    return worker.owner_id is not None and lanes.part(owner_id=worker.owner_id) > 0
 
 
 def _count(taken: Sequence[Claimed]) -> None:
@@ -261,25 +241,14 @@ def _together(
     worker: Worker, finished: Sequence[Finished], *, limit: int, request: UUID
 ) -> tuple[HandedIn, list[Claimed], int]:
     """Both in one round trip, as if no lease were lost. Raises _SomeLost if one is: then nothing has happened."""
-    successes, home = Successes.of(finished), _once(worker.queues)
-    scan = hooks.WATERMARKS.scan(home, now_s=time.monotonic(), owner_id=worker.owner_id)
-    leases, results = successes.leases, successes.results
-    rows: list[moves.Row] | None = None
-    if scan.is_sweep:  # how long it takes has to be known
-        moved, freed = moves.succeed_and_free(worker, leases, results=results)
-    else:
-        moved, freed, rows = moves.succeed_and_claim(
-            worker, leases, results=results, queues=home, limit=limit, scan=scan, request=request
-        )
-    if len(moved) < len(leases):
+    successes = Successes.of(finished)
+    moved, rows = moves.succeed_and_claim(
+        worker, successes.leases, results=successes.results, queues=_once(worker.queues), limit=limit, request=request
+    )
+    if len(moved) < len(successes.leases):
         raise _SomeLost
-    handed_in = answered(worker, finished, successes.announce(moved, freed))
-    return handed_in, *_claim_once(worker, limit=limit, request=request, seen=Seen(scan, rows))
-
-
-def take_all_there_is() -> bool:
-    """Whether claims that get less than they want have looked everywhere (docs/adr/0036)."""
-    return hooks.WATERMARKS.hide_nothing
+    handed_in = answered(worker, finished, successes.announce(moved))
+    return handed_in, *_claim_once(worker, limit=limit, request=request, rows=rows)
 
 
 @transactions.retried
@@ -303,39 +272,3 @@ def _is_known(worker: Worker, names: Sequence[str]) -> bool:
     known: dict[str, datetime] = dict(zip(worker.polled_queues, worker.polled_at, strict=True))
     since = worker.read_at - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"] / 3)
     return all(name in known and known[name] > since for name in names)
-
-
-def _scan(
-    worker: Worker, queues: Sequence[str], *, limit: int, only_if_idle: bool, request: UUID | None, seen: Seen | None
-) -> list[moves.Row]:
-    """Behind the watermarks; then a full scan for what is still missing, unless that would hold up what was found."""
-    rows: list[moves.Row] = []
-    began_s = time.monotonic()
-    scan: Scan | None
-    scan, more = seen or (hooks.WATERMARKS.scan(queues, now_s=began_s, owner_id=worker.owner_id), None)
-    after: Scan | None = None
-    while scan is not None:
-        still, if_idle = limit - len(rows), only_if_idle and not rows
-        if more is None:
-            more = moves.claim(worker, queues=queues, limit=still, only_if_idle=if_idle, scan=scan, request=request)
-        hooks.WATERMARKS.lasted(scan, max(0.0, time.monotonic() - began_s - len(more) * _TAKING_S))
-        _note_taken(scan, more)
-        rows += more
-        if len(rows) >= limit or scan.is_whole:
-            break
-        began_s, more = time.monotonic(), None
-        scan = after = hooks.WATERMARKS.full_scan(
-            queues, now_s=began_s, owner_id=worker.owner_id, after=after, has_some=bool(rows)
-        )
-    return rows
-
-
-def _note_taken(scan: Scan, rows: Sequence[moves.Row]) -> None:
-    # The last of each will do: of a hundred jobs that is one.
-    last = {
-        (row.queue, row.priority, row.owner_id, row.group_id): row.run_at
-        for row in rows
-        if row.id is not None and row.is_open
-    }
-    taken = [Taken(queue, priority, run_at, *whose) for (queue, priority, *whose), run_at in last.items()]
-    transaction.on_commit(functools.partial(hooks.WATERMARKS.took, scan, taken))

@@ -1,8 +1,9 @@
 """How a run ends: the worker hands in results, gives a job back, or somebody cancels it."""
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any, Literal
 
 from django.conf import settings
@@ -17,7 +18,7 @@ from jobs.domain.states import ENDED, LIVE, AttemptOutcome, Status
 from jobs.errors import LeaseLost
 from jobs.models import Job, Worker
 from jobs.operations import events, hooks, idempotency, metering, queues, quotas
-from jobs.queries import bulks, keys, moves, reads
+from jobs.queries import bulks, moves, reads
 from jobs.queries.moves import Settlement
 from postgres import transactions
 
@@ -179,7 +180,7 @@ def decide(row: Any, outcome: AttemptOutcome, *, retryable: bool, error: str) ->
         delay_s=judgement.delay_s,
         releases=judgement.releases,
         unconfirmed=judgement.unconfirmed,
-        excluded_workers=row.excluded_workers if judgement.status is Status.PENDING else (),
+        avoid=_avoid(row) if judgement.status is Status.PENDING else (),
         outcome=judgement.outcome,
         error=error[:ERROR_CHARACTERS],
     )
@@ -188,8 +189,13 @@ def decide(row: Any, outcome: AttemptOutcome, *, retryable: bool, error: str) ->
 def _never_claimed(row: Any) -> Settlement:
     return Settlement(
         job_id=row.id, fence=row.fence, status=Status.PENDING, failures=row.failures, releases=row.releases,
-        unconfirmed=row.unconfirmed, excluded_workers=row.excluded_workers,
+        unconfirmed=row.unconfirmed, avoid=_avoid(row),
     )  # fmt: skip
+
+
+def _avoid(row: Any) -> Sequence[int]:
+    """Who leaves it to others still: nobody, once one of them had it, since then the grace is over."""
+    return () if row.avoid is None or row.worker_id in row.avoid else row.avoid
 
 
 def settle(settlements: Sequence[Settlement], *, rows: Any) -> dict[int, Status]:
@@ -197,7 +203,6 @@ def settle(settlements: Sequence[Settlement], *, rows: Any) -> dict[int, Status]
     if not settlements:
         return {}
     locked = {row.id: row for row in rows}
-    keys.share_queues(row.queue for row in locked.values())
     moved = moves.settle(_hidden_from_those_who_failed(settlements, locked))
     hooks.changed([row.id for row in moved], "workers")
     hooks.settled(moved, settlements=settlements, locked=locked)
@@ -226,12 +231,12 @@ class Successes:
         encoded = [_encoded(entry) for entry in finished]
         return cls(leases=list(first), places=places, results=[encoded[place] for place in places])
 
-    def announce(self, moved: Sequence[Any], freed: Iterable[str]) -> dict[int, Status]:
+    def announce(self, moved: Sequence[Any]) -> dict[int, Status]:
         """What has to be known of those that ended; their new status by place."""
         if moved:
             _announce_successes(moved, [self.results[row.place - 1] for row in moved])
             events.settled(moved)
-            for queue in freed:
+            for queue in {row.counted_in for row in moved} - {None}:
                 hooks.room(queue)
             metering.succeeded(moved, results=[self.results[row.place - 1] for row in moved])
         return {self.places[row.place - 1]: Status(row.status) for row in moved}
@@ -240,13 +245,7 @@ class Successes:
 def _succeed(worker: Worker, finished: Sequence[Finished]) -> dict[int, Status]:
     """Nothing is to be decided about successes: one statement locks and settles them."""
     successes = Successes.of(finished)
-    if not transactions.is_serializable():
-        moved, freed = moves.succeed_and_free(worker, successes.leases, results=successes.results)
-    else:
-        moved = moves.succeed(worker, successes.leases, results=successes.results)
-        keys.share_queues(row.queue for row in moved)
-        freed = moves.free([row.id for row in moved])
-    return successes.announce(moved, freed)
+    return successes.announce(moves.succeed(worker, successes.leases, results=successes.results))
 
 
 def _announce_successes(moved: Sequence[Any], results: Sequence[str | None]) -> None:
@@ -293,22 +292,13 @@ def _success(row: Any, result: str | None) -> Settlement:
 
 def _hidden_from_those_who_failed(settlements: Sequence[Settlement], rows: dict[int, Any]) -> list[Settlement]:
     """A job that goes back after a failure leaves its worker alone, if another live worker could take it."""
-    excluded = {s.job_id: sorted({*s.excluded_workers, rows[s.job_id].worker_id}) for s in settlements if _failed(s)}
-    if not excluded:
+    avoid = {s.job_id: sorted({*s.avoid, rows[s.job_id].worker_id}) for s in settlements if _failed(s)}
+    if not avoid:
         return list(settlements)
-    others = moves.jobs_others_could_take(
-        [(rows[job_id], excluded_workers) for job_id, excluded_workers in excluded.items()]
-    )
+    others = moves.jobs_others_could_take([(rows[job_id], workers) for job_id, workers in avoid.items()])
     return [
-        replace(s, excluded_workers=excluded[s.job_id] if s.job_id in others else _requirement(s))
-        if s.job_id in excluded else s
-        for s in settlements
-    ]  # fmt: skip
-
-
-def _requirement(settlement: Settlement) -> list[int]:
-    """The job's requirement stays when no worker is excluded: a negative number (docs/adr/0085)."""
-    return [number for number in settlement.excluded_workers if number < 0]
+        replace(s, avoid=avoid[s.job_id] if s.job_id in others else ()) if s.job_id in avoid else s for s in settlements
+    ]
 
 
 def _failed(settlement: Settlement) -> bool:
@@ -323,5 +313,7 @@ def _failed(settlement: Settlement) -> bool:
 def _announce(row: Any) -> None:
     if row.status == Status.PENDING:
         hooks.available(row.queue, row.run_at if row.delayed else None)
-    if row.freed_a_slot:
+        if row.avoids:  # who is to leave it to others may have it after the grace
+            hooks.available(row.queue, row.run_at + timedelta(seconds=settings.JOBFARM["EXCLUSION_S"]))
+    if row.made_room:
         hooks.room(row.queue)

@@ -5,7 +5,6 @@ function does: an app's fault must not cost a worker its result, nor stop the ja
 failed is rolled back alone (docs/adr/0026).
 """
 
-import functools
 import json
 import logging
 from collections import defaultdict
@@ -25,7 +24,6 @@ from jobs.domain import outputs, payloads
 from jobs.domain.hooks import Discard, Move, OnTransition, Prepare, Prepared
 from jobs.domain.outputs import Piece
 from jobs.domain.states import AttemptOutcome, Status
-from jobs.domain.watermarks import Watermarks
 from jobs.models import Attempt, Job, Worker
 from jobs.queries import moves, reads
 from jobs.queries.moves import Settlement
@@ -39,7 +37,6 @@ from scheduling import operations as crons
 COUNT_JOBS: Final = "count jobs for the charts"
 MEASURE_USAGE: Final = "measure usage"
 COUNTED_WITHIN_S: Final = 10.0
-WATERMARKS = Watermarks()
 Viewer = AbstractBaseUser | AnonymousUser
 log = logging.getLogger(__name__)
 
@@ -89,8 +86,6 @@ def _count_soon() -> None:
 
 def available(queue: str, at: datetime | None = None) -> None:
     """Something that was there before may now (or at a later moment) be claimable in this queue."""
-    if at is None:
-        forget_watermarks([queue])
     live.touch(_work(queue, at))
 
 
@@ -178,12 +173,6 @@ def _resync(ids: Sequence[int]) -> list[int]:
         ended = reads.last_attempts([job.pk for job in jobs])
         _notify(_move(job, ended.get(job.pk)) for job in jobs if job.kind in kinds.HOOKS)
     return [job.pk for job in jobs]
-
-
-def forget_watermarks(queues: Iterable[str]) -> None:
-    """Some of what waits in these queues became due long ago: after the commit, the next claim makes a full scan."""
-    if behind := frozenset(queues):
-        transaction.on_commit(functools.partial(WATERMARKS.forget, behind))
 
 
 def register_links(provider: Provider) -> Provider:

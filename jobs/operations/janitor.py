@@ -1,4 +1,4 @@
-"""What is done about jobs as time passes: by the janitor (leases, expiry, exclusions) and crons (retention, files)."""
+"""What is done about jobs as time passes: by the janitor (leases, expiry, lanes) and crons (retention, files)."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -13,9 +13,10 @@ from django.core.files.storage import default_storage
 from jobs.domain import reasons
 from jobs.domain.files import UNUSED_FOR_S
 from jobs.domain.states import AttemptOutcome, Status
-from jobs.operations import events, hooks, labels, metering, quotas, set_aside
+from jobs.operations import events, hooks, labels, lanes, metering, quotas, set_aside
 from jobs.operations.finish import decide, settle
-from jobs.queries import inputs, keys, moves, reads, reports
+from jobs.queries import inputs, moves, reads, reports
+from jobs.queries import lanes as lane_queries
 from observing import fields
 from postgres import transactions
 from scheduling import operations as scheduling
@@ -40,7 +41,6 @@ class Sweep:
 
     taken_back: int
     expired: int
-    exclusions_cleared: int
     next_in_s: float | None
 
 
@@ -53,9 +53,16 @@ def sweep(*, between: Callable[[], None] = lambda: None) -> Sweep:
     return Sweep(
         taken_back=ASIDE.for_each(moves.lock_overdue, _take_back, between=between),
         expired=ASIDE.for_each(moves.lock_expired, _expire, between=between),
-        exclusions_cleared=_in_batches(_clear_exclusions, between=between),
         next_in_s=next_due_s(),
     )
+
+
+def tend_lanes(*, between: Callable[[], None] = lambda: None) -> int:
+    """Move the marks of lanes to what waits first in them, and jobs to lanes of their owners where queues keep owners
+    apart by now; how many lanes were put to sleep. Every few seconds; without it claims read more, and find the
+    same."""
+    ASIDE.for_each(lane_queries.lock_crowded, lanes.move, between=between)
+    return lanes.tidy_all(between=between)
 
 
 def next_due_s() -> float | None:
@@ -80,16 +87,16 @@ def expire() -> int:
 
 @action(idempotent=True, own_writes=True)
 def retain() -> int:
-    """Delete what ended longer ago than RETENTION_DAYS, in batches, and input files that no job uses; free slots nobody
-    holds.
+    """Delete what ended longer ago than RETENTION_DAYS, in batches, and input files that no job uses, and
+    lanes in which nothing has waited for a while.
 
     Returns how many jobs were deleted; their files follow (`delete_files`). After some batches it schedules itself
     for the rest. A job that has not ended is never deleted, nor an input file within 24 hours of its upload. One
     that cannot be deleted, since a table of another app names it, say, stays, and is in the error that it ends with.
     """
     failures = scheduling.Failures()
-    with failures.aside("slots that nobody holds"):
-        keys.free_empty_slots()
+    with failures.aside("lanes in which nothing waits"):
+        lanes.delete_unused()
     done = failures.in_batches(_forget, name="a job", size=RETAINED_AT_ONCE, most=RETAIN_BATCHES)
     with failures.aside("input files that no job uses"):
         _in_batches(_forget_uploads, size=RETAINED_AT_ONCE, most=RETAIN_BATCHES)
@@ -175,16 +182,6 @@ def _expire(rows: Sequence[Any]) -> None:
     for row in rows:
         with fields.about(job_id=row.id, kind=row.kind):
             log.info("Timed out a job that nobody had begun")
-
-
-@transactions.retried
-def _clear_exclusions(limit: int) -> int:
-    rows = moves.clear_exclusions(limit)
-    for queue in {row.queue for row in rows}:
-        hooks.available(queue)
-    if rows:
-        hooks.changed([row.id for row in rows])
-    return len(rows)
 
 
 @transactions.retried

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from core import audit
 from core.backoff import Backoff
 from jobs import kinds
-from jobs.domain import ceilings, model_queues
+from jobs.domain import model_queues
 from jobs.domain.bulks import BulkAction
 from jobs.domain.kinds import Kind, LimitKey
 from jobs.errors import InvalidValue, PriorityNotAllowed, QueueChoiceNotAllowed, UnknownKind, UnknownQueue
@@ -25,7 +25,7 @@ from postgres import transactions
 from ratelimits import operations as ratelimits
 
 ANY_QUEUE: Final = "*"  # all queues; where a worker polls, all that its key may take
-MOST_SLOTS = 10_000
+HIGHEST_CEILING = 10_000
 RAISE: Final = "jobs.raise_priority"
 CHOOSE: Final = "jobs.choose_queue"
 
@@ -104,14 +104,12 @@ def resume(queue: str, *, by: User | None = None) -> None:
 def set_ceiling(queue: str, ceiling: int | None, *, by: User | None = None) -> None:
     """Bound how many jobs of this queue run at a time; None takes the bound away. Raises UnknownQueue, InvalidValue.
 
-    What runs already goes on, and is counted, claims that are under way at this moment among it. A queue's first
-    ceiling waits for those of all queues (docs/adr/0044).
+    What runs already goes on, and is counted, claims that are under way at this moment among it.
     """
-    if ceiling is not None and not 0 <= ceiling <= MOST_SLOTS:
-        raise InvalidValue(field="ceiling", why=f"from 0 to {MOST_SLOTS}, got {ceiling}")
+    if ceiling is not None and not 0 <= ceiling <= HIGHEST_CEILING:
+        raise InvalidValue(field="ceiling", why=f"from 0 to {HIGHEST_CEILING}, got {ceiling}")
     row = _locked(queue)
     audit.record(by, row, f"ceiling set to {ceiling}")
-    _move_slots(row, ceiling)
     keys.set_ceiling(queue, ceiling)
     live.touch(f"queue:{queue}", "queues")
     hooks.available(queue)
@@ -188,36 +186,6 @@ def check_bulk(action: BulkAction, value: str, *, kind: str, by: User) -> None:
         _check_priority(int(value), _known(kind), by=by)
     elif action is BulkAction.QUEUE:
         _check_queue(value, _known(kind), by=by)
-
-
-def _move_slots(queue: Queue, ceiling: int | None) -> None:
-    """The slots of a locked queue follow its ceiling. Who locks what in which order: docs/adr/0044."""
-    if ceiling is None:
-        keys.remove_slots(keys.lock_slots(queue.name))
-    elif queue.ceiling is None:
-        _make_slots(queue.name, ceiling)
-    else:
-        _renumber_slots(queue.name, ceiling)
-
-
-def _make_slots(queue: str, ceiling: int) -> None:
-    """A queue without slots says nothing of who runs: so nobody claims or ends a job while that is counted."""
-    keys.close_slots()
-    running = keys.running(queue)
-    keys.remove_slots(keys.lock_slots(queue))  # there are none, unless somebody edited rows by hand
-    keys.add_slots(queue, range(max(ceiling, len(running))), holders=running)
-
-
-def _renumber_slots(queue: str, ceiling: int) -> None:
-    """Who holds a slot is read from the locked slots: a claim that was under way has committed by then."""
-    slots = {slot.n: slot for slot in keys.lock_slots(queue)}
-    held = {n for n, slot in slots.items() if slot.job_id is not None}
-    moved = ceilings.move(held=held, free=slots.keys() - held, ceiling=ceiling)
-    keys.remove_slots([slots[n] for n in moved.removed])
-    for n, number in moved.renumbered.items():
-        slots[n].n = number
-    keys.renumber_slots([slots[n] for n in moved.renumbered])
-    keys.add_slots(queue, moved.added)
 
 
 def _locked(queue: str) -> Queue:

@@ -17,7 +17,6 @@ from jobs.domain import payloads
 from jobs.domain.bounds import check_values
 from jobs.domain.kinds import Kind
 from jobs.domain.states import ENDED, Status
-from jobs.domain.watermarks import MARGIN_S
 from jobs.errors import AlreadyRetried, NotEnded, NotFound, NotUnique
 from jobs.models import Job, Requirement
 from jobs.operations import events, hooks, inputs, labels, metering, queues, quotas
@@ -28,7 +27,6 @@ from observing import traces
 from postgres import transactions
 from scheduling import context
 
-AT_ONCE = timedelta(seconds=MARGIN_S / 2)  # the jobs of a bulk lie up to this far apart (sql/submit.sql)
 _RNG = random.SystemRandom()
 # A job's columns as they are before anybody has claimed it, and what a row to store has beside a job's columns.
 _FRESH = dict.fromkeys(field.attname for field in Job._meta.concrete_fields) | {  # noqa: SLF001 (Django documents _meta)
@@ -310,8 +308,7 @@ def _job(row: dict[str, Any], new: Stored | Twin) -> Job | NotUnique:
     wanted = row["wanted"]
     for name in _BESIDE:
         del row[name]
-    row["id"], row["created_at"], row["run_at"], row["expires_at"], row["limit_until"] = new
-    row["excluded_workers"] = [] if row["requirement_id"] is None else [-row["requirement_id"]]
+    row |= new._asdict()
     row["_state"] = state = ModelState()
     state.adding, state.db = False, "default"
     # What unpickling does too: of a bulk, a quarter of the time went into Model.__init__.
@@ -330,5 +327,4 @@ def _announce(new_jobs: Sequence[NewJob], stored: Sequence[Job | NotUnique]) -> 
     head_start = timedelta(seconds=settings.JOBFARM["HEAD_START_S"])
     due |= {(job.queue, job.run_at + head_start) for new, job in pairs if new.prefers}
     if pairs:
-        hooks.forget_watermarks({job.queue for _, job in pairs if job.run_at < job.created_at - AT_ONCE})
         hooks.submitted(due)

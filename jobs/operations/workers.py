@@ -22,7 +22,7 @@ from jobs.domain.quotas import Quota
 from jobs.domain.workers import Facts
 from jobs.errors import InvalidKey, InvalidValue
 from jobs.models import Worker
-from jobs.operations import labels, quotas
+from jobs.operations import labels, lanes, quotas
 from jobs.operations.queues import ANY_QUEUE
 from jobs.queries import fleet, keys, reads
 from live import operations as live
@@ -85,6 +85,8 @@ def create_worker(
     key = _new_key()
     keys.make_queues(named, made_by=bounded)
     worker = Worker.objects.create(name=name, queues=list(queues), steals=list(steals), owner=owner, **_stored(key))
+    if owner is not None:
+        lanes.part(owner_id=owner.pk)  # what waits already; its claims and the janitor find the rest
     audit.record(by, worker, f"made, for {'everybody' if owner is None else owner}")
     live.touch("workers")
     return worker, key

@@ -10,7 +10,6 @@ from jobs import operations
 from jobs.domain.leases import Lease
 from jobs.domain.states import Status
 from jobs.models import Job, Worker
-from jobs.operations.claim import take_all_there_is
 from jobs.protocol import messages, verbs
 from jobs.protocol.messages import Call
 from jobs.protocol.verbs import ClaimedJob, Ended, EndedMany, EndedOne, Finish, FinishMany, Leased
@@ -44,13 +43,11 @@ class Examined:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Performed:
     """The answer to a verb, also as the worker gets it: megabytes for a hundred jobs, which no event loop is to write.
-    After a claim that got less than it wanted, what the worker waits for; `took_all`: what there was of that is in the
-    answer."""
+    After a claim that got less than it wanted, what the worker waits for."""
 
     answer: BaseModel
     text: str
     waits_for: Interest | None
-    took_all: bool = False
 
 
 def arrive(key: str) -> Arrival:
@@ -93,17 +90,11 @@ def perform(key: str, call: Call) -> Performed:
     """
     worker = operations.authenticate(key)
     about = () if call.job_id is None else (call.job_id,)
-    looks_everywhere = take_all_there_is()
     with fields.about(worker=worker.name, job_id=call.job_id):
         answer = call.verb.perform(worker, *about, call.body)
     is_short = len(claimed(answer)) < wanted_jobs(call)
     waits_for = verbs.interest(worker, queues(call)) if is_short else None
-    return Performed(
-        answer=answer,
-        text=messages.answer(call, answer),
-        waits_for=waits_for,
-        took_all=is_short and looks_everywhere and take_all_there_is(),
-    )
+    return Performed(answer=answer, text=messages.answer(call, answer), waits_for=waits_for)
 
 
 def output_of(call: Call) -> int | None:

@@ -1,10 +1,10 @@
 """Statements about workers, queues and kinds."""
 
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from itertools import zip_longest
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -14,14 +14,15 @@ from django.db.models.functions import Now
 
 from jobs.domain.states import Status
 from jobs.domain.workers import Facts
-from jobs.models import Job, Kind, Queue, Slot, Worker, WorkerFacts
-from postgres import clock, statements, transactions
+from jobs.models import Job, Kind, Queue, Worker, WorkerFacts
+from postgres import clock, statements
 
 _WORKER, _KIND = (
     [field.attname for field in model._meta.concrete_fields]  # noqa: SLF001 (Django documents _meta)
     for model in (Worker, Kind)
 )
-SLOTS_WAIT_MS = 500  # for those who claim and end jobs at this moment; less than the second of `deadlock_timeout`
+CEILING_WAIT_MS = 500  # for claims that are under way; less than the second of `deadlock_timeout`
+_CEILING = 1_784_635_253  # as jobs_room has it
 _STEALING = 1_784_635_251  # the first of the two numbers that these advisory locks have; the second is the worker's
 SEEN_EVERY_S = 5  # a worker's row is rewritten at most this often, however many calls it makes
 
@@ -115,70 +116,34 @@ def set_paused(name: str, *, paused: bool, by: User | None = None) -> None:
 
 
 def set_ceiling(name: str, ceiling: int | None) -> None:
-    """Write a queue's ceiling. Its slots are to follow in the same transaction."""
+    """Write a queue's ceiling; the caller has locked its row. What runs already counts.
+
+    It waits for the claims of this queue that are under way, and those that come wait for it, half a second at most:
+    after that it fails as a lock that is not available. What runs is counted row by row, without waiting: one that is
+    locked is being ended, maybe by a call whose claim waits for this, or renewed, and is met the next time.
+    """
+    running = Job.objects.filter(status=Status.IN_PROGRESS, queue=name, counted_in=None)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT current_setting('lock_timeout'), set_config('lock_timeout', %s, true)", [f"{CEILING_WAIT_MS}ms"]
+        )
+        before, _ = cursor.fetchone()
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [_CEILING, name])
+        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
     Queue.objects.filter(name=name).update(ceiling=ceiling)
+    until = time.monotonic() + CEILING_WAIT_MS / 1000
+    while ceiling is not None:
+        ids = list(running.select_for_update(skip_locked=True).order_by("pk").values_list("pk", flat=True))
+        Job.objects.filter(pk__in=ids).update(counted_in=name)
+        if not running.exists() or time.monotonic() > until:
+            return
+        time.sleep(0.01)
 
 
 def kind(name: str) -> Kind | None:
     for row in statements.load("jobs", "kind").run({"name": name}):
         return Kind.from_db("default", _KIND, [getattr(row, column) for column in _KIND])
     return None
-
-
-def running(queue: str) -> list[int]:
-    jobs = Job.objects.filter(status=Status.IN_PROGRESS, queue=queue).order_by("pk")
-    return list(jobs.values_list("pk", flat=True))
-
-
-def share_queues(names: Iterable[str]) -> None:
-    """In a serializable transaction, see to it that these queues stand as its snapshot says, until it ends.
-
-    It fails with a serialization error where a ceiling was moved since: the slots of a first ceiling, which it could
-    not see, would never be freed. Any other transaction sees all slots that are there, and asks nothing here.
-    """
-    if transactions.is_serializable():
-        statements.load("jobs", "share_queues").run({"names": sorted(set(names))})
-
-
-def close_slots() -> None:
-    """Wait until no transaction that claims or ends jobs is under way, and let none begin until this one ends.
-
-    Those that begin later see what this one does. The farm's claims wait meanwhile, half a second at most: after that
-    this fails as a lock that is not available.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT current_setting('lock_timeout'), set_config('lock_timeout', %s, true)", [f"{SLOTS_WAIT_MS}ms"]
-        )
-        before, _ = cursor.fetchone()
-        cursor.execute("LOCK TABLE jobs_slot IN SHARE ROW EXCLUSIVE MODE")
-        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
-
-
-def lock_slots(queue: str) -> list[Slot]:
-    """All slots of a queue, locked in the order of their ids, which is everybody's order."""
-    return list(Slot.objects.select_for_update().filter(queue_id=queue).order_by("pk"))
-
-
-def add_slots(queue: str, numbers: Iterable[int], *, holders: Sequence[int] = ()) -> None:
-    """New slots of a queue: the first ones are held by these jobs, the others are free."""
-    pairs = zip_longest(holders, numbers)
-    Slot.objects.bulk_create([Slot(queue_id=queue, n=n, job_id=job_id) for job_id, n in pairs])
-
-
-def renumber_slots(slots: Sequence[Slot]) -> None:
-    """Write the numbers of locked slots, in place: a job that ends now waits for its slot's row, and frees it."""
-    Slot.objects.bulk_update(slots, ["n"])
-
-
-def remove_slots(slots: Sequence[Slot]) -> None:
-    """Take these locked slots away; jobs that hold one run on without."""
-    Slot.objects.filter(pk__in=[slot.pk for slot in slots]).delete()
-
-
-def free_empty_slots() -> int:
-    """Free slots whose job does not run any more; how many there were. None, unless somebody edited rows by hand."""
-    return len(statements.load("jobs", "free_empty").run())
 
 
 def count_live() -> Live:

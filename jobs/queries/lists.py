@@ -169,7 +169,7 @@ def live_ids(status: str) -> list[int] | None:
 
     In the order of their index: a bare LIMIT invites a walk down the whole table.
     """
-    order = ("queue", "excluded_workers", "-priority", "run_at", "pk") if status == Status.PENDING else ("worker", "pk")
+    order = ("lane", "run_at", "pk") if status == Status.PENDING else ("worker", "pk")
     jobs = Job.objects.filter(status=status).order_by(*order)
     ids = list(jobs.values_list("pk", flat=True)[: MOST_LIVE + 1])
     return ids if len(ids) <= MOST_LIVE else None

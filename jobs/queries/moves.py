@@ -2,36 +2,36 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
 from django.db import connection
 from django.db.models.functions import Now
 
-from jobs.domain import presence, watermarks
+from jobs.domain import presence
 from jobs.domain.leases import Lease, new_secrets
 from jobs.domain.outputs import Piece
 from jobs.domain.quotas import Room
-from jobs.domain.ranges import IndexRange
 from jobs.domain.states import AttemptOutcome, Status
-from jobs.domain.watermarks import Scan
 from jobs.models import Job, Offspring, Origin, ResultFile, Worker
 from postgres import arrays, statements
 
 Row = statements.Row
+ALL_LANES: Final = 10**9  # more than there are (sql/claim.sql)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """How one running job goes on: what `settle` writes. `blames_worker`: a failure hides the job from its worker."""
+    """How one running job goes on: what `settle` writes. `avoid`: workers that leave it to others
+    for a while; `blames_worker`: after a failure its own is one of them."""
 
     job_id: int
     fence: int
     status: Status
     failures: int
     delay_s: float = 0.0
-    excluded_workers: Sequence[int] = ()
+    avoid: Sequence[int] = ()
     outcome: AttemptOutcome | None = None
     error: str | None = None
     result: str | None = None
@@ -51,42 +51,32 @@ def keep_offspring(job_id: int, *, function_ids: Sequence[int]) -> None:
 
 
 def claim(
-    worker: Worker, *, queues: Sequence[str], limit: int, only_if_idle: bool, scan: Scan, request: UUID | None = None
+    worker: Worker, *, queues: Sequence[str], limit: int, only_if_idle: bool, request: UUID | None = None
 ) -> list[Row]:
-    """Lease up to `limit` jobs; a row with `id` None lost the race for a slot of the queue in `picked_from`.
-
-    `scan` says where among what this worker may take (`jobs.domain.watermarks`), `request` which of its calls it is.
-    """
+    """Lease up to `limit` jobs; `request` says which of the worker's calls it is."""
     [rows] = statements.together(
-        [claim_call(worker, queues=queues, limit=limit, only_if_idle=only_if_idle, scan=scan, request=request)]
+        [claim_call(worker, queues=queues, limit=limit, only_if_idle=only_if_idle, request=request)]
     )
     return rows
 
 
 def claim_call(
-    worker: Worker,
-    *,
-    queues: Sequence[str],
-    limit: int,
-    scan: Scan,
-    only_if_idle: bool = False,
-    request: UUID | None = None,
+    worker: Worker, *, queues: Sequence[str], limit: int, only_if_idle: bool = False, request: UUID | None = None
 ) -> statements.Call:
     """What `claim` runs, for `statements.together` and for EXPLAIN."""
-    parameters = {
+    return statements.load("jobs", "claim"), {
         "worker": worker.pk,
         "worker_name": worker.name,
         "queues": list(queues),
         "limit": limit,
+        "lanes": ALL_LANES,
         "confirm_s": settings.JOBFARM["HEARTBEAT_S"],
+        "grace_s": settings.JOBFARM["EXCLUSION_S"],
         "only_if_idle": only_if_idle,
         "request": request,
         "secrets": arrays.plain(new_secrets(limit)),
-        **ranges(scan.ranges),
+        **taking(),
     }
-    if worker.owner_id is None:
-        return statements.load("jobs", "claim"), parameters
-    return statements.load("jobs", "claim_scoped"), parameters | {"owner": worker.owner_id}
 
 
 def claimed_before(worker: Worker, request: UUID) -> list[Row]:
@@ -99,21 +89,6 @@ def claimed_before(worker: Worker, request: UUID) -> list[Row]:
 def past_leases(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row]:
     """For each of these (job id, lease) pairs, which hold nothing, what became of it; rows in order."""
     return statements.load("jobs", "past_leases").run(_leases(worker, leases))
-
-
-def ranges(within: Sequence[IndexRange]) -> dict[str, Any]:
-    """Where to look, as parameters of claim.sql, claim_scoped.sql and claimable.sql."""
-    return {
-        "range_of": [index_range.queue for index_range in within],
-        "range_owner": [index_range.owner_id for index_range in within],
-        "range_group": [index_range.group_id for index_range in within],
-        "low": [index_range.low for index_range in within],
-        "high": [index_range.high for index_range in within],
-        "since": [index_range.since for index_range in within],
-        "until": [index_range.until for index_range in within],
-        "margin_s": watermarks.MARGIN_S,
-        **taking(),
-    }
 
 
 def taking() -> dict[str, float]:
@@ -154,18 +129,9 @@ def lock_held(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row]:
 
 
 def succeed(worker: Worker, leases: Sequence[tuple[int, Lease]], *, results: Sequence[str | None]) -> list[Row]:
-    """End the jobs that these (job id, lease) pairs still hold as successes; a row each, `place` counts from 1. Their
-    slots are for `free`."""
+    """End the jobs that these (job id, lease) pairs still hold as successes; a row each, `place` counts from 1."""
     [moved] = statements.together([_succeed(worker, leases, results)])
     return moved
-
-
-def succeed_and_free(
-    worker: Worker, leases: Sequence[tuple[int, Lease]], *, results: Sequence[str | None]
-) -> tuple[list[Row], set[str]]:
-    """`succeed`, and `free` the slots of those that ended, in one round trip: the rows, and the queues with room."""
-    moved, freed = statements.together([_succeed(worker, leases, results), _free([job for job, _ in leases])])
-    return moved, _queues(freed)
 
 
 def succeed_and_claim(
@@ -175,20 +141,12 @@ def succeed_and_claim(
     results: Sequence[str | None],
     queues: Sequence[str],
     limit: int,
-    scan: Scan,
     request: UUID | None,
-) -> tuple[list[Row], set[str], list[Row]]:
-    """`succeed_and_free`, then `claim`, whatever of these leases is lost, in one round trip."""
-    calls = [_succeed(worker, leases, results), _free([job for job, _ in leases])]
-    claim = claim_call(worker, queues=queues, limit=limit, scan=scan, request=request)
-    moved, freed, rows = statements.together([*calls, claim])
-    return moved, _queues(freed), rows
-
-
-def free(job_ids: Sequence[int]) -> set[str]:
-    """Free the slots of those of these jobs that run no more; the queues that have room now."""
-    [freed] = statements.together([_free(job_ids)])
-    return _queues(freed)
+) -> tuple[list[Row], list[Row]]:
+    """`succeed`, then `claim`, whatever of these leases is lost, in one round trip."""
+    claim = claim_call(worker, queues=queues, limit=limit, request=request)
+    moved, rows = statements.together([_succeed(worker, leases, results), claim])
+    return moved, rows
 
 
 def lock_overdue(limit: int, but_for: Sequence[int] = ()) -> list[Row]:
@@ -216,26 +174,26 @@ def settle(settlements: Sequence[Settlement]) -> list[Row]:
             "status": [s.status.value for s in settlements],
             "failures": [s.failures for s in settlements],
             "delay_s": [float(s.delay_s) for s in settlements],
-            "excluded_workers": ["{" + ",".join(map(str, s.excluded_workers)) + "}" for s in settlements],
+            "avoid": [_array(s.avoid) for s in settlements],
             "outcome": [s.outcome and s.outcome.value for s in settlements],
             "error": [s.error for s in settlements],
             "result": [s.result for s in settlements],
             "releases": [s.releases for s in settlements],
             "unconfirmed": [s.unconfirmed for s in settlements],
-            "grace_s": settings.JOBFARM["EXCLUSION_S"],
         }
     )
 
 
 def jobs_others_could_take(jobs: Sequence[tuple[Row, Sequence[int]]]) -> set[int]:
-    """Of these (locked job row, workers it would hide from), the ids for which another live worker exists."""
+    """Of these (locked job row, workers it would avoid), the ids for which another live worker exists."""
     rows = statements.load("jobs", "others_could_take").run(
         {
             "job": [row.id for row, _ in jobs],
             "queue": [row.queue for row, _ in jobs],
             "owner": [row.owner_id for row, _ in jobs],
             "group": [row.group_id for row, _ in jobs],
-            "excluded_workers": ["{" + ",".join(map(str, excluded_workers)) + "}" for _, excluded_workers in jobs],
+            "requirement": [row.requirement_id for row, _ in jobs],
+            "avoid": [_array(avoid) for _, avoid in jobs],
             "alive_s": settings.JOBFARM["WORKER_ALIVE_S"],
         }
     )
@@ -262,11 +220,6 @@ def expire(job_ids: Sequence[int]) -> int:
     """End these waiting jobs as timed out; how many rows that changed."""
     waiting = Job.objects.filter(pk__in=job_ids, status=Status.PENDING)
     return waiting.update(status=Status.TIMED_OUT, ended_at=Now())
-
-
-def clear_exclusions(limit: int) -> list[Row]:
-    """Show jobs again to the workers that failed them, where the grace is over."""
-    return statements.load("jobs", "clear_exclusions").run({"limit": limit})
 
 
 def retain(*, age_s: float, limit: int, skip: int = 0) -> list[Row]:
@@ -300,12 +253,9 @@ def _succeed(worker: Worker, leases: Sequence[tuple[int, Lease]], results: Seque
     }
 
 
-def _free(job_ids: Sequence[int]) -> statements.Call:
-    return statements.load("jobs", "free"), {"job": arrays.plain(job_ids)}
-
-
-def _queues(freed: Sequence[Row]) -> set[str]:
-    return {row.queue_id for row in freed}
+def _array(numbers: Sequence[int]) -> str:
+    """As an element of an array: PostgreSQL's own cannot be of different lengths."""
+    return "{" + ",".join(map(str, numbers)) + "}"
 
 
 def _leases(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> dict[str, Any]:

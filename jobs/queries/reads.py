@@ -14,7 +14,6 @@ from django.db.models.functions import Now
 from jobs import registry
 from jobs.domain import labels
 from jobs.domain.leases import Lease
-from jobs.domain.ranges import IndexRange
 from jobs.domain.reasons import Facts, Reason, expired, explain
 from jobs.domain.states import LIVE, Status
 from jobs.domain.unserved import Named, Unserved
@@ -96,7 +95,9 @@ def shared(token: str) -> Job | None:
 
 def why_not_running(job_id: int) -> list[Reason]:
     """Why this job does not run, most important first; empty if there is no such job."""
-    rows = statements.load("jobs", "why_not_running").run({"job": job_id, "limit": AHEAD_LIMIT, **moves.taking()})
+    rows = statements.load("jobs", "why_not_running").run(
+        {"job": job_id, "limit": AHEAD_LIMIT, "grace_s": settings.JOBFARM["EXCLUSION_S"], **moves.taking()}
+    )
     return [reason for row in rows for reason in explain(_facts(row, job_id=job_id, lacking=_lacking(row)))]
 
 
@@ -190,21 +191,16 @@ def files(job_ids: Sequence[int]) -> dict[int, list[ResultFile]]:
     return by_job
 
 
-def claimable(
-    interests: Sequence[tuple[Interest, int]], *, horizon_s: float, within: Sequence[IndexRange] = ()
-) -> list[Claimable]:
-    """For each (interest, how many at most): what could be claimed now, and when more is due within the horizon.
-
-    Queues, and somebody's jobs in them, that occur in `within` are scanned there alone (`jobs.domain.ranges`).
-    """
-    rows = statements.load("jobs", "claimable").run(
+def claimable(interests: Sequence[tuple[Interest, int]], *, horizon_s: float) -> list[Claimable]:
+    """For each (interest, how many at most): what could be claimed now, and when more is due within the horizon."""
+    rows = statements.load("jobs", "available").run(
         {
             "queues": [",".join(interest.queues) for interest, _ in interests],
             "owner": [interest.owner_id for interest, _ in interests],
             "wanted": [wanted for _, wanted in interests],
             "satisfies": ["{" + ",".join(map(str, interest.satisfies)) + "}" for interest, _ in interests],
             "horizon_s": horizon_s,
-            **moves.ranges(within),
+            **moves.taking(),
         }
     )
     return [Claimable(jobs=row.jobs, next_due_in_s=row.next_due_in_s) for row in rows]
@@ -256,7 +252,7 @@ def overdue_s() -> float:
 
 
 def next_wake(*, but_for: Sequence[int] = ()) -> statements.Row:
-    """`seconds` until a lease, a run, a waiting job (but these) or a grace runs out, None if nothing is in sight; and
+    """`seconds` until a lease, a run or a waiting job (but these) runs out, None if nothing is in sight; and
     `outgrown`, the tables that PostgreSQL has not counted since they were less than half as large."""
     [row] = statements.load("jobs", "next_wake").run({"but_for": list(but_for), **moves.absence()})
     return row

@@ -1,6 +1,6 @@
 """Statements that store new jobs, in the caller's transaction, and the idempotency keys of requests."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from operator import itemgetter
@@ -27,17 +27,19 @@ _BESIDE_THEM = (
     "unique_key", "run_at", "expires_at", "expires_s", "payload", "limit_name", "limit_key", "limit_count",
     "limit_wait_s", "traceparent",
 )  # fmt: skip
+_OF_LANES = ("queue", "priority", "owner_id", "group_id", "requirement_id")
 _AS_NEW = "\tpending\t0\t0\t0\t"
 
 
 class Stored(NamedTuple):
-    """A new job's id and times."""
+    """A new job's id, times and lane."""
 
     id: int
     created_at: datetime
     run_at: datetime
     expires_at: datetime | None
     limit_until: datetime | None
+    lane_id: int
 
 
 class Twin(NamedTuple):
@@ -133,21 +135,41 @@ def _inserted(rows: Sequence[dict[str, Any]]) -> dict[int, Stored]:
 
 
 def _copied(rows: Sequence[dict[str, Any]]) -> list[Stored]:
-    """Where none can have a twin or takes of a limit, the database has nothing to say but ids and the time."""
-    [numbered] = statements.load("jobs", "number_new").run({"count": len(rows)})
-    stored = list(_stored(rows, ids=numbered.ids, now=numbered.now))
+    """Where none can have a twin or takes of a limit, the database has nothing to say but ids, lanes and the time."""
+    due = _lanes(rows)
+    columns = dict(zip(_OF_LANES, zip(*due, strict=True), strict=True))
+    params: dict[str, Any] = {name: arrays.literal(values) for name, values in columns.items()}
+    params |= {"due": [at for at, _ in due.values()], "is_now": [now for _, now in due.values()], "count": len(rows)}
+    [numbered] = statements.load("jobs", "number_new").run(params)
+    lanes = dict(zip(due, numbered.lanes, strict=True))
+    stored = list(_stored(rows, ids=numbered.ids, lanes=lanes, now=numbered.now))
     _copy("copy_jobs", _job_rows(rows, stored, created_at=str(numbered.now)))
     _copy("copy_bodies", (_body_row(row, new.id) for row, new in zip(rows, stored, strict=True)))
     return stored
 
 
-def _stored(rows: Sequence[dict[str, Any]], *, ids: Sequence[int], now: datetime) -> Iterator[Stored]:
+def _lanes(rows: Sequence[dict[str, Any]]) -> dict[Any, tuple[datetime | None, bool]]:
+    """What their lanes have in common; of each the first moment that a job names, and whether one is due at once."""
+    of_lane, due = itemgetter(*_OF_LANES), dict[Any, tuple[datetime | None, bool]]()
+    for row in rows:
+        run_at = row["run_at"]
+        first, is_now = due.get(lane := of_lane(row), (None, False))
+        is_earlier = run_at is not None and (first is None or run_at < first)
+        due[lane] = run_at if is_earlier else first, is_now or run_at is None
+    return due
+
+
+def _stored(
+    rows: Sequence[dict[str, Any]], *, ids: Sequence[int], lanes: Mapping[Any, int], now: datetime
+) -> Iterator[Stored]:
     """As submit.sql has it: those due at once are due a microsecond after one another, in the order given."""
+    of_lane = itemgetter(*_OF_LANES)
     for offset_us, (row, job_id) in enumerate(zip(rows, ids, strict=True), start=1 - len(rows)):
         run_at, expires_at = _utc(row["run_at"]), _utc(row["expires_at"])
         if expires_at is None and row["expires_s"] is not None:
             expires_at = max(run_at or now, now) + timedelta(seconds=row["expires_s"])
-        yield Stored(job_id, now, run_at or now + timedelta(microseconds=offset_us), expires_at, None)
+        due_at = run_at or now + timedelta(microseconds=offset_us)
+        yield Stored(job_id, now, due_at, expires_at, None, lanes[of_lane(row)])
 
 
 def _utc(moment: datetime | None) -> datetime | None:
@@ -162,15 +184,13 @@ def _copy(statement: str, rows: Iterator[str]) -> None:
 
 def _job_rows(rows: Sequence[dict[str, Any]], stored: Sequence[Stored], *, created_at: str) -> Iterator[str]:
     """What most jobs of a bulk have in common is written once."""
-    in_common, shared = itemgetter(*_IN_COMMON), dict[Any, tuple[str, str]]()
+    in_common, shared = itemgetter(*_IN_COMMON), dict[Any, str]()
     for row, new in zip(rows, stored, strict=True):
         values = in_common(row)
         if values not in shared:
-            number = row["requirement_id"]
-            excluded = f"{_AS_NEW}{{{'' if number is None else -number}}}\n"
-            shared[values] = "\t".join([_NULL if value is None else str(value) for value in values]), excluded
-        first, last = shared[values]
-        yield f"{new.id}\t{first}\t{created_at}\t{new.run_at}\t{new.expires_at or _NULL}{last}"
+            shared[values] = "\t".join([_NULL if value is None else str(value) for value in values])
+        times = f"{created_at}\t{new.run_at}\t{new.expires_at or _NULL}"
+        yield f"{new.id}\t{shared[values]}\t{times}{_AS_NEW}{new.lane_id}\n"
 
 
 def _body_row(row: dict[str, Any], job_id: int) -> str:

@@ -12,6 +12,9 @@ CROSS JOIN LATERAL (
         WHEN (job.limit_name IS NULL) <> (job.limit_count IS NULL) OR job.limit_count <= 0
             OR job.limit_name IS NULL AND (job.limit_key IS NOT NULL OR job.limit_until IS NOT NULL)
             THEN 'does not say how much it took of its limit'
+        WHEN job.status = 'pending' AND NOT EXISTS (
+            SELECT FROM jobs_mark AS mark WHERE mark.lane_id = job.lane_id AND mark.at <= job.run_at)
+            THEN 'waits where no claim looks'
         END AS what) AS fault
 WHERE fault.what IS NOT NULL
 ORDER BY job.id LIMIT %(limit)s::bigint

@@ -11,8 +11,7 @@ WITH unconfirmed AS MATERIALIZED (
     SET lease_expires_at = statement_timestamp() + make_interval(secs => %(confirm_s)s::float8)
     FROM unconfirmed WHERE job.id = unconfirmed.id
     RETURNING job.id, job.kind, job.queue, job.fence, job.lease_secret, job.lease_expires_at, job.attempt,
-              job.max_attempts, job.retry_when_lost
+              job.max_attempts, job.retry_when_lost, job.counted_in IS NOT NULL AS has_ceiling
 )
-SELECT renewed.*, body.payload::text AS payload, body.traceparent, body.inputs::text AS inputs,
-       EXISTS (SELECT FROM jobs_queue AS queue WHERE queue.name = renewed.queue AND queue.ceiling IS NOT NULL) AS has_ceiling
+SELECT renewed.*, body.payload::text AS payload, body.traceparent, body.inputs::text AS inputs
 FROM renewed LEFT JOIN jobs_body AS body ON body.job_id = renewed.id ORDER BY renewed.id

@@ -16,9 +16,8 @@ WITH reachability AS (
 SELECT extract(epoch FROM least(
     (SELECT CASE WHEN ends_at IS NOT NULL THEN greatest(ends_at, from_then_on) END FROM running CROSS JOIN reachability),
     (SELECT min(expires_at) FROM jobs_job WHERE status = 'pending' AND expires_at IS NOT NULL AND confirmed_fence = 0
-     AND id <> ALL (%(but_for)s::bigint[])),
-    (SELECT min(excluded_until) FROM jobs_job WHERE status = 'pending' AND excluded_until IS NOT NULL)
+     AND id <> ALL (%(but_for)s::bigint[]))
 ) - statement_timestamp())::float8 AS seconds,
     ARRAY(SELECT counted.relname::text FROM pg_stat_user_tables AS counted JOIN pg_class ON pg_class.oid = counted.relid
-          WHERE counted.relname IN ('jobs_job', 'jobs_body')
+          WHERE counted.relname IN ('jobs_job', 'jobs_body', 'jobs_lane', 'jobs_mark')
             AND counted.n_mod_since_analyze > greatest(500, 2 * pg_class.reltuples)) AS outgrown

@@ -1,3 +1,9 @@
--- Ids for so many new jobs, in ascending order, and the moment at which they are submitted.
-SELECT array_agg(number.id) AS ids, statement_timestamp() AS now
-FROM (SELECT nextval('jobs_job_id_seq') AS id FROM generate_series(1, %(count)s)) AS number
+-- Ids for so many new jobs, in ascending order, the moment at which they are submitted, and their lanes. Each is awake from
+-- the first moment that a job names, or from now if one is due at once. The COPYs follow in the same transaction.
+SELECT ARRAY(SELECT nextval('jobs_job_id_seq') FROM generate_series(1, %(count)s)) AS ids, statement_timestamp() AS now,
+       ARRAY(SELECT jobs_enter(queue, priority, owner_id, group_id, requirement_id, '{}', least(due, CASE
+                        WHEN is_now THEN statement_timestamp() - make_interval(secs => %(count)s / 1e6::float8) END))
+             FROM unnest(%(queue)s::text[], %(priority)s::smallint[], %(owner_id)s::integer[], %(group_id)s::integer[],
+                         %(requirement_id)s::integer[], %(due)s::timestamptz[], %(is_now)s::boolean[])
+                  WITH ORDINALITY AS lane (queue, priority, owner_id, group_id, requirement_id, due, is_now, place)
+             ORDER BY place) AS lanes

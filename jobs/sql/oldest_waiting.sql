@@ -1,27 +1,11 @@
--- For each queue with jobs that are due: since how many seconds the one that waits longest has been. Waiting jobs are
--- ordered by whom they hide from and by priority, so within one such pair the first is the oldest: the pairs are jumped
--- over, a hundred of them at most, and no waiting job behind the first of a pair is read.
-WITH RECURSIVE head (name, excluded_workers, priority, run_at, step) AS (
-    SELECT queue.name, first.excluded_workers, first.priority, first.run_at, 1
-    FROM jobs_queue AS queue CROSS JOIN LATERAL (
-        SELECT job.excluded_workers, job.priority, job.run_at FROM jobs_job AS job
-        WHERE job.status = 'pending' AND job.queue = queue.name
-        ORDER BY job.excluded_workers, job.priority DESC, job.run_at, job.id LIMIT 1) AS first
-    UNION ALL
-    SELECT head.name, further.excluded_workers, further.priority, further.run_at, head.step + 1
-    FROM head CROSS JOIN LATERAL (
-        SELECT * FROM (
-            (SELECT job.excluded_workers, job.priority, job.run_at FROM jobs_job AS job
-             WHERE job.status = 'pending' AND job.queue = head.name AND job.excluded_workers = head.excluded_workers
-               AND job.priority < head.priority
-             ORDER BY job.priority DESC, job.run_at LIMIT 1)
-            UNION ALL
-            (SELECT job.excluded_workers, job.priority, job.run_at FROM jobs_job AS job
-             WHERE job.status = 'pending' AND job.queue = head.name AND job.excluded_workers > head.excluded_workers
-             ORDER BY job.excluded_workers, job.priority DESC, job.run_at LIMIT 1)
-        ) AS one_of_two
-        ORDER BY excluded_workers, priority DESC LIMIT 1) AS further
-    WHERE head.step < 100
-)
-SELECT name AS queue, extract(epoch FROM statement_timestamp() - min(run_at))::float8 AS oldest_s
-FROM head WHERE run_at <= statement_timestamp() GROUP BY name
+-- For each queue with jobs that are due: since how many seconds the one that waits longest has been. Nothing in a lane has
+-- waited longer than its mark says: of each queue the 32 lanes with the first marks are looked at.
+SELECT lane.queue, extract(epoch FROM statement_timestamp() - min(head.run_at))::float8 AS oldest_s
+FROM (SELECT queue, lane_id, min(at) AS at, row_number() OVER (PARTITION BY queue ORDER BY min(at)) AS place
+      FROM jobs_mark WHERE at <= statement_timestamp() GROUP BY queue, lane_id) AS lane
+CROSS JOIN LATERAL (
+    SELECT job.run_at FROM jobs_job AS job
+    WHERE job.status = 'pending' AND job.lane_id = lane.lane_id AND job.run_at >= lane.at
+      AND job.run_at <= statement_timestamp()
+    ORDER BY job.run_at, job.id LIMIT 1) AS head
+WHERE lane.place <= 32 GROUP BY lane.queue

@@ -9,6 +9,8 @@ WITH membership AS MATERIALIZED (
     WHERE status = 'in_progress'
       AND (%(viewer)s::bigint = 0 OR owner_id = %(viewer)s::bigint OR group_id IN (SELECT group_id FROM membership))
     GROUP BY queue
+), lane AS MATERIALIZED (
+    SELECT DISTINCT queue, lane_id AS id FROM jobs_mark WHERE %(viewer)s::bigint = 0
 ), alive AS MATERIALIZED (
     SELECT queues, steals FROM jobs_worker
     WHERE revoked_at IS NULL AND drained_at IS NULL
@@ -20,18 +22,18 @@ SELECT queue.name, queue.paused_at, queue.ceiling, coalesce(running.jobs, 0) AS 
         WHERE queue.name = ANY (alive.queues) OR alive.steals && ARRAY[queue.name, '*']::varchar[]) AS workers,
        CASE WHEN %(viewer)s::bigint = 0 THEN (
            SELECT count(*) FROM (
-               SELECT FROM jobs_job AS job WHERE job.status = 'pending' AND job.queue = queue.name
-               ORDER BY job.excluded_workers, job.priority DESC, job.run_at, job.id
-               LIMIT %(limit)s::bigint) AS everybodys)
+               SELECT FROM lane CROSS JOIN LATERAL (
+                   SELECT FROM jobs_job AS job WHERE job.status = 'pending' AND job.lane_id = lane.id
+                   ORDER BY job.run_at, job.id LIMIT %(limit)s::bigint) AS theirs
+               WHERE lane.queue = queue.name LIMIT %(limit)s::bigint) AS everybodys)
        ELSE (
            SELECT count(*) FROM (
                (SELECT job.id FROM jobs_job AS job
                 WHERE job.ended_at IS NULL AND job.lease_secret IS NULL AND job.queue = queue.name AND job.owner_id = %(viewer)s::bigint
-                ORDER BY job.excluded_workers, job.priority DESC, job.run_at, job.id
                 LIMIT %(limit)s::bigint)
                UNION
                (SELECT job.id FROM jobs_job AS job
-                WHERE job.status = 'pending' AND job.queue = queue.name
+                WHERE job.ended_at IS NULL AND job.lease_secret IS NULL AND job.queue = queue.name
                   AND job.group_id IN (SELECT group_id FROM membership)
                 LIMIT %(limit)s::bigint)
                LIMIT %(limit)s::bigint) AS theirs)

@@ -1,18 +1,19 @@
--- Write how attempts ended: move the jobs on, keep the attempts that did not succeed, free their slots, store results.
+-- Write how attempts ended: move the jobs on, keep the attempts that did not succeed, store results.
 -- What was released or never confirmed is no attempt of the job's count; what nobody got (no outcome, and it waits again)
 -- leaves no trace.
 -- A job has a secret exactly while it runs. Said so, and not by its status, no partial index offers itself: that of
 -- the running jobs holds the dead entries of all that ran lately.
--- Slots are freed in the order of their ids (docs/adr/0044).
--- Only workers, the positive numbers of `excluded_workers`, are excluded for a while; a requirement is for good.
+-- What waits again does so in the lane of what its row says and of the workers that it is to avoid (settlement.avoid),
+-- from now on: so long have they to leave it to others.
 -- The caller holds the rows' locks (lock_held, lock_overdue, or cancel). Returns the moment each is due again,
--- and whether an endpoint of the outbox may ask for events (listens).
+-- whether its queue has a ceiling under which there is room now, and whether an endpoint of the outbox may ask for events
+-- (listens).
 WITH settlement AS MATERIALIZED (
     SELECT * FROM unnest(
         %(job)s::bigint[], %(fence)s::bigint[], %(status)s::text[], %(failures)s::smallint[], %(delay_s)s::float8[],
-        %(excluded_workers)s::text[], %(outcome)s::text[], %(error)s::text[], %(result)s::text[], %(releases)s::smallint[],
+        %(avoid)s::text[], %(outcome)s::text[], %(error)s::text[], %(result)s::text[], %(releases)s::smallint[],
         %(unconfirmed)s::smallint[]
-    ) AS g (job_id, fence, status, failures, delay_s, excluded_workers, outcome, error, result, releases, unconfirmed)
+    ) AS g (job_id, fence, status, failures, delay_s, avoid, outcome, error, result, releases, unconfirmed)
 ), settled AS (
     UPDATE jobs_job AS job
     SET status = settlement.status,
@@ -24,18 +25,19 @@ WITH settlement AS MATERIALIZED (
                           THEN job.confirmed_fence ELSE job.fence END,
         last_secret = job.lease_secret,
         ended_at = CASE WHEN settlement.status = 'pending' THEN NULL ELSE statement_timestamp() END,
-        run_at = CASE WHEN settlement.status = 'pending' AND settlement.delay_s > 0
+        run_at = CASE WHEN settlement.status = 'pending' AND (settlement.delay_s > 0 OR settlement.avoid <> '{}')
                       THEN statement_timestamp() + make_interval(secs => settlement.delay_s) ELSE job.run_at END,
-        excluded_workers = settlement.excluded_workers::bigint[],
-        excluded_until = CASE WHEN settlement.status = 'pending' AND settlement.excluded_workers ~ '[{,][0-9]'
-                         THEN statement_timestamp() + make_interval(secs => settlement.delay_s + %(grace_s)s::float8) END,
+        lane_id = CASE WHEN settlement.status <> 'pending' THEN job.lane_id ELSE jobs_enter(
+            job.queue, job.priority, job.owner_id, job.group_id, job.requirement_id, settlement.avoid::bigint[],
+            CASE WHEN settlement.delay_s > 0 OR settlement.avoid <> '{}'
+                 THEN statement_timestamp() + make_interval(secs => settlement.delay_s) ELSE job.run_at END) END,
         progress = CASE WHEN settlement.status = 'success' THEN 1 WHEN settlement.status = 'pending' THEN NULL ELSE job.progress END,
         detail = CASE WHEN settlement.status IN ('pending', 'success') THEN NULL ELSE job.detail END,
         lease_secret = NULL, lease_expires_at = NULL, deadline_at = NULL
     FROM settlement
     WHERE job.id = settlement.job_id AND job.fence = settlement.fence AND job.lease_secret IS NOT NULL
     RETURNING job.id, job.status, job.queue, job.run_at, job.worker_id, job.worker_name, job.claimed_at, job.attempt,
-              job.last_secret
+              job.last_secret, job.counted_in, settlement.avoid <> '{}' AS avoids
 ), history AS (
     INSERT INTO jobs_attempt (
         job_id, number, attempt, secret, outcome, worker_id, worker_name, claimed_at, ended_at, error)
@@ -45,12 +47,6 @@ WITH settlement AS MATERIALIZED (
            statement_timestamp(), settlement.error
     FROM settlement JOIN settled ON settled.id = settlement.job_id
     WHERE settlement.outcome IS NOT NULL
-), held AS MATERIALIZED (
-    SELECT slot.id FROM jobs_slot AS slot WHERE slot.job_id IN (SELECT settled.id FROM settled)
-    ORDER BY slot.id FOR UPDATE OF slot
-), freed AS (
-    UPDATE jobs_slot SET job_id = NULL FROM held WHERE jobs_slot.id = held.id
-    RETURNING jobs_slot.queue_id
 ), kept AS (
     UPDATE jobs_body AS body SET result = settlement.result::jsonb
     FROM settlement JOIN settled ON settled.id = settlement.job_id
@@ -58,6 +54,6 @@ WITH settlement AS MATERIALIZED (
 )
 SELECT settled.id, settled.status, settled.queue, settled.run_at, settled.worker_id,
        settled.run_at > statement_timestamp() AS delayed,
-       settled.queue IN (SELECT queue_id FROM freed) AS freed_a_slot,
+       settled.counted_in IS NOT NULL AS made_room, settled.avoids,
        EXISTS (SELECT FROM outbox_endpoint AS endpoint WHERE endpoint.status <> 'disabled') AS listens
 FROM settled ORDER BY settled.id

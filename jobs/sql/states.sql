@@ -3,7 +3,7 @@
 -- planner's own statistics say how many there are about.
 WITH waiting AS MATERIALIZED (
     SELECT run_at <= statement_timestamp() AS is_due FROM jobs_job
-    WHERE status = 'pending' ORDER BY queue, excluded_workers, priority DESC, run_at, id LIMIT %(limit)s::bigint
+    WHERE status = 'pending' ORDER BY lane_id, run_at, id LIMIT %(limit)s::bigint
 ), size AS MATERIALIZED (
     SELECT pg_relation_size('jobs_job') < 8388608 AS is_small,
            (SELECT greatest(reltuples, 0) FROM pg_class WHERE oid = 'jobs_job'::regclass) AS jobs

@@ -1,8 +1,7 @@
 -- Write that running jobs succeeded, where the given leases still hold them: what lock_held and settle do, in one
 -- statement, for the end that most jobs have and that leaves nothing to decide. The rows are locked in the order of
 -- their ids: two batches in opposite orders would otherwise wait for one another. Only a running job has a secret.
--- Their slots are for the next statement (free): this one, if it had to wait for a row, does not see what the
--- transaction that held it has seated meanwhile. `listens`: whether an endpoint of the outbox may ask for events.
+-- `counted_in`: the queue whose ceiling has room now. `listens`: whether an endpoint of the outbox may ask for events.
 WITH held AS MATERIALIZED (
     SELECT job.id, lease.place, lease.result
     FROM jobs_job AS job
@@ -14,12 +13,12 @@ WITH held AS MATERIALIZED (
     FOR UPDATE OF job
 ), settled AS (
     UPDATE jobs_job AS job
-    SET status = 'success', ended_at = statement_timestamp(), excluded_workers = '{}', excluded_until = NULL, progress = 1,
+    SET status = 'success', ended_at = statement_timestamp(), progress = 1,
         detail = NULL, releases = 0, unconfirmed = 0, confirmed_fence = job.fence, last_secret = job.lease_secret, lease_secret = NULL,
         lease_expires_at = NULL, deadline_at = NULL
     FROM held WHERE job.id = held.id AND job.lease_secret IS NOT NULL
     RETURNING job.id, job.kind, job.queue, job.status, job.fence, job.failures, job.worker_name,
-              job.is_metered, held.place
+              job.is_metered, job.counted_in, held.place
 ), kept AS (
     UPDATE jobs_body AS body SET result = held.result::jsonb
     FROM held WHERE body.job_id = held.id AND held.result IS NOT NULL

@@ -1,21 +1,23 @@
 -- What stands between a waiting job and a worker: the facts, in one row and from one snapshot. Counting stops at the
 -- given limit.
 -- lacking: it lacks a label that the job requires; at_once: it need not leave the job to one with what it prefers first.
--- present: the live workers whose key allows the job's queue; server: those of them that are not drained. candidate: those that may take the job and ask for its
--- queue, without those that steal only when idle and hold a job; with the queues that each of them looks at before this
--- one. All candidates that are alike in that, and in what they may take, are one profile.
--- What a profile would take first is counted as a claim finds it (claim.sql): by queue and set of excluded workers, and
--- of an owner's and a group's jobs apart, so that what it may not take is not read. In the job's own queue what lies
--- before the job is counted, of the queues before it only those are named in which something is to be had.
-WITH RECURSIVE job AS MATERIALIZED (
+-- present: the live workers whose key allows the job's queue; server: those of them that are not drained. candidate: those
+-- that may take the job and ask for its queue, without those that steal only when idle and hold a job; with the queues that
+-- each of them looks at before this one. All candidates that are alike in that, and in what they may take, are one profile.
+-- What a profile would take first is looked for as a claim does (claim.sql): lane by lane, of those that it may take from.
+-- In the job's own queue what is due before the job is counted: in lanes of a higher priority, and what is earlier in those
+-- of its own (own: where its own lane stands, and whether it is the first there; of a lane that is served before, the first
+-- job is ahead in any case). Of the queues before it only those are named in which something is to be had.
+WITH job AS MATERIALIZED (
     SELECT job.*, job.expires_at <= statement_timestamp() AND job.confirmed_fence = 0 AS expired, job.status = 'pending' AS waits,
-           job.run_at > statement_timestamp() AS is_early
-    FROM jobs_job AS job WHERE job.id = %(job)s::bigint
+           job.run_at > statement_timestamp() AS is_early, coalesce(lane.avoid, '{}') AS avoid,
+           job.run_at + make_interval(secs => %(grace_s)s::float8) AS excluded_until
+    FROM jobs_job AS job LEFT JOIN jobs_lane AS lane ON lane.id = job.lane_id WHERE job.id = %(job)s::bigint
 ), present AS MATERIALIZED (
     SELECT worker.id, worker.name, worker.drained_at IS NOT NULL AS is_drained, worker.owner_id, worker.queues, worker.steals,
            CASE WHEN '*' = ANY (worker.polled_queues) THEN NULL ELSE worker.polled_queues END AS named,
            worker.polled_queues IS NULL OR worker.polled_queues && ARRAY[job.queue, '*']::varchar[] AS asks,
-           job.queue = ANY (worker.queues) AS is_home, worker.id = ANY (job.excluded_workers) AS is_excluded,
+           job.queue = ANY (worker.queues) AS is_home, worker.id = ANY (job.avoid) AND job.excluded_until > statement_timestamp() AS is_excluded,
            worker.satisfies, job.requirement_id IS NOT NULL AND takes.until IS NULL AS is_lacking,
            takes.until <= job.run_at AS is_later,
            worker.owner_id IS NULL OR worker.owner_id = job.owner_id OR EXISTS (
@@ -27,7 +29,7 @@ WITH RECURSIVE job AS MATERIALIZED (
      AND (job.queue = ANY (worker.queues) OR worker.steals && ARRAY[job.queue, '*']::varchar[])
     LEFT JOIN auth_user AS person ON person.id = worker.owner_id
     LEFT JOIN LATERAL (
-        SELECT jobs_takes_until(ARRAY[-job.requirement_id::bigint], worker.satisfies, %(head_start_s)s::float8,
+        SELECT jobs_takes_until(job.requirement_id, worker.satisfies, %(head_start_s)s::float8,
                                 %(alive_s)s::float8) AS until WHERE job.requirement_id IS NOT NULL) AS takes ON true
     WHERE coalesce(person.is_active, true)
 ), server AS MATERIALIZED (
@@ -57,63 +59,51 @@ WITH RECURSIVE job AS MATERIALIZED (
     SELECT queue.name FROM jobs_queue AS queue
     WHERE queue.name IN (SELECT unnest(homes || others) FROM candidate) AND queue.paused_at IS NULL
       AND (queue.ceiling IS NULL OR queue.ceiling > (
-          SELECT count(slot.job_id) FROM jobs_slot AS slot WHERE slot.queue_id = queue.name))
+          SELECT count(*) FROM jobs_job WHERE status = 'in_progress' AND counted_in = queue.name))
     UNION
     SELECT queue FROM job WHERE EXISTS (SELECT FROM candidate)
-), excluded_set (name, excluded_workers, step) AS (
-    SELECT name, '{}'::bigint[], 0 FROM open
-    UNION ALL
-    SELECT excluded_set.name, further.excluded_workers, excluded_set.step + 1
-    FROM excluded_set CROSS JOIN LATERAL (
-        SELECT other.excluded_workers FROM jobs_job AS other
-        WHERE other.status = 'pending' AND other.queue = excluded_set.name AND other.excluded_workers > excluded_set.excluded_workers
-        ORDER BY other.excluded_workers LIMIT 1) AS further
-    WHERE excluded_set.step < 64
+), lane AS MATERIALIZED (
+    SELECT DISTINCT ON (mark.lane_id) mark.* FROM jobs_mark AS mark JOIN open ON open.name = mark.queue
+    WHERE mark.at <= statement_timestamp() ORDER BY mark.lane_id, mark.at, mark.id
+), own AS MATERIALIZED (
+    SELECT lane.at, lane.id, coalesce((first.run_at, first.id) >= (job.run_at, job.id), true) AS is_first
+    FROM job JOIN lane ON lane.lane_id = job.lane_id
+    LEFT JOIN LATERAL (
+        SELECT other.run_at, other.id FROM jobs_job AS other
+        WHERE other.status = 'pending' AND other.lane_id = lane.lane_id AND other.run_at >= lane.at
+          AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp() OR other.confirmed_fence > 0)
+        ORDER BY other.run_at, other.id LIMIT 1) AS first ON true
 ), profile AS MATERIALIZED (
-    SELECT row_number() OVER () AS n, alike.* FROM (
-        SELECT owner_id, is_home, homes, others, satisfies, excluded_worker, count(*) AS workers
-        FROM (SELECT candidate.*, CASE WHEN candidate.id IN (SELECT unnest(excluded_workers) FROM excluded_set) THEN candidate.id END
-                     AS excluded_worker FROM candidate) AS each
-        GROUP BY owner_id, is_home, homes, others, satisfies, excluded_worker) AS alike
-), scan AS (
-    SELECT profile.n, profile.owner_id, excluded_set.name, excluded_set.excluded_workers, job.id, job.priority, job.run_at,
-           excluded_set.name = job.queue AS is_own,
-           CASE WHEN excluded_set.name = job.queue THEN %(limit)s::bigint ELSE 1 END AS most
-    FROM job CROSS JOIN profile JOIN excluded_set
-      ON excluded_set.name = job.queue OR excluded_set.name = ANY (profile.homes) OR excluded_set.name = ANY (profile.others)
-    WHERE (profile.excluded_worker IS NULL OR profile.excluded_worker <> ALL (excluded_set.excluded_workers))
-      AND (excluded_set.excluded_workers[1] < 0 IS NOT TRUE OR jobs_takes_until(
-          excluded_set.excluded_workers, profile.satisfies, 0, %(alive_s)s::float8) IS NOT NULL)
+    SELECT row_number() OVER () AS n, alike.*, ARRAY(
+               SELECT membership.group_id FROM auth_user_groups AS membership WHERE membership.user_id = alike.owner_id) AS groups
+    FROM (
+        SELECT owner_id, is_home, homes, others, satisfies, avoided, count(*) AS workers
+        FROM (SELECT candidate.*, CASE WHEN candidate.id IN (SELECT unnest(avoid) FROM lane) THEN candidate.id END AS avoided
+              FROM candidate) AS each
+        GROUP BY owner_id, is_home, homes, others, satisfies, avoided) AS alike
 ), hit AS MATERIALIZED (
-    SELECT scan.n, scan.name, scan.is_own, least(sum(
-        CASE WHEN scan.owner_id IS NULL THEN (
-            SELECT count(*) FROM (
-                SELECT other.priority, other.run_at, other.id FROM jobs_job AS other
-                WHERE other.status = 'pending' AND other.queue = scan.name AND other.excluded_workers = scan.excluded_workers
-                  AND other.run_at <= statement_timestamp()
-                  AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp() OR other.confirmed_fence > 0)
-                ORDER BY other.priority DESC, other.run_at, other.id LIMIT scan.most) AS head
-            WHERE NOT scan.is_own OR (-head.priority, head.run_at, head.id) < (-scan.priority, scan.run_at, scan.id))
-        ELSE (
-            SELECT count(*) FROM (
-                SELECT other.priority, other.run_at, other.id FROM jobs_job AS other
-                WHERE other.ended_at IS NULL AND other.lease_secret IS NULL AND other.queue = scan.name AND other.owner_id = scan.owner_id
-                  AND other.excluded_workers = scan.excluded_workers AND other.run_at <= statement_timestamp()
-                  AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp() OR other.confirmed_fence > 0)
-                ORDER BY other.priority DESC, other.run_at, other.id LIMIT scan.most) AS head
-            WHERE NOT scan.is_own OR (-head.priority, head.run_at, head.id) < (-scan.priority, scan.run_at, scan.id)
-        ) + (
-            SELECT count(*) FROM auth_user_groups AS membership CROSS JOIN LATERAL (
-                SELECT other.priority, other.run_at, other.id, other.owner_id FROM jobs_job AS other
-                WHERE other.ended_at IS NULL AND other.lease_secret IS NULL AND other.queue = scan.name AND other.group_id = membership.group_id
-                  AND other.excluded_workers = scan.excluded_workers AND other.run_at <= statement_timestamp()
-                  AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp() OR other.confirmed_fence > 0)
-                ORDER BY other.priority DESC, other.run_at, other.id LIMIT scan.most) AS head
-            WHERE membership.user_id = scan.owner_id
-              AND (NOT scan.is_own OR head.owner_id IS DISTINCT FROM scan.owner_id
-                   AND (-head.priority, head.run_at, head.id) < (-scan.priority, scan.run_at, scan.id)))
-        END), %(limit)s::bigint)::bigint AS jobs
-    FROM scan GROUP BY scan.n, scan.name, scan.is_own
+    SELECT profile.n, searched.name, searched.name = job.queue AS is_own, (
+               SELECT count(*) FROM (
+                   SELECT FROM lane CROSS JOIN LATERAL (
+                       SELECT other.run_at, other.id, row_number() OVER (ORDER BY other.run_at, other.id) AS place
+                       FROM jobs_job AS other
+                       WHERE other.status = 'pending' AND other.lane_id = lane.lane_id AND other.run_at >= lane.at
+                         AND other.run_at <= statement_timestamp()
+                           - CASE WHEN profile.avoided = ANY (lane.avoid) THEN make_interval(secs => %(grace_s)s::float8)
+                                  ELSE interval '0' END
+                         AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp() OR other.confirmed_fence > 0)
+                       ORDER BY other.run_at, other.id LIMIT searched.most) AS theirs
+                   WHERE lane.queue = searched.name AND (searched.name <> job.queue OR lane.priority >= job.priority)
+                     AND (profile.owner_id IS NULL OR lane.owner_id = profile.owner_id OR lane.group_id = ANY (profile.groups))
+                     AND (lane.required_id = 0 OR lane.required_id = ANY (profile.satisfies))
+                     AND (searched.name <> job.queue OR lane.priority > job.priority
+                          OR (theirs.run_at, theirs.id) < (job.run_at, job.id)
+                             AND (lane.lane_id = job.lane_id OR NOT own.is_first OR (lane.at, lane.id) < (own.at, own.id))
+                          OR theirs.place = 1 AND lane.lane_id <> job.lane_id AND (lane.at, lane.id) < (own.at, own.id))
+                   LIMIT searched.most) AS before) AS jobs
+    FROM job CROSS JOIN profile LEFT JOIN own ON true CROSS JOIN LATERAL (
+        SELECT open.name, CASE WHEN open.name = job.queue THEN %(limit)s::bigint ELSE 1 END AS most FROM open
+        WHERE open.name = job.queue OR open.name = ANY (profile.homes) OR open.name = ANY (profile.others)) AS searched
 ), outlook AS MATERIALIZED (
     SELECT profile.is_home, profile.workers,
            coalesce((SELECT jobs FROM hit WHERE hit.n = profile.n AND hit.is_own), 0) AS ahead,
@@ -133,8 +123,8 @@ SELECT job.status, job.queue, job.run_at, job.is_metered, job.excluded_until, co
        job.limit_name, job.limit_until,
        greatest(extract(epoch FROM job.limit_until - statement_timestamp()), 0)::float8 AS limit_in_s,
        queue.paused_at, person.username AS paused_by, queue.ceiling,
-       ARRAY(SELECT slot.job_id FROM jobs_slot AS slot
-             WHERE slot.queue_id = job.queue AND slot.job_id IS NOT NULL ORDER BY slot.n) AS running,
+       ARRAY(SELECT held.id FROM jobs_job AS held
+             WHERE held.status = 'in_progress' AND held.counted_in = job.queue ORDER BY held.id) AS running,
        rollup.*, draining.*, last.*, stealing.*,
        coalesce(requirement.requires, '{}') AS requires, coalesce(requirement.prefers, '{}') AS prefers,
        greatest(extract(epoch FROM job.run_at - statement_timestamp())::float8 + %(head_start_s)s::float8, 0)

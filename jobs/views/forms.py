@@ -27,7 +27,7 @@ from jobs.errors import (
     UnknownKind,
 )
 from jobs.models import Job, Upload
-from jobs.operations.queues import ANY_QUEUE, MOST_SLOTS
+from jobs.operations.queues import ANY_QUEUE, HIGHEST_CEILING
 from jobs.queries import fleet, pages
 from postgres import clock
 from ratelimits.errors import CountExceedsLimit, RateLimitsError, UnknownLimit
@@ -358,7 +358,7 @@ class CeilingForm(forms.Form):
     ceiling = forms.IntegerField(
         required=False,
         min_value=0,
-        max_value=MOST_SLOTS,
+        max_value=HIGHEST_CEILING,
         label="At most",
         help_text="Empty: any number. 0: none at all.",
     )

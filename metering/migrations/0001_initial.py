@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
     dependencies = [
         ('accounts', '0001_initial'),
         ('auth', '0012_alter_user_first_name_max_length'),
-        ('jobs', '0011_metered_jobs'),
+        ('jobs', '0001_initial'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

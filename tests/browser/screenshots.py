@@ -45,10 +45,10 @@ HALF_PAINTED = """bar => new Promise(done => {
 # An evening on a farm: more in its middle, a few that failed, waits and runs that differ.
 PAST = """
 INSERT INTO jobs_job (kind, queue, status, priority, created_at, run_at, claimed_at, ended_at,
-                      max_attempts, failures, retry_on_timeout, excluded_workers, fence, next_seq)
+                      max_attempts, failures, retry_on_timeout, fence, next_seq)
 SELECT queue, queue, CASE WHEN n % 23 = 0 THEN 'failed' ELSE 'success' END, 0, at, at,
        at + interval '1 s' * (1 + n % 7), at + interval '1 s' * (4 + n % 7 + (n * 31) % 17),
-       3, 0, false, '{}', 1, 0
+       3, 0, false, 1, 0
 FROM (
     SELECT n, (ARRAY['image', 'chat', 'transcribe'])[1 + (n / 2) % 3] AS queue,
            now() - interval '59 min' + interval '58 min' * (n / 600.0 + 0.06 * sin(n / 40.0)) AS at

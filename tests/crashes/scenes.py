@@ -26,7 +26,8 @@ from webhooks.models import Activity, Delivery, DeliveryAttempt
 
 MOST_STEPS = 100
 TABLES = (
-    *("jobs_job", "jobs_body", "jobs_attempt", "jobs_outputchunk", "jobs_kind", "jobs_worker", "jobs_queue"),
+    *("jobs_job", "jobs_body", "jobs_lane", "jobs_mark", "jobs_attempt", "jobs_outputchunk", "jobs_kind"),
+    *("jobs_worker", "jobs_queue"),
     *("ratelimits_bucket", "auth_group"),
     *("metering_budget", "metering_window", "metering_reservation", "metering_settlement", "metering_day"),
     *("scheduling_scheduledfunction", "scheduling_due", "scheduling_cluster", "scheduling_cron"),

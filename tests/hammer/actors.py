@@ -29,7 +29,8 @@ from tests.hammer import planted, scene  # noqa: E402
 
 # What each role leaves between two rounds, so that two processors serve all of them: a rate, nothing is waited for.
 PAUSES_S: Final = {
-    "submit": 0.0, "bulk": 0.1, "keys": 0.05, "work": 0.01, "cancel": 0.1, "janitor": 0.1, "move": 0.1, "ceiling": 0.15,
+    "submit": 0.0, "bulk": 0.1, "keys": 0.05, "work": 0.01, "cancel": 0.1, "janitor": 0.1, "tidy": 0.05, "move": 0.1,
+    "labels": 0.2, "ceiling": 0.15,
 }  # fmt: skip
 
 
@@ -176,6 +177,15 @@ class Actor:
     def janitor(self) -> None:
         operations.sweep()
 
+    def tidy(self) -> None:
+        """As each process that claims does, and the janitor."""
+        operations.tend_lanes()
+
+    def labels(self) -> None:
+        """Who may take what asks for a GPU changes."""
+        worker = self.rng.choice(list(Worker.objects.order_by("pk")))
+        operations.set_labels(worker, self.rng.choice([{}, {"gpu": "yes"}]), by=None)
+
     def move(self) -> None:
         """Somebody has a job that waits go first, or now."""
         waiting = list(Job.objects.filter(status="pending").order_by("-pk").values_list("pk", flat=True)[:40])
@@ -193,14 +203,17 @@ class Actor:
             operations.pause("three")
 
 
-def main(role: str, worker: str, seed: str, until: str, folder: str) -> None:
-    """Play a role until this moment. A connection that is cut is made anew; a refusal is an answer."""
+OVER = "over"  # a file that ends the run
+
+
+def main(role: str, worker: str, seed: str, folder: str) -> None:
+    """Play a role until the run is over. A connection that is cut is made anew; a refusal is an answer."""
     planted.plant(os.environ["HAMMER_PLANTED"])
     path = Path(folder) / f"{role}.{worker}.{seed}.calls"
     with path.open("a") as file:
         actor = Actor(worker=int(worker), seed=int(seed), file=file)
         act: Callable[[], None] = getattr(actor, role)
-        while time.time() < float(until):
+        while not (Path(folder) / OVER).exists():
             try:
                 act()
             except JobsError:

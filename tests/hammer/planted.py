@@ -14,7 +14,13 @@ FAULTS: Final = {
         ("lock_held", "WHERE job.worker_id = %(worker)s::bigint", "WHERE job.worker_id IS NOT NULL"),
         ("succeed", "WHERE job.worker_id = %(worker)s::bigint", "WHERE job.worker_id IS NOT NULL"),
     ),
-    "ceiling": tuple((name, "picked.top IS NULL OR slot.id IS NOT NULL", "true") for name in ("claim", "claim_scoped")),
+    "ceiling": (
+        (
+            "claim",
+            "jobs_room(queue.name, NOT %(only_if_idle)s::boolean) AS room",
+            "(SELECT 9::bigint FROM jobs_queue AS q WHERE q.name = queue.name AND q.ceiling IS NOT NULL) AS room",
+        ),
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""Thirteen processes at the farm's own operations, killed and cut off: no fault but those that are planted."""
+"""Sixteen processes at the farm's own operations, killed and cut off: no fault but those that are planted."""
 
 import os
 import re

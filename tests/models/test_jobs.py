@@ -48,7 +48,9 @@ class JobsMachine(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        begin("jobs_job", "jobs_kind", "jobs_worker", "jobs_queue", "jobs_reachability")
+        begin(
+            "jobs_job", "jobs_lane", "jobs_mark", "jobs_kind", "jobs_worker", "jobs_queue", "jobs_reachability"
+        )  # fmt: skip
         alike: dict[str, Any] = {"queue": "work", "max_attempts": ATTEMPTS, "backoff": AN_HOUR}
         farm.kind("once", retry_when_lost=False, **alike)
         farm.kind("again", **alike)

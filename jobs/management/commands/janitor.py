@@ -1,5 +1,5 @@
-"""`manage.py janitor`: notices leases that ran out, jobs that waited too long, and graces that are over; and sends what
-the outbox has (docs/adr/0078)."""
+"""`manage.py janitor`: notices leases that ran out and jobs that waited too long, tends lanes, and sends what the
+outbox has (docs/adr/0078)."""
 
 import contextlib
 import logging
@@ -102,10 +102,14 @@ class Reports:
 
 def watch(stop: threading.Event, reports: Reports) -> None:
     """Look and sweep until `stop` is set. A database that is away for a while is waited for."""
+    tend_at = 0.0
     while not stop.is_set():
         try:
             reports.begin()
             pause = _round(reports)
+            if time.monotonic() >= tend_at:
+                operations.tend_lanes(between=reports.report)
+                tend_at = time.monotonic() + settings.JOBFARM["JANITOR_S"]
         except (DatabaseError, InterfaceError) as error:
             numbers.JANITOR_ERRORS.inc()
             log.warning("the janitor lost the database and tries again: %s", explain_unreachable(error) or error)
@@ -127,6 +131,6 @@ def _round(reports: Reports) -> float:
 def _sweep(reports: Reports) -> float | None:
     with numbers.SWEEP_SECONDS.time():
         sweep = operations.sweep(between=reports.report)
-    for result in ("taken_back", "expired", "exclusions_cleared"):
+    for result in ("taken_back", "expired"):
         numbers.SWEPT.labels(result).inc(getattr(sweep, result))
     return sweep.next_in_s

@@ -36,7 +36,7 @@ def _attempt(crew: Crew, job: Job, *texts: str, file: bytes = b"") -> dict[str, 
 
 def _fail(crew: Crew, claimed: dict[str, Any], error: str) -> None:
     crew.post(f"jobs/{claimed['id']}/finish", lease=claimed["lease"], outcome="failed", error=error)
-    Job.objects.filter(pk=claimed["id"]).update(run_at=farm.now(), excluded_workers=[])
+    farm.forgive(Job.objects.get(pk=claimed["id"]))
 
 
 def _three_attempts(crew: Crew, job: Job) -> None:

@@ -18,7 +18,7 @@ from websockets.sync.client import ClientConnection
 from jobs import operations
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
-from jobs.models import Attempt, Job, Queue, Slot
+from jobs.models import Attempt, Job, Queue
 from tests import farm
 from tests.api.edges import callers
 from tests.api.edges.callers import Crew, ask
@@ -187,7 +187,6 @@ class TestAPersonsCall:
         with colliding("jobs_queue"):
             boss.post("/admin/jobs/queue/chat/change/", {"ceiling": "5"})
         assert Queue.objects.get(pk="chat").ceiling == 5
-        assert Slot.objects.count() == 5
 
     @pytest.mark.parametrize("path", ["/queues/chat/ceiling/", "/admin/jobs/queue/chat/change/"])
     def test_on_a_page_that_never_comes_through_is_told_so(self, boss: Client, path: str) -> None:

@@ -12,8 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts import operations as accounts
 from jobs import operations
-from jobs.domain import watermarks
-from jobs.operations import hooks
+from jobs.operations import lanes
 from tests import farm, wire
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -82,7 +81,7 @@ def test_a_finish_with_the_next_claim_is_one_transaction(ada: Caller, worker: Ca
     ada.post("jobs/bulk", {"jobs": [PLAIN] * 3})
     [held] = worker.post("worker/claim", {})["jobs"]
     body = {"lease": held["lease"], "outcome": "success", "claim_next": 1}
-    both = ["jobs.worker_by_hash", "BEGIN", "jobs.succeed", "jobs.free", "jobs.claim", "COMMIT", "NOTIFY"]
+    both = ["jobs.worker_by_hash", "BEGIN", "jobs.succeed", "jobs.claim", "COMMIT", "NOTIFY"]
     assert worker.statements(f"worker/jobs/{held['id']}/finish", body) == both
 
 
@@ -90,8 +89,7 @@ def test_a_submit_waits_four_times_for_the_database_and_a_finish_with_the_next_c
     ada: Caller, worker: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The key; statements and their BEGIN; the COMMIT. The NOTIFY is sent and not waited for."""
-    hooks.WATERMARKS.forget()
-    monkeypatch.setattr(watermarks, "SWEEP_S", 3600.0)  # a claim that sweeps is a round trip of its own
+    monkeypatch.setattr(lanes, "EVERY_S", 3600.0)  # moving a mark is a round trip of its own
     ada.post("jobs/bulk", {"jobs": [PLAIN] * 5})
     [held] = worker.post("worker/claim", {})["jobs"]
     for _ in range(2):  # the first prepares, and notes that the keys were used
@@ -100,7 +98,6 @@ def test_a_submit_waits_four_times_for_the_database_and_a_finish_with_the_next_c
         body = {"lease": held["lease"], "outcome": "success", "claim_next": 1}
         with wire.traced() as finish:
             [held] = worker.post(f"worker/jobs/{held['id']}/finish", body)["jobs"]
-    hooks.WATERMARKS.forget()
     assert (submit.round_trips - 1, finish.round_trips - 1) == (4, 3)
 
 

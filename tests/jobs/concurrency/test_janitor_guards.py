@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 
 from jobs import operations
 from jobs.errors import OutputGap
-from jobs.models import Job, OutputChunk, Slot
+from jobs.models import Job, OutputChunk
 from jobs.queries import bulks, moves
 from postgres import connections
 from tests import farm
@@ -51,15 +51,6 @@ def _late(count: int) -> list[int]:
     return ids
 
 
-def _excluding(count: int) -> list[int]:
-    """Jobs whose grace is over. In the index of waiting jobs the third comes first, then the others as they came: in
-    the opposite order a statement that goes on and on would come last to those that it may take, and stop by chance."""
-    ids = [job.pk for job in farm.submit(count)]
-    past = Now() - timedelta(minutes=1)
-    _each(ids, lambda n: {"excluded_workers": [7], "excluded_until": past, "priority": 9 if n == 3 else -n})
-    return ids
-
-
 def _old(count: int) -> list[int]:
     """Jobs that ended long ago, the longest ago first: those with the higher ids."""
     jobs = farm.submit(count)
@@ -92,7 +83,6 @@ class Duty:
 DUTIES = {
     "lock_overdue": Duty(_silent, moves.lock_overdue),
     "lock_expired": Duty(_late, moves.lock_expired),
-    "clear_exclusions": Duty(_excluding, moves.clear_exclusions),
     "retain": Duty(_old, lambda limit: moves.retain(age_s=30 * 86400.0, limit=limit)),
 }
 
@@ -185,64 +175,11 @@ class TestOfJobsThatDoNotStandSo:
         changed = Job.objects.get(pk=waiting)
         assert (changed.status, changed.priority) != ("pending", 0)
 
-    def test_none_is_forgiven_that_runs(self, jobs: tuple[int, int, int]) -> None:
-        _, running, _ = jobs
-        Job.objects.filter(pk=running).update(excluded_workers=[7], excluded_until=Now() - timedelta(seconds=1))
-        assert moves.clear_exclusions(10) == []
-        assert Job.objects.get(pk=running).excluded_workers == [7]
-
-    def test_none_that_runs_takes_the_place_of_one_that_waits(self, jobs: tuple[int, int, int]) -> None:
-        waiting, running, _ = jobs
-        assert running < waiting
-        Job.objects.filter(pk__in=[waiting, running]).update(
-            excluded_workers=[7], excluded_until=Now() - timedelta(seconds=1)
-        )
-        assert [row.id for row in moves.clear_exclusions(1)] == [waiting]
-        forgiven = Job.objects.get(pk=waiting)
-        assert (forgiven.excluded_workers, forgiven.excluded_until) == ([], None)
-
-    def test_none_is_forgiven_before_its_grace_is_over(self, jobs: tuple[int, int, int]) -> None:
-        waiting, *_ = jobs
-        Job.objects.filter(pk=waiting).update(excluded_workers=[7], excluded_until=Now() + timedelta(hours=1))
-        assert moves.clear_exclusions(10) == []
-
     def test_none_is_forgotten_that_is_younger_by_a_second(self, jobs: tuple[int, int, int]) -> None:
         *_, ended = jobs
         _age(Job.objects.get(pk=ended), 100.0)
         assert moves.retain(age_s=1000.0, limit=10) == []
         assert [row.id for row in moves.retain(age_s=100.0, limit=10)] == [ended]
-
-
-class TestSlots:
-    @pytest.fixture
-    def seated(self) -> list[int]:
-        """Two running jobs of one full queue, and one of another."""
-        for name in ("work", "other"):
-            farm.kind(name)
-            operations.set_ceiling(name, 2, by=None)
-        jobs = [*farm.submit(2), *farm.submit(1, "other")]
-        assert len(operations.claim(farm.worker("w", "work", "other"), limit=3)) == 3
-        return [job.pk for job in jobs]
-
-    def test_are_freed_of_the_jobs_that_are_named_and_run_no_more(self, seated: list[int]) -> None:
-        """As after a move that forgot them; a job that runs keeps its slot, whoever names it."""
-        before = list(Slot.objects.order_by("pk").values_list("pk", "job_id"))
-        assert moves.free(seated) == set()
-        assert list(Slot.objects.order_by("pk").values_list("pk", "job_id")) == before
-        Job.objects.update(
-            status="success", ended_at=Now(), lease_secret=None, lease_expires_at=None, confirmed_fence=1
-        )
-        assert moves.free([seated[0]]) == {"work"}
-        taken = Slot.objects.filter(job_id__isnull=False).order_by("job_id")
-        assert list(taken.values_list("job_id", flat=True)) == seated[1:]
-        assert moves.free(seated[1:]) == {"work", "other"}
-
-    def test_of_jobs_that_hold_none_are_left_as_they_are(self, seated: list[int]) -> None:
-        [unseated] = farm.submit(1)
-        before = sorted(Slot.objects.values_list("pk", "queue_id", "n", "job_id"))
-        assert moves.free([unseated.pk, 10**9]) == set()
-        assert moves.free([]) == set()
-        assert sorted(Slot.objects.values_list("pk", "queue_id", "n", "job_id")) == before
 
 
 class TestOnePieceOfOutput:

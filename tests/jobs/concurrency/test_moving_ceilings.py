@@ -1,4 +1,5 @@
-"""A ceiling that moves while everything else goes on: nobody waits in a circle, and the slots are always true."""
+"""A ceiling that moves while everything else goes on: nobody waits in a circle, and what runs is always
+counted."""
 
 import collections
 import itertools
@@ -15,11 +16,10 @@ import psycopg
 import pytest
 from django.contrib.auth.models import Group, User
 from django.db import connection, transaction
-from django.db.models import F
 from django.test import Client
 
 from jobs import operations
-from jobs.models import Job, Queue, Slot, Worker
+from jobs.models import Job, Queue, Worker
 from postgres import connections, transactions
 from postgres.errors import causes
 from tests import farm
@@ -28,22 +28,15 @@ from tests.servers import Server, serve
 pytestmark = pytest.mark.django_db(transaction=True)
 
 # What one snapshot says of a queue: how often its ceiling moved (the log has a line of each), where it stands, how many
-# run, how many hold a slot, how many jobs or slots have no other half, and how many slots the ceiling has.
+# run, and how many of these do not count against it.
 LOOK = """
 SELECT (SELECT count(*) FROM django_admin_log WHERE object_id = 'work'), ceiling,
        (SELECT count(*) FROM jobs_job WHERE queue = 'work' AND status = 'in_progress'),
-       (SELECT count(*) FROM jobs_slot WHERE queue_id = 'work' AND job_id IS NOT NULL),
-       (SELECT count(*) FROM (SELECT id FROM jobs_job WHERE queue = 'work' AND status = 'in_progress') AS job
-        FULL JOIN (SELECT job_id FROM jobs_slot WHERE queue_id = 'work' AND job_id IS NOT NULL) AS slot
-        ON slot.job_id = job.id WHERE job.id IS NULL OR slot.job_id IS NULL),
-       (SELECT count(*) FROM jobs_slot WHERE queue_id = 'work' AND n < ceiling)
+       (SELECT count(*) FROM jobs_job WHERE queue = 'work' AND status = 'in_progress' AND counted_in IS NULL)
 FROM jobs_queue WHERE name = 'work'
 """
 
-
-Look = tuple[int, int | None, int, int, int, int | None]
-# No index is to lend its order to a plan.
-INDEXES = ("indexscan", "indexonlyscan", "bitmapscan")
+Look = tuple[int, int | None, int, int]
 
 
 class Collisions:
@@ -160,7 +153,7 @@ def _was_never_exceeded(looks: Sequence[Look]) -> None:
 
 class TestUnderLoad:
     @pytest.mark.parametrize("ceilings", [[90, 20, 60, 5], [40, None, 10, 80, None, 5]], ids=["moved", "taken away"])
-    def test_a_moving_ceiling_collides_with_nobody_and_every_slot_is_true(self, ceilings: list[int | None]) -> None:
+    def test_a_moving_ceiling_collides_with_nobody_and_what_runs_is_counted(self, ceilings: list[int | None]) -> None:
         club = Group.objects.create(name="club")
         ada = farm.user("ada", groups=[club])
         farm.kind(retry_when_lost=False)
@@ -181,13 +174,10 @@ class TestUnderLoad:
         )
 
         assert storm.collisions.seen == []
-        assert not Slot.objects.filter(job_id__isnull=False).exists()
-        assert list(Slot.objects.values_list("n", flat=True).order_by("n")) == [0, 1, 2]
         assert Queue.objects.get(pk="work").ceiling == 3
         bounded = [look for look in storm.looks if look[1] is not None]
         assert bounded
-        assert [look for look in bounded if look[4]] == []  # a job without its slot, or a slot without its job
-        assert [look for look in bounded if look[5] != look[1]] == []
+        assert [look for look in bounded if look[3]] == []
         _was_never_exceeded(storm.looks)
 
 
@@ -196,50 +186,39 @@ def _work(storm: Storm, worker: Worker, limit: int, rng: random.Random) -> None:
 
 
 class TestTheOrderOfLocks:
-    """A slot in the middle is held by a third: both come to it, and neither may have locked what the other wants."""
-
     @pytest.mark.parametrize("outcome", ["success", "failed"])
-    @pytest.mark.parametrize("ceiling", [2, None], ids=["lowered", "taken away"])
-    def test_is_the_same_for_who_ends_a_batch_and_who_moves_the_ceiling(
-        self, outcome: str, ceiling: int | None
-    ) -> None:
+    def test_keeps_who_moves_the_ceiling_from_waiting_for_who_ends_a_batch(self, outcome: str) -> None:
+        """A row in the middle is held by a third: who ends the batch has some rows and waits for this one, and his next
+        claim may want what the ceiling's move has. What cannot be counted now is being ended."""
         farm.kind()
-        operations.set_ceiling("work", 5)
         farm.submit(5)
         me = farm.worker()
-        mine = operations.claim(me, limit=5)[::-1]
-        _lay_the_slots_backwards()
-        collisions, third_has_it = Collisions(), threading.Event()
+        mine = operations.claim(me, limit=5)
+        collisions, third_has_it, is_moved = Collisions(), threading.Event(), threading.Event()
 
         def third() -> None:
             with transaction.atomic():
-                Slot.objects.select_for_update().get(n=2)
+                Job.objects.select_for_update().get(pk=mine[2].id)
                 third_has_it.set()
-                farm.until(lambda: farm.waiting_for_locks() == 2, what="two who wait")
+                farm.until(is_moved.is_set, what="a ceiling that was moved")
 
         def end() -> None:
             third_has_it.wait(timeout=30)
-            with collisions.noted(), farm.plans_without(*INDEXES):
-                operations.finish(me, [_with_outcome(job, outcome) for job in mine])
+            with collisions.noted():
+                operations.finish(me, [_with_outcome(job, outcome) for job in mine[::-1]])
 
         def move() -> None:
             third_has_it.wait(timeout=30)
             farm.until(lambda: farm.waiting_for_locks() == 1, what="the one who ends them")
             with collisions.noted():
-                operations.set_ceiling("work", ceiling)
+                operations.set_ceiling("work", 2)
+            is_moved.set()
 
         farm.at_once(third, end, move)
         assert collisions.seen == []
-        assert not Slot.objects.filter(job_id__isnull=False).exists()
-        assert Slot.objects.count() == (ceiling or 0)
-
-    def test_leaves_nothing_to_be_checked_at_the_commit(self) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute("""
-                SELECT conname FROM pg_constraint
-                WHERE (conrelid = 'jobs_slot'::regclass OR confrelid = 'jobs_slot'::regclass) AND condeferrable
-            """)
-            assert cursor.fetchall() == []
+        assert not Job.objects.filter(status="in_progress").exists()
+        farm.submit(3)
+        assert len(operations.claim(me, limit=3)) == 2
 
 
 class TestAFirstCeiling:
@@ -263,8 +242,8 @@ class TestAFirstCeiling:
 
         mine, others = farm.at_once(claim, move)
         assert (len(mine), others) == (2, [])
-        held = Slot.objects.filter(job_id__isnull=False).values_list("job_id", flat=True)
-        assert collections.Counter(held) == collections.Counter(job.id for job in mine)
+        counted = Job.objects.filter(counted_in="work").values_list("pk", flat=True)
+        assert sorted(counted) == sorted(job.id for job in mine)
 
     def test_lets_the_others_go_on_when_a_claim_does_not_end(self) -> None:
         farm.kind()
@@ -288,36 +267,30 @@ class TestAFirstCeiling:
 
         running, _ = farm.at_once(claim, move)
         assert len(running) == 2
-        assert Slot.objects.filter(job_id__isnull=False).count() == 2
+        assert Job.objects.filter(counted_in="work", status="in_progress").count() == 2
         assert operations.claim(other) == []
 
-    def test_is_seen_by_a_mutation_that_began_before_it(self) -> None:
-        """Its snapshot has no slot for the job that it ends; the slot would be held by nobody for ever."""
+    def test_has_room_again_when_a_mutation_that_began_before_it_has_ended_the_job(self) -> None:
         farm.kind()
         [job] = farm.submit(1)
-        farm.claim_one(farm.worker())
+        me = farm.worker()
+        farm.claim_one(me)
         tries: list[int] = []
 
         def mutation() -> None:
-            assert Slot.objects.count() == 0 or tries
+            assert Queue.objects.filter(name="work", ceiling=None).exists() or tries
             tries.append(1)
             if len(tries) == 1:
                 [_] = farm.at_once(partial(operations.set_ceiling, "work", 1))
             operations.cancel(job.pk, by=None)
 
         transactions.serializable(mutation)
-        assert len(tries) == 2
-        assert not Slot.objects.filter(job_id__isnull=False).exists()
+        farm.submit(2)
+        assert len(operations.claim(me, limit=2)) == 1
 
 
 def _with_outcome(job: operations.Claimed, outcome: Any) -> operations.Finished:
     return operations.Finished(job_id=job.id, lease=job.lease, outcome=outcome, retryable=False)
-
-
-def _lay_the_slots_backwards() -> None:
-    """Who reads the table from its beginning meets the last slot first."""
-    for pk in Slot.objects.order_by("-pk").values_list("pk", flat=True):
-        Slot.objects.filter(pk=pk).update(job_id=F("job_id"))
 
 
 MOVES = 40
@@ -341,7 +314,6 @@ class TestOverHttp:
         assert statuses[302] == MOVES
         assert "Traceback" not in log
         assert set(Job.objects.values_list("status", flat=True)) == {"success"}
-        assert not Slot.objects.filter(job_id__isnull=False).exists()
 
 
 def _work_by_http(server: Server, key: str, is_over: threading.Event, is_broken: threading.Event) -> list[int]:

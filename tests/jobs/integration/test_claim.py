@@ -4,12 +4,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db.models.functions import Now
 
 from jobs import operations
 from jobs.errors import QueueNotAllowed, UnknownQueue
 from jobs.models import Job, Worker
-from jobs.operations import hooks
 from jobs.protocol.verbs import ClaimedJob
 from tests import farm
 
@@ -169,12 +167,12 @@ class TestScope:
         assert Job.objects.filter(status="in_progress").count() == 1
 
 
-class TestRanges:
-    """A claim reads one range for each set of excluded workers; which goes first is decided by what it would get."""
+class TestLanes:
+    """What other workers are to avoid waits in lanes of its own; which goes first is decided by what would be had."""
 
-    def _excluded(self, by: Worker, **options: Any) -> Job:
+    def _avoided(self, by: Worker, *, ago_s: float = 0.0, **options: Any) -> Job:
         [job] = farm.submit(1, **options)
-        Job.objects.filter(pk=job.pk).update(excluded_workers=[by.pk], excluded_until=Now() + timedelta(seconds=20))
+        farm.avoid([job], by, ago_s=ago_s)
         return job
 
     def test_are_not_led_by_a_job_that_has_expired(self) -> None:
@@ -182,16 +180,14 @@ class TestRanges:
         me, other = farm.worker("me"), farm.worker("other")
         farm.submit(1, priority=10, expires_at=farm.now() - timedelta(seconds=1))
         farm.submit(1, priority=0)
-        urgent = self._excluded(other, priority=5)
+        urgent = self._avoided(other, priority=5)
         assert farm.claim_one(me).id == urgent.pk
 
     @pytest.mark.parametrize("scoped", [False, True])
-    def test_that_are_due_at_the_same_moment_are_read_in_the_order_of_their_jobs(self, scoped: bool) -> None:
+    def test_of_one_priority_are_served_by_since_when_they_wait(self, scoped: bool) -> None:
         farm.kind()
         ada = farm.user("ada")
         me = farm.worker("me", owner=ada if scoped else None)
         others = [farm.worker(f"other{n}") for n in range(4)]
-        jobs = [self._excluded(other, owner=ada) for other in reversed(others)]
-        Job.objects.update(run_at=farm.now() - timedelta(minutes=1))
-        hooks.WATERMARKS.forget()
-        assert [farm.claim_one(me).id for _ in jobs] == [job.pk for job in jobs]
+        jobs = [self._avoided(other, owner=ada, ago_s=n) for n, other in enumerate(others)]
+        assert [farm.claim_one(me).id for _ in jobs] == [job.pk for job in reversed(jobs)]

@@ -52,6 +52,8 @@ class TestWhatCanBeClaimed:
         farm.kind()
         club, closed = Group.objects.create(name="club"), Group.objects.create(name="closed")
         ada, bob = farm.user("ada", groups=[club]), farm.user("bob", groups=[club, closed])
+        for person in (ada, bob):
+            farm.worker(person.username, owner=person)
         farm.submit(1, owner=ada)
         farm.submit(2, owner=ada, group=club)
         farm.submit(4, owner=bob, group=club)

@@ -7,7 +7,7 @@ import pytest
 from django.core.management import call_command
 from django.db import IntegrityError, transaction
 
-from jobs.models import Attempt, Body, Job, Kind, Queue, Slot
+from jobs.models import Attempt, Body, Job, Kind
 from jobs.queries import reads
 from tests import farm
 
@@ -141,9 +141,3 @@ class TestTheOthers:
         attempt.pk = None
         with pytest.raises(IntegrityError, match="an_attempt_ends_once"), transaction.atomic():
             attempt.save()
-
-    def test_slot_numbers_are_unique_in_a_queue(self) -> None:
-        Queue.objects.create(name="a")
-        Slot.objects.create(queue_id="a", n=0)
-        with pytest.raises(IntegrityError, match="slot_numbers_are_unique_in_a_queue"), transaction.atomic():
-            Slot.objects.create(queue_id="a", n=0)

@@ -130,12 +130,12 @@ class TestOthers:
         first, second = farm.worker("a"), farm.worker("b")
         [job] = farm.submit(1)
         farm.fail(first, farm.claim_one(first))
-        assert farm.stored(job).excluded_workers == [first.pk]
+        assert farm.avoided_by(job) == [first.pk]
         operations.cancel(job.pk, by=None)
         [job] = farm.submit(1)
         _drained(second)
         farm.fail(first, farm.claim_one(first))
-        assert farm.stored(job).excluded_workers == []
+        assert farm.avoided_by(job) == []
 
     def test_a_queue_with_drained_workers_alone_is_unserved(self) -> None:
         farm.kind()

@@ -122,8 +122,7 @@ class TestWhoGetsAFailedJob:
         farm.kind()
         me, other = farm.worker("me"), farm.worker("other")
         job = self._failed_by(me)
-        stored = farm.stored(job)
-        assert stored.excluded_workers == [me.pk]
+        assert farm.avoided_by(job) == [me.pk]
         assert operations.claim(me) == []
         assert farm.claim_one(other).id == job.pk
 
@@ -133,15 +132,17 @@ class TestWhoGetsAFailedJob:
         me, _ = farm.worker("me"), farm.worker("other")
         [job] = farm.submit(1)
         farm.fail(me, farm.claim_one(me))
-        stored = farm.stored(job)
-        assert stored.excluded_until is not None
-        assert stored.excluded_until - farm.last_attempt_ended_at(job) == timedelta(seconds=37)
+        assert farm.stored(job).run_at - farm.last_attempt_ended_at(job) == timedelta(seconds=7)
+        farm.pass_time(job, 35)
+        assert operations.claim(me) == []
+        farm.pass_time(job, 3)
+        assert farm.claim_one(me).id == job.pk
 
     def test_is_the_same_worker_where_there_is_no_other(self) -> None:
         farm.kind()
         me = farm.worker("me")
         job = self._failed_by(me)
-        assert (farm.stored(job).excluded_workers, farm.stored(job).excluded_until) == ([], None)
+        assert farm.avoided_by(job) == []
         assert farm.claim_one(me).id == job.pk
 
     def test_is_the_same_worker_after_the_grace(self) -> None:
@@ -149,16 +150,15 @@ class TestWhoGetsAFailedJob:
         me, _ = farm.worker("me"), farm.worker("other")
         job = self._failed_by(me)
         farm.pass_time(job, 29)
-        assert (operations.sweep().exclusions_cleared, operations.claim(me)) == (0, [])
-        farm.pass_time(job, 10)
-        assert operations.sweep().exclusions_cleared == 1
+        assert operations.claim(me) == []
+        farm.pass_time(job, 2)
         assert farm.claim_one(me).id == job.pk
 
     def test_is_anybody_once_all_of_them_failed_it(self) -> None:
         farm.kind()
         workers = [farm.worker(f"w{n}") for n in range(3)]
         job = self._failed_by(*workers)
-        assert farm.stored(job).excluded_workers == []
+        assert farm.avoided_by(job) == []
         assert farm.claim_one(workers[0]).id == job.pk
 
     @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ class TestWhoGetsAFailedJob:
         self._other(**{**other, "owner": people.get(other.get("owner", ""))})
         User.objects.filter(username="gone").update(is_active=False)
         job = self._failed_by(me, owner=people["ada"], group=club)
-        assert farm.stored(job).excluded_workers == ([me.pk] if counts else [])
+        assert farm.avoided_by(job) == ([me.pk] if counts else [])
         assert bool(operations.claim(me)) is not counts
 
     def _other(self, *, owner: Any, queues: Any = ("work",), steals: Any = (), **other: Any) -> None:
@@ -217,7 +217,7 @@ class TestWhoGetsAFailedJob:
         farm.fail(other, farm.claim_one(other))
         farm.make_due(poison)
         behind = {job.pk for job in farm.submit(5)}
-        Job.objects.filter(pk=poison.pk).update(excluded_workers=sorted([me.pk, other.pk]))
+        farm.avoid([poison], me, other)
         assert {job.id for job in operations.claim(me, limit=9)} == behind
 
     def test_counts_the_time_outs_of_a_kind_that_retries_them(self) -> None:
@@ -227,7 +227,7 @@ class TestWhoGetsAFailedJob:
         farm.expire_lease(farm.claim_one(me))
         operations.sweep()
         farm.make_due(job)
-        assert farm.stored(job).excluded_workers == [me.pk]
+        assert farm.avoided_by(job) == [me.pk]
         assert (operations.claim(me), farm.claim_one(other).attempt) == ([], 2)
 
 

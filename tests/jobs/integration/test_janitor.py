@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 class TestASweep:
     def test_of_an_idle_farm_finds_nothing_and_sees_nothing_coming(self) -> None:
-        assert operations.sweep() == operations.Sweep(taken_back=0, expired=0, exclusions_cleared=0, next_in_s=None)
+        assert operations.sweep() == operations.Sweep(taken_back=0, expired=0, next_in_s=None)
 
     def test_says_what_it_did(self) -> None:
         farm.kind(retry_on_timeout=True)
@@ -27,18 +27,17 @@ class TestASweep:
                 farm.fail(me, claimed)
         farm.expire_lease(silent)
         Job.objects.filter(pk=overran.pk).update(deadline_at=Now() - timedelta(seconds=1), confirmed_fence=1)
-        Job.objects.filter(pk=failed.pk).update(excluded_until=Now() - timedelta(seconds=1))
         Job.objects.filter(pk=waiting.pk).update(expires_at=Now() - timedelta(seconds=1))
         before = farm.everything(fine)
 
         sweep = operations.sweep()
 
-        assert (sweep.taken_back, sweep.expired, sweep.exclusions_cleared) == (2, 1, 1)
+        assert (sweep.taken_back, sweep.expired) == (2, 1)
         assert sorted(Attempt.objects.values_list("job_id", "outcome")) == [
             (silent.pk, "lost"), (overran.pk, "timed_out"), (failed.pk, "failed"),
         ]  # fmt: skip
         assert Job.objects.get(pk=waiting.pk).ended_at is not None
-        assert (farm.status(waiting), Job.objects.get(pk=failed.pk).excluded_workers) == ("timed_out", [])
+        assert farm.status(waiting) == "timed_out"
         assert farm.everything(fine) == before
 
     def test_leaves_a_running_job_alone_whose_wait_would_be_over(self) -> None:
@@ -86,13 +85,6 @@ class TestTheNextWake:
         farm.kind(expires_s=100)
         farm.submit(1)
         assert 90 < self._next() <= 100
-
-    def test_is_the_end_of_a_grace(self) -> None:
-        farm.kind()
-        me, _ = farm.worker("me"), farm.worker("other")
-        farm.submit(1)
-        farm.fail(me, farm.claim_one(me))
-        assert 25 < self._next() <= 32
 
     def test_is_not_a_job_that_waits_for_ever(self) -> None:
         farm.kind()

@@ -21,7 +21,7 @@ class TestRelease:
         operations.heartbeat(me, claimed.id, claimed.lease, progress=0.4, detail="half")
         operations.release(me, claimed.id, claimed.lease)
         stored = farm.stored(job)
-        assert (stored.status, stored.failures, stored.run_at, stored.excluded_workers) == ("pending", 0, run_at, [])
+        assert (stored.status, stored.failures, stored.run_at, farm.avoided_by(job)) == ("pending", 0, run_at, [])
         assert (stored.progress, stored.detail, stored.lease_secret) == (None, None, None)
         assert farm.history(job) == [(1, "released", "me", "given back by the worker")]
         again = farm.claim_one(me)
@@ -35,8 +35,19 @@ class TestRelease:
         farm.make_due(job)
         claimed = farm.claim_one(other)
         operations.release(other, claimed.id, claimed.lease)
-        assert (farm.stored(job).failures, farm.stored(job).excluded_workers) == (1, [me.pk])
+        assert (farm.stored(job).failures, farm.avoided_by(job)) == (1, [me.pk])
         assert operations.claim(me) == []
+
+    def test_by_a_worker_whose_grace_was_over_starts_no_other_grace(self) -> None:
+        farm.kind()
+        me, _ = farm.worker("me"), farm.worker("other")
+        [job] = farm.submit(1)
+        farm.fail(me, farm.claim_one(me))
+        farm.make_due(job)
+        farm.pass_time(job, 31)
+        claimed = farm.claim_one(me)
+        operations.release(me, claimed.id, claimed.lease)
+        assert farm.claim_one(me).id == job.pk
 
     def test_as_often_as_one_likes_uses_up_no_attempt(self) -> None:
         farm.kind(max_attempts=1)

@@ -16,8 +16,9 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import connection, transaction
 
-from jobs import operations
-from jobs.models import Job, Worker
+from jobs import operations, queries
+from jobs.models import Job, Mark, Worker
+from jobs.operations import lanes
 from jobs.operations.claim import count_claimable
 from jobs.queries import fleet, moves, reads, scaling
 from jobs.queries.reads import Interest
@@ -29,17 +30,41 @@ pytestmark = pytest.mark.django_db(transaction=True)
 WAITING, ENDED, RUNNING = 20_000, 40_000, 20
 MORE = 2  # times what the plan of a full table reads; measured: 0.9 to 1.3
 BESIDE = 40  # pages, for statements that read next to nothing
-TABLES = "jobs_job, jobs_body, jobs_slot, jobs_queue, jobs_worker, jobs_attempt, jobs_outputchunk, jobs_stage"
+LANES = 10_000
+TABLES = "jobs_job, jobs_body, jobs_lane, jobs_mark, jobs_queue, jobs_worker, jobs_attempt, jobs_outputchunk"
 _PLANNED = re.compile(r"/\*.*?\*/\s*(WITH|SELECT|INSERT|UPDATE|DELETE)\b")  # not COPY, SET, NOTIFY
 _NAME = re.compile(r"/\* jobs\.(\w+) \*/")
 _FILL = """
 INSERT INTO jobs_job (kind, queue, status, priority, owner_id, created_at, run_at, ended_at, max_attempts, failures,
-                      retry_on_timeout, excluded_workers, fence, next_seq)
+                      retry_on_timeout, fence, next_seq)
 SELECT 'work', 'work', %(status)s, n %% 3, %(owner)s, now() - interval '2 hours',
        now() - interval '1 hour' + n * interval '1 ms', CASE WHEN %(status)s = 'success' THEN now() END,
-       3, 0, false, '{}', CASE WHEN %(status)s = 'success' THEN 1 ELSE 0 END, 0
+       3, 0, false, CASE WHEN %(status)s = 'success' THEN 1 ELSE 0 END, 0
 FROM generate_series(1, %(count)s) AS n
 """
+
+# Lanes of as many owners, each with a mark, and a count under a ceiling.
+_FILL_LANES = """
+WITH lane AS (
+    INSERT INTO jobs_lane (queue, priority, is_apart, owner_id, group_id, requirement_id, required_id, avoid)
+    SELECT 'work', 0, true, 100000 + n, 0, 0, 0, '{}' FROM generate_series(1, %(lanes)s) AS n RETURNING *
+), mark AS (
+    INSERT INTO jobs_mark (lane_id, at, queue, priority, owner_id, group_id, requirement_id, required_id, avoid)
+    SELECT id, now() - interval '1 hour', queue, priority, owner_id, group_id, requirement_id, required_id, avoid
+    FROM lane
+)
+UPDATE jobs_job SET counted_in = 'work' WHERE status = 'in_progress'
+"""
+_CALLS = {
+    "jobs_enter, of a lane that is there": "jobs_enter('work', 0::smallint, 109999, NULL, NULL, '{{}}', now())",
+    "jobs_enter, of a new lane": "jobs_enter('work', 0::smallint, 99999, NULL, NULL, '{{7}}', now())",
+    "jobs_wake": "jobs_wake({unused}, now() - interval '2 hours')",
+    "jobs_tidy, of many jobs": "jobs_tidy({full})",
+    "jobs_tidy, of none": "jobs_tidy({unused})",
+    "jobs_delete_lane": "jobs_delete_lane({unused})",
+    "jobs_room": "jobs_room('work', true)",
+    "jobs_takes_until": "jobs_takes_until(1, '{{}}', 5, 90)",
+}
 
 Captured = dict[str, dict[str, Any]]
 
@@ -70,6 +95,13 @@ class Session:
         with self._session.transaction(force_rollback=True):
             explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE {plan}{values}"
             row = self._session.execute(explain, [params[one] for one in names] or None).fetchone()
+        assert row is not None
+        return int(row[0][0]["Plan"]["Shared Hit Blocks"] + row[0][0]["Plan"]["Shared Read Blocks"])
+
+    def pages_of_call(self, call: str) -> int:
+        """How many pages a function of the database reads, which keeps its own plans; what it writes is rolled back."""
+        with self._session.transaction(force_rollback=True):
+            row = self._session.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT {call}").fetchone()
         assert row is not None
         return int(row[0][0]["Plan"]["Shared Hit Blocks"] + row[0][0]["Plan"]["Shared Read Blocks"])
 
@@ -113,6 +145,9 @@ def _everything(ours: Worker, hers: Worker, held: list[operations.Claimed], ada:
     yield lambda: operations.submit_many([operations.NewJob(kind="work", payload={}, owner=ada)] * 3)
     yield lambda: moves.lock_overdue(limit=200)
     yield operations.expire
+    yield operations.tend_lanes
+    yield lanes.delete_unused
+    yield lambda: queries.lanes.part([next(waiting).pk])
     yield lambda: reads.why_not_running(next(waiting).pk)
     yield reads.waiting_queues
     yield reads.next_wake
@@ -190,6 +225,38 @@ def test_are_made_anew_when_the_tables_fill() -> None:
     worse = {name: (kept[name], fresh[name]) for name in params_of if kept[name] > MORE * fresh[name] + BESIDE}
     assert worse == {}
     assert empty["claim"] > 1000, "an empty hour's plans are as good: this test is for nothing"
+
+
+def test_of_the_functions_of_lanes_read_next_to_nothing_when_the_tables_fill() -> None:
+    farm.kind()
+    ada, bob = farm.user("ada"), farm.user("bob")
+    ours = farm.worker("ours")
+    farm.worker("hers", owner=ada)
+    operations.set_ceiling("work", LANES)
+    with connection.cursor() as cursor:
+        cursor.execute(f"VACUUM (ANALYZE) {TABLES}")
+    session, later = Session(), Session()
+    try:
+        _pages_of_calls(session, full=0, unused=0)
+        _fill(ours, ada, bob)
+        with connection.cursor() as cursor:
+            cursor.execute(_FILL_LANES, {"lanes": LANES})
+        full, unused = Job.objects.latest("pk").lane_id, Mark.objects.latest("pk").lane_id
+        kept, fresh = (_pages_of_calls(one, full=full, unused=unused) for one in (session, later))
+    finally:
+        session.close()
+        later.close()
+    print(f"pages by plans of an empty hour {kept}; of full tables {fresh}")
+    assert {name: pages for name, pages in kept.items() if pages > BESIDE} == {}
+    assert {name: pages for name, pages in fresh.items() if pages > BESIDE} == {}
+
+
+def _pages_of_calls(session: Session, **lanes: int | None) -> dict[str, int]:
+    """The second time: at the first, a session reads up the names in them."""
+    calls = {name: call.format(**lanes) for name, call in _CALLS.items()}
+    for call in calls.values():
+        session.pages_of_call(call)
+    return {name: session.pages_of_call(call) for name, call in calls.items()}
 
 
 def _janitor_comes_by() -> None:

@@ -4,9 +4,9 @@ import pytest
 from django.db import connection, transaction
 
 from jobs import operations
-from jobs.domain.watermarks import Watermarks
 from jobs.models import Worker
 from jobs.queries import moves
+from postgres import statements
 from tests import farm
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -14,27 +14,42 @@ OTHERS = 10_000
 MOST_BUFFERS = 60
 _FILL = """
 INSERT INTO jobs_job (kind, queue, status, priority, owner_id, created_at, run_at, max_attempts, failures,
-                      retry_on_timeout, excluded_workers, fence, next_seq)
+                      retry_on_timeout, fence, next_seq)
 SELECT 'work', 'work', 'pending', 0, %s, now() - interval '2 hours', now() - interval '1 hour' + n * interval '1 ms',
-       3, 0, false, '{}', 0, 0
+       3, 0, false, 0, 0
 FROM generate_series(1, %s) AS n
 """
 
 _ENDED = """
 INSERT INTO jobs_job (kind, queue, status, priority, created_at, run_at, ended_at, max_attempts, failures,
-                      retry_on_timeout, excluded_workers, fence, next_seq)
-SELECT 'work', 'work', 'success', 0, now() - interval '2 hours', now(), now(), 3, 0, false, '{}', 1, 0
+                      retry_on_timeout, fence, next_seq)
+SELECT 'work', 'work', 'success', 0, now() - interval '2 hours', now(), now(), 3, 0, false, 1, 0
 FROM generate_series(1, 50000) AS n
 """
 
 
 def _buffers_of_a_claim(worker: Worker) -> int:
-    whole = Watermarks().scan(["work"], now_s=0, owner_id=worker.owner_id)
+    return _buffers(*moves.claim_call(worker, queues=["work"], limit=1, only_if_idle=False))
+
+
+def _buffers_of_parting(worker: Worker) -> int:
+    """Of looking for jobs of its owner where it does not look itself."""
+    params: statements.Params = {"owner": worker.owner_id, "limit": 500, "but_for": []}
+    return _buffers(statements.load("jobs", "lock_crowded"), params)
+
+
+def _buffers(statement: statements.Statement, params: statements.Params) -> int:
     with transaction.atomic():
-        statement, params = moves.claim_call(worker, queues=["work"], limit=1, only_if_idle=False, scan=whole)
         plan = statement.explain(params)["Plan"]
         transaction.set_rollback(True)
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+def _fill(owner_id: int) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(_ENDED)
+        cursor.execute("VACUUM (ANALYZE) jobs_job")  # of an idle hour
+        cursor.execute(_FILL, [owner_id, OTHERS])
 
 
 @pytest.mark.parametrize("has_one", [False, True])
@@ -42,11 +57,23 @@ def test_reads_none_of_them(has_one: bool) -> None:
     farm.kind()
     ada, bob = farm.user("ada"), farm.user("bob")
     hers = farm.worker("hers", owner=ada)
-    with connection.cursor() as cursor:
-        cursor.execute(_ENDED)
-        cursor.execute("VACUUM (ANALYZE) jobs_job")  # of an idle hour
-        cursor.execute(_FILL, [bob.pk, OTHERS])
+    _fill(bob.pk)
     if has_one:
         operations.submit("work", {}, owner=ada)
     _buffers_of_a_claim(hers)
+    assert _buffers_of_a_claim(hers) <= MOST_BUFFERS
+
+
+@pytest.mark.parametrize("has_one", [False, True])
+def test_that_came_after_them_reads_none_of_them(has_one: bool) -> None:
+    """They wait in a lane of all owners still: it does not look there, and has its owner's moved to where it does."""
+    farm.kind()
+    ada, bob = farm.user("ada"), farm.user("bob")
+    _fill(bob.pk)
+    [mine] = [operations.submit("work", {}, owner=ada).pk] if has_one else [None]
+    hers = farm.worker("hers", owner=ada)
+    for measure in (_buffers_of_a_claim, _buffers_of_parting):
+        measure(hers)
+        assert measure(hers) <= MOST_BUFFERS, measure.__name__
+    assert [job.id for job in operations.claim(hers)] == [mine] * has_one
     assert _buffers_of_a_claim(hers) <= MOST_BUFFERS

@@ -127,7 +127,7 @@ class TestPrepare:
         assert [got.id for got in claimed] == [first.pk, third.pk]
         broken.refresh_from_db()
         # It is nobody's fault but the app's: the worker is not kept from trying it again.
-        assert (broken.status, broken.failures, broken.excluded_workers) == ("pending", 1, [])
+        assert (broken.status, broken.failures, farm.avoided_by(broken)) == ("pending", 1, [])
         assert broken.run_at > farm.now()
         farm.pass_time(broken, 60)
         assert operations.claim(me, limit=3) == []

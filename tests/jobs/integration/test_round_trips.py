@@ -1,6 +1,6 @@
 """How often each call waits for the database: what is not waited for (a NOTIFY) is counted too."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,23 +8,19 @@ import pytest
 from django.db import transaction
 
 from jobs import operations
-from jobs.domain import watermarks
 from jobs.errors import LeaseLost
-from jobs.models import Job, Slot, Worker
-from jobs.operations import hooks
+from jobs.models import Job, Mark, Worker
+from jobs.operations import lanes
 from tests import farm, wire
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)
-def _between_two_sweeps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A claim that sweeps is a round trip of its own: how long it takes is to be known. Once a second, or here once."""
-    hooks.WATERMARKS.forget()
-    monkeypatch.setattr(watermarks, "SWEEP_S", 3600.0)
-    monkeypatch.setattr(watermarks, "QUICK_S", 3600.0)  # a second scan, on a busy machine too
-    yield
-    hooks.WATERMARKS.forget()
+def _between_two_tidyings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Moving a lane's mark is a round trip of its own, after the commit: each fifty jobs, or once a second."""
+    monkeypatch.setattr(lanes, "FIRST", 10**6)
+    monkeypatch.setattr(lanes, "EVERY_S", 3600.0)
 
 
 def _done(*claimed: operations.Claimed) -> list[operations.Finished]:
@@ -72,13 +68,20 @@ class TestHowOften:
             "submit": 3,  # its kind is a row here, and one statement is a transaction by itself
         }
 
-    def test_a_claim_that_found_less_than_it_may_take_scans_once_more(self) -> None:
-        """Unless a sweep was due anyway, or the last scan took over 5 ms, as on a busy machine it may."""
+    def test_a_claim_that_found_less_than_it_may_take_waits_no_more_often(self) -> None:
         farm.kind()
         me = farm.worker()
-        seen = {self._a_claim_that_found_less(me) for _ in range(20)}
-        assert seen <= {(1, 3), (1, 4)}
-        assert (1, 4) in seen
+        assert {self._a_claim_that_found_less(me) for _ in range(3)} == {(1, 3)}
+
+    def test_a_claim_of_so_many_jobs_of_a_queue_moves_the_marks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(lanes, "FIRST", 3)
+        farm.kind()
+        me = farm.worker()
+        farm.submit(9)
+        held = [operations.claim(me) for _ in range(2)]
+        before = Mark.objects.get().at
+        assert _round_trips(lambda: held.append(operations.claim(me))) == 4
+        assert Mark.objects.get().at == Job.objects.filter(status="pending").earliest("run_at").run_at > before
 
     def _a_claim_that_found_less(self, me: Worker) -> tuple[int, int]:
         """Jobs that it brought, and its round trips."""
@@ -136,7 +139,7 @@ class TestAFinishWhoseClaimWentAlong:
         for _ in range(3):
             [status], [held] = operations.finish_and_claim(me, _done(held), limit=1, unless_lost=True)
             assert status == "success"
-        assert Slot.objects.get().job_id == held.id
+        assert Job.objects.get(counted_in="work", status="in_progress").pk == held.id
 
     def test_with_a_lease_named_twice_ends_its_job_once(self) -> None:
         me = _at_work()
@@ -155,7 +158,7 @@ class TestAFinishWhoseClaimWentAlong:
         assert farm.claim_one(other).id == held.id
         [answer], jobs = operations.finish_and_claim(me, _done(held), limit=1)
         assert (isinstance(answer, LeaseLost), jobs) == (True, [])
-        assert Slot.objects.get().job_id == held.id
+        assert Job.objects.get(counted_in="work", status="in_progress").pk == held.id
 
     def test_of_which_one_result_cannot_be_stored_claims_nothing(self) -> None:
         me = _at_work()

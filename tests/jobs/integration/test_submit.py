@@ -39,11 +39,11 @@ class TestSubmit:
         stored = Job.objects.get(pk=job.pk)
         assert {name: getattr(stored, name) for name in (
             "queue", "status", "priority", "owner_id", "group_id", "unique_key", "max_attempts", "timeout_s",
-            "retry_on_timeout", "failures", "fence", "excluded_workers", "ended_at", "retry_of_id",
+            "retry_on_timeout", "failures", "fence", "counted_in", "ended_at", "retry_of_id",
         )} == {
             "queue": "gpu", "status": "pending", "priority": 7, "owner_id": ada.pk, "group_id": None,
             "unique_key": "k", "max_attempts": 5, "timeout_s": 60.0, "retry_on_timeout": True, "failures": 0,
-            "fence": 0, "excluded_workers": [], "ended_at": None, "retry_of_id": None,
+            "fence": 0, "counted_in": None, "ended_at": None, "retry_of_id": None,
         }  # fmt: skip
         assert stored.run_at == stored.created_at
         assert stored.expires_at == stored.created_at + timedelta(hours=1)

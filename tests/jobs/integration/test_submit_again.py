@@ -260,7 +260,7 @@ class TestAnUnconfirmedLease:
         assert operations.sweep().taken_back == 1
         stored = Job.objects.get(pk=job.pk)
         assert (stored.status, stored.failures, stored.attempt, stored.confirmed_fence) == ("pending", 0, 0, 0)
-        assert (stored.excluded_workers, stored.run_at, stored.ended_at) == ([], stored.created_at, None)
+        assert (farm.avoided_by(job), stored.run_at, stored.ended_at) == ([], stored.created_at, None)
         [(number, outcome, *_)] = farm.history(job)
         assert (number, outcome, Attempt.objects.get(job_id=job.pk).attempt) == (1, "unconfirmed", None)
         again = farm.claim_one(me)

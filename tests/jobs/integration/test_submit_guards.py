@@ -101,7 +101,7 @@ class TestANewJob:
         assert isinstance(answer, Stored)
         job = Job.objects.get(pk=answer.id)
         assert (job.status, job.fence, job.failures, job.next_seq) == ("pending", 0, 0, 0)
-        assert (job.excluded_workers, job.excluded_until, job.worker_id, job.lease_secret) == ([], None, None, None)
+        assert (job.counted_in, job.worker_id, job.lease_secret) == (None, None, None)
         assert (job.limit_name, job.limit_key, job.limit_count) == (None, None, None)
         assert Body.objects.get(job_id=job.pk).payload == {"n": 1}
 

@@ -174,8 +174,8 @@ class TestThePlan:
         with connection.cursor() as cursor:
             cursor.execute(
                 "INSERT INTO jobs_job (kind, queue, status, priority, owner_id, unique_key, max_attempts, failures,"
-                " retry_on_timeout, excluded_workers, fence, next_seq)"
-                " SELECT 'work', 'work', 'pending', 0, 1000000 + n, 'daily', 3, 0, false, '{}', 0, 0"
+                " retry_on_timeout, fence, next_seq)"
+                " SELECT 'work', 'work', 'pending', 0, 1000000 + n, 'daily', 3, 0, false, 0, 0"
                 " FROM generate_series(1, 10000) AS n"
             )
         twins = [operations.submit("work", 1, unique_key="daily", owner=owner).pk for owner in (ada, None)]

@@ -221,7 +221,7 @@ class _Walk:
 
     def claim(self) -> None:
         farm.submit(1, owner=self.rng.choice(self.people))
-        Job.objects.filter(status="pending").update(run_at=F("created_at"), excluded_workers=[], excluded_until=None)
+        farm.avoid(Job.objects.filter(status="pending"))
         self.held += operations.claim(self.me, limit=2)
 
     def write(self) -> None:

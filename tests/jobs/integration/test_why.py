@@ -92,10 +92,10 @@ class TestWhy:
         farm.kind()
         me, other = farm.worker("me"), farm.worker("other")
         [job] = farm.submit(1)
-        Job.objects.update(excluded_workers=[me.pk, other.pk], excluded_until=Now() + timedelta(seconds=20))
+        farm.avoid([job], me, other, ago_s=10)
         [reason] = reads.why_not_running(job.pk)
-        job.refresh_from_db()
-        assert (reason.code, reason.numbers) == ("all_failed_it", {"workers": 2, "until": job.excluded_until})
+        until = farm.stored(job).run_at + timedelta(seconds=30)
+        assert (reason.code, reason.numbers) == ("all_failed_it", {"workers": 2, "until": until})
         farm.worker("third")
         assert _codes(job) == ["next"]
 
@@ -195,7 +195,7 @@ class TestWhy:
         farm.worker("other", "sooner", "work")
         farm.submit(1, "sooner")
         [job] = farm.submit(1)
-        Job.objects.filter(pk=job.pk).update(excluded_workers=[me.pk], excluded_until=Now() + timedelta(seconds=20))
+        farm.avoid([job], me, ago_s=10)
         [reason] = reads.why_not_running(job.pk)
         assert (reason.code, reason.numbers) == ("ahead", {"jobs": 0, "queues": ["sooner"]})
 
@@ -218,9 +218,7 @@ class TestWhy:
         farm.worker("his", owner=bob)
         farm.submit(3, owner=bob)
         [excluded] = farm.submit(1, owner=ada)
-        Job.objects.filter(pk=excluded.pk).update(
-            excluded_workers=[mine.pk], excluded_until=Now() + timedelta(seconds=20)
-        )
+        farm.avoid([excluded], mine, ago_s=10)
         farm.submit(1, owner=ada, expires_at=farm.now() - timedelta(seconds=1))
         [job] = farm.submit(1, owner=ada)
         assert _codes(job) == ["next"]

@@ -16,8 +16,7 @@ from django.db.models.functions import Now
 
 from jobs import operations
 from jobs.domain.reasons import Reason
-from jobs.models import Job, Slot, Worker
-from jobs.operations import hooks
+from jobs.models import Job, Worker
 from jobs.operations.claim import note_polled
 from jobs.queries import reads
 from tests import farm
@@ -36,7 +35,6 @@ class Client:
     is_live: bool
 
     def claim(self, limit: int = 1) -> list[operations.Claimed]:
-        hooks.WATERMARKS.forget()
         return operations.claim(self.worker, queues=self.asks, limit=limit)
 
 
@@ -114,10 +112,11 @@ class Situation:
                 columns |= {"limit_name": "llm", "limit_count": 1, "limit_until": columns["run_at"]}
         if rng.random() < 0.3:
             columns["expires_at"] = now + timedelta(hours=rng.choice([-1, 1]))
-        if workers and rng.random() < 0.3:
-            excluded = sorted(rng.sample(workers, rng.randint(1, len(workers))))
-            columns |= {"excluded_workers": excluded, "excluded_until": Now() + timedelta(seconds=20)}
         Job.objects.filter(pk=job.pk).update(**columns)
+        if workers and rng.random() < 0.3:
+            failed = Worker.objects.filter(pk__in=rng.sample(workers, rng.randint(1, len(workers))))
+            run_at = columns.get("run_at")
+            farm.avoid([job], *failed, ago_s=(now - run_at).total_seconds() if run_at else 0.0)
         job.refresh_from_db()
         return job
 
@@ -144,7 +143,7 @@ class Situation:
     def remedies(self, job: Job, reason: Reason) -> dict[str, Callable[[], Any]]:
         """How each remedy is applied, in this situation."""
         queue = job.queue
-        taken = Slot.objects.filter(queue_id=queue, job_id__isnull=False).count()
+        taken = Job.objects.filter(counted_in=queue, status="in_progress").count()
         return {
             "resume_queue": lambda: operations.resume(queue),
             "raise_ceiling": lambda: operations.set_ceiling(queue, taken + 1),
@@ -171,7 +170,7 @@ class Situation:
 
     def _wait(self, job: Job, code: str) -> None:
         if code == "all_failed_it":
-            Job.objects.filter(pk=job.pk).update(excluded_until=Now() - timedelta(seconds=1))
+            Job.objects.filter(pk=job.pk).update(run_at=Now() - timedelta(seconds=31))
         if code == "waiting_for_limit":
             Job.objects.filter(pk=job.pk).update(run_at=Now(), limit_until=Now())
         if code in {"ahead", "stealers_busy"}:

@@ -20,9 +20,9 @@ MOST_PAGES = 6000  # Measured: 400 for the ended jobs, 4,500 for 1,200 failed at
 
 FILL = """
 INSERT INTO jobs_job (kind, queue, status, priority, created_at, run_at, claimed_at, ended_at, worker_id, worker_name,
-                      max_attempts, failures, retry_on_timeout, excluded_workers, fence, next_seq)
+                      max_attempts, failures, retry_on_timeout, fence, next_seq)
 SELECT 'work', 'work', 'success', 0, now() - interval '2 hours', now() - interval '2 hours',
-       now() - n * interval '50 ms', now() - n * interval '50 ms', %(worker)s, 'w', 3, 0, false, '{}', 1, 0
+       now() - n * interval '50 ms', now() - n * interval '50 ms', %(worker)s, 'w', 3, 0, false, 1, 0
 FROM generate_series(1, %(count)s) AS n
 """
 FAIL = """

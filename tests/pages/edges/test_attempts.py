@@ -30,7 +30,7 @@ def _lose(claimed: operations.Claimed) -> None:
     """It may be retried."""
     Job.objects.filter(pk=claimed.id).update(retry_when_lost=True)
     farm.lose(claimed)
-    Job.objects.filter(pk=claimed.id).update(excluded_workers=[])
+    farm.forgive(claimed)
 
 
 @pytest.fixture

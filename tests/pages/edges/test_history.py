@@ -29,7 +29,7 @@ def twice(little_farm: Farm) -> Job:
         operations.heartbeat(by, job.pk, claimed.lease, progress=0.5, detail=detail)
     operations.heartbeat(by, job.pk, claimed.lease, progress=0.6)
     farm.fail(by, claimed, "Traceback\nValueError: no idea")
-    Job.objects.filter(pk=job.pk).update(excluded_workers=[], run_at=farm.now())
+    farm.forgive(job)
     claimed = farm.claim_one(by)
     operations.heartbeat(by, job.pk, claimed.lease, detail="Once more")
     return job

@@ -29,20 +29,20 @@ WHOLE_TABLE = 8_000  # buffers that a scan of these jobs reads at the least: som
 
 FILL = """
 INSERT INTO jobs_job (kind, queue, status, priority, owner_id, group_id, worker_name, created_at, run_at, claimed_at,
-                      ended_at, max_attempts, failures, retry_on_timeout, excluded_workers, fence, next_seq)
+                      ended_at, max_attempts, failures, retry_on_timeout, fence, next_seq)
 SELECT CASE WHEN n %% 100000 = 7 THEN 'rare' ELSE 'work' END, 'q' || n %% 10,
        CASE WHEN n %% 1000 = 1 THEN 'failed' WHEN n %% 5000 = 2 THEN 'timed_out' ELSE 'success' END, 0,
        CASE WHEN n %% 3 = 0 THEN %(ada)s WHEN n < 20 THEN %(bob)s END, CASE WHEN n < 10 THEN %(club)s END,
        'w' || n %% 7,
-       at, at, at + interval '1 s', at + interval '2 s', 3, 0, false, '{}', 1, 0
+       at, at, at + interval '1 s', at + interval '2 s', 3, 0, false, 1, 0
 FROM generate_series(1, %(count)s) AS n
 CROSS JOIN LATERAL (SELECT now() - interval '20 days' + n * interval '5.75 s' AS at) AS moment
 """
 # Wide ones: small rows would fill the gaps that the ended ones left on each page, and so lie all over the table.
 WAIT = """
 INSERT INTO jobs_job (kind, queue, status, priority, created_at, run_at, max_attempts, failures, retry_on_timeout,
-                      excluded_workers, fence, next_seq, detail)
-SELECT 'work', 'q1', 'pending', 0, now(), now(), 3, 0, false, '{}', 0, 0, repeat('x', 150)
+                      fence, next_seq, detail)
+SELECT 'work', 'q1', 'pending', 0, now(), now(), 3, 0, false, 0, 0, repeat('x', 150)
 FROM generate_series(1, %(count)s)
 """
 

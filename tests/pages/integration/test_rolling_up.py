@@ -23,9 +23,9 @@ pytestmark = pytest.mark.django_db
 COUNTED = ("arrived", "success", "failed", "canceled", "timed_out")
 FILL = """
 INSERT INTO jobs_job (kind, queue, status, priority, created_at, run_at, claimed_at, ended_at,
-                      max_attempts, failures, retry_on_timeout, excluded_workers, fence, next_seq)
+                      max_attempts, failures, retry_on_timeout, fence, next_seq)
 SELECT 'work', queue, status, 0, created_at, created_at, created_at + waited, created_at + waited + ran,
-       3, 0, false, '{}', 1, 0
+       3, 0, false, 1, 0
 FROM unnest(%s::text[], %s::text[], %s::timestamptz[], %s::interval[], %s::interval[])
      AS past (queue, status, created_at, waited, ran)
 ORDER BY created_at
@@ -253,7 +253,6 @@ class TestAWait:
         farm.pass_time(job, 10_000)
         by = farm.worker()
         farm.fail(by, farm.claim_one(by))
-        Job.objects.filter(pk=job.pk).update(excluded_workers=[])
         farm.succeed(by, farm.claim_one(by))
         _count()
         [waited] = Rollup.objects.filter(step_s=60).exclude(waited={}).values_list("waited", flat=True)

@@ -70,7 +70,7 @@ def test_a_part_of_reconciliation_that_fails_keeps_the_others_from_nothing(
 
         monkeypatch.setattr(where, name, one)
 
-    sweep = jobs.janitor.Sweep(taken_back=0, expired=0, exclusions_cleared=0, next_in_s=None)
+    sweep = jobs.janitor.Sweep(taken_back=0, expired=0, next_in_s=None)
     replace(maintenance, "reschedule_stuck", [])
     replace(jobs, "sweep", sweep)
     replace(jobs, "delete_orphaned_files", [])

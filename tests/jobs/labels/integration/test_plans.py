@@ -6,7 +6,6 @@ import pytest
 from django.db import connection, transaction
 
 from jobs import operations
-from jobs.domain.watermarks import Watermarks
 from jobs.models import Requirement, Worker
 from jobs.queries import moves
 from tests import farm
@@ -18,10 +17,9 @@ MORE_BUFFERS = 25  # a level of the index for each descent; a page of jobs for e
 
 FILL = """
 INSERT INTO jobs_job (kind, queue, status, priority, owner_id, created_at, run_at, max_attempts, failures,
-                      retry_on_timeout, requirement_id, excluded_workers, fence, next_seq)
+                      retry_on_timeout, requirement_id, fence, next_seq)
 SELECT 'work', %(queue)s, 'pending', %(priority)s, %(owner)s, now(), now() - interval '1 hour' + n * interval '1 ms',
-       3, 0, false, %(set)s::integer,
-       CASE WHEN %(set)s::integer IS NULL THEN '{}' ELSE ARRAY[-%(set)s::bigint] END, 0, 0
+       3, 0, false, %(set)s::integer, 0, 0
 FROM generate_series(1, %(count)s) AS n
 """
 
@@ -38,8 +36,7 @@ def _analyze() -> None:
 
 
 def _claim(worker: Worker, queue: str) -> dict[str, Any]:
-    whole = Watermarks().scan([queue], now_s=0, owner_id=worker.owner_id)
-    statement, params = moves.claim_call(worker, queues=[queue], limit=1, scan=whole)
+    statement, params = moves.claim_call(worker, queues=[queue], limit=1)
     with transaction.atomic():
         plan: dict[str, Any] = statement.explain(params)["Plan"]
         transaction.set_rollback(True)

@@ -112,26 +112,23 @@ class TestLabels:
 
 class TestRetries:
     def test_keep_the_requirement_while_others_may_try_and_after_the_grace(self) -> None:
-        first, second = labelled("a", vram="24"), labelled("b", vram="24")
+        first, _ = labelled("a", vram="24"), labelled("b", vram="24")
         small = labelled("small", vram="8")
         job = sample.job({"vram": ">=16"})
         farm.fail(first, farm.claim_one(first))
         farm.make_due(job)
-        number = farm.stored(job).requirement_id
-        assert farm.stored(job).excluded_workers == [-(number or 0), first.pk]
+        assert farm.avoided_by(job) == [first.pk]
         assert operations.claim(first) == operations.claim(small) == []
-        Job.objects.filter(pk=job.pk).update(excluded_until=F("excluded_until") - timedelta(hours=1))
-        operations.sweep()
-        assert farm.stored(job).excluded_workers == [-(number or 0)]
+        farm.pass_time(job, 3600)
         assert operations.claim(small) == []
-        assert farm.claim_one(second).id == job.pk
+        assert farm.claim_one(first).id == job.pk
 
     def test_go_to_the_same_worker_where_no_other_has_the_label(self) -> None:
         only, _ = labelled("a", vram="24"), labelled("small", vram="8")
         job = sample.job({"vram": ">=16"})
         farm.fail(only, farm.claim_one(only))
         farm.make_due(job)
-        assert farm.stored(job).excluded_until is None
+        assert farm.avoided_by(job) == []
         assert farm.claim_one(only).id == job.pk
 
     def test_by_hand_and_clones_keep_it(self) -> None:
@@ -142,7 +139,7 @@ class TestRetries:
         again, copy = operations.retry(job.pk, by=ada), operations.clone(job.pk, by=ada)
         assert job.requirement_id is not None
         assert {again.requirement_id, copy.requirement_id} == {job.requirement_id}
-        assert farm.stored(copy).excluded_workers == [-job.requirement_id]
+        assert operations.claim(labelled("small", vram="8"), limit=9) == []
 
 
 class TestKinds:

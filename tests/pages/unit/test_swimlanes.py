@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.domain.lanes import MOST_TRACKS, SHORTEST, WIDTH, Run, lanes
+from jobs.domain.swimlanes import MOST_TRACKS, SHORTEST, WIDTH, Run, lanes
 
 
 def _run(began_s: float, ended_s: float | None, *, worker: int = 1, job: int = 1, name: str = "w") -> Run:

@@ -1,4 +1,4 @@
-"""Attempts as bars on lanes, one for each worker: where each is drawn. Attempts that overlap lie below each other."""
+"""Attempts as bars on swimlanes, one a worker: where each is drawn. Attempts that overlap lie below each other."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,0 +1,8 @@
+-- Delete lanes that sleep and have been there for a day. A process that still means to use one is told so by jobs_wake, and
+-- makes it anew; the function asks again under the lane's lock.
+SELECT lane.id FROM (
+    SELECT one.id FROM jobs_lane AS one
+    WHERE one.created_at < statement_timestamp() - interval '1 day'
+      AND NOT EXISTS (SELECT FROM jobs_mark AS mark WHERE mark.lane_id = one.id)
+    ORDER BY one.id LIMIT %(limit)s::bigint) AS lane
+WHERE jobs_delete_lane(lane.id)
