@@ -94,12 +94,13 @@ BEGIN
 END $$;
 
 -- How many more jobs of a queue may run; null: any number. Who takes from a queue with a ceiling is alone with it until
--- their transaction ends, and sees what the one before them committed. `waits` false: 0 rather than wait for them, as after a
--- quarter of a second in any case: who holds a claim's transaction open keeps nobody from other queues.
+-- their transaction ends, and sees what the one before them committed. `waits` false: 0 rather than wait for them, as after
+-- three quarters of a second in any case: who holds a claim's transaction open keeps nobody from other queues, and who moves
+-- a ceiling has given up for now by then.
 -- A transaction with one snapshot cannot see that, and is given none.
 -- Whoever moves a ceiling waits for the claims of the queue that are under way (queries.keys.set_ceiling).
 CREATE FUNCTION jobs_room(of_queue text, waits boolean) RETURNS bigint
-LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '250ms' AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '750ms' AS $$
 DECLARE
     lock_of CONSTANT integer := hashtext(of_queue);
     most bigint;

@@ -90,6 +90,7 @@ def test_a_submit_waits_four_times_for_the_database_and_a_finish_with_the_next_c
 ) -> None:
     """The key; statements and their BEGIN; the COMMIT. The NOTIFY is sent and not waited for."""
     monkeypatch.setattr(lanes, "EVERY_S", 3600.0)  # moving a mark is a round trip of its own
+    monkeypatch.setattr(lanes, "_UNTIDIED", lanes.Untidied())
     ada.post("jobs/bulk", {"jobs": [PLAIN] * 5})
     [held] = worker.post("worker/claim", {})["jobs"]
     for _ in range(2):  # the first prepares, and notes that the keys were used

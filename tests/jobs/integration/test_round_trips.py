@@ -21,6 +21,7 @@ def _between_two_tidyings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Moving a lane's mark is a round trip of its own, after the commit: each fifty jobs, or once a second."""
     monkeypatch.setattr(lanes, "FIRST", 10**6)
     monkeypatch.setattr(lanes, "EVERY_S", 3600.0)
+    monkeypatch.setattr(lanes, "_UNTIDIED", lanes.Untidied())
 
 
 def _done(*claimed: operations.Claimed) -> list[operations.Finished]:
@@ -75,6 +76,7 @@ class TestHowOften:
 
     def test_a_claim_of_so_many_jobs_of_a_queue_moves_the_marks(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(lanes, "FIRST", 3)
+        monkeypatch.setattr(lanes, "_UNTIDIED", lanes.Untidied())
         farm.kind()
         me = farm.worker()
         farm.submit(9)

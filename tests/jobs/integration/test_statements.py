@@ -19,7 +19,7 @@ from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
 from jobs.domain.leases import Lease
 from jobs.models import Body, Job, Worker
-from jobs.operations import quotas
+from jobs.operations import lanes, quotas
 from live import layer
 from postgres import connections
 from tests import farm
@@ -42,8 +42,11 @@ def _statements(call: Callable[[], Any]) -> list[str]:
 
 
 class TestHowManyStatements:
-    def test_each_call_makes(self) -> None:
-        """BEGIN and COMMIT, unless it is one statement, and one NOTIFY after the commit."""
+    def test_each_call_makes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """BEGIN and COMMIT, unless it is one statement, and one NOTIFY after the commit. Between two tidyings of lanes."""
+        monkeypatch.setattr(lanes, "FIRST", 10**6)
+        monkeypatch.setattr(lanes, "EVERY_S", 3600.0)
+        monkeypatch.setattr(lanes, "_UNTIDIED", lanes.Untidied())
         farm.kind()
         farm.kind("full")
         operations.set_ceiling("full", 5)
