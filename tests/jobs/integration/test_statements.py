@@ -43,7 +43,7 @@ def _statements(call: Callable[[], Any]) -> list[str]:
 
 class TestHowManyStatements:
     def test_each_call_makes(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """BEGIN and COMMIT, unless it is one statement, and one NOTIFY after the commit; no lane is tidied meanwhile."""
+        """BEGIN and COMMIT, unless it is one statement, and one NOTIFY after the commit; no lane is tidied."""
         monkeypatch.setattr(lanes, "FIRST", 10**6)
         monkeypatch.setattr(lanes, "EVERY_S", 3600.0)
         monkeypatch.setattr(lanes, "_UNTIDIED", lanes.Untidied())
