@@ -169,6 +169,16 @@ WHEN (OLD.ended_at IS NULL AND OLD.lease_secret IS NULL AND NEW.ended_at IS NULL
           IS DISTINCT FROM (NEW.queue, NEW.priority, NEW.owner_id, NEW.group_id, NEW.requirement_id, NEW.run_at))
 EXECUTE FUNCTION jobs_keep_lane();
 
+-- The lane of a queue's plain jobs is there with the queue and stays: mutations side by side that submit to a new lane would
+-- each make it, and collide.
+CREATE FUNCTION jobs_first_lane() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO jobs_lane (queue, priority, is_apart, owner_id, group_id, requirement_id, required_id, avoid)
+    VALUES (NEW.name, 0, NEW.by_owner, 0, 0, 0, 0, '{}');
+    RETURN NULL;
+END $$;
+CREATE TRIGGER a_new_queue_has_a_lane AFTER INSERT ON jobs_queue FOR EACH ROW EXECUTE FUNCTION jobs_first_lane();
+
 -- A queue keeps owners apart from the first worker of a member's on that may take from it. Waiting jobs follow (part.sql).
 CREATE FUNCTION jobs_keep_apart() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -191,6 +201,8 @@ EXECUTE FUNCTION jobs_begin_apart();
 
 -- Reverse
 DROP TRIGGER a_new_queue_keeps_apart_what_members_take ON jobs_queue;
+DROP TRIGGER a_new_queue_has_a_lane ON jobs_queue;
+DROP FUNCTION jobs_first_lane();
 DROP TRIGGER a_worker_of_a_member_finds_lanes_of_its_owner ON jobs_worker;
 DROP FUNCTION jobs_begin_apart();
 DROP FUNCTION jobs_keep_apart();

@@ -14,9 +14,11 @@ from jobs.operations import hooks
 from jobs.queries import lanes
 from postgres import statements, transactions
 
-OVERTAKEN: Final = 100  # by so many later ones a job is, since the marks of lanes of one priority lag
+OVERTAKEN: Final = (
+    75  # by so many later ones a job is, since the marks of lanes of one priority lag; batches add theirs
+)
 FIRST: Final = 10  # jobs of a queue until its lanes are tidied for the first time, and counted
-MOST: Final = 50  # where there is but one
+MOST: Final = 25  # where there are few
 EVERY_S: Final = 1.0
 AT_ONCE: Final = 500  # lanes that are tidied, or jobs that are moved, in one statement
 KEPT: Final = 10_000  # lanes and queues that one process remembers; beyond it all are forgotten, and tidied a bit later

@@ -125,7 +125,8 @@ def write_output(worker: Worker, pieces: Sequence[Piece], *, room: Room, key_has
 
 def lock_held(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row]:
     """Lock the jobs that these (job id, lease) pairs still hold, ordered by id."""
-    return statements.load("jobs", "lock_held").run(_leases(worker, leases))
+    grace = {"grace_s": settings.JOBFARM["EXCLUSION_S"]}
+    return statements.load("jobs", "lock_held").run(_leases(worker, leases) | grace)
 
 
 def succeed(worker: Worker, leases: Sequence[tuple[int, Lease]], *, results: Sequence[str | None]) -> list[Row]:
@@ -155,7 +156,8 @@ def lock_overdue(limit: int, but_for: Sequence[int] = ()) -> list[Row]:
     None while the farm is unreachable for its workers, nor for a grace after that (`jobs.domain.presence`).
     """
     lease_s = settings.JOBFARM["LEASE_S"]
-    params = {"limit": limit, "lease_s": lease_s, "but_for": list(but_for), **absence()}
+    grace_s = settings.JOBFARM["EXCLUSION_S"]
+    params = {"limit": limit, "lease_s": lease_s, "but_for": list(but_for), "avoid_s": grace_s, **absence()}
     return statements.load("jobs", "lock_overdue").run(params)
 
 

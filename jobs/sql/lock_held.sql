@@ -1,9 +1,11 @@
 -- Lock the jobs that these leases still hold, in the order of their ids (two batches in opposite orders would otherwise
 -- wait for one another), and return what is needed to settle them.
+-- `avoid`: who leaves the job to others still; null once it was claimed after their grace.
 SELECT job.id, job.kind, job.queue, job.fence, job.failures, job.max_attempts, job.worker_id, job.worker_name,
        job.claimed_at, job.owner_id, job.group_id, job.releases, job.unconfirmed, job.lease_secret,
        job.confirmed_fence, job.is_metered, job.requirement_id,
-       (SELECT lane.avoid FROM jobs_lane AS lane WHERE lane.id = job.lane_id) AS avoid
+       (SELECT lane.avoid FROM jobs_lane AS lane WHERE lane.id = job.lane_id
+        AND job.claimed_at < job.run_at + make_interval(secs => %(grace_s)s::float8)) AS avoid
 FROM jobs_job AS job
 JOIN unnest(%(job)s::bigint[], %(fence)s::bigint[], %(secret)s::uuid[]) AS lease (job_id, fence, secret)
   ON job.id = lease.job_id AND job.fence = lease.fence AND job.lease_secret = lease.secret

@@ -3,7 +3,8 @@
 -- been its own (docs/adr/0042). A farm without web processes has no such row, and its workers stand at the database.
 SELECT job.id, job.kind, job.queue, job.fence, job.failures, job.max_attempts, job.worker_id, job.worker_name,
        job.claimed_at, job.owner_id, job.group_id, job.retry_when_lost, job.retry_on_timeout, job.releases, job.unconfirmed,
-       job.is_metered, job.requirement_id, (SELECT lane.avoid FROM jobs_lane AS lane WHERE lane.id = job.lane_id) AS avoid,
+       job.is_metered, job.requirement_id, (SELECT lane.avoid FROM jobs_lane AS lane WHERE lane.id = job.lane_id
+        AND job.claimed_at < job.run_at + make_interval(secs => %(avoid_s)s::float8)) AS avoid,
        job.confirmed_fence = job.fence AS confirmed,
        job.lease_expires_at <= statement_timestamp() AS silent,
        extract(epoch FROM statement_timestamp() - job.lease_expires_at)::float8 + %(lease_s)s::float8 AS last_seen_ago_s

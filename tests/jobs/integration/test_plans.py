@@ -237,7 +237,10 @@ class TestTheJanitor:
         ("name", "params"),
         [
             ("next_wake", {"gap_s": 15.0, "grace_s": 25.0, "but_for": []}),
-            ("lock_overdue", {"limit": 200, "lease_s": 60.0, "gap_s": 15.0, "grace_s": 25.0, "but_for": []}),
+            (
+                "lock_overdue",
+                {"limit": 200, "lease_s": 60.0, "gap_s": 15.0, "grace_s": 25.0, "but_for": [], "avoid_s": 30.0},
+            ),
             ("lock_expired", {"limit": 200, "but_for": []}),
         ],
     )
@@ -279,7 +282,7 @@ class TestTheHolder:
         plans = {
             "heartbeat": _explain("heartbeat", **fence, lease_s=60.0, progress=0.5, detail="x", is_alone=True),
             "write_output": _explain("write_output", **many, lease_s=60.0, seq=[0], text=["x"], size=[1], **quotas),
-            "lock_held": _explain("lock_held", **many),
+            "lock_held": _explain("lock_held", **many, grace_s=30.0),
             "succeed": _explain("succeed", **many, result=["{}"]),
         }
         for name, plan in plans.items():

@@ -53,7 +53,7 @@ class TestHowManyLanesAreAwake:
         return next(n for n in range(1, MOST + 2) if untidied.took([LANE], now_s=0))
 
     def test_says_how_often_they_are_tidied(self) -> None:
-        assert [self._most(awake) for awake in (0, 1, 2, 3, 11, 101, 5000)] == [MOST, MOST, MOST, 50, 10, 1, 1]
+        assert [self._most(awake) for awake in (0, 1, 4, 6, 16, 101, 5000)] == [MOST, MOST, MOST, 15, 5, 1, 1]
 
     def test_bounds_how_many_later_jobs_overtake_one(self) -> None:
         for awake in range(2, OVERTAKEN + 2):
