@@ -97,12 +97,13 @@ END $$;
 -- their transaction ends, and sees what the one before them committed. `waits` false: 0 rather than wait for them, as after
 -- three quarters of a second in any case: who holds a claim's transaction open keeps nobody from other queues, and who moves
 -- a ceiling has given up for now by then.
--- A transaction with one snapshot cannot see that, and is given none.
+-- A transaction with one snapshot cannot see that, and is given none. Some hundred locks, for a worker may steal from
+-- thousands of queues, and the server's table of locks is everybody's.
 -- Whoever moves a ceiling waits for the claims of the queue that are under way (queries.keys.set_ceiling).
 CREATE FUNCTION jobs_room(of_queue text, waits boolean) RETURNS bigint
 LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '750ms' AS $$
 DECLARE
-    lock_of CONSTANT integer := hashtext(of_queue);
+    lock_of CONSTANT integer := hashtext(of_queue) % 64;
     most bigint;
 BEGIN
     IF NOT waits AND NOT pg_try_advisory_xact_lock_shared(1784635253, lock_of) THEN

@@ -128,7 +128,7 @@ def set_ceiling(name: str, ceiling: int | None) -> None:
             "SELECT current_setting('lock_timeout'), set_config('lock_timeout', %s, true)", [f"{CEILING_WAIT_MS}ms"]
         )
         before, _ = cursor.fetchone()
-        cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [_CEILING, name])
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s) %% 64)", [_CEILING, name])
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
     Queue.objects.filter(name=name).update(ceiling=ceiling)
     until = time.monotonic() + CEILING_WAIT_MS / 1000

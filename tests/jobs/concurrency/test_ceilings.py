@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
+from django.db import connection, transaction
 
 from jobs import operations
 from jobs.models import Job, Worker
@@ -120,6 +121,17 @@ class TestACeiling:
         hers, everybodys = farm.worker("hers", owner=ada), farm.worker("all")
         assert [len(operations.claim(hers)), len(operations.claim(everybodys, limit=4))] == [1, 1]
         assert operations.claim(hers) == operations.claim(everybodys) == []
+
+    def test_costs_a_thief_of_a_thousand_queues_few_locks(self) -> None:
+        """The server has some thousand locks in all, for everybody."""
+        farm.kind()
+        operations.create_worker("maker", queues=[f"q{n}" for n in range(1000)])
+        thief = farm.worker("thief", steals=["*"])
+        with transaction.atomic():
+            assert operations.claim(thief) == []
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()")
+                assert cursor.fetchone()[0] <= 150
 
 
 class TestEveryEnd:
