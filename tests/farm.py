@@ -123,12 +123,15 @@ def make_due(job: Job | operations.Claimed) -> None:
 
 def avoid(jobs: Iterable[Job | operations.Claimed], *workers: Worker, ago_s: float = 0.0) -> None:
     """Let these waiting jobs have been failed by these workers: their grace began so many seconds ago."""
+    given = {"ago_s": ago_s, "avoid": sorted(one.pk for one in workers), "ids": [job.id for job in jobs]}
     with connection.cursor() as cursor:
         cursor.execute(
-            "UPDATE jobs_job SET run_at = now() - make_interval(secs => %(ago_s)s), lane_id = jobs_enter("
-            " queue, priority, owner_id, group_id, requirement_id, %(avoid)s, now() - make_interval(secs => %(ago_s)s))"
-            " WHERE id = ANY (%(ids)s)",
-            {"ago_s": ago_s, "avoid": sorted(one.pk for one in workers), "ids": [job.id for job in jobs]},
+            "UPDATE jobs_job SET run_at = now() - make_interval(secs => %(ago_s)s) WHERE id = ANY (%(ids)s)", given
+        )
+        cursor.execute(  # the lane alone: where more is written the database looks for it
+            "UPDATE jobs_job SET lane_id = jobs_enter(queue, priority, owner_id, group_id, requirement_id, %(avoid)s,"
+            " run_at) WHERE id = ANY (%(ids)s)",
+            given,
         )
 
 

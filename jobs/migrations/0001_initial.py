@@ -89,7 +89,7 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
             options={
-                'indexes': [models.Index(fields=['queue', 'priority', 'is_apart', 'owner_id', 'group_id', 'requirement_id'], name='jobs_lane_by_attributes')],
+                'indexes': [models.Index(models.F('queue'), models.F('priority'), models.F('is_apart'), models.F('owner_id'), models.F('group_id'), models.F('requirement_id'), models.Func('avoid', function='hash_array'), name='jobs_lane_by_attributes')],
             },
         ),
         migrations.CreateModel(
@@ -107,7 +107,7 @@ class Migration(migrations.Migration):
                 ('at', models.DateTimeField()),
             ],
             options={
-                'indexes': [models.Index(models.F('queue'), models.OrderBy(models.F('priority'), descending=True), models.F('at'), models.F('id'), name='jobs_marks_in_order'), models.Index(models.F('lane_id'), models.F('at'), models.F('id'), name='jobs_marks_of_lane'), models.Index(models.F('queue'), models.F('owner_id'), condition=models.Q(('owner_id', 0), _negated=True), name='jobs_marks_of_owner'), models.Index(models.F('queue'), models.F('group_id'), condition=models.Q(('group_id', 0), _negated=True), name='jobs_marks_of_group')],
+                'indexes': [models.Index(models.F('queue'), models.OrderBy(models.F('priority'), descending=True), models.F('at'), models.F('id'), name='jobs_marks_in_order'), models.Index(models.F('lane_id'), models.F('at'), models.F('id'), name='jobs_marks_of_lane'), models.Index(models.F('queue'), models.F('owner_id'), condition=models.Q(('owner_id', 0), _negated=True), name='jobs_marks_of_owner'), models.Index(models.F('lane_id'), condition=models.Q(('group_id', 0), ('owner_id', 0)), name='jobs_marks_of_all'), models.Index(models.F('queue'), models.F('group_id'), condition=models.Q(('group_id', 0), _negated=True), name='jobs_marks_of_group')],
             },
         ),
         migrations.CreateModel(

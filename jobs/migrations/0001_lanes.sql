@@ -37,7 +37,8 @@ BEGIN
     LOOP
         SELECT lane.id INTO found_id FROM jobs_lane AS lane
         WHERE lane.queue = of_queue AND lane.priority = level AND lane.is_apart = apart AND lane.owner_id = whose
-          AND lane.group_id = theirs AND lane.requirement_id = coalesce(requirement, 0) AND lane.avoid = avoided
+          AND lane.group_id = theirs AND lane.requirement_id = coalesce(requirement, 0)
+          AND hash_array(lane.avoid) = hash_array(avoided) AND lane.avoid = avoided
         ORDER BY lane.id + 0 LIMIT 1;
         IF NOT FOUND THEN
             INSERT INTO jobs_lane (queue, priority, is_apart, owner_id, group_id, requirement_id, required_id, avoid)
@@ -53,13 +54,15 @@ BEGIN
 END $$;
 
 -- Move the mark of a lane to the first job that waits in it, or take it away if none does. It waits for nobody: while
--- somebody puts jobs into the lane it does nothing (null). Otherwise whether the lane sleeps now.
+-- somebody puts jobs into the lane it does nothing (null). Otherwise whether the lane sleeps now. A transaction with one
+-- snapshot does not see what came in before it got the lock: it does nothing either.
 CREATE FUNCTION jobs_tidy(lane integer) RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     first_mark jobs_mark;
     head timestamptz;
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(1784635252, lane % 256) THEN
+    IF current_setting('transaction_isolation') <> 'read committed'
+       OR NOT pg_try_advisory_xact_lock(1784635252, lane % 256) THEN
         RETURN NULL;
     END IF;
     SELECT * INTO first_mark FROM jobs_mark AS mark WHERE mark.lane_id = lane ORDER BY mark.at, mark.id LIMIT 1;
@@ -84,7 +87,8 @@ END $$;
 -- finds or makes its lane by what the job's own row says.
 CREATE FUNCTION jobs_delete_lane(lane integer) RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off AS $$
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(1784635252, lane % 256)
+    IF current_setting('transaction_isolation') <> 'read committed'
+       OR NOT pg_try_advisory_xact_lock(1784635252, lane % 256)
        OR EXISTS (SELECT FROM jobs_job AS job WHERE job.status = 'pending' AND job.lane_id = lane) THEN
         RETURN false;
     END IF;
@@ -95,9 +99,9 @@ END $$;
 
 -- How many more jobs of a queue may run; null: any number. Who takes from a queue with a ceiling is alone with it until
 -- their transaction ends, and sees what the one before them committed. `waits` false: 0 rather than wait for them, as after
--- three quarters of a second in any case: who holds a claim's transaction open keeps nobody from other queues, and who moves
--- a ceiling has given up for now by then.
--- A transaction with one snapshot cannot see that, and is given none. Some hundred locks, for a worker may steal from
+-- three quarters of a second in any case: who holds a claim's transaction open keeps nobody from other queues.
+-- A transaction with one snapshot cannot see that, and is given none; where no ceiling was in its snapshot it fails with 40001
+-- if one was set since. Some hundred locks, for a worker may steal from
 -- thousands of queues, and the server's table of locks is everybody's.
 -- Whoever moves a ceiling waits for the claims of the queue that are under way (queries.keys.set_ceiling).
 CREATE FUNCTION jobs_room(of_queue text, waits boolean) RETURNS bigint
@@ -110,6 +114,9 @@ BEGIN
         RETURN 0;
     END IF;
     PERFORM pg_advisory_xact_lock_shared(1784635253, lock_of);
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM FROM jobs_queue AS queue WHERE queue.name = of_queue FOR SHARE;
+    END IF;
     SELECT queue.ceiling INTO most FROM jobs_queue AS queue WHERE queue.name = of_queue;
     IF most IS NULL THEN
         RETURN NULL;
@@ -147,8 +154,9 @@ BEGIN
     RETURN 'infinity';
 END $$;
 
--- Whoever writes rows by themselves, a person at psql included, cannot forget the lane. The farm's own statements bring it
--- for new jobs, and for those whose attempt ended (settle.sql): these conditions are all that they cost.
+-- Whoever inserts rows by themselves, or edits one that waits, need not know of lanes. The farm's own statements bring the
+-- lane for new jobs, and for those whose attempt ended (settle.sql): these conditions are all that they cost. Who puts a
+-- running job back by hand, or copies a row with its lane, is found by `doctor --jobs`.
 CREATE FUNCTION jobs_keep_lane() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     avoided bigint[] := '{}';
@@ -165,9 +173,9 @@ EXECUTE FUNCTION jobs_keep_lane();
 CREATE TRIGGER a_waiting_job_is_in_its_lane
 BEFORE UPDATE OF queue, priority, owner_id, group_id, requirement_id, run_at ON jobs_job FOR EACH ROW
 WHEN (OLD.ended_at IS NULL AND OLD.lease_secret IS NULL AND NEW.ended_at IS NULL AND NEW.lease_secret IS NULL
-      AND NEW.lane_id IS NOT DISTINCT FROM OLD.lane_id
-      AND (OLD.queue, OLD.priority, OLD.owner_id, OLD.group_id, OLD.requirement_id, OLD.run_at)
-          IS DISTINCT FROM (NEW.queue, NEW.priority, NEW.owner_id, NEW.group_id, NEW.requirement_id, NEW.run_at))
+      AND (OLD.queue, OLD.priority, OLD.owner_id, OLD.group_id, OLD.requirement_id, OLD.run_at, OLD.lane_id)
+          IS DISTINCT FROM
+          (NEW.queue, NEW.priority, NEW.owner_id, NEW.group_id, NEW.requirement_id, NEW.run_at, NEW.lane_id))
 EXECUTE FUNCTION jobs_keep_lane();
 
 -- The lane of a queue's plain jobs is there with the queue and stays: mutations side by side that submit to a new lane would

@@ -33,8 +33,10 @@ class Lane(_Attributes):
 
     class Meta:
         indexes = [
+            # `avoid` by its hash: an array may be larger than an entry of an index.
             models.Index(
-                fields=["queue", "priority", "is_apart", "owner_id", "group_id", "requirement_id"],
+                *("queue", "priority", "is_apart", "owner_id", "group_id", "requirement_id"),
+                models.Func("avoid", function="hash_array"),
                 name="jobs_lane_by_attributes",
             )
         ]
@@ -58,5 +60,6 @@ class Mark(_Attributes):
             models.Index("queue", F("priority").desc(), "at", "id", name="jobs_marks_in_order"),
             models.Index("lane_id", "at", "id", name="jobs_marks_of_lane"),
             models.Index("queue", "owner_id", name="jobs_marks_of_owner", condition=~Q(owner_id=0)),
+            models.Index("lane_id", name="jobs_marks_of_all", condition=Q(owner_id=0, group_id=0)),
             models.Index("queue", "group_id", name="jobs_marks_of_group", condition=~Q(group_id=0)),
         ]

@@ -61,6 +61,7 @@ def tend_lanes(*, between: Callable[[], None] = lambda: None) -> int:
     """Move the marks of lanes to what waits first in them, and jobs to lanes of their owners where queues keep owners
     apart by now; how many lanes were put to sleep. Every few seconds; without it claims read more, and find the
     same."""
+    lane_queries.keep_apart()
     ASIDE.for_each(lane_queries.lock_crowded, lanes.move, between=between)
     return lanes.tidy_all(between=between)
 

@@ -20,7 +20,8 @@ OVERTAKEN: Final = (
 FIRST: Final = 10  # jobs of a queue until its lanes are tidied for the first time, and counted
 MOST: Final = 25  # where there are few
 EVERY_S: Final = 1.0
-AT_ONCE: Final = 500  # lanes that are tidied, or jobs that are moved, in one statement
+AT_ONCE: Final = 50  # lanes in one statement, whose locks it holds to its end
+MOVED: Final = 500  # jobs in one statement
 KEPT: Final = 10_000  # lanes and queues that one process remembers; beyond it all are forgotten, and tidied a bit later
 
 
@@ -103,7 +104,7 @@ def tidy_all(*, between: Callable[[], None]) -> int:
 def part(*, owner_id: int) -> int:
     """Move what waits of this person and their groups in lanes of all owners, where queues keep owners apart by now:
     some of it, for a claim of their worker; how many jobs."""
-    rows = lanes.lock_crowded(AT_ONCE, owner_id=owner_id)
+    rows = lanes.lock_crowded(MOVED, owner_id=owner_id)
     move(rows)
     return len(rows)
 

@@ -119,8 +119,9 @@ def set_ceiling(name: str, ceiling: int | None) -> None:
     """Write a queue's ceiling; the caller has locked its row. What runs already counts.
 
     It waits for the claims of this queue that are under way, and those that come wait for it, half a second at most:
-    after that it fails as a lock that is not available. What runs is counted row by row, without waiting: one that is
-    locked is being ended, maybe by a call whose claim waits for this, or renewed, and is met the next time.
+    after that it fails as a lock that is not available. What runs is counted row by row, again and again for half a
+    second without waiting for one that is locked: a renewal is over by then, and what is being ended, maybe by a call
+    whose claim waits for this, need not count. A run that somebody's open transaction holds longer is not counted.
     """
     running = Job.objects.filter(status=Status.IN_PROGRESS, queue=name, counted_in=None)
     with connection.cursor() as cursor:

@@ -15,6 +15,11 @@ def tidy(
     return sorted(rows, key=lambda row: row.lane_id)
 
 
+def keep_apart() -> None:
+    """Have each queue keep owners apart that a member's worker may take from."""
+    statements.load("jobs", "keep_apart").run()
+
+
 def lock_crowded(limit: int, but_for: Sequence[int] = (), *, owner_id: int | None = None) -> list[statements.Row]:
     """Lock jobs, except these ids, that wait in lanes of all owners where their queue keeps owners apart by now: of
     this person and their groups, or (None) of everybody. Rows of `id`, `kind`, `queue`."""

@@ -152,7 +152,7 @@ def _lanes(rows: Sequence[dict[str, Any]]) -> dict[Any, tuple[datetime | None, b
     """What their lanes have in common; of each the first moment that a job names, and whether one is due at once."""
     of_lane, due = itemgetter(*_OF_LANES), dict[Any, tuple[datetime | None, bool]]()
     for row in rows:
-        run_at = row["run_at"]
+        run_at = _utc(row["run_at"])
         first, is_now = due.get(lane := of_lane(row), (None, False))
         is_earlier = run_at is not None and (first is None or run_at < first)
         due[lane] = run_at if is_earlier else first, is_now or run_at is None

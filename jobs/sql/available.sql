@@ -15,8 +15,8 @@ WITH interest AS MATERIALIZED (
       ON queue.paused_at IS NULL AND (queue.name = ANY (interest.queues) OR '*' = ANY (interest.queues))
 ), lane AS MATERIALIZED (
     SELECT polled.place, polled.name, mark.lane_id, min(mark.at) AS at,
-           least(statement_timestamp(), min(jobs_takes_until(
-               mark.requirement_id, polled.satisfies, %(head_start_s)s::float8, %(alive_s)s::float8))) AS until
+           least(statement_timestamp(), min(coalesce(jobs_takes_until(
+               mark.requirement_id, polled.satisfies, %(head_start_s)s::float8, %(alive_s)s::float8), '-infinity'))) AS until
     FROM polled JOIN jobs_mark AS mark
       ON mark.queue = polled.name AND mark.at <= statement_timestamp() + make_interval(secs => %(horizon_s)s::float8)
      AND (polled.owner_id IS NULL OR mark.owner_id = polled.owner_id OR mark.group_id IN (

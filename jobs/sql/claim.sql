@@ -7,7 +7,8 @@
 -- owner and the owner's groups: of the two ways to marks one is empty, so their orders need no merging.
 -- `lanes` is more than there are: without a LIMIT the planner would sort them all first; of one that it does not know it
 -- expects a tenth, and reads them in the index's order, as far as it has to.
--- A queue with a ceiling gives as many jobs as have room; all locks of ceilings come before any job, in order of name.
+-- A queue with a ceiling gives as many jobs as have room; all locks of ceilings come before any job, in order of name, and
+-- only of queues in which something may be due.
 -- A drained worker is given nothing, whatever its call knew when it began (docs/adr/0074).
 -- The lease is good for one heartbeat interval: the first call that names it confirms and renews it (heartbeat.sql).
 -- Its secret is one of those that the caller brings: gen_random_uuid() opens /dev/urandom for each row where PostgreSQL
@@ -28,6 +29,7 @@ WITH me AS MATERIALIZED (
         SELECT queue.name, named.place
         FROM unnest(%(queues)s::text[]) WITH ORDINALITY AS named (name, place)
         JOIN jobs_queue AS queue ON queue.name = named.name AND queue.paused_at IS NULL
+        WHERE EXISTS (SELECT FROM jobs_mark AS mark WHERE mark.queue = queue.name AND mark.at <= statement_timestamp())
         ORDER BY queue.name) AS queue
 ), picked AS MATERIALIZED (
     SELECT pick.id, polled.name, polled.room IS NOT NULL AS has_ceiling, row_number() OVER () AS pick_no
@@ -49,8 +51,8 @@ WITH me AS MATERIALIZED (
              WHERE scoped.at <= statement_timestamp() ORDER BY scoped.priority DESC, scoped.at, scoped.id)) AS lane
         CROSS JOIN LATERAL (
             SELECT CASE WHEN lane.requirement_id = lane.required_id THEN statement_timestamp()
-                        ELSE least(statement_timestamp(), jobs_takes_until(
-                            lane.requirement_id, polled.satisfies, %(head_start_s)s::float8, %(alive_s)s::float8)) END
+                        ELSE least(statement_timestamp(), coalesce(jobs_takes_until(
+                            lane.requirement_id, polled.satisfies, %(head_start_s)s::float8, %(alive_s)s::float8), '-infinity')) END
                    - CASE WHEN %(worker)s::bigint = ANY (lane.avoid) THEN make_interval(secs => %(grace_s)s::float8)
                           ELSE interval '0' END AS until) AS takes
         CROSS JOIN LATERAL (
@@ -61,8 +63,8 @@ WITH me AS MATERIALIZED (
             ORDER BY job.run_at, job.id
             LIMIT polled.most FOR UPDATE SKIP LOCKED) AS pick
         WHERE (lane.required_id = 0 OR lane.required_id = ANY (polled.satisfies))
-          AND NOT EXISTS (SELECT FROM jobs_mark AS earlier
-                          WHERE earlier.lane_id = lane.lane_id AND (earlier.at, earlier.id) < (lane.at, lane.id))
+          AND lane.id = (SELECT first.id FROM jobs_mark AS first
+                         WHERE first.lane_id = lane.lane_id ORDER BY first.at, first.id LIMIT 1)
         LIMIT polled.most) AS pick
     LIMIT %(limit)s::bigint
 ), claimed AS (

@@ -5,6 +5,7 @@ WITH together AS MATERIALIZED (
     SELECT DISTINCT mark.lane_id AS id, mark.queue FROM jobs_mark AS mark
     JOIN jobs_queue AS queue ON queue.name = mark.queue AND queue.by_owner
     JOIN jobs_lane AS lane ON lane.id = mark.lane_id AND NOT lane.is_apart
+    WHERE mark.owner_id = 0 AND mark.group_id = 0
 ), waiting AS MATERIALIZED (
     SELECT one.id FROM together CROSS JOIN LATERAL (
         SELECT job.id FROM jobs_job AS job

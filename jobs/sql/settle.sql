@@ -4,7 +4,7 @@
 -- A job has a secret exactly while it runs. Said so, and not by its status, no partial index offers itself: that of
 -- the running jobs holds the dead entries of all that ran lately.
 -- What waits again does so in the lane of what its row says and of the workers that it is to avoid (settlement.avoid),
--- from now on: so long have they to leave it to others.
+-- from now on: so long have they to leave it to others. What nobody got keeps its place.
 -- The caller holds the rows' locks (lock_held, lock_overdue, or cancel). Returns the moment each is due again,
 -- whether its queue has a ceiling under which there is room now, and whether an endpoint of the outbox may ask for events
 -- (listens).
@@ -25,11 +25,11 @@ WITH settlement AS MATERIALIZED (
                           THEN job.confirmed_fence ELSE job.fence END,
         last_secret = job.lease_secret,
         ended_at = CASE WHEN settlement.status = 'pending' THEN NULL ELSE statement_timestamp() END,
-        run_at = CASE WHEN settlement.status = 'pending' AND (settlement.delay_s > 0 OR settlement.avoid <> '{}')
+        run_at = CASE WHEN settlement.status = 'pending' AND (settlement.delay_s > 0 OR settlement.avoid <> '{}' AND settlement.outcome IS NOT NULL)
                       THEN statement_timestamp() + make_interval(secs => settlement.delay_s) ELSE job.run_at END,
         lane_id = CASE WHEN settlement.status <> 'pending' THEN job.lane_id ELSE jobs_enter(
             job.queue, job.priority, job.owner_id, job.group_id, job.requirement_id, settlement.avoid::bigint[],
-            CASE WHEN settlement.delay_s > 0 OR settlement.avoid <> '{}'
+            CASE WHEN settlement.delay_s > 0 OR settlement.avoid <> '{}' AND settlement.outcome IS NOT NULL
                  THEN statement_timestamp() + make_interval(secs => settlement.delay_s) ELSE job.run_at END) END,
         progress = CASE WHEN settlement.status = 'success' THEN 1 WHEN settlement.status = 'pending' THEN NULL ELSE job.progress END,
         detail = CASE WHEN settlement.status IN ('pending', 'success') THEN NULL ELSE job.detail END,
