@@ -123,7 +123,11 @@ def make_due(job: Job | operations.Claimed) -> None:
 
 def avoid(jobs: Iterable[Job | operations.Claimed], *workers: Worker, ago_s: float = 0.0) -> None:
     """Let these waiting jobs have been failed by these workers: their grace began so many seconds ago."""
-    given: dict[str, Any] = {"ago_s": ago_s, "avoid": sorted(one.pk for one in workers), "ids": [job.id for job in jobs]}
+    given: dict[str, Any] = {
+        "ago_s": ago_s,
+        "avoid": sorted(one.pk for one in workers),
+        "ids": [job.id for job in jobs],
+    }
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE jobs_job SET run_at = now() - make_interval(secs => %(ago_s)s) WHERE id = ANY (%(ids)s)", given
