@@ -1,7 +1,6 @@
 """Statements about workers, queues and kinds."""
 
 import json
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -118,10 +117,9 @@ def set_paused(name: str, *, paused: bool, by: User | None = None) -> None:
 def set_ceiling(name: str, ceiling: int | None) -> None:
     """Write a queue's ceiling; the caller has locked its row. What runs already counts.
 
-    It waits for the claims of this queue that are under way, and those that come wait for it, half a second at most:
-    after that it fails as a lock that is not available. What runs is counted row by row, again and again for half a
-    second without waiting for one that is locked: a renewal is over by then, and what is being ended, maybe by a call
-    whose claim waits for this, need not count. A run that somebody's open transaction holds longer is not counted.
+    It waits for the claims of this queue that are under way, and for who ends or renews what runs; claims that come
+    wait for it. Half a second at most for each: after that it fails as a lock that is not available, and is to be done
+    again, for who holds a row may himself wait for this, in the claim that goes with his finish.
     """
     running = Job.objects.filter(status=Status.IN_PROGRESS, queue=name, counted_in=None)
     with connection.cursor() as cursor:
@@ -130,15 +128,11 @@ def set_ceiling(name: str, ceiling: int | None) -> None:
         )
         before, _ = cursor.fetchone()
         cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s) %% 64)", [_CEILING, name])
+        Queue.objects.filter(name=name).update(ceiling=ceiling)
+        if ceiling is not None:
+            ids = list(running.select_for_update().order_by("pk").values_list("pk", flat=True))
+            Job.objects.filter(pk__in=ids).update(counted_in=name)
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
-    Queue.objects.filter(name=name).update(ceiling=ceiling)
-    until = time.monotonic() + CEILING_WAIT_MS / 1000
-    while ceiling is not None:
-        ids = list(running.select_for_update(skip_locked=True).order_by("pk").values_list("pk", flat=True))
-        Job.objects.filter(pk__in=ids).update(counted_in=name)
-        if not running.exists() or time.monotonic() > until:
-            return
-        time.sleep(0.01)
 
 
 def kind(name: str) -> Kind | None:

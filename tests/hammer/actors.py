@@ -7,7 +7,9 @@ what it was told.
 import json
 import os
 import random
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -203,24 +205,22 @@ class Actor:
             operations.pause("three")
 
 
-OVER = "over"  # a file that ends the run
-
-
 def main(role: str, worker: str, seed: str, folder: str) -> None:
-    """Play a role until the run is over. A connection that is cut is made anew; a refusal is an answer."""
+    """Play a role until SIGTERM. A connection that is cut is made anew; a refusal is an answer."""
+    is_over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: is_over.set())
     planted.plant(os.environ["HAMMER_PLANTED"])
     path = Path(folder) / f"{role}.{worker}.{seed}.calls"
     with path.open("a") as file:
         actor = Actor(worker=int(worker), seed=int(seed), file=file)
         act: Callable[[], None] = getattr(actor, role)
-        while not (Path(folder) / OVER).exists():
+        while not is_over.wait(PAUSES_S[role]):
             try:
                 act()
             except JobsError:
                 pass
             except DatabaseError:
                 connection.close()
-            time.sleep(PAUSES_S[role])
 
 
 if __name__ == "__main__":

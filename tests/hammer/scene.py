@@ -107,7 +107,8 @@ class _Stage:
         farm.until(lambda: len(list(self.folder.glob("*.calls"))) >= len(ROLES), within_s=120)
         self.until = time.time() + self.seconds
         farm.until(self._turn, within_s=self.seconds + 60)
-        (self.folder / "over").touch()
+        for process in self.processes:
+            process.terminate()
         for process in self.processes:
             process.wait(timeout=60)
         return self.faults

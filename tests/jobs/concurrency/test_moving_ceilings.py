@@ -187,20 +187,19 @@ def _work(storm: Storm, worker: Worker, limit: int, rng: random.Random) -> None:
 
 class TestTheOrderOfLocks:
     @pytest.mark.parametrize("outcome", ["success", "failed"])
-    def test_keeps_who_moves_the_ceiling_from_waiting_for_who_ends_a_batch(self, outcome: str) -> None:
-        """A row in the middle is held by a third: who ends the batch has some rows and waits for this one, and his next
-        claim may want what the ceiling's move has. What cannot be counted now is being ended."""
+    def test_is_the_same_for_who_ends_a_batch_and_who_sets_a_first_ceiling(self, outcome: str) -> None:
+        """A row in the middle is held by a third: both come to it, and neither may have locked what the other wants."""
         farm.kind()
         farm.submit(5)
         me = farm.worker()
         mine = operations.claim(me, limit=5)
-        collisions, third_has_it, is_moved = Collisions(), threading.Event(), threading.Event()
+        collisions, third_has_it = Collisions(), threading.Event()
 
         def third() -> None:
             with transaction.atomic():
                 Job.objects.select_for_update().get(pk=mine[2].id)
                 third_has_it.set()
-                farm.until(is_moved.is_set, what="a ceiling that was moved")
+                farm.until(lambda: farm.waiting_for_locks() == 2, what="two who wait")
 
         def end() -> None:
             third_has_it.wait(timeout=30)
@@ -212,13 +211,38 @@ class TestTheOrderOfLocks:
             farm.until(lambda: farm.waiting_for_locks() == 1, what="the one who ends them")
             with collisions.noted():
                 operations.set_ceiling("work", 2)
-            is_moved.set()
 
         farm.at_once(third, end, move)
         assert collisions.seen == []
         assert not Job.objects.filter(status="in_progress").exists()
         farm.submit(3)
         assert len(operations.claim(me, limit=3)) == 2
+
+    def test_lets_who_holds_a_row_claim_while_the_ceiling_waits_for_it(self) -> None:
+        """He waits for the ceiling, and the ceiling for his row: it gives up for now, and is set afterwards."""
+        farm.kind()
+        farm.submit(3)
+        me = farm.worker()
+        one, other = operations.claim(me, limit=2)
+        collisions, has_it = Collisions(), threading.Event()
+
+        def finish_and_claim() -> int:
+            with transaction.atomic():
+                operations.finish(me, [_with_outcome(one, "success")])
+                has_it.set()
+                farm.until(lambda: farm.waiting_for_locks() == 1, what="the ceiling")
+                return len(operations.claim(me, limit=1))
+
+        def move() -> int:
+            has_it.wait(timeout=30)
+            with collisions.noted():
+                operations.set_ceiling("work", 2)
+            return 0
+
+        claimed, _ = farm.at_once(finish_and_claim, move)
+        assert (claimed, bool(collisions.seen)) == (1, True)
+        counted = Job.objects.filter(status="in_progress", counted_in="work")
+        assert (counted.count(), farm.status(other)) == (2, "in_progress")
 
 
 class TestAFirstCeiling:

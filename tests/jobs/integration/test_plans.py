@@ -228,7 +228,7 @@ class TestTheNotifier:
             }  # fmt: skip
             plan = _explain("available", **given, **moves.taking())
             assert _jobs_are_read_by(plan) <= {"jobs_waiting", "jobs_counted"}
-            print(f"buffers of the bell for {owner} at {queues}: {_buffers(plan)}")
+            print(f"buffers of the notifier for {owner} at {queues}: {_buffers(plan)}")
             assert _buffers(plan) <= MOST_BUFFERS
 
 
