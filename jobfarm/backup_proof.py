@@ -36,7 +36,7 @@ def _tables() -> dict[str, QuerySet[Model]]:
 
 def unreadable(*, with_files: bool) -> list[str]:
     """A sentence for each part of the newest job that ended which cannot be read. None for a farm without one."""
-    job = Job.objects.filter(ended_at__isnull=False).select_related("body").order_by("-pk").first()
+    job = Job.objects.ended().select_related("body").order_by("-pk").first()
     return [] if job is None else list(_unreadable(job, with_files=with_files))
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 
 from django.contrib.auth.models import Group, User
 from django.db import connection, transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from jobs import operations
@@ -94,8 +95,31 @@ def fail(by: Worker, claimed: operations.Claimed, error: str = "it broke", *, re
 
 def status(job: Job | operations.Claimed | int) -> str:
     """The job's status as stored now."""
-    pk = job if isinstance(job, int) else job.id
-    return Job.objects.values_list("status", flat=True).get(pk=pk)
+    [found] = statuses([job if isinstance(job, int) else job.id])
+    return found
+
+
+def statuses(job_ids: Iterable[int] | None = None) -> list[str]:
+    """How these jobs stand now (None: all), in the order of their ids."""
+    jobs = Job.objects.all() if job_ids is None else Job.objects.filter(pk__in=list(job_ids))
+    return [job.status for job in jobs.order_by("pk").only("status")]
+
+
+def alter(jobs: Job | operations.Claimed | QuerySet[Job], **columns: Any) -> int:
+    """Write into rows of jobs what no operation would; how many there are."""
+    rows = jobs if isinstance(jobs, QuerySet) else Job.objects.filter(pk=jobs.id)
+    return rows.update(**columns)
+
+
+def hold(job: Job, worker: Worker) -> None:
+    """Let this worker have the job, whatever stands in the way of a claim."""
+    lease = {"lease_secret": uuid.uuid4(), "lease_expires_at": now() + timedelta(hours=1), "claimed_at": now()}
+    alter(job, status="in_progress", worker=worker, worker_name=worker.name, fence=1, **lease)
+
+
+def end(jobs: Job | QuerySet[Job], status: str, **columns: Any) -> None:
+    """End jobs by hand, as no operation would."""
+    alter(jobs, status=status, ended_at=Now(), **columns)
 
 
 def stored(job: Job | operations.Claimed) -> Job:
@@ -118,7 +142,7 @@ def last_attempt_ended_at(job: Job | operations.Claimed) -> datetime:
 
 def make_due(job: Job | operations.Claimed) -> None:
     """Let the backoff pass, and nothing else: the grace goes on."""
-    Job.objects.filter(pk=job.id).update(run_at=Now())
+    alter(job, run_at=Now())
 
 
 def avoid(jobs: Iterable[Job | operations.Claimed], *workers: Worker, ago_s: float = 0.0) -> None:
@@ -137,6 +161,14 @@ def avoid(jobs: Iterable[Job | operations.Claimed], *workers: Worker, ago_s: flo
             " run_at) WHERE id = ANY (%(ids)s)",
             given,
         )
+
+
+def age(jobs: Job | QuerySet[Job], seconds: float) -> None:
+    """Let ended jobs have ended longer ago: only with their guard out of the way can that be written."""
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE jobs_job DISABLE TRIGGER USER")
+        alter(jobs, ended_at=F("ended_at") - timedelta(seconds=seconds))
+        cursor.execute("ALTER TABLE jobs_job ENABLE TRIGGER USER")
 
 
 def forgive(job: Job | operations.Claimed) -> None:
@@ -159,10 +191,10 @@ def pass_time(job: Job | operations.Claimed, seconds: float) -> None:
 
 def expire_lease(job: Job | operations.Claimed, *, is_confirmed: bool = True) -> None:
     """Let the lease of a running job run out, and nothing else: nobody has looked at it yet."""
-    running = Job.objects.filter(pk=job.id, status="in_progress")  # somebody may cancel it at this moment
+    running = Job.objects.running().filter(pk=job.id)  # somebody may cancel it at this moment
     if is_confirmed:
-        running.update(confirmed_fence=F("fence"))
-    running.update(lease_expires_at=Now() - timedelta(seconds=1))
+        alter(running, confirmed_fence=F("fence"))
+    alter(running, lease_expires_at=Now() - timedelta(seconds=1))
 
 
 def lose(job: Job | operations.Claimed) -> None:

@@ -17,7 +17,7 @@ from core.values import row_id
 from jobs.admin import common, job_actions
 from jobs.admin.job_fields import JobFields
 from jobs.domain.states import Status
-from jobs.models import Attempt, Input, Job, ResultFile
+from jobs.models import Attempt, Input, Job, ResultFile, with_status
 from jobs.queries import fleet, lists, pages, reports, rollups
 from jobs.templatetags import farm
 from postgres import clock
@@ -41,7 +41,7 @@ class StatusFilter(admin.SimpleListFilter):
         status = self.value()
         if status not in set(Status):
             return queryset
-        matching = queryset.filter(status=status)
+        matching = queryset.filter(with_status(str(status)))
         return matching if self._live is None else matching.filter(pk__in=self._live)
 
     @cached_property

@@ -19,11 +19,26 @@ from jobs.models.lanes import Lane, Mark
 from jobs.models.presence import Process, Reachability, WorkerFacts
 from jobs.models.scores import HealthScore
 from jobs.models.usage import ALL_JOBS, Usage, UsageDelta
-from jobs.models.work import Attempt, Body, Job, OutputChunk, Queue, Requirement, ResultFile, Share, Worker
+from jobs.models.work import (
+    ENDED_ONES,
+    LIVING,
+    RUNNING,
+    WAITING,
+    Attempt,
+    Body,
+    Job,
+    OutputChunk,
+    Queue,
+    Requirement,
+    ResultFile,
+    Share,
+    Worker,
+    with_status,
+)
 
 __all__ = [
-    "ALL_JOBS", "Attempt", "Body", "Bulk", "BulkItem", "Reachability", "HealthScore", "IdempotencyKey", "Input", "Job",
-    "Kind", "Lane", "Mark", "Offspring", "Origin", "OutputChunk", "Process", "Queue", "Requirement", "ResultFile",
-    "SavedFilter", "Share", "Stage", "Rollup", "RollupWatermark", "Upload", "Usage", "UsageDelta", "Worker",
-    "WorkerFacts", "valid_name",
+    "ALL_JOBS", "Attempt", "Body", "Bulk", "BulkItem", "ENDED_ONES", "HealthScore", "IdempotencyKey", "Input", "Job",
+    "Kind", "LIVING", "Lane", "Mark", "Offspring", "Origin", "OutputChunk", "Process", "Queue", "RUNNING",
+    "Reachability", "Requirement", "ResultFile", "Rollup", "RollupWatermark", "SavedFilter", "Share", "Stage", "Upload",
+    "Usage", "UsageDelta", "WAITING", "Worker", "WorkerFacts", "valid_name", "with_status",
 ]  # fmt: skip

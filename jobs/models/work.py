@@ -4,7 +4,7 @@ Foreign keys on the way of a job carry no database constraint: the check cost a 
 """
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from django.conf import settings
 from django.contrib.auth.models import Group
@@ -18,9 +18,11 @@ from jobs.domain.states import ENDED, LIVE, AttemptOutcome, Status
 from jobs.models.kinds import valid_name
 from jobs.models.lanes import Lane
 
-PENDING = Q(status=Status.PENDING)
+WAITING = Q(status=Status.PENDING)
 WAITS = Q(ended_at__isnull=True, lease_secret__isnull=True)  # the same, for indexes that are not to be mistaken
-IN_PROGRESS = Q(status=Status.IN_PROGRESS)
+RUNNING = Q(status=Status.IN_PROGRESS)
+LIVING = Q(status__in=sorted(LIVE))
+ENDED_ONES = Q(ended_at__isnull=False)
 
 
 def _loose(to: Any, **options: Any) -> Any:
@@ -129,6 +131,35 @@ _LEASED = Q(
 )
 
 
+def with_status(*statuses: str) -> Q:
+    """The jobs that stand so; none of them named: none."""
+    return Q(status__in=sorted(statuses))
+
+
+class JobQuerySet(models.QuerySet["Job"]):
+    """Jobs by where they stand. Whoever asks for a job's status asks here, or by the conditions beside."""
+
+    def waiting(self) -> Self:
+        """Those that no worker has, due or not."""
+        return self.filter(WAITING)
+
+    def running(self) -> Self:
+        """Those that a worker has."""
+        return self.filter(RUNNING)
+
+    def living(self) -> Self:
+        """Those that wait or run."""
+        return self.filter(LIVING)
+
+    def ended(self, *statuses: str) -> Self:
+        """Those that ended, or that ended so."""
+        return self.filter(with_status(*statuses) if statuses else ENDED_ONES)
+
+    def counted_in(self, queue: str) -> Self:
+        """Those that run and count against the ceiling of this queue."""
+        return self.running().filter(counted_in=queue)
+
+
 class Job(models.Model):
     """A row that stands for work. Payload and result lie in `Body`, ended attempts in `Attempt`."""
 
@@ -205,6 +236,8 @@ class Job(models.Model):
     token = _loose("accounts.ApiToken", on_delete=models.DO_NOTHING, related_name="+", editable=False)
     is_metered = models.BooleanField(default=False, db_default=False, editable=False)
 
+    objects = JobQuerySet.as_manager()
+
     class Meta:
         ordering = ["-id"]
         permissions = [
@@ -215,7 +248,7 @@ class Job(models.Model):
         constraints = [
             models.CheckConstraint(
                 name="job_has_a_lease_exactly_while_in_progress",
-                condition=(IN_PROGRESS & _LEASED) | (~IN_PROGRESS & Q(lease_secret__isnull=True)),
+                condition=(RUNNING & _LEASED) | (~RUNNING & Q(lease_secret__isnull=True)),
             ),
             models.CheckConstraint(
                 name="job_has_an_end_exactly_when_it_ended",
@@ -230,13 +263,13 @@ class Job(models.Model):
             ),
         ]
         indexes = [
-            models.Index("lane", "run_at", "id", name="jobs_waiting", condition=PENDING),
+            models.Index("lane", "run_at", "id", name="jobs_waiting", condition=WAITING),
             models.Index("owner", "queue", name="jobs_waiting_of_owner", condition=WAITS & Q(owner__isnull=False)),
             models.Index("group", "queue", name="jobs_waiting_of_group", condition=WAITS & Q(group__isnull=False)),
             models.Index(fields=["counted_in"], name="jobs_counted",
-                         condition=IN_PROGRESS & Q(counted_in__isnull=False)),
-            models.Index("worker", "id", name="jobs_running", condition=IN_PROGRESS),
-            models.Index("expires_at", name="jobs_expiring", condition=PENDING & Q(expires_at__isnull=False)),
+                         condition=RUNNING & Q(counted_in__isnull=False)),
+            models.Index("worker", "id", name="jobs_running", condition=RUNNING),
+            models.Index("expires_at", name="jobs_expiring", condition=WAITING & Q(expires_at__isnull=False)),
             models.Index("ended_at", "id", name="jobs_ended", condition=Q(ended_at__isnull=False)),
             models.Index("status", "id", name="jobs_unhappy",
                          condition=Q(status__in=[Status.CANCELED, Status.FAILED, Status.TIMED_OUT])),

@@ -54,7 +54,7 @@ def arrive(key: str) -> Arrival:
     """Let a worker in. Raises InvalidKey."""
     worker = operations.authenticate(key)
     fields.note(worker=worker.name)
-    running = Job.objects.filter(worker_id=worker.pk, status=Status.IN_PROGRESS)
+    running = Job.objects.running().filter(worker_id=worker.pk)
     held = running.values_list("pk", "fence", "lease_secret")
     return Arrival(
         worker=worker,

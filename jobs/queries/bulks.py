@@ -12,7 +12,7 @@ from jobs.domain.bulks import FITS, OVER, BulkAction, Phase
 from jobs.domain.filters import Filters
 from jobs.domain.quotas import Quota
 from jobs.domain.states import ENDED, Status
-from jobs.models import Bulk, BulkItem, Job
+from jobs.models import Bulk, BulkItem, Job, with_status
 from jobs.queries import lists, reads
 
 RETENTION = timedelta(days=8)
@@ -42,7 +42,7 @@ def reaches_all(by: User) -> bool:
 
 def matching(bulk: Bulk, *, retried: bool = False) -> Q:
     """The jobs that the bulk means, as they stand at this moment; `retried`: those that it leaves out for that."""
-    where = lists.narrowed(Filters.of(bulk.filters)) & Q(status__in=sorted(FITS[BulkAction(bulk.action)]))
+    where = lists.narrowed(Filters.of(bulk.filters)) & with_status(*FITS[BulkAction(bulk.action)])
     if bulk.action == BulkAction.RETRY:
         where &= Q(lists.retried()) if retried else ~Q(lists.retried())
     return where if reaches_all(bulk.by) else where & Q(owner_id=bulk.by_id)
@@ -76,7 +76,7 @@ def ids_within(bulk: Bulk, low: int, high: int, *, limit: int) -> list[int]:
 
 def lock_jobs(job_ids: Iterable[int], *, states: Iterable[Status]) -> list[Job]:
     """Those of these jobs that stand so, locked in the order of their ids."""
-    jobs = Job.objects.select_for_update().filter(pk__in=list(job_ids), status__in=sorted(states))
+    jobs = Job.objects.select_for_update().filter(with_status(*states), pk__in=list(job_ids))
     return list(jobs.order_by("pk"))
 
 
@@ -89,14 +89,14 @@ def lock_unretried(job_ids: Iterable[int]) -> list[Job]:
 
 def with_bodies(job_ids: Iterable[int], *, states: Iterable[Status]) -> list[Job]:
     """Those of these jobs that stand so, with their payloads."""
-    jobs = Job.objects.select_related("body").filter(pk__in=list(job_ids), status__in=sorted(states))
+    jobs = Job.objects.select_related("body").filter(with_status(*states), pk__in=list(job_ids))
     return list(jobs.order_by("pk"))
 
 
 def change_waiting(job_ids: Sequence[int], **columns: Any) -> int:
     """Change these columns of locked jobs that wait and have not expired; how many rows that were."""
     in_time = Q(expires_at=None) | Q(expires_at__gt=Now()) | Q(confirmed_fence__gt=0)
-    return Job.objects.filter(in_time, pk__in=job_ids, status=Status.PENDING).update(**columns)
+    return Job.objects.waiting().filter(in_time, pk__in=job_ids).update(**columns)
 
 
 def keep(bulk: Bulk, items: dict[int, dict[str, Any]]) -> None:

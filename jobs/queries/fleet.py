@@ -14,7 +14,6 @@ from django.db.models.functions import Now, RowNumber
 from jobs.domain.labels import LOADED
 from jobs.domain.presence import Part, with_replaced
 from jobs.domain.presence import Process as Known
-from jobs.domain.states import Status
 from jobs.domain.workers import Presence, StuckSlot, presence
 from jobs.errors import UnknownWorker, WorkerNotYours
 from jobs.models import Job, Process, Queue, Worker, WorkerFacts
@@ -319,7 +318,7 @@ def presence_of(worker: Worker, *, now: datetime | None = None) -> Presence:
 
 def _held_by(workers: Sequence[int], *, each: int | None = None) -> dict[int, list[Job]]:
     """The jobs that each of these workers holds; with `each`, so many of them, and in `held` how many it holds."""
-    jobs = Job.objects.filter(status=Status.IN_PROGRESS, worker_id__in=workers).order_by("worker_id", "pk")
+    jobs = Job.objects.running().filter(worker_id__in=workers).order_by("worker_id", "pk")
     if each is not None:
         place = Window(RowNumber(), partition_by="worker_id", order_by="pk")
         held = Window(Count("pk"), partition_by="worker_id")

@@ -7,10 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
-
 from jobs.domain import payloads
-from jobs.domain.states import LIVE
 from jobs.models import Input, Job, Upload
 from jobs.queries import reads
 from jobs.queries.reads import AnyUser
@@ -90,8 +87,8 @@ def keep_until(file_id: UUID, moment: datetime) -> bool:
 
 def is_used(file_id: UUID, *, by_live: bool = False) -> bool:
     """Whether any job uses this upload; `by_live`: any that has not ended."""
-    jobs = Q(job__status__in=sorted(LIVE)) if by_live else Q()
-    return Input.objects.filter(jobs, upload_id=file_id).exists()
+    uses = Input.objects.filter(upload_id=file_id)
+    return (uses.filter(job__in=Job.objects.living()) if by_live else uses).exists()
 
 
 def lock_unused(*, age_s: float, limit: int) -> list[UUID]:

@@ -11,7 +11,6 @@ from django.db import connection
 from django.db.models import Count, Q
 from django.db.models.functions import Now
 
-from jobs.domain.states import Status
 from jobs.domain.workers import Facts
 from jobs.models import Job, Kind, Queue, Worker, WorkerFacts
 from postgres import clock, statements
@@ -121,7 +120,7 @@ def set_ceiling(name: str, ceiling: int | None) -> None:
     wait for it. Half a second at most for each: after that it fails as a lock that is not available, and is to be done
     again, for who holds a row may himself wait for this, in the claim that goes with his finish.
     """
-    running = Job.objects.filter(status=Status.IN_PROGRESS, queue=name, counted_in=None)
+    running = Job.objects.running().filter(queue=name, counted_in=None)
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT current_setting('lock_timeout'), set_config('lock_timeout', %s, true)", [f"{CEILING_WAIT_MS}ms"]

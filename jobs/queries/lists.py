@@ -18,7 +18,7 @@ from django.db.models.lookups import GreaterThan, IsNull
 from jobs.domain import payloads, reasons
 from jobs.domain.filters import DESCRIBED, Filters, ids_of, moment
 from jobs.domain.states import Status
-from jobs.models import Attempt, Job
+from jobs.models import WAITING, Attempt, Job, with_status
 from jobs.queries import rollups, searches
 from jobs.queries.reads import BIGGEST_ID
 from postgres import clock
@@ -33,7 +33,7 @@ EXCERPT = 120  # characters of a payload in a list
 SHORT_BYTES = 2_000  # as stored, compressed: what is longer lies outside of the row
 ERROR_END = 400  # characters
 _NOBODY = -1
-_RETRIES: Final = Q(retry_of__isnull=False) & ~Q(status=Status.CANCELED, fence=0)
+_RETRIES: Final = Q(retry_of__isnull=False) & ~(with_status(Status.CANCELED) & Q(fence=0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ def failed(*, viewer: int, filters: Filters, limit: int) -> list[Job]:
     """The newest jobs that match and have failed, those that wait to be tried again included, with `last_error`."""
     ids, _ = _matching(viewer, filters)
     newest_ids = sorted(set(ids), reverse=True)
-    jobs = Job.objects.filter(~Q(status=Status.PENDING) | Q(failures__gt=0), pk__in=newest_ids)
+    jobs = Job.objects.filter(~WAITING | Q(failures__gt=0), pk__in=newest_ids)
     return list(jobs.annotate(last_error=_last_error()).order_by("-pk")[:limit])
 
 
@@ -169,8 +169,10 @@ def live_ids(status: str) -> list[int] | None:
 
     In the order of their index: a bare LIMIT invites a walk down the whole table.
     """
-    order = ("lane", "run_at", "pk") if status == Status.PENDING else ("worker", "pk")
-    jobs = Job.objects.filter(status=status).order_by(*order)
+    if status == Status.PENDING:
+        jobs = Job.objects.waiting().order_by("lane", "run_at", "pk")
+    else:
+        jobs = Job.objects.running().order_by("worker", "pk")
     ids = list(jobs.values_list("pk", flat=True)[: MOST_LIVE + 1])
     return ids if len(ids) <= MOST_LIVE else None
 
@@ -189,8 +191,8 @@ def _last_error() -> Case:
     a traceback is the error. Of one that nobody began in time, that."""
     attempts = Attempt.objects.filter(job_id=OuterRef("pk")).exclude(error="").order_by("-number")
     end = Subquery(attempts.annotate(end=Right("error", ERROR_END)).values("end")[:1])
-    is_unhappy = Q(status__in=[Status.FAILED, Status.TIMED_OUT]) | Q(status=Status.PENDING, failures__gt=0)
-    is_late = When(status=Status.TIMED_OUT, confirmed_fence=0, then=Value(reasons.NOT_STARTED))
+    is_unhappy = with_status(Status.FAILED, Status.TIMED_OUT) | WAITING & Q(failures__gt=0)
+    is_late = When(with_status(Status.TIMED_OUT) & Q(confirmed_fence=0), then=Value(reasons.NOT_STARTED))
     return Case(is_late, When(is_unhappy, then=Coalesce(end, Value(""))), default=Value(""))
 
 
@@ -208,7 +210,7 @@ def _arms(viewer: int, filters: Filters) -> list[Q]:
     if filters.group:
         return [_of_group(filters.group)]
     if filters.is_one_unhappy_status:
-        return [Q(status=filters.status)]
+        return [with_status(filters.status)]
     if filters.is_live and (ids := live_ids(filters.status)) is not None:
         return [Q(pk__in=ids)]
     return [Q()]
@@ -253,21 +255,21 @@ def _until(text: str) -> Q:
 # How long a job waited for its last start, or waits; and how long its last attempt ran, or runs.
 RANKED: Final = {
     "wait": Q(run_at__lte=Now()) & (Q(claimed_at__isnull=False) | Q(ended_at__isnull=True)),
-    "run": Q(claimed_at__isnull=False) & ~Q(status=Status.PENDING),
+    "run": Q(claimed_at__isnull=False) & ~WAITING,
 }
 LENGTHS: Final = {
-    "wait": Case(When(status=Status.PENDING, then=Now()), default=F("claimed_at")) - F("run_at"),
+    "wait": Case(When(WAITING, then=Now()), default=F("claimed_at")) - F("run_at"),
     "run": Coalesce("ended_at", Now()) - F("claimed_at"),
 }
 
 
 def _due(text: str) -> Q:
     """Pending jobs that are due now, or later."""
-    return Q(status=Status.PENDING) & (Q(run_at__gt=Now()) if text == "later" else Q(run_at__lte=Now()))
+    return WAITING & (Q(run_at__gt=Now()) if text == "later" else Q(run_at__lte=Now()))
 
 
 # Filters that are more than a comparison with a column. An age was made a moment before.
 _CONDITIONS: Final[dict[str, Callable[[str], Q]]] = {
     "owner": _of_owner, "group": _of_group, "age": lambda _: Q(), "since": _since, "until": _until, "due": _due,
-    "text": searches.fits, "ids": lambda text: Q(pk__in=ids_of(text)),
+    "status": with_status, "text": searches.fits, "ids": lambda text: Q(pk__in=ids_of(text)),
 }  # fmt: skip

@@ -204,13 +204,13 @@ def jobs_others_could_take(jobs: Sequence[tuple[Row, Sequence[int]]]) -> set[int
 
 def cancel_pending(job_ids: Sequence[int]) -> int:
     """End these waiting jobs as canceled; how many rows that changed."""
-    waiting = Job.objects.filter(pk__in=job_ids, status=Status.PENDING)
+    waiting = Job.objects.waiting().filter(pk__in=job_ids)
     return waiting.update(status=Status.CANCELED, ended_at=Now())
 
 
 def note_detail(job_id: int, detail: str) -> None:
     """Show this where a living job's progress is."""
-    Job.objects.filter(pk=job_id, ended_at=None).update(detail=detail[:200])
+    Job.objects.living().filter(pk=job_id).update(detail=detail[:200])
 
 
 def lock_expired(limit: int, but_for: Sequence[int] = ()) -> list[Row]:
@@ -220,7 +220,7 @@ def lock_expired(limit: int, but_for: Sequence[int] = ()) -> list[Row]:
 
 def expire(job_ids: Sequence[int]) -> int:
     """End these waiting jobs as timed out; how many rows that changed."""
-    waiting = Job.objects.filter(pk__in=job_ids, status=Status.PENDING)
+    waiting = Job.objects.waiting().filter(pk__in=job_ids)
     return waiting.update(status=Status.TIMED_OUT, ended_at=Now())
 
 

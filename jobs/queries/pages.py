@@ -9,13 +9,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from django.db.models import Q
-
 from jobs import kinds
 from jobs.domain import payloads
-from jobs.domain.states import ENDED, Status
+from jobs.domain.states import Status
 from jobs.errors import NotFound
-from jobs.models import Attempt, Job, Kind, Offspring, Origin, ResultFile, Share, Stage
+from jobs.models import ENDED_ONES, RUNNING, Attempt, Job, Kind, Offspring, Origin, ResultFile, Share, Stage
 from jobs.queries import lists
 
 EVERYBODY = lists.EVERYBODY
@@ -46,15 +44,15 @@ class JobSnapshot:
 
 def running(*, viewer: int, limit: int) -> list[Job]:
     """The jobs that run now, the newest first, `limit` at most."""
-    return lists.newest([arm & Q(status=Status.IN_PROGRESS) for arm in lists.whose(viewer)], limit=limit)
+    return lists.newest([arm & RUNNING for arm in lists.whose(viewer)], limit=limit)
 
 
 def ended(*, viewer: int, limit: int = HEALTH_OF) -> list[Job]:
     """The jobs that ended last, `limit` at most; of a person's, the last ended of the newest."""
     if viewer == EVERYBODY:
-        ends = Job.objects.filter(ended_at__isnull=False).order_by("-ended_at", "-pk")
+        ends = Job.objects.ended().order_by("-ended_at", "-pk")
         return list(lists.dressed(ends)[:limit])
-    newest = lists.newest([arm & Q(status__in=sorted(ENDED)) for arm in lists.whose(viewer)], limit=limit)
+    newest = lists.newest([arm & ENDED_ONES for arm in lists.whose(viewer)], limit=limit)
     return sorted(newest, key=lambda job: (job.ended_at, job.pk), reverse=True)
 
 

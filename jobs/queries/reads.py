@@ -15,7 +15,7 @@ from jobs import registry
 from jobs.domain import labels
 from jobs.domain.leases import Lease
 from jobs.domain.reasons import Facts, Reason, expired, explain
-from jobs.domain.states import LIVE, Status
+from jobs.domain.states import Status
 from jobs.domain.unserved import Named, Unserved
 from jobs.errors import NotAllowed, NotFound
 from jobs.models import Attempt, Job, OutputChunk, Reachability, ResultFile, Share, Worker
@@ -133,8 +133,7 @@ def output_text(job_id: int, *, attempt: int) -> str:
 
 def statuses(job_ids: Iterable[int]) -> dict[int, Status]:
     """How each of these jobs stands, without those that are deleted."""
-    rows = Job.objects.filter(pk__in=job_ids).values_list("pk", "status")
-    return {pk: Status(status) for pk, status in rows}
+    return {job.pk: Status(job.status) for job in Job.objects.filter(pk__in=job_ids).only("status")}
 
 
 def count_ended(groups: Mapping[int, Sequence[int]]) -> dict[int, tuple[int, int]]:
@@ -230,7 +229,7 @@ def unserved(queue: statements.Row) -> Unserved:
 def unconfirmed(*, most: int) -> list[tuple[int, str]]:
     """Living jobs of which no worker ever named the last two leases or more, `most` at most, the oldest first: the id
     and kind of each."""
-    silent = Job.objects.filter(status__in=sorted(LIVE), unconfirmed__gte=2, confirmed_fence__lt=F("fence"))
+    silent = Job.objects.living().filter(unconfirmed__gte=2, confirmed_fence__lt=F("fence"))
     return list(silent.order_by("pk").values_list("pk", "kind")[:most])
 
 
@@ -247,7 +246,7 @@ def overdue_s() -> float:
     gap, grace = timedelta(seconds=away["gap_s"]), timedelta(seconds=away["grace_s"])
     if Reachability.objects.filter(Q(until__lt=Now() - gap) | Q(since__gt=Now() - grace)).exists():
         return 0.0
-    oldest = Job.objects.filter(status=Status.IN_PROGRESS).aggregate(late=Now() - Min("lease_expires_at"))["late"]
+    oldest = Job.objects.running().aggregate(late=Now() - Min("lease_expires_at"))["late"]
     return max(oldest.total_seconds(), 0.0) if oldest else 0.0
 
 

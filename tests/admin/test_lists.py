@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from django.db.models.functions import Now
 from django.test import Client
 from pytest_django import Settings
 
@@ -60,8 +59,8 @@ class TestLookingBack:
         farm.kind()
         ada = farm.user()
         old, waiting, *_ = farm.submit(9, owner=ada)
-        Job.objects.filter(pk=old.pk).update(status="failed", ended_at=Now())
-        Job.objects.exclude(pk__in=[old.pk, waiting.pk]).update(status="success", ended_at=Now(), owner=None)
+        farm.end(old, "failed")
+        farm.end(Job.objects.exclude(pk__in=[old.pk, waiting.pk]), "success", owner=None)
         operator = as_("operators")
         assert listed(operator, f"{JOBS}?status=failed") == [old.pk]
         assert listed(operator, f"{JOBS}?status=pending") == [waiting.pk]
@@ -161,7 +160,7 @@ class TestRows:
     def test_are_live_and_say_what_the_live_query_says(self, as_: As) -> None:
         """The same rendering, so that an open list is sent nothing until something changes."""
         samples.fill(1)
-        job, delivery = Job.objects.get(status="in_progress"), Delivery.objects.get()
+        job, delivery = Job.objects.running().get(), Delivery.objects.get()
         function = samples.newest_function()
         for url, name, given in (
             (JOBS, "job-badge", {"job_id": job.pk}),

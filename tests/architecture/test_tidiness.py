@@ -97,3 +97,18 @@ def test_nothing_says_to_install_by_a_name_that_is_nobodys() -> None:
         if by_name.search(line)
     ]
     assert found == []
+
+
+def test_where_a_job_stands_is_asked_of_its_model() -> None:
+    """`Job.objects.waiting()` and the conditions beside it: a query that names the columns would be one more place."""
+    names_columns = re.compile(
+        r"Job\.objects[^\n]*[(, ](status|ended_at|lease_secret)(__\w+)?=|\bstatus__in=sorted\((LIVE|ENDED)"
+    )
+    found = [
+        f"{path.relative_to(ROOT)}:{n}"
+        for path in tracked("jobs/**/*.py", "jobfarm/**/*.py", "metering/**/*.py", "tests/**/*.py")
+        if "migrations" not in path.parts and path.name not in {"work.py", "test_constraints.py", "samples.py"}
+        for n, line in enumerate(path.read_text().splitlines(), start=1)
+        if names_columns.search(line)
+    ]
+    assert found == [], "waiting(), running(), living(), ended(), with_status()"

@@ -37,7 +37,7 @@ def test_rows_are_selected_one_by_one_in_a_range_and_all(visit: Visit, boss: Use
     farmhands.shows(page.locator(".bulk-state"), "Cancel 1 job?")
     page.get_by_role("button", name="Cancel 1 job").click()
     expect(page.locator(".bulk-state[data-phase=running], .bulk-state[data-phase=done]")).to_be_visible(timeout=SOON_MS)
-    assert not Job.objects.filter(status="canceled").exclude(pk=jobs[3].pk).exists()
+    assert not Job.objects.ended("canceled").exclude(pk=jobs[3].pk).exists()
 
 
 def test_a_list_in_which_rows_are_selected_stands_still_and_is_up_to_date(visit: Visit, boss: User) -> None:

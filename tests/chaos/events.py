@@ -10,7 +10,7 @@ from jobs.models import Job
 from outbox.models import Endpoint, Event, Message
 from outbox.operations import secrets
 from postgres import connections
-from tests.chaos.truth import ENDED, Findings
+from tests.chaos.truth import Findings
 from tests.outbox import receivers
 from tests.outbox.receivers import Receiver, Request, receiver
 
@@ -53,9 +53,9 @@ def judge(there: Receiver, findings: Findings) -> None:
     undelivered = Message.objects.exclude(status="delivered").select_related("event")
     findings.events_lost += [f"{one.event} is {one.status}: {one.note}" for one in undelivered]
     written = {(event.subject, event.type) for event in events}
-    for pk, status in Job.objects.filter(status__in=ENDED).values_list("pk", "status"):
-        if (f"job/{pk}", f"job.{TYPES.get(status, status)}") not in written:
-            findings.events_lost.append(f"job {pk} is {status}, and no event says so")
+    for job in Job.objects.ended():
+        if (f"job/{job.pk}", f"job.{TYPES.get(job.status, job.status)}") not in written:
+            findings.events_lost.append(f"job {job.pk} is {job.status}, and no event says so")
     findings.out_of_order = _out_of_order(arrived, events)
 
 

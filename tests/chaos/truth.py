@@ -56,7 +56,7 @@ def is_at_rest() -> bool:
     """Whether everything that was asked has come to its end."""
     functions = ScheduledFunction.objects.filter(function__startswith=FUNCTIONS, ended_at=None)
     return not (
-        Job.objects.exclude(status__in=ENDED).exists()
+        Job.objects.living().exists()
         or functions.exists()
         or Delivery.objects.filter(status__in=["received", "failed"]).exists()
         or Message.objects.filter(status="pending").exists()
@@ -66,7 +66,7 @@ def is_at_rest() -> bool:
 @connections.released()
 def waiting() -> dict[str, int]:
     """What has not come to its end, for the one who wonders why."""
-    counted = Counter(f"job {status}" for (status,) in Job.objects.exclude(status__in=ENDED).values_list("status"))
+    counted = Counter(f"job {job.status}" for job in Job.objects.living())
     live = ScheduledFunction.objects.filter(function__startswith=FUNCTIONS, ended_at=None)
     counted.update(f"function {status}" for (status,) in live.values_list("status"))
     unsettled = Delivery.objects.filter(status__in=["received", "failed"])
@@ -78,7 +78,7 @@ def waiting() -> dict[str, int]:
 @connections.released()
 def statuses() -> dict[int, str]:
     """How each job stands, by its id."""
-    return dict(Job.objects.values_list("pk", "status"))
+    return {job.pk: job.status for job in Job.objects.only("status")}
 
 
 @connections.released()
@@ -95,7 +95,7 @@ def judge(farm: Farm, book: Book, *, began_at: Any) -> Findings:
 def pages_are_true(client: httpx.Client, farm: Farm, job: int) -> list[str]:
     """Whether the pages and the API of both nodes say what the database says of an ended job: what they say wrong."""
     with connections.released():
-        status = Job.objects.values_list("status", flat=True).get(pk=job)
+        status = Job.objects.get(pk=job).status
         name = Body.objects.get(pk=job).payload["name"]
     wrong = []
     for web in WEBS:

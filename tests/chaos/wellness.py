@@ -47,7 +47,7 @@ class Probe:
 
         with connections.released():
             live = {
-                "job": Job.objects.filter(pk=self._job, ended_at=None),
+                "job": Job.objects.living().filter(pk=self._job),
                 "functions": ScheduledFunction.objects.filter(
                     function__startswith=truth.FUNCTIONS, args__n__in=self._functions, ended_at=None
                 ),

@@ -81,7 +81,7 @@ class TestAJobWithABudget:
             scene.given = {"job": job.pk}
 
         def go_on(scene: Scene) -> None:
-            for job in Job.objects.filter(ended_at=None):
+            for job in Job.objects.living():
                 jobs.cancel(job.pk, by=None)
             assert budgets.is_balanced()
 

@@ -31,7 +31,7 @@ def a_job(scene: Scene, *, limit: str | None = None, is_claimed: bool = True) ->
 def go_on_with_jobs(scene: Scene) -> None:
     """Leases and backoffs run out, the janitor looks, and whoever gets a job does it."""
     for _ in range(2):
-        for job in Job.objects.filter(ended_at=None):
+        for job in Job.objects.living():
             farm.pass_time(job, 7200)
         jobs.sweep()
     worker = scene.worker or farm.worker()

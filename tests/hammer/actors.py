@@ -171,7 +171,7 @@ class Actor:
     # -- who is around
 
     def cancel(self) -> None:
-        living = list(Job.objects.filter(status__in=("pending", "in_progress")).values_list("pk", flat=True)[:60])
+        living = list(Job.objects.living().values_list("pk", flat=True)[:60])
         for job_id in self.rng.sample(living, min(len(living), 5)):
             began = time.time()
             self.note("cancel", job_id, None, operations.cancel(job_id, by=None).verdict.value, began)
@@ -190,7 +190,7 @@ class Actor:
 
     def move(self) -> None:
         """Somebody has a job that waits go first, or now."""
-        waiting = list(Job.objects.filter(status="pending").order_by("-pk").values_list("pk", flat=True)[:40])
+        waiting = list(Job.objects.waiting().order_by("-pk").values_list("pk", flat=True)[:40])
         for job_id in self.rng.sample(waiting, min(len(waiting), 5)):
             if self.rng.random() < 0.5:
                 operations.change_priority(job_id, self.rng.choice([0, 5, 7]), by=None)

@@ -76,7 +76,7 @@ def run(seconds: float, folder: Path, *, seed: int = 1, planted: str = "") -> Re
         faults = stage.play()
         _drain(workers)
         calls = list(recording.calls(folder))
-        statuses = dict(Job.objects.values_list("pk", "status"))
+        statuses = {job.pk: job.status for job in Job.objects.only("status")}
         faults += checking.faults(recording.moves(), calls, statuses)
         faults += [f"job {job}: is left {status}" for job, status in statuses.items() if status in _LIVING]
         answers = Counter(f"{one.call} {one.answer}".strip() for one in calls)
@@ -168,7 +168,7 @@ def _drain(workers: list[int]) -> None:
             claimed = operations.claim(worker, limit=200)
             done = [operations.Finished(job_id=job.id, lease=job.lease, outcome="success") for job in claimed]
             operations.finish(worker, done)
-        return not Job.objects.filter(status__in=_LIVING).exists()
+        return not Job.objects.living().exists()
 
     with contextlib.suppress(AssertionError):  # job by job, whatever is left is among the faults
         farm.until(is_done, within_s=60)

@@ -12,7 +12,6 @@ from websockets.sync.client import connect
 
 from accounts import operations as accounts
 from jobs import operations
-from jobs.models import Job
 from observing import logs
 from tests import farm
 from tests.servers import Server, serve
@@ -77,7 +76,7 @@ def test_a_janitor_names_each_job_that_it_takes_back_or_ends(
     farm.kind()
     lost, late = farm.submit(2)
     farm.expire_lease(farm.claim_one(farm.worker("gpu-box")))
-    Job.objects.filter(pk=late.pk).update(expires_at=farm.now())
+    farm.alter(late, expires_at=farm.now())
     caplog.handler.addFilter(logs.About())
     with caplog.at_level("INFO"):
         operations.sweep()

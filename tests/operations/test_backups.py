@@ -369,7 +369,7 @@ def _goes_on(worker: Worker, held: operations.Claimed, ended: int) -> None:
     assert farm.succeed(worker, held) == "success"
     assert farm.succeed(worker, held) == "success"  # once more: it is the same finish
     assert Job.objects.get(pk=ended).body.result == {"made": 1}
-    [again] = Job.objects.filter(status="pending")
+    [again] = Job.objects.waiting()
     farm.pass_time(again, 3600)
     other = farm.worker("w2")
     claimed = farm.claim_one(other)

@@ -28,7 +28,7 @@ from tests import farm
 from jobs import operations
 from jobs.models import Job, Worker
 claimed = farm.claim_one(Worker.objects.get())
-[operations.cancel(job.pk, by=None) for job in Job.objects.filter(status="pending")]
+[operations.cancel(job.pk, by=None) for job in Job.objects.waiting()]
 print("LEASE", claimed.id, claimed.lease)
 """
 RESTORED = """
@@ -37,7 +37,7 @@ from tests import farm
 from jobs.domain.leases import Lease
 from jobs.models import Job, Worker
 worker = Worker.objects.get()
-print(sorted(Job.objects.values_list("status", flat=True)))
+print(sorted(farm.statuses()))
 again = farm.claim_one(worker)
 stale = replace(again, lease=Lease.parse("{lease}"))
 print(again.id == {job}, stale.lease.fence == again.lease.fence)

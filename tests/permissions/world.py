@@ -82,7 +82,7 @@ def build() -> World:
     given |= _chat(users, group) | _game(users)
     # So that no call has to note them anew, and that a lease lasts as long as the tests.
     Worker.objects.update(last_seen_at=Now() + timedelta(hours=1))
-    Job.objects.filter(status="in_progress").update(lease_expires_at=Now() + timedelta(hours=1))
+    farm.alter(Job.objects.running(), lease_expires_at=Now() + timedelta(hours=1))
     return World(users=users, key=key, given=given)
 
 

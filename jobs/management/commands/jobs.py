@@ -11,7 +11,7 @@ from jobs import operations, queries
 from jobs.domain import labels
 from jobs.domain.states import ENDED, Status
 from jobs.errors import JobsError
-from jobs.models import Job
+from jobs.models import Job, with_status
 from jobs.queries import inputs, reads
 from postgres import connections
 from ratelimits.errors import RateLimitsError
@@ -47,8 +47,9 @@ class Command(BaseCommand):
             raise CommandError(error.message) from None
 
     def _list(self, options: dict[str, Any]) -> None:
-        wanted = {name: options[name] for name in ("status", "queue") if options[name]}
-        for job in Job.objects.filter(**wanted).order_by("-pk")[: options["limit"]]:
+        jobs = Job.objects.filter(with_status(options["status"])) if options["status"] else Job.objects.all()
+        jobs = jobs.filter(queue=options["queue"]) if options["queue"] else jobs
+        for job in jobs.order_by("-pk")[: options["limit"]]:
             self.stdout.write(_row(job))
 
     def _show(self, options: dict[str, Any]) -> None:

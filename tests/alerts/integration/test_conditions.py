@@ -61,13 +61,13 @@ def fail_jobs(count: int = 1) -> None:
 
 def age_history() -> None:
     watching.write("UPDATE jobs_rollup SET at = at - interval '1 hour'")
-    watching.write("UPDATE jobs_job SET ended_at = ended_at - interval '1 hour' WHERE ended_at IS NOT NULL")
+    farm.age(Job.objects.ended(), 3600)
 
 
 def wait_for_an_hour() -> None:
     farm.kind()
     farm.submit(1)
-    Job.objects.update(run_at=Now() - timedelta(hours=1))
+    farm.alter(Job.objects.all(), run_at=Now() - timedelta(hours=1))
 
 
 def be_claimed() -> None:
@@ -256,7 +256,7 @@ def test_a_roll_up_that_is_behind_resolves_nothing() -> None:
     assert watching.watch() == ["[FIRING:1] It"]
     age_history()
     farm.submit(1)
-    Job.objects.filter(status="pending").update(created_at=Now() - timedelta(minutes=5))
+    Job.objects.waiting().update(created_at=Now() - timedelta(minutes=5))
     RollupWatermark.objects.update(counted_at=Now() - timedelta(minutes=10))
     assert watching.watch(after=10) == []
     rule = Rule.objects.get()
@@ -286,7 +286,7 @@ def test_a_rule_for_one_queue_is_about_that_one() -> None:
     for kind in ("photos", "images"):
         farm.kind(kind)
         farm.submit(1, kind)
-    Job.objects.update(run_at=Now() - timedelta(hours=1))
+    farm.alter(Job.objects.all(), run_at=Now() - timedelta(hours=1))
     watching.make("jobs_wait", name="It", target="images")
     assert watching.watch() == ["[FIRING:1] It"]
     assert watching.states() == {"images": "firing"}

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from jobs import operations
 from jobs.models import Job, Worker
+from tests import farm
 from tests.api.edges import callers
 from tests.api.edges.callers import Crew
 from tests.servers import Server
@@ -170,7 +171,7 @@ class TestLook:
         job = operations.submit("chat", {}, owner=ada)
         first = crew.claim_one()
         crew.post(f"jobs/{job.pk}/finish", lease=first["lease"], outcome="failed", error="no luck")
-        Job.objects.filter(pk=job.pk).update(run_at=timezone.now() - timedelta(seconds=1))
+        farm.alter(job, run_at=timezone.now() - timedelta(seconds=1))
         assert client.get(f"/api/v1/jobs/{job.pk}").json()["error"] == "no luck"
         second = crew.claim_one()
         crew.post(f"jobs/{job.pk}/output", lease=second["lease"], seq=0, text="Hello, ")

@@ -86,7 +86,7 @@ class TestStream:
             OutputChunk(job=job, attempt=1, seq=number, text=f"{number} ") for number in range(1200)
         ]  # more than a page of the hub
         OutputChunk.objects.bulk_create(pieces)
-        Job.objects.update(next_seq=len(pieces))
+        farm.alter(Job.objects.all(), next_seq=len(pieces))
         run.say("finish", outcome="success")
         with following(client, job) as events:
             received = list(events)
@@ -102,7 +102,7 @@ class TestStream:
 
     def test_of_a_job_that_is_deleted_ends(self, client: httpx.Client, crew: Crew, job: Job) -> None:
         Run(crew).write("a")
-        Job.objects.update(next_seq=2)  # so that the stream waits for a piece that never comes
+        farm.alter(Job.objects.all(), next_seq=2)  # so that the stream waits for a piece that never comes
         operations.cancel(job.pk, by=None)
         with following(client, job) as events:
             assert [next(events).name, next(events).name] == ["job", "output"]

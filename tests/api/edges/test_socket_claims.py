@@ -132,7 +132,7 @@ class TestAClaimThatWaits:
 def unheard() -> Job:
     """A job that can be claimed, of which no notification went out."""
     job = operations.submit("chat", {}, run_at=timezone.now() + timedelta(hours=1))
-    Job.objects.filter(pk=job.pk).update(run_at=timezone.now())
+    farm.alter(job, run_at=timezone.now())
     return job
 
 

@@ -153,7 +153,7 @@ class TestEnds:
         }
         many = crew.post("finish", request_id="batch-1", **batch).json()
         assert crew.post("finish", request_id="batch-1", **batch).json()["finished"] == many["finished"]
-        assert Job.objects.filter(status="in_progress").count() == 1
+        assert Job.objects.running().count() == 1
 
     @pytest.mark.parametrize("name", ["", "x" * 65, "with space", "ümlaut", 7])
     def test_a_name_of_a_call_that_cannot_be_one_is_refused(self, crew: Crew, name: Any) -> None:

@@ -258,11 +258,11 @@ class TestStops:
 
     def test_are_told_of_a_timeout_also_of_a_job_that_is_to_be_tried_again(self, socket: ClientConnection) -> None:
         job = operations.submit("chat", {})
-        Job.objects.filter(pk=job.pk).update(timeout_s=30, retry_on_timeout=True, retry_when_lost=True)
+        farm.alter(job, timeout_s=30, retry_on_timeout=True, retry_when_lost=True)
         claimed = claim_one(socket)
         ask(socket, type="heartbeat", job=job.pk, lease=claimed["lease"])
         farm.pass_time(job, 31)
-        Job.objects.filter(pk=job.pk).update(lease_expires_at=clock.now() + timedelta(seconds=60))
+        farm.alter(job, lease_expires_at=clock.now() + timedelta(seconds=60))
         operations.sweep()
         assert push(socket, "stop") == {"type": "stop", "job": job.pk, "reason": "timed_out"}
         assert farm.status(job) == "pending"
@@ -342,6 +342,6 @@ class TestLeaving:
                 with crew.socket() as socket:
                     socket.send(json.dumps({"type": "claim", "limit": 20}))
                     farm.until(farm.waiting_for_locks, what="the claim")
-            released = Job.objects.filter(status="pending", fence=claims)
-            farm.until(lambda: released.count() == len(jobs), what="the release of all")  # noqa: B023  # at once
-        assert Job.objects.filter(failures=0).count() == len(jobs)
+            released = [claims] * len(jobs)
+            farm.until(lambda: [job.fence for job in Job.objects.waiting()] == released, what="the release of all")  # noqa: B023
+        assert [job.failures for job in Job.objects.all()] == [0] * len(jobs)

@@ -140,7 +140,7 @@ class TestTakingBack:
         _end_all(people.worker("last"))
         assert {word for words in replies[:3] for word in words or []} == {"done"}
         assert Message.objects.count() == Answer.objects.count() == 0
-        assert set(Job.objects.values_list("status", flat=True)) <= {"success", "canceled", "failed", "timed_out"}
+        assert set(farm.statuses()) <= {"success", "canceled", "failed", "timed_out"}
         assert operations.reconcile() == 0
 
 
@@ -183,10 +183,10 @@ def _answer_all(worker: Worker, *, until: Callable[[], bool]) -> None:
 
 def _end_all(*workers: Worker) -> None:
     """What is left when the race is over."""
-    while jobs.sweep().taken_back or Job.objects.filter(status="pending").exists():
+    while jobs.sweep().taken_back or Job.objects.waiting().exists():
         for worker in workers:
             _answer_all(worker, until=lambda: True)
-    assert not Job.objects.filter(status__in=["pending", "in_progress"]).exists()
+    assert not Job.objects.living().exists()
 
 
 def _sweep(*, until: Callable[[], bool]) -> None:

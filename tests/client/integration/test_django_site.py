@@ -91,7 +91,7 @@ class TestTasks:
         result_id = site.run(enqueue("fail.enqueue('Nobody')"))
         job = Job.objects.get()
         with site.working():
-            until(lambda: Job.objects.filter(pk=job.pk, status="pending", failures=1), what="the first attempt")
+            until(lambda: [one.failures for one in Job.objects.waiting()] == [1], what="the first attempt")
             make_due(job)
             values = site.run(results([result_id]))
         assert values == [["FAILED", None, ["letters.tasks.NoSuchAddress"] * 2]]
@@ -139,7 +139,7 @@ class TestTasks:
         with site.working("--backend", "large", "--label", "vram=8"):
             until(lambda: Worker.objects.get().last_seen_at is not None, what="a small machine")
             assert site.run(enqueue("write.enqueue('Bob')")) != result_id
-            until(lambda: Job.objects.filter(status="success").exists(), what="what needs no more")
+            until(lambda: Job.objects.ended("success").exists(), what="what needs no more")
         assert Job.objects.exclude(requirement=None).get().status == "pending"
         with site.working("--backend", "large", "--label", "vram=24"):
             values = site.run(results([result_id]).replace("'default'", "'large'"))

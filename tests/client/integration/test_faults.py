@@ -102,7 +102,7 @@ class TestOutput:
         while not (event := next(events)).text:
             pass
         finish(crew, held, outcome="failed", error="it broke")
-        Job.objects.filter(pk=job.id).update(run_at=Job.objects.get(pk=job.id).created_at)
+        farm.alter(job, run_at=Job.objects.get(pk=job.id).created_at)
         second = begun(crew)
         write(crew, second, ["again"])
         finish(crew, second, outcome="success")

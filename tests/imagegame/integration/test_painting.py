@@ -107,7 +107,7 @@ class TestAPicture:
         submission = operations.start("a fox", by=farm.user())
         farm.fail(first, farm.claim_one(first), "no paint")
         assert _stored(submission)["state"] == "painting"
-        Job.objects.update(run_at=farm.now())
+        farm.alter(Job.objects.all(), run_at=farm.now())
         players.finish(second, farm.claim_one(second))
         assert (_stored(submission)["state"], _stored(submission)["attempt"]) == ("saved", 2)
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def _running(queue: str = "work") -> int:
-    return Job.objects.filter(queue=queue, status="in_progress").count()
+    return Job.objects.running().filter(queue=queue).count()
 
 
 def _watch(done: threading.Event, most: list[int]) -> None:
@@ -51,7 +51,7 @@ class Notifier:
 def _work_until_empty(worker: Worker, *, limit: int, notifier: Notifier) -> int:
     """Claim and finish until nothing waits any more; how many this worker finished."""
     finished = 0
-    while Job.objects.filter(status__in=["pending", "in_progress"]).exists():
+    while Job.objects.living().exists():
         wait_groups = notifier.wait_groups()
         mine = operations.claim(worker, limit=limit)
         for claimed in mine:
@@ -64,7 +64,7 @@ def _work_until_empty(worker: Worker, *, limit: int, notifier: Notifier) -> int:
 
 def _what_runs_is_counted(queue: str = "work") -> None:
     """Each running job of a queue with a ceiling counts against it."""
-    running = Job.objects.filter(queue=queue, status="in_progress")
+    running = Job.objects.running().filter(queue=queue)
     assert set(running.values_list("counted_in", flat=True)) <= {queue}
 
 
@@ -208,7 +208,7 @@ class TestMovingACeiling:
             claims = farm.at_once(*(partial(operations.claim, w, limit=3) for w in workers))
             assert 1 <= sum(map(len, claims)) <= 2
             assert _running() <= 3
-            for job_id in Job.objects.filter(status="in_progress").values_list("pk", flat=True):
+            for job_id in Job.objects.running().values_list("pk", flat=True):
                 operations.cancel(job_id, by=None)
             _what_runs_is_counted()
 
@@ -235,7 +235,7 @@ class TestMovingACeiling:
                 partial(operations.set_ceiling, "work", 4 + round_no % 4),
             )
             _what_runs_is_counted()
-            for job_id in Job.objects.filter(status="in_progress").values_list("pk", flat=True):
+            for job_id in Job.objects.running().values_list("pk", flat=True):
                 operations.cancel(job_id, by=None)
 
     def test_while_jobs_end_neither_deadlocks_nor_leaks(self) -> None:
@@ -262,7 +262,7 @@ class TestMovingACeiling:
 
         def move() -> int:
             turn = 0
-            while Job.objects.filter(status="pending").exists():
+            while Job.objects.waiting().exists():
                 operations.set_ceiling("work", [5, 1, None, 3][turn % 4])
                 turn += 1
             return 0

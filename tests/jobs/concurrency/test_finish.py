@@ -42,8 +42,8 @@ class TestTwoFinishesOfOneLease:
             answers = farm.at_once(*[partial(operations.finish_and_claim, me, [done], limit=2)] * 3)
             leases = [sorted(str(job.lease) for job in jobs) for _, jobs in answers]
             assert leases == [leases[0]] * 3
-            assert Job.objects.filter(status="in_progress").count() == 2
-            Job.objects.filter(status="pending").update(status="canceled", ended_at=farm.now())
+            assert Job.objects.running().count() == 2
+            farm.end(Job.objects.waiting(), "canceled")
             for job in answers[0][1]:
                 operations.cancel(job.id, by=None)
 
@@ -102,7 +102,7 @@ class TestBatches:
             assert there == back == ["success"] * 12
             results = set(Body.objects.filter(job_id__in=[job.id for job in mine]).values_list("result"))
             assert len(results) == 1  # each job ended once, and all with the batch that came first
-        assert set(Job.objects.values_list("status", flat=True)) == {"success"}
+        assert set(farm.statuses()) == {"success"}
 
     def test_against_cancels_of_the_same_jobs_end_each_job_once(self) -> None:
         farm.kind()
@@ -143,7 +143,7 @@ class TestTheJanitor:
         farm.submit(500)
         me = farm.worker()
         operations.claim(me, limit=500)
-        Job.objects.update(lease_expires_at="2001-01-01T00:00:00Z", confirmed_fence=1)
+        farm.alter(Job.objects.all(), lease_expires_at="2001-01-01T00:00:00Z", confirmed_fence=1)
         sweeps = farm.at_once(*[operations.sweep] * 4)
         sweeps.append(operations.sweep())  # a round ends when the rest is in other hands
         assert sum(sweep.taken_back for sweep in sweeps) == 500

@@ -58,7 +58,7 @@ class TestTheHooksOfAnApp:
             _work(worker)
         _sweep()
         names = dict(name.split(" ") for name in Group.objects.values_list("name", flat=True))
-        assert names == {str(pk): status for pk, status in Job.objects.values_list("pk", "status")}
+        assert names == {str(job.pk): job.status for job in Job.objects.all()}
         assert set(names.values()) == {"success", "failed", "canceled", "timed_out"}
         assert caplog.text == ""
 

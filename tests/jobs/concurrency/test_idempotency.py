@@ -65,7 +65,7 @@ class TestRequestsOfOnePerson:
         ada = farm.user("ada")
 
         def cancel_some() -> list[Any]:
-            for job_id in Job.objects.filter(status="pending").values_list("pk", flat=True)[:4]:
+            for job_id in Job.objects.waiting().values_list("pk", flat=True)[:4]:
                 operations.cancel(job_id, by=ada)
             return []
 
@@ -78,7 +78,7 @@ class TestRequestsOfOnePerson:
             ]  # fmt: skip
             there, again, *_ = farm.at_once(*calls)
             assert there == again
-        live = list(Job.objects.filter(status="pending").values_list("unique_key", flat=True))
+        live = list(Job.objects.waiting().values_list("unique_key", flat=True))
         assert len(live) == len(set(live))
         assert sample.used(sample.PLENTY) == {"": float(len(live))}  # each canceled one gave back its token
 

@@ -17,7 +17,6 @@ from jobs.models import Job, OutputChunk
 from jobs.queries import bulks, moves
 from postgres import connections
 from tests import farm
-from tests.jobs.integration.test_ended import _age
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -56,14 +55,14 @@ def _old(count: int) -> list[int]:
     jobs = farm.submit(count)
     for n, job in enumerate(jobs):
         operations.cancel(job.pk, by=None)
-        _age(job, 31 * 86400 + 60 * n)
+        farm.age(job, 31 * 86400 + 60 * n)
     return [job.pk for job in jobs[::-1]]
 
 
 def _each(ids: list[int], columns: Callable[[int], dict[str, object]]) -> None:
     """Write each row by itself, the last one first: so they lie in the table."""
     for n, job_id in reversed(list(enumerate(ids, start=1))):
-        Job.objects.filter(pk=job_id).update(**columns(n))
+        farm.alter(Job.objects.filter(pk=job_id), **columns(n))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +176,7 @@ class TestOfJobsThatDoNotStandSo:
 
     def test_none_is_forgotten_that_is_younger_by_a_second(self, jobs: tuple[int, int, int]) -> None:
         *_, ended = jobs
-        _age(Job.objects.get(pk=ended), 100.0)
+        farm.age(Job.objects.get(pk=ended), 100.0)
         assert moves.retain(age_s=1000.0, limit=10) == []
         assert [row.id for row in moves.retain(age_s=100.0, limit=10)] == [ended]
 
@@ -232,4 +231,4 @@ class TestOnePieceOfOutput:
 
 
 def _lease_of(claimed: operations.Claimed) -> datetime | None:
-    return Job.objects.values_list("lease_expires_at", flat=True).get(pk=claimed.id)
+    return farm.stored(claimed).lease_expires_at

@@ -52,7 +52,7 @@ def _process(*command: str) -> Iterator[tuple[forkserver.Process, TextIO]]:
 
 
 def _lease_expires_at(job_id: int) -> datetime:
-    moment = Job.objects.values_list("lease_expires_at", flat=True).get(pk=job_id)
+    moment = Job.objects.get(pk=job_id).lease_expires_at
     assert moment is not None
     return moment
 

@@ -69,4 +69,4 @@ class TestABatch:
             there, back = farm.at_once(partial(_finish, me, mine, outcome), partial(_finish, me, mine[::-1], outcome))
             story = "success" if outcome == "success" else "failed"
             assert there == back == [story] * BATCH
-        assert set(Job.objects.values_list("status", flat=True)) == {outcome}
+        assert set(farm.statuses()) == {outcome}

@@ -82,7 +82,7 @@ def _race(rounds: int, submit: Callable[[], object]) -> int:
             barrier.wait(timeout=60)
             barrier.wait(timeout=60)
             hidden += _hidden()
-            for job_id in Job.objects.filter(status="pending").values_list("pk", flat=True):
+            for job_id in Job.objects.waiting().values_list("pk", flat=True):
                 operations.cancel(job_id, by=None)
             barrier.wait(timeout=60)
 

@@ -141,7 +141,7 @@ def _ended(job: operations.Claimed, rng: random.Random) -> operations.Finished:
 
 
 def _is_any_left() -> bool:
-    return Job.objects.filter(status__in=["pending", "in_progress"]).exists()
+    return Job.objects.living().exists()
 
 
 def _was_never_exceeded(looks: Sequence[Look]) -> None:
@@ -214,7 +214,7 @@ class TestTheOrderOfLocks:
 
         farm.at_once(third, end, move)
         assert collisions.seen == []
-        assert not Job.objects.filter(status="in_progress").exists()
+        assert not Job.objects.running().exists()
         farm.submit(3)
         assert len(operations.claim(me, limit=3)) == 2
 
@@ -241,7 +241,7 @@ class TestTheOrderOfLocks:
 
         claimed, _ = farm.at_once(finish_and_claim, move)
         assert (claimed, bool(collisions.seen)) == (1, True)
-        counted = Job.objects.filter(status="in_progress", counted_in="work")
+        counted = Job.objects.counted_in("work")
         assert (counted.count(), farm.status(other)) == (2, "in_progress")
 
 
@@ -266,7 +266,7 @@ class TestAFirstCeiling:
 
         mine, others = farm.at_once(claim, move)
         assert (len(mine), others) == (2, [])
-        counted = Job.objects.filter(counted_in="work").values_list("pk", flat=True)
+        counted = Job.objects.counted_in("work").values_list("pk", flat=True)
         assert sorted(counted) == sorted(job.id for job in mine)
 
     def test_lets_the_others_go_on_when_a_claim_does_not_end(self) -> None:
@@ -291,7 +291,7 @@ class TestAFirstCeiling:
 
         running, _ = farm.at_once(claim, move)
         assert len(running) == 2
-        assert Job.objects.filter(counted_in="work", status="in_progress").count() == 2
+        assert Job.objects.counted_in("work").count() == 2
         assert operations.claim(other) == []
 
     def test_has_room_again_when_a_mutation_that_began_before_it_has_ended_the_job(self) -> None:
@@ -337,7 +337,7 @@ class TestOverHttp:
         assert set(statuses) <= {200, 302}
         assert statuses[302] == MOVES
         assert "Traceback" not in log
-        assert set(Job.objects.values_list("status", flat=True)) == {"success"}
+        assert set(farm.statuses()) == {"success"}
 
 
 def _work_by_http(server: Server, key: str, is_over: threading.Event, is_broken: threading.Event) -> list[int]:

@@ -53,7 +53,7 @@ class TestTwoClaimsOfOneWorker:
         first, second = _during(partial(operations.claim, thief), partial(operations.claim, thief))
         assert (len(first), second) == (1, [])
         assert operations.claim(thief) == []
-        assert Job.objects.filter(status="in_progress").count() == 1
+        assert Job.objects.running().count() == 1
 
     def test_steal_again_when_the_first_came_to_nothing(self, thief: Worker) -> None:
         claim = partial(operations.claim, thief)

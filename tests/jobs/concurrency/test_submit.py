@@ -51,12 +51,12 @@ class TestBulkSubmits:
             old = [answer.pk for answer in _bulk(keys[:4]) if isinstance(answer, Job)]
             calls: list[Callable[[], Any]] = [partial(operations.cancel, pk, by=None) for pk in old]
             *_, there, back = farm.at_once(*calls, partial(_bulk, keys), partial(_bulk, keys[::-1]))
-            live = dict(Job.objects.filter(status="pending").values_list("unique_key", "pk"))
+            live = dict(Job.objects.waiting().values_list("unique_key", "pk"))
             for key, one, other in zip(keys, there, back[::-1], strict=True):
                 made = [answer.pk for answer in (one, other) if isinstance(answer, Job)]
                 assert made == ([live[key]] if key in live else [])
                 assert {answer.job for answer in (one, other) if isinstance(answer, NotUnique)} <= {*made, *old}
-            Job.objects.filter(status="pending").update(status="canceled", ended_at=farm.now())
+            farm.end(Job.objects.waiting(), "canceled")
 
     def test_of_the_same_key_by_sixteen_have_one_winner(self) -> None:
         farm.kind()
@@ -72,7 +72,7 @@ class TestBulkSubmits:
             assert isinstance(first, Job)
             claimed = farm.claim_one(me)
             _, [second] = farm.at_once(partial(farm.succeed, me, claimed), partial(_bulk, ["same"]))
-            live = list(Job.objects.filter(status="pending"))
+            live = list(Job.objects.waiting())
             assert live == ([second] if isinstance(second, Job) else [])
             for job in live:
                 operations.cancel(job.pk, by=None)

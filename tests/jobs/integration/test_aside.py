@@ -11,7 +11,6 @@ from jobs.models import HealthScore, Job
 from jobs.operations import janitor, rollup, scores
 from scheduling.errors import SomeFailed
 from tests import farm
-from tests.jobs.integration.test_ended import _age
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -31,7 +30,7 @@ def test_a_job_that_another_table_names_stays_and_the_others_go(monkeypatch: pyt
     jobs = farm.submit(9)
     for job in jobs:
         operations.cancel(job.pk, by=None)
-        _age(job, 400 * 86400)
+        farm.age(job, 400 * 86400)
     with connection.cursor() as cursor:
         cursor.execute("CREATE TABLE of_another_app (it bigint REFERENCES jobs_job DEFERRABLE INITIALLY DEFERRED)")
         cursor.execute("INSERT INTO of_another_app VALUES (%s), (%s)", [jobs[2].pk, jobs[5].pk])

@@ -164,7 +164,7 @@ class TestScope:
         farm.submit(200, owner=bob, priority=10)
         [own] = farm.submit(1, owner=ada)
         assert farm.claim_one(farm.worker("hers", owner=ada)).id == own.pk
-        assert Job.objects.filter(status="in_progress").count() == 1
+        assert Job.objects.running().count() == 1
 
 
 class TestLanes:

@@ -25,7 +25,6 @@ from scheduling import operations as scheduling
 from scheduling.models import Cron, ScheduledFunction
 from scheduling.operations import crons
 from tests import farm
-from tests.jobs.integration.test_ended import _age
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -58,14 +57,12 @@ def old_job_with_a_file() -> ResultFile:
     claimed = farm.claim_one(me)
     operations.put_file(me, job.pk, claimed.lease, name="a.txt", content=File(BytesIO(b"bytes")))
     farm.succeed(me, claimed, "done")
-    _age(job, 31 * 86400)
+    farm.age(job, 31 * 86400)
     return ResultFile.objects.get(job=job)
 
 
 def wait_too_long(job: Job) -> None:
-    Job.objects.filter(pk=job.pk).update(
-        expires_at=F("created_at") - timedelta(seconds=1), run_at=F("created_at") - timedelta(seconds=2)
-    )
+    farm.alter(job, expires_at=job.created_at - timedelta(seconds=1), run_at=job.created_at - timedelta(seconds=2))
 
 
 class TestTheCrons:

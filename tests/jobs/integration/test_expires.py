@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 
 def _has_expired(job: Job) -> None:
-    Job.objects.filter(pk=job.pk).update(expires_at=Now() - timedelta(seconds=1))
+    farm.alter(job, expires_at=Now() - timedelta(seconds=1))
 
 
 class TestAJobThatBeganInTime:

@@ -8,7 +8,6 @@ from django.test.utils import CaptureQueriesContext
 
 from jobs import operations
 from jobs.errors import InvalidJson, LeaseLost
-from jobs.models import Job
 from tests import farm
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -19,7 +18,7 @@ def _done(*claimed: operations.Claimed, result: Any = None) -> list[operations.F
 
 
 def _states() -> list[str]:
-    return list(Job.objects.order_by("pk").values_list("status", flat=True))
+    return list(farm.statuses())
 
 
 class TestFinishAndClaim:

@@ -23,7 +23,6 @@ from jobs.queries import usage
 from postgres import clock
 from scheduling.models import ScheduledFunction
 from tests import farm
-from tests.jobs.integration.test_ended import _age
 
 pytestmark = pytest.mark.django_db
 SOUND = b"OggS" * 100
@@ -351,12 +350,12 @@ class TestDeleting:
         age(kept, 31 * 24)
         old, young = give(ada, kept), give(ada, kept)
         succeed_all()
-        _age(old, 31 * 86400)
+        farm.age(old, 31 * 86400)
         operations.retain()
         carry_out()
         assert stored(kept)
         assert [one.job_id for one in Input.objects.all()] == [young.pk]
-        _age(young, 31 * 86400)
+        farm.age(young, 31 * 86400)
         operations.retain()
         assert not Upload.objects.exists()
         assert stored(kept), "the bytes go after the commit"

@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 import pytest
-from django.db.models import F
 from django.db.models.functions import Now
 from pytest_django import Settings
 
@@ -26,8 +25,8 @@ class TestASweep:
             if claimed.id == failed.pk:
                 farm.fail(me, claimed)
         farm.expire_lease(silent)
-        Job.objects.filter(pk=overran.pk).update(deadline_at=Now() - timedelta(seconds=1), confirmed_fence=1)
-        Job.objects.filter(pk=waiting.pk).update(expires_at=Now() - timedelta(seconds=1))
+        farm.alter(overran, deadline_at=Now() - timedelta(seconds=1), confirmed_fence=1)
+        farm.alter(waiting, expires_at=Now() - timedelta(seconds=1))
         before = farm.everything(fine)
 
         sweep = operations.sweep()
@@ -44,7 +43,7 @@ class TestASweep:
         farm.kind(expires_s=60)
         [job] = farm.submit(1)
         farm.claim_one(farm.worker())
-        Job.objects.filter(pk=job.pk).update(expires_at=Now() - timedelta(seconds=1))
+        farm.alter(job, expires_at=Now() - timedelta(seconds=1))
         assert (operations.sweep().expired, farm.status(job)) == (0, "in_progress")
 
     def test_handles_more_than_one_batch(self) -> None:
@@ -52,7 +51,7 @@ class TestASweep:
         farm.submit(450)
         me = farm.worker()
         operations.claim(me, limit=450)
-        Job.objects.update(lease_expires_at=F("created_at"), confirmed_fence=1)
+        farm.alter(Job.objects.all(), lease_expires_at="2001-01-01T00:00:00Z", confirmed_fence=1)
         assert operations.sweep().taken_back == 450
         assert Attempt.objects.filter(outcome="lost").count() == 450
 

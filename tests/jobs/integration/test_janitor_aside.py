@@ -48,7 +48,7 @@ def poison() -> Iterator[Job]:
 
 
 def _statuses() -> list[str]:
-    return list(Job.objects.order_by("pk").values_list("status", flat=True))
+    return list(farm.statuses())
 
 
 def _is_put_aside(poisoned: Job, log: str) -> None:
@@ -69,7 +69,7 @@ class TestTheSweep:
         assert operations.sweep().taken_back == 0
 
     def test_expires_all_but_the_one_that_cannot_be(self, poison: Job, caplog: pytest.LogCaptureFixture) -> None:
-        Job.objects.update(expires_at=Now() - timedelta(seconds=1))
+        farm.alter(Job.objects.all(), expires_at=Now() - timedelta(seconds=1))
         assert operations.sweep().expired == 4
         assert _statuses() == ["timed_out", "timed_out", "pending", "timed_out", "timed_out"]
         _is_put_aside(poison, caplog.text)
@@ -77,7 +77,7 @@ class TestTheSweep:
     def test_goes_on_where_the_limit_of_one_takes_nothing_back(self, monkeypatch: pytest.MonkeyPatch) -> None:
         farm.kind()
         jobs = farm.submit(3)
-        Job.objects.update(expires_at=Now() - timedelta(seconds=1))
+        farm.alter(Job.objects.all(), expires_at=Now() - timedelta(seconds=1))
 
         def give_back(rows: Sequence[Any]) -> None:
             if any(row.id == jobs[1].pk for row in rows):
@@ -100,7 +100,7 @@ class TestTheSweep:
         monkeypatch.setitem(kinds.HOOKS, "hooked", Hooks(on_transition=fail))
         farm.submit(1, "hooked")
         farm.submit(1)
-        Job.objects.update(expires_at=Now() - timedelta(seconds=1))
+        farm.alter(Job.objects.all(), expires_at=Now() - timedelta(seconds=1))
         assert operations.sweep().expired == 2  # a move stands, whatever an app's function does
 
 

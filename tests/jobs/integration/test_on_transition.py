@@ -135,7 +135,7 @@ class TestMoved:
         kind(timeout_s=3600, retry_when_lost=False)
         farm.submit(2)
         assert len(operations.claim(farm.worker(), limit=2)) == 2
-        Job.objects.update(confirmed_fence=1, **{column: farm.now()})
+        farm.alter(Job.objects.all(), confirmed_fence=1, **{column: farm.now()})
         calls.calls.clear()
         assert operations.sweep().taken_back == 2
         moves = calls.once()
@@ -222,7 +222,7 @@ class TestWhatMovedWrites:
         assert len(operations.claim(farm.worker(), limit=3)) == 3
         assert [len(call) for call in calls.calls] == [3, 1, 1, 1]
         assert _rows() == sorted([f"{first.pk} in_progress", f"{third.pk} in_progress"])
-        assert set(Job.objects.values_list("status", flat=True)) == {"in_progress"}
+        assert set(farm.statuses()) == {"in_progress"}
 
     def test_may_break_on_the_database_too(
         self, calls: Calls, kind: Callable[..., None], caplog: pytest.LogCaptureFixture

@@ -81,7 +81,7 @@ class TestWaitingJobs:
     def test_due_later_count_as_those_due_now_do(self, ada: User, quota: SetQuotas) -> None:
         quota(WAITING_JOBS_PER_OWNER=1)
         [job] = farm.submit(1, owner=ada)
-        Job.objects.filter(pk=job.pk).update(run_at="2100-01-01T00:00Z")
+        farm.alter(job, run_at="2100-01-01T00:00Z")
         _refused(farm.submit, 1, owner=ada)
 
     def test_of_a_bulk_are_stored_all_or_none(self, ada: User, quota: SetQuotas) -> None:
@@ -114,7 +114,7 @@ class TestWaitingJobs:
         farm.submit(1, owner=ada)
         operations.release(me, given_back.id, given_back.lease)
         assert farm.fail(me, failed) == "pending"
-        assert Job.objects.filter(owner=ada, status="pending").count() == 3
+        assert Job.objects.waiting().filter(owner=ada).count() == 3
 
     def test_that_a_person_tries_again_are_new_ones(self, ada: User, quota: SetQuotas) -> None:
         quota(WAITING_JOBS_PER_OWNER=1)

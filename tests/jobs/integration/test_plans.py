@@ -352,5 +352,5 @@ class TestWhy:
 
 
 def test_the_tables_are_as_full_as_these_tests_say() -> None:
-    assert Job.objects.filter(status="success").count() == ENDED
-    assert Job.objects.filter(status="pending").count() == 4 * AT_THE_HEAD + 4 + 5000 + 2 * SMALL
+    assert Job.objects.ended("success").count() == ENDED
+    assert Job.objects.waiting().count() == 4 * AT_THE_HEAD + 4 + 5000 + 2 * SMALL

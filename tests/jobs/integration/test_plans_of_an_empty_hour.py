@@ -125,7 +125,7 @@ def capturing(captured: Captured) -> Iterator[None]:
 
 def _everything(ours: Worker, hers: Worker, held: list[operations.Claimed], ada: User) -> Iterator[Callable[[], Any]]:
     """What is done with jobs, each on jobs of its own."""
-    work, waiting = iter(held), iter(Job.objects.filter(status="pending").order_by("-pk")[:10])
+    work, waiting = iter(held), iter(Job.objects.waiting().order_by("-pk")[:10])
     yield lambda: operations.claim(ours)
     yield lambda: operations.claim(hers)
     yield lambda: operations.heartbeat(ours, (job := next(work)).id, job.lease, progress=0.5, detail="half")

@@ -99,7 +99,7 @@ class TestPrepare:
         jobs, me = farm.submit(30), farm.worker()
         app.says = {n: Discard(why="the message was deleted") for n in range(29)}
         assert farm.claim_one(me).id == jobs[-1].pk
-        gone = Job.objects.filter(status="canceled")
+        gone = Job.objects.ended("canceled")
         assert sorted(gone.values_list("pk", flat=True)) == [job.pk for job in jobs[:-1]]
         assert set(Attempt.objects.values_list("outcome", "error")) == {("canceled", "the message was deleted")}
         assert app.moves[:2] == [(jobs[0].pk, "in_progress"), (jobs[0].pk, "canceled")]

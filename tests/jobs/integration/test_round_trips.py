@@ -83,7 +83,7 @@ class TestHowOften:
         held = [operations.claim(me) for _ in range(2)]
         before = Mark.objects.get().at
         assert _round_trips(lambda: held.append(operations.claim(me))) == 4
-        assert Mark.objects.get().at == Job.objects.filter(status="pending").earliest("run_at").run_at > before
+        assert Mark.objects.get().at == Job.objects.waiting().earliest("run_at").run_at > before
 
     def _a_claim_that_found_less(self, me: Worker) -> tuple[int, int]:
         """Jobs that it brought, and its round trips."""
@@ -106,7 +106,7 @@ class TestAFinishWhoseClaimWentAlong:
         [answer], jobs = operations.finish_and_claim(me, _done(held), limit=1, unless_lost=True)
         assert isinstance(answer, LeaseLost)
         assert jobs == []
-        assert not Job.objects.filter(status="in_progress").exists()
+        assert not Job.objects.running().exists()
 
     def test_of_a_batch_goes_on_with_what_was_not_lost(self) -> None:
         me = _at_work()
@@ -115,7 +115,7 @@ class TestAFinishWhoseClaimWentAlong:
         answers, jobs = operations.finish_and_claim(me, _done(*held), limit=2)
         assert [isinstance(answer, LeaseLost) for answer in answers] == [False, True, False]
         assert len(jobs) == 2
-        assert Job.objects.filter(status="in_progress").count() == 2
+        assert Job.objects.running().count() == 2
 
     def test_that_is_repeated_is_answered_as_the_first_time(self) -> None:
         me = _at_work()
@@ -123,7 +123,7 @@ class TestAFinishWhoseClaimWentAlong:
         first, repeat = (operations.finish_and_claim(me, _done(*held), limit=2) for _ in range(2))
         assert first[0] == repeat[0] == ["success"] * 3
         assert [(job.id, job.lease) for job in first[1]] == [(job.id, job.lease) for job in repeat[1]]
-        assert Job.objects.filter(status="in_progress").count() == 2
+        assert Job.objects.running().count() == 2
 
     def test_within_a_transaction_that_is_rolled_back_has_not_happened(self) -> None:
         me = _at_work()
@@ -131,7 +131,7 @@ class TestAFinishWhoseClaimWentAlong:
         with transaction.atomic():
             operations.finish_and_claim(me, _done(*held), limit=2)
             transaction.set_rollback(True)
-        assert set(Job.objects.filter(status="in_progress").values_list("pk", flat=True)) == {j.id for j in held}
+        assert set(Job.objects.running().values_list("pk", flat=True)) == {j.id for j in held}
 
     def test_takes_the_place_that_it_has_freed_itself(self) -> None:
         """The claim begins when the slot is free."""
@@ -141,7 +141,7 @@ class TestAFinishWhoseClaimWentAlong:
         for _ in range(3):
             [status], [held] = operations.finish_and_claim(me, _done(held), limit=1, unless_lost=True)
             assert status == "success"
-        assert Job.objects.get(counted_in="work", status="in_progress").pk == held.id
+        assert Job.objects.counted_in("work").get().pk == held.id
 
     def test_with_a_lease_named_twice_ends_its_job_once(self) -> None:
         me = _at_work()
@@ -156,11 +156,11 @@ class TestAFinishWhoseClaimWentAlong:
         operations.set_ceiling("work", 1)
         held = farm.claim_one(me)
         operations.release(me, held.id, held.lease)
-        Job.objects.filter(status="pending").exclude(pk=held.id).update(priority=-1)
+        Job.objects.waiting().exclude(pk=held.id).update(priority=-1)
         assert farm.claim_one(other).id == held.id
         [answer], jobs = operations.finish_and_claim(me, _done(held), limit=1)
         assert (isinstance(answer, LeaseLost), jobs) == (True, [])
-        assert Job.objects.get(counted_in="work", status="in_progress").pk == held.id
+        assert Job.objects.counted_in("work").get().pk == held.id
 
     def test_of_which_one_result_cannot_be_stored_claims_nothing(self) -> None:
         me = _at_work()
@@ -168,4 +168,4 @@ class TestAFinishWhoseClaimWentAlong:
         broken = [*_done(held[0]), replace(*_done(held[1]), result="\ud800")]
         with pytest.raises(Exception, match="result"):
             operations.finish_and_claim(me, broken, limit=2)
-        assert Job.objects.filter(status="in_progress").count() == 2
+        assert Job.objects.running().count() == 2

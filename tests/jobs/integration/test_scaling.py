@@ -72,7 +72,7 @@ class TestWhatItSays:
         farm.submit(3)
         worker = farm.worker()
         farm.fail(worker, farm.claim_one(worker))
-        Job.objects.update(run_at=farm.now() - timedelta(seconds=1))
+        farm.alter(Job.objects.all(), run_at=farm.now() - timedelta(seconds=1))
         assert scale(queue="work")["waiting"] == 3
 
     def test_takes_arrivals_and_runs_from_the_roll_up(self) -> None:
@@ -81,7 +81,7 @@ class TestWhatItSays:
         jobs = farm.submit(60)
         Job.objects.filter(pk__in=[job.pk for job in jobs]).update(created_at=farm.now() - timedelta(minutes=3))
         held = farm.claim_one(worker)
-        Job.objects.filter(pk=held.id).update(claimed_at=farm.now() - timedelta(seconds=20))
+        farm.alter(held, claimed_at=farm.now() - timedelta(seconds=20))
         farm.succeed(worker, held)
         count(in_s=0)
         answer = scale(queue="work", drain_s=30)

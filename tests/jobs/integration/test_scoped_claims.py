@@ -38,7 +38,7 @@ class TestAJobInTwoRanges:
         [job] = farm.submit(1, owner=ada, group=club)
         claimed = operations.claim(farm.worker(owner=ada), limit=3)
         assert [one.id for one in claimed] == [job.pk]
-        assert list(Job.objects.filter(counted_in="work").values_list("pk", flat=True)) == [job.pk]
+        assert list(Job.objects.counted_in("work").values_list("pk", flat=True)) == [job.pk]
 
     def test_leaves_the_other_slots_to_other_jobs(self, ada: User, club: Group) -> None:
         operations.set_ceiling("work", 3)
@@ -64,7 +64,7 @@ class TestAJobThatWaitedTooLong:
         }
         expired, live = farm.submit(2, **of[whose])
         past = Now() - timedelta(seconds=1)
-        Job.objects.filter(pk=expired.pk).update(expires_at=past, run_at=Now() - timedelta(seconds=5))
+        farm.alter(expired, expires_at=past, run_at=Now() - timedelta(seconds=5))
         if is_hidden:
             other = farm.worker("other")
             farm.avoid([expired, live], other, ago_s=5)
@@ -84,7 +84,7 @@ class TestAJobThatWaitedTooLong:
         [expired] = farm.submit(1, priority=9, **its)
         [beside] = farm.submit(1, priority=-9, **its)
         [better] = farm.submit(1, **another)
-        Job.objects.filter(pk=expired.pk).update(expires_at=Now() - timedelta(seconds=1))
+        farm.alter(expired, expires_at=Now() - timedelta(seconds=1))
         if whose == "everybody's":
             farm.avoid([expired, beside], farm.worker("other"), ago_s=5)
         me = farm.worker("me", owner=None if whose == "everybody's" else ada)

@@ -134,7 +134,7 @@ class TestWhatIsPublished:
                 me, [operations.Finished(job_id=claimed[0].id, lease=claimed[0].lease, outcome="success")]
             )
         assert notifications() == []
-        assert list(Job.objects.values_list("pk", "status", "fence")) == [(kept.pk, "pending", 0)]
+        assert [(job.pk, job.status, job.fence) for job in Job.objects.all()] == [(kept.pk, "pending", 0)]
         assert Body.objects.count() == 1
 
     def test_of_a_savepoint_goes_with_it_and_the_rest_stays(self, notifications: Callable[[], list[str]]) -> None:
@@ -213,7 +213,7 @@ def _lost() -> operations.Finished:
 
 
 def _overrun(job: operations.Claimed) -> None:
-    Job.objects.filter(pk=job.id).update(deadline_at=Now() - timedelta(seconds=1), confirmed_fence=1)
+    farm.alter(job, deadline_at=Now() - timedelta(seconds=1), confirmed_fence=1)
     assert operations.sweep().taken_back == 1
 
 
@@ -238,4 +238,4 @@ class TestRoomUnderACeiling:
         notifications()
         ENDS[end](me, claimed)
         assert "work:work" in notifications()
-        assert not Job.objects.filter(status="in_progress").exists()
+        assert not Job.objects.running().exists()

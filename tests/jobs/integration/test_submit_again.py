@@ -45,7 +45,7 @@ class TestAFinishAgain:
         answer = _swap(me, first)
         again = _swap(me, first)
         assert (again[0], _leases(again[1])) == (answer[0], _leases(answer[1]))
-        assert Job.objects.filter(status="in_progress").count() == 1
+        assert Job.objects.running().count() == 1
 
     def test_brings_the_payloads_again(self) -> None:
         farm.kind()

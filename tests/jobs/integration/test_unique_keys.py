@@ -154,7 +154,7 @@ class TestATwinThatEndsAtThatMoment:
         farm.submit(1, unique_key="k")
 
         def leave() -> None:
-            operations.cancel(Job.objects.get(status="pending").pk, by=None)
+            operations.cancel(Job.objects.waiting().get().pk, by=None)
 
         def come() -> None:
             farm.submit(1, unique_key="k")

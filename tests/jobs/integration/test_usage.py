@@ -49,7 +49,7 @@ def _put(me: Worker, claimed: operations.Claimed, name: str, size: int) -> None:
 
 
 def _write(me: Worker, claimed: operations.Claimed, text: str) -> None:
-    seq = Job.objects.values_list("next_seq", flat=True).get(pk=claimed.id)
+    seq = farm.stored(claimed).next_seq
     operations.write_output(me, claimed.id, claimed.lease, seq=seq, text=text)
 
 
@@ -83,7 +83,7 @@ class TestOutput:
             held = _hold(ada, me)
             _write(me, held, "12345")
             end(held)
-            Job.objects.filter(pk=held.id, status="pending").update(priority=-50)
+            Job.objects.waiting().filter(pk=held.id).update(priority=-50)
             assert _used(ada) == _used(None) == (5 * (n + 1), 0, 0), n
 
     def test_of_a_running_job_is_charged_by_whole_mib(self, ada: User, me: Worker) -> None:
@@ -162,7 +162,7 @@ class TestMeasuring:
         used = usage.of([ALL_JOBS, ada.pk])
         assert (used[ALL_JOBS].waiting, used[ada.pk].waiting) == (5, 3)
         assert used[ALL_JOBS].counted_ago_s is not None
-        Job.objects.filter(owner=ada).update(status="canceled", ended_at=F("created_at"))
+        farm.end(Job.objects.filter(owner=ada), "canceled")
         rollup._Counting.not_before_s = 0.0
         rollup.measure_usage()
         assert list(Usage.objects.values_list("owner_id", "waiting")) == [(ALL_JOBS, 2)]
@@ -216,12 +216,12 @@ class _Walk:
 
     def step(self) -> None:
         self.rng.choice(self.steps)()
-        running = set(Job.objects.filter(status="in_progress").values_list("pk", flat=True))
+        running = set(Job.objects.running().values_list("pk", flat=True))
         self.held = [held for held in self.held if held.id in running]
 
     def claim(self) -> None:
         farm.submit(1, owner=self.rng.choice(self.people))
-        farm.avoid(Job.objects.filter(status="pending"))
+        farm.avoid(Job.objects.waiting())
         self.held += operations.claim(self.me, limit=2)
 
     def write(self) -> None:
@@ -246,12 +246,12 @@ class _Walk:
             farm.lose(self.rng.choice(self.held))
 
     def cancel(self) -> None:
-        job = Job.objects.filter(status__in=["pending", "in_progress"]).order_by("?").first()
+        job = Job.objects.living().order_by("?").first()
         if job:
             operations.cancel(job.pk, by=None)
 
     def delete(self) -> None:
-        job = Job.objects.filter(ended_at__isnull=False).order_by("?").first()
+        job = Job.objects.ended().order_by("?").first()
         if job:
             job.delete()
 

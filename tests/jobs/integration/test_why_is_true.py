@@ -87,10 +87,7 @@ class Situation:
 
     def _hold(self, worker: Worker) -> None:
         [job] = farm.submit(1, self.rng.choice(QUEUES))
-        Job.objects.filter(pk=job.pk).update(
-            status="in_progress", worker=worker, worker_name=worker.name, fence=1, claimed_at=Now(),
-            lease_secret="00000000-0000-0000-0000-000000000001", lease_expires_at=Now() + timedelta(hours=1),
-        )  # fmt: skip
+        farm.hold(job, worker)
 
     def _bound(self, queue: str) -> None:
         if self.rng.random() < 0.3:
@@ -112,7 +109,7 @@ class Situation:
                 columns |= {"limit_name": "llm", "limit_count": 1, "limit_until": columns["run_at"]}
         if rng.random() < 0.3:
             columns["expires_at"] = now + timedelta(hours=rng.choice([-1, 1]))
-        Job.objects.filter(pk=job.pk).update(**columns)
+        farm.alter(job, **columns)
         if workers and rng.random() < 0.3:
             failed = Worker.objects.filter(pk__in=rng.sample(workers, rng.randint(1, len(workers))))
             run_at = columns.get("run_at")
@@ -143,7 +140,7 @@ class Situation:
     def remedies(self, job: Job, reason: Reason) -> dict[str, Callable[[], Any]]:
         """How each remedy is applied, in this situation."""
         queue = job.queue
-        taken = Job.objects.filter(counted_in=queue, status="in_progress").count()
+        taken = Job.objects.counted_in(queue).count()
         return {
             "resume_queue": lambda: operations.resume(queue),
             "raise_ceiling": lambda: operations.set_ceiling(queue, taken + 1),
@@ -152,7 +149,7 @@ class Situation:
             "run_now": lambda: operations.run_now(job.pk, by=None),
             "cancel": lambda: operations.cancel(job.pk, by=None),
             "wait": lambda: self._wait(job, reason.code),
-            "raise_limit": lambda: Job.objects.filter(pk=job.pk).update(run_at=Now(), limit_until=Now()),
+            "raise_limit": lambda: farm.alter(job, run_at=Now(), limit_until=Now()),
         }
 
     def _add(self, queue: str, code: str) -> None:
@@ -170,11 +167,11 @@ class Situation:
 
     def _wait(self, job: Job, code: str) -> None:
         if code == "all_failed_it":
-            Job.objects.filter(pk=job.pk).update(run_at=Now() - timedelta(seconds=31))
+            farm.alter(job, run_at=Now() - timedelta(seconds=31))
         if code == "waiting_for_limit":
-            Job.objects.filter(pk=job.pk).update(run_at=Now(), limit_until=Now())
+            farm.alter(job, run_at=Now(), limit_until=Now())
         if code in {"ahead", "stealers_busy"}:
-            for held in Job.objects.filter(status="in_progress"):
+            for held in Job.objects.running():
                 operations.cancel(held.pk, by=None)
             self._work([client for client in self.clients if client.is_live])
         operations.sweep()

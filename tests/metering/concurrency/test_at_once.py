@@ -105,7 +105,7 @@ class TestAStorm:
         assert budgets.is_balanced()
         _end_everything(ada, workers[0])
 
-        assert not Job.objects.filter(ended_at=None).exists()
+        assert not Job.objects.living().exists()
         assert not Reservation.objects.exists()
         metering.roll_up()
         assert budgets.is_balanced()
@@ -129,7 +129,7 @@ def _step(owner: User, worker: Worker, rng: random.Random) -> None:
         case "submit":
             call(owner, may_wait=rng.random() < 0.3, unique_key=rng.choice([None, None, "a", "b"]))
         case "cancel":
-            ids = [*Job.objects.filter(ended_at=None).order_by("?").values_list("pk", flat=True)[:1]]
+            ids = [*Job.objects.living().order_by("?").values_list("pk", flat=True)[:1]]
             for pk in ids:
                 operations.cancel(pk, by=owner)
         case "roll up":
@@ -148,7 +148,7 @@ def _end(worker: Worker, claimed: operations.Claimed, how: str) -> None:
         case "release":
             operations.release(worker, claimed.id, claimed.lease)
         case "lose":
-            Job.objects.filter(pk=claimed.id, ended_at=None).update(retry_when_lost=False)
+            Job.objects.living().filter(pk=claimed.id).update(retry_when_lost=False)
             farm.expire_lease(claimed)
             operations.sweep()
 
@@ -157,5 +157,5 @@ def _end_everything(owner: User, worker: Worker) -> None:
     """Some of what is left is run, the rest canceled."""
     for claimed in operations.claim(worker, limit=10):
         farm.succeed(worker, claimed, answer(20, 30))
-    for pk in Job.objects.filter(ended_at=None).values_list("pk", flat=True):
+    for pk in Job.objects.living().values_list("pk", flat=True):
         operations.cancel(pk, by=owner)

@@ -86,11 +86,11 @@ class TestSeconds:
         budget, gpu = budgets.budget("seconds", 1000, person=ada), budgets.worker()
         [job] = farm.submit(1, owner=ada)
         claimed = farm.claim_one(gpu)
-        Job.objects.filter(pk=job.pk).update(claimed_at=clock.now() - timedelta(seconds=30))
+        farm.alter(job, claimed_at=clock.now() - timedelta(seconds=30))
         farm.lose(claimed)
         farm.make_due(job)
         claimed = farm.claim_one(gpu)
-        Job.objects.filter(pk=job.pk).update(claimed_at=clock.now() - timedelta(seconds=10))
+        farm.alter(job, claimed_at=clock.now() - timedelta(seconds=10))
         farm.succeed(gpu, claimed)
         used, reserved = numbers(budget)
         assert 40 <= used < 45
@@ -107,7 +107,7 @@ class TestSeconds:
         farm.submit(2, owner=ada)
         for seconds in (5, 15):
             claimed = farm.claim_one(gpu)
-            Job.objects.filter(pk=claimed.id).update(claimed_at=clock.now() - timedelta(seconds=seconds))
+            farm.alter(claimed, claimed_at=clock.now() - timedelta(seconds=seconds))
             farm.succeed(gpu, claimed)
         farm.until(lambda: metering.roll_up() and Day.objects.get().attempts == 2, what="the count of both")
         budget = budgets.budget("seconds", 1000, person=ada)
@@ -241,7 +241,7 @@ class TestAnEnd:
     def test_by_expiry_gives_all_back(self, ada: User) -> None:
         budget = budgets.budget("tokens", 1000, person=ada)
         job = call(ada, expires_at=clock.now() + timedelta(hours=1))
-        Job.objects.filter(pk=job.pk).update(expires_at=clock.now())
+        farm.alter(job, expires_at=clock.now())
         assert operations.sweep().expired == 1
         assert numbers(budget) == (0, 0)
 

@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from accounts import operations as accounts
 from jobs import operations
-from jobs.models import Job, Worker
+from jobs.models import Worker
 from metering import operations as metering
 from metering import queries
 from metering.models import Day, Reading, Watermark
@@ -33,7 +33,7 @@ def count_all(attempts: int) -> None:
 def run(gpu: Worker, *, seconds: float, result: Any = None) -> int:
     """The next job runs so long and succeeds."""
     claimed = farm.claim_one(gpu)
-    Job.objects.filter(pk=claimed.id).update(claimed_at=clock.now() - timedelta(seconds=seconds))
+    farm.alter(claimed, claimed_at=clock.now() - timedelta(seconds=seconds))
     farm.succeed(gpu, claimed, result)
     return claimed.id
 

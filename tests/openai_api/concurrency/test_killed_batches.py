@@ -66,7 +66,7 @@ class TestABatch:
         farm.at_once(lambda: steps.step(batch_id=str(batch.pk), chain=0), cancel)
         batching.to_the_end(batch)
         assert batch.status == "cancelled"
-        assert set(Job.objects.values_list("status", flat=True)) == {"canceled"}
+        assert set(farm.statuses()) == {"canceled"}
         assert len(content(batch.error_file)) == 300
 
 

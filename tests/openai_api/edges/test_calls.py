@@ -251,7 +251,7 @@ class TestAJobThatIsCanceled:
 
             calling = threading.Thread(target=call)
             calling.start()
-            job = farm.until(lambda: Job.objects.filter(status="in_progress").first())
+            job = farm.until(lambda: Job.objects.running().first())
             assert job is not None
             jobs.cancel(job.pk, by=None)
             calling.join(30)

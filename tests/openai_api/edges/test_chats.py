@@ -53,7 +53,9 @@ class TestAWholeAnswer:
         model.scripts = [refusal(429, retry_after="0.01"), refusal(500), whole(**completion("At last."))]
         with working(), ThreadPoolExecutor(1) as pool:
             calling = pool.submit(client.chat.completions.create, model="tiny", messages=HELLO)
-            job = farm.until(lambda: Job.objects.filter(status="pending", attempt=1).first(), what="the retry")
+            job = farm.until(
+                lambda: next((job for job in Job.objects.waiting() if job.attempt == 1), None), what="the retry"
+            )
             assert job is not None
             jobs.run_now(job.pk, by=ada)
             answer = calling.result(30)

@@ -41,7 +41,7 @@ def test_one_that_says_done_and_not_why_has_answered(
     assert [each.choices[0].finish_reason for each in chunks] == [None, None, "stop"]
     assert "finish_reason" in chunks[-1].jobfarm["notes"][0]
     assert (response.type, response.response.output_text) == ("response.completed", "Hel")
-    farm.until(lambda: not Job.objects.exclude(status="success").exists(), what="the ends")
+    farm.until(lambda: set(farm.statuses()) == {"success"}, what="the ends")
     first: Any = Job.objects.order_by("pk")[0].body.result
     assert (first["choices"][0]["finish_reason"], first["jobfarm"]) == ("stop", chunks[-1].jobfarm)
     assert "".join(each.choices[0].delta.content or "" for each in again) == "At last."  # nothing is no answer
@@ -102,7 +102,7 @@ def test_one_that_fails_in_mid_stream_is_named_and_the_job_has_failed(
                 next(pieces)
             assert caught.value.code == "job_failed"
             assert cause in caught.value.message
-    assert [*Job.objects.order_by("pk").values_list("status", flat=True)] == ["failed", "failed"]
+    assert [*farm.statuses()] == ["failed", "failed"]
     assert len(model.requests) == 2  # nobody would read another answer
 
 

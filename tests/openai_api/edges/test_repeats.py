@@ -88,6 +88,6 @@ def test_that_does_not_come_lets_the_job_be_canceled(http: httpx.Client, model: 
     with working():
         left(http)
         farm.until(LeftCall.objects.exists, what="that it was left")
-        assert not Job.objects.filter(status="canceled").exists()
+        assert not Job.objects.ended("canceled").exists()
         farm.until(lambda: Job.objects.get().status == "canceled", what="the end of the grace")
     assert not LeftCall.objects.exists()

@@ -50,7 +50,7 @@ class TestWhatIsRefused:
             at = f"responses/resp_{job.pk}"
             answers = [http.get(at), http.get(f"{at}?stream=true"), http.delete(at), http.post(f"{at}/cancel")]
             assert [answer.status_code for answer in [*answers, http.get(f"{at}/input_items")]] == [404] * 5
-        assert Job.objects.filter(status="pending").count() == 2
+        assert Job.objects.waiting().count() == 2
 
     def test_that_a_record_is_deleted(self, client: openai.OpenAI, ada: User) -> None:
         job = jobs.submit("openai", {"path": "responses", "body": {"model": "tiny"}}, owner=ada)

@@ -52,14 +52,14 @@ def kill(worker: subprocess.Popen[bytes]) -> Job:
     """Kill the worker, and let the farm notice it: its job."""
     worker.send_signal(signal.SIGKILL)
     worker.wait()
-    job = Job.objects.get(status="in_progress")
+    job = Job.objects.running().get()
     farm.lose(job)
     return job
 
 
 def hand_over(job: Job) -> None:
     """Let the backoff and the time for other workers pass."""
-    Job.objects.filter(pk=job.pk).update(run_at=job.created_at)
+    farm.alter(job, run_at=job.created_at)
     live.touch("work:openai.tiny")
 
 

@@ -39,7 +39,7 @@ class TestABatchAndABudget:
         budgets.budget("tokens", 5, person=ada)
         batch = step(made(text(*map(line, range(3))), user=ada))
         assert batch.submitted == 3
-        waits = [*Job.objects.order_by("pk").values_list("run_at", flat=True)]
+        waits = [job.run_at for job in Job.objects.order_by("pk")]
         assert waits[0] < waits[1] == budgets.tomorrow() < waits[2]
 
     def test_of_the_api_token_that_it_came_with_is_bounded_by_it(self, ada: User) -> None:
@@ -151,7 +151,7 @@ class TestABatch:
         worker = offering("tiny")
         batch = step(made(text(line(0), line(1)), user=ada))
         batching.answer(worker, 1)
-        Job.objects.filter(status="success").delete()
+        Job.objects.ended("success").delete()
         to_the_end(batch, by=worker)
         assert [each["custom_id"] for each in content(batch.output_file)] == ["line-1"]
         [lost] = content(batch.error_file)

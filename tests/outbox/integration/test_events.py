@@ -111,7 +111,7 @@ class TestAJob:
     def test_that_waits_too_long(self) -> None:
         farm.kind()
         [job] = farm.submit(1)
-        Job.objects.update(expires_at=Now() - timedelta(seconds=1))
+        farm.alter(Job.objects.all(), expires_at=Now() - timedelta(seconds=1))
         endpoint()
         jobs.sweep()
         assert events() == [("job.timed_out", f"job/{job.pk}")]

@@ -34,7 +34,7 @@ class TestJobs:
         jobs = [*waiting, Job.objects.get(pk=running.id)]
         answer = _act(browse(little_farm.oscar), "cancel_selected", jobs)
         assert answer.context["lines"] == ["1 in progress", "2 pending"]
-        assert {"pending", "in_progress"} == set(Job.objects.values_list("status", flat=True))
+        assert {"pending", "in_progress"} == set(farm.statuses())
 
     def test_cancel_counts_the_verdicts(self, browse: Browse, little_farm: Farm) -> None:
         running = farm.claim_one(little_farm.worker)
@@ -43,7 +43,7 @@ class TestJobs:
         jobs = [*waiting, ended, Job.objects.get(pk=running.id)]
         answer = _act(browse(little_farm.oscar), "cancel_selected", jobs, confirmed="yes")
         assert _messages(answer) == ["2 canceled before start; 1 canceled while running; 1 too late"]
-        assert {"canceled"} == set(Job.objects.values_list("status", flat=True))
+        assert {"canceled"} == set(farm.statuses())
         assert LogEntry.objects.filter(user=little_farm.oscar, change_message__startswith="canceled").count() == 3
 
     def test_everything_that_matches_a_filter_is_chosen(self, browse: Browse, little_farm: Farm) -> None:
@@ -51,8 +51,8 @@ class TestJobs:
         form = {"action": "cancel_selected", "select_across": "1", "_selected_action": ["1"], "confirmed": "yes"}
         browse(little_farm.oscar).post(f"{JOBS}?kind=image", form)
         assert (
-            Job.objects.filter(kind="image", status="canceled").count(),
-            Job.objects.filter(kind="chat", status="pending").count(),
+            Job.objects.ended("canceled").filter(kind="image").count(),
+            Job.objects.waiting().filter(kind="chat").count(),
         ) == (60, 1)
 
     def test_the_question_carries_what_was_chosen(self, browse: Browse, little_farm: Farm) -> None:
@@ -63,7 +63,7 @@ class TestJobs:
         for name, value in confirmation.context["carried"]:
             form.setdefault(name, []).append(value)
         client.post(JOBS, form)
-        assert Job.objects.filter(kind="image", status="canceled").count() == 3
+        assert Job.objects.ended("canceled").filter(kind="image").count() == 3
 
     def test_try_again_counts_what_it_came_to(self, browse: Browse, little_farm: Farm) -> None:
         ended = farm.submit(2, "image")

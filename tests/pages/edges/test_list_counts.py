@@ -63,7 +63,7 @@ class TestOrder:
     def test_by_wait_has_the_longest_first(self, browse: Browse, little_farm: Farm) -> None:
         [second, *_] = jobs = farm.submit(3, "image", owner=little_farm.eve)
         for hours, job in enumerate(reversed(jobs)):
-            Job.objects.filter(pk=job.pk).update(run_at=F("run_at") - timedelta(hours=hours))
+            farm.alter(job, run_at=F("run_at") - timedelta(hours=hours))
         farm.submit(1, "image", owner=little_farm.eve, run_at=Job.objects.get(pk=second.pk).run_at + timedelta(days=9))
         answer = browse(little_farm.oscar).get("/jobs/?sort=wait&kind=image")
         assert _shown(answer) == [job.pk for job in jobs]
@@ -72,7 +72,7 @@ class TestOrder:
         farm.submit(3, "image", owner=little_farm.eve)
         ran = [farm.claim_one(little_farm.worker).id for _ in range(3)]
         for minutes, job_id in zip([1, 9, 5], ran, strict=True):
-            Job.objects.filter(pk=job_id).update(claimed_at=F("claimed_at") - timedelta(minutes=minutes))
+            farm.alter(Job.objects.filter(pk=job_id), claimed_at=F("claimed_at") - timedelta(minutes=minutes))
         answer = browse(little_farm.oscar).get("/jobs/?sort=run")
         assert _shown(answer) == [ran[1], ran[2], ran[0]]
 

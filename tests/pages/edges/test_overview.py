@@ -166,8 +166,8 @@ class TestSuccess:
         assert "Success in the last hour · of 32 jobs" in page
         assert '<dd class="value"> 94 % </dd>' in page
         assert "30 success, 2 failed or timed out, 1 canceled." in page
-        assert Job.objects.filter(status=Status.SUCCESS).count() == 30
-        assert Job.objects.filter(status__in=(Status.FAILED, Status.TIMED_OUT)).count() == 2
+        assert Job.objects.ended(Status.SUCCESS).count() == 30
+        assert Job.objects.ended(Status.FAILED, Status.TIMED_OUT).count() == 2
 
     @pytest.mark.usefixtures("ended")
     def test_of_a_member_says_of_which_jobs_it_is(self, browse: Browse, little_farm: Farm) -> None:

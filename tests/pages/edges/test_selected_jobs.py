@@ -19,7 +19,7 @@ def test_ticked_rows_are_counted_and_canceled(little_farm: Farm, browse: Browse)
     assert bulk.top_id == jobs[2].pk
     operations.bulk.begin(bulk.pk, by=little_farm.oscar)
     operations.bulk.step(bulk_id=bulk.pk)
-    assert {*Job.objects.filter(status="canceled").values_list("pk", flat=True)} == {jobs[0].pk, jobs[2].pk}
+    assert {*Job.objects.ended("canceled").values_list("pk", flat=True)} == {jobs[0].pk, jobs[2].pk}
 
 
 def test_ticked_rows_of_others_stay_as_they_are(little_farm: Farm, browse: Browse) -> None:

@@ -10,7 +10,7 @@ from django.test import Client
 
 from jobs import operations
 from jobs.domain.workers import Facts
-from jobs.models import Attempt, Job
+from jobs.models import Attempt
 from tests import farm
 from tests.pages.edges.conftest import Browse, Farm
 
@@ -56,7 +56,7 @@ def test_say_which_slots_are_stuck_and_since_when(
     job, _ = [operations.submit("image", {}, owner=little_farm.ada) for _ in range(2)]
     held, _ = operations.claim(worker, limit=2)
     assert held.id == job.pk
-    Job.objects.filter(pk=held.id).update(deadline_at=Now() - timedelta(seconds=1), confirmed_fence=1)
+    farm.alter(held, deadline_at=Now() - timedelta(seconds=1), confirmed_fence=1)
     assert operations.sweep().taken_back == 1
     body = {"concurrency": 2, "stuck": [job.pk, little_farm.job.pk]}  # the second was never its own
     hello = Client(headers={"Authorization": f"Bearer {key}"})

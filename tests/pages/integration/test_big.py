@@ -240,5 +240,5 @@ class TestABulk:
 
 
 def test_the_tables_are_as_full_as_these_tests_say() -> None:
-    assert Job.objects.filter(ended_at__isnull=False).count() == ENDED
-    assert Job.objects.filter(status="pending").count() == WAITING
+    assert Job.objects.ended().count() == ENDED
+    assert Job.objects.waiting().count() == WAITING

@@ -48,7 +48,7 @@ def _to_the_end(made: Bulk) -> Bulk:
 
 def _statuses() -> dict[str, int]:
     found: dict[str, int] = {}
-    for status in Job.objects.values_list("status", flat=True):
+    for status in farm.statuses():
         found[status] = found.get(status, 0) + 1
     return found
 
@@ -180,7 +180,7 @@ class TestRetrying:
         self, boss: User, worker: Worker, failed: list[Job]
     ) -> None:
         made = _do(BulkAction.RETRY, boss, status="failed")
-        Job.objects.filter(retry_of__isnull=True, status="pending").update(run_at=F("run_at") + timedelta(hours=1))
+        farm.alter(Job.objects.waiting().filter(retry_of__isnull=True), run_at=F("run_at") + timedelta(hours=1))
         taken = farm.claim_one(worker)
         undone = _to_the_end(operations.bulk.undo(made.pk, by=boss))
         assert undone.results == {"canceled before start": 1, "had been taken by a worker": 1}
@@ -210,7 +210,7 @@ class TestChanging:
         made = _do(BulkAction.QUEUE, boss, value="other", queue="work")
         assert made.results == {"changed": 2}
         assert Job.objects.get(pk=running.id).queue == "work"
-        assert Job.objects.filter(queue="other", status="pending").count() == 2
+        assert Job.objects.waiting().filter(queue="other").count() == 2
         assert len(operations.claim(farm.worker("w2", "other"), limit=9)) == 2
 
     def test_the_priority_changes_who_goes_first(self, boss: User, worker: Worker) -> None:

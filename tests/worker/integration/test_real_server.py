@@ -93,6 +93,12 @@ def working(server: Server, handlers: Handlers, **options: Any) -> Iterator[Runn
         loop.close()
 
 
+def shown(job: Job) -> tuple[float | None, str | None]:
+    """The progress and the detail that are stored of a job now."""
+    stored = Job.objects.get(pk=job.pk)
+    return stored.progress, stored.detail
+
+
 def one_job(payload: Any = None) -> Job:
     return operations.submit("work", payload)
 
@@ -121,7 +127,7 @@ class TestWork:
 
         with working(server, handlers, transport=transport):
             job = one_job({"n": 7})
-            until(lambda: Job.objects.filter(pk=job.pk, progress=0.4, detail="Painting"), what="progress")
+            until(lambda: shown(job) == (0.4, "Painting"), what="progress")
             until(lambda: ResultFile.objects.filter(job_id=job.pk, name="data.bin", size=2000), what="file")
             go_on.set()
             assert ended(job) == "success"
@@ -141,11 +147,11 @@ class TestWork:
 
         jobs = submit(120)
         with working(server, handlers, transport=transport, concurrency=8):
-            until(lambda: Job.objects.filter(status="success").count() == 120, what="the end")
+            until(lambda: Job.objects.ended("success").count() == 120, what="the end")
 
         assert sorted(done) == list(range(120))
         # What was kept ready and given back again, on a busy machine, has a higher fence and is no attempt.
-        assert Job.objects.filter(pk__in=[job.pk for job in jobs], attempt=1, failures=0).count() == 120
+        assert {(job.attempt, job.failures) for job in Job.objects.filter(pk__in=[job.pk for job in jobs])} == {(1, 0)}
 
     def test_that_fails_keeps_its_traceback_and_the_worker_goes_on(self, server: Server, transport: Any) -> None:
         handlers = Handlers()
@@ -286,7 +292,7 @@ class TestProcess:
         )
         try:
             job = one_job(60 if grace == "0.1" else 1)
-            until(lambda: Job.objects.filter(pk=job.pk, detail="Waiting"), what="the handler")
+            until(lambda: shown(job)[1] == "Waiting", what="the handler")
             process.send_signal(signal.SIGTERM)
             code = process.wait(20)
         finally:
@@ -323,15 +329,13 @@ class TestShortJobs:
 
         before = [one_job(number) for number in range(40)]
         long, after = one_job("long"), [one_job(number) for number in range(20)]
-        back = Job.objects.filter(pk__in=[job.pk for job in after], status="pending", fence=1, releases=0)
+        afterwards = Job.objects.waiting().filter(pk__in=[job.pk for job in after])
         with working(server, handlers, transport=transport):
             assert reached.wait(20)
-            until(back.exists, what="jobs given back")
-            until(
-                lambda: Job.objects.filter(pk__in=[j.pk for j in after], status="in_progress").count() == 0, what="all"
-            )
+            until(lambda: any((job.fence, job.releases) == (1, 0) for job in afterwards.all()), what="jobs given back")
+            until(lambda: Job.objects.running().filter(pk__in=[j.pk for j in after]).count() == 0, what="all")
             assert (status(long), Attempt.objects.exclude(outcome="unconfirmed").count()) == ("in_progress", 0)
             go_on.set()
-            until(lambda: not Job.objects.exclude(status="success").exists(), what="the end")
+            until(lambda: Job.objects.ended("success").count() == 61, what="the end")
 
-        assert Job.objects.filter(pk__in=[job.pk for job in [*before, long, *after]], attempt=1).count() == 61
+        assert {job.attempt for job in Job.objects.filter(pk__in=[job.pk for job in [*before, long, *after]])} == {1}

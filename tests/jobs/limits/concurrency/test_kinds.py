@@ -107,7 +107,7 @@ class TestNobodyWaitsInACircle:
                 partial[Any](operations.cancel, job.pk, by=None), partial[Any](operations.sweep),
                 partial[Any](twin, 0), partial[Any](twin, 1),
             )  # fmt: skip
-            live = Job.objects.filter(status="pending")
+            live = Job.objects.waiting()
             assert used(PLENTY) == {"": live.count()}
             for each in live:
                 operations.cancel(each.pk, by=None)

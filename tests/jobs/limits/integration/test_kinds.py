@@ -171,7 +171,7 @@ class TestWhyNotRunning:
         me = farm.worker()
         job = farm.submit(11)[-1]
         operations.claim(me, limit=10)
-        Job.objects.filter(pk=job.pk).update(limit_until=farm.now(), run_at=farm.now())
+        farm.alter(job, limit_until=farm.now(), run_at=farm.now())
         assert codes(job) == ["next"]
 
 
