@@ -1,4 +1,4 @@
-"""Write docs/python.md: the calls that an app on the farm may make, from their signatures and docstrings.
+"""Write docs/python.md: the calls that an app on the farm may make: signatures, and what each does in a sentence.
 
 `make docs` calls this; tests/jobfarm/unit/test_python_docs.py fails when the page is not what it writes.
 """
@@ -8,6 +8,7 @@ import importlib
 import inspect
 import operator
 import os
+import re
 import sys
 import types
 import typing
@@ -189,7 +190,17 @@ def _chapter(title: str, parts: tuple[Part, ...]) -> str:
 
 def _entry(name: str, named: Any) -> str:
     code = "\n".join(_shown(name, named))
-    return f"### {name}\n\n```python\n{code}\n```\n\n{inspect.getdoc(named) or ''}\n"
+    return f"### {name}\n\n```python\n{code}\n```\n\n{_gist(named)}\n"
+
+
+def _gist(named: Any) -> str:
+    """The first sentence of a docstring, and where the others stand; a line of code with it is not cut."""
+    doc = inspect.getdoc(named) or ""
+    first, *rest = re.split(r"(?<=\.)\s+(?=[A-Z`])", doc, maxsplit=1)
+    if not rest:
+        return doc
+    source = Path(inspect.getsourcefile(inspect.unwrap(named)) or "").relative_to(ROOT)
+    return f"{first} [More](../{source})"
 
 
 def _shown(name: str, named: Any) -> Iterator[str]:
