@@ -65,7 +65,7 @@ def refusal(error: Exception) -> Answer | None:
 
 
 def _passing() -> Answer:
-    """Others changed the same again and again until this was given up (docs/adr/0044): nothing of it is done."""
+    """Others changed the same again and again until this was given up (docs/adr/0003): nothing of it is done."""
     logger.warning("A call was refused: it collided with others at every try, or waited too long for a lock")
     refused = general(503)
     return replace(refused, headers={"Retry-After": str(PASSING_S)})

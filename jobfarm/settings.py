@@ -261,7 +261,7 @@ JOBFARM: dict[str, Any] = {
     # Jobs that come in with one API token, on average and at once; a person may have twice as many with all of theirs.
     "SUBMIT_PER_MINUTE": _ENV["JOBFARM_SUBMIT_PER_MINUTE"],
     "SUBMIT_BURST": _ENV["JOBFARM_SUBMIT_BURST"],
-    # What people without the rights to raise priorities and to choose queues may ask for (docs/adr/0055): beside a
+    # What people without the rights to raise priorities and to choose queues may ask for (docs/adr/0057): beside a
     # kind's own priority at most this one, and beside its own queue these; * is every queue.
     "MEMBER_PRIORITY": _ENV["JOBFARM_MEMBER_PRIORITY"],
     "MEMBER_QUEUES": tuple(_ENV["JOBFARM_MEMBER_QUEUES"]),
@@ -273,7 +273,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = JOBFARM["BODY_BYTES"]
 # Templates that other apps add to the page of one's own account: accounts knows none of them.
 ACCOUNT_CARDS = ("jobs/parts/account_card.html", "outbox/parts/account_card.html", "openai_api/parts/account_card.html")
 
-# Pages' sockets (docs/adr/0056): how many one process takes, and of them from one address; what a page may ask for
+# Pages' sockets (docs/adr/0004): how many one process takes, and of them from one address; what a page may ask for
 # at once, and a second after that.
 LIVE: dict[str, int] = live.configuration.limits()
 

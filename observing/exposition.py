@@ -1,7 +1,7 @@
 """Numbers of a process that serves no pages, for Prometheus: a port of its own, with the token of /metrics.
 
 The process answers between its other work, with no thread and no process for it: one question at a time, each within
-ANSWERED_WITHIN_S, and nothing at all while nobody asks (docs/adr/0069).
+ANSWERED_WITHIN_S, and nothing at all while nobody asks (docs/adr/0033).
 """
 
 import contextlib

@@ -207,7 +207,7 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
             "2](adr/0002-embedded-postgresql.md))"),
         Variable("JOBFARM_PAGE_SOCKETS", whole(1), None,
             "sockets of pages that one process takes; others get 403 and come back ([ADR "
-            "56](adr/0056-what-a-page-socket-may-ask-for.md))", shown="5,000, at most half of `ulimit -Hn`"),
+            "4](adr/0004-live-queries.md))", shown="5,000, at most half of `ulimit -Hn`"),
         Variable("JOBFARM_PAGE_SOCKETS_PER_ADDRESS", whole(1), 500, "and of them from one address"),
         Variable("JOBFARM_PAGE_SOCKETS_PER_PERSON", whole(1), 200, "and of them of one person, from wherever"),
         Variable("JOBFARM_EVENT_STREAMS_PER_PERSON", whole(1), None,

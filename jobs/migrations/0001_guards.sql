@@ -10,7 +10,7 @@ ALTER TABLE jobs_worker SET (fillfactor = 50);
 
 -- The WHERE clauses of our statements are the first line (docs/promises.md); the guards hold for everybody else, a
 -- person at psql included. Their conditions are checked without calling the function. They are short, for PostgreSQL
--- reads a condition from its stored text in every statement that may meet it (docs/adr/0066).
+-- reads a condition from its stored text in every statement that may meet it (docs/adr/0037).
 CREATE FUNCTION jobs_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION '% (job %, %)', TG_ARGV[0], OLD.id, OLD.status USING ERRCODE = 'restrict_violation';

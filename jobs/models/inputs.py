@@ -1,4 +1,4 @@
-"""Input files (docs/adr/0083): what people uploaded for jobs, and which job has which upload under which name."""
+"""Input files (docs/adr/0029): what people uploaded for jobs, and which job has which upload under which name."""
 
 import uuid
 

@@ -124,7 +124,7 @@ class Requirement(models.Model):
 
 
 # PostgreSQL reads each condition of a CHECK from its text in every statement: what these two leave to `doctor --jobs`
-# was a fourteenth of the time of a submit (docs/adr/0066).
+# was a fourteenth of the time of a submit (docs/adr/0037).
 _LEASED = Q(
     *(Q((f"{column}__isnull", False)) for column in ("lease_secret", "lease_expires_at", "worker", "claimed_at")),
     fence__gte=1,

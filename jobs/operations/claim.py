@@ -1,7 +1,7 @@
 """Claiming: home queues first, and from other queues only when idle; alone, or in the transaction of a finish.
 
 Jobs are taken lane by lane, each from its mark on, and the lanes are tidied afterwards (docs/adr/0112). The queues that
-a worker polls are noted on its row (docs/adr/0046).
+a worker polls are noted on its row (docs/adr/0007).
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Input files: kept for their owner until no job uses them any more (docs/adr/0083)."""
+"""Input files: kept for their owner until no job uses them any more (docs/adr/0029)."""
 
 import uuid
 from collections.abc import Iterable, Mapping

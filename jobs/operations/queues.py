@@ -1,6 +1,6 @@
 """Queues and kinds; and who may give which priority, and choose another queue than the kind's own.
 
-Rights are asked of people alone: code of the site submits as it likes (docs/adr/0055).
+Rights are asked of people alone: code of the site submits as it likes (docs/adr/0057).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

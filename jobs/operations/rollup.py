@@ -1,4 +1,4 @@
-"""Counting for the charts, from the jobs' own times, and the usage of owners (docs/adr/0030, 0057).
+"""Counting for the charts, from the jobs' own times, and the usage of owners (docs/adr/0033, 0057).
 
 Nothing counts on a job's way. Every minute is counted anew as a whole until nothing can be added to it any more, so a
 roll-up that is killed, runs twice or meets a transaction that was open for long counts nothing double and leaves

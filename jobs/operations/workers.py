@@ -1,5 +1,5 @@
 """Workers: API keys with a name, home queues and a scope, stored hashed and shown once (DESIGN promise 13); and the
-processes that report that they are there, web processes also that workers reach them (docs/adr/0047, 0048).
+processes that report that they are there, web processes also that workers reach them (docs/adr/0047).
 """
 
 import hashlib

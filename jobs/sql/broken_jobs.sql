@@ -1,4 +1,4 @@
--- Jobs whose rows say what cannot be, for the doctor: what no CHECK asks in each statement (docs/adr/0066). Reads the
+-- Jobs whose rows say what cannot be, for the doctor: what no CHECK asks in each statement (docs/adr/0037). Reads the
 -- whole table.
 SELECT job.id, fault.what
 FROM jobs_job AS job

@@ -9,7 +9,7 @@
 -- expects a tenth, and reads them in the index's order, as far as it has to.
 -- A queue with a ceiling gives as many jobs as have room; all locks of ceilings come before any job, in order of name, and
 -- only of queues in which something may be due.
--- A drained worker is given nothing, whatever its call knew when it began (docs/adr/0074).
+-- A drained worker is given nothing, whatever its call knew when it began (docs/adr/0007).
 -- The lease is good for one heartbeat interval: the first call that names it confirms and renews it (heartbeat.sql).
 -- Its secret is one of those that the caller brings: gen_random_uuid() opens /dev/urandom for each row where PostgreSQL
 -- is built without OpenSSL, as the embedded one is, and was a tenth of a claim of a hundred.

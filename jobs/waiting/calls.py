@@ -19,7 +19,7 @@ class Received:
 
 class Calls:
     """Calls in the order in which they came. While one is performed others come: pieces of output among them, which
-    need nothing of one another, are then stored together (docs/adr/0091)."""
+    need nothing of one another, are then stored together (docs/adr/0037)."""
 
     def __init__(self) -> None:
         self._waiting: deque[Received] = deque()

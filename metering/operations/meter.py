@@ -27,7 +27,7 @@ from metering.operations import titles
 from metering.queries import NewReading, NewReservation, Subjects
 from postgres.statements import Row
 
-FRESH_S: Final = 5.0  # within which a new budget counts in every process, as limits of people (docs/adr/0077)
+FRESH_S: Final = 5.0  # within which a new budget counts in every process, as limits of people (docs/adr/0014)
 RECENT: Final = timedelta(days=7)  # of which the mean run of a kind is taken
 SECONDS: Final = 60.0  # expected of a run of a kind that has never run, unless its timeout is shorter
 T = TypeVar("T")

@@ -1,5 +1,5 @@
 """Calls whose caller went away and may come back: the clients of OpenAI repeat a call that took them too long, which
-then takes the living job over instead of waiting behind it (docs/adr/0103)."""
+then takes the living job over instead of waiting behind it (docs/adr/0084)."""
 
 from datetime import timedelta
 from typing import Final

@@ -2,7 +2,7 @@
 
 A name is resolved once for each connection, every address is judged, and the connection goes to an address that was
 judged, so a name that is answered differently a moment later changes nothing; TLS verifies the name all the same
-(docs/adr/0079). No proxies of the environment, no redirects, no cookies.
+(docs/adr/0078). No proxies of the environment, no redirects, no cookies.
 """
 
 import asyncio

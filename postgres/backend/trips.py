@@ -1,5 +1,5 @@
 """Statements that go to the server together and come back together: one round trip, the BEGIN of their transaction with
-them (docs/adr/0087).
+them (docs/adr/0037).
 
 psycopg's pipeline mode does the same for cursors and costs as much of the processor as a round trip for each. Here is
 what a statement kept in a file needs: its parameters bound, its plan kept by psycopg's own manager of prepared

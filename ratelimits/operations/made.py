@@ -1,4 +1,4 @@
-"""Named limits that people make: rows, which each process reads again after some seconds (docs/adr/0077)."""
+"""Named limits that people make: rows, which each process reads again after some seconds (docs/adr/0014)."""
 
 import time
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Crons that people make, and those of code that they change (docs/adr/0076)."""
+"""Crons that people make, and those of code that they change (docs/adr/0016)."""
 
 from collections.abc import Mapping
 from typing import Any
