@@ -2,36 +2,33 @@
 
 import shutil
 import socket
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from django.conf import settings
 
 from alerts.domain.conditions import Condition, Measure, Reading, Unit, Unknown
 from alerts.registry import register
-from jobfarm import presence
-from jobs import operations as jobs
+from jobfarm import database_health, health, job_health, message_health, scheduler_health
+from jobfarm.conditions import Area, Rule
 from jobs.domain.rollups import MINUTE_S, TEN_MINUTES_S, Period
-from jobs.models import ALL_JOBS
-from jobs.queries import gauges, reads, rollups
+from jobs.queries import rollups
 from metering import operations as metering
 from metering import queries as budgets
-from outbox import operations as outbox
 from postgres import clock
 from ratelimits import queries as limits
-from scheduling import operations as scheduling
 from scheduling.queries import pages as scheduled
-from webhooks import operations as webhooks
 
-OVERDUE_S: Final = 10.0  # as FarmHasNoJanitor of deploy/prometheus/alerts.yml
 BEHIND: Final = timedelta(minutes=2)  # the roll-up counts within seconds of what happens
 LONG_S: Final = 7200  # a longer window is added up from steps of ten minutes
+FAILURE_SHARE: Final = 20  # percent
+FULL_DISK: Final = 90  # percent
 LEAST_ENDED: Final = 5  # jobs of which a share means something
 MOST_LIMITS: Final = 1000  # limits and keys, those most used first
 MOST_BUDGETS: Final = 5000
 Target = Literal["queue", "kind"]
-_STARTING: Final = Unknown(reason="The farm has just been started.")
 _BEHIND: Final = Unknown(reason="The roll-up of jobs is behind.")
 
 
@@ -72,40 +69,17 @@ _targets = (("failure_share", "queue"), ("kind_failure_share", "kind"))
 for _code, _target in _targets:
     register(Condition(
         code=_code, title=f"Share of jobs that failed or timed out, of at least {LEAST_ENDED}, by {_target}",
-        target=_target, unit=Unit.PERCENT, threshold=20, is_windowed=True, page=f"jobs:list?status=failed&{_target}=",
+        target=_target, unit=Unit.PERCENT, threshold=FAILURE_SHARE, is_windowed=True,
+        page=f"jobs:list?status=failed&{_target}=",
     ))(partial(_share, of=_target))  # fmt: skip
 
-
-@register(Condition(
-    code="jobs_wait", page="jobs:queue",
-    title="A job waits, since it was due", target="queue", unit=Unit.SECONDS, threshold=900,
-))  # fmt: skip
-def _jobs_wait(_: int) -> Reading | Unknown:
-    return Reading(measures=[Measure(subject=q, value=age) for q, age in gauges.oldest_waiting_s().items()])
-
-
-@register(Condition(
-    code="no_worker", page="jobs:queue",
-    title="Jobs wait that no live worker may take", target="queue", unit=Unit.PRESENCE,
-))  # fmt: skip
-def _no_worker(_: int) -> Reading | Unknown:
-    if presence.is_starting():
-        return _STARTING
-    waiting = [queue for queue in reads.waiting_queues() if not queue.paused]
-    return Reading(measures=[
-        Measure(
-            subject=queue.name, value=float(not queue.served or queue.out_of_scope or queue.lacking is not None)
-        )
-        for queue in waiting
-    ])  # fmt: skip
-
-
-@register(Condition(
-    code="scheduler_late", page="scheduling:functions",
-    title="Scheduled functions are late", unit=Unit.SECONDS, threshold=60,
-))  # fmt: skip
-def _scheduler_late(_: int) -> Reading | Unknown:
-    return _one(scheduling.health().oldest_late_s)
+AREAS: Final[Sequence[Area[Any]]] = (
+    job_health.waiting, job_health.queues, scheduler_health.scheduler, message_health.inbox, message_health.events,
+    health.janitor,
+    job_health.quotas, database_health.snapshots,
+)  # fmt: skip
+for _area in AREAS:
+    _area.register()
 
 
 @register(Condition(
@@ -128,46 +102,6 @@ def _cron_failed(_: int) -> Reading | Unknown:
         Measure(subject=row.cron_id or "", value=float(row.status in {"failed", "unknown"}))
         for row in scheduled.last_firings()
     ])  # fmt: skip
-
-
-@register(Condition(
-    code="deliveries_dead", page="webhooks:inbox?status=dead",
-    title="Webhook deliveries failed for good", unit=Unit.NUMBER,
-))  # fmt: skip
-def _deliveries_dead(_: int) -> Reading | Unknown:
-    return _one(webhooks.health().dead)
-
-
-@register(Condition(
-    code="endpoint_failing", page="outbox:endpoints",
-    title="An endpoint of the outbox takes nothing", target="endpoint", unit=Unit.SECONDS,
-    threshold=900,
-))  # fmt: skip
-def _endpoint_failing(_: int) -> Reading | Unknown:
-    """How long each fails, from the ten minutes on after which it is said to."""
-    now = clock.now()
-    return Reading(measures=[
-        Measure(subject=one.name, value=(now - one.failing_since).total_seconds())
-        for one in outbox.health().failing if one.failing_since
-    ])  # fmt: skip
-
-
-@register(
-    Condition(code="cluster_away", page="scheduling:crons", title="No cluster runs", target="role", unit=Unit.PRESENCE)
-)
-def _cluster_away(_: int) -> Reading | Unknown:
-    missing = scheduling.health().missing_roles()
-    if missing and presence.is_starting():
-        return _STARTING
-    return Reading(measures=[Measure(subject=role, value=1) for role in missing])
-
-
-@register(Condition(code="janitor_away", title="No janitor takes back what dead workers held", unit=Unit.PRESENCE))
-def _janitor_away(_: int) -> Reading | Unknown:
-    if presence.is_starting():
-        return _STARTING
-    is_away = presence.counts()["janitor"] < 1 or reads.overdue_s() > OVERDUE_S
-    return _one(float(is_away))
 
 
 @register(
@@ -196,16 +130,6 @@ def _limit_exhausted(_: int) -> Reading | Unknown:
 
 
 @register(Condition(
-    code="quota", page="jobs:list",
-    title="A quota of all jobs together is used up", target="resource", unit=Unit.PERCENT, threshold=90,
-))  # fmt: skip
-def _quota(_: int) -> Reading | Unknown:
-    return Reading(measures=[
-        Measure(subject=one.resource, value=100 * one.used / one.quota) for one in jobs.used(ALL_JOBS) if one.quota
-    ])  # fmt: skip
-
-
-@register(Condition(
     code="budget_used", page="metering:usage",
     title="A budget is used, in its window of this moment", target="budget", unit=Unit.PERCENT,
     threshold=90,
@@ -216,3 +140,40 @@ def _budget_used(_: int) -> Reading | Unknown:
     return Reading(is_complete=len(balances) < MOST_BUDGETS, measures=[
         Measure(subject=one.budget.about, target=one.budget.subject, value=one.used_percent) for one in balances
     ])  # fmt: skip
+
+
+# What a process says of itself, what only Prometheus can know, and what is a number of a window of time.
+RULES: Final = (
+    Rule(
+        "FarmIsDown", 'absent(up{job="jobfarm"} == 1)', "No node of the farm answers Prometheus",
+        severity="critical", lasts="1m",
+    ),
+    Rule(
+        "NodeIsDown", 'up{job="jobfarm"} == 0', "The node {{ $labels.instance }} does not answer Prometheus", lasts="5m"
+    ),
+    Rule(
+        "FarmHasNoDatabase", "max(jobfarm_database_up) < 1", "No node of the farm reaches the database",
+        severity="critical", lasts="1m",
+    ),
+    *(rule for area in AREAS for rule in area.rules()),
+    Rule(
+        "JobsFail",
+        'sum by (queue) (rate(jobfarm_jobs_ended_total{outcome=~"failed|timed_out"}[15m])) '
+        '/ sum by (queue) (rate(jobfarm_jobs_ended_total{outcome!="canceled"}[15m])) > ' + f"{FAILURE_SHARE / 100}",
+        "More than a fifth of the jobs of {{ $labels.queue }} fail", lasts="15m",
+    ),
+    Rule(
+        "DiskIsNearlyFull",
+        f"min by (instance, disk) (jobfarm_disk_free_bytes / jobfarm_disk_bytes) < {1 - FULL_DISK / 100:g}",
+        "The disk of {{ $labels.disk }} at {{ $labels.instance }} has less than a tenth left",
+        severity="critical", lasts="10m",
+    ),
+    Rule(
+        "NodeHasNoConnectionLeft", "rate(jobfarm_pool_errors_total[5m]) > 0",
+        "Requests at {{ $labels.instance }} get no connection to the database",
+    ),
+    Rule(
+        "NodeAnswersErrors", 'sum by (instance) (rate(jobfarm_http_requests_total{status=~"5.."}[5m])) > 0.1',
+        "{{ $labels.instance }} answers requests with errors of its own", lasts="5m",
+    ),
+)  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Final
 
 from django.db import connections
 
+from jobfarm.conditions import Area
 from jobfarm.findings import Check, Finding, Level
 from postgres import deadline, reachability
 
@@ -40,7 +41,7 @@ def bounded(check: Check, *, within_s: float = CHECKED_WITHIN_S) -> list[Finding
 
 
 def _name(check: Check) -> str:
-    return check.__name__.strip("_").replace("_", " ")
+    return (check.name if isinstance(check, Area) else check.__name__).strip("_").replace("_", " ")
 
 
 def _failure(name: str, error: Exception) -> Finding:

@@ -1,22 +1,23 @@
 """What may be wrong with the database, for `manage.py doctor`, the overview and /health/ready."""
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from django.conf import settings
 from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
 from core.commands import MANAGE
 from jobfarm import schema_objects
+from jobfarm.conditions import Area, Condition, Gauge, Rule
 from jobfarm.findings import Finding, Level
 from postgres import probe, statements
 from postgres.probe import Verdict
+from postgres.statements import Row
 
 OLDEST_VERSION: Final = 150000  # of PostgreSQL, as server_version_num; the tests run on 15 and 18
-LONG_TRANSACTION_S: Final = 300.0
-MANY_DEAD: Final = 100_000
 ROOM_BYTES: Final = 1 << 30
 MOST_NAMED: Final = 5
 _OF_DOCTOR: Final = "jobfarm_doctor"  # a prepared statement
@@ -163,26 +164,75 @@ def _passes_prepared_statements() -> bool:
     return any(row.pid != pgconn.backend_pid for row in rows)
 
 
-def snapshots() -> Iterator[Finding]:
-    """Whether somebody's transaction keeps dead rows alive."""
-    for oldest in statements.load("jobfarm", "oldest_snapshot").run():
-        if oldest.seconds > LONG_TRANSACTION_S:
-            end = f"select pg_terminate_backend({oldest.pid});"
-            since = f"has been open for {oldest.seconds:.0f} s"
-            if oldest.has_written_and_idles:
-                since = f"has written, and has been idle in transaction for {oldest.idle_s:.0f} s"
-            yield Finding(
-                level=Level.WARNING,
-                sentence=f"A transaction of {oldest.client} (pid {oldest.pid}) {since}.",
-                remedy=f"Dead rows cannot be removed while it is open. To end it: {end}",
-            )
+def _oldest_s(oldest: Sequence[Row]) -> float:
+    return max((float(one.seconds) for one in oldest), default=0.0)
 
 
-def dead_rows() -> Iterator[Finding]:
-    for rows in statements.load("jobfarm", "dead_rows").run():
-        if rows.dead > MANY_DEAD and rows.dead > rows.live:
-            yield Finding(
-                level=Level.WARNING,
-                sentence=f"jobs_job has {rows.dead:,} dead rows and {rows.live:,} live ones.",
-                remedy="Look for old transactions, then VACUUM jobs_job.",
-            )
+def _snapshot(oldest: Sequence[Row]) -> str:
+    [one] = oldest
+    since = f"has been open for {one.seconds:.0f} s"
+    if one.has_written_and_idles:
+        since = f"has written, and has been idle in transaction for {one.idle_s:.0f} s"
+    return f"A transaction of {one.client} (pid {one.pid}) {since}."
+
+
+# Somebody's transaction keeps dead rows alive.
+snapshots: Final = Area[Sequence[Row]](
+    name="snapshots", read=lambda: statements.load("jobfarm", "oldest_snapshot").run(),
+    gauges=[
+        Gauge(
+            "jobfarm_database_oldest_transaction_seconds",
+            "Since when the oldest open transaction is: what died since then cannot be cleaned up.", _oldest_s,
+        ),
+    ],
+    conditions=[
+        Condition[Sequence[Row]](
+            code="transaction_long", read=_oldest_s, noticed=300, above=900, sentence=_snapshot,
+            remedy=lambda oldest: "Dead rows cannot be removed while it is open. To end it: "
+            f"select pg_terminate_backend({oldest[0].pid});",
+            rule=Rule(
+                "TransactionTooLong", "jobfarm_database_oldest_transaction_seconds",
+                "A transaction has been open for over 15 minutes",
+            ),
+        ),
+    ],
+)  # fmt: skip
+
+
+def _more_dead_than_live(tables: Sequence[Row]) -> float:
+    return max((table.dead for table in tables if table.dead > table.live), default=0)
+
+
+dead_rows: Final = Area[Sequence[Row]](
+    name="dead rows", read=lambda: statements.load("jobfarm", "dead_rows").run(),
+    gauges=[
+        Gauge("jobfarm_jobs_dead_rows", "Dead rows of the table of jobs, estimated.",
+              lambda tables: sum(table.dead for table in tables)),
+    ],
+    conditions=[
+        Condition[Sequence[Row]](
+            code="dead_rows", read=_more_dead_than_live, noticed=100_000,
+            sentence=lambda tables: f"jobs_job has {tables[0].dead:,} dead rows and {tables[0].live:,} live ones.",
+            remedy="Look for old transactions, then VACUUM jobs_job.",
+        ),
+    ],
+)  # fmt: skip
+
+
+def _usage() -> dict[str, tuple[float, float]]:
+    """What each disk of this machine that the farm fills has left, and its size."""
+    folders = {"database": data_folder(), "files": None if settings.FILES_ORIGIN else settings.MEDIA_ROOT}
+    there = {name: shutil.disk_usage(folder) for name, folder in folders.items() if folder and folder.exists()}
+    return {name: (usage.free, usage.total) for name, usage in there.items()}
+
+
+_Disks = Gauge[dict[str, tuple[float, float]]]
+disks: Final = Area(
+    name="disks", read=_usage,
+    gauges=[
+        _Disks("jobfarm_disk_free_bytes", "What a disk of this machine has left.",
+               lambda disks: {name: free for name, (free, _) in disks.items()}, ["disk"]),
+        _Disks("jobfarm_disk_bytes", "Its size.",
+               lambda disks: {name: size for name, (_, size) in disks.items()}, ["disk"]),
+    ],
+)  # fmt: skip

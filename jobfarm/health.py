@@ -3,30 +3,30 @@
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Final
 
 from django.conf import settings
 from django.core.files.storage import storages
 from psycopg import sql
 
 from alerts import queries as alerts
+from alerts.domain.conditions import Unit
 from core.commands import MANAGE
-from jobfarm import database_health, job_health, presence
+from jobfarm import database_health, job_health, message_health, presence, scheduler_health
 from jobfarm.bounds import CHECKED_WITHIN_S, UNREACHABLE, bounded
+from jobfarm.conditions import Area, Condition, Gauge, Rule
 from jobfarm.findings import Check, Finding, Level
 from jobs.queries import reads
-from outbox import operations as outbox
 from postgres import clock, connections, deadline, statements
-from scheduling import operations as scheduling
-from scheduling.domain.schedules import Source
-from scheduling.models import Cron
 from webhooks import operations as webhooks
 
 _UNKNOWN_S = 3600.0  # of an alert rule: a farm that starts knows within minutes
 _MOST_UNKNOWN = 500
 NOTICED_WITHIN_S = 5.0  # DESIGN promise 5
+OVERDUE_S = 10.0  # of a lease: twice that is worth an alert
 SKEW_S = 2.0
 NOTIFICATION_WITHIN_S = 2.0
 REDIS_WITHIN_S = 1.5
@@ -68,159 +68,44 @@ def _clock() -> Iterator[Finding]:
         )
 
 
-def janitor() -> Iterator[Finding]:
-    """Whether a janitor is there, and leases that run out are noticed."""
-    yield from presence.janitors()
-    late = reads.overdue_s()
-    if late > NOTICED_WITHIN_S:
-        yield Finding(
-            level=Level.ERROR,
-            sentence=f"A job in progress is {late:.0f} s past its lease, and no janitor has ended it.",
+def _no_janitor(overdue_s: float) -> float:
+    return float(presence.counts()["janitor"] < 1 or overdue_s > OVERDUE_S)
+
+
+processes: Final = Area(
+    name="processes", read=presence.counts, gauges=[
+        Gauge(
+            "jobfarm_processes", "Web processes and janitors that report themselves.", lambda counts: counts, ["part"]
+        ),
+    ],
+)  # fmt: skip
+_Leases = Condition[float]
+janitor: Final = Area(
+    name="janitor", read=reads.overdue_s, others=lambda _: presence.janitors(),
+    gauges=[
+        Gauge[float](
+            "jobfarm_lease_overdue_seconds",
+            "By how much the running job most past its lease is; more than 5: janitors are missing or stuck.",
+            lambda overdue_s: overdue_s,
+        ),
+    ],
+    conditions=[
+        _Leases(
+            code="leases_overdue", read=lambda overdue_s: overdue_s, noticed=NOTICED_WITHIN_S, level=Level.ERROR,
+            sentence=lambda s: f"A job in progress is {s:.0f} s past its lease, and no janitor has ended it.",
             remedy=f"The janitors' log says what fails; if none runs, start {MANAGE} janitor.",
-        )
-
-
-def scheduler() -> Iterator[Finding]:
-    """Whether scheduled functions run, and what came of them in the last day."""
-    facts = scheduling.health()
-    for role in facts.missing_roles():
-        yield _no_cluster(role)
-    if not facts.missing_roles():
-        yield Finding(level=Level.FINE, sentence=f"Clusters that run scheduled functions: {len(facts.clusters)}.")
-    if facts.late:
-        yield Finding(
-            level=Level.WARNING,
-            sentence=f"Scheduled functions that are late: {facts.late:,}, the oldest by {facts.oldest_late_s:.0f} s.",
-            remedy="Start more clusters, or more processes with --workers, for the functions that are late.",
-        )
-    yield from _crons(facts)
-    if facts.colliding:
-        worst = facts.colliding[0]
-        yield Finding(
-            level=Level.WARNING,
-            sentence=f"Mutations that keep colliding: {len(facts.colliding)}; most often {worst.function} "
-            f"#{worst.id}: {worst.collisions} runs, last at {worst.statement[:100]}",
-            remedy="Let it touch fewer rows, and find them by an index. If it never succeeds, it ends as failed.",
-        )
-    if facts.frozen:
-        yield Finding(
-            level=Level.WARNING,
-            sentence=f"Clusters that froze within a day and were replaced: {facts.frozen:,}.",
-            remedy="The page of crons says when. Causes are lack of memory, or a machine that was suspended.",
-        )
-    if facts.unknown:
-        yield Finding(
-            level=Level.WARNING,
-            sentence=f"Actions with an unknown outcome within a day: {facts.unknown:,}.",
-            remedy="Their processes died. Check each on the page of functions, and repeat those that may happen twice.",
-        )
-
-
-def _crons(facts: scheduling.Health) -> Iterator[Finding]:
-    """Crons that do not fire. The sentences name those of code; what people called theirs is for the remedies."""
-    if facts.overdue and facts.clusters:  # without any, that is the fault
-        yield Finding(
-            level=presence.absence(),
-            sentence=f"Crons that should have fired a minute ago: {_named_to_strangers(facts.overdue)}.",
-            remedy=f"The clusters' log says what fails. Overdue: {', '.join(cron.name for cron in facts.overdue)}.",
-        )
-    if facts.unfirable:
-        reasons = "; ".join(f"{cron.name}: {cron.pause_reason}" for cron in facts.unfirable)
-        yield Finding(
-            level=Level.WARNING,
-            sentence=f"Crons that were paused because they could not be fired: {_named_to_strangers(facts.unfirable)}.",
-            remedy=f"Fix the cause, then resume each on its page, or remove it. {reasons}",
-        )
-
-
-def _named_to_strangers(crons: Sequence[Cron]) -> str:
-    names = [cron.name for cron in crons if cron.source == Source.CODE]
-    others = len(crons) - len(names)
-    return ", ".join([*names, *([f"{others} made or changed by people"] if others else [])])
-
-
-def _no_cluster(role: str) -> Finding:
-    if presence.is_starting():
-        return Finding(level=Level.STARTING, sentence=f"No cluster for {role} has reported yet.")
-    return Finding(
-        level=Level.ERROR,
-        sentence=f"No cluster for {role} runs: no {role[:-1]} is run, however long it has been due.",
-        remedy=f"Start {MANAGE} cluster --{role} ({MANAGE} farm does).",
-    )
-
-
-def _webhooks() -> Iterator[Finding]:
-    facts = webhooks.health()
-    if facts.needs_secret:
-        # Fine: most farms are sent webhooks by one or two of the adapters, a new one by none.
-        named = ", ".join(source.label for source in facts.needs_secret)
-        yield Finding(level=Level.FINE, sentence=f"Webhooks that are refused because they have no secret: {named}.")
-    if facts.unreadable:
-        named = ", ".join(source.label for source in facts.unreadable)
-        yield Finding(
-            level=Level.ERROR,
-            sentence=f"SECRET_KEY cannot decrypt the secrets of these sources, so their webhooks are refused: {named}.",
-            remedy="Set the SECRET_KEY that they were stored under, or add them again.",
-        )
-    if facts.late:
-        yield Finding(
-            level=Level.WARNING,
-            sentence=f"Webhook deliveries that should have been processed a minute ago: {facts.late:,}.",
-            remedy="Check that a cluster for mutations runs; the inbox says what they are waiting for.",
-        )
-    if facts.dead:
-        yield Finding(
-            level=Level.WARNING,
-            sentence=f"Dead letters (webhook deliveries whose attempts all failed): {facts.dead:,}.",
-            remedy="The inbox says why each failed. Fix the cause, then replay them.",
-        )
-    if facts.rejected:
-        yield Finding(
-            level=Level.WARNING,
-            sentence=f"Webhook deliveries of the last day without a field that their handler needs: "
-            f"{facts.rejected:,}.",
-            remedy="The inbox names the field. Fix the sender or the handler, then replay them.",
-        )
-    if facts.unstarted:
-        yield Finding(
-            level=Level.WARNING,
-            sentence=f"Jobs that webhooks of the last day should have started but did not: {facts.unstarted:,}.",
-            remedy="The administration says why under Job starts. Fix the cause, then start them there.",
-        )
-
-
-def _outbox() -> Iterator[Finding]:
-    facts = outbox.health()
-    if facts.is_late:
-        yield Finding(
-            level=presence.absence(),
-            sentence=f"A message of the outbox should have been sent {facts.oldest_due_s:.0f} s ago.",
-            remedy=f"Janitors send them ({MANAGE} janitor): the log of one that runs says what fails, and more of them "
-            "send more.",
-        )
-    if facts.paused:
-        yield Finding(
-            level=Level.WARNING,
-            sentence=f"Endpoints of the outbox that were paused because every attempt failed: {facts.paused}.",
-            remedy="Their pages say what the receivers answered. Resume them when that is fixed: events are kept.",
-        )
-    if facts.failing:
-        lines = [
-            f"{one.name} since {one.failing_since:%Y-%m-%d %H:%M} UTC: {one.last_failure}" for one in facts.failing
-        ]
-        yield Finding(
-            level=Level.WARNING,
-            sentence=f"Endpoints of the outbox that take nothing: {len(lines)}.",
-            remedy="Their pages show each attempt: mend the receiver, or pause or disable the endpoint. "
-            f"Longest: {'; '.join(lines[:3])}",
-        )
-    if facts.unreadable:
-        yield Finding(
-            level=Level.ERROR,
-            sentence="Endpoints of the outbox with no secret that SECRET_KEY can decrypt, so nothing is sent to them: "
-            f"{facts.unreadable}.",
-            remedy="Set the SECRET_KEY that they were stored under, or rotate their secrets.",
-        )
+        ),
+        _Leases(
+            code="janitor_away", read=_no_janitor, is_absence=True,
+            title="No janitor takes back what dead workers held", unit=Unit.PRESENCE,
+            rule=Rule(
+                "FarmHasNoJanitor",
+                f'max(jobfarm_processes{{part="janitor"}}) < 1 or max(jobfarm_lease_overdue_seconds) > {OVERDUE_S:g}',
+                "No janitor works: jobs of dead workers hang", severity="critical", lasts="1m",
+            ),
+        ),
+    ],
+)  # fmt: skip
 
 
 def _rules() -> Iterator[Finding]:
@@ -321,8 +206,9 @@ FOUNDATIONS: Mapping[str, Check] = {
     "database": database_health.database, "writes": database_health.writes, "migrations": database_health.migrations,
 }  # fmt: skip
 CHECKS: dict[Check, str] = {
-    janitor: "", presence.web: "", scheduler: "scheduling:functions", _webhooks: "webhooks:inbox",
-    _rules: "admin:webhooks_rule_changelist", _outbox: "outbox:endpoints", _alerts: "alerts:list",
+    janitor: "", presence.web: "", scheduler_health.scheduler: "scheduling:functions",
+    message_health.inbox: "webhooks:inbox", _rules: "admin:webhooks_rule_changelist",
+    message_health.events: "outbox:endpoints", _alerts: "alerts:list",
     job_health.workers: "jobs:workers", job_health.queues: "jobs:queues", job_health.unconfirmed: "jobs:failures",
     job_health.lanes: "",
     job_health.quotas: "admin:jobs_usage_changelist", job_health.requirement_sets: "jobs:list",

@@ -1,26 +1,30 @@
 """What is wrong with jobs and workers, and what to do about it: checks behind `manage.py doctor` and /health/ready."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from alerts.domain.conditions import Unit
 from core.commands import MANAGE
 from jobfarm import presence
+from jobfarm.conditions import Area, Condition, Gauge, Rule
 from jobfarm.findings import Finding, Level
 from jobs import operations as jobs
 from jobs.domain import labels
+from jobs.domain.quotas import NEARLY, Quota
 from jobs.domain.unserved import Unserved
 from jobs.models import ALL_JOBS
-from jobs.queries import keys, reads, requirements
+from jobs.queries import fleet, gauges, keys, reads, requirements
 from jobs.queries import lanes as lane_queries
+from jobs.queries.pages import EVERYBODY
+from postgres.statements import Row
 
 LISTED: Final = 5  # jobs that a finding names
 NEARLY_FULL: Final = 0.8
 UNTIDIED: Final = 1_000  # lanes that claims look at for nothing; some hundred for seconds are usual
 
 
-def workers() -> Iterator[Finding]:
+def _live(live: keys.Live) -> Iterator[Finding]:
     """Whether a worker is there that claims."""
-    live = keys.count_live()
     drained = f", {live.drained:,} of them drained" if live.drained else ""
     if live.workers > live.drained:
         yield Finding(level=Level.FINE, sentence=f"Live workers: {live.workers:,}{drained}.")
@@ -40,9 +44,26 @@ def workers() -> Iterator[Finding]:
         )
 
 
-def queues() -> Iterator[Finding]:
+workers: Final = Area(
+    name="workers", read=keys.count_live, others=_live,
+    gauges=[
+        Gauge("jobfarm_workers_live", "Workers seen lately.", lambda live: live.workers),
+        Gauge("jobfarm_workers_drained", "Those of them that are drained: they are given no jobs.",
+              lambda live: live.drained),
+    ],
+)  # fmt: skip
+
+
+def _untaken(waiting: Sequence[Row]) -> dict[str, float]:
+    return {
+        queue.name: float(not queue.served or queue.out_of_scope or queue.lacking is not None)
+        for queue in waiting if not queue.paused
+    }  # fmt: skip
+
+
+def _waiting(waiting: Sequence[Row]) -> Iterator[Finding]:
     """Whether what is due in each queue is taken by somebody."""
-    for queue in reads.waiting_queues():
+    for queue in waiting:
         if queue.paused:
             yield Finding(
                 level=Level.WARNING,
@@ -90,6 +111,55 @@ def _unserved(queue: Unserved) -> Finding:
         sentence=f"Jobs are pending. {queue.sentence}",
         remedy=f"Start a worker whose queues include {queue.queue}, or have a worker whose key allows it ask for it.",
     )
+
+
+queues: Final = Area(
+    name="queues", read=reads.waiting_queues, others=_waiting,
+    conditions=[
+        Condition(
+            code="no_worker", read=_untaken, is_absence=True,
+            title="Jobs wait that no live worker may take", target="queue", unit=Unit.PRESENCE, page="jobs:queue",
+            rule=Rule(
+                "JobsWaitForNobody",
+                "max by (queue) (jobfarm_queue_waiting) > 0 and max by (queue) (jobfarm_queue_workers) == 0",
+                "Jobs wait in {{ $labels.queue }}, and no live worker serves it", severity="critical", lasts="10m",
+            ),
+        ),
+    ],
+)  # fmt: skip
+waiting: Final = Area(
+    name="waiting", read=gauges.oldest_waiting_s,
+    conditions=[
+        Condition(
+            code="jobs_wait", read=lambda ages: ages,
+            title="A job waits, since it was due", target="queue", unit=Unit.SECONDS, above=900, page="jobs:queue",
+            rule=Rule(
+                "JobsWaitTooLong", "max by (queue) (jobfarm_queue_oldest_seconds) > ABOVE",
+                "The first job of {{ $labels.queue }} has waited for over 15 minutes", lasts="5m",
+            ),
+        ),
+    ],
+)  # fmt: skip
+
+
+def _of_queues(name: str, about: str, number: Callable[[fleet.QueueRow], float]) -> Gauge[list[fleet.QueueRow]]:
+    return Gauge(f"jobfarm_queue_{name}", about, lambda rows: {row.name: number(row) for row in rows}, ["queue"])
+
+
+def _oldest(rows: Sequence[fleet.QueueRow]) -> dict[str, float]:
+    return {row.name: 0.0 for row in rows} | gauges.oldest_waiting_s()
+
+
+queue_gauges: Final = Area(
+    name="queue gauges", read=lambda: fleet.queue_rows(viewer=EVERYBODY),
+    gauges=[
+        _of_queues("waiting", f"Jobs that wait, counted up to {fleet.COUNTED}.", lambda row: row.pending),
+        Gauge("jobfarm_queue_oldest_seconds", "Since when the job that is due longest has been.", _oldest, ["queue"]),
+        _of_queues("running", "Jobs that run.", lambda row: row.running),
+        _of_queues("workers", "Live workers that serve it.", lambda row: row.workers),
+        _of_queues("paused", "1 while it is paused.", lambda row: float(row.paused_at is not None)),
+    ],
+)  # fmt: skip
 
 
 def unconfirmed() -> Iterator[Finding]:
@@ -145,9 +215,9 @@ def served() -> Iterator[Finding]:
             yield Finding(level=presence.absence(), sentence=f"{sentence}: {len(queues)}.")
 
 
-def quotas() -> Iterator[Finding]:
+def _nearly_reached(used: Sequence[Quota]) -> Iterator[Finding]:
     """Whether all jobs together have nearly as much as they may."""
-    for quota in jobs.used(ALL_JOBS):
+    for quota in used:
         if quota.quota and quota.is_nearly_reached:
             setting = f"JOBFARM_{jobs.setting_of(quota.resource, of=quota.of)}"
             yield Finding(
@@ -156,3 +226,27 @@ def quotas() -> Iterator[Finding]:
                 remedy="The administration's list of usage says whose they are. Delete jobs earlier "
                 f"(JOBFARM_RETENTION_DAYS), or allow more ({setting}).",
             )
+
+
+_Quotas = Gauge[Sequence[Quota]]
+quotas: Final = Area(
+    name="quotas", read=lambda: jobs.used(ALL_JOBS), others=_nearly_reached,
+    gauges=[
+        _Quotas("jobfarm_usage", "What all jobs together have.",
+                lambda used: {one.resource.replace(" ", "_"): one.used for one in used}, ["resource"]),
+        _Quotas("jobfarm_quota", "What all jobs together may have.",
+                lambda used: {one.resource.replace(" ", "_"): one.quota for one in used if one.quota}, ["resource"]),
+    ],
+    conditions=[
+        Condition[Sequence[Quota]](
+            code="quota", read=lambda used: {one.resource: 100 * one.used / one.quota for one in used if one.quota},
+            title="A quota of all jobs together is used up", target="resource", unit=Unit.PERCENT,
+            above=100 * NEARLY, page="jobs:list",
+            rule=Rule(
+                "QuotaNearlyReached",
+                f"max by (resource) (jobfarm_usage) / max by (resource) (jobfarm_quota) > {NEARLY}",
+                "Over nine tenths of the farm's quota of {{ $labels.resource }} are used", lasts="10m",
+            ),
+        ),
+    ],
+)  # fmt: skip

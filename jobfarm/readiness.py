@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from jobfarm import health, job_health, presence
+from jobfarm import health, job_health, presence, scheduler_health
 from jobfarm.bounds import UNREACHABLE
 from jobfarm.findings import Check, Finding, Level
 from postgres import deadline
@@ -14,8 +14,8 @@ from postgres.reachability import explain_unreachable
 WORDS = {Level.FINE: "ok", Level.STARTING: "starting", Level.WARNING: "warning", Level.ERROR: "error"}
 # What a server can serve without. A load balancer that sent its visitors elsewhere for these would mend nothing.
 SURROUNDINGS: Mapping[str, Check] = {
-    "janitor": health.janitor, "scheduler": health.scheduler, "web": presence.web, "queues": job_health.served,
-    "redis": health.redis,
+    "janitor": health.janitor, "scheduler": scheduler_health.scheduler, "web": presence.web,
+    "queues": job_health.served, "redis": health.redis,
 }  # fmt: skip
 WITHIN_S: Final = 1.9  # a balancer is promised an answer within 2 s
 log = logging.getLogger(__name__)

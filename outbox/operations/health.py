@@ -8,7 +8,6 @@ from outbox import queries
 from outbox.models import Endpoint
 from outbox.operations import secrets
 
-LATE_S: Final = 60.0  # a sender looks every 15 s, also when nobody wakes it
 FAILING_S: Final = 600.0  # a receiver that is restarted is back by then, and the third attempt has been made
 MOST_FAILING: Final = 100
 _CHECKED: Final = 200  # endpoints whose secrets are opened: each takes 0.1 ms
@@ -32,11 +31,6 @@ class Health:
     failing_s: float
     failing: Sequence[Endpoint]
     unreadable: int
-
-    @property
-    def is_late(self) -> bool:
-        """Whether a message should have been sent long ago."""
-        return self.oldest_due_s > LATE_S
 
 
 def health() -> Health:

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from jobfarm import metrics
+from alerts import registry
+from jobfarm import alert_conditions, metrics
+from scripts import alert_rules
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "deploy" / "prometheus" / "alerts.yml"
@@ -42,7 +44,7 @@ WELL = {
     'jobfarm_webhook_deliveries{status="dead"}': "0x60",
     "jobfarm_webhook_sources_unreadable": "0x60",
     "jobfarm_outbox_oldest_due_seconds": "59x60",
-    "jobfarm_outbox_endpoint_failing_seconds": "1799x60",
+    "jobfarm_outbox_endpoint_failing_seconds": "899x60",
     "jobfarm_outbox_endpoints_paused": "0x60",
     'jobfarm_disk_free_bytes{instance="web1", disk="database"}': "11x60",
     'jobfarm_disk_bytes{instance="web1", disk="database"}': "100x60",
@@ -105,7 +107,7 @@ CASES = [
     Case(alert="WebhooksDied", series={'jobfarm_webhook_deliveries{status="dead"}': "1x60"}),
     Case(alert="WebhookSecretsUnreadable", series={"jobfarm_webhook_sources_unreadable": "1x60"}),
     Case(alert="EventsAreLate", series={"jobfarm_outbox_oldest_due_seconds": "61x60"}),
-    Case(alert="EndpointFails", series={"jobfarm_outbox_endpoint_failing_seconds": "1801x60"}),
+    Case(alert="EndpointFails", series={"jobfarm_outbox_endpoint_failing_seconds": "901x60"}),
     Case(
         alert="DiskIsNearlyFull",
         series={'jobfarm_disk_free_bytes{instance="web1", disk="database"}': "9x60"},
@@ -160,6 +162,26 @@ def test_fires_alone_when_it_should(case: Case, tmp_path: Path) -> None:
 
 def test_none_fires_while_all_is_well(tmp_path: Path) -> None:
     assert _verdict(tmp_path, {}, {name: [] for name in RULES}) == ""
+
+
+def test_they_are_what_the_conditions_declare() -> None:
+    assert FILE.read_text() == alert_rules.text(), "make docs"
+
+
+def test_wake_at_the_number_that_a_rule_of_people_proposes() -> None:
+    proposed = {condition.code: condition.threshold for condition in registry.everything()}
+    declared = [condition for area in alert_conditions.AREAS for condition in area.conditions]
+    both = [condition for condition in declared if condition.rule and condition.unit]
+    assert len(both) > 5
+    for condition in both:
+        assert condition.rule
+        assert condition.rule.at(condition.above) in alert_conditions.RULES
+        assert proposed[condition.code] == condition.above
+
+
+def test_no_condition_has_the_name_of_another() -> None:
+    codes = [condition.code for area in {*alert_conditions.AREAS, *metrics.AREAS} for condition in area.conditions]
+    assert len(codes) == len(set(codes))
 
 
 def test_each_alert_is_tried() -> None:

@@ -9,8 +9,7 @@ from django.test import Client
 from prometheus_client import generate_latest
 from pytest_django import Settings
 
-from jobfarm import health as farm_health
-from jobfarm import metrics
+from jobfarm import message_health, metrics
 from jobfarm.findings import Level
 from observing import numbers
 from outbox import operations
@@ -29,7 +28,7 @@ def record(subject: str = "queue/gpu", *, due_for_s: float = 0) -> None:
 
 
 def sentences() -> dict[str, Level]:
-    return {finding.sentence: finding.level for finding in farm_health._outbox()}
+    return {finding.sentence: finding.level for finding in message_health.events()}
 
 
 def oldest_due_s() -> float:
@@ -187,7 +186,7 @@ class TestAnEndpointThatTakesNothing:
             assert is_a_filter or ">active<" not in page.replace("\n", "").replace(" ", "")
 
     def test_is_named_by_doctor_after_ten_minutes(self, failing: Endpoint) -> None:
-        [finding] = [one for one in farm_health._outbox() if "take nothing" in one.sentence]
+        [finding] = [one for one in message_health.events() if "take nothing" in one.sentence]
         assert (finding.level, "theirs since " in (finding.remedy or "")) == (Level.WARNING, True)
         assert (finding.remedy or "").endswith("UTC: It answered 500.")
         Endpoint.objects.update(failing_since=Now() - timedelta(minutes=9))

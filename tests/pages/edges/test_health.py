@@ -18,7 +18,7 @@ from django.test import Client
 from psycopg.conninfo import conninfo_to_dict
 from pytest_django import DjangoAssertNumQueries
 
-from jobfarm import health
+from jobfarm import health, message_health, scheduler_health
 from jobfarm.findings import Finding, Level
 from jobs.domain.presence import Part
 from jobs.operations.workers import Presence
@@ -135,7 +135,7 @@ def levels_of(findings: Iterable[Finding]) -> list[tuple[Level, str]]:
 
 
 def scheduler_says() -> list[tuple[Level, str]]:
-    return levels_of(health.scheduler())
+    return levels_of(scheduler_health.scheduler())
 
 
 @pytest.mark.django_db
@@ -144,7 +144,7 @@ class TestTheDoctorAboutWebhooks:
         for source in Source:
             if source is not Source.STRIPE:
                 secrets.add(source, name="a test")
-        assert levels_of(health._webhooks()) == [
+        assert levels_of(message_health.inbox()) == [
             (Level.FINE, "Webhooks that are refused because they have no secret: Stripe.")
         ]
 
@@ -157,7 +157,7 @@ class TestTheDoctorAboutWebhooks:
         Delivery.objects.create(delivery_id="late", body_sha256=b"1" * 32, **common)
         Delivery.objects.create(delivery_id="dead", body_sha256=b"2" * 32, **common, **ended)
         refused = "SECRET_KEY cannot decrypt the secrets of these sources, so their webhooks are refused: Clerk."
-        assert levels_of(health._webhooks()) == [
+        assert levels_of(message_health.inbox()) == [
             (Level.ERROR, refused),
             (Level.WARNING, "Webhook deliveries that should have been processed a minute ago: 1."),
             (Level.WARNING, "Dead letters (webhook deliveries whose attempts all failed): 1."),

@@ -15,7 +15,7 @@ from django.test import Client
 from prometheus_client import generate_latest
 
 from core.backoff import Backoff
-from jobfarm import health, metrics
+from jobfarm import metrics, scheduler_health
 from postgres import clock, connections
 from scheduling import operations as scheduling
 from scheduling.models import Due, ScheduledFunction
@@ -95,7 +95,7 @@ class TestAMutationThatAlwaysCollides:
         measured = generate_latest(metrics.Farm()).decode()
         assert 'jobfarm_mutation_collisions{function="tests.scheduling.integration.sample.collide"' in measured
         assert "could not serialize" in measured
-        assert any("keep colliding" in finding.sentence for finding in health.scheduler())
+        assert any("keep colliding" in finding.sentence for finding in scheduler_health.scheduler())
 
 
 class TestAMutationThatChangesItsOwnRow:

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from jobfarm import health, readiness
+from jobfarm import readiness, scheduler_health
 from postgres import clock
 from scheduling import operations as scheduling
 from scheduling import registry
@@ -103,7 +103,7 @@ class TestACronThatCannotBeFired:
     def test_is_named_by_doctor_and_one_of_code_by_readiness_too(self) -> None:
         _due("broken", schedule="every now and then")
         scheduling.fire_due()
-        [finding] = [each for each in health.scheduler() if "could not be fired" in each.sentence]
+        [finding] = [each for each in scheduler_health.scheduler() if "could not be fired" in each.sentence]
         assert "broken: It could not be fired: This is not a schedule" in finding.remedy
         assert "broken" not in finding.sentence, "strangers read it"
         Cron.objects.update(source="code")
@@ -121,7 +121,7 @@ class TestCronsThatAreOverdue:
         cluster_id = uuid.uuid4()
         clusters.begin(cluster_id, role="mutations")
         clusters.report(cluster_id, Report(workers=1, free=1, waits=False))
-        [finding] = [each for each in health.scheduler() if "should have fired" in each.sentence]
+        [finding] = [each for each in scheduler_health.scheduler() if "should have fired" in each.sentence]
         assert finding.sentence.endswith(": judge things, 1 made or changed by people.")
         assert "judge things, mine" in finding.remedy or "mine, judge things" in finding.remedy
 

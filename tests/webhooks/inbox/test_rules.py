@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group, User
 from django.db import connection
 
 import webhooks
-from jobfarm import health
+from jobfarm import health, message_health
 from jobs import operations as jobs
 from jobs.models import Job
 from tests import farm
@@ -118,7 +118,7 @@ class TestHealth:
         processed()
         assert operations.health().unstarted == 1
         assert list(operations.broken_rules()) == ["in code", "broken"]
-        sentences = [finding.sentence for finding in [*health._rules(), *health._webhooks()]]
+        sentences = [finding.sentence for finding in [*health._rules(), *message_health.inbox()]]
         assert (
             "The rule broken starts no job when a webhook comes. Its kind: No kind of job is called 'gone': declare it "
             "in code, or create it with the command `create_kind`."
