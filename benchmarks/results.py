@@ -32,12 +32,13 @@ class Table:
         return median(value / below for value, below in pairs)
 
     def markdown(self) -> str:
-        """The table as Markdown, best first."""
+        """The table as Markdown, best first; without rounds where all are alike, or a floor where there is none."""
         order = sorted(self.values, key=lambda who: median(self.values[who]), reverse=not self.is_less_better)
-        head = ["| | median | rounds | to the floor |", "| --- | ---: | --- | ---: |"]
-        lines = [f"### {self.what}", "", *self._verdict(), *head]
-        lines += [self._line(who) for who in order]
-        return "\n".join([*lines, "", *(f"{note}\n" for note in self.notes)])
+        rows = [("", "median", "rounds", "to the floor"), ("---", "---:", "---", "---:"), *map(self._cells, order)]
+        shown = [place for place in range(4) if place < 2 or any(row[place] for row in rows[2:])]
+        lines = ["| " + " | ".join(row[place] for place in shown) + " |" for row in rows]
+        lines[0] = lines[0].replace("|  |", "| |", 1)
+        return "\n".join([f"### {self.what}", "", *self._verdict(), *lines, "", *(f"{note}\n" for note in self.notes)])
 
     def _verdict(self) -> list[str]:
         ratio = self.ratio(self.ours) if self.ours in self.values else None
@@ -47,12 +48,13 @@ class Table:
         word, limit = ("reached" if is_reached else "**missed**", "at most" if self.is_less_better else "at least")
         return [f"Mark: {limit} {self.mark:g} of the floor; {ratio:.2f}: {word}.", ""]
 
-    def _line(self, who: str) -> str:
+    def _cells(self, who: str) -> tuple[str, str, str, str]:
         values = self.values[who]
         name = f"**{who}**" if who == self.ours else who
         ratio = self.ratio(who)
-        shown = "" if ratio is None else f"{ratio:.2f}"
-        return f"| {name} | {_number(median(values))} | {_number(min(values))} to {_number(max(values))} | {shown} |"
+        least, most = _number(min(values)), _number(max(values))
+        rounds = "" if least == most else f"{least}-{most}"
+        return name, _number(median(values)), rounds, "" if ratio is None else f"{ratio:.2f}"
 
 
 def show(tables: Iterable[Table]) -> None:
