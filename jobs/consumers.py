@@ -174,7 +174,7 @@ class Session:
         """Store pieces of output; one by one where one of several makes all fail."""
         try:
             calls = [piece.call for piece in pieces]
-            answers = await connections.run(sessions.write, self._worker, self._key, calls)
+            answers = await connections.run(sessions.write, self._key, calls)
         except InvalidKey:
             raise
         except Exception as error:

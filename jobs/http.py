@@ -57,13 +57,21 @@ class WorkerKey(HttpBearer):
 
     def __call__(self, request: HttpRequest) -> Worker:
         """The worker whose key came with the request. Raises InvalidKey, also when there is none."""
-        worker = operations.authenticate(bearer(request.headers.get("Authorization", "")))
+        worker = self.authenticate(request, bearer(request.headers.get("Authorization", "")))
         fields.note(worker=worker.name)
         return worker
 
     def authenticate(self, request: HttpRequest, token: str) -> Worker:  # noqa: ARG002 (the base class wants both)
         """The worker with this key. Raises InvalidKey."""
         return operations.authenticate(token)
+
+
+class RecognizedKey(WorkerKey):
+    """The same, for calls that look at the key themselves (`operations.rechecked`)."""
+
+    def authenticate(self, request: HttpRequest, token: str) -> Worker:  # noqa: ARG002 (as above)
+        """The worker with this key, as this process may remember it. Raises InvalidKey."""
+        return operations.recognize(token)
 
 
 def bearer(authorization: str) -> str:

@@ -1,6 +1,6 @@
 """What workers call. Each call is one verb of `jobs.protocol.verbs`."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -17,6 +17,7 @@ from jobs.protocol import verbs
 from observing import fields
 
 router = Calls(auth=http.WorkerKey(), tags=["Workers"])
+_RECOGNIZED: Final = http.RecognizedKey()
 
 
 def _worker(request: HttpRequest) -> Worker:
@@ -24,7 +25,7 @@ def _worker(request: HttpRequest) -> Worker:
     return worker
 
 
-@router.call("post", "/claim", answer=verbs.Claimed, sample=Sample(body={"limit": 1, "wait": 30}))
+@router.call("post", "/claim", auth=_RECOGNIZED, answer=verbs.Claimed, sample=Sample(body={"limit": 1, "wait": 30}))
 def claim(request: HttpRequest, body: verbs.Claim) -> HttpResponse:
     """Claim jobs.
 
@@ -77,6 +78,7 @@ def hello(request: HttpRequest, body: introductions.Hello) -> introductions.Welc
 @router.call(
     "post",
     "/jobs/{jobid:job_id}/heartbeat",
+    auth=_RECOGNIZED,
     sample=Sample(body={"lease": "$LEASE", "progress": 0.4, "detail": "Painting"}),
 )
 def heartbeat(request: HttpRequest, job_id: int, body: verbs.Heartbeat) -> verbs.Renewed:
@@ -88,7 +90,10 @@ def heartbeat(request: HttpRequest, job_id: int, body: verbs.Heartbeat) -> verbs
 
 
 @router.call(
-    "post", "/jobs/{jobid:job_id}/output", sample=Sample(body={"lease": "$LEASE", "seq": 0, "text": "Once upon a time"})
+    "post",
+    "/jobs/{jobid:job_id}/output",
+    auth=_RECOGNIZED,
+    sample=Sample(body={"lease": "$LEASE", "seq": 0, "text": "Once upon a time"}),
 )
 def write_output(request: HttpRequest, job_id: int, body: verbs.Output) -> verbs.Written:
     """Append output.
@@ -143,6 +148,7 @@ def get_input(
 @router.call(
     "post",
     "/jobs/{jobid:job_id}/finish",
+    auth=_RECOGNIZED,
     answer=verbs.Ended,
     sample=Sample(body={"lease": "$LEASE", "outcome": "success", "result": 42}),
 )
@@ -180,6 +186,7 @@ def unclaim(request: HttpRequest, body: verbs.Unclaim) -> verbs.Unclaimed:
 @router.call(
     "post",
     "/finish",
+    auth=_RECOGNIZED,
     answer=verbs.EndedMany,
     sample=Sample(body={"finished": [{"id": "$JOB", "lease": "$LEASE", "outcome": "success"}], "claim_next": 1}),
 )

@@ -73,6 +73,8 @@ class Worker(models.Model):
     polled_queues = ArrayField(models.CharField(max_length=100), null=True, editable=False)
     polled_at = ArrayField(models.DateTimeField(), null=True, editable=False)
     read_at: datetime | None = None  # by the database's clock, of a worker that was found by its key
+    # Of a worker that was read for an earlier call: as which version of its row (jobs.operations.workers.recognize).
+    version: str | None = None
     labels = models.JSONField(
         default=dict, db_default={}, blank=True,
         help_text="Labels that win over what it announces; an empty value takes one away.",
@@ -99,6 +101,12 @@ class Worker(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def become(self, other: "Worker") -> None:
+        """Be as this one was read just now."""
+        for field in self._meta.concrete_fields:
+            setattr(self, field.attname, getattr(other, field.attname))
+        self.read_at, self.version = other.read_at, other.version
 
 
 class Requirement(models.Model):

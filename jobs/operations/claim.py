@@ -34,6 +34,10 @@ class _SomeLost(Exception):
     """Not all of the leases that are handed in hold their jobs: what becomes of each is to be decided in turn."""
 
 
+class _IsRepeat(Exception):
+    """The call claimed jobs when it was made before, which are its answer."""
+
+
 def claim(
     worker: Worker, *, queues: Sequence[str] | None = None, limit: int = 1, request_id: str | None = None
 ) -> list[Claimed]:
@@ -53,13 +57,14 @@ def claim(
     """
     home, steals = _allowed(worker, queues)
     request = idempotency.claim_key(worker, request_id)
-    if request is not None and (before := _claimed_before(worker, request)):
-        return before
     if worker.drained_at is not None:
-        return []
+        return [] if request is None else _claimed_before(worker, request)
     note_polled(worker, queues)
     while True:
-        taken, discarded = _whole_round(worker, home, steals, limit=min(limit, MOST), request=request)
+        try:
+            taken, discarded = _whole_round(worker, home, steals, limit=min(limit, MOST), request=request)
+        except _IsRepeat:
+            return _claimed_before(worker, request) if request else []
         _count(taken)
         if taken or not (discarded or _is_parted(worker)):
             return taken
@@ -183,7 +188,17 @@ def _round(
     return taken, len(rows) - len(taken)
 
 
-_whole_round = transactions.retried(_round)
+@transactions.retried
+def _whole_round(
+    worker: Worker, home: Sequence[str], steals: Sequence[str], *, limit: int, request: UUID | None
+) -> tuple[list[Claimed], int]:
+    """As if the call had not been made before. Raises _IsRepeat if it was: then nothing has happened."""
+    rows = None
+    if request is not None:
+        before, rows = moves.claim_named(worker, queues=home, limit=limit, request=request)
+        if before:
+            raise _IsRepeat
+    return _round(worker, home, steals, limit=limit, request=request, rows=rows)
 
 
 def _is_parted(worker: Worker) -> bool:

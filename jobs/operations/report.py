@@ -17,7 +17,7 @@ from jobs.domain.leases import Lease
 from jobs.domain.outputs import Piece
 from jobs.errors import InvalidValue, OutputGap, PayloadTooLarge
 from jobs.models import ResultFile, Worker
-from jobs.operations import hooks, idempotency, quotas, workers
+from jobs.operations import hooks, idempotency, quotas
 from jobs.queries import moves, reports
 from postgres import transactions
 
@@ -59,24 +59,20 @@ def write_output(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: s
     return next_seq
 
 
-def write_outputs(worker: Worker, pieces: Sequence[Piece], *, key: str | None = None) -> list[int | Refusal]:
+def write_outputs(worker: Worker, pieces: Sequence[Piece]) -> list[int | Refusal]:
     """`write_output` for several jobs, a piece of each, in one statement: what it returns or raises, in order.
 
-    What is refused of one piece changes nothing for the others. `key` is the worker's, where nobody has looked at it:
-    the statement does. Raises InvalidKey, as `authenticate` does.
+    What is refused of one piece changes nothing for the others.
     """
     checked = [refusal.value_or_refusal(_checked, piece) for piece in pieces]
     good = [piece for piece in checked if isinstance(piece, Piece)]
-    stored = zip(good, _stored(worker, good, key), strict=True)
+    stored = zip(good, _stored(worker, good), strict=True)
     return refusal.in_place(checked, (refusal.value_or_refusal(_next_seq, worker, piece, row) for piece, row in stored))
 
 
-def _stored(worker: Worker, pieces: Sequence[Piece], key: str | None = None) -> list[moves.Row | None]:
+def _stored(worker: Worker, pieces: Sequence[Piece]) -> list[moves.Row | None]:
     """Store these pieces; what the statement says of each, None: its lease is lost."""
-    key_hash = None if key is None else workers.hashed(key)
-    rows = moves.write_output(worker, pieces, room=quotas.output_room(), key_hash=key_hash) if pieces else []
-    if key is not None and not rows:
-        workers.authenticate(key)
+    rows = moves.write_output(worker, pieces, room=quotas.output_room()) if pieces else []
     by_place = {row.place: row for row in rows}
     return [by_place.get(place) for place in range(1, len(pieces) + 1)]
 

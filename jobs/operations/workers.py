@@ -2,20 +2,23 @@
 processes that report that they are there, web processes also that workers reach them (docs/adr/0047).
 """
 
+import functools
 import hashlib
 import os
 import secrets
 import socket
+import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Concatenate, Final, ParamSpec, TypeVar
 from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
 
 from core import audit
+from core.refusal import Refusal
 from jobs.domain import kinds, model_queues, presence
 from jobs.domain.presence import Part
 from jobs.domain.quotas import Quota
@@ -24,7 +27,7 @@ from jobs.errors import InvalidKey, InvalidValue
 from jobs.models import Worker
 from jobs.operations import labels, lanes, quotas
 from jobs.operations.queues import ANY_QUEUE
-from jobs.queries import fleet, keys, reads
+from jobs.queries import fleet, keys, moves, reads
 from live import operations as live
 from postgres import transactions
 
@@ -33,6 +36,13 @@ HINT_CHARACTERS = 8
 # What pages show of processes goes stale by time alone: each web process notifies its own watchers, as often as it
 # reports itself.
 PROCESSES_TOPIC: Final = "processes"
+# Whose keys this process has looked up lately, by their hashes, and until when that is good by time.monotonic(): for as
+# long as nobody has to note that the worker was heard of.
+REMEMBERED: Final[dict[str, tuple[keys.Caller, float]]] = {}
+REMEMBERED_S: Final = keys.SEEN_EVERY_S
+MOST_REMEMBERED: Final = 10_000
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,12 +208,54 @@ def authenticate(key: str) -> Worker:
     Keys hold 256 random bits, so a plain SHA-256 is enough to store, and looking the hash up tells a stranger nothing
     about how much of a guess was right.
     """
-    caller = keys.worker_by_hash(hashed(key))
+    return _by_hash(hashed(key))
+
+
+def recognize(key: str) -> Worker:
+    """`authenticate`, or the worker as this process read it some seconds ago: then what is done for it has to be
+    `rechecked`. Raises InvalidKey."""
+    caller, until_s = REMEMBERED.get(key_hash := hashed(key), (None, 0.0))
+    if caller is None or time.monotonic() > until_s:
+        return _by_hash(key_hash)
+    return caller.worker(is_remembered=True)
+
+
+def rechecked(call: Callable[Concatenate[Worker, P], T]) -> Callable[Concatenate[Worker, P], T]:
+    """The decorator for what may be called for a worker that was recognized: where its row is not as it was, or it is
+    refused something, its key is looked up, and the call is made again for the worker as it is now (docs/adr/0115).
+
+    The statements of `call` have to look at the version of the worker, and to find nothing where it is another.
+    """
+
+    @functools.wraps(call)
+    def checked(worker: Worker, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return call(worker, *args, **kwargs)
+        except (moves.Outdated, Refusal):
+            if worker.version is None:
+                raise
+        worker.become(_by_hash(worker.key_hash))
+        return call(worker, *args, **kwargs)
+
+    return checked
+
+
+def _by_hash(key_hash: str) -> Worker:
+    caller = keys.worker_by_hash(key_hash)
     if caller is None or not caller.is_welcome:
         raise InvalidKey
+    worker = caller.worker()
     if not caller.is_fresh:
-        seen([caller.worker.pk])
-    return caller.worker
+        seen([worker.pk])
+    elif worker.drained_at is None:  # of one that is drained each call looks whether that is over
+        _remember(key_hash, caller)
+    return worker
+
+
+def _remember(key_hash: str, caller: keys.Caller) -> None:
+    if len(REMEMBERED) >= MOST_REMEMBERED:
+        REMEMBERED.clear()
+    REMEMBERED[key_hash] = caller, time.monotonic() + REMEMBERED_S
 
 
 def seen(worker_ids: Iterable[int]) -> None:

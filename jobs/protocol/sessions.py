@@ -88,7 +88,7 @@ def perform(key: str, call: Call) -> Performed:
 
     Raises InvalidKey and whatever the verb refuses.
     """
-    worker = operations.authenticate(key)
+    worker = operations.recognize(key) if call.verb.recognizes else operations.authenticate(key)
     about = () if call.job_id is None else (call.job_id,)
     with fields.about(worker=worker.name, job_id=call.job_id):
         answer = call.verb.perform(worker, *about, call.body)
@@ -102,15 +102,15 @@ def output_of(call: Call) -> int | None:
     return call.job_id if isinstance(call.body, verbs.Output) else None
 
 
-def write(worker: Worker, key: str, calls: Sequence[Call]) -> list[Performed | Refusal]:
-    """`perform` pieces of output, of a job each, in one statement, which checks the key too: what it returns or
-    refuses, in order.
+def write(key: str, calls: Sequence[Call]) -> list[Performed | Refusal]:
+    """`perform` pieces of output, of a job each, in one statement: what it returns or refuses, in order.
 
     Raises InvalidKey, and what makes all of them fail.
     """
+    worker = operations.recognize(key)
     job_id = calls[0].job_id if len(calls) == 1 else None
     with fields.about(worker=worker.name, job_id=job_id):
-        answers = verbs.write_outputs(worker, _pieces(calls), key=key)
+        answers = verbs.write_outputs(worker, _pieces(calls))
     return [
         each if isinstance(each, Refusal) else Performed(answer=each, text=messages.answer(call, each), waits_for=None)
         for call, each in zip(calls, answers, strict=True)

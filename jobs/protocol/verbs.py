@@ -253,12 +253,14 @@ class Unclaimed(BaseModel):
     unclaimed: list[int]
 
 
+@operations.rechecked
 def claim(worker: Worker, body: Claim) -> Claimed:
     """Claim once, without waiting. Raises UnknownQueue, QueueNotAllowed."""
     jobs = operations.claim(worker, queues=body.queues, limit=body.limit, request_id=body.request_id)
     return Claimed(jobs=[ClaimedJob.of(job) for job in jobs], drained=is_drained(worker))
 
 
+@operations.rechecked
 def heartbeat(worker: Worker, job_id: int, body: Heartbeat) -> Renewed:
     """Renew the lease. Raises LeaseLost."""
     detail = body.detail
@@ -266,22 +268,22 @@ def heartbeat(worker: Worker, job_id: int, body: Heartbeat) -> Renewed:
     return Renewed(lease_expires_at=at)
 
 
+@operations.rechecked
 def write_output(worker: Worker, job_id: int, body: Output) -> Written:
     """Append output. Raises LeaseLost, OutputGap, PayloadTooLarge."""
     return Written(next_seq=operations.write_output(worker, job_id, body.parsed, seq=body.seq, text=body.text))
 
 
-def write_outputs(worker: Worker, pieces: Sequence[tuple[int, Output]], *, key: str) -> list[Written | Refusal]:
-    """`write_output` for several jobs, a piece of each, together: what it returns or raises, in order.
-
-    Nobody has looked at the worker's key yet. Raises InvalidKey.
-    """
+@operations.rechecked
+def write_outputs(worker: Worker, pieces: Sequence[tuple[int, Output]]) -> list[Written | Refusal]:
+    """`write_output` for several jobs, a piece of each, together: what it returns or raises, in order."""
     read = [refusal.value_or_refusal(_piece, job_id, body) for job_id, body in pieces]
-    numbers = operations.write_outputs(worker, [piece for piece in read if isinstance(piece, Piece)], key=key)
+    numbers = operations.write_outputs(worker, [piece for piece in read if isinstance(piece, Piece)])
     written = (n if isinstance(n, Refusal) else Written(next_seq=n) for n in numbers)
     return refusal.in_place(read, written)
 
 
+@operations.rechecked
 def finish(worker: Worker, job_id: int, body: Finish) -> Ended:
     """Hand in one job, then claim the next. Raises LeaseLost, InvalidJson, PayloadTooLarge."""
     finished = [_finished(job_id, body)]
@@ -293,6 +295,7 @@ def finish(worker: Worker, job_id: int, body: Finish) -> Ended:
     return Ended(status=status, jobs=[ClaimedJob.of(job) for job in jobs], drained=is_drained(worker))
 
 
+@operations.rechecked
 def finish_many(worker: Worker, body: FinishMany) -> EndedMany:
     """Hand in several jobs, then claim the next. One whose result cannot be stored is put aside with why; its lease
     holds on."""
@@ -348,19 +351,21 @@ def interest(worker: Worker, queues: Sequence[str] | None) -> Interest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """One verb of the WebSocket: how its fields are checked, what is done, whether it names a `job`."""
+    """One verb of the WebSocket: how its fields are checked, what is done, whether it names a `job`, and whether what
+    is done looks at the key (`operations.rechecked`)."""
 
     body: type[Body]
     perform: Callable[..., BaseModel]
     about_a_job: bool = True
+    recognizes: bool = False
 
 
 VERBS: Mapping[str, Verb] = {
-    "claim": Verb(body=Claim, perform=claim, about_a_job=False),
-    "heartbeat": Verb(body=Heartbeat, perform=heartbeat),
-    "output": Verb(body=Output, perform=write_output),
-    "finish": Verb(body=Finish, perform=finish),
-    "finish_many": Verb(body=FinishMany, perform=finish_many, about_a_job=False),
+    "claim": Verb(body=Claim, perform=claim, about_a_job=False, recognizes=True),
+    "heartbeat": Verb(body=Heartbeat, perform=heartbeat, recognizes=True),
+    "output": Verb(body=Output, perform=write_output, recognizes=True),
+    "finish": Verb(body=Finish, perform=finish, recognizes=True),
+    "finish_many": Verb(body=FinishMany, perform=finish_many, about_a_job=False, recognizes=True),
     "release": Verb(body=Release, perform=release),
     "hello": Verb(body=Hello, perform=hello, about_a_job=False),
     "unclaim": Verb(body=Unclaim, perform=unclaim, about_a_job=False),

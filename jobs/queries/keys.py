@@ -29,9 +29,16 @@ SEEN_EVERY_S = 5  # a worker's row is rewritten at most this often, however many
 class Caller:
     """Whose key it is. `is_welcome`: not revoked, and its owner is active. `is_fresh`: noted as heard of lately."""
 
-    worker: Worker
+    row: statements.Row
     is_welcome: bool
     is_fresh: bool
+
+    def worker(self, *, is_remembered: bool = False) -> Worker:
+        """The worker, as it was read; what acts for one `is_remembered` looks whether it is still that version."""
+        worker = Worker.from_db("default", _WORKER, [getattr(self.row, name) for name in _WORKER])
+        worker.read_at = self.row.read_at
+        worker.version = self.row.version if is_remembered else None
+        return worker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +63,7 @@ def queues_of(owner_id: int) -> int:
 def worker_by_hash(key_hash: str) -> Caller | None:
     params = {"key_hash": key_hash, "every_s": SEEN_EVERY_S}
     for row in statements.load("jobs", "worker_by_hash").run(params):
-        worker = Worker.from_db("default", _WORKER, [getattr(row, name) for name in _WORKER])
-        worker.read_at = row.read_at
-        return Caller(worker=worker, is_welcome=row.is_welcome, is_fresh=row.is_fresh)
+        return Caller(row=row, is_welcome=row.is_welcome, is_fresh=row.is_fresh)
     return None
 
 

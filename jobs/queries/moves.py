@@ -21,6 +21,10 @@ Row = statements.Row
 ALL_LANES: Final = 10**9  # more than there are (sql/claim.sql)
 
 
+class Outdated(Exception):
+    """The worker is not what was remembered of it, or has nothing of what its call names."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
     """How one running job goes on: what `settle` writes. `avoid`: workers that leave it to others
@@ -53,11 +57,18 @@ def keep_offspring(job_id: int, *, function_ids: Sequence[int]) -> None:
 def claim(
     worker: Worker, *, queues: Sequence[str], limit: int, only_if_idle: bool, request: UUID | None = None
 ) -> list[Row]:
-    """Lease up to `limit` jobs; `request` says which of the worker's calls it is."""
+    """Lease up to `limit` jobs; `request` says which of the worker's calls it is. Raises Outdated."""
     [rows] = statements.together(
         [claim_call(worker, queues=queues, limit=limit, only_if_idle=only_if_idle, request=request)]
     )
-    return rows
+    return [row for row in rows if row.id] if only_if_idle else _with_a_job(worker, rows)
+
+
+def claim_named(worker: Worker, *, queues: Sequence[str], limit: int, request: UUID) -> tuple[list[Row], list[Row]]:
+    """`claimed_before`, then `claim`, as if that had claimed nothing, in one round trip. Raises Outdated."""
+    claim = claim_call(worker, queues=queues, limit=limit, request=request)
+    before, rows = statements.together([_claimed_before(worker, request), claim])
+    return before, _with_a_job(worker, rows)
 
 
 def claim_call(
@@ -73,6 +84,7 @@ def claim_call(
         "confirm_s": settings.JOBFARM["HEARTBEAT_S"],
         "grace_s": settings.JOBFARM["EXCLUSION_S"],
         "only_if_idle": only_if_idle,
+        "version": worker.version,
         "request": request,
         "secrets": arrays.plain(new_secrets(limit)),
         **taking(),
@@ -81,9 +93,8 @@ def claim_call(
 
 def claimed_before(worker: Worker, request: UUID) -> list[Row]:
     """What this call of the worker claimed when it was made before, as far as no call has named it since; renewed."""
-    return statements.load("jobs", "claimed_before").run(
-        {"worker": worker.pk, "request": request, "confirm_s": settings.JOBFARM["HEARTBEAT_S"]}
-    )
+    [rows] = statements.together([_claimed_before(worker, request)])
+    return rows
 
 
 def past_leases(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row]:
@@ -98,17 +109,16 @@ def taking() -> dict[str, float]:
 
 
 def heartbeat(worker: Worker, job_id: int, lease: Lease, *, progress: float | None, detail: str | None) -> list[Row]:
-    """Renew a lease; no row if it is lost."""
+    """Renew a lease; no row if it is lost. Raises Outdated."""
     params = {"progress": progress, "detail": detail, "is_alone": not connection.in_atomic_block}
-    return statements.load("jobs", "heartbeat").run(_fence(worker, job_id, lease) | params)
+    return _known(worker, statements.load("jobs", "heartbeat").run(_fence(worker, job_id, lease) | params))
 
 
-def write_output(worker: Worker, pieces: Sequence[Piece], *, room: Room, key_hash: str | None = None) -> list[Row]:
+def write_output(worker: Worker, pieces: Sequence[Piece], *, room: Room) -> list[Row]:
     """Store those pieces of output, of a job each, that are the next ones and that the quotas have room for.
 
     A row of `place` (counts from 1), `next_seq`, `stored`, `fits` (into attempt and job) and `has_room` (of owner and
-    farm, as `room` has it), with how much was written before; no row for a piece whose lease is lost, and none at all
-    where a key of this hash does not speak for the worker now. None: that was looked at.
+    farm, as `room` has it), with how much was written before; no row for a piece whose lease is lost. Raises Outdated.
     """
     quotas = {
         "attempt_quota": settings.JOBFARM["OUTPUT_BYTES_PER_ATTEMPT"],
@@ -119,20 +129,20 @@ def write_output(worker: Worker, pieces: Sequence[Piece], *, room: Room, key_has
     rooms = {"farm_room": room.farm, "near": list(room.owners), "room": list(room.owners.values())}
     columns = {name: [getattr(piece, name) for piece in pieces] for name in ("seq", "text", "size")}
     leases = _leases(worker, [(piece.job_id, piece.lease) for piece in pieces])
-    key = {"key_hash": key_hash}
-    return statements.load("jobs", "write_output").run(leases | columns | quotas | rooms | key)
+    return _known(worker, statements.load("jobs", "write_output").run(leases | columns | quotas | rooms))
 
 
 def lock_held(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row]:
-    """Lock the jobs that these (job id, lease) pairs still hold, ordered by id."""
+    """Lock the jobs that these (job id, lease) pairs still hold, ordered by id. Raises Outdated."""
     grace = {"grace_s": settings.JOBFARM["EXCLUSION_S"]}
-    return statements.load("jobs", "lock_held").run(_leases(worker, leases) | grace)
+    return _known(worker, statements.load("jobs", "lock_held").run(_leases(worker, leases) | grace))
 
 
 def succeed(worker: Worker, leases: Sequence[tuple[int, Lease]], *, results: Sequence[str | None]) -> list[Row]:
-    """End the jobs that these (job id, lease) pairs still hold as successes; a row each, `place` counts from 1."""
+    """End the jobs that these (job id, lease) pairs still hold as successes; a row each, `place` counts from 1. Raises
+    Outdated."""
     [moved] = statements.together([_succeed(worker, leases, results)])
-    return moved
+    return _known(worker, moved)
 
 
 def succeed_and_claim(
@@ -144,10 +154,10 @@ def succeed_and_claim(
     limit: int,
     request: UUID | None,
 ) -> tuple[list[Row], list[Row]]:
-    """`succeed`, then `claim`, whatever of these leases is lost, in one round trip."""
+    """`succeed`, then `claim`, whatever of these leases is lost, in one round trip. Raises Outdated."""
     claim = claim_call(worker, queues=queues, limit=limit, request=request)
     moved, rows = statements.together([_succeed(worker, leases, results), claim])
-    return moved, rows
+    return _known(worker, moved), _with_a_job(worker, rows)
 
 
 def lock_overdue(limit: int, but_for: Sequence[int] = ()) -> list[Row]:
@@ -245,9 +255,27 @@ def keep_file(job_id: int, *, attempt: int, name: str, stored_as: str, size: int
     return file
 
 
+def _known(worker: Worker, rows: list[Row]) -> list[Row]:
+    """These rows. Raises Outdated where there is none, since a remembered worker may be another one by now."""
+    if not rows and worker.version is not None:
+        raise Outdated
+    return rows
+
+
+def _with_a_job(worker: Worker, rows: list[Row]) -> list[Row]:
+    """The jobs of a claim. Of a worker as its row says there is a row without a job."""
+    return [row for row in _known(worker, rows) if row.id]
+
+
+def _claimed_before(worker: Worker, request: UUID) -> statements.Call:
+    params = {"worker": worker.pk, "request": request, "confirm_s": settings.JOBFARM["HEARTBEAT_S"]}
+    return statements.load("jobs", "claimed_before"), params
+
+
 def _succeed(worker: Worker, leases: Sequence[tuple[int, Lease]], results: Sequence[str | None]) -> statements.Call:
     return statements.load("jobs", "succeed"), {
         "worker": worker.pk,
+        "version": worker.version,
         "job": arrays.plain(job_id for job_id, _ in leases),
         "fence": arrays.plain(lease.fence for _, lease in leases),
         "secret": arrays.plain(lease.secret for _, lease in leases),
@@ -263,6 +291,7 @@ def _array(numbers: Sequence[int]) -> str:
 def _leases(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> dict[str, Any]:
     return {
         "worker": worker.pk,
+        "version": worker.version,
         "job": [job_id for job_id, _ in leases],
         "fence": [lease.fence for _, lease in leases],
         "secret": [lease.secret for _, lease in leases],
@@ -273,6 +302,7 @@ def _fence(worker: Worker, job_id: int, lease: Lease) -> dict[str, Any]:
     return {
         "job": job_id,
         "worker": worker.pk,
+        "version": worker.version,
         "fence": lease.fence,
         "secret": lease.secret,
         "lease_s": settings.JOBFARM["LEASE_S"],

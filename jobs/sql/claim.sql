@@ -9,7 +9,8 @@
 -- expects a tenth, and reads them in the index's order, as far as it has to.
 -- A queue with a ceiling gives as many jobs as have room; all locks of ceilings come before any job, in order of name, and
 -- only of queues in which something may be due.
--- A drained worker is given nothing, whatever its call knew when it began (docs/adr/0007).
+-- A drained worker is given nothing, whatever its call knew when it began (docs/adr/0007), nor is one whose row is not
+-- the `version` that was read (docs/adr/0115). Of any other there is a row: without an id where it is given nothing.
 -- The lease is good for one heartbeat interval: the first call that names it confirms and renews it (heartbeat.sql).
 -- Its secret is one of those that the caller brings: gen_random_uuid() opens /dev/urandom for each row where PostgreSQL
 -- is built without OpenSSL, as the embedded one is, and was a tenth of a claim of a hundred.
@@ -21,6 +22,8 @@ WITH me AS MATERIALIZED (
                WHERE membership.user_id = worker.owner_id) AS groups
     FROM jobs_worker AS worker
     WHERE worker.id = %(worker)s::bigint AND worker.drained_at IS NULL
+      AND (%(version)s::xid IS NULL OR worker.xmin = %(version)s::xid AND NOT EXISTS (
+        SELECT FROM auth_user AS person WHERE person.id = worker.owner_id AND NOT person.is_active))
       AND (NOT %(only_if_idle)s::boolean OR NOT EXISTS (
         SELECT FROM jobs_job WHERE status = 'in_progress' AND worker_id = %(worker)s::bigint))
 ), polled AS MATERIALIZED (
@@ -82,5 +85,5 @@ WITH me AS MATERIALIZED (
               job.attempt, job.max_attempts, job.retry_when_lost, job.lane_id, picked.has_ceiling, picked.pick_no
 )
 SELECT claimed.*, body.payload::text AS payload, body.traceparent, body.inputs::text AS inputs
-FROM claimed LEFT JOIN jobs_body AS body ON body.job_id = claimed.id
+FROM me LEFT JOIN claimed ON true LEFT JOIN jobs_body AS body ON body.job_id = claimed.id
 ORDER BY claimed.pick_no

@@ -1,5 +1,6 @@
 -- Lock the jobs that these leases still hold, in the order of their ids (two batches in opposite orders would otherwise
 -- wait for one another), and return what is needed to settle them.
+-- None is held by a worker whose row is not the `version` that was read (docs/adr/0115).
 -- `avoid`: who leaves the job to others still; null once it was claimed after their grace.
 SELECT job.id, job.kind, job.queue, job.fence, job.failures, job.max_attempts, job.worker_id, job.worker_name,
        job.claimed_at, job.owner_id, job.group_id, job.releases, job.unconfirmed, job.lease_secret,
@@ -10,5 +11,8 @@ FROM jobs_job AS job
 JOIN unnest(%(job)s::bigint[], %(fence)s::bigint[], %(secret)s::uuid[]) AS lease (job_id, fence, secret)
   ON job.id = lease.job_id AND job.fence = lease.fence AND job.lease_secret = lease.secret
 WHERE job.worker_id = %(worker)s::bigint
+  AND (%(version)s::xid IS NULL OR EXISTS (
+      SELECT FROM jobs_worker AS worker LEFT JOIN auth_user AS person ON person.id = worker.owner_id
+      WHERE worker.id = %(worker)s::bigint AND worker.xmin = %(version)s::xid AND coalesce(person.is_active, true)))
 ORDER BY job.id
 FOR UPDATE OF job

@@ -5,8 +5,8 @@
 -- otherwise wait for one another. A job stands here once: the statement would count its second piece as its first.
 -- What was written so far stands on the row that is written anyway: nothing is counted. Nor is what the owner has: how
 -- much room the farm has, and owners who are near their quota, is what this process knows (docs/adr/0057). Pieces before
--- this one in the batch count as stored. With a `key_hash`, nobody holds a lease whose worker's key is another one, is
--- revoked, or belongs to somebody who is deactivated: as worker_by_hash.sql has it, without a statement of its own.
+-- this one in the batch count as stored. No lease is held by a worker whose row is not the `version` that was read
+-- (docs/adr/0115).
 WITH held AS MATERIALIZED (
     SELECT job.id, job.fence, job.owner_id, job.next_seq, job.output_bytes, piece.place, piece.seq, piece.text, piece.size,
            job.output_bytes + job.earlier_output_bytes AS job_bytes,
@@ -19,10 +19,9 @@ WITH held AS MATERIALIZED (
          WITH ORDINALITY AS piece (job_id, fence, secret, seq, text, size, place)
       ON job.id = piece.job_id AND job.fence = piece.fence AND job.lease_secret = piece.secret
     WHERE job.status = 'in_progress' AND job.worker_id = %(worker)s::bigint
-      AND (%(key_hash)s::text IS NULL OR EXISTS (
+      AND (%(version)s::xid IS NULL OR EXISTS (
           SELECT FROM jobs_worker AS worker LEFT JOIN auth_user AS person ON person.id = worker.owner_id
-          WHERE worker.id = %(worker)s::bigint AND worker.key_hash = %(key_hash)s::text
-            AND worker.revoked_at IS NULL AND coalesce(person.is_active, true)))
+          WHERE worker.id = %(worker)s::bigint AND worker.xmin = %(version)s::xid AND coalesce(person.is_active, true)))
     ORDER BY job.id
     FOR UPDATE OF job
 ), sized AS (

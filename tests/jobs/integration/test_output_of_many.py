@@ -10,7 +10,7 @@ from pytest_django import Settings
 
 from jobs import operations
 from jobs.domain.outputs import Piece
-from jobs.errors import InvalidKey, InvalidValue, LeaseLost, OutputGap, QuotaReached
+from jobs.errors import InvalidValue, LeaseLost, OutputGap, QuotaReached
 from jobs.models import OutputChunk, Worker
 from tests import farm
 
@@ -108,59 +108,3 @@ def test_of_another_owner_have_room_where_one_has_none(
     pieces = [_piece(first, 1, "1234"), _piece(second, 0, "1"), _piece(bobs, 0, "12345")]
     answers = operations.write_outputs(me, pieces)
     assert (answers[0], type(answers[1]), answers[2]) == (2, QuotaReached, 1)
-
-
-def _rotated(worker: Worker) -> None:
-    operations.rotate_key(worker)
-
-
-def _of_somebody_deactivated(worker: Worker) -> None:
-    assert worker.owner_id is not None
-    User.objects.filter(pk=worker.owner_id).update(is_active=False)
-
-
-class TestWithTheWorkersKey:
-    """Where nobody has looked at the key, the statement does."""
-
-    @pytest.fixture
-    def own(self, ada: User) -> tuple[Worker, str]:
-        """A worker of ada's, and its key."""
-        return operations.create_worker("hers", queues=["work"], owner=ada)
-
-    @pytest.fixture
-    def taken(self, own: tuple[Worker, str], ada: User) -> operations.Claimed:
-        farm.submit(1, owner=ada)
-        return farm.claim_one(own[0])
-
-    def test_is_one_statement(self, own: tuple[Worker, str], taken: operations.Claimed) -> None:
-        worker, key = own
-        operations.write_outputs(worker, [_piece(taken)], key=key)
-        with CaptureQueriesContext(connection) as queries:
-            assert operations.write_outputs(worker, [_piece(taken, 1)], key=key) == [2]
-        assert len([query for query in queries if "jobs_" in query["sql"]]) == 1
-
-    @pytest.mark.parametrize("change", [operations.revoke, _rotated, _of_somebody_deactivated])
-    def test_stores_nothing_by_a_key_that_is_worthless_now(
-        self, own: tuple[Worker, str], taken: operations.Claimed, change: Callable[[Worker], None]
-    ) -> None:
-        worker, key = own
-        operations.write_outputs(worker, [_piece(taken)], key=key)
-        change(worker)
-        before = farm.everything(taken)
-        with pytest.raises(InvalidKey):
-            operations.write_outputs(worker, [_piece(taken, 1)], key=key)
-        assert farm.everything(taken) == before
-
-    def test_stores_nothing_by_the_key_of_another_worker(
-        self, own: tuple[Worker, str], taken: operations.Claimed, ada: User
-    ) -> None:
-        _, other_key = operations.create_worker("other", queues=["work"], owner=ada)
-        [answer] = operations.write_outputs(own[0], [_piece(taken)], key=other_key)
-        assert isinstance(answer, LeaseLost)
-        assert _stored() == []
-
-    def test_says_of_a_lost_lease_that_it_is_lost(self, own: tuple[Worker, str], taken: operations.Claimed) -> None:
-        worker, key = own
-        operations.release(worker, taken.id, taken.lease)
-        [answer] = operations.write_outputs(worker, [_piece(taken)], key=key)
-        assert isinstance(answer, LeaseLost)

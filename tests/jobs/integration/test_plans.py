@@ -268,17 +268,15 @@ class TestTheJanitor:
 class TestTheHolder:
     def test_is_found_by_the_primary_key(self, big: Farm) -> None:
         [claimed] = operations.claim(big.me, queues=["deep"])
-        fence = {"job": claimed.id, "worker": big.me.pk, "fence": 1, "secret": claimed.lease.secret}
-        many = {"worker": big.me.pk, "job": [claimed.id], "fence": [1], "secret": [claimed.lease.secret]}
-        quotas = {
-            "attempt_quota": 9,
-            "job_quota": 9,
-            "piece_quota": 9,
-            "farm_room": 9,
-            "near": [1],
-            "room": [9],
-            "key_hash": big.me.key_hash,
+        fence = {"version": None, "job": claimed.id, "worker": big.me.pk, "fence": 1, "secret": claimed.lease.secret}
+        many = {
+            "version": None,
+            "worker": big.me.pk,
+            "job": [claimed.id],
+            "fence": [1],
+            "secret": [claimed.lease.secret],
         }
+        quotas = {"attempt_quota": 9, "job_quota": 9, "piece_quota": 9, "farm_room": 9, "near": [1], "room": [9]}
         plans = {
             "heartbeat": _explain("heartbeat", **fence, lease_s=60.0, progress=0.5, detail="x", is_alone=True),
             "write_output": _explain("write_output", **many, lease_s=60.0, seq=[0], text=["x"], size=[1], **quotas),

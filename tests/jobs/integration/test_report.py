@@ -104,7 +104,7 @@ class TestHeartbeats:
         operations.heartbeat(me, claimed.id, claimed.lease)
         assert farm.setting("synchronous_commit") == "on"
         fence = {"job": claimed.id, "worker": me.pk, "fence": claimed.attempt, "secret": claimed.lease.secret}
-        sent = {"lease_s": 60.0, "progress": None, "detail": None, "is_alone": True}
+        sent = {"version": None, "lease_s": 60.0, "progress": None, "detail": None, "is_alone": True}
         assert statements.load("jobs", "heartbeat").run(fence | sent)
         assert farm.setting("synchronous_commit") == "off"
 
