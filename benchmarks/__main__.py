@@ -28,6 +28,7 @@ ROWS = (
     "network",
     "front_door",
     "prefetch",
+    "own_worker",
     "batch",
     "scheduled",
     "backlog",

@@ -9,6 +9,7 @@ and what a small job beside it waits meanwhile.
 """
 
 import asyncio
+import contextvars
 import json
 import os
 import random
@@ -29,10 +30,12 @@ from jobfarm_worker.errors import Unreachable
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.handlers.chunks import Whole
 from jobfarm_worker.handlers.responses import MappedResponse
+from jobfarm_worker.heartbeats import Heartbeats
 from jobfarm_worker.held import HeldJob
 from jobfarm_worker.outbox import Outbox
 from jobfarm_worker.protocol import Call, ClaimedJob, JobResult
 from jobfarm_worker.scoreboard import Scoreboard
+from jobfarm_worker.tasks import Tasks
 from jobfarm_worker.threads import Threads
 from jobs import operations
 from jobs.domain.outputs import Piece
@@ -343,6 +346,29 @@ def _stream(options: Options) -> Table:
     return table
 
 
+class _Holder:
+    """What holds one job, and has its outcome by itself."""
+
+    def __init__(self, farm: Farm) -> None:
+        self.farm = farm
+        self.board = Scoreboard()
+        self.threads = Threads()
+        self.tasks = Tasks(self.fail)
+        self.heartbeats = Heartbeats(farm, tasks=self.tasks)
+        self.context = contextvars.copy_context()
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def hand_in(self, held: HeldJob, outcome: JobResult, _took_s: float) -> None:
+        assert outcome.success, outcome.error
+        held.answered(None)
+
+    def let_go(self, _held: HeldJob) -> None:
+        self.ended.set_result(None)
+
+    def fail(self, error: Exception) -> None:
+        self.ended.set_exception(error)
+
+
 async def streamed(tokens: int, *, away_s: float) -> dict[str, float]:
     """The stream, and beside it a job that only wants to go on each 10 ms."""
     loop = asyncio.get_running_loop()
@@ -362,14 +388,12 @@ async def streamed(tokens: int, *, away_s: float) -> dict[str, float]:
             await asyncio.sleep(0.01)
             late_s.append(loop.time() - before_s - 0.01)
 
-    async def hand_in(_claimed: ClaimedJob, outcome: JobResult, _took_s: float) -> None:
-        assert outcome.success, outcome.error
-
     claimed = ClaimedJob(id=1, kind="k", queue="q", payload=None, attempt=1, lease="1-1", heartbeat_s=20)
-    held = HeldJob(claimed, handler=speak, farm=farm, board=Scoreboard(), threads=Threads(), on_fatal=lambda _: None)
+    holder = _Holder(farm)
     beside = asyncio.create_task(go_on())
     began_s = time.process_time()
-    await held.run(hand_in=hand_in)
+    HeldJob(claimed, handler=speak, is_async=True, holder=holder).start()
+    await holder.ended
     took_s = time.process_time() - began_s
     beside.cancel()
     assert link.characters == 5 * tokens

@@ -1,108 +1,102 @@
-"""One job from its claim to its end: run the handler, report, finish or give back."""
+"""One job from its claim to its end: run the handler, send what it writes, hand in how it ended or give it back."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
+import functools
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Protocol
 
 from jobfarm_worker import logs, protocol, tracing
-from jobfarm_worker.errors import LOST, Failed, Refused, Unreachable, WorkerError
+from jobfarm_worker.errors import LOST, Failed, Refused, WorkerError
 from jobfarm_worker.farm import Farm
+from jobfarm_worker.heartbeats import Heartbeats
 from jobfarm_worker.inputs import Inputs
 from jobfarm_worker.job import Job
 from jobfarm_worker.outbox import Outbox
 from jobfarm_worker.protocol import Call, ClaimedJob, JobResult
 from jobfarm_worker.registry import Handler
 from jobfarm_worker.reporter import Reporter
-from jobfarm_worker.running import failure, is_async, perform
+from jobfarm_worker.running import failure, perform, perform_async
 from jobfarm_worker.scoreboard import Ending, Scoreboard
+from jobfarm_worker.tasks import Tasks
 from jobfarm_worker.threads import Threads
 
 STUCK_S = 5.0  # after which a handler that was stopped and runs on is reported
 STILL_RUNS_S = 30.0
-HandIn = Callable[[ClaimedJob, JobResult, float], Awaitable[None]]
-"""Reports how an attempt ended that kept its slot for so many seconds; raises Refused or Unauthorized."""
-
 log = logging.getLogger("jobfarm_worker")
 
 
-class HeldJob:
-    """The worker's side of one lease."""
+class Holder(Protocol):
+    """What a held job needs of the worker that holds it."""
 
-    def __init__(
-        self,
-        claimed: ClaimedJob,
-        *,
-        handler: Handler,
-        farm: Farm,
-        board: Scoreboard,
-        threads: Threads,
-        on_fatal: Callable[[WorkerError], None],
-    ) -> None:
-        self._claimed = claimed
+    farm: Farm
+    board: Scoreboard
+    threads: Threads
+    heartbeats: Heartbeats
+    tasks: Tasks
+    context: contextvars.Context
+
+    def hand_in(self, held: HeldJob, outcome: JobResult, took_s: float) -> None:
+        """Say how an attempt ended that kept its slot for so long; then call `held.answered`."""
+
+    def let_go(self, held: HeldJob) -> None:
+        """It has ended, and the farm knows what there is to know."""
+
+    def fail(self, error: Exception) -> None:
+        """End the worker."""
+
+
+class HeldJob:
+    """The worker's side of one lease. A short job of a plain handler has no task: each step calls the next."""
+
+    def __init__(self, claimed: ClaimedJob, *, handler: Handler, is_async: bool, holder: Holder) -> None:
+        self.claimed = claimed
+        self.runs_on = False
+        """Whether its handler has not ended yet, be the job ours or not: what cannot be canceled takes its time."""
+        self.has_slot = True
         self._handler = handler
-        self._farm = farm
-        self._board = board
-        self._threads = threads
+        self._is_async = is_async
+        self._holder = holder
         self._loop = asyncio.get_running_loop()
         self._outbox = Outbox(wake=self._woken)
-        self._reporter = Reporter(claimed, farm=farm, outbox=self._outbox, on_lost=self.stop, on_fatal=on_fatal)
-        inputs = Inputs(claimed, farm=farm, outbox=self._outbox, on_lost=self.stop)
-        self._job = Job(claimed, outbox=self._outbox, confirmed=self._reporter.confirmed, inputs=inputs)
-        self._change = asyncio.Event()  # it was stopped, or what is waited for has come
-        self._running: asyncio.Task[JobResult] | None = None
+        self._reporter: Reporter | None = None
+        self._task: asyncio.Task[None] | None = None  # the async handler, or what waits for the farm after it
+        self._over: asyncio.Event | None = None
         self._is_finishing = False
-        self._is_over = asyncio.Event()
+        self._is_over = False
         self._lost_because = ""
         self._is_note_due = False
+        self._outcome: JobResult | None = None
 
-    async def run(self, *, hand_in: HandIn) -> None:
-        """Run the handler and hand in how it ended.
-
-        Returns when the farm has that, and the handler has really ended, also for a job that was stopped.
-        """
-        try:
-            await self._run(hand_in)
-        finally:
-            self._is_over.set()
-
-    async def _run(self, hand_in: HandIn) -> None:
-        started_s = time.monotonic()
-        with tracing.attempt(self._claimed) as attempt:
-            async with self._reporter:
-                with self._board.running(self._claimed):
-                    outcome = await self._performed()
-                ending = await self._ended(outcome, hand_in, time.monotonic() - started_s)
-            attempt.ended(ending, error=outcome.error if outcome else "")
-        self._board.count(ending)
-        why = f" ({self._lost_because})" if ending == "stopped" and self._lost_because else ""
-        log.info("%s: %s after %.1f s%s", self._claimed, ending, time.monotonic() - started_s, why)
-
-    @property
-    def heartbeat_s(self) -> float:
-        return self._claimed.heartbeat_s
-
-    @property
-    def runs_on(self) -> bool:
-        """Whether its handler has not ended yet, be the job ours or not: what cannot be canceled takes its time."""
-        return self._running is not None and not self._running.done()
+    def start(self) -> None:
+        """Run the handler, of a job that must not run twice once its lease is confirmed: until then another may get
+        it."""
+        self._started_s = time.monotonic()
+        self._say(logging.INFO, "%s: attempt %s", self.claimed, self.claimed.attempt)
+        self._attempt = tracing.begun(self.claimed)
+        self._holder.board.began(self.claimed)
+        self._lease = self._holder.heartbeats.keep(self.claimed, outbox=self._outbox, on_lost=self.stop)
+        if self.claimed.retry_when_lost:
+            self._begin()
+        else:
+            self._lease.on_confirmed = self._begin
 
     def stop(self, reason: str) -> None:
         """The job is not ours any more: an async handler is canceled, a plain one meets JobStopped."""
         if self._is_finishing or self._outbox.stopped:
             return
         self._lost_because = LOST.get(reason, reason)
-        with logs.about(self._claimed):
-            log.warning("%s is stopped: %s", self._claimed, self._lost_because)
+        self._say(logging.WARNING, "%s is stopped: %s", self.claimed, self._lost_because)
         self._halt()
 
     def beat_now(self) -> None:
         """Ask at once whether the lease is still ours."""
-        self._reporter.beat_now()
+        self._holder.heartbeats.beat(self._lease)
 
     async def give_back(self) -> None:
         """Stop the handler and release the job, so that another worker gets it at once.
@@ -110,27 +104,125 @@ class HeldJob:
         A job whose finish is on its way is not released: then this waits for the farm's answer.
         """
         if self._is_finishing:
-            await self._is_over.wait()
+            self._over = self._over or asyncio.Event()
+            await self._over.wait()
             return
-        with logs.about(self._claimed):
-            log.info("%s: given back", self._claimed)
+        self._say(logging.INFO, "%s: given back", self.claimed)
         self._halt()
-        await give_back(self._claimed, farm=self._farm)
+        await give_back(self.claimed, farm=self._holder.farm)
+
+    def answered(self, error: WorkerError | None) -> None:
+        """The farm has how the attempt ended, or why not."""
+        outcome = self._outcome
+        assert outcome is not None
+        if error is None:
+            self._end("success" if outcome.success else "failed")
+        elif not isinstance(error, Refused):
+            self._holder.fail(error)
+        elif error.is_lease_lost:
+            self._lost_because = error.why_lost
+            self._end("stopped")
+        else:
+            self._task = self._holder.tasks.start(self._finish_refused(outcome, error))
+
+    def _begin(self) -> None:
+        job = Job(self.claimed, outbox=self._outbox, confirmed=self._confirmed, inputs=self._inputs)
+        context = self._holder.context.copy()  # not of the job that ended
+        context.run(logs.enter, self.claimed)
+        context.run(self._attempt.enter)
+        self.runs_on = True
+        if self._is_async:
+            self._task = self._holder.tasks.start(self._run_async(job), context=context)
+        else:
+            call = functools.partial(context.run, perform, self._handler, job)
+            self._holder.threads.start(call, self._performed, name=f"job {self.claimed.id}")
+
+    async def _run_async(self, job: Job) -> None:
+        outcome = None
+        try:
+            outcome = await perform_async(self._handler, job, self._outbox)
+        finally:
+            self._task = None
+            self._performed(outcome)
+
+    def _performed(self, outcome: JobResult | None) -> None:
+        """The handler has come to its end; None: it was canceled."""
+        self.runs_on = False
+        self._holder.board.ended(self.claimed)
+        if outcome is None or self._outbox.stopped:
+            self._end("stopped")
+        elif self._reporter is None and not self._outbox.has_unsent:
+            self._hand_in(outcome)
+        else:
+            self._task = self._holder.tasks.start(self._hand_in_confirmed(outcome))
+
+    async def _hand_in_confirmed(self, outcome: JobResult) -> None:
+        """Hand it in once the farm has all text and files: what it refused makes a failure of a success."""
+        self._outbox.flush()
+        try:
+            await self._confirmed()
+        except Failed as error:
+            if outcome.success:
+                outcome = failure(str(error), retryable=error.retryable)
+        self._task = None
+        if self._outbox.stopped:
+            self._end("stopped")
+        else:
+            self._hand_in(outcome)
+
+    def _hand_in(self, outcome: JobResult) -> None:
+        self._is_finishing = True
+        self._outcome = outcome
+        self._holder.heartbeats.drop(self._lease)
+        if not outcome.success:
+            self._say(logging.WARNING, "%s failed: %s", self.claimed, _last_line(outcome.error))
+        self._holder.hand_in(self, outcome, time.monotonic() - self._started_s)
+
+    async def _finish_refused(self, outcome: JobResult, refusal: Refused) -> None:
+        """The farm will not take this result (too large, for instance): report that as a failure, once."""
+        self._say(logging.ERROR, "%s: the farm refused how it ended: %s", self.claimed, refusal)
+        if outcome.success:
+            refused = failure(f"The farm refused the result: {refusal}", retryable=False)
+            call = protocol.finish([(self.claimed, refused)], claim_next=0)
+            with contextlib.suppress(Refused):
+                await self._holder.farm.insist(call, heartbeat_s=self.claimed.heartbeat_s)
+        self._end("failed")
+
+    def _end(self, ending: Ending) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        self._holder.heartbeats.drop(self._lease)
+        if self._reporter is not None:
+            self._reporter.end()
+        if self._over is not None:
+            self._over.set()
+        self._attempt.ended(ending, error=self._outcome.error if self._outcome else "")
+        self._holder.board.count(ending)
+        why = f" ({self._lost_because})" if ending == "stopped" and self._lost_because else ""
+        took_s = time.monotonic() - self._started_s
+        self._say(logging.INFO, "%s: %s after %.1f s%s", self.claimed, ending, took_s, why)
+        self._holder.let_go(self)
 
     def _halt(self) -> None:
         self._outbox.stop()
-        self._board.stopped(self._claimed.id)
-        self._change.set()
-        self._reporter.end()
-        if self._running is not None and is_async(self._handler):
-            self._running.cancel()
-        self._loop.call_later(STUCK_S, self._note_running_on)
+        self._holder.board.stopped(self.claimed.id)
+        self._holder.heartbeats.drop(self._lease)
+        if self._reporter is not None:
+            self._reporter.end()
+        if not self.runs_on and self._task is None:  # it waited for its lease to be confirmed
+            self._holder.board.ended(self.claimed)
+            self._end("stopped")
+        elif self.runs_on:
+            if self._task is not None:
+                self._task.cancel()
+            self._loop.call_later(STUCK_S, self._note_running_on)
 
     def _note_running_on(self) -> None:
         """A stopped handler keeps its slot until it has come to its end, however long that takes."""
         if self.runs_on:
-            self._board.stuck_on(self._claimed.id)
-            log.warning("%s was stopped, but its handler runs on", self._claimed)
+            self._holder.board.stuck_on(self.claimed.id)
+            log.warning("%s was stopped, but its handler runs on", self.claimed)
             self._loop.call_later(STILL_RUNS_S, self._note_running_on)
 
     def _woken(self) -> None:
@@ -143,90 +235,37 @@ class HeldJob:
 
     def _take_note(self) -> None:
         self._is_note_due = False  # before reading: what is written from here on makes a note of its own
-        self._board.note(self._claimed.id, self._outbox.latest)
-        self._reporter.wake()
-
-    async def _performed(self) -> JobResult | None:
-        """How the handler ended, with everything it wrote confirmed; None when the job was stopped."""
-        if not (self._claimed.retry_when_lost or await self._is_ours()):
-            return None
-        performing = perform(self._handler, self._job, outbox=self._outbox, threads=self._threads)
-        self._running = asyncio.create_task(performing, name=repr(self._job))
-        try:
-            outcome = await self._running
-        except asyncio.CancelledError:  # of the handler by `_halt`, or of ourselves
-            if not (self._outbox.stopped and self._running.cancelled()):
-                raise
-        return None if self._outbox.stopped else await self._confirmed(outcome)
-
-    async def _is_ours(self) -> bool:
-        """A job that must not run twice begins once its lease is confirmed: until then another may get it."""
-        confirmed = asyncio.create_task(self._reporter.lease_confirmed.wait())
-        try:
-            await self._unless_stopped(confirmed)
-        finally:
-            confirmed.cancel()
-        return not self._outbox.stopped
-
-    async def _unless_stopped(self, task: asyncio.Task[Any]) -> None:
-        task.add_done_callback(lambda _: self._change.set())
-        while not (task.done() or self._outbox.stopped):
-            self._change.clear()
-            await self._change.wait()
-
-    async def _confirmed(self, outcome: JobResult) -> JobResult | None:
-        """The outcome, once the farm has all text and files: what it refused makes a failure of a success."""
-        if self._reporter.is_silent and not self._outbox.has_unsent:
-            return outcome
-        self._outbox.flush()
-        confirmed = asyncio.create_task(self._reporter.confirmed())
-        try:
-            await self._unless_stopped(confirmed)
-            if self._outbox.stopped:
-                return None
-            confirmed.result()
-        except Failed as error:
-            return failure(str(error), retryable=error.retryable) if outcome.success else outcome
-        finally:
-            confirmed.cancel()
-        return outcome
-
-    async def _ended(self, outcome: JobResult | None, hand_in: HandIn, took_s: float) -> Ending:
-        if outcome is None:
-            return "stopped"
-        self._is_finishing = True
-        self._reporter.stop_beating()
-        if not outcome.success:
-            log.warning("%s failed: %s", self._claimed, _last_line(outcome.error))
-        try:
-            await hand_in(self._claimed, outcome, took_s)
-        except Refused as error:
-            if error.is_lease_lost:
-                self._lost_because = error.why_lost
-                return "stopped"
-            await self._finish_refused(outcome, error)
-            return "failed"
-        return "success" if outcome.success else "failed"
-
-    async def _finish_refused(self, outcome: JobResult, refusal: Refused) -> None:
-        """The farm will not take this result (too large, for instance): report that as a failure, once."""
-        log.error("%s: the farm refused how it ended: %s", self._claimed, refusal)
-        if not outcome.success:
+        self._holder.board.note(self.claimed.id, self._outbox.latest)
+        if self._outbox.stopped or self._is_over:
             return
-        error = f"The farm refused the result: {refusal}"
-        with contextlib.suppress(Refused):
-            await finish(self._claimed, failure(error, retryable=False), farm=self._farm, claim_next=0)
+        if self._outbox.has_unsent:
+            self._reporting().wake()
+        if self._outbox.has_progress and not self._is_finishing:
+            self._holder.heartbeats.report(self._lease)
 
+    def _reporting(self) -> Reporter:
+        if self._reporter is None:
+            named = functools.partial(self._holder.heartbeats.named, self._lease)
+            self._reporter = Reporter(
+                self.claimed,
+                farm=self._holder.farm,
+                outbox=self._outbox,
+                tasks=self._holder.tasks,
+                on_lost=self.stop,
+                on_named=named,
+            )
+        return self._reporter
 
-async def finish(claimed: ClaimedJob, outcome: JobResult, *, farm: Farm, claim_next: int) -> list[ClaimedJob]:
-    """Say how an attempt ended; returns the jobs that came with the answer. Raises Refused or Unauthorized."""
-    call = protocol.finish(claimed, outcome, claim_next=claim_next)
-    answer = await farm.insist(call, heartbeat_s=claimed.heartbeat_s)
-    try:
-        return protocol.claimed_jobs(answer)
-    except Unreachable as error:
-        log.warning("%s: %s", claimed, error)
-        return []
+    async def _confirmed(self) -> None:
+        await self._reporting().confirmed()
+
+    def _inputs(self) -> Inputs:
+        return Inputs(self.claimed, farm=self._holder.farm, outbox=self._outbox, on_lost=self.stop, loop=self._loop)
+
+    def _say(self, level: int, message: str, *arguments: object) -> None:
+        if log.isEnabledFor(level):
+            with logs.about(self.claimed):
+                log.log(level, message, *arguments)
 
 
 async def give_back(claimed: ClaimedJob, *, farm: Farm) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import io
 import os
-import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -26,14 +25,21 @@ T = TypeVar("T")
 class Inputs:
     """Fetches the input files of one held job."""
 
-    def __init__(self, claimed: ClaimedJob, *, farm: Farm, outbox: Outbox, on_lost: Callable[[str], None]) -> None:
-        """Made on the loop that calls to the farm run on. `on_lost` gets why the lease is gone."""
+    def __init__(
+        self,
+        claimed: ClaimedJob,
+        *,
+        farm: Farm,
+        outbox: Outbox,
+        on_lost: Callable[[str], None],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """`loop` is the one that calls to the farm run on. `on_lost` gets why the lease is gone."""
         self._claimed = claimed
         self._farm = farm
         self._outbox = outbox
         self._on_lost = on_lost
-        self._loop = asyncio.get_running_loop()
-        self._loop_thread = threading.get_ident()
+        self._loop = loop
 
     def read(self, name: str) -> Any:
         """The bytes of an input: to be awaited on the loop; in any other thread this waits for them itself."""
@@ -55,7 +61,7 @@ class Inputs:
         return files[name]
 
     def _here(self, fetching: Coroutine[Any, Any, T]) -> Any:
-        if threading.get_ident() == self._loop_thread:
+        if _running_loop() is self._loop:
             return fetching
         future = asyncio.run_coroutine_threadsafe(fetching, self._loop)
         while True:
@@ -120,6 +126,13 @@ class Inputs:
             raise JobStopped from refusal
         if not refusal.is_for_now:
             raise Failed(f"The farm has no input {file.name}: {refusal}", retryable=False) from refusal
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:  # none runs in this thread
+        return None
 
 
 class _Download:

@@ -31,9 +31,9 @@ class Job:
         *,
         outbox: Outbox,
         confirmed: Callable[[], Awaitable[None]],
-        inputs: Inputs | None = None,
+        inputs: Callable[[], Inputs] | None = None,
     ) -> None:
-        """`confirmed` waits until the farm has everything that is in the outbox; `inputs` fetches files."""
+        """`confirmed` waits until the farm has everything that is in the outbox; `inputs` makes what fetches files."""
         self.id = claimed.id
         self.kind = claimed.kind
         self.queue = claimed.queue
@@ -112,7 +112,7 @@ class Job:
     @property
     def _fetching(self) -> Inputs:
         assert self._inputs is not None, "this job is held by no worker"
-        return self._inputs
+        return self._inputs()
 
     @property
     def stopped(self) -> bool:

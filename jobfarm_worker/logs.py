@@ -10,7 +10,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,10 +23,15 @@ def are_json() -> bool:
     return os.environ.get("JOBFARM_LOG") == "json"
 
 
+def enter(claimed: ClaimedJob) -> Token[Mapping[str, Any]]:
+    """Lines of this context are about this job from here on: those of its handler, in its thread as well."""
+    return _about.set({"job_id": claimed.id, "kind": claimed.kind, "attempt": claimed.attempt})
+
+
 @contextmanager
 def about(claimed: ClaimedJob) -> Iterator[None]:
-    """Lines of this block are about this job: ours, and those of its handler, in its thread as well."""
-    token = _about.set({"job_id": claimed.id, "kind": claimed.kind, "attempt": claimed.attempt})
+    """Lines of this block are about this job."""
+    token = enter(claimed)
     try:
         yield
     finally:

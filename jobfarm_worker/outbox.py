@@ -38,6 +38,9 @@ class Progress:
         )
 
 
+NOTHING = Progress(fraction=None, detail=None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
     """A result file on its way to the farm."""
@@ -61,7 +64,7 @@ class Outbox:
     def __init__(self, *, wake: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._wake = wake
         self._clock = clock
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(threading.Lock())
         self._young = ""  # written, not due by the flush rule
         self._young_since_s = 0.0
         self._due: deque[str] = deque()  # pieces, none longer than PIECE
@@ -69,7 +72,7 @@ class Outbox:
         self._waiting: list[asyncio.Future[None]] = []  # for room
         self._files: dict[str, File] = {}
         self._progress: Progress | None = None
-        self._latest = Progress(fraction=None, detail=None)
+        self._latest = NOTHING
         self._stopped = False
 
     @property
@@ -106,6 +109,14 @@ class Outbox:
     def has_unsent(self) -> bool:
         """Whether there is text or a file that was not taken out yet."""
         return bool(self._young or self._due or self._files)
+
+    @property
+    def has_due_text(self) -> bool:
+        return bool(self._due)
+
+    @property
+    def has_files(self) -> bool:
+        return bool(self._files)
 
     @property
     def due_in_s(self) -> float | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -22,6 +24,7 @@ class Handlers:
 
     def __init__(self) -> None:
         self._by_kind: dict[str, Handler] = {}
+        self._is_async: dict[str, bool] = {}
 
     def handler(self, kind: str) -> Callable[[HandlerT], HandlerT]:
         """Decorator: this function runs jobs of this kind; raises BadOption if the kind has one already."""
@@ -39,6 +42,7 @@ class Handlers:
         if kind in self._by_kind:
             raise BadOption(f"Two handlers were given for the kind {kind!r}.")
         self._by_kind[kind] = function
+        self._is_async[kind] = is_async(function)
 
     def include(self, other: Handlers) -> None:
         """Take over all handlers of another set; raises BadOption for a kind that both have."""
@@ -48,6 +52,10 @@ class Handlers:
     def get(self, kind: str) -> Handler | None:
         """The function for this kind, if there is one."""
         return self._by_kind.get(kind)
+
+    def is_async(self, kind: str) -> bool:
+        """Whether the function for this kind runs on the loop."""
+        return self._is_async[kind]
 
     @property
     def serve_models(self) -> bool:
@@ -73,3 +81,10 @@ class Handlers:
 
     def __len__(self) -> int:
         return len(self._by_kind)
+
+
+def is_async(function: Handler) -> bool:
+    """Whether it is an async function, also behind a partial or as `__call__`."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import inspect
 import traceback
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
@@ -14,38 +13,48 @@ from jobfarm_worker.job import Job
 from jobfarm_worker.outbox import Outbox
 from jobfarm_worker.protocol import JobResult, size_of_json, storable
 from jobfarm_worker.registry import Handler
-from jobfarm_worker.threads import Threads
 
 LONGEST_ERROR = 20_000  # characters; the end of a traceback matters most
 
 
-def is_async(function: Handler) -> bool:
-    """Whether the handler runs on the loop (an async function, also behind a partial or as `__call__`)."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
-
-
-async def perform(function: Handler, job: Job, *, outbox: Outbox, threads: Threads) -> JobResult:
-    """Run the handler to its end: its value, or how it failed; canceled only from outside."""
+def perform(function: Handler, job: Job) -> JobResult:
+    """Run a plain handler to its end: its value, or how it failed. One that calls sys.exit() ends its attempt alone."""
     try:
-        if is_async(function):
-            result = await Throttled(function(job), outbox)
-        else:
-            result = await threads.run(function, job, name=f"job {job.id}")
-    except Failed as error:
-        return failure(str(error), retryable=error.retryable)
-    except asyncio.CancelledError:
+        return _success(function(job))
+    except BaseException as error:
+        return _failed(error)
+
+
+async def perform_async(function: Handler, job: Job, outbox: Outbox) -> JobResult:
+    """Run an async handler to its end; canceled only from outside."""
+    try:
+        return _success(await Throttled(function(job), outbox))
+    except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
-        return failure(traceback.format_exc())
-    except (Exception, SystemExit):  # a handler that calls sys.exit() ends its attempt, not the worker
-        return failure(traceback.format_exc())
+        return _failed(error)
+    except (Exception, SystemExit) as error:
+        return _failed(error)
+
+
+def failure(error: str, *, retryable: bool = True) -> JobResult:
+    """A failed attempt with what people and the log shall read, cut to its end when it is very long."""
+    error = storable(error)[-LONGEST_ERROR:]
+    return JobResult(success=False, error=error, retryable=retryable, size=len(error))
+
+
+def _success(result: Any) -> JobResult:
     try:
         return JobResult(success=True, result=result, size=size_of_json(result))
     except ValueError as error:
         return failure(str(error))
+
+
+def _failed(error: BaseException) -> JobResult:
+    if isinstance(error, Failed):
+        return failure(str(error), retryable=error.retryable)
+    return failure("".join(traceback.format_exception(error)))
 
 
 class Throttled:
@@ -70,9 +79,3 @@ class Throttled:
                 go_on = functools.partial(self._work.send, value)
             except BaseException as error:
                 go_on = functools.partial(self._work.throw, error)
-
-
-def failure(error: str, *, retryable: bool = True) -> JobResult:
-    """A failed attempt with what people and the log shall read, cut to its end when it is very long."""
-    error = storable(error)[-LONGEST_ERROR:]
-    return JobResult(success=False, error=error, retryable=retryable, size=len(error))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,16 +34,14 @@ class Scoreboard:
         self.on_stuck: Callable[[], None] = lambda: None
         """Called when `stuck` has changed."""
 
-    @contextmanager
-    def running(self, claimed: ClaimedJob) -> Iterator[None]:
-        """The job is at work inside this block."""
+    def began(self, claimed: ClaimedJob) -> None:
         self.jobs[claimed.id] = Running(id=claimed.id, kind=claimed.kind)
-        try:
-            yield
-        finally:
-            ended = self.jobs.pop(claimed.id, None)  # the same job may be here twice, stopped and claimed again
-            if ended is not None and ended.is_stuck:
-                self.on_stuck()
+
+    def ended(self, claimed: ClaimedJob) -> None:
+        """Its handler has come to its end."""
+        ended = self.jobs.pop(claimed.id, None)  # the same job may be here twice, stopped and claimed again
+        if ended is not None and ended.is_stuck:
+            self.on_stuck()
 
     def note(self, job: int, progress: Progress) -> None:
         """Remember the latest progress of a running job."""

@@ -8,22 +8,24 @@ import contextvars
 import functools
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
-from jobfarm_worker import facts, logs, protocol
+from jobfarm_worker import facts, protocol
 from jobfarm_worker.claims import AT_ONCE_S, MOST_CLAIMED, Claims
-from jobfarm_worker.errors import LOST, Refused, WrongServer
+from jobfarm_worker.errors import LOST, Refused, WorkerError, WrongServer
 from jobfarm_worker.farm import Farm
-from jobfarm_worker.held import HeldJob, finish, give_back, unclaim
+from jobfarm_worker.heartbeats import Heartbeats
+from jobfarm_worker.held import HeldJob, give_back, unclaim
 from jobfarm_worker.intake import Intake
 from jobfarm_worker.options import Options
 from jobfarm_worker.prefetching import Prefetching
 from jobfarm_worker.protocol import ClaimedJob, JobResult
 from jobfarm_worker.registry import Handlers
-from jobfarm_worker.results import SMALL, Results
+from jobfarm_worker.results import SMALL, Entry, Results
 from jobfarm_worker.running import failure
 from jobfarm_worker.scoreboard import Scoreboard
+from jobfarm_worker.tasks import Tasks
 from jobfarm_worker.threads import Threads
 
 CLAIM_ENDS_S = 2.0  # how long a claim under way may take to answer when the worker stops
@@ -34,19 +36,6 @@ GIVE_BACK_S = 5.0  # for all releases together; a job that could not be released
 log = logging.getLogger("jobfarm_worker")
 
 
-class Slot:
-    """One of the jobs at a time; `free` may be called twice."""
-
-    def __init__(self, on_free: Callable[[], None]) -> None:
-        self._on_free = on_free
-        self._is_free = False
-
-    def free(self) -> None:
-        if not self._is_free:
-            self._is_free = True
-            self._on_free()
-
-
 class Session:
     """One run of a worker: its connection, its slots, and its way to the end."""
 
@@ -54,25 +43,33 @@ class Session:
 
     def __init__(self, settings: Options, *, farm: Farm, handlers: Handlers, board: Scoreboard) -> None:
         self.farm = farm
+        self.board = board
+        self.threads = Threads()
+        self.tasks = Tasks(self.fail)
+        self.heartbeats = Heartbeats(farm, tasks=self.tasks)
+        self.context = contextvars.copy_context()
         self._options = settings
         self._handlers = handlers
-        self._board = board
         self._held: dict[int, HeldJob] = {}
         self._taken = 0  # slots
-        self._runs: set[asyncio.Task[None]] = set()  # jobs at work, and those whose answer is to come
         self._returning: set[asyncio.Task[None]] = set()
         self._prefetching = Prefetching(concurrency=settings.concurrency, most=settings.prefetch)
-        self._threads = Threads()
         self._intake = Intake(give_back=self._return)
         self._facts: Mapping[str, Any] = {}  # as they were reported last
-        self._requested = 0  # jobs that finish calls under way are to bring beside those for their own slots
-        self._results = Results(farm, claim_next=self._claim_for_free, on_jobs=self._take, on_answer=self._begin)
-        self._context = contextvars.copy_context()
+        self._claiming = 0  # jobs that a claim under way is to bring
+        self._results = Results(
+            farm, tasks=self.tasks, claim_next=self._claim_next, on_jobs=self._take, on_answer=self._answered
+        )
         self._freed = asyncio.Event()
+        self._idle = asyncio.Event()  # nothing is held, and no answer is to come
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        farm.on_up = self._beat_all
+        self._listen()
+
+    def _listen(self) -> None:
+        farm = self.farm
+        farm.on_up = self._connected
         farm.on_stop = self._stop_job
         farm.on_unclaimed = self._return_late
         farm.on_drained = self._intake.return_all
@@ -81,14 +78,17 @@ class Session:
 
     async def run(self) -> None:
         """Claim and run until stopped, then let go of everything; raises what ended the worker."""
-        work = (self._claim_all, self.farm.keep_socket, self._results.run, self._introduce)
-        background = [asyncio.create_task(self._guarded(each)) for each in work]
+        claiming = self.tasks.start(self._claim_all())
+        introducing = self.tasks.start(self._introduce())
+        self.tasks.start(self.farm.keep_socket())
         try:
             await _any_of(self._stopping.wait(), self._fatal)
-            await asyncio.wait(background[:1], timeout=CLAIM_ENDS_S if self._stopping.is_set() else 0)
+            await asyncio.wait([claiming], timeout=CLAIM_ENDS_S if self._stopping.is_set() else 0)
             await self._let_finish()
         finally:
-            await self._let_go(background)
+            for task in (claiming, introducing):  # what it says from here on is that it ends
+                task.cancel()
+            await self._let_go()
         if self._fatal.done():
             self._fatal.result()
 
@@ -102,13 +102,8 @@ class Session:
         self._intake.return_all()
         self._results.hurry()
 
-    async def _guarded(self, work: Callable[[], Any]) -> None:
-        try:
-            await work()
-        except Exception as error:  # whatever ends a background task ends the worker
-            self._end(error)
-
-    def _end(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
+        """End the worker with this error; the first one counts."""
         if not self._fatal.done():
             self._fatal.set_exception(error)
 
@@ -123,11 +118,11 @@ class Session:
         )
         fields = await asyncio.to_thread(gathering)
         has_changed = asyncio.Event()
-        self._board.on_stuck = has_changed.set
+        self.board.on_stuck = has_changed.set
         while True:
             has_changed.clear()
             models, every_s = await self._served()
-            self._facts = {**fields, **models, **facts.stuck(self._board.stuck)}
+            self._facts = {**fields, **models, **facts.stuck(self.board.stuck)}
             await self._say_hello(self._facts)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(every_s):
@@ -154,9 +149,16 @@ class Session:
         while not self._stopping.is_set():
             free = await self._free_slots()
             started_s = asyncio.get_running_loop().time()
-            jobs = await claims.claim(free + self._more()) if free else []
+            jobs = await self._claimed(claims, free + self._more()) if free else []
             self._take(jobs)
             await claims.rest(claimed_count=len(jobs), took_s=asyncio.get_running_loop().time() - started_s)
+
+    async def _claimed(self, claims: Claims, count: int) -> list[ClaimedJob]:
+        self._claiming = count
+        try:
+            return await claims.claim(count)
+        finally:
+            self._claiming = 0
 
     def _more(self) -> int:
         """What a claim asks for beside what can begin: nothing while this worker waits for work, as others may. Only
@@ -167,7 +169,7 @@ class Session:
         """How many jobs more may lie ready; less than none where those that are under way are more."""
         may_keep = not self.farm.is_drained and asyncio.get_running_loop().time() >= self._shares_until_s
         most = self._prefetching.room(self.farm.heartbeat_s) if may_keep else 0
-        return most - len(self._intake) - self._requested - self._results.requested
+        return most - len(self._intake) - self._claiming - self._results.requested
 
     async def _free_slots(self) -> int:
         while (free := self._free_count()) < 1:
@@ -208,17 +210,14 @@ class Session:
                     self._results.hurry()  # nothing is left to do until its answer comes
                 break
             self._taken += 1
-            work = self._guarded(functools.partial(self._run, job))
-            task = asyncio.create_task(work, context=self._context.copy())  # not of the job that ended
-            self._runs.add(task)
-            task.add_done_callback(self._runs.discard)
+            self._start(job)
         if self._free_count():
             self._freed.set()
 
     def _return(self, jobs: Sequence[ClaimedJob]) -> None:
         """Give back jobs that nobody here has begun, beside everything else."""
         log.info("%d not begun: given back", len(jobs))
-        self._let_return(functools.partial(unclaim, jobs, farm=self.farm))
+        self._let_return(unclaim(jobs, farm=self.farm))
 
     def _return_late(self, claimed: ClaimedJob) -> None:
         """A job that came with an answer nobody waited for any more: given back if nothing else may bring it.
@@ -229,98 +228,89 @@ class Session:
         if self._stopping.is_set() and claimed.id not in self._held:
             self._return([claimed])
 
-    def _let_return(self, giving: Callable[[], Any]) -> None:
-        task = asyncio.create_task(self._guarded(giving))
+    def _let_return(self, giving: Coroutine[Any, Any, None]) -> None:
+        task = self.tasks.start(giving)
         self._returning.add(task)
         task.add_done_callback(self._returning.discard)
 
-    async def _run(self, claimed: ClaimedJob) -> None:
-        """Run a job on a slot that is taken for it, and free the slot: of a short job before the farm has answered."""
-        slot = Slot(self._free)
-        try:
-            with logs.about(claimed):
-                await self._run_on(slot, claimed)
-        finally:
-            slot.free()
-
-    async def _run_on(self, slot: Slot, claimed: ClaimedJob) -> None:
+    def _start(self, claimed: ClaimedJob) -> None:
+        """Run a job on the slot that was taken for it."""
         handler = self._handlers.get(claimed.kind)
         if handler is None:
-            await self._refuse(slot, claimed)
-            return
-        if (earlier := self._held.get(claimed.id)) is not None and earlier.runs_on:
+            self._refuse(claimed)
+        elif (earlier := self._held.get(claimed.id)) is not None and earlier.runs_on:
             log.warning("%s: an earlier attempt of it still runs here; given back", claimed)
-            await give_back(claimed, farm=self.farm)
-            return
-        held = HeldJob(
-            claimed, handler=handler, farm=self.farm, board=self._board, threads=self._threads, on_fatal=self._end
-        )
-        log.info("%s: attempt %s", claimed, claimed.attempt)
-        self._held[claimed.id] = held
-        try:
-            await held.run(hand_in=functools.partial(self._hand_in, slot))
-        finally:
-            if self._held.get(claimed.id) is held:
-                del self._held[claimed.id]
+            self._free()
+            self._let_return(give_back(claimed, farm=self.farm))
+        else:
+            is_async = self._handlers.is_async(claimed.kind)
+            held = self._held[claimed.id] = HeldJob(claimed, handler=handler, is_async=is_async, holder=self)
+            held.start()
+
+    def _refuse(self, claimed: ClaimedJob) -> None:
+        """Fail the attempt rather than release it: released, it would come back to us at once, for ever."""
+        known = ", ".join(self._handlers)
+        log.warning("%s: no handler for this kind (there is: %s)", claimed, known)
+        outcome = failure(f"This worker has no handler for the kind {claimed.kind!r}; it knows {known}.")
+        self.board.count("failed")
+        self._free()
+        self._results.hand_in(Entry(claimed, outcome, functools.partial(self._refused, claimed)), alone=True)
+
+    def _refused(self, claimed: ClaimedJob, error: WorkerError | None) -> None:
+        if isinstance(error, Refused):
+            log.warning("%s: %s", claimed, error)
+        elif error is not None:
+            self.fail(error)
+
+    def hand_in(self, held: HeldJob, outcome: JobResult, took_s: float) -> None:
+        """Say how an attempt ended: with others while jobs are short, else at once. Its slot is free before the farm
+        has answered."""
+        self._prefetching.note(took_s, may_wait=not held.claimed.has_ceiling)
+        alone = outcome.size > SMALL or not (self._intake or self._results.is_pending)
+        self._taken -= 1
+        self._results.hand_in(Entry(held.claimed, outcome, held.answered), alone=alone)
+        held.has_slot = False
+        self._begin()
+
+    def let_go(self, held: HeldJob) -> None:
+        """It has ended, and the farm knows what there is to know."""
+        if self._held.get(held.claimed.id) is held:
+            del self._held[held.claimed.id]
+        if held.has_slot:
+            held.has_slot = False
+            self._free()
+        self._note_idle()
 
     def _free(self) -> None:
         self._taken -= 1
         self._begin()
 
-    async def _hand_in(self, slot: Slot, claimed: ClaimedJob, outcome: JobResult, took_s: float) -> None:
-        """Say how an attempt ended: with others while jobs are short, else at once."""
-        self._prefetching.note(took_s, may_wait=not claimed.has_ceiling)
-        if outcome.size > SMALL or not (self._intake or self._results.is_pending):
-            await self._finish(slot, claimed, outcome)
-            return
-        handing_in = self._results.hand_in(claimed, outcome)
-        slot.free()
-        await handing_in
+    def _answered(self) -> None:
+        self._begin()
+        self._note_idle()
 
-    async def _finish(self, slot: Slot, claimed: ClaimedJob, outcome: JobResult) -> None:
-        more = max(0, self._room())
-        self._requested += more
-        try:
-            jobs = await finish(claimed, outcome, farm=self.farm, claim_next=self._claim_next(1 + more))
-        finally:
-            self._requested -= more
-        slot.free()  # for the first of these: none of a queue with a ceiling may lie ready
-        self._take(jobs)
+    def _note_idle(self) -> None:
+        if not (self._held or self._results.is_pending):
+            self._idle.set()
 
-    def _claim_for_free(self) -> int:
-        return self._claim_next(self._options.concurrency - self._taken + self._room())
-
-    def _claim_next(self, count: int) -> int:
-        """So many at most; none when stopping, or when only some queues will do.
-
-        The finish call names no queues, so what comes with it may be from any.
-        """
+    def _claim_next(self, places: int) -> int:
+        """How many jobs a finish claims: what can begin, and lie ready; less so many as hold places of ceilings and are
+        not handed in yet. None when stopping, or when only some queues will do: a finish names none, so what comes with
+        its answer may be from any."""
         if self._stopping.is_set() or self._options.queues:
             return 0
-        return max(0, min(MOST_CLAIMED, count))
-
-    async def _refuse(self, slot: Slot, claimed: ClaimedJob) -> None:
-        """Fail the attempt rather than release it: released, it would come back to us at once, for ever."""
-        known = ", ".join(self._handlers)
-        log.warning("%s: no handler for this kind (there is: %s)", claimed, known)
-        outcome = failure(f"This worker has no handler for the kind {claimed.kind!r}; it knows {known}.")
-        self._board.count("failed")
-        try:
-            await self._finish(slot, claimed, outcome)
-        except Refused as error:
-            log.warning("%s: %s", claimed, error)
+        return max(0, min(MOST_CLAIMED, self._options.concurrency - self._taken - places + self._room()))
 
     def _shortest_heartbeat_s(self) -> float:
-        return min((held.heartbeat_s for held in self._held.values()), default=math.inf)
+        return min((held.claimed.heartbeat_s for held in self._held.values()), default=math.inf)
 
-    def _beat_all(self) -> None:
+    def _connected(self) -> None:
         """The socket was away: what happened meanwhile was not pushed, so every job sends a heartbeat.
 
         What was not begun goes back: it may have been canceled.
         """
         self._intake.return_all()
-        for held in self._held.values():
-            held.beat_now()
+        self.heartbeats.beat_all()
 
     def _stop_job(self, job: int, reason: str) -> None:
         held = self._held.get(job)
@@ -328,7 +318,7 @@ class Session:
             held.stop(reason)
         elif self._intake.drop(job):
             log.warning("job %d was not begun, and will not be: %s", job, LOST.get(reason, reason))
-            self._board.count("stopped")
+            self.board.count("stopped")
         else:  # its claim may be on the way from the socket to a slot: let it send a heartbeat in a moment
             asyncio.get_running_loop().call_later(AT_ONCE_S, self._beat_one, job)
 
@@ -338,32 +328,30 @@ class Session:
 
     async def _let_finish(self) -> None:
         """Wait for running jobs, for the grace at most; not at all after a second signal or a refused key."""
-        if (tasks := set(self._runs)) and not self._fatal.done():
-            done = asyncio.wait(tasks, timeout=self._options.grace_s)
-            await _any_of(done, self._hurry.wait(), self._fatal)
+        self._idle.clear()
+        self._note_idle()
+        if not self._fatal.done():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._options.grace_s):
+                    await _any_of(self._idle.wait(), self._hurry.wait(), self._fatal)
 
-    async def _let_go(self, background: list[asyncio.Task[None]]) -> None:
+    async def _let_go(self) -> None:
         """Give back what is still held (a refused key could not), then end every task."""
-        for task in (background[0], background[-1]):  # what it says from here on is that it ends
-            task.cancel()
         if self._fatal.done():
-            for held in self._held.values():
+            for held in [*self._held.values()]:
                 held.stop("the worker ends")
         else:
             await self._give_all_back()
-        tasks = [*background, *self._runs, *self._returning]
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks, timeout=AT_ONCE_S)
-        self._threads.close()
+        await self.tasks.cancel(within_s=AT_ONCE_S)
+        self.threads.close()
 
     async def _give_all_back(self) -> None:
         """Release what is held, and what comes meanwhile with answers that are late; and say that this worker ends: its
         models are listed until then."""
         if self._facts.get("models"):
-            self._let_return(functools.partial(self._say_hello, {**self._facts, "leaving": True}))
+            self._let_return(self._say_hello({**self._facts, "leaving": True}))
         for held in self._held.values():
-            self._let_return(held.give_back)
+            self._let_return(held.give_back())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GIVE_BACK_S):
                 while self._returning:

@@ -6,15 +6,13 @@ it by the usual OTEL_* variables, so spans go where the rest of that machine's g
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from jobfarm_worker.protocol import ClaimedJob
 
 _otel: Any = None
 try:
-    from opentelemetry import trace
+    from opentelemetry import context, trace
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 except ImportError:
     pass  # it is optional
@@ -28,6 +26,11 @@ class Attempt:
     def __init__(self, span: Any = None) -> None:
         self._span = span
 
+    def enter(self) -> None:
+        """Let it be the current span of this context, which is the handler's alone."""
+        if self._span is not None:
+            context.attach(_otel.set_span_in_context(self._span))
+
     def ended(self, how: str, *, error: str = "") -> None:
         """Record how the attempt ended; anything but success marks the span, with the error's last line."""
         if self._span is None:
@@ -36,24 +39,25 @@ class Attempt:
         if how != "success":
             message = error.strip().rsplit("\n", maxsplit=1)[-1]
             self._span.set_status(_otel.Status(_otel.StatusCode.ERROR, message or how))
+        self._span.end()
 
 
-@contextmanager
-def attempt(claimed: ClaimedJob) -> Iterator[Attempt]:
-    """Let the block be the span of this attempt. Handlers that run in it find it as the current span."""
+_NOTHING = Attempt()
+
+
+def begun(claimed: ClaimedJob) -> Attempt:
+    """The span of this attempt, begun."""
     if _otel is None or (claimed.traceparent is None and not _is_configured()):
-        yield Attempt()
-        return
+        return _NOTHING
     about = {
         "jobfarm.job.id": claimed.id,
         "jobfarm.job.kind": claimed.kind,
         "jobfarm.job.queue": claimed.queue,
         "jobfarm.job.attempt": claimed.attempt,
     }
-    with _otel.get_tracer("jobfarm_worker").start_as_current_span(
-        f"job {claimed.kind}", context=_parent(claimed), kind=_otel.SpanKind.CONSUMER, attributes=about
-    ) as span:
-        yield Attempt(span)
+    tracer = _otel.get_tracer("jobfarm_worker")
+    kind = _otel.SpanKind.CONSUMER
+    return Attempt(tracer.start_span(f"job {claimed.kind}", context=_parent(claimed), kind=kind, attributes=about))
 
 
 def _is_configured() -> bool:

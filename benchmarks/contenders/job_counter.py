@@ -26,7 +26,7 @@ class JobCounter:
             self._pid = os.getpid()
             threading.Thread(target=self._report, daemon=True).start()
         if not self._count:
-            self._first = now
+            self._first, self._spent_before_s = now, time.process_time()
         self._last, self._count = now, self._count + 1
         if sent_at:
             self._waits.append(now - sent_at)
@@ -34,6 +34,7 @@ class JobCounter:
     def _begin(self) -> None:
         self._count, self._first, self._last, self._reported = 0, 0.0, 0.0, 0
         self._waits: list[float] = []
+        self._spent_before_s = 0.0
 
     def _report(self) -> None:
         while True:
@@ -41,5 +42,6 @@ class JobCounter:
             if self._count != self._reported and time.monotonic() - self._last > IDLE_S:
                 self._reported = self._count
                 found = {"pid": self._pid, "jobs": self._count, "first": self._first, "last": self._last}
-                line = json.dumps({**found, "waits": self._waits})
+                spent_s = time.process_time() - self._spent_before_s
+                line = json.dumps({**found, "waits": self._waits, "spent_s": spent_s})
                 os.write(1, f"{line}\n".encode())

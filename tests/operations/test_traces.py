@@ -150,5 +150,6 @@ class TestTheWorker:
             heartbeat_s=20,
             traceparent=TRACEPARENT,
         )
-        with tracing.attempt(claimed) as attempt:
-            attempt.ended("failed", error="no")
+        attempt = tracing.begun(claimed)
+        attempt.enter()
+        attempt.ended("failed", error="no")

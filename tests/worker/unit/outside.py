@@ -234,7 +234,7 @@ def _understood(scope: Scope, raw: bytes, *, base: str) -> tuple[str, dict[str, 
     body = json.loads(raw)
     if parts[0] == "jobs":
         body["job"] = int(parts[1])
-    return "finish_many" if parts == ["finish"] else parts[-1], body
+    return f"{parts[0]}_many" if parts[0] in {"finish", "heartbeat"} else parts[-1], body
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -154,6 +155,16 @@ class Jobs:
             job.reports.append({name: body.get(name) for name in ("progress", "detail")})
         return {"lease_expires_at": LATER}
 
+    def _heartbeat_many(self, body: dict[str, Any]) -> dict[str, Any]:
+        return {"jobs": [self._each(self._heartbeat, entry, "heartbeat_many") for entry in body["jobs"]]}
+
+    def _each(self, act: Callable[[Any], dict[str, Any]], entry: dict[str, Any], verb: str) -> dict[str, Any]:
+        try:
+            return {"id": entry["id"], **act({"job": entry["id"], **entry})}
+        except SayNo as no:
+            self.refused_leases.append(verb)
+            return {"id": entry["id"], **no.body}
+
     def _output(self, body: dict[str, Any]) -> dict[str, Any]:
         job = self._held(body)
         if body["seq"] > len(job.pieces):
@@ -187,19 +198,13 @@ class Jobs:
 
     def _finish_many(self, body: dict[str, Any]) -> dict[str, Any]:
         request = body["request_id"]
-        entries = [self._finished(entry) for entry in body["finished"]]
+        entries = [self._each(self._finish, entry, "finish_many") for entry in body["finished"]]
+        for entry in entries:
+            entry.pop("jobs", None)
         if self._taken_by[request]:
             return {"finished": entries, "jobs": self._once_more(request)}
         following = self._claim({"limit": body.get("claim_next", 0), "request_id": request})
         return {"finished": entries, **following}
-
-    def _finished(self, entry: dict[str, Any]) -> dict[str, Any]:
-        try:
-            answer = self._finish({"job": entry["id"], **entry})
-        except SayNo as no:
-            self.refused_leases.append("finish_many")
-            return {"id": entry["id"], **no.body}
-        return {"id": entry["id"], "status": answer["status"]}
 
     def _unclaim(self, body: dict[str, Any]) -> dict[str, Any]:
         held = [(self.jobs[entry["id"]], entry["lease"]) for entry in body["jobs"]]

@@ -17,8 +17,8 @@ from jobfarm_worker.handlers.demo_picture import Picture
 from jobfarm_worker.handlers.demo_text import compose, topics_of
 from jobfarm_worker.outbox import File, Outbox, Progress
 from jobfarm_worker.protocol import ClaimedJob, JobResult
-from jobfarm_worker.running import perform
-from jobfarm_worker.threads import Threads
+from jobfarm_worker.registry import is_async
+from jobfarm_worker.running import perform, perform_async
 
 PROMPT = "Write a poem about a lighthouse keeper in the storm"
 
@@ -50,7 +50,9 @@ async def run(handler: Any, payload: Any) -> tuple[JobResult, RecordingContext]:
         return None
 
     job = Job(claimed, outbox=context, confirmed=confirmed)
-    return await perform(handler, job, outbox=context, threads=Threads()), context
+    if is_async(handler):
+        return await perform_async(handler, job, context), context
+    return await asyncio.to_thread(perform, handler, job), context
 
 
 class TestChatDemonstrator:
@@ -129,7 +131,7 @@ class TestImageDemonstrator:
             id=7, kind="k", queue="q", payload={"prompt": PROMPT}, attempt=1, lease="l", heartbeat_s=20
         )
         job = Job(claimed, outbox=context, confirmed=lambda: asyncio.sleep(0))
-        outcome = await perform(image_demo.handler(side=48, pace_s=0), job, outbox=context, threads=Threads())
+        outcome = await asyncio.to_thread(perform, image_demo.handler(side=48, pace_s=0), job)
         assert "JobStopped" in outcome.error
         assert len([report for report in context.reports if "band" in (report.detail or "")]) == 1
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobfarm_worker import Failed, Job, Worker, outbox, reporter
+from jobfarm_worker import Failed, Job, Worker, heartbeats, outbox
 from tests.worker.unit.outside import FarmServer, SayNo, until, working
 
 
@@ -287,8 +287,8 @@ class TestHeartbeat:
     async def test_does_not_come_before_the_first_text_and_carries_what_was_said_since(
         self, farm: FarmServer, worker: Worker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        for pause in ("FIRST_BEAT_S", "CONFIRM_S"):
-            monkeypatch.setattr(reporter, pause, 2.0)  # a busy machine takes its time
+        for pause in ("FIRST_REPORT_S", "CONFIRM_S"):
+            monkeypatch.setattr(heartbeats, pause, 2.0)  # a busy machine takes its time
         before: list[Any] = []
 
         @worker.handler("write")

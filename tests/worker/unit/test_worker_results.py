@@ -9,7 +9,8 @@ import pytest
 
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.protocol import Call, ClaimedJob, JobResult
-from jobfarm_worker.results import CALLS, MOST, Results
+from jobfarm_worker.results import CALLS, MOST, Entry, Results
+from jobfarm_worker.tasks import Tasks
 
 
 class HeldFarm:
@@ -40,11 +41,17 @@ class Handing:
     """Results whose calls claim ten jobs each, and what was handed in."""
 
     def __init__(self) -> None:
+        self.errors: list[Exception] = []
+        self.verdicts: list[Exception | None] = []
         self.farm = HeldFarm()
+        self.tasks = Tasks(self.errors.append)
         self.results = Results(
-            cast("Farm", self.farm), claim_next=lambda: 10, on_jobs=lambda _: None, on_answer=lambda: None
+            cast("Farm", self.farm),
+            tasks=self.tasks,
+            claim_next=lambda _: 10,
+            on_jobs=lambda _: None,
+            on_answer=lambda: None,
         )
-        self.running = asyncio.create_task(self.results.run())
         self._number = 0
 
     async def hand_in(self, count: int) -> None:
@@ -53,7 +60,7 @@ class Handing:
             claimed = ClaimedJob(
                 id=self._number, kind="k", queue="q", payload=None, attempt=1, lease="l", heartbeat_s=20
             )
-            self.results.hand_in(claimed, JobResult(success=True))
+            self.results.hand_in(Entry(claimed, JobResult(success=True), self.verdicts.append), alone=False)
         await settled()
 
 
@@ -67,7 +74,8 @@ async def settled() -> None:
 async def handing() -> Any:
     handing = Handing()
     yield handing
-    handing.running.cancel()
+    await handing.tasks.cancel(within_s=1)
+    assert handing.errors == []
 
 
 async def test_a_second_call_leaves_while_one_is_under_way_when_it_is_full_and_a_third_does_not(
