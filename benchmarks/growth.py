@@ -9,7 +9,6 @@ and what a small job beside it waits meanwhile.
 """
 
 import asyncio
-import contextvars
 import json
 import os
 import random
@@ -23,6 +22,7 @@ from django.core.files.base import ContentFile
 from django.db import connection
 
 from benchmarks import own, results
+from benchmarks.holder import Holder
 from benchmarks.options import Options, parse
 from benchmarks.results import Table
 from jobfarm_client.sse import Blocks
@@ -30,13 +30,9 @@ from jobfarm_worker.errors import Unreachable
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.handlers.chunks import Whole
 from jobfarm_worker.handlers.responses import MappedResponse
-from jobfarm_worker.heartbeats import Heartbeats
 from jobfarm_worker.held import HeldJob
 from jobfarm_worker.outbox import Outbox
-from jobfarm_worker.protocol import Call, ClaimedJob, JobResult
-from jobfarm_worker.scoreboard import Scoreboard
-from jobfarm_worker.tasks import Tasks
-from jobfarm_worker.threads import Threads
+from jobfarm_worker.protocol import Call, ClaimedJob
 from jobs import operations
 from jobs.domain.outputs import Piece
 from jobs.domain.workers import Facts
@@ -346,29 +342,6 @@ def _stream(options: Options) -> Table:
     return table
 
 
-class _Holder:
-    """What holds one job, and has its outcome by itself."""
-
-    def __init__(self, farm: Farm) -> None:
-        self.farm = farm
-        self.board = Scoreboard()
-        self.threads = Threads()
-        self.tasks = Tasks(self.fail)
-        self.heartbeats = Heartbeats(farm, tasks=self.tasks)
-        self.context = contextvars.copy_context()
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def hand_in(self, held: HeldJob, outcome: JobResult, _took_s: float) -> None:
-        assert outcome.success, outcome.error
-        held.answered(None)
-
-    def let_go(self, _held: HeldJob) -> None:
-        self.ended.set_result(None)
-
-    def fail(self, error: Exception) -> None:
-        self.ended.set_exception(error)
-
-
 async def streamed(tokens: int, *, away_s: float) -> dict[str, float]:
     """The stream, and beside it a job that only wants to go on each 10 ms."""
     loop = asyncio.get_running_loop()
@@ -389,7 +362,7 @@ async def streamed(tokens: int, *, away_s: float) -> dict[str, float]:
             late_s.append(loop.time() - before_s - 0.01)
 
     claimed = ClaimedJob(id=1, kind="k", queue="q", payload=None, attempt=1, lease="1-1", heartbeat_s=20)
-    holder = _Holder(farm)
+    holder = Holder(farm)
     beside = asyncio.create_task(go_on())
     began_s = time.process_time()
     HeldJob(claimed, handler=speak, is_async=True, holder=holder).start()

@@ -30,7 +30,7 @@ class Lease:
     outbox: Outbox
     on_lost: Callable[[str], None]
     due_s: float
-    is_asked: bool = False  # a heartbeat is under way
+    is_under_way: bool = False  # a heartbeat is under way
     is_confirmed: bool = False  # one was answered
     on_confirmed: Callable[[], None] | None = None
     not_before_s: float = 0.0
@@ -71,7 +71,10 @@ class Heartbeats:
 
     def named(self, lease: Lease) -> None:
         """Another call names the lease: then nothing else has to confirm it."""
-        if not (lease.not_before_s or lease.is_asked or lease.outbox.has_progress) and lease.claimed.retry_when_lost:
+        if (
+            not (lease.not_before_s or lease.is_under_way or lease.outbox.has_progress)
+            and lease.claimed.retry_when_lost
+        ):
             lease.due_s = self._loop.time() + lease.claimed.heartbeat_s
 
     def beat_all(self) -> None:
@@ -96,31 +99,31 @@ class Heartbeats:
     def _look(self) -> None:
         self._timer = None
         now_s = self._loop.time()
-        waiting = [lease for lease in self._leases if not lease.is_asked]
+        waiting = [lease for lease in self._leases if not lease.is_under_way]
         if due := [lease for lease in waiting if lease.due_s <= now_s]:
             due += [lease for lease in waiting if lease.due_s > now_s and _may_go_along(lease, now_s)]
             for lease in due:
-                lease.is_asked = True
+                lease.is_under_way = True
             for batch in [due] if self._goes_together else [[lease] for lease in due]:
                 self._tasks.start(self._beat(batch))
-        if later := [lease.due_s for lease in waiting if not lease.is_asked]:
+        if later := [lease.due_s for lease in waiting if not lease.is_under_way]:
             self._look_at(min(later))
 
     async def _beat(self, leases: Sequence[Lease]) -> None:
         progress = [lease.outbox.take_progress() for lease in leases]
         try:
-            verdicts = await self._asked(leases, progress)
+            verdicts = await self._answers(leases, progress)
         except (Refused, Unreachable) as error:
             if len(leases) > 1 and isinstance(error, Refused) and not error.is_for_now:
                 self._goes_together = False
                 error = Unreachable("The farm takes heartbeats one by one.")
             verdicts = [error] * len(leases)
         for lease, sent, verdict in zip(leases, progress, verdicts, strict=True):
-            lease.is_asked = False
+            lease.is_under_way = False
             if lease in self._leases:
                 self._answered(lease, sent, verdict)
 
-    async def _asked(
+    async def _answers(
         self, leases: Sequence[Lease], progress: Sequence[Progress | None]
     ) -> Sequence[Refused | Unreachable | None]:
         bodies = [_body(lease, sent) for lease, sent in zip(leases, progress, strict=True)]

@@ -63,9 +63,9 @@ class Reporter:
         if self._trouble:
             raise Failed(self._trouble, retryable=False)
 
-    def _send(self, what: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        if not self._is_over and (what not in self._sending or self._sending[what].done()):
-            self._sending[what] = self._tasks.start(work())
+    def _send(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        if not self._is_over and (name not in self._sending or self._sending[name].done()):
+            self._sending[name] = self._tasks.start(work())
 
     def _flush_in_time(self) -> None:
         """See to it that text which the flush rule leaves lying is sent a second after it was written."""

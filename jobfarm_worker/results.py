@@ -130,7 +130,7 @@ class Results:
     async def _hand_in(self, batch: Sequence[Entry]) -> None:
         verdicts: Sequence[WorkerError | None]
         try:
-            answer = await self._asked(batch)
+            answer = await self._answer(batch)
             verdicts = protocol.verdicts(answer.get("finished"), len(batch))
         except Refused as error:
             if len(batch) > 1:  # the farm will not take the whole: whose fault it is, it says of each
@@ -144,7 +144,7 @@ class Results:
         for entry, verdict in zip(batch, verdicts, strict=True):
             entry.answered(verdict)
 
-    async def _asked(self, batch: Sequence[Entry]) -> Mapping[str, Any]:
+    async def _answer(self, batch: Sequence[Entry]) -> Mapping[str, Any]:
         claim_next = self._claim_next(self._places - _places(batch))
         self.requested += claim_next
         try:

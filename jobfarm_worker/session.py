@@ -8,16 +8,16 @@ import contextvars
 import functools
 import logging
 import math
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from jobfarm_worker import facts, protocol
 from jobfarm_worker.claims import AT_ONCE_S, MOST_CLAIMED, Claims
-from jobfarm_worker.errors import LOST, Refused, WorkerError, WrongServer
+from jobfarm_worker.errors import LOST, Refused, WorkerError
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.heartbeats import Heartbeats
 from jobfarm_worker.held import HeldJob, give_back, unclaim
 from jobfarm_worker.intake import Intake
+from jobfarm_worker.introduction import Introduction
 from jobfarm_worker.options import Options
 from jobfarm_worker.prefetching import Prefetching
 from jobfarm_worker.protocol import ClaimedJob, JobResult
@@ -29,8 +29,6 @@ from jobfarm_worker.tasks import Tasks
 from jobfarm_worker.threads import Threads
 
 CLAIM_ENDS_S = 2.0  # how long a claim under way may take to answer when the worker stops
-MODELS_EVERY_S = 60.0  # a model that was loaded or removed is known to the farm so soon
-NO_MODELS_EVERY_S = 5.0  # a server that is being started is asked sooner
 SHARES_S = 1.0  # after another worker was heard to wait, which takes what it can begin meanwhile
 GIVE_BACK_S = 5.0  # for all releases together; a job that could not be released is lost at the farm
 log = logging.getLogger("jobfarm_worker")
@@ -55,7 +53,7 @@ class Session:
         self._returning: set[asyncio.Task[None]] = set()
         self._prefetching = Prefetching(concurrency=settings.concurrency, most=settings.prefetch)
         self._intake = Intake(give_back=self._return)
-        self._facts: Mapping[str, Any] = {}  # as they were reported last
+        self._introduction = Introduction(farm, options=settings, handlers=handlers, board=board)
         self._claiming = 0  # jobs that a claim under way is to bring
         self._results = Results(
             farm, tasks=self.tasks, claim_next=self._claim_next, on_jobs=self._take, on_answer=self._answered
@@ -79,7 +77,7 @@ class Session:
     async def run(self) -> None:
         """Claim and run until stopped, then let go of everything; raises what ended the worker."""
         claiming = self.tasks.start(self._claim_all())
-        introducing = self.tasks.start(self._introduce())
+        introducing = self.tasks.start(self._introduction.run())
         self.tasks.start(self.farm.keep_socket())
         try:
             await _any_of(self._stopping.wait(), self._fatal)
@@ -106,42 +104,6 @@ class Session:
         """End the worker with this error; the first one counts."""
         if not self._fatal.done():
             self._fatal.set_exception(error)
-
-    async def _introduce(self) -> None:
-        """Report what this worker is, and again which slots are stuck, and every minute which models it serves, if it
-        serves any. A farm that has no such call lacks a line on a page, and nothing else."""
-        gathering = functools.partial(
-            facts.gathered,
-            handlers=list(self._handlers),
-            concurrency=self._options.concurrency,
-            labels=self._options.labels,
-        )
-        fields = await asyncio.to_thread(gathering)
-        has_changed = asyncio.Event()
-        self.board.on_stuck = has_changed.set
-        while True:
-            has_changed.clear()
-            models, every_s = await self._served()
-            self._facts = {**fields, **models, **facts.stuck(self.board.stuck)}
-            await self._say_hello(self._facts)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(every_s):
-                    await has_changed.wait()
-
-    async def _served(self) -> tuple[dict[str, list[str]], float | None]:
-        """Which models this worker serves, as facts, and after how many seconds to ask again; None: it serves none."""
-        if not self._handlers.serve_models:
-            return {}, None
-        models = facts.announced(await self._handlers.models())
-        loaded = facts.announced(await self._handlers.loaded())
-        named = {"models": models, **({"loaded": loaded} if loaded else {})}
-        return named, MODELS_EVERY_S if models else NO_MODELS_EVERY_S
-
-    async def _say_hello(self, fields: Mapping[str, Any]) -> None:
-        try:
-            await self.farm.insist(protocol.hello(fields), heartbeat_s=self.farm.heartbeat_s)
-        except (Refused, WrongServer) as error:
-            log.debug("the farm does not take what this worker says of itself: %s", error)
 
     async def _claim_all(self) -> None:
         """Keep every slot busy: claim as many jobs as there are free slots and room, wait, claim again."""
@@ -346,10 +308,8 @@ class Session:
         self.threads.close()
 
     async def _give_all_back(self) -> None:
-        """Release what is held, and what comes meanwhile with answers that are late; and say that this worker ends: its
-        models are listed until then."""
-        if self._facts.get("models"):
-            self._let_return(self._say_hello({**self._facts, "leaving": True}))
+        """Release what is held, and what comes meanwhile with answers that are late."""
+        self._let_return(self._introduction.leave())
         for held in self._held.values():
             self._let_return(held.give_back())
         with contextlib.suppress(TimeoutError):

@@ -45,10 +45,10 @@ class Threads:
 
     def _serve(self) -> None:
         thread = threading.current_thread()
-        while (given := self._calls.get()) is not None:
-            call, on_end, thread.name = given
+        while (entry := self._calls.get()) is not None:
+            call, on_end, thread.name = entry
             self._ended.append((on_end, call()))
-            del call, on_end, given  # they hold what the job returned
+            del call, on_end, entry  # they hold what the job returned
             if not self._is_woken:
                 self._is_woken = True
                 with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for it any more

@@ -139,7 +139,7 @@ class TestModels:
     def test_are_served_by_a_worker_that_already_waits_when_its_server_gets_one(
         self, client: openai.OpenAI, model: ModelServer, working: Working, monkeypatch: pytest.MonkeyPatch, ada: User
     ) -> None:
-        monkeypatch.setattr("jobfarm_worker.session.MODELS_EVERY_S", 0.2)
+        monkeypatch.setattr("jobfarm_worker.introduction.MODELS_EVERY_S", 0.2)
         model.scripts = [whole(**{**completion("New."), "model": "new"})]
         with working():
             model.models = ["new", "tiny"]
