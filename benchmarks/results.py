@@ -32,13 +32,13 @@ class Table:
         return median(value / below for value, below in pairs)
 
     def markdown(self) -> str:
-        """The table as Markdown, best first; without rounds where all are alike, or a floor where there is none."""
+        """The table as a block of text, best first: who, median, least and most of the rounds, ratio to the floor."""
         order = sorted(self.values, key=lambda who: median(self.values[who]), reverse=not self.is_less_better)
-        rows = [("", "median", "rounds", "to the floor"), ("---", "---:", "---", "---:"), *map(self._cells, order)]
-        shown = [place for place in range(4) if place < 2 or any(row[place] for row in rows[2:])]
-        lines = ["| " + " | ".join(row[place] for place in shown) + " |" for row in rows]
-        lines[0] = lines[0].replace("|  |", "| |", 1)
-        return "\n".join([f"### {self.what}", "", *self._verdict(), *lines, "", *(f"{note}\n" for note in self.notes)])
+        rows = [self._cells(who) for who in order]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [_aligned(row, widths) for row in rows]
+        head = [f"### {self.what}", "", *self._verdict()]
+        return "\n".join([*head, "```text", *lines, "```", "", *(f"{note}\n" for note in self.notes)])
 
     def _verdict(self) -> list[str]:
         ratio = self.ratio(self.ours) if self.ours in self.values else None
@@ -50,17 +50,23 @@ class Table:
 
     def _cells(self, who: str) -> tuple[str, str, str, str]:
         values = self.values[who]
-        name = f"**{who}**" if who == self.ours else who
         ratio = self.ratio(who)
         least, most = _number(min(values)), _number(max(values))
         rounds = "" if least == most else f"{least}-{most}"
-        return name, _number(median(values)), rounds, "" if ratio is None else f"{ratio:.2f}"
+        return who, _number(median(values)), rounds, "" if ratio is None else f"{ratio:.2f}"
 
 
 def show(tables: Iterable[Table]) -> None:
     """Print them."""
     for table in tables:
         print(f"\n{table.markdown()}")
+
+
+def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:
+    """A line of the table: the first column to the left, numbers to the right."""
+    name, *numbers = cells
+    shown = [number.rjust(width) for number, width in zip(numbers, widths[1:], strict=True) if width]
+    return "  ".join([name.ljust(widths[0]), *shown]).rstrip()
 
 
 def _number(value: float) -> str:

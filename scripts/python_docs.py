@@ -10,6 +10,7 @@ import operator
 import os
 import re
 import sys
+import textwrap
 import types
 import typing
 from collections.abc import Callable, Iterator
@@ -183,24 +184,23 @@ def _json() -> Any:
 
 
 def _chapter(title: str, parts: tuple[Part, ...]) -> str:
-    return f"## {title}\n\n" + "\n".join(
-        f"`{part.line}`\n\n" + "\n".join(_entry(name, named) for name, named in part.calls()) for part in parts
-    )
+    return f"## {title}\n\n" + "\n".join(_section(part) for part in parts)
+
+
+def _section(part: Part) -> str:
+    entries = "\n\n".join(_entry(name, named) for name, named in part.calls())
+    return f"```python\n{part.line}\n\n{entries}\n```\n"
 
 
 def _entry(name: str, named: Any) -> str:
-    code = "\n".join(_shown(name, named))
-    return f"### {name}\n\n```python\n{code}\n```\n\n{_gist(named)}\n"
+    """As a line of comment says what it does, and how it is called."""
+    said = textwrap.wrap(_gist(named), WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+    return "\n".join([*said, *_shown(name, named)])
 
 
 def _gist(named: Any) -> str:
-    """The first sentence of a docstring, and where the others stand; a line of code with it is not cut."""
-    doc = inspect.getdoc(named) or ""
-    first, *rest = re.split(r"(?<=\.)\s+(?=[A-Z`])", doc, maxsplit=1)
-    if not rest:
-        return doc
-    source = Path(inspect.getsourcefile(inspect.unwrap(named)) or "").relative_to(ROOT)
-    return f"{first} [More](../{source})"
+    """The first sentence of a docstring."""
+    return re.split(r"(?<=\.)\s+(?=[A-Z`])", inspect.getdoc(named) or "", maxsplit=1)[0]
 
 
 def _shown(name: str, named: Any) -> Iterator[str]:
@@ -242,6 +242,7 @@ _MARKS: Final[dict[Any, str]] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.
 def _parameter(parameter: inspect.Parameter) -> str:
     mark = _MARKS.get(parameter.kind, "")
     typed = "" if parameter.annotation is parameter.empty else f": {annotation(parameter.annotation)}"
+    typed = typed.removesuffix(" | None") if parameter.default is None else typed  # "= None" says so
     default = "" if parameter.default is parameter.empty else f" = {_default(parameter.default)}"
     return f"{mark}{parameter.name}{typed}{default}"
 
