@@ -194,8 +194,8 @@ def _section(part: Part) -> str:
 
 def _entry(name: str, named: Any) -> str:
     """As a line of comment says what it does, and how it is called."""
-    said = textwrap.wrap(_gist(named), WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
-    return "\n".join([*said, *_shown(name, named)])
+    comment = textwrap.wrap(_gist(named), WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+    return "\n".join([*comment, *_shown(name, named)])
 
 
 def _gist(named: Any) -> str:
