@@ -13,10 +13,7 @@ from django.db.models.functions import Now
 from accounts.models import ApiToken, Guest, MemberGroup, OneTimeLink
 from postgres import statements
 
-_TOKEN, _PERSON = (
-    [field.attname for field in model._meta.concrete_fields]  # noqa: SLF001 (Django documents _meta)
-    for model in (ApiToken, User)
-)
+_TOKEN, _PERSON = ([field.attname for field in model._meta.concrete_fields] for model in (ApiToken, User))
 
 USE_NOTED_EVERY = timedelta(minutes=1)  # a page that says "a minute ago" is served; a write for each call is not
 
@@ -199,10 +196,10 @@ def guests_to_retire(*, now: datetime, limit: int) -> list[int]:
 
 def owns_something(user: User) -> bool:
     """Whether a row of any app points at this person, beside those that say that they are a guest and made a group."""
-    relations = user._meta.get_fields(include_hidden=True)  # noqa: SLF001  # documented by Django, as is the next
+    relations = user._meta.get_fields(include_hidden=True)
     pointers = [relation.field for relation in relations if isinstance(relation, ForeignObjectRel)]
     return any(
-        pointer.model._default_manager.filter(**{pointer.name: user}).exists()  # noqa: SLF001
+        pointer.model._default_manager.filter(**{pointer.name: user}).exists()
         for pointer in pointers
         if pointer.model not in {Guest, MemberGroup}
     )

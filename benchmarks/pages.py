@@ -94,16 +94,16 @@ def _shared(count: re.Match[str]) -> str:
 def _addresses() -> Iterator[str]:
     yield from _pages()
     yield reverse("admin:index")
-    for model, page in sorted(registered().items(), key=lambda entry: str(entry[0]._meta.label)):  # noqa: SLF001
-        name = f"{model._meta.app_label}_{model._meta.model_name}"  # noqa: SLF001
+    for model, page in sorted(registered().items(), key=lambda entry: str(entry[0]._meta.label)):
+        name = f"{model._meta.app_label}_{model._meta.model_name}"
         changelist = reverse(f"admin:{name}_changelist")
         yield changelist
         if page.search_fields:
             yield f"{changelist}?q=person-7"
-        if row := model._default_manager.order_by("-pk").first():  # noqa: SLF001
+        if row := model._default_manager.order_by("-pk").first():
             yield reverse(f"admin:{name}_change", args=[row.pk])
     for model, choices in _NARROWED.items():
-        name = f"{model._meta.app_label}_{model._meta.model_name}"  # noqa: SLF001
+        name = f"{model._meta.app_label}_{model._meta.model_name}"
         for choice in choices:
             yield f"{reverse(f'admin:{name}_changelist')}?{urlencode(choice)}"
 

@@ -48,7 +48,7 @@ class Granted:
 
 def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
     """The pages in the order in which an operator thinks of them; only what this person may view is shown."""
-    resources = [(table._meta.label, "category") for table in _resources()]  # noqa: SLF001 (Django documents _meta)
+    resources = [(table._meta.label, "category") for table in _resources()]
     of_django_q2 = [_OF_DJANGO_Q2] if django_q2.is_used() else []
     sections = [*_SECTIONS, *of_django_q2, ("Reported by adapters", True, resources)]
     overview = {"title": "Dashboard", "icon": "monitoring", "link": reverse("admin:index")}
@@ -85,7 +85,7 @@ def grant(*, reset: bool) -> list[Granted]:
 def unchanged_groups() -> list[str]:
     """The groups that have just the rights of new ones, of those rights that the database knows by now: nobody added
     one or took one away. Asked before a migration, whose new rights `extend` gives them afterwards."""
-    if Group._meta.db_table not in connection.introspection.table_names():  # noqa: SLF001 (a new database)
+    if Group._meta.db_table not in connection.introspection.table_names():
         return []
     wanted = _rights() if Group.objects.filter(name__in=(READERS, OPERATORS)).exists() else {}
     groups = {group.name: group for group in Group.objects.filter(name__in=wanted)}
@@ -100,7 +100,7 @@ def extend(names: Iterable[str]) -> None:
 
 
 def _rights() -> Mapping[str, "QuerySet[Permission]"]:
-    tables = [(table._meta.app_label, table._meta.model_name) for table in _browsable()]  # noqa: SLF001
+    tables = [(table._meta.app_label, table._meta.model_name) for table in _browsable()]
     viewing = Q()
     for app, table in tables:
         viewing |= Q(content_type__app_label=app, codename=f"view_{table}")
@@ -127,22 +127,18 @@ def _browsable() -> Iterable[Any]:
     """Every table that has pages here, and those that are shown as parts of them: Django asks for a right for each."""
     listed = registered()
     parts = {inline.model for page in listed.values() for inline in page.inlines}
-    return sorted({*listed, *parts}, key=lambda table: str(table._meta.label))  # noqa: SLF001
+    return sorted({*listed, *parts}, key=lambda table: str(table._meta.label))
 
 
 def _resources() -> list[Any]:
     """The domain tables of webhooks: those with pages that no other section names."""
     named = {label for _, _, tables in _SECTIONS for label, _ in tables}
     tables = apps.get_app_config("webhooks").get_models()
-    return [
-        table
-        for table in tables
-        if table in registered() and table._meta.label not in named  # noqa: SLF001
-    ]
+    return [table for table in tables if table in registered() and table._meta.label not in named]
 
 
 def _item(request: HttpRequest, label: str, icon: str) -> dict[str, Any]:
-    options = apps.get_model(label)._meta  # noqa: SLF001
+    options = apps.get_model(label)._meta
     app, table = options.app_label, options.model_name
     may_view = any(request.user.has_perm(f"{app}.{permission}_{table}") for permission in ("view", "change"))
     return {

@@ -30,8 +30,8 @@ def differences(noted: Mapping[str, int]) -> list[str]:
 
 def _tables() -> dict[str, QuerySet[Model]]:
     """All rows of each table, by its name."""
-    models = [model for model in apps.get_models(include_auto_created=True) if model._meta.managed]  # noqa: SLF001
-    return {model._meta.db_table: model._base_manager.all() for model in models}  # noqa: SLF001 (public by Django)
+    models = [model for model in apps.get_models(include_auto_created=True) if model._meta.managed]
+    return {model._meta.db_table: model._base_manager.all() for model in models}
 
 
 def unreadable(*, with_files: bool) -> list[str]:

@@ -65,7 +65,7 @@ def triggers() -> tuple[str, ...]:
 
 def _tables() -> list[Any]:
     """The Options of every model that has a table of its own; django-stubs knows less of them than they have."""
-    options = [model._meta for model in apps.get_models(include_auto_created=True)]  # noqa: SLF001 (public in all but name)
+    options = [model._meta for model in apps.get_models(include_auto_created=True)]
     return [meta for meta in options if meta.managed and not meta.proxy]
 
 

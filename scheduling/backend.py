@@ -110,7 +110,7 @@ class SchedulingBackend(BaseTaskBackend):
                 )
             ]
         )
-        result = self._result(row, task=task)
+        result = self.result_of(row, task=task)
         _notify(task_enqueued, self, result)
         return result
 
@@ -119,7 +119,7 @@ class SchedulingBackend(BaseTaskBackend):
         row = functions.find(int(result_id)) if _is_id(result_id) else None
         if row is None or row.task_backend != self.alias:
             raise TaskResultDoesNotExist(result_id)
-        return self._result(row, task=_find(row.function) or _gone(row))
+        return self.result_of(row, task=_find(row.function) or _gone(row))
 
     def timeout_s(self, task: AnyTask) -> float | None:
         """How long this task may take: its own timeout, or the backend's option TIMEOUT_S; else any time."""
@@ -127,7 +127,7 @@ class SchedulingBackend(BaseTaskBackend):
         seconds = self.options.get("TIMEOUT_S") if own is None else own
         return None if seconds is None else float(seconds)
 
-    def _result(self, row: ScheduledFunction, *, task: AnyTask) -> AnyResult:
+    def result_of(self, row: ScheduledFunction, *, task: AnyTask) -> AnyResult:
         status = Status(row.status)
         later = row.run_at if row.run_at != row.created_at else None
         result: AnyResult = TaskResult(
@@ -179,7 +179,7 @@ class Runner:
         assert row is not None
         if call.kind is Kind.MUTATION:  # its row says so only when it is over
             row.status, row.started_at, row.ran_by = Status.IN_PROGRESS, clock.now(), call.ran_by
-        return backend._result(row, task=task)  # noqa: SLF001 (the other half of the same thing)
+        return backend.result_of(row, task=task)
 
 
 registry.interfaces.tasks = Runner()

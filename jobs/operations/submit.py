@@ -29,7 +29,7 @@ from scheduling import context
 
 _RNG = random.SystemRandom()
 # A job's columns as they are before anybody has claimed it, and what a row to store has beside a job's columns.
-_FRESH = dict.fromkeys(field.attname for field in Job._meta.concrete_fields) | {  # noqa: SLF001 (Django documents _meta)
+_FRESH = dict.fromkeys(field.attname for field in Job._meta.concrete_fields) | {
     "status": Status.PENDING.value,
     "attempt": 0,
     "failures": 0,

@@ -15,10 +15,7 @@ from jobs.domain.workers import Facts
 from jobs.models import Job, Kind, Queue, Worker, WorkerFacts
 from postgres import clock, statements
 
-_WORKER, _KIND = (
-    [field.attname for field in model._meta.concrete_fields]  # noqa: SLF001 (Django documents _meta)
-    for model in (Worker, Kind)
-)
+_WORKER, _KIND = ([field.attname for field in model._meta.concrete_fields] for model in (Worker, Kind))
 CEILING_WAIT_MS = 500  # for claims that are under way; less than the second of `deadlock_timeout`
 _CEILING = 1_784_635_253  # as jobs_room has it
 _STEALING = 1_784_635_251  # the first of the two numbers that these advisory locks have; the second is the worker's

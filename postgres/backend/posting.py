@@ -1,12 +1,13 @@
 """A connection that can send a statement and fetch its outcome later: for what nobody has to wait for."""
 
+import itertools
 import logging
 import time
 from collections.abc import Generator
 from typing import Any, Final
 
 import psycopg
-from psycopg import errors, generators, waiting
+from psycopg import generators, waiting
 from psycopg.abc import PQGen
 from psycopg.pq import ExecStatus
 
@@ -28,14 +29,25 @@ class WatchedConnection(psycopg.Connection[Any]):
 
     waiting_since = float("inf")  # by time.monotonic()
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.plans: dict[tuple[bytes, tuple[int, ...]], bytes] = {}
+        """The names of what the server has planned, by text and types of parameters (postgres.backend.trips).
+        Statements are kept in files: they are few."""
+        self._plan_numbers = itertools.count(1)
+
+    def next_plan(self) -> bytes:
+        """A name for a plan that no other has, not one that could not be made either."""
+        return f"farm_{next(self._plan_numbers)}".encode()
+
     def wait(self, gen: PQGen[Any], interval: float = LOOK_EVERY_S, timeout: float | None = None) -> Any:
         """As psycopg's; within the deadline of this thread, if it has one (postgres.deadline)."""
-        self.waiting_since = time.monotonic()
+        self.waiting_since = since = time.monotonic()
         within_s = deadline.remaining_s(timeout)
         try:
             return super().wait(gen, interval, within_s)
-        except errors._WaitTimeout:  # noqa: SLF001 (psycopg has no other name for it)
-            if within_s == timeout:
+        except psycopg.OperationalError:
+            if within_s is None or within_s == timeout or time.monotonic() < since + within_s:
                 raise
             self.close()  # in the middle of an answer that may still come
             raise DeadlinePassed from None

@@ -2,19 +2,17 @@
 them (docs/adr/0037).
 
 psycopg's pipeline mode does the same for cursors and costs as much of the processor as a round trip for each. Here is
-what a statement kept in a file needs: its parameters bound, its plan kept by psycopg's own manager of prepared
-statements, its rows as named tuples.
+what a statement kept in a file needs of libpq's: its parameters bound, its plan kept, its rows as named tuples.
 """
 
 from collections import namedtuple
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache, partial
-from typing import Any, cast
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, cast
 
 import psycopg
 from psycopg import abc, errors, generators
-from psycopg._preparing import Prepare
 from psycopg.adapt import AdaptersMap, PyFormat, Transformer
 from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
 
@@ -24,19 +22,20 @@ from postgres.backend.prepared import adapters_of, numbered
 Rows = list[Any]
 Statement = tuple[str, Mapping[str, Any]]  # with `%(name)s` where a parameter goes; the parameters
 
+# The plan returns other columns since its table was changed; a pooler gave us a session that does not know it.
+_PLAN_IS_LOST: Final = frozenset({"0A000", "26000"})
+
 
 @dataclass(slots=True, eq=False)
-class _Sent:
-    """One statement on its way. `query` and `types` are what psycopg's manager of prepared statements reads of it."""
+class _Bound:
+    """One statement on its way. `name` is that of its plan, empty without one; `is_new` has it planned first."""
 
     query: bytes
     types: tuple[int, ...]
     values: Sequence[Any]
     formats: Sequence[Any]
-    preparing: Prepare = Prepare.NO
     name: bytes = b""
-    key: Any = None
-    commands: list[Callable[[], None]] = field(default_factory=list)
+    is_new: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -59,15 +58,13 @@ def together(connection: WatchedConnection, statements: Sequence[Statement]) -> 
     try:
         with connection.lock:
             results = connection.wait(_trip(connection, [_bound(adapting, each) for each in statements]))
-    except errors._NO_TRACEBACK as error:  # noqa: SLF001  # as psycopg's own cursors: without its inner frames
-        raise error.with_traceback(None) from None
     finally:
         if connection.pgconn.pipeline_status != PipelineStatus.OFF:  # broken off half-way: nobody can go on with it
             connection.pgconn.finish()
     return [_rows(adapting, result) for result in results]
 
 
-def _bound(adapting: abc.Transformer, statement: Statement) -> _Sent:
+def _bound(adapting: abc.Transformer, statement: Statement) -> _Bound:
     sql, params = statement
     text, names = numbered(sql)
     try:
@@ -75,80 +72,80 @@ def _bound(adapting: abc.Transformer, statement: Statement) -> _Sent:
     except KeyError as error:
         raise psycopg.ProgrammingError(f"a parameter is missing: {error}") from None
     dumped = adapting.dump_sequence(values, [PyFormat.AUTO] * len(values))
-    return _Sent(text, adapting.types or (), dumped, adapting.formats or ())
+    return _Bound(text, adapting.types or (), dumped, adapting.formats or ())
 
 
-def _trip(connection: WatchedConnection, sent: Sequence[_Sent]) -> abc.PQGen[list[Any]]:
-    connection._check_connection_ok()  # noqa: SLF001
+def _trip(connection: WatchedConnection, sent: Sequence[_Bound]) -> abc.PQGen[list[Any]]:
     begins = not connection.autocommit and connection.pgconn.transaction_status == TransactionStatus.IDLE
-    for one in sent:
-        _prepare(connection, one)
-    if begins or len(sent) > 1 or len(sent[0].commands) > 1:
+    if connection.prepare_threshold is not None:  # JOBFARM_PREPARE=0
+        _name(connection, sent)
+    if begins or len(sent) > 1 or sent[0].is_new:
         results = yield from _pipelined(connection, sent, begins=begins)
     else:
-        sent[0].commands[0]()
+        _send(connection, sent[0])
         results = [(yield from generators.execute(connection.pgconn))[-1]]
-    _keep(connection, sent, results)
-    yield from connection._prepared.maintain_gen(connection)  # noqa: SLF001
     for result in results:
         if result.status == ExecStatus.FATAL_ERROR:
-            raise errors.error_from_result(result, encoding=connection.pgconn._encoding)  # noqa: SLF001
+            error = errors.error_from_result(result, encoding=connection.info.encoding)
+            if error.sqlstate in _PLAN_IS_LOST:
+                connection.plans.clear()
+            raise error
     return results
 
 
-def _prepare(connection: WatchedConnection, one: _Sent) -> None:
-    """What is to be sent for it: the statement by its name, and before that its text where it is not known yet."""
-    prepared, pgconn = connection._prepared, connection.pgconn  # noqa: SLF001
-    one.preparing, one.name = prepared.get(one, True)  # type: ignore[arg-type]
-    if one.preparing is Prepare.NO:  # JOBFARM_PREPARE=0
-        params: dict[str, Any] = {"param_types": one.types, "param_formats": one.formats}
-        one.commands = [partial(pgconn.send_query_params, one.query, one.values, **params)]
-        return
-    if one.preparing is Prepare.SHOULD:
-        one.commands = [partial(pgconn.send_prepare, one.name, one.query, param_types=one.types)]
-    one.commands.append(partial(pgconn.send_query_prepared, one.name, one.values, param_formats=one.formats))
-    one.key = prepared.maybe_add_to_cache(one, one.preparing, one.name)  # type: ignore[arg-type]
+def _name(connection: WatchedConnection, sent: Sequence[_Bound]) -> None:
+    """Name their plans: that of the same statement with parameters of the same types, or a new one."""
+    new: dict[Any, bytes] = {}
+    for one in sent:
+        key = one.query, one.types
+        known = connection.plans.get(key) or new.get(key)
+        one.is_new = known is None
+        one.name = new[key] = known or connection.next_plan()
 
 
-def _pipelined(connection: WatchedConnection, sent: Sequence[_Sent], *, begins: bool) -> Generator[Any, Any, list[Any]]:
-    """The last result of each statement: of one that could not be prepared, the error of that."""
-    pgconn, count = connection.pgconn, begins + sum(len(one.commands) for one in sent)
+def _send(connection: WatchedConnection, one: _Bound) -> None:
+    if one.name:
+        connection.pgconn.send_query_prepared(one.name, one.values, param_formats=one.formats)
+    else:
+        connection.pgconn.send_query_params(one.query, one.values, param_types=one.types, param_formats=one.formats)
+
+
+def _pipelined(
+    connection: WatchedConnection, sent: Sequence[_Bound], *, begins: bool
+) -> Generator[Any, Any, list[Any]]:
+    """The last result of each statement: of one that could not be prepared, the error of that. After an error
+    PostgreSQL skips the rest of the trip."""
+    pgconn = connection.pgconn
     pgconn.enter_pipeline_mode()
     if begins:
-        pgconn.send_query_params(connection._get_tx_start_command(), None)  # noqa: SLF001
+        pgconn.send_query_params(_begin(connection), None)
     for one in sent:
-        for send in one.commands:
-            send()
+        if one.is_new:
+            pgconn.send_prepare(one.name, one.query, param_types=one.types)
+        _send(connection, one)
     pgconn.pipeline_sync()
     # It reads meanwhile: a server with many answers reads on when it is rid of them.
     yield from generators.send(pgconn)
-    received = []
-    for _ in range(count + 1):
-        several = yield from generators.fetch_many(pgconn)
-        received.append(several[-1])
-    pgconn.exit_pipeline_mode()
-    return _of_each(sent, received, begins=begins)
-
-
-def _of_each(sent: Sequence[_Sent], received: Sequence[Any], *, begins: bool) -> list[Any]:
-    """After an error PostgreSQL skips the rest of the trip: the one that failed stands for its statement."""
-    if begins and received[0].status == ExecStatus.FATAL_ERROR:
-        return [received[0]]
-    results, place = [], int(begins)
+    results = [(yield from _next(pgconn))] if begins else []
     for one in sent:
-        mine = received[place : place + len(one.commands)]
-        place += len(one.commands)
-        failed = (result for result in mine if result.status == ExecStatus.FATAL_ERROR)
-        results.append(next(failed, mine[-1]))
-    return results
+        prepared = (yield from _next(pgconn)) if one.is_new else None
+        result = yield from _next(pgconn)
+        if prepared is not None and prepared.status == ExecStatus.COMMAND_OK:
+            connection.plans[one.query, one.types] = one.name
+        results.append(prepared if prepared is not None and prepared.status == ExecStatus.FATAL_ERROR else result)
+    yield from _next(pgconn)  # of the sync
+    pgconn.exit_pipeline_mode()
+    return results if not begins or results[0].status == ExecStatus.FATAL_ERROR else results[1:]
 
 
-def _keep(connection: WatchedConnection, sent: Sequence[_Sent], results: Sequence[Any]) -> None:
-    """Let psycopg know which of these are prepared now: of those that were skipped, none."""
-    for place, one in enumerate(sent):
-        if one.key is not None:
-            mine = results[place : place + 1]
-            connection._prepared.validate(one.key, one.preparing, one.name, mine)  # noqa: SLF001
+def _next(pgconn: Any) -> Generator[Any, Any, Any]:
+    several = yield from generators.fetch_many(pgconn)
+    return several[-1]
+
+
+def _begin(connection: WatchedConnection) -> bytes:
+    level = connection.isolation_level
+    return b"BEGIN" if level is None else f"BEGIN ISOLATION LEVEL {level.name.replace('_', ' ')}".encode()
 
 
 def _rows(adapting: abc.Transformer, result: Any) -> Rows:

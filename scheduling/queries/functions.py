@@ -267,7 +267,7 @@ def retain(age_s: float, limit: int, skip: int) -> int:
 
 def _instance(row: Row) -> ScheduledFunction:
     # In the order of the model's fields, which is not that of the table's columns.
-    fields = [field.attname for field in ScheduledFunction._meta.concrete_fields]  # noqa: SLF001
+    fields = [field.attname for field in ScheduledFunction._meta.concrete_fields]
     names = [name for name in fields if name in row._fields]
     return ScheduledFunction.from_db("default", names, [getattr(row, name) for name in names])
 

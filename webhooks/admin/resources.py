@@ -73,7 +73,7 @@ def _names_of_parents(model: type[Resource], rows: list[Any]) -> dict[str, str]:
     if not model.shape.parent_type:
         return {}
     parents = apps.get_model("webhooks", model.shape.parent_type)
-    rows_of_parents = parents._default_manager.filter(external_id__in={row.parent for row in rows if row.parent})  # noqa: SLF001
+    rows_of_parents = parents._default_manager.filter(external_id__in={row.parent for row in rows if row.parent})
     return {parent.external_id: str(parent) for parent in rows_of_parents}
 
 

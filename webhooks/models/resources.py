@@ -49,7 +49,7 @@ def is_flag(field: str) -> bool:
 class _OfItsType(models.Manager["Resource"]):
     def get_queryset(self) -> "models.QuerySet[Resource]":
         rows = super().get_queryset()
-        return rows.filter(type=self.model.type_name()) if self.model._meta.proxy else rows  # noqa: SLF001 (Django documents _meta)
+        return rows.filter(type=self.model.type_name()) if self.model._meta.proxy else rows
 
 
 class Resource(models.Model):

@@ -193,10 +193,10 @@ def _by_time(matches: "QuerySet[Delivery]", *, before: int | None) -> "QuerySet[
 def _resources(kind: str, ids: Sequence[str]) -> list[Resource]:
     try:
         table = apps.get_model("webhooks", kind)
-        table._meta.get_field("external_id")  # noqa: SLF001 (Django documents _meta)
+        table._meta.get_field("external_id")
     except (LookupError, ValueError, FieldDoesNotExist):
         return []
-    rows = table._default_manager.filter(external_id__in=ids).order_by("pk")  # noqa: SLF001
+    rows = table._default_manager.filter(external_id__in=ids).order_by("pk")
     return [_resource(kind, row) for row in rows]
 
 
@@ -204,7 +204,7 @@ def _resource(kind: str, row: Any) -> Resource:
     return Resource(
         kind=kind,
         external_id=row.external_id,
-        sort=str(row._meta.verbose_name),  # noqa: SLF001
+        sort=str(row._meta.verbose_name),
         name=str(row),
         pk=row.pk,
         is_deleted=getattr(row, "deleted_at", None) is not None,

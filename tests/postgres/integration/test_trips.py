@@ -4,7 +4,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
+from django.db import (
+    IntegrityError,
+    InterfaceError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    connection,
+    transaction,
+)
 from django.db.transaction import TransactionManagementError
 
 from postgres import statements
@@ -126,13 +134,31 @@ class TestStatementsTogether:
         finally:
             raw.prepare_threshold = before
 
-    def test_are_kept_no_more_than_psycopg_keeps(self) -> None:
-        connection.ensure_connection()
-        raw: Any = connection.connection
-        most = raw.prepared_max
-        for number in range(most + 5):
-            Statement(name="x", caption="", sql=f"SELECT {number} AS n").run()
-        assert known() <= most + 1
+    def test_are_planned_once_for_each_set_of_types(self) -> None:
+        there = known()
+        for n in (1, 2**40, "3"):
+            DOUBLE.run({"n": n})
+        statements.together([(DOUBLE, {"n": 1}), (DOUBLE, {"n": 2})])
+        assert known() == there + 2
+
+    def test_whose_plan_returns_other_columns_now_fail_once(self) -> None:
+        """As when a table is changed while a process that reads all of its columns works on."""
+        every = Statement(name="x", caption="", sql="SELECT * FROM thing")
+        INSERT.run({"id": 1})
+        assert every.run()[0]._fields == ("id",)
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE thing ADD COLUMN more int")
+        with pytest.raises(NotSupportedError, match="must not change result type"):
+            every.run()
+        assert every.run()[0]._fields == ("id", "more")
+
+    def test_whose_plan_the_server_does_not_have_any_more_fail_once(self) -> None:
+        assert DOUBLE.run({"n": 1})[0].doubled == 2
+        with connection.cursor() as cursor:
+            cursor.execute("DEALLOCATE ALL")
+        with pytest.raises(ProgrammingError, match="does not exist"):
+            DOUBLE.run({"n": 1})
+        assert DOUBLE.run({"n": 1})[0].doubled == 2
 
     def test_of_a_server_that_ends_meanwhile_raise_and_the_connection_is_not_used_again(self) -> None:
         own = Statement(name="x", caption="", sql="SELECT pg_terminate_backend(pg_backend_pid())")
