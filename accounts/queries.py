@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 
 from captcha.models import CaptchaStore
 from django.contrib.auth.models import Group, Permission, User
-from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.db.models import BooleanField, Count, ExpressionWrapper, F, ForeignObjectRel, Q, QuerySet
 from django.db.models.functions import Now
@@ -209,13 +208,6 @@ def member_groups_of(user: User) -> list[Group]:
     return list(user.groups.filter(by_members__isnull=False).order_by("pk"))
 
 
-def forget_sessions(*, before: datetime, limit: int) -> int:
-    """Delete sessions that ran out; how many."""
-    over = Session.objects.filter(expire_date__lt=before).order_by("expire_date")
-    keys = list(over.values_list("pk", flat=True)[:limit])
-    return Session.objects.filter(pk__in=keys).delete()[0]
-
-
 @transaction.atomic
 def solve_captcha(key: str, letters: str, *, now: datetime) -> bool:
     """Use a captcha up; whether these were its letters. Of two answers at once, one is checked."""
@@ -224,12 +216,6 @@ def solve_captcha(key: str, letters: str, *, now: datetime) -> bool:
         return False
     store.delete()
     return bool(store.response == letters)
-
-
-def forget_captchas(*, before: datetime) -> int:
-    """Delete captchas that ran out; how many."""
-    deleted: int = CaptchaStore.objects.filter(expiration__lte=before).delete()[0]
-    return deleted
 
 
 def groups_of_staff() -> list[str]:

@@ -117,11 +117,6 @@ def fail_forgotten(*, older_than: timedelta, error: str) -> int:
     return rows.update(status=NotificationStatus.FAILED, ended_at=Now(), error=error)
 
 
-def forget(*, older_than: timedelta) -> int:
-    """Delete notifications; how many there were."""
-    return Notification.objects.filter(created_at__lt=Now() - older_than).delete()[0]
-
-
 def rule(pk: int) -> Rule | None:
     return Rule.objects.filter(pk=pk).first()
 

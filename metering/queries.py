@@ -11,7 +11,7 @@ from django.db.models import F, Q, QuerySet, Sum
 from django.db.models.functions import Now
 
 from metering.domain.budgets import Ledger, Period, Unit
-from metering.models import Budget, Day, Model, Settlement, Watermark, Window
+from metering.models import Budget, Day, Model, Settlement, Watermark
 from postgres import statements
 
 # How far the order of ids of attempts may differ from that of their times, as in jobs.queries.rollups.
@@ -188,10 +188,8 @@ def count_days(*, since: datetime, until: datetime) -> int:
     return changed
 
 
-def forget(*, days: int) -> None:
-    """Delete days and windows that are older than this, and readings of jobs that are gone."""
-    Day.objects.filter(day__lt=Now() - timedelta(days=days)).delete()
-    Window.objects.filter(starts_at__lt=Now() - timedelta(days=days), reserved=0).delete()
+def forget_readings() -> None:
+    """Delete readings of jobs that are gone."""
     statements.load("metering", "forget_readings").run()
 
 

@@ -1,7 +1,13 @@
-"""What is done regularly for files and batches."""
+"""What is done regularly for files and batches. Files' bytes follow with the uploads that no job uses."""
 
-from openai_api.operations import files, steps
-from scheduling.operations import Missed, daily, declare, interval
+from django.conf import settings
+
+from openai_api.domain.batches import LIVE
+from openai_api.models import Batch, File
+from openai_api.operations import steps
+from scheduling.operations import declare, interval, keep
 
 declare("mend batches", interval(minutes=5), steps.mend)
-declare("forget files of OpenAI's API", daily(hour=3, minute=40), files.retain, missed=Missed.ONCE)
+_READ = Batch.objects.filter(status__in=sorted(LIVE), input_file__isnull=False).values("input_file_id")
+keep("OpenAI files", File.objects.exclude(pk__in=_READ), by="expires_at", size=200)
+keep("OpenAI batches", Batch.objects.all(), by="ended_at", days=lambda: settings.OPENAI["FILE_DAYS"], size=200)

@@ -51,23 +51,6 @@ def keep_file(file_id: UUID, *, until: datetime) -> None:
     File.objects.filter(pk=file_id, expires_at__lt=until).update(expires_at=until)
 
 
-def forget_files(limit: int, skip: int) -> int:
-    """Delete so many files that have expired and that no live batch reads, after the oldest so many; how many."""
-    used = Batch.objects.filter(status__in=sorted(LIVE), input_file__isnull=False).values("input_file_id")
-    expired = File.objects.filter(expires_at__lt=Now()).exclude(pk__in=used).order_by("expires_at", "pk")
-    ids = list(expired.values_list("pk", flat=True)[skip : skip + limit])
-    File.objects.filter(pk__in=ids).delete()
-    return len(ids)
-
-
-def forget_batches(age: timedelta, limit: int, skip: int) -> int:
-    """Delete so many batches that ended longer ago than this, after the oldest so many; how many."""
-    old = Batch.objects.filter(ended_at__lt=Now() - age).order_by("ended_at", "pk")
-    ids = list(old.values_list("pk", flat=True)[skip : skip + limit])
-    Batch.objects.filter(pk__in=ids).delete()
-    return len(ids)
-
-
 def batch(batch_id: UUID) -> Batch | None:
     rows = Batch.objects.select_related("owner", "input_file", "output_file", "error_file")
     return rows.filter(pk=batch_id).first()

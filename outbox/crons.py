@@ -1,6 +1,14 @@
-"""What is done regularly. Each is in the admin with its next firings, its history, pause and run now."""
+"""What is kept. A callback is for as long as an event of its job may be."""
 
-from outbox.operations.replays import retain
-from scheduling.operations import Missed, daily, declare
+from django.conf import settings
 
-declare("outbox retention", daily(hour=3, minute=20), retain, missed=Missed.ONCE)
+from outbox import queries
+from outbox.models import Callback
+from scheduling.operations import keep, prune
+
+prune("messages", queries.retain)
+prune("events", queries.retain_events)
+keep(
+    "callbacks", Callback.objects.all(), by="created_at",
+    days=lambda: settings.OUTBOX["RETENTION_DAYS"] + queries.LONGEST_JOB_DAYS,
+)  # fmt: skip

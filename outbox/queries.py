@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import DateTimeField, Q, QuerySet
 from django.db.models.functions import Coalesce, Greatest, Now
 
@@ -18,7 +19,7 @@ from scheduling.queries.chains import Chain
 
 Row = statements.Row
 COUNTED = 1000
-_LONGEST_JOB_S = 365 * 86400.0  # from its submission on a job may wait; its callback does as long
+LONGEST_JOB_DAYS = 365  # from its submission on a job may wait; its callback does as long
 _LIVE = Q(retired_at=None) | Q(retired_at__gt=Now())
 _COLUMNS = (
     *("uid", "type", "subject", "job_id", "kind", "owner_id", "group_id", "occurred_at"),
@@ -176,16 +177,19 @@ def requeue(message_ids: Sequence[int]) -> int:
     return ended.update(status=Status.PENDING, attempts=0, next_attempt_at=Now(), lease=None, ended_at=None, note="")
 
 
-def retain(age_s: float, limit: int, skip: int) -> int:
+def retain(limit: int, skip: int) -> int:
     """Delete a batch of old messages after the oldest so many; how many."""
-    params = {"age_s": age_s, "limit": limit, "skip": skip}
-    return len(statements.load("outbox", "retain").run(params))
+    return _retain("retain", limit, skip)
 
 
-def retain_events(age_s: float, limit: int, skip: int) -> int:
+def retain_events(limit: int, skip: int) -> int:
     """As `retain`, events of which no message is left."""
-    params = {"age_s": age_s, "limit": limit, "skip": skip}
-    return len(statements.load("outbox", "retain_events").run(params))
+    return _retain("retain_events", limit, skip)
+
+
+def _retain(statement: str, limit: int, skip: int) -> int:
+    params = {"age_s": settings.OUTBOX["RETENTION_DAYS"] * 86400.0, "limit": limit, "skip": skip}
+    return len(statements.load("outbox", statement).run(params))
 
 
 def _plain(value: Any) -> Any:
@@ -212,12 +216,6 @@ def add_callbacks(job_ids: Sequence[int], *, endpoint_id: int) -> None:
     Callback.objects.bulk_create(
         [Callback(job_id=pk, endpoint_id=endpoint_id) for pk in job_ids], ignore_conflicts=True
     )
-
-
-def retain_callbacks(age_s: float, limit: int, skip: int) -> int:
-    """Delete a batch of callbacks of jobs that were submitted so long ago that no event of theirs is kept."""
-    old = Callback.objects.filter(created_at__lt=Now() - timedelta(seconds=age_s + _LONGEST_JOB_S))
-    return Callback.objects.filter(pk__in=old.order_by("pk").values("pk")[skip : skip + limit]).delete()[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

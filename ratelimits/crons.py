@@ -1,6 +1,6 @@
-"""What of limits is done by the clock."""
+"""What of limits is kept: states that are full again are as keys never used."""
 
-from ratelimits import operations
-from scheduling.operations import declare, interval
+from ratelimits import queries
+from scheduling.operations import prune
 
-declare("prune limits", interval(minutes=15), operations.prune)
+prune("limits that are full", queries.prune)

@@ -122,8 +122,9 @@ def forget(name: str, key: str) -> int:
     return Bucket.objects.filter(name=name, key=key).delete()[0]
 
 
-def prune(*, limit: int) -> int:
-    """Delete up to `limit` rows that are full again; how many there were."""
+def prune(limit: int, _: int) -> int:
+    """Delete up to `limit` rows that are full again; how many there were. A key whose configuration changes with each
+    call is judged by that of its last use."""
     return len(statements.load("ratelimits", "prune").run({"limit": limit}))
 
 

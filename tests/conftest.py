@@ -114,6 +114,17 @@ def _whole(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _what_is_kept() -> None:
+    """The apps' crons.py say it; the crons that they declare as well fire in no test that does not ask for them."""
+    from django.utils.module_loading import autodiscover_modules
+
+    from scheduling.operations import crons
+
+    autodiscover_modules("crons")
+    crons._declared.clear()
+
+
 @pytest.fixture(autouse=True)
 def _about_nothing() -> Iterator[None]:
     """What the calls of one test were about, as log lines have it, is nothing to the next: of those that a test makes

@@ -31,6 +31,7 @@ from jobs.models import (
     Worker,
 )
 from postgres import clock, connections
+from scheduling import operations as scheduling
 
 T = TypeVar("T")
 PASSWORD = "correct horse battery"
@@ -161,6 +162,11 @@ def avoid(jobs: Iterable[Job | operations.Claimed], *workers: Worker, ago_s: flo
             " run_at) WHERE id = ANY (%(ids)s)",
             given,
         )
+
+
+def retain(name: str = "jobs") -> int:
+    """Delete all that is kept no longer; how many of this name."""
+    return scheduling.retain().get(name, 0)
 
 
 def age(jobs: Job | QuerySet[Job], seconds: float) -> None:

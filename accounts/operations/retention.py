@@ -1,4 +1,4 @@
-"""What becomes of guests, sessions and captchas when their time is over."""
+"""What becomes of guests when their time is over."""
 
 from datetime import timedelta
 
@@ -14,7 +14,6 @@ from scheduling.operations import Json
 
 # In one transaction, which holds locks on each; where there are more, another one follows at once.
 RETIRED_AT_ONCE = 20
-SESSIONS_AT_ONCE = 1000
 
 
 @scheduling.mutation
@@ -30,21 +29,6 @@ def retire_guests() -> dict[str, Json]:
         scheduling.run_after(timedelta(0), retire_guests)
     counts: dict[str, Json] = {"deleted": deleted.count(True), "kept": deleted.count(False)}
     return counts | ({"failed": dict(failures.reasons)} if failures.reasons else {})
-
-
-@scheduling.mutation
-def forget_sessions() -> int:
-    """Delete sessions that ran out; how many. Django itself leaves them lying."""
-    forgotten = queries.forget_sessions(before=clock.now(), limit=SESSIONS_AT_ONCE)
-    if forgotten == SESSIONS_AT_ONCE:
-        scheduling.run_after(timedelta(0), forget_sessions)
-    return forgotten
-
-
-@scheduling.mutation
-def forget_captchas() -> int:
-    """Delete pictures that nobody answered in time; how many."""
-    return queries.forget_captchas(before=clock.now())
 
 
 def _retire(guest: Guest, failures: scheduling.Failures) -> bool:

@@ -2,8 +2,9 @@
 
 from alerts.operations.judging import CRON, TOPIC, judge, watch
 from alerts.operations.rules import change, make, mute, remove, send_test, unmute
-from alerts.operations.sending import forget, send
+from alerts.operations.sending import fail_forgotten, send
 
 __all__ = [
-    "CRON", "TOPIC", "change", "forget", "judge", "make", "mute", "remove", "send", "send_test", "unmute", "watch",
+    "CRON", "TOPIC", "change", "fail_forgotten", "judge", "make", "mute", "remove", "send", "send_test", "unmute",
+    "watch",
 ]  # fmt: skip

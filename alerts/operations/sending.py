@@ -22,7 +22,6 @@ from scheduling import operations as scheduling
 
 # After 10, 40, 160, 640, 2560 and 3600 s, up to half as much longer: two to three hours in all.
 RETRY: Final = scheduling.Retry(max_attempts=7, first=10, base=4)
-KEPT: Final = timedelta(days=30)
 _FORGOTTEN: Final = timedelta(days=1)  # far longer than all tries take
 SEALER: Final = Sealer(b"jobfarm alerts webhook addresses v1")
 _TOPIC: Final = "alerts"
@@ -71,12 +70,11 @@ def record_failure(*, notification: int, error: str, attempt: int) -> None:
 
 
 @scheduling.mutation
-def forget() -> int:
-    """Delete messages that are older than KEPT; how many. Those that were to be sent and were not, for example because
-    their actions were canceled, count as failed."""
-    queries.fail_forgotten(older_than=_FORGOTTEN, error="Nobody sent it within a day.")
+def fail_forgotten() -> int:
+    """Messages that were to be sent and were not, for example because their actions were canceled, count as failed; how
+    many."""
     live.touch(_TOPIC)
-    return queries.forget(older_than=KEPT)
+    return queries.fail_forgotten(older_than=_FORGOTTEN, error="Nobody sent it within a day.")
 
 
 def page_url() -> str:

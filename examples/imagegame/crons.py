@@ -1,7 +1,14 @@
-"""When the game deletes old games, and checks that its pictures agree with their jobs."""
+"""What is kept of games, and checking that pictures agree with their jobs."""
+
+from django.conf import settings
 
 from examples.imagegame import operations
-from scheduling.operations import daily, declare, interval
+from examples.imagegame.models import Game, Submission
+from scheduling.operations import declare, interval, keep
 
-declare("imagegame: forget old games", daily(hour=3, minute=40), operations.forget)
 declare("imagegame: pictures follow their jobs", interval(minutes=15), operations.mend)
+keep("games", Game.objects.all(), by="ended_at", days=lambda: settings.JOBFARM["RETENTION_DAYS"])
+keep(  # those of games go with them
+    "pictures", Submission.objects.filter(round__isnull=True), by="ended_at",
+    days=lambda: settings.JOBFARM["RETENTION_DAYS"],
+)  # fmt: skip

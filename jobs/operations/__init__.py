@@ -19,9 +19,9 @@ from jobs.operations.finish import (
 )
 from jobs.operations.handed_out import Claimed
 from jobs.operations.hooks import Link, links, on_behalf_of, register_links, resync
-from jobs.operations.idempotency import Repeatable, forget_idempotency_keys, once, repeatable
+from jobs.operations.idempotency import Repeatable, once, repeatable
 from jobs.operations.inputs import delete_upload, expires_at, keep_upload, read_input, upload, uploaded
-from jobs.operations.janitor import Sweep, delete_orphaned_files, expire, next_due_s, retain, sweep, tend_lanes
+from jobs.operations.janitor import Sweep, delete_orphaned_files, expire, next_due_s, sweep, tend_lanes
 from jobs.operations.labels import forget_requirements, preferring_loaded, set_labels
 from jobs.operations.new_jobs import NewJob
 from jobs.operations.queues import create_kind, known_kind, pause, resume, set_ceiling, sync
@@ -58,10 +58,10 @@ __all__ = [
     "cancel_many", "change_priority", "check_payload", "check_submit", "checked_result", "claim", "clone",
     "count_ended", "create_kind", "create_worker", "declare", "declared", "delete_orphaned_files", "delete_upload",
     "drain", "ended", "ensure_worker", "expire", "expires_at", "finish", "finish_and_claim",
-    "forget_idempotency_keys", "forget_requirements", "heartbeat", "introduce", "keep_upload", "known_kind", "links",
+    "forget_requirements", "heartbeat", "introduce", "keep_upload", "known_kind", "links",
     "next_due_s", "measure_usage", "moments", "move_link", "on_behalf_of", "once", "offered_models", "output_text",
     "pause", "pictures", "preferring_loaded", "put_file", "read_input", "queue_of_model", "rechecked", "recognize",
-    "recount_usage", "register_links", "release", "repeatable", "result_file", "resume", "retain", "resync", "retry",
+    "recount_usage", "register_links", "release", "repeatable", "result_file", "resume", "resync", "retry",
     "revoke", "roll_up", "rotate_key", "run_now", "score_also", "score_yesterday", "seen", "sees_all", "set_ceiling",
     "set_labels", "setting_of", "share", "statuses", "snapshot", "submit", "submit_many", "sweep", "sync",
     "tend_lanes", "undrain", "unshare", "upload", "uploaded", "used", "withdraw", "workers_for", "write_output",

@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import count as numbers
 from typing import Any, Final
 
 from django.contrib.auth.models import User
@@ -20,12 +19,8 @@ from jobs.models import Job, Worker
 from jobs.queries import moves, submits
 from postgres import transactions
 from ratelimits.operations import RateLimitsError
-from scheduling.operations import action
 
 RETENTION_S = 24 * 3600.0
-# A key is deleted later than it stops to count, so that none goes between being found and being read.
-DELETED_AFTER_S = RETENTION_S + 3600
-DELETED_AT_ONCE = 5000
 WAIT_S = 5.0  # a submit takes milliseconds; whoever is stopped in the middle of one must not stop others for long
 RETRY_AFTER_S = 1
 Answer = int | NotUnique  # of each entry: the id of its job, or why it was left out
@@ -77,17 +72,6 @@ def once(
     if isinstance(outcome, Refused):
         raise outcome  # only now: what was counted stays counted, as it does without a key
     return outcome
-
-
-@action(idempotent=True, own_writes=True)
-def forget_idempotency_keys() -> int:
-    """Delete the keys that are no longer kept, in batches; how many."""
-    done = 0
-    for _ in numbers():
-        done += (deleted := submits.forget_requests(DELETED_AFTER_S, limit=DELETED_AT_ONCE))
-        if deleted < DELETED_AT_ONCE:
-            break
-    return done
 
 
 def claim_key(worker: Worker, request_id: str | None) -> uuid.UUID | None:

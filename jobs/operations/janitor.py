@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import count
 from typing import Any, Final
 
 from django.conf import settings
@@ -13,7 +12,7 @@ from django.core.files.storage import default_storage
 from jobs.domain import reasons
 from jobs.domain.files import UNUSED_FOR_S
 from jobs.domain.states import AttemptOutcome, Status
-from jobs.operations import events, hooks, labels, lanes, metering, quotas, set_aside
+from jobs.operations import events, hooks, lanes, metering, quotas, set_aside
 from jobs.operations.finish import decide, settle
 from jobs.queries import inputs, moves, reads, reports
 from jobs.queries import lanes as lane_queries
@@ -22,8 +21,6 @@ from postgres import transactions
 from scheduling import operations as scheduling
 from scheduling.operations import Retry, action
 
-RETAINED_AT_ONCE = 500
-RETAIN_BATCHES = 20  # in one run of `retain`: some seconds, so that a cluster that stops need not wait for it
 log = logging.getLogger(__name__)
 FOLDER: Final = "jobs"
 ASIDE: Final = set_aside.SetAside()
@@ -86,30 +83,6 @@ def expire() -> int:
     return ASIDE.for_each(moves.lock_expired, _expire)
 
 
-@action(idempotent=True, own_writes=True)
-def retain() -> int:
-    """Delete what ended longer ago than RETENTION_DAYS, in batches, and input files that no job uses, and
-    lanes in which nothing has waited for a while.
-
-    Returns how many jobs were deleted; their files follow (`delete_files`). After some batches it schedules itself
-    for the rest. A job that has not ended is never deleted, nor an input file within 24 hours of its upload. One
-    that cannot be deleted, since a table of another app names it, say, stays, and is in the error that it ends with.
-    """
-    failures = scheduling.Failures()
-    with failures.aside("lanes in which nothing waits"):
-        lanes.delete_unused()
-    done = failures.in_batches(_forget, name="a job", size=RETAINED_AT_ONCE, most=RETAIN_BATCHES)
-    with failures.aside("input files that no job uses"):
-        _in_batches(_forget_uploads, size=RETAINED_AT_ONCE, most=RETAIN_BATCHES)
-    if done:
-        with failures.aside("sets of conditions on labels"):
-            labels.delete_retired()
-    failures.raise_any()
-    if done == RETAINED_AT_ONCE * RETAIN_BATCHES:
-        scheduling.run_after(0, retain)
-    return done
-
-
 @action(idempotent=True, retry=Retry(max_attempts=8, base=4))
 def delete_files(*, names: list[str]) -> None:
     """Delete these files of deleted jobs, or input files. Those that are gone already do not matter; for those that
@@ -134,21 +107,6 @@ def delete_orphaned_files(*, now: datetime, limit: int = 1000) -> list[str]:
         if len(deleted) >= limit:
             return deleted
     return deleted + _delete_unknown(batch, now=now, limit=limit - len(deleted))
-
-
-def _in_batches(
-    step: Callable[[int], int],
-    size: int = set_aside.BATCH,
-    most: int | None = None,
-    between: Callable[[], None] = lambda: None,
-) -> int:
-    done = 0
-    for _ in count() if most is None else range(most):
-        done += (handled := step(size))
-        between()
-        if handled < size:
-            break
-    return done
 
 
 def _take_back(rows: Sequence[Any]) -> None:
@@ -186,8 +144,11 @@ def _expire(rows: Sequence[Any]) -> None:
 
 
 @transactions.retried
-def _forget(limit: int, skip: int) -> int:
-    """The files go after the rows, by a function of the same transaction: none is left over, whoever is killed."""
+def forget(limit: int, skip: int) -> int:
+    """Delete jobs that ended longer ago than RETENTION_DAYS, after the oldest so many; how many. One that has not ended
+    is never deleted.
+
+    The files go after the rows, by a function of the same transaction: none is left over, whoever is killed."""
     rows = moves.retain(age_s=settings.JOBFARM["RETENTION_DAYS"] * 86400.0, limit=limit, skip=skip)
     if names := [name for row in rows for name in row.files]:
         scheduling.run_after(0, delete_files, names=names)
@@ -195,8 +156,9 @@ def _forget(limit: int, skip: int) -> int:
 
 
 @transactions.retried
-def _forget_uploads(limit: int) -> int:
-    """Those that a job came to use while they were being locked stay."""
+def forget_uploads(limit: int, _: int) -> int:
+    """Delete input files that no job uses, but within 24 hours of their upload; how many that were at first. Those that
+    a job came to use while they were being locked stay."""
     unused = inputs.lock_unused(age_s=UNUSED_FOR_S, limit=limit)
     if unused and (names := inputs.delete_unused(unused)):
         scheduling.run_after(0, delete_files, names=names)

@@ -85,12 +85,6 @@ def forget_requirements() -> int:
 
 
 @transactions.retried
-def delete_retired() -> int:
-    """Delete retired sets whose last job is deleted, some hundred at a time; how many."""
-    return requirements.delete_retired(limit=_AT_ONCE)
-
-
-@transactions.retried
 def _retire_alone() -> int:
     requirements.close()
     return _retire_unused()

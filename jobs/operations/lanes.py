@@ -115,9 +115,3 @@ def move(rows: Sequence[statements.Row]) -> None:
         lanes.part([row.id for row in rows])
     for queue in {row.queue for row in rows}:
         hooks.available(queue)
-
-
-@transactions.retried
-def delete_unused() -> int:
-    """Delete lanes in which nothing has waited for a while, a few hundred at most; how many."""
-    return lanes.delete(limit=AT_ONCE)

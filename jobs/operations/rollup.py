@@ -16,8 +16,8 @@ from jobs import registry
 from jobs.domain import rollups
 from jobs.models import ALL_JOBS
 from jobs.operations import hooks
-from jobs.queries import bulks, usage
 from jobs.queries import rollups as queries
+from jobs.queries import usage
 from live import operations as live
 from postgres import transactions
 from scheduling import operations as crons
@@ -42,14 +42,8 @@ class _Counting:
 
 @action(timeout=60, idempotent=True, own_writes=True)
 def roll_up() -> int:
-    """Bring the rollups up to date, forget old ones, and announce it; how many rows of minutes changed."""
-    failures, changed = crons.Failures(), 0
-    with failures.aside("minutes"):
-        changed = count(queries.moments())
-    for name, forget in (("old minutes", queries.forget), ("old bulk actions", bulks.forget)):
-        with failures.aside(name):
-            forget()
-    failures.raise_any()
+    """Bring the rollups up to date, and announce it; how many rows of minutes changed."""
+    changed = count(queries.moments())
     if changed:
         crons.hasten(hooks.COUNT_JOBS, *registry.COUNTING_CRONS, within_s=SETTLED_WITHIN_S)
     return changed

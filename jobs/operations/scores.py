@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any, Final
+from typing import Any
 
 from django.db.models.functions import Now
 
@@ -12,7 +12,6 @@ from live import operations as live
 from postgres import clock
 from scheduling import operations as scheduling
 
-KEPT: Final = timedelta(days=400)  # a year, to compare with, and a month
 Measured = Callable[..., Sequence[Any]]
 _subjects: dict[str, Measured] = {"queue": scores.day_of_queues, "worker": scores.day_of_workers}
 
@@ -29,7 +28,7 @@ def score_also(subject: str, measured: Measured) -> None:
 
 @scheduling.action(timeout=600, idempotent=True)
 def score_yesterday() -> int:
-    """Score the day (UTC) that is over, and forget what is older than 400 days; how many scores. What cannot be
+    """Score the day (UTC) that is over; how many scores. What cannot be
     measured of one subject is in the error that it ends with; the others are scored."""
     today = clock.now().astimezone(UTC).date()
     failures, done = scheduling.Failures(), 0
@@ -52,7 +51,6 @@ def keep_scores(*, day: str, subject: str = "") -> int:
         for row in _subjects[name](start=start, stop=start + timedelta(days=1))
     ]
     scores.keep(kept)
-    scores.forget(before=scored - KEPT)
     live.touch("health-scores")
     return len(kept)
 

@@ -1,7 +1,6 @@
 """Statements of bulk actions on many jobs: which match, what is kept of them, and the changes to those that wait."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -15,9 +14,7 @@ from jobs.domain.states import ENDED, Status
 from jobs.models import Bulk, BulkItem, Job, with_status
 from jobs.queries import lists, reads
 
-RETENTION = timedelta(days=8)
 MOST_OPEN = 100  # of a person; one that nobody confirms is given up after a day
-ABANDONED_AFTER = timedelta(days=1)  # counted, and never said yes to
 
 
 def find(bulk_id: int, *, lock: bool = False) -> Bulk | None:
@@ -123,11 +120,3 @@ def of_person(user_id: int | None, *, limit: int = 20) -> list[Bulk]:
     """The latest bulks of a person, or of everybody (None), that somebody said yes to."""
     rows = Bulk.objects.exclude(phase__in=[Phase.COUNTING, Phase.READY]).select_related("by", "undoes")
     return list((rows if user_id is None else rows.filter(by_id=user_id)).order_by("-pk")[:limit])
-
-
-def forget(*, now: datetime | None = None) -> int:
-    """Delete bulks that were over long ago, and questions that nobody answered; how many rows that were."""
-    moment = Now() if now is None else now
-    old = Q(phase__in=sorted(OVER), ended_at__lt=moment - RETENTION)
-    abandoned = Q(phase__in=[Phase.COUNTING, Phase.READY], created_at__lt=moment - ABANDONED_AFTER)
-    return Bulk.objects.filter(old | abandoned).delete()[0]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from postgres import statements
+from postgres import statements, transactions
 
 
 def tidy(
@@ -32,7 +32,8 @@ def part(job_ids: Sequence[int]) -> None:
     statements.load("jobs", "part").run({"ids": list(job_ids)})
 
 
-def delete(*, limit: int) -> int:
+@transactions.retried
+def delete(limit: int, _: int) -> int:
     """Delete lanes that have been asleep; how many."""
     return len(statements.load("jobs", "delete_lanes").run({"limit": limit}))
 

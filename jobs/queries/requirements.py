@@ -12,7 +12,7 @@ from jobs.domain import labels
 from jobs.domain.labels import Requirement, Values
 from jobs.models import Job, Worker
 from jobs.models import Requirement as Row
-from postgres import statements
+from postgres import statements, transactions
 
 _IN_USE: Final = Q(retired_at=None)
 
@@ -124,6 +124,7 @@ def retire(ids: Sequence[int]) -> int:
     return len(statements.load("jobs", "retire_requirements").run({"ids": list(ids)}))
 
 
-def delete_retired(*, limit: int) -> int:
-    """Delete retired sets that no job has; how many."""
+@transactions.retried
+def delete_retired(limit: int, _: int) -> int:
+    """Delete retired sets whose last job is deleted; how many."""
     return len(statements.load("jobs", "delete_retired_requirements").run({"limit": limit}))

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Final, Literal
 
 from django.db.migrations.recorder import MigrationRecorder
-from django.db.models import F, Min, Q, Sum
+from django.db.models import F, Min, Sum
 from django.db.models.functions import Now
 
 from jobs.domain import charts, rollups
@@ -163,14 +163,6 @@ def first_since(moment: datetime, *, of: tuple[str, str] = JOBS) -> int:
 def end_before(moment: datetime, *, of: tuple[str, str] = JOBS) -> int:
     """An id from which on every job was submitted at this moment or later; at most a minute's worth too high."""
     return statements.first_id_since(*of, moment + _DISORDER)
-
-
-def forget() -> int:
-    """Delete rollups that are older than any chart; how many there were."""
-    old = Q()
-    for step_s, retention in rollups.RETENTION.items():
-        old |= Q(step_s=step_s, at__lt=Now() - retention)
-    return Rollup.objects.filter(old).delete()[0]
 
 
 def history(

@@ -1,7 +1,7 @@
 """Statements of the health scores."""
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import datetime
 
 from jobs.models import HealthScore
 from postgres import statements
@@ -23,8 +23,3 @@ def keep(scores: Sequence[HealthScore]) -> None:
     HealthScore.objects.bulk_create(
         scores, update_conflicts=True, unique_fields=["day", "subject", "name"], update_fields=numbers
     )
-
-
-def forget(*, before: date) -> int:
-    """Delete scores of earlier days; how many."""
-    return HealthScore.objects.filter(day__lt=before).delete()[0]

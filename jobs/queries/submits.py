@@ -17,6 +17,8 @@ COPIED_FROM = 50
 # A twin that stood in the way of the insert and has ended by the next statement; so often in a row, and another came
 # each time, that it is no accident.
 MOST_TRIES = 10
+# A key is deleted an hour later than it stops to count, so that none goes between being found and being read.
+DELETED_AFTER_S = 25 * 3600.0
 _ROWS_AT_ONCE = 250  # the server stores these while the next are written
 _NULL = "\\N"
 _IN_COMMON = (
@@ -107,9 +109,9 @@ def forget_request(owner_id: int, key: str) -> None:
     IdempotencyKey.objects.filter(owner_id=owner_id, key=key).delete()
 
 
-def forget_requests(age_s: float, *, limit: int) -> int:
-    """Delete keys older than this, the oldest first; how many."""
-    return len(statements.load("jobs", "idempotency_forget").run({"age_s": age_s, "limit": limit}))
+def forget_requests(limit: int, _: int) -> int:
+    """Delete keys that are kept no longer, the oldest first; how many."""
+    return len(statements.load("jobs", "idempotency_forget").run({"age_s": DELETED_AFTER_S, "limit": limit}))
 
 
 def _inserted_but_twins(rows: Sequence[dict[str, Any]]) -> list[Stored | Twin]:

@@ -9,7 +9,6 @@ import time
 from datetime import datetime, timedelta
 from typing import Final
 
-from django.conf import settings
 from django.db import transaction
 
 from jobs import operations as jobs
@@ -46,9 +45,9 @@ def roll_up() -> int:
 
 @action(timeout=600, idempotent=True, own_writes=True)
 def forget() -> None:
-    """Delete days and windows older than METERING_RETENTION_DAYS, and readings of jobs that are deleted."""
+    """Delete settlements of budgets, and readings of jobs, that are deleted."""
     queries.forget_settlements()
-    queries.forget(days=settings.METERING["RETENTION_DAYS"])
+    queries.forget_readings()
 
 
 def _settle_left_over(limit: int, skip: int) -> int:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, Final
 
 from django.conf import settings
@@ -16,7 +15,6 @@ from openai_api.domain import files as domain
 from openai_api.errors import FileInBatch, InvalidCall, UnknownFile
 from openai_api.models import File
 from postgres import clock, transactions
-from scheduling.operations import Failures, action
 
 _FORGOTTEN_AT_ONCE: Final = 200
 _BATCHES: Final = 500  # in one run of `retain`
@@ -82,22 +80,6 @@ def hold(file: File, *, until: datetime) -> None:
     if file.expires_at < until:
         jobs.keep_upload(file.pk, until=until)
         queries.keep_file(file.pk, until=until)
-
-
-@action(idempotent=True, own_writes=True)
-def retain() -> int:
-    """Delete files that have expired, and batches that ended longer ago than files are kept; how many those were.
-
-    The bytes follow with the uploads that no job uses (`jobs.operations.retain`).
-    """
-    age = timedelta(days=settings.OPENAI["FILE_DAYS"])
-    failures = Failures()
-    done = sum(
-        failures.in_batches(step, name=name, size=_FORGOTTEN_AT_ONCE, most=_BATCHES)
-        for name, step in (("a file", queries.forget_files), ("a batch", partial(queries.forget_batches, age)))
-    )
-    failures.raise_any()
-    return done
 
 
 def refuse_unless_batch(file: File) -> None:

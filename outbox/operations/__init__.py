@@ -27,21 +27,13 @@ from outbox.operations.endpoints import (
 )
 from outbox.operations.health import Health, health
 from outbox.operations.record import NO_RESULT, TOO_LARGE, NewEvent, listens, record, record_all
-from outbox.operations.replays import (
-    MOST_COUNTED,
-    count_matching,
-    find_replay,
-    replay,
-    replay_matching,
-    retain,
-    stop_replay,
-)
+from outbox.operations.replays import MOST_COUNTED, count_matching, find_replay, replay, replay_matching, stop_replay
 from outbox.operations.requests import send
 
 __all__ = [
     "MOST_COUNTED", "Health", "NO_RESULT", "PATTERNS", "TOO_LARGE", "TYPES", "Answer", "Background", "BadUrl", "Filter",
     "NewEvent", "OutboxError", "Target", "Wanted", "call_back", "callback", "change", "count_matching", "create",
     "delete", "disable", "find_replay", "health", "is_operator", "listens", "may_operate", "messages_visible_to",
-    "operable", "pause", "record", "record_all", "replay", "replay_matching", "resume", "retain", "rotate", "sees_all",
+    "operable", "pause", "record", "record_all", "replay", "replay_matching", "resume", "rotate", "sees_all",
     "send", "send_test", "stop_replay", "target", "visible_to",
 ]  # fmt: skip

@@ -5,10 +5,8 @@ them. Each batch checks the rights of who asked again.
 """
 
 from datetime import timedelta
-from functools import partial
 from typing import Any, Final
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import QuerySet
@@ -26,7 +24,7 @@ from outbox.operations.record import wake
 from outbox.queries import Replay
 from ratelimits import operations as ratelimits
 from scheduling import operations as scheduling
-from scheduling.operations import action, mutation
+from scheduling.operations import mutation
 
 MOST_COUNTED: Final = 100_000  # when it is asked for; all that match are replayed
 BATCH: Final = 500
@@ -114,22 +112,6 @@ def stop_replay(first: int, *, by: User) -> Replay:
     if (last := Message.objects.filter(pk=chain.arguments["until"]).first()) is not None:
         audit.record(by, last, f"Stopped the replay of messages up to #{last.pk}: {chain.wanted.sentence()}")
     return find_replay(first, by=by)
-
-
-@action(idempotent=True, own_writes=True)
-def retain() -> int:
-    """Delete messages that ended longer ago than OUTBOX_RETENTION_DAYS, then events of which none is left; how many
-    messages."""
-    age_s = settings.OUTBOX["RETENTION_DAYS"] * 86400.0
-    failures = scheduling.Failures()
-    messages, _, _ = (
-        failures.in_batches(partial(step, age_s), name=name, size=_RETAINED, most=_BATCHES)
-        for name, step in (
-            ("a message", queries.retain), ("an event", queries.retain_events), ("a callback", queries.retain_callbacks)
-        )
-    )  # fmt: skip
-    failures.raise_any()
-    return messages
 
 
 def _replayable(wanted: Filter, by: User) -> QuerySet[Message]:

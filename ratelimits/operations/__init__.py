@@ -21,11 +21,11 @@ from ratelimits.limits import declare
 from ratelimits.operations.decisions import Answer, LimitRequest, Value, check, get_value, limit, limit_all
 from ratelimits.operations.made import broken, check_new, config_from, everything, make
 from ratelimits.operations.requests import config_of, stored_key
-from ratelimits.operations.states import TOPIC, give_back, prune, reset, reset_stored
+from ratelimits.operations.states import TOPIC, give_back, reset, reset_stored
 
 __all__ = [
     "TOPIC", "Answer", "LimitRequest", "Config", "CountExceedsLimit", "DeclaredLimit", "FixedWindow", "InvalidConfig",
     "InvalidCount", "InvalidName", "RateLimited", "RateLimitsError", "RepeatedLimit", "TokenBucket", "UnknownLimit",
     "Value", "broken", "check", "check_new", "config_from", "config_of", "declare", "everything", "get_value",
-    "give_back", "limit", "limit_all", "make", "prune", "reset", "reset_stored", "stored_key",
+    "give_back", "limit", "limit_all", "make", "reset", "reset_stored", "stored_key",
 ]  # fmt: skip

@@ -9,10 +9,8 @@ from ratelimits import limits, queries
 from ratelimits.domain import Config
 from ratelimits.domain.algebra import finite
 from ratelimits.operations import made, requests
-from scheduling.operations import action
 
 TOPIC = made.TOPIC
-PRUNED_AT_ONCE = 1000  # rows in one statement, so that no lock is held for long
 
 
 def reset(name: str, *, key: str | None = None, by: User | None = None) -> bool:
@@ -46,16 +44,3 @@ def give_back(name: str, *, key: str | None = None, count: float = 1.0, config: 
     queries.give_back(
         queries.Request(name=name, key=requests.stored_key(key), config=known, count=finite(count), reserve=True)
     )
-
-
-@action(idempotent=True, own_writes=True)
-def prune() -> int:
-    """Delete the states that are full again, as keys never used are; how many. A cron does, every few minutes.
-
-    A key whose configuration changes with each call is judged by that of its last use. Takes no lock that a
-    decision would have to wait for longer than one short statement.
-    """
-    total = 0
-    while pruned := queries.prune(limit=PRUNED_AT_ONCE):
-        total += pruned
-    return total

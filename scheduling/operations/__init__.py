@@ -15,7 +15,7 @@ from scheduling.errors import (
     WriteOutsideMutation,
 )
 from scheduling.operations.apart import Failures, in_batches, reason_of
-from scheduling.operations.clusters import retain, run_due, sweep
+from scheduling.operations.clusters import run_due, sweep
 from scheduling.operations.crons import (
     checked_name,
     declare,
@@ -34,12 +34,13 @@ from scheduling.operations.decorators import action, mutation
 from scheduling.operations.endings import is_away
 from scheduling.operations.functions import Cancellation, cancel, run_after, run_again, run_at
 from scheduling.operations.health import Health, health
+from scheduling.operations.retention import keep, prune, retain
 
 __all__ = [
     "Backoff", "Cancellation", "Health", "Json", "Kind", "Missed", "OutsideConnection", "OutsideProcess",
     "OutsideThread", "Overlap", "Retry", "SchedulingError", "SecondConnection", "Status", "CancelVerdict", "Failures",
     "WriteOutsideMutation", "action", "cancel", "checked_name", "cron", "daily", "declare", "edit", "fire_due",
     "follow_code", "hasten", "health", "hourly", "interval", "in_batches", "is_away", "is_editable", "is_internal",
-    "make", "monthly", "mutation", "pause", "resume", "retain", "reason_of", "remove", "run_after", "run_again",
-    "run_at", "run_due", "run_now", "sweep", "sync_crons", "upcoming", "weekly",
+    "keep", "make", "monthly", "mutation", "pause", "prune", "resume", "retain", "reason_of", "remove", "run_after",
+    "run_again", "run_at", "run_due", "run_now", "sweep", "sync_crons", "upcoming", "weekly",
 ]  # fmt: skip

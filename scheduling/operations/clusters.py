@@ -6,18 +6,14 @@ import uuid
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import partial
 from uuid import UUID
 
-from django.conf import settings
 from django.db import connection, transaction
 
 from postgres.errors import NestedTransaction
 from scheduling.domain.states import Kind
 from scheduling.operations import endings, notifications, runner
-from scheduling.operations.apart import Failures
-from scheduling.operations.decorators import action
-from scheduling.operations.functions import POLL_S, run_after
+from scheduling.operations.functions import POLL_S
 from scheduling.queries import clusters, functions
 from scheduling.queries.clusters import Report
 from scheduling.queries.functions import Dispatch, Holder, Lane, Share
@@ -28,9 +24,6 @@ NEVER_S = 1e9
 # How late a row must be to say that its cluster does not dispatch any more.
 OVERDUE_S = 5.0
 MOST_SHARES = 16  # clusters of a role that divide the head of the queue among them
-RETAIN_BATCH = 1000
-RETAIN_BATCHES = 100
-_DAY_S = 24 * 3600.0
 # For so long a process that runs an action without a timeout, and reports nothing, counts as living.
 _UNTIMED_S = 3600.0
 
@@ -106,24 +99,6 @@ def sweep(*, judges_silence: bool = True) -> int:
     for cluster_id in over:
         _give_up(cluster_id, ran_by=None)
     return len(over)
-
-
-@action(idempotent=True, own_writes=True)
-def retain() -> int:
-    """Forget functions and clusters that ended more than SCHEDULING["RETENTION_DAYS"] ago, a thousand at a time.
-
-    Returns how many functions that were. After a hundred batches it schedules itself for the rest.
-    """
-    age_s = settings.SCHEDULING["RETENTION_DAYS"] * _DAY_S
-    failures = Failures()
-    with failures.aside("clusters"):
-        clusters.retain(age_s=age_s)
-    step = partial(functions.retain, age_s)
-    total = failures.in_batches(step, name="a function", size=RETAIN_BATCH, most=RETAIN_BATCHES)
-    failures.raise_any()
-    if total == RETAIN_BATCH * RETAIN_BATCHES:
-        run_after(0, retain)
-    return total
 
 
 def run_due(*, limit: int = 1000, kinds: Sequence[Kind] = tuple(Kind), queues: Sequence[str] | None = None) -> int:

@@ -82,8 +82,3 @@ def stats(*, within: timedelta = timedelta(seconds=10)) -> list[bytes]:
     """What django-q2's monitor shows, of the clusters that reported lately."""
     clusters = Cluster.objects.filter(ended_at=None, last_seen_at__gt=Now() - within, stat__isnull=False)
     return [bytes(stat) for stat in clusters.values_list("stat", flat=True) if stat is not None]
-
-
-def retain(*, age_s: float) -> int:
-    """Delete the clusters that ended longer ago; how many."""
-    return len(statements.load("scheduling", "retain_clusters").run({"age_s": age_s}))

@@ -7,6 +7,7 @@ from math import ceil
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 
@@ -258,10 +259,10 @@ def last_results(cron: str, *, limit: int) -> list[Any]:
     return list(rows.values_list("result", flat=True)[:limit])
 
 
-def retain(age_s: float, limit: int, skip: int) -> int:
-    """Delete up to `limit` functions that ended longer ago, after the oldest so many; how many."""
+def retain(limit: int, skip: int) -> int:
+    """Delete up to `limit` functions that ended longer ago than they are kept, after the oldest so many; how many."""
     with transaction.atomic():
-        params = {"age_s": age_s, "limit": limit, "skip": skip}
+        params = {"age_s": settings.SCHEDULING["RETENTION_DAYS"] * 86400.0, "limit": limit, "skip": skip}
         return len(statements.load("scheduling", "retain").run(params))
 
 

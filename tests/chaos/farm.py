@@ -208,7 +208,7 @@ def _furnish() -> tuple[Keys, dict[str, str]]:
     with connection.cursor() as cursor:
         cursor.execute(functions.MADE)
     scheduling.sync_crons()
-    scheduling.pause("prune limits")  # what was taken of a limit is forgotten with its row, and shall be counted
+    scheduling.pause("retention")  # what was taken of a limit is forgotten with its row, and shall be counted
     soon: dict[str, Any] = {"backoff": Backoff(first_s=0.1, base=1, cap_s=0.1), "queue": "work"}
     jobs.create_kind(jobs.Kind(name="again", max_attempts=1000, **soon))
     jobs.create_kind(jobs.Kind(name="once", max_attempts=1, retry_when_lost=False, **soon))

@@ -144,7 +144,7 @@ class LimitsMachine(RuleBasedStateMachine):
     @rule()
     def prune(self) -> None:
         """What is full is forgotten, a window a period later, and nobody has more or less for it."""
-        operations.prune()
+        queries.prune(1000, 0)
         for name, model in self.models.items():
             whole_period_full = model.look(self.now - model.is_window).value >= MOST
             if name not in IN_SHARDS:

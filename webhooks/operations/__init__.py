@@ -10,7 +10,7 @@ from webhooks.operations.catalog import refresh_model_catalog
 from webhooks.operations.health import Health, health
 from webhooks.operations.ingest import Kept, Verdict, judge, keep
 from webhooks.operations.job_starts import start_again
-from webhooks.operations.maintenance import drain_sandbox_queue, reconcile, retain
+from webhooks.operations.maintenance import drain_sandbox_queue, reconcile
 from webhooks.operations.replays import count_matching, replay, replay_matching
 from webhooks.operations.rules import Trial, try_rule
 from webhooks.operations.rules import broken as broken_rules
@@ -23,6 +23,6 @@ from webhooks.operations.tokens import revoke as revoke_tokens
 __all__ = [
     "Event", "Filter", "Health", "Kept", "Sent", "Source", "Status", "Trial", "Verdict", "WebhooksError", "add",
     "broken_rules", "check_rule", "count_matching", "create_token", "drain_sandbox_queue", "health", "judge", "keep",
-    "process", "process_batch", "receives", "reconcile", "refresh_model_catalog", "replay", "replay_matching", "retain",
+    "process", "process_batch", "receives", "reconcile", "refresh_model_catalog", "replay", "replay_matching",
     "retire", "revoke_tokens", "rotate", "send", "start_again", "try_rule",
 ]  # fmt: skip

@@ -9,7 +9,6 @@ from scheduling import operations as scheduling
 from webhooks import errors
 from webhooks.models import Activity
 from webhooks.queries import activity as queries
-from webhooks.queries import upserts
 
 PAGE: Final = 50
 MOST: Final = 200
@@ -78,22 +77,6 @@ def digest(*, day: date, now: datetime) -> Digest:
 def invalidate_digests() -> int:
     """Drop every stored digest; how many there were. The next reader computes anew."""
     return queries.forget_digests()
-
-
-def prune(*, activity_before: str, telemetry_before: str) -> int:
-    """Forget activity, and telemetry, from before a moment each (ISO 8601), batch by batch, each batch a transaction of
-    its own; how many rows that were. The sources' resources are never forgotten."""
-    done = 0
-    while batch := prune_batch(activity_before=activity_before, telemetry_before=telemetry_before):
-        done += batch
-    return done
-
-
-@scheduling.mutation
-def prune_batch(*, activity_before: str, telemetry_before: str) -> int:
-    """Forget a batch of each; how many rows that were."""
-    forgotten = queries.prune(before=datetime.fromisoformat(activity_before), limit=BATCH)
-    return forgotten + upserts.prune_telemetry(before=datetime.fromisoformat(telemetry_before), limit=BATCH)
 
 
 def of_delivery(*, delivery: int) -> list[Activity]:

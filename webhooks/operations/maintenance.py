@@ -6,7 +6,6 @@ are restored in parts, a run may kill its process each time, and a process may d
 
 import logging
 import time
-from datetime import timedelta
 from typing import Any, Final
 
 from django.conf import settings
@@ -14,11 +13,11 @@ from django.db import transaction
 
 from jobs import operations as jobs
 from live import operations as live
-from postgres import clock
+from postgres import clock, transactions
 from scheduling import operations as scheduling
 from webhooks.domain.names import Source
 from webhooks.models import Reconciliation
-from webhooks.operations import activity, attempts
+from webhooks.operations import attempts
 from webhooks.queries import inbox, maintenance
 
 log = logging.getLogger(__name__)
@@ -129,52 +128,19 @@ def _processed(deliveries: list[int]) -> int:
         return 1
 
 
-FORGET_BATCH: Final = 500
-_FORGET_BATCHES: Final = 1000  # in one run
 # Bodies of these carry code, prompts and whatever tools printed.
 _SANDBOX: Final = (Source.SANDBOX_HOOKS, Source.SANDBOX_TELEMETRY)
 
 
-@scheduling.mutation
-def forget_batch(*, sources: list[str], days: float, limit: int = FORGET_BATCH, skip: int = 0) -> int:
-    """Forget one batch; how many deliveries that were."""
-    with transaction.atomic():
-        older_than = timedelta(days=days)
-        return inbox.forget(older_than=older_than, sources=[Source(name) for name in sources], limit=limit, skip=skip)
+@transactions.retried
+def forget_deliveries(limit: int, skip: int) -> int:
+    """Forget deliveries that ended well longer ago than WEBHOOKS["RETENTION_DAYS"], which is more than any sender
+    resends for: one that was forgotten would count as new. How many that were."""
+    others = [source for source in Source if source not in _SANDBOX]
+    return inbox.forget(days=settings.WEBHOOKS["RETENTION_DAYS"], sources=others, limit=limit, skip=skip)
 
 
-@scheduling.mutation
-def forget_refusals(*, days: float) -> int:
-    """Forget counters of refusals; how many that were."""
-    return inbox.forget_refusals(older_than=timedelta(days=days))
-
-
-@scheduling.action(timeout=600, idempotent=True)
-def retain() -> int:
-    """Forget deliveries that ended well longer ago than WEBHOOKS["RETENTION_DAYS"], of sandboxes than
-    ["SANDBOX_RETENTION_DAYS"], with counters of refusals, activity and telemetry as old; how many deliveries that were.
-
-    The days are more than any sender resends for: a delivery that was forgotten would count as new.
-    """
-    others = [source.value for source in Source if source not in _SANDBOX]
-    of_sandboxes = [source.value for source in _SANDBOX]
-    days, sandbox_days = settings.WEBHOOKS["RETENTION_DAYS"], settings.WEBHOOKS["SANDBOX_RETENTION_DAYS"]
-    failures = scheduling.Failures()
-    done = _forget_all(others, failures, days=days) + _forget_all(of_sandboxes, failures, days=sandbox_days)
-    with failures.aside("counters of refusals"):
-        forget_refusals(days=days)
-    now = clock.now()
-    with failures.aside("activity and telemetry"):
-        activity.prune(
-            activity_before=(now - timedelta(days=days)).isoformat(),
-            telemetry_before=(now - timedelta(days=sandbox_days)).isoformat(),
-        )
-    failures.raise_any()
-    return done
-
-
-def _forget_all(sources: list[str], failures: scheduling.Failures, *, days: float) -> int:
-    def step(limit: int, skip: int) -> int:
-        return forget_batch(sources=sources, days=days, limit=limit, skip=skip)
-
-    return failures.in_batches(step, name="a delivery", size=FORGET_BATCH, most=_FORGET_BATCHES)
+@transactions.retried
+def forget_of_sandboxes(limit: int, skip: int) -> int:
+    """The same of sandboxes, after ["SANDBOX_RETENTION_DAYS"]."""
+    return inbox.forget(days=settings.WEBHOOKS["SANDBOX_RETENTION_DAYS"], sources=_SANDBOX, limit=limit, skip=skip)

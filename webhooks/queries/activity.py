@@ -63,12 +63,6 @@ def of_delivery(delivery: int) -> list[Activity]:
     return list(Activity.objects.filter(delivery=delivery).order_by("n"))
 
 
-def prune(*, before: datetime, limit: int) -> int:
-    """Delete the oldest `limit` lines of before a moment; how many that were."""
-    oldest = Activity.objects.filter(at__lt=before).order_by("at", "id")[:limit]
-    return Activity.objects.filter(pk__in=oldest.values("pk")).delete()[0]
-
-
 def _of(day: date) -> Any:
     start = datetime.combine(day, time(), tzinfo=UTC)
     return Activity.objects.filter(at__gte=start, at__lt=start + timedelta(days=1))

@@ -174,20 +174,16 @@ def history(delivery: int) -> list[DeliveryAttempt]:
     return list(DeliveryAttempt.objects.filter(delivery_id=delivery).order_by("number"))
 
 
-def forget(*, older_than: timedelta, sources: Sequence[Source], limit: int, skip: int = 0) -> int:
+def forget(*, days: float, sources: Sequence[Source], limit: int, skip: int) -> int:
     """Delete up to `limit` deliveries, after the oldest `skip`, that ended well (or were rejected) longer ago, with
     their history and what is known of the jobs they started; how many. The jobs stay."""
     over = [Status.PROCESSED, Status.IGNORED, Status.REJECTED]
-    old = Delivery.objects.filter(source__in=sources, status__in=over, received_at__lt=Now() - older_than)
-    ids = list(old.order_by("received_at", "pk").values_list("pk", flat=True)[skip : skip + limit])
+    old = Delivery.objects.filter(source__in=sources, status__in=over, received_at__lt=Now() - timedelta(days=days))
+    locked = old.order_by("received_at", "pk").select_for_update(skip_locked=True)  # one may be replayed meanwhile
+    ids = list(locked.values_list("pk", flat=True)[skip : skip + limit])
     DeliveryAttempt.objects.filter(delivery_id__in=ids).delete()
     JobStart.objects.filter(delivery_id__in=ids).delete()
     return Delivery.objects.filter(pk__in=ids).delete()[0]
-
-
-def forget_refusals(*, older_than: timedelta) -> int:
-    """Delete counters of hours longer ago; how many."""
-    return Refusal.objects.filter(hour__lt=Now() - older_than).delete()[0]
 
 
 def refusals(*, since: timedelta) -> QuerySet[Refusal]:

@@ -71,11 +71,5 @@ def measure(invocations: list[SandboxTelemetry]) -> None:
     SandboxTelemetry.objects.bulk_create(invocations, ignore_conflicts=True)
 
 
-def prune_telemetry(*, before: datetime, limit: int) -> int:
-    """Delete the oldest `limit` invocations of before a moment; how many that were."""
-    oldest = SandboxTelemetry.objects.filter(at__lt=before).order_by("at", "id")[:limit]
-    return SandboxTelemetry.objects.filter(pk__in=oldest.values("pk")).delete()[0]
-
-
 def _shown(value: Any) -> Any:
     return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value

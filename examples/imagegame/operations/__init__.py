@@ -1,6 +1,6 @@
 """What can be done with pictures and games. Each function is one use case, in one transaction."""
 
-from examples.imagegame.operations.games import again, begin, find, forget, go_on, join, leave, open_game
+from examples.imagegame.operations.games import again, begin, find, go_on, join, leave, open_game
 from examples.imagegame.operations.moves import guess, name, play
 from examples.imagegame.operations.progress import deadline
 from examples.imagegame.operations.submissions import change, follow, mend, prepared, start, withdraw
@@ -12,7 +12,6 @@ __all__ = [
     "deadline",
     "find",
     "follow",
-    "forget",
     "go_on",
     "guess",
     "join",

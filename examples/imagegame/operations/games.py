@@ -3,7 +3,6 @@
 import random
 from typing import Final
 
-from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
 
@@ -25,11 +24,10 @@ from examples.imagegame.errors import (
 )
 from examples.imagegame.models import CODE_LENGTH, THEME_LIMIT, Game
 from examples.imagegame.operations import progress
-from examples.imagegame.queries import games, pictures, rounds
+from examples.imagegame.queries import games, rounds
 from live import operations as live
 from postgres import clock, transactions
 from ratelimits import operations as ratelimits
-from scheduling.operations import mutation
 
 _LETTERS: Final = "BCDFGHJKLMNPQRSTVWXZ2569"  # none that looks like another, no vowels to make words of
 _TRIES: Final = 10  # of eight million codes some are taken
@@ -181,16 +179,3 @@ def _hosted(code: str, by: User) -> Game:
     if game.host_id != by.pk:
         raise NotTheHost
     return game
-
-
-AT_ONCE = 500  # rows in one transaction
-
-
-@mutation
-def forget() -> int:
-    """Delete games and pictures that ended longer ago than the farm keeps jobs; how many rows.
-
-    Pictures go after the games they lie in. What is too much for one transaction is left to the next firing.
-    """
-    days: int = settings.JOBFARM["RETENTION_DAYS"]
-    return games.forget(days=days, limit=AT_ONCE) + pictures.forget(days=days, limit=AT_ONCE)

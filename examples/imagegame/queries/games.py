@@ -87,11 +87,3 @@ def of_player(user_id: int) -> list[Game]:
     mine = Player.objects.filter(user_id=user_id).values("game_id")
     games = Game.objects.filter(lately, pk__in=mine).select_related("host", "group")
     return list(games.annotate(count=Count("players")).order_by("-pk")[:SHOWN])
-
-
-def forget(*, days: int, limit: int) -> int:
-    """Delete up to `limit` games that ended longer ago; how many that were."""
-    old = Game.objects.filter(ended_at__lt=Now() - timedelta(days=days)).values_list("pk", flat=True)
-    ids = list(old[:limit])
-    Game.objects.filter(pk__in=ids).delete()
-    return len(ids)

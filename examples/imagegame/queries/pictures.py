@@ -97,9 +97,3 @@ def visible(user: User, submission_id: int) -> Submission | None:
     )
     finished = Submission.objects.filter(pk=submission_id, state=State.SAVED)
     return finished.filter(Q(owner=user) | of_a_game).first()
-
-
-def forget(*, days: int, limit: int) -> int:
-    """Delete up to `limit` submissions that ended longer ago and lie in no game; how many that were."""
-    old = Submission.objects.filter(ended_at__lt=Now() - timedelta(days=days), round__isnull=True)
-    return Submission.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:limit])).delete()[0]

@@ -231,7 +231,7 @@ class TestWhatRanOut:
             session = SessionStore()
             session.set_expiry(clock.now() + timedelta(days=days))
             session.create()
-        assert (operations.forget_captchas(), operations.forget_sessions()) == (1, 1)
+        assert scheduling.retain(names=["captchas", "sessions"]) == {"captchas": 1, "sessions": 1}
         assert CaptchaStore.objects.get().hashkey == kept
         assert Session.objects.get().expire_date > clock.now()
 
@@ -243,8 +243,6 @@ class TestWhatRanOut:
         ours = Cron.objects.filter(retired_at=None)
         assert dict(ours.values_list("pk", "schedule")) == {
             "guests whose time is over": "17 * * * * in UTC",
-            "captchas that ran out": "37 * * * * in UTC",
-            "sessions that ran out": "47 * * * * in UTC",
             "tokens that ran out": "every 900 s",
         }
 
@@ -252,17 +250,12 @@ class TestWhatRanOut:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(retention, "RETIRED_AT_ONCE", 2)
-        monkeypatch.setattr(retention, "SESSIONS_AT_ONCE", 1)
-        session = SessionStore()
-        session.set_expiry(clock.now() - timedelta(days=1))
-        session.create()
         for _ in range(3):
             people.guest()
         Guest.objects.update(expires_at=clock.now())
-        operations.forget_sessions()
         assert [operations.retire_guests()["deleted"] for _ in range(3)] == [2, 1, 0]
         following = ScheduledFunction.objects.filter(status="pending").values_list("function", flat=True)
-        assert sorted(name.rpartition(".")[2] for name in following) == ["forget_sessions", "retire_guests"]
+        assert [name.rpartition(".")[2] for name in following] == ["retire_guests"]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -96,10 +96,10 @@ class TestByMail:
     def test_a_message_that_nobody_sent_within_a_day_has_failed_and_old_ones_go(self, dead: Delivery) -> None:
         fire()
         Notification.objects.update(status="pending", ended_at=None, created_at=F("created_at") - timedelta(days=2))
-        operations.forget()
+        operations.fail_forgotten()
         assert (stored().status, stored().error) == ("failed", "Nobody sent it within a day.")
         Notification.objects.update(created_at=F("created_at") - timedelta(days=30))
-        assert operations.forget() == 1
+        assert scheduling.retain(names=["notifications"]) == {"notifications": 1}
 
 
 class TestToAWebhook:

@@ -88,7 +88,7 @@ class TestWhoSeesAPicture:
         ada, painter = farm.user(), players.painter()
         mine = players.picture(ada, painter)
         settings.JOBFARM = settings.JOBFARM | {"RETENTION_DAYS": 0}
-        assert operations.retain() == 1
+        assert farm.retain() == 1
         assert _status(ada, f"/game/pictures/{mine.pk}/") == 404
         assert _status(ada, _link(mine)) == 404
 

@@ -32,7 +32,7 @@ CLUSTERS = ("the cluster for mutations", "the cluster for actions")
 UNTIL_A_CRON_FIRED = """
 import time
 from scheduling.models import ScheduledFunction
-while not ScheduledFunction.objects.filter(cron_id="forget old jobs", status="success").exists():
+while not ScheduledFunction.objects.filter(cron_id="retention", status="success").exists():
     time.sleep(0.1)
 """
 HOW_A_WRITE_OF_AN_ACTION_ENDS = """

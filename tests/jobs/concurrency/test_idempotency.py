@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 from jobs import limits, operations
 from jobs.errors import NotUnique
 from jobs.models import IdempotencyKey, Job
-from jobs.operations.idempotency import DELETED_AFTER_S
+from jobs.queries.submits import DELETED_AFTER_S
 from ratelimits import operations as ratelimits
 from ratelimits.operations import LimitRequest
 from tests import farm
@@ -94,7 +94,7 @@ class TestAKeyThatIsForgottenAtThatMoment:
             IdempotencyKey.objects.update(created_at=Now() - timedelta(seconds=DELETED_AFTER_S + 1))
             before = Job.objects.count()
             takers = [partial(_once, ada, f"k{n}", [None]) for n in range(3)]
-            *answers, _ = farm.at_once(*takers, *takers, lambda: [operations.forget_idempotency_keys()])
+            *answers, _ = farm.at_once(*takers, *takers, lambda: [farm.retain("idempotency keys")])
             assert answers[:3] == answers[3:]
             assert Job.objects.count() == before + 3
             assert IdempotencyKey.objects.count() == 3

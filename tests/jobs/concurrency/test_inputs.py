@@ -78,7 +78,7 @@ def test_a_submit_and_the_cleaning_exclude_each_other() -> None:
     for _ in range(ROUNDS):
         ada = _ada()
         kept = _old_upload(ada)
-        submitted, _ = farm.at_once(partial(_submit, ada, kept), lambda: operations.retain() and None)
+        submitted, _ = farm.at_once(partial(_submit, ada, kept), lambda: farm.retain() and None)
         assert submitted in {None, UnknownFile}
         assert _is_whole(kept)
         assert (submitted is None) == Upload.objects.filter(pk=kept.pk).exists()

@@ -114,7 +114,7 @@ class TestAMaintenanceStatement:
         farm.kind()
         duty.due(3)
         operations.sweep()
-        operations.retain()
+        farm.retain()
         assert duty.taken(3) == []
 
 

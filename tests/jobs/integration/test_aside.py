@@ -1,6 +1,5 @@
 """Retention, roll-ups and scores: what fails of them is put aside with its reason, and the rest is done."""
 
-from functools import partial
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from jobs import operations
 from jobs.models import HealthScore, Job
 from jobs.operations import janitor, rollup, scores
 from scheduling.errors import SomeFailed
+from scheduling.operations import retention
 from tests import farm
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -25,7 +25,7 @@ def _noted(done: list[str], part: str, *_: Any) -> int:
 
 
 def test_a_job_that_another_table_names_stays_and_the_others_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(janitor, "RETAINED_AT_ONCE", 4)
+    monkeypatch.setitem(retention._declared, "jobs", (janitor.forget, 4))
     farm.kind()
     jobs = farm.submit(9)
     for job in jobs:
@@ -35,8 +35,8 @@ def test_a_job_that_another_table_names_stays_and_the_others_go(monkeypatch: pyt
         cursor.execute("CREATE TABLE of_another_app (it bigint REFERENCES jobs_job DEFERRABLE INITIALLY DEFERRED)")
         cursor.execute("INSERT INTO of_another_app VALUES (%s), (%s)", [jobs[2].pk, jobs[5].pk])
     try:
-        with pytest.raises(SomeFailed, match=rf"a job, 1: IntegrityError: .*\({jobs[2].pk}\) is still referenced"):
-            operations.retain()
+        with pytest.raises(SomeFailed, match=rf"jobs, 1: IntegrityError: .*\({jobs[2].pk}\) is still referenced"):
+            farm.retain()
         assert set(Job.objects.values_list("pk", flat=True)) == {jobs[2].pk, jobs[5].pk}
     finally:
         with connection.cursor() as cursor:
@@ -50,21 +50,6 @@ def test_a_subject_that_cannot_be_measured_keeps_no_other_from_its_score(monkeyp
     with pytest.raises(SomeFailed, match="broken: OverflowError: no"):
         scores.score_yesterday()
     assert set(HealthScore.objects.values_list("subject", flat=True)) == {"queue"}
-
-
-@pytest.mark.parametrize(
-    ("broken", "name"), [("count", "minutes"), ("queries.forget", "old minutes"), ("bulks.forget", "old bulk actions")]
-)
-def test_a_part_of_the_roll_up_that_fails_keeps_the_others_from_nothing(
-    monkeypatch: pytest.MonkeyPatch, broken: str, name: str
-) -> None:
-    done: list[str] = []
-    for part in ("count", "queries.forget", "bulks.forget"):
-        act = refused if part == broken else partial(_noted, done, part)
-        monkeypatch.setattr(f"jobs.operations.rollup.{part}", act)
-    with pytest.raises(SomeFailed, match=f"{name}: OverflowError: no"):
-        rollup.roll_up()
-    assert len(done) == 2
 
 
 def test_usage_is_folded_where_waiting_jobs_cannot_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,11 @@ import ratelimits.crons
 from jobs import operations
 from jobs.models import IdempotencyKey, Job, ResultFile
 from jobs.operations import janitor
-from jobs.operations.idempotency import DELETED_AFTER_S
+from jobs.queries.submits import DELETED_AFTER_S
 from postgres import clock
 from ratelimits import operations as limits
 from ratelimits.models import Bucket
+from scheduling import crons as scheduling_crons
 from scheduling import operations as scheduling
 from scheduling.models import Cron, ScheduledFunction
 from scheduling.operations import crons
@@ -35,7 +36,7 @@ def _crons(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path) 
     settings.MEDIA_ROOT = tmp_path
     monkeypatch.setattr(crons, "_declared", {})
     monkeypatch.setattr(crons, "_hastened_until", {})
-    for module in (jobs.crons, metering.crons, ratelimits.crons):
+    for module in (scheduling_crons, jobs.crons, metering.crons, ratelimits.crons):
         importlib.reload(module)
     Cron.objects.all().delete()
     scheduling.sync_crons()
@@ -69,14 +70,13 @@ class TestTheCrons:
     def test_are_these(self) -> None:
         found = dict(Cron.objects.values_list("name", "schedule"))
         assert found["expire waiting jobs"] == "every 300 s"
-        assert found["forget old jobs"] == found["prune limits"] == "every 900 s"
-        assert found["forget idempotency keys"] == "every 900 s"
+        assert found["retention"] == "every 900 s"
 
     def test_forget_old_jobs_and_their_files(self) -> None:
         file = old_job_with_a_file()
         assert default_storage.exists(file.stored_as)
-        fired = fire("forget old jobs")
-        assert (fired.status, fired.result) == ("success", 1)
+        fired = fire("retention")
+        assert (fired.status, fired.result) == ("success", {"jobs": 1})
         assert not Job.objects.exists()
         assert not default_storage.exists(file.stored_as)
 
@@ -88,8 +88,9 @@ class TestTheCrons:
                 operations.repeatable(ada, f"{age_s}", None), count=lambda: None, submit=lambda: farm.submit(1)
             )
             IdempotencyKey.objects.filter(key=f"{age_s}").update(created_at=F("created_at") - timedelta(seconds=age_s))
-        fired = fire("forget idempotency keys")
-        assert (fired.status, fired.result, IdempotencyKey.objects.count()) == ("success", 1, 2)
+        fired = fire("retention")
+        assert (fired.status, fired.result) == ("success", {"idempotency keys": 1})
+        assert IdempotencyKey.objects.count() == 2
         assert Job.objects.count() == 3
 
     def test_try_again_to_delete_what_the_storage_will_not_give_up(self, tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ class TestTheCrons:
         stubborn = tmp_path / file.stored_as
         stubborn.unlink()
         (stubborn / "within").mkdir(parents=True)  # a folder that is not empty cannot be deleted
-        fire("forget old jobs")
+        fire("retention")
         tries = ScheduledFunction.objects.filter(function="jobs.operations.janitor.delete_files")
         assert list(tries.order_by("attempt").values_list("attempt", "status")) == [(1, "failed"), (2, "pending")]
         (stubborn / "within").rmdir()
@@ -128,8 +129,8 @@ class TestTheCrons:
         limits.limit("quick", config=quick)
         limits.limit("slow", config=slow)
         farm.until(lambda: limits.check("quick", count=1000, config=quick).ok, what="the bucket is full")
-        fired = fire("prune limits")
-        assert (fired.status, fired.result) == ("success", 1)
+        fired = fire("retention")
+        assert (fired.status, fired.result) == ("success", {"limits that are full": 1})
         assert list(Bucket.objects.values_list("name", flat=True)) == ["slow"]
 
 

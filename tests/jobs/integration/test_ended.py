@@ -23,6 +23,7 @@ from jobs.operations import janitor
 from scheduling import context
 from scheduling.domain.states import Kind
 from scheduling.models import ScheduledFunction
+from scheduling.operations import retention
 from tests import farm
 from tests.looped import looped
 
@@ -45,7 +46,7 @@ class TestAnEndedJob:
         operations.cancel(job.pk, by=None)
         operations.retry(job.pk, by=None)
         operations.sweep()
-        operations.retain()
+        farm.retain()
         operations.pause("work")
         operations.resume("work")
         operations.set_ceiling("work", 1)
@@ -218,7 +219,7 @@ def _acts(me: Any) -> dict[str, Act]:
         "wait": let_the_wait_run_out,
         "retry": lambda job, _: _refused_or_done(lambda: operations.retry(job.pk, by=None)),
         "run now": lambda job, _: _refused_or_done(lambda: operations.run_now(job.pk, by=None)),
-        "retain": lambda *_: operations.retain(),
+        "retain": lambda *_: farm.retain(),
     }
 
 
@@ -271,7 +272,7 @@ class TestRetention:
         assert files[old.pk].sha256 == hashlib.sha256(b"bytes").hexdigest()
         kept = farm.everything(young)
 
-        assert operations.retain() == 1
+        assert farm.retain() == 1
         [scheduled] = ScheduledFunction.objects.all()
         assert (scheduled.function, scheduled.args) == (
             "jobs.operations.janitor.delete_files",
@@ -292,7 +293,7 @@ class TestRetention:
         for job in jobs:
             farm.pass_time(job, 400 * 86400)
         before = [farm.everything(job) for job in jobs]
-        assert operations.retain() == 0
+        assert farm.retain() == 0
         assert [farm.everything(job) for job in jobs] == before
 
     @pytest.mark.parametrize("end", ["canceled", "timed_out"])
@@ -305,32 +306,32 @@ class TestRetention:
         else:
             farm.alter(job, expires_at=F("run_at"))
             assert operations.sweep().expired == 1
-        assert (operations.retain(), farm.status(job)) == (0, end)
+        assert (farm.retain(), farm.status(job)) == (0, end)
         farm.age(job, 31 * 86400)
-        assert operations.retain() == 1
+        assert farm.retain() == 1
 
     def test_takes_as_many_batches_as_it_needs(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(janitor, "RETAINED_AT_ONCE", 3)
+        monkeypatch.setitem(retention._declared, "jobs", (janitor.forget, 3))
         farm.kind()
         for job in farm.submit(7):
             operations.cancel(job.pk, by=None)
             farm.age(job, 31 * 86400)
-        assert operations.retain() == 7
+        assert farm.retain() == 7
         assert not Body.objects.exists()
         assert not Job.objects.exists()
         assert not ScheduledFunction.objects.exists()
 
     def test_leaves_the_rest_to_a_next_run_of_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(janitor, "RETAINED_AT_ONCE", 2)
-        monkeypatch.setattr(janitor, "RETAIN_BATCHES", 2)
+        monkeypatch.setitem(retention._declared, "jobs", (janitor.forget, 2))
+        monkeypatch.setattr(retention, "BATCHES", 2)
         farm.kind()
         for job in farm.submit(5):
             operations.cancel(job.pk, by=None)
             farm.age(job, 31 * 86400)
-        assert operations.retain() == 4
+        assert farm.retain() == 4
         [scheduled] = ScheduledFunction.objects.all()
-        assert (scheduled.function, scheduled.args) == ("jobs.operations.janitor.retain", {})
-        assert operations.retain() == 1
+        assert (scheduled.function, scheduled.args) == ("scheduling.operations.retention.retain", {"names": ["jobs"]})
+        assert farm.retain() == 1
         assert ScheduledFunction.objects.count() == 1
 
     def test_goes_on_when_a_file_is_gone_already(self) -> None:
@@ -338,7 +339,7 @@ class TestRetention:
         job = self._full()
         farm.age(job, 31 * 86400)
         default_storage.delete(ResultFile.objects.get(job=job).stored_as)
-        assert operations.retain() == 1
+        assert farm.retain() == 1
         janitor.delete_files(**ScheduledFunction.objects.get().args)
         assert not OutputChunk.objects.exists()
         assert not Share.objects.exists()
@@ -348,5 +349,5 @@ class TestRetention:
         old = farm.ended("failed")
         new = operations.retry(old.pk, by=None)
         farm.age(old, 31 * 86400)
-        operations.retain()
+        farm.retain()
         assert (farm.status(new), Job.objects.get(pk=new.pk).retry_of_id) == ("pending", old.pk)

@@ -114,7 +114,7 @@ class TestAnUpload:
         job = give(ada, used)
         for kept, hours in ((young, 23.9), (old, 24.1), (used, 1000)):
             age(kept, hours)
-        operations.retain()
+        farm.retain()
         carry_out()
         assert [stored(kept) for kept in (young, old, used)] == [True, False, True]
         assert set(Upload.objects.all()) == {young, used}
@@ -351,12 +351,12 @@ class TestDeleting:
         old, young = give(ada, kept), give(ada, kept)
         succeed_all()
         farm.age(old, 31 * 86400)
-        operations.retain()
+        farm.retain()
         carry_out()
         assert stored(kept)
         assert [one.job_id for one in Input.objects.all()] == [young.pk]
         farm.age(young, 31 * 86400)
-        operations.retain()
+        farm.retain()
         assert not Upload.objects.exists()
         assert stored(kept), "the bytes go after the commit"
         carry_out()

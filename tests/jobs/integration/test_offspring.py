@@ -100,7 +100,7 @@ class TestOffspring:
         operations.cancel(job.pk, by=None)
         assert Offspring.objects.count() == 1
         farm.age(job, 366 * 86400)
-        operations.retain()
+        farm.retain()
         assert not Offspring.objects.exists()
 
     def test_are_shown_on_the_page_with_links_for_who_may_follow_them(

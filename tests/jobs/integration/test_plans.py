@@ -322,7 +322,7 @@ class TestUsage:
         farm.succeed(big.me, claimed)
         Job.objects.filter(pk=claimed.id).update(owner=big.bob)
         file.delete()
-        operations.retain()
+        farm.retain()
         assert _read_from_end_to_end() == before
 
 

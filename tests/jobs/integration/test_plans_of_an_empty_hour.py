@@ -18,7 +18,6 @@ from django.db import connection, transaction
 
 from jobs import operations, queries
 from jobs.models import Job, Mark, Worker
-from jobs.operations import lanes
 from jobs.operations.claim import count_claimable
 from jobs.queries import fleet, moves, reads, scaling
 from jobs.queries.reads import Interest
@@ -146,7 +145,7 @@ def _everything(ours: Worker, hers: Worker, held: list[operations.Claimed], ada:
     yield lambda: moves.lock_overdue(limit=200)
     yield operations.expire
     yield operations.tend_lanes
-    yield lanes.delete_unused
+    yield lambda: queries.lanes.delete(500, 0)
     yield lambda: queries.lanes.part([next(waiting).pk])
     yield lambda: reads.why_not_running(next(waiting).pk)
     yield reads.waiting_queues

@@ -117,7 +117,7 @@ class TestWhatIsFreed:
     def test_by_retention(self, ada: User, me: Worker, settings: Settings) -> None:
         self._keep(ada, me)
         settings.JOBFARM = {**settings.JOBFARM, "RETENTION_DAYS": 0}
-        assert operations.retain() == 1
+        assert farm.retain() == 1
         assert _used(ada) == _used(None) == (0, 0, 0)
 
     def test_when_somebody_deletes_the_job(self, ada: User, me: Worker) -> None:
@@ -267,7 +267,7 @@ class _Walk:
 
     def retain(self) -> None:
         if self.rng.random() < 0.3:
-            operations.retain()
+            farm.retain()
 
     def check(self) -> None:
         for owner in self.people:

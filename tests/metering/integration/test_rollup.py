@@ -113,6 +113,7 @@ class TestADay:
             Day.objects.create(day=today - timedelta(days=back), kind="work", **common)
         Reading.objects.create(job_id=10**12, fence=1, model="m", tokens_in=1, tokens_out=1, cost=0)
         metering.forget()
+        assert farm.retain("days of usage") == 1
         assert [(today - day).days for day in Day.objects.order_by("-day").values_list("day", flat=True)] == [0, 9]
         assert not Reading.objects.exists()
 

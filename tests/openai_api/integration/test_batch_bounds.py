@@ -12,9 +12,10 @@ from jobs.models import Upload, Usage
 from openai_api.domain import batches as domain
 from openai_api.errors import InvalidCall, TooManyBatches, UnknownBatch, UnknownFile
 from openai_api.models import Batch, File
-from openai_api.operations import batches, files, steps
+from openai_api.operations import batches, steps
 from scheduling.errors import SomeFailed
 from scheduling.models import ScheduledFunction
+from tests import farm
 from tests.openai_api import batching
 from tests.openai_api.batching import line, made, offering, step, text, to_the_end
 
@@ -172,20 +173,20 @@ class TestRetention:
         Upload.objects.update(created_at=past, kept_until=Now() - timedelta(days=1))
         assert running.input_file is not None
         Upload.objects.filter(pk=running.input_file.pk).update(kept_until=Now() + timedelta(days=1))
-        assert files.retain() == 2
+        assert farm.retain("OpenAI files") == 2
         assert list(File.objects.values_list("pk", flat=True)) == [running.input_file_id]
-        jobs.retain()
+        farm.retain()
         assert list(Upload.objects.values_list("pk", flat=True)) == [running.input_file_id]
         assert ScheduledFunction.objects.filter(function__endswith="delete_files", args__names__contains=stored)
         assert Batch.objects.get(pk=batch.pk).output_file is None
         Batch.objects.filter(pk=batch.pk).update(ended_at=past)
-        assert files.retain() == 1
+        assert farm.retain("OpenAI batches") == 1
         assert list(Batch.objects.all()) == [running]
 
     def test_keeps_files_that_nobody_used_for_longer_than_uploads(self, ada: User) -> None:
         batching.uploaded(b"x", user=ada)
         Upload.objects.update(created_at=Now() - timedelta(days=3))
-        jobs.retain()
+        farm.retain()
         assert Upload.objects.exists()
 
 

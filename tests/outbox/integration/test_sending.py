@@ -21,6 +21,7 @@ from outbox.operations import attempts, secrets
 from outbox.operations.http import Client
 from scheduling.domain.states import Kind
 from scheduling.operations import clusters
+from tests import farm
 from tests.outbox import receivers
 from tests.outbox.receivers import HERE, Receiver, receiver
 from tests.outbox.support import drain, due_now, endpoint
@@ -373,11 +374,11 @@ def test_what_ended_long_ago_is_deleted_and_what_waits_is_not(settings: Settings
         drain()
     Message.objects.filter(status="delivered").update(ended_at=Now() - timedelta(days=31))
     Event.objects.update(created_at=Now() - timedelta(days=31))
-    assert operations.retain() == 1
+    assert farm.retain("messages") == 1
     assert [one.status for one in Message.objects.all()] == ["pending"]
     assert (Event.objects.count(), Attempt.objects.count()) == (1, 0)
     Message.objects.all().delete()
-    operations.retain()
+    farm.retain()
     assert not Event.objects.exists()
 
 

@@ -62,7 +62,7 @@ class TestStages:
         operations.heartbeat(little_farm.worker, claimed.id, claimed.lease, detail="soon gone")
         farm.succeed(little_farm.worker, claimed)
         settings.JOBFARM = {**settings.JOBFARM, "RETENTION_DAYS": -1}
-        assert operations.retain() == 1
+        assert farm.retain() == 1
         assert not Stage.objects.exists()
 
 

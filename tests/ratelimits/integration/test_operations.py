@@ -23,6 +23,8 @@ from ratelimits.errors import (
 )
 from ratelimits.models import Bucket
 from ratelimits.operations import Answer, FixedWindow, LimitRequest, TokenBucket
+from scheduling import operations as scheduling
+from scheduling.operations import retention
 from tests.farm import at_once, rescanning
 from tests.ratelimits.integration import database
 
@@ -32,6 +34,13 @@ LONG = timedelta(days=1000)  # nothing comes in while a test runs
 TEN = TokenBucket(10, LONG)
 NAMED = operations.declare("test/named", TEN)
 ONE = operations.declare("test/one", TokenBucket(1, LONG))
+
+PRUNED = "limits that are full"
+
+
+def pruned() -> int:
+    """How many states retention deletes."""
+    return scheduling.retain(names=[PRUNED]).get(PRUNED, 0)
 
 
 class TestLimit:
@@ -328,7 +337,7 @@ class TestPrune:
         operations.limit("bucket", key="in use", config=TokenBucket(10, hour))
         operations.limit("window", key="in use", config=FixedWindow(10, hour))
         operations.limit("bucket", key="in debt", count=15, reserve=True, config=TokenBucket(10, hour))
-        assert operations.prune() == 2
+        assert pruned() == 2
         assert set(Bucket.objects.values_list("key", flat=True)) == {"in use", "in debt"}
 
     def test_keeps_a_full_window_for_one_period_more(self) -> None:
@@ -341,24 +350,24 @@ class TestPrune:
             [now] = cursor.fetchone()
         database.put(config, [State(0, now - period - 60_000)], "full since a minute", name="window")
         database.put(config, [State(0, now - 2 * period - 60_000)], "full since an hour", name="window")
-        assert operations.prune() == 1
+        assert pruned() == 1
         assert Bucket.objects.get().key == "full since a minute"
 
     def test_forgets_any_number_in_batches(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(operations.states, "PRUNED_AT_ONCE", 3)
+        monkeypatch.setitem(retention._declared, PRUNED, (queries.prune, 3))
         for n in range(10):
             database.put(TEN, [State(10, self.NOW)], str(n))
-        assert operations.prune() == 10
+        assert pruned() == 10
 
     def test_forgets_no_more_than_a_batch_in_one_statement_whatever_its_plan(self) -> None:
         for n in range(10):
             database.put(TEN, [State(10, self.NOW)], str(n))
         with rescanning():
-            assert [queries.prune(limit=3) for _ in range(5)] == [3, 3, 3, 1, 0]
+            assert [queries.prune(3, 0) for _ in range(5)] == [3, 3, 3, 1, 0]
 
     def test_passes_by_what_somebody_is_using(self) -> None:
         database.put(TEN, [State(10, self.NOW)], "locked")
         database.put(TEN, [State(10, self.NOW)], "free")
         with transaction.atomic():
             list(Bucket.objects.filter(key="locked").select_for_update())
-            assert at_once(operations.prune) == [1]
+            assert at_once(pruned) == [1]

@@ -20,7 +20,7 @@ from scheduling import operations as scheduling
 from scheduling.domain.states import Kind, Status
 from scheduling.errors import NotEnded, NotFound
 from scheduling.models import Due, ScheduledFunction
-from scheduling.operations import clusters, runner
+from scheduling.operations import clusters, retention, runner
 from scheduling.queries import functions
 from scheduling.queries.clusters import Report
 from scheduling.queries.functions import Holder
@@ -298,20 +298,23 @@ class TestRetention:
         scheduling.run_due()
         waiting = scheduling.run_after(timedelta(days=30), sample.say, word="waiting")
         _age([old])
-        assert scheduling.retain() == 1
+        assert scheduling.retain() == {"functions": 1}
         assert set(ScheduledFunction.objects.values_list("pk", flat=True)) == {new.pk, waiting.pk}
 
     def test_leaves_the_rest_to_a_next_run_of_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(clusters, "RETAIN_BATCH", 2)
-        monkeypatch.setattr(clusters, "RETAIN_BATCHES", 2)
+        monkeypatch.setattr(retention, "BATCHES", 2)
+        monkeypatch.setitem(retention._declared, "functions", (functions.retain, 2))
         old = [scheduling.run_after(0, sample.say, word=str(n)) for n in range(5)]
         scheduling.run_due()
         _age(old)
-        assert scheduling.retain() == 4
+        assert scheduling.retain() == {"functions": 4}
         [next_run] = ScheduledFunction.objects.filter(status="pending")
-        assert next_run.function == "scheduling.operations.clusters.retain"
+        assert (next_run.function, next_run.args) == (
+            "scheduling.operations.retention.retain",
+            {"names": ["functions"]},
+        )
         scheduling.run_due()
-        assert stored(next_run).result == 1
+        assert stored(next_run).result == {"functions": 1}
         assert ScheduledFunction.objects.count() == 1
 
     def test_forgets_no_more_than_a_batch_in_one_statement_whatever_its_plan(self) -> None:
@@ -319,7 +322,7 @@ class TestRetention:
         scheduling.run_due()
         _age(old)
         with rescanning():
-            assert [functions.retain(7 * 86400.0, 2, 0) for _ in range(4)] == [2, 2, 1, 0]
+            assert [functions.retain(2, 0) for _ in range(4)] == [2, 2, 1, 0]
 
 
 def _age(rows: list[ScheduledFunction]) -> None:

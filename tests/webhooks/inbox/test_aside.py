@@ -9,10 +9,11 @@ from django.db import connection
 from jobs import operations as jobs
 from scheduling import operations as scheduling
 from scheduling.errors import SomeFailed
+from scheduling.operations import retention
 from tests.webhooks.inbox.support import receive
 from tests.webhooks.inbox.test_maintenance import HOUR, age, lose_runs, telemetry
 from webhooks.models import Delivery, DeliveryAttempt, Reconciliation
-from webhooks.operations import activity, attempts, drain_sandbox_queue, maintenance, reconcile, retain
+from webhooks.operations import attempts, drain_sandbox_queue, maintenance, reconcile
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 DAYS = timedelta(days=400)
@@ -95,27 +96,25 @@ def naming() -> Any:
 def test_a_delivery_that_cannot_be_deleted_stays_and_the_others_go(
     naming: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(maintenance, "FORGET_BATCH", 4)
+    monkeypatch.setitem(retention._declared, "deliveries", (maintenance.forget_deliveries, 4))
     rows = [receive(delivery_id=f"d{number}") for number in range(9)]
     Delivery.objects.update(status="processed", ended_at="2020-01-01T00:00Z", received_at="2020-01-01T00:00Z")
     Delivery.objects.filter(pk=rows[1].pk).update(received_at="2019-01-01T00:00Z")
     for row in (rows[1], rows[5]):
         naming(row)
-    with pytest.raises(SomeFailed, match=rf"a delivery, 1: IntegrityError: .*\({rows[1].pk}\) is still referenced"):
-        retain()
+    with pytest.raises(SomeFailed, match=rf"deliveries, 1: IntegrityError: .*\({rows[1].pk}\) is still referenced"):
+        scheduling.retain()
     assert set(Delivery.objects.values_list("pk", flat=True)) == {rows[1].pk, rows[5].pk}
 
 
 def test_a_part_of_retention_that_fails_keeps_the_others_from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     old = receive()
     Delivery.objects.update(status="processed", ended_at="2020-01-01T00:00Z", received_at="2020-01-01T00:00Z")
-    pruned: list[str] = []
 
-    def refused(**_: Any) -> int:
+    def refused(_limit: int, _skip: int) -> int:
         raise OverflowError("no")
 
-    monkeypatch.setattr(maintenance, "forget_refusals", refused)
-    monkeypatch.setattr(activity, "prune", lambda **given: pruned.append(given["activity_before"]))
-    with pytest.raises(SomeFailed, match="counters of refusals: OverflowError: no"):
-        retain()
-    assert (len(pruned), Delivery.objects.filter(pk=old.pk).exists()) == (1, False)
+    monkeypatch.setitem(retention._declared, "functions", (refused, 1000))
+    with pytest.raises(SomeFailed, match="functions, 1: OverflowError: no"):
+        scheduling.retain()
+    assert not Delivery.objects.filter(pk=old.pk).exists()

@@ -16,12 +16,13 @@ from jobs.models import HealthScore
 from jobs.operations.scores import keep_scores, score_yesterday
 from scheduling import operations as scheduling
 from scheduling.models import Due, ScheduledFunction
+from scheduling.operations import retention
 from tests import farm
 from tests.webhooks.inbox.support import pass_time, pending, receive
 from webhooks.domain.names import Source
 from webhooks.handlers.registry import Event
 from webhooks.models import Activity, Delivery, DeliveryAttempt, Reconciliation, Refusal
-from webhooks.operations import drain_sandbox_queue, reconcile, retain
+from webhooks.operations import drain_sandbox_queue, maintenance, reconcile
 from webhooks.operations.maintenance import reschedule_stuck
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -219,7 +220,7 @@ class TestRetention:
         scheduling.run_due()
         delivery.refresh_from_db()
         age(delivery, timedelta(days=days))
-        assert run(retain) == (0 if is_kept else 1)
+        assert sum(run(scheduling.retain).values()) == (0 if is_kept else 1)
         assert Delivery.objects.exists() == DeliveryAttempt.objects.exists() == is_kept
 
     @pytest.mark.parametrize("status", ["received", "failed", "dead"])
@@ -231,11 +232,11 @@ class TestRetention:
         delivery.refresh_from_db()
         age(delivery, timedelta(days=1000))
         lose_runs()
-        assert retain() == 0
+        assert scheduling.retain() == {}
         assert Delivery.objects.get().status == status
 
     def test_goes_batch_by_batch_and_takes_counters_and_activity_along(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("webhooks.operations.maintenance.FORGET_BATCH", 2)
+        monkeypatch.setitem(retention._declared, "deliveries", (maintenance.forget_deliveries, 2))
         for number in range(5):
             receive(delivery_id=f"d{number}")
         scheduling.run_due()
@@ -244,6 +245,6 @@ class TestRetention:
         for hour in (long_ago, datetime.now(UTC)):
             Refusal.objects.create(source="github", reason="bad_signature", hour=hour, count=1, last_at=hour)
         Activity.objects.create(source="github", delivery_id=1, n=0, at=long_ago, verb="pushed")
-        assert run(retain) == 5
+        assert run(scheduling.retain)["deliveries"] == 5
         assert [row.hour > long_ago for row in Refusal.objects.all()] == [True]
         assert not Activity.objects.exists()

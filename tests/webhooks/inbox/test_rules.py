@@ -16,11 +16,9 @@ from jobs.models import Job
 from tests import farm
 from tests.webhooks.inbox.starts import BODY, PAYLOAD, STARTED, payloads, processed, replayed, rule, starts
 from webhooks import operations
-from webhooks.domain.names import Source
 from webhooks.errors import CannotStart, NotFound
 from webhooks.models import Delivery, JobStart, Rule
-from webhooks.operations import process
-from webhooks.queries import inbox
+from webhooks.operations import maintenance, process
 
 pytestmark = pytest.mark.usefixtures("alone")
 
@@ -198,7 +196,7 @@ class TestRetention:
         rule()
         delivery = processed()
         Delivery.objects.update(received_at=delivery.received_at - timedelta(days=100))
-        assert inbox.forget(older_than=timedelta(days=90), sources=[Source.GITHUB], limit=10) == 1
+        assert maintenance.forget_deliveries(10, 0) == 1
         assert (JobStart.objects.count(), Job.objects.count()) == (0, 1)
 
     def test_of_jobs_leaves_what_keeps_a_delivery_from_starting_a_second_one(self) -> None:

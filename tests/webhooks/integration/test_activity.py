@@ -4,9 +4,12 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import connection
 from pytest_django import DjangoAssertNumQueries, DjangoCaptureOnCommitCallbacks
 
+from postgres import clock
+from scheduling import operations as scheduling
 from tests.webhook_samples import RECEIVED, changed, handle, report, routed, tables
 from webhooks.errors import NotFound
 from webhooks.models import Activity, ActivityDigest, SandboxTelemetry
@@ -195,21 +198,13 @@ class TestDigest:
         assert not ActivityDigest.objects.exists()
 
 
-class TestPrune:
-    def test_forgets_lines_and_telemetry_of_before_their_moments(self) -> None:
-        line(1, at=RECEIVED - timedelta(days=2))
-        line(2, at=RECEIVED)
-        for n, days in enumerate((2, 0)):
-            SandboxTelemetry.objects.create(external_id=str(n), at=RECEIVED - timedelta(days=days), outcome="ok")
-        yesterday = (RECEIVED - timedelta(days=1)).isoformat()
-        assert activity.prune(activity_before=yesterday, telemetry_before=yesterday) == 2
-        assert (Activity.objects.get().delivery_id, SandboxTelemetry.objects.get().external_id) == (2, "1")
-
-    def test_goes_batch_by_batch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(activity, "BATCH", 2)
-        for n in range(5):
-            line(n, at=RECEIVED - timedelta(days=2))
-        yesterday = (RECEIVED - timedelta(days=1)).isoformat()
-        assert activity.prune_batch(activity_before=yesterday, telemetry_before=yesterday) == 2
-        assert activity.prune(activity_before=yesterday, telemetry_before=yesterday) == 3
-        assert not Activity.objects.exists()
+class TestRetention:
+    def test_forgets_lines_and_telemetry_of_before_their_moments(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        kept = {"RETENTION_DAYS": 2, "SANDBOX_RETENTION_DAYS": 1}
+        monkeypatch.setattr(settings, "WEBHOOKS", settings.WEBHOOKS | kept)
+        now = clock.now()
+        for n, days in enumerate((3, 1)):
+            line(n, at=now - timedelta(days=days))
+            SandboxTelemetry.objects.create(external_id=str(n), at=now - timedelta(days=days - 0.5), outcome="ok")
+        assert scheduling.retain(names=["activity", "telemetry"]) == {"activity": 1, "telemetry": 1}
+        assert (Activity.objects.get().delivery_id, SandboxTelemetry.objects.get().external_id) == (1, "1")

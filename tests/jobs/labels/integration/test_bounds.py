@@ -115,7 +115,7 @@ class TestWhatNoLivingJobHas:
         operations.cancel(job.pk, by=None)
         operations.forget_requirements()
         assert Requirement.objects.count() == 1
-        assert operations.retain() == 1
+        assert farm.retain() == 1
         assert Requirement.objects.count() == 0
 
 
