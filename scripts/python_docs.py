@@ -89,7 +89,7 @@ CHAPTERS: Final[dict[str, tuple[Part, ...]]] = {
     "Crons": (
         _part(
             _SCHEDULING,
-            "declare interval hourly daily weekly monthly cron Missed Overlap pause resume run_now upcoming",
+            "declare interval hourly daily weekly monthly cron Missed Overlap pause resume run_now upcoming keep prune",
             alias="scheduling",
         ),
     ),
