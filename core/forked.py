@@ -131,12 +131,14 @@ class Signals:
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, _nothing)
 
-    def wait(self, seconds: float, *, or_fds: Collection[int] = ()) -> None:
-        """Wait so long, or until a signal comes or has come since the last wait, or one of `or_fds` is readable."""
+    def wait(self, seconds: float, *, or_fds: Collection[int] = ()) -> set[int]:
+        """Wait so long, or until a signal comes or has come since the last wait, or one of `or_fds` is readable; those
+        that are."""
         ready = descriptors.ready([self._read, *or_fds], within_s=seconds)
         with contextlib.suppress(BlockingIOError):
             while self._read in ready and os.read(self._read, 4096):
                 pass
+        return ready
 
     def close(self) -> None:
         """Let go of it; children end unnoticed again."""

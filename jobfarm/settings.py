@@ -306,9 +306,8 @@ TASKS = {"default": {"BACKEND": "scheduling.backend.SchedulingBackend", "QUEUES"
 Q_CLUSTER: dict[str, Any] = {
     "name": "jobfarm",
     "label": "django-q2",
-    "broker_class": "scheduling.cluster.broker.Broker",
+    "broker_class": "scheduling.cluster.django_q2.Broker",
     "workers": SCHEDULING["WORKERS"],
-    "guard_cycle": 0.2,  # how soon a dead worker is replaced, and a TERM noticed
     "recycle": 5000,  # tasks until a worker is replaced by a fresh one; a batch of mutations is one task
     "timeout": 300,
     "retry": 360,

@@ -24,7 +24,7 @@ class FunctionCounts:
     def __init__(self, places: int) -> None:
         self._places = places
         self._cells: Any = RawArray("d", places * _WIDTH)
-        self._deaths: Any = RawArray("q", 1)  # the sentinel's
+        self._deaths: Any = RawArray("q", 1)  # the dispatcher's
         self.restarts = 0  # the supervisor's own
 
     def add(self, place: int, *, outcome: str, seconds: float, collisions: int) -> None:

@@ -1,4 +1,6 @@
-"""The processes that run scheduled functions: django-q2's pool, with a broker, a queue and a watch of ours.
+"""The processes that run scheduled functions. docs/clusters.md draws them, and says which promise each part stands for.
 
-Its module django_q2 is the only one that knows django-q2. docs/adr/0011 tells what is replaced and why.
+    supervisor -> dispatcher -> workers        `manage.py cluster`: one of each, and as many workers as are needed
+
+The module django_q2 is the only one that knows django-q2, whose worker loop the workers run.
 """

@@ -1,150 +1,308 @@
-"""What the workers of a cluster get next, and what of it is still in their hands.
+"""The parent of a cluster's workers: gives them what is due, replaces those that die, reports, and ends in order.
 
-The queue in the database is only read. A row leaves it with the transaction that starts its function; so what is
-remembered here saves work and decides nothing: forgotten, or given to two clusters, a function runs once all the same.
+One loop in one process: look after the workers, give them what is ready, look into the queue when something may be due,
+do the chores whose time has come, and wait until a worker, a notification, a signal or the next due time wakes it.
 """
 
+import gc
+import logging
+import math
+import os
+import signal
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from uuid import UUID
+import uuid
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+from math import ceil
 
+import psycopg
 from django.conf import settings
+from django.db import DatabaseError, InterfaceError, connections
 
-from scheduling.cluster.channel import TaskQueue
-from scheduling.cluster.scoreboard import Scoreboard
+from core import forked
+from observing.functions import FunctionCounts
+from scheduling.cluster import database, django_q2, process_group
+from scheduling.cluster.backlog import Backlog
+from scheduling.cluster.listener import Listener
+from scheduling.cluster.pool import Pool
+from scheduling.cluster.shared_memory import Pulse
+from scheduling.cluster.worker import IDLE_S
 from scheduling.domain.clusters import Pace
 from scheduling.domain.states import Kind
-from scheduling.operations import clusters
-from scheduling.queries.functions import Dispatch, Lane, Share
+from scheduling.operations import clusters, crons, runner
+from scheduling.operations.functions import POLL_S
+from scheduling.queries import functions
+from scheduling.queries.clusters import Report
+from scheduling.queries.functions import Dispatch
 
-# Of the time, a look from the beginning of the queue may take a twentieth. Behind a long transaction what is done stays
-# in the index, 0.3 us each: in between, looks begin where the last one found something.
-SELDOM = 20
-KEPT_LANES = 32
-SHARE_S = 2.0  # how often the other clusters are counted
+log = logging.getLogger(__name__)
+
+TURN_S = 1.0  # at least this often it sees to its workers, and shows that it lives
+BUSY_TURN_S = 0.2  # while a worker is busy
+HIRE_S = 0.02  # whoever is back sooner than this needs no colleague
+AWAY_S = 0.5  # between two tries to reach the database
+AGAIN_S = 0.01  # what became due while we looked, or a cron that another cluster fires: no reason to turn in circles
+CRONS_S = 0.1  # who always finds something to dispatch looks after crons this often
+REPORT_S = 1.0
+REST_REPORT_S = 4.0  # when there is nothing new to report: others wait for two of these and a half (clusters.SILENT_S)
+LATE_REPORT_S = 1.0  # with the longest pause before it still less than clusters.SILENT_S
+SWEEP_S = 10.0
+OVERDUE_S = 60.0  # how often it is checked that nothing is overdue that was not found
+_DATABASE_FAILURES = (DatabaseError, InterfaceError, psycopg.Error)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Post:
-    """What a pusher serves: a cluster's life, the kind it runs, the queues (None: all), and its processes."""
-
-    cluster_id: UUID
-    kind: Kind
-    queues: Sequence[str] | None
-    board: Scoreboard
-    tasks: TaskQueue
-
-
-@dataclass(slots=True)
 class Dispatcher:
-    """Gives due functions to the workers of one cluster; belongs to its pusher."""
+    """One life of one cluster. `run` returns after SIGTERM, or when its supervisor is gone."""
 
-    post: Post
-    _pace: Pace = field(init=False)
-    _lanes: list[Lane] = field(default_factory=list)
-    _is_whole: bool = True  # whether the last look began at the beginning of the queue
-    _whole_at: float = 0.0
-    _share: Share = field(default_factory=Share)
-    _share_at: float = 0.0
-    _is_full: bool = False
-    _sent: dict[int, Dispatch] = field(default_factory=dict)  # by the number of the message
-    _tried: dict[tuple[int, str], float] = field(default_factory=dict)  # when it left the workers' hands
-    _barren: dict[int, tuple[str, float]] = field(default_factory=dict)  # tried, and still there
+    def __init__(
+        self, *, cluster_id: uuid.UUID, kind: Kind, queues: list[str] | None, workers: int, supervisor: int,
+        pulse: Pulse, counts: FunctionCounts,
+    ) -> None:  # fmt: skip
+        django_q2.serve(kind)
+        self._cluster_id, self._kind, self._queues = cluster_id, kind, queues
+        self._supervisor, self._pulse = supervisor, pulse
+        self._pool = Pool(cluster_id=cluster_id, kind=kind, size=workers, counts=counts)
+        self._backlog = Backlog(cluster_id=cluster_id, kind=kind, queues=queues)
+        self._pace = Pace()
+        self._broker = django_q2.Broker(list_key=django_q2.Conf.CLUSTER_NAME)
+        self._listener = Listener({kind.value, django_q2.OWN})
+        self._ready: list[Dispatch] = []  # found, and not given to a worker yet
+        self._look_at = 0.0
+        self._is_blind = False  # nothing is known to be due at that time, and nobody said so
+        self._crons_at = math.inf
+        self._busy_at = time.monotonic()
+        self._done_at: dict[str, float] = {}
+        self._must_stop, self._has_database = False, True
+        self._reported: Report | None = None
+        # The last report that was taken, and the first of those without a gap.
+        self._reported_at = self._steady_since = time.monotonic()
 
-    def __post_init__(self) -> None:
-        self._pace = Pace(workers=self.post.board.workers)
+    def run(self) -> None:
+        """Live until SIGTERM, or until whoever started us is gone; then end in order."""
+        self._signals = forked.Signals()
+        signal.signal(signal.SIGTERM, self._on_term)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        process_group.end_with(self._supervisor, by=signal.SIGTERM)
+        database.plan_by_index()
+        while not self._attempt(self._begin) and not self._must_stop:
+            self._signals.wait(AWAY_S)
+        gc.freeze()
+        readable: Collection[int] = ()
+        while not (self._must_stop or process_group.is_orphan(self._supervisor)):
+            self._pulse.beat()
+            self._look_after_workers(readable)
+            is_well = self._turn()
+            fds = [*self._pool.lines(), *(self._listener.descriptors() if is_well else ())]
+            readable = self._signals.wait(self._pause_s() if is_well else AWAY_S, or_fds=fds)
+        self._stop()
 
-    def room(self) -> int:
-        """How many functions may be given now. Actions only as many as workers are free: each begins at once."""
-        board, waiting = self.post.board, self.post.tasks.waits()
-        if self.post.kind is Kind.ACTION:
-            return max(board.count_free() - waiting, 0)
-        return self._pace.room(waiting=waiting)
+    def _begin(self) -> None:
+        clusters.begin(self._cluster_id, role=f"{self._kind.value}s")
 
-    def dispatch(self, room: int) -> int:
-        """Give up to `room` due functions to the workers; how many that were."""
-        self._forget()
-        self._measure()
-        batch = self._new(room)
-        for one in batch:
-            self._sent[self.post.tasks.send(one)] = one
-        self._is_full = len(batch) == room
-        self._pace.begin(now=time.monotonic())
-        if batch:
-            self._count_clusters()
-        return len(batch)
+    def _on_term(self, _number: int, _frame: object) -> None:
+        self._must_stop = True
 
-    def is_idle(self) -> bool:
-        self._forget()
-        return not (self._sent or self._barren)
+    def _attempt(self, do: Callable[[], object]) -> bool:
+        """Whether it went well. What did not is tried at the next turn: nothing may end this process, which would take
+        along what its workers run."""
+        try:
+            do()
+        except _DATABASE_FAILURES as error:
+            log.warning("A cluster lost the database and tries again: %s", str(error).partition("\n")[0])
+            self._has_database = False
+        except Exception:
+            log.exception("A cluster could not do a part of its work, and tries again")
+        else:
+            return True
+        self._listener.close()
+        connections.close_all()
+        return False
 
-    def next_wake_s(self) -> float:
-        """How long the pusher may sleep when nothing wakes it; after a look at a part, until the next at the whole."""
-        seconds = clusters.next_wake_s(self.post.kind, self._lanes, excluded=self._excluded())
-        return seconds if self._is_whole else min(seconds, max(self._whole_at - time.monotonic(), 0.0))
+    # Workers.
 
-    def _measure(self) -> None:
-        """Workers that found nothing, although there was more to do, get more at a time."""
-        board = self.post.board
-        is_starved = self._is_full and not board.in_queue()
-        self._pace.measure(taken=board.count_taken(), now=time.monotonic(), is_starved=is_starved)
-        board.set_low(self._pace.depth // 2)
+    def _look_after_workers(self, readable: Collection[int]) -> None:
+        for back in self._pool.collect(readable):
+            self._backlog.note_tried(back.begun)
+            self._pace.measure(done=len(back.begun), seconds=back.seconds)
+            self._ready = [*back.rest, *self._ready]
+        self._pool.fit()
+        self._give()
 
-    def _count_clusters(self) -> None:
-        """After a look and not before it: what is due does not wait for that."""
-        if (now := time.monotonic()) >= self._share_at:
-            self._share, self._share_at = clusters.share(self.post.cluster_id), now + SHARE_S
+    def _give(self) -> None:
+        """Each free worker gets what it does within a moment; an action each."""
+        free = self._pool.free()
+        while free and self._ready:
+            share = ceil(len(self._ready) / len(free)) if self._kind is Kind.MUTATION else 1
+            size = min(share, self._pace.size)
+            batch, self._ready = self._ready[:size], self._ready[size:]
+            self._pool.send(free.pop(0), batch)
+            self._pulse.note_overdue(is_overdue=False)
+            self._plan_crons()
 
-    def _new(self, room: int) -> list[Dispatch]:
-        """What a scan returns and was not tried just now; of a scan of only such functions, those behind them."""
-        while scanned := self._scan(room):
-            if fresh := [one for one in scanned if self._is_new(one)]:
-                return fresh
-        return []
+    def _settle_the_dead(self) -> None:
+        died, fatal = self._pool.died, self._pool.fatal
+        while died:
+            clusters.process_died(died[0])
+            died.pop(0)
+        for function_id, holder in list(fatal):
+            if runner.process_died(function_id, by=holder):
+                fatal.remove((function_id, holder))
 
-    def _scan(self, room: int) -> list[Dispatch]:
-        began = time.monotonic()
-        self._is_whole = began >= self._whole_at
-        if self._is_whole:
-            self._find_lanes()
-        batch, heads = clusters.scan(
-            self.post.kind, self._lanes, limit=room, excluded=self._excluded(), share=self._share
+    # The queue.
+
+    def _turn(self) -> bool:
+        """Whether all went well. What fails keeps the rest from nothing, unless it is the database that is away."""
+        self._has_database, is_well = True, True
+        for step in (self._settle_the_dead, self._look_into_queue, *self._chores()):
+            if self._has_database:
+                is_well &= self._attempt(step)
+        return is_well
+
+    def _look_into_queue(self) -> None:
+        if self._listener.listen() or self._listener.is_notified():
+            self._wake()
+        if time.monotonic() < self._look_at or (self._is_blind and self._finds_nothing()):
+            return
+        if time.monotonic() >= self._crons_at:
+            self._fire_crons()
+        if room := self._room():
+            self._look(room)
+
+    def _wake(self) -> None:
+        self._look_at, self._is_blind, self._busy_at = 0.0, False, time.monotonic()
+
+    def _room(self) -> int:
+        """How many functions may be ready now. Actions only as many as workers are free: each begins at once."""
+        free = len(self._pool.free())
+        if self._kind is Kind.ACTION:
+            return free
+        depth = self._pace.size * self._pool.size
+        return 0 if 2 * len(self._ready) > depth else depth + self._pace.size * free
+
+    def _look(self, room: int) -> None:
+        """Find what is due, and give it; plan the next look, unless there is more."""
+        self._ready = self._backlog.look(room, in_hands=self._pool.in_hands())
+        count = len(self._ready)
+        self._give()
+        if count:
+            self._backlog.count_clusters()
+        if self._kind is Kind.ACTION:
+            count += self._give_own_tasks()
+        if count < room and (count or not self._fire_crons()):
+            hands = [*self._pool.in_hands(), *(one.id for one in self._ready)]
+            self._plan_look(self._backlog.next_wake_s(in_hands=hands))
+
+    def _give_own_tasks(self) -> int:
+        """Those of django-q2 itself, which has them given out for a while: so no more than can begin."""
+        free = self._pool.free()
+        tasks = self._broker.tasks(len(free)) if free else []
+        for worker, task in zip(free, tasks, strict=False):
+            self._pool.send(worker, task)
+        return len(tasks)
+
+    def _finds_nothing(self) -> bool:
+        """Look by one statement whether anything is due, and plan the next look if not. It goes by the connection that
+        listens, so that a dispatcher at rest needs no other."""
+        if self._ready or self._pool.in_hands() or not self._backlog.is_quiet():
+            return False
+        own = self._broker.list_key if self._kind is Kind.ACTION else None
+        (seconds,), is_woken = self._listener.ask(*functions.rest(self._kind, queues=self._queues, own=own))
+        if is_woken or (isinstance(seconds, float) and seconds <= 0):
+            self._wake()
+            return False
+        self._plan_look(min(seconds, POLL_S) if isinstance(seconds, float) else POLL_S)
+        if time.monotonic() > self._busy_at + IDLE_S:
+            connections.close_all()
+        return True
+
+    def _plan_look(self, seconds: float) -> None:
+        self._is_blind = seconds >= POLL_S
+        self._look_at = time.monotonic() + (seconds if seconds > 0 else AGAIN_S)
+
+    def _plan_crons(self) -> None:
+        """Not now: a function that is due does not wait for the crons."""
+        self._crons_at = min(self._crons_at, time.monotonic() + CRONS_S)
+
+    def _fire_crons(self) -> bool:
+        """Whether a cron made something that may be due now."""
+        self._crons_at = math.inf
+        return bool(crons.fire_due())
+
+    def _pause_s(self) -> float:
+        """How long to wait if nobody wakes us."""
+        longest = HIRE_S if self._pool.is_short() else BUSY_TURN_S if self._pool.busy() else TURN_S
+        has_room = self._room() > 0
+        return min(longest, max(self._look_at - time.monotonic(), 0.0)) if has_room else longest
+
+    # Chores.
+
+    def _chores(self) -> Iterator[Callable[[], object]]:
+        """Those whose time has come."""
+        overdue_s = REPORT_S if self._pulse.is_overdue else OVERDUE_S
+        schedules_s = django_q2.SCHEDULER_S if django_q2.Conf.SCHEDULER else math.inf
+        for do, every_s in (
+            (self._report, REPORT_S), (self._look_for_overdue, overdue_s), (self._sweep, SWEEP_S),
+            (self._make_own_tasks, schedules_s),
+        ):  # fmt: skip
+            if time.monotonic() > self._done_at.get(do.__name__, 0.0) + every_s:
+                self._done_at[do.__name__] = time.monotonic()
+                yield do
+
+    def _make_own_tasks(self) -> None:
+        """Of django-q2's schedules that are due."""
+        django_q2.scheduler(broker=self._broker)
+
+    def _look_for_overdue(self) -> None:
+        is_overdue = bool(self._pool.free()) and clusters.is_overdue(self._kind, queues=self._queues)
+        self._pulse.note_overdue(is_overdue=is_overdue)
+
+    def _sweep(self) -> None:
+        """Silence of others counts once they had the time to report: a database that was read-only, or let commits
+        wait, kept all of us from it, and takes our reports again one moment before theirs."""
+        steady_s = time.monotonic() - self._steady_since
+        clusters.sweep(judges_silence=steady_s >= clusters.SILENT_S)
+
+    def _report(self) -> None:
+        """Write down how this cluster is when that has changed, else now and then."""
+        pool = self._pool
+        facts = Report(
+            workers=pool.size,
+            free=max(pool.size - len(pool.busy()), 0),
+            waits=self._pulse.is_overdue,
+            dispatched=pool.sent,
         )
-        known = {(lane.queue, lane.priority): lane for lane in [*self._lanes, *heads]}
-        self._lanes = list(known.values())
-        if self._is_whole:
-            ended = time.monotonic()
-            self._whole_at = ended + SELDOM * (ended - began)
-        return batch
+        if facts != self._reported or time.monotonic() > self._reported_at + REST_REPORT_S:
+            self._write(facts)
 
-    def _find_lanes(self) -> None:
-        """All there are, from their beginnings; and some that are empty now and will be used again."""
-        present = clusters.lanes(self.post.kind, queues=self.post.queues)
-        names = {(lane.queue, lane.priority) for lane in present}
-        empty = [lane for lane in self._lanes if (lane.queue, lane.priority) not in names]
-        self._lanes = [*present, *empty[-KEPT_LANES:]]
+    def _write(self, facts: Report) -> None:
+        stat = django_q2.stat(self._cluster_id, self._broker, self._pool)
+        if not clusters.report(self._cluster_id, replace(facts, stat=stat)):
+            # Others took us for dead and took over what we had: nothing here may go on.
+            log.error("This cluster was given up by the others; it ends at once")
+            process_group.kill_group(os.getpid())
+            os._exit(1)
+        self._reported = facts
+        if time.monotonic() - self._reported_at > REST_REPORT_S + LATE_REPORT_S:
+            self._steady_since = time.monotonic()
+        self._reported_at = time.monotonic()
 
-    def _excluded(self) -> list[int]:
-        return [*(one.id for one in self._sent.values()), *self._barren]
+    # The end.
 
-    def _is_new(self, one: Dispatch) -> bool:
-        """Not what came to nothing just now: a mutation that another cluster runs lies in the queue until it ends."""
-        tried_at = self._tried.get((one.id, one.due_pointer))
-        if tried_at is not None:
-            self._barren[one.id] = (one.due_pointer, tried_at)
-        return tried_at is None
+    def _stop(self) -> None:
+        """End the workers after what they do now, within the grace."""
+        self._pool.stop()
+        until = time.monotonic() + settings.SCHEDULING["GRACE_S"]
+        while self._pool.workers and time.monotonic() < until:
+            self._pulse.beat()
+            self._look_after_the_last()
+            if time.monotonic() > self._reported_at + REPORT_S:
+                self._attempt(self._report)
+            self._signals.wait(BUSY_TURN_S)
+        self._pool.kill()
+        self._look_after_the_last()
+        self._attempt(lambda: clusters.end(self._cluster_id, ending="stopped"))
 
-    def _forget(self) -> None:
-        """What is neither waiting for a worker nor run by one has left our hands; a lease later it may come again."""
-        now, board = time.monotonic(), self.post.board
-        # A worker that is killed as it takes a message takes it along: of an empty queue nothing waits.
-        waits_from = board.count_taken() if not self.post.tasks.empty() else board.count_sent()
-        for number in [n for n in self._sent if n <= waits_from and not board.is_busy_with(n)]:
-            one = self._sent.pop(number)
-            self._tried[one.id, one.due_pointer] = now
-        until = now - settings.SCHEDULING["LEASE_S"]
-        while self._tried and next(iter(self._tried.values())) < until:
-            self._tried.pop(next(iter(self._tried)))
-        for function_id in [pk for pk, (_, since) in self._barren.items() if since < until]:
-            del self._barren[function_id]
+    def _look_after_the_last(self) -> None:
+        for _ in self._pool.collect(()):
+            pass  # what is handed back has not left the queue
+        self._attempt(self._settle_the_dead)

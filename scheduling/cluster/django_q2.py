@@ -6,12 +6,15 @@ version; a test says so when another one is installed.
 
 import ast
 import logging
+import os
+import time
 import uuid
 from contextlib import nullcontext, suppress
-from multiprocessing.sharedctypes import RawValue
+from types import SimpleNamespace
 from typing import Any, Final
 
-from django_q.brokers import Broker  # its setting `broker_class` names a subclass of this
+from django_q.brokers import Broker as _Broker  # its setting `broker_class` names a subclass of this
+from django_q.brokers import get_broker  # makes one of ours, by that setting
 from django_q.conf import Conf  # its settings, and its words for what a cluster does
 from django_q.models import (
     Failure,  # its own tasks that are over, in the administration
@@ -21,10 +24,9 @@ from django_q.models import (
     Task,  # both of them
 )
 from django_q.monitor import monitor  # the loop that stores results of its own tasks
-from django_q.pusher import pusher  # the loop that asks our broker, and unpacks its own tasks
 from django_q.scheduler import scheduler as make_tasks  # of its own schedules that are due
 from django_q.signing import BadSignature, SignedPackage  # how it packs tasks, and what a cluster reports
-from django_q.status import Stat  # what that is; reads attributes of our sentinel by their names
+from django_q.status import Stat  # what that is; reads attributes of a sentinel by their names
 from django_q.worker import worker  # the loop that calls functions, and ends after so many
 
 from postgres import clock, statements
@@ -38,36 +40,50 @@ KNOWN_VERSION: Final = "1.11.1"
 
 SCHEDULER_S: Final = 30.0  # its own pace for its schedules
 OWN: Final = "own"  # wakes those who run its tasks
+POLL_S: Final = 0.2  # how often its own cluster looks
 
 log = logging.getLogger(__name__)
 
 Package = tuple[Any, str]  # what its monitor acknowledges a task by, and the signed task
 
-__all__ = ["KNOWN_VERSION", "Conf", "Failure", "Schedule", "Success", "monitor", "pusher", "scheduler", "worker"]
+__all__ = ["KNOWN_VERSION", "Conf", "Failure", "Schedule", "Success", "scheduler", "worker"]
 
 
-class OwnTasks(Broker):  # type: ignore[misc]  # django-q2 ships no types
-    """The part of the broker that serves django-q2's own tasks, those of `async_task` and `Schedule`: rows of its own
-    table. Each method says who calls it; nobody calls the others that its base class has."""
+class Broker(_Broker):  # type: ignore[misc]  # django-q2 ships no types
+    """Serves django-q2's own tasks, those of `async_task` and `Schedule`: rows of its own table. Each method says who
+    calls it; nobody calls the others that its base class has."""
 
-    def own_tasks(self, limit: int) -> list[Package]:
-        """Up to `limit` of them, given out for as long as its setting `retry` says. Called by our `dequeue`."""
+    def tasks(self, limit: int) -> list[dict[str, Any]]:
+        """Up to `limit` of them, unpacked as its pusher would, given out for as long as its setting `retry` says.
+        Called by our dispatcher."""
+        more = {"cluster": Conf.CLUSTER_NAME}
+        return [task | more | {"ack_id": row.id} for row, task in self._take(limit)]
+
+    def dequeue(self) -> list[Package]:
+        """The next task, or none after a moment. Called by the pusher of its own cluster (`manage.py qcluster`)."""
+        packages = [(row.id, row.payload) for row, _ in self._take(1)]
+        if not packages:
+            time.sleep(POLL_S)
+        return packages
+
+    def _take(self, limit: int) -> list[tuple[Any, dict[str, Any]]]:
         params = {"key": self.list_key, "limit": limit, "retry_s": float(Conf.RETRY)}
         rows = statements.load("scheduling", "own_tasks").run(params)
-        return [(row.id, row.payload) for row in rows if self._is_readable(row)]
+        return [(row, task) for row in rows if (task := self._unpack(row)) is not None]
 
-    def _is_readable(self, row: Any) -> bool:
-        """Whether its pusher can unpack it, or puts it aside by itself. One whose classes left the code ended it, and
-        the others of its batch waited for their next turn."""
+    def _unpack(self, row: Any) -> dict[str, Any] | None:
+        """None for one that cannot be read: another key signed it, or its classes left the code. It is put aside, since
+        the others of its batch would wait for it at every turn."""
         try:
-            SignedPackage.loads(row.payload)
-        except (TypeError, BadSignature):
-            return True
+            task: dict[str, Any] = SignedPackage.loads(row.payload)
         except Exception as error:
-            _put_aside(f"task {row.id}", func="", error=error)
-            self.fail(row.id)
-            return False
-        return True
+            if isinstance(error, TypeError | BadSignature):
+                log.error("A task of django-q2 was signed by somebody else: %s", error)  # noqa: TRY400  # no fault of ours
+            else:
+                _put_aside(f"task {row.id}", func="", error=error)
+            self.acknowledge(row.id)
+            return None
+        return task
 
     def enqueue(self, task: str) -> int:
         """Queue one in the caller's transaction; the id it is acknowledged by. Called by `async_task`."""
@@ -79,10 +95,6 @@ class OwnTasks(Broker):  # type: ignore[misc]  # django-q2 ships no types
     def acknowledge(self, task_id: Any) -> None:
         """Forget one, because it was done. Called by the monitor."""
         OrmQ.objects.filter(pk=task_id).delete()
-
-    def fail(self, task_id: Any) -> None:
-        """Forget one that cannot be read: another key signed it. Called by the pusher."""
-        self.acknowledge(task_id)
 
     def queue_size(self) -> int:
         """How many wait. Called by `queue_size` and `qmonitor`."""
@@ -142,19 +154,10 @@ def _put_aside(entry: str, *, func: str, error: Exception) -> None:
 
 
 class Timer:
-    """A worker's report, in place of a number whose lock a killed process would keep."""
+    """Where a worker's loop says how long its task may still take, in place of a number whose lock a killed process
+    would keep. Nobody reads it: a task's own timeout ends it."""
 
-    def __init__(self) -> None:
-        self._cell: Any = RawValue("d", -1)
-
-    @property
-    def value(self) -> float:
-        """-1 idle, -2 about to be replaced, else the seconds left."""
-        return float(self._cell.value)
-
-    @value.setter
-    def value(self, seconds: float) -> None:
-        self._cell.value = seconds
+    value = -1.0
 
     def get_lock(self) -> Any:
         """Nothing to wait for: one process writes."""
@@ -170,13 +173,22 @@ def task(function: str, argument: object) -> dict[str, Any]:
     return {"id": "", "name": "", "save": False, "timeout": -1, "started": None, "ack_id": None, **call}
 
 
-def is_for_monitor(result: Any) -> bool:
-    """Whether the monitor has to know: not of a task that `task` made, which writes its own result."""
-    return bool(result == "STOP" or result.get("ack_id") is not None or not result["success"])
+def store(result: Any) -> None:
+    """Keep the result of one of its own tasks, and acknowledge it, as its monitor does. Those that `task` made write
+    their own."""
+    if result.get("ack_id") is not None or not result["success"]:
+        results = iter((result, "STOP"))
+        monitor(SimpleNamespace(get=lambda: next(results)), get_broker())
 
 
-def stat(sentinel: object) -> bytes:
-    """What its own monitor shows of a cluster."""
+def stat(cluster_id: uuid.UUID, broker: Broker, pool: Any) -> bytes:
+    """What its own monitor shows of a cluster of ours: what it reads of a sentinel, by its names."""
+    sentinel = SimpleNamespace(
+        cluster_id=cluster_id, broker=broker, pid=os.getpid(), parent_pid=os.getpid(), tob=None, reincarnations=0,
+        status=lambda: Conf.WORKING if pool.busy() else Conf.IDLE, monitor=None, pusher=None,
+        task_queue=SimpleNamespace(qsize=lambda: 0), result_queue=SimpleNamespace(qsize=lambda: 0),
+        pool=[worker.process for worker in pool.workers],
+    )  # fmt: skip
     return bytes(SignedPackage.dumps(Stat(sentinel), compressed=True).encode())
 
 

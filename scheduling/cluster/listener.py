@@ -1,16 +1,12 @@
-"""Waiting for work: a LISTEN connection of its own, and a wake-up pipe for workers that become free."""
+"""Waiting for work: a LISTEN connection of its own."""
 
 import contextlib
-import logging
 from collections.abc import Collection
 
 import psycopg
 
-from postgres import connections, descriptors
+from postgres import connections
 from postgres.statements import Params, Statement
-from scheduling.cluster.scoreboard import Scoreboard
-
-log = logging.getLogger(__name__)
 
 
 class Listener:
@@ -31,21 +27,15 @@ class Listener:
         self._connection.execute("LISTEN scheduling")
         return True
 
-    def wait(self, seconds: float, *, board: Scoreboard | None = None, for_workers: bool = False) -> bool:
-        """Wait for a notification, at most so long; True if there was one. The cluster's end ends it too, with False;
-        `for_workers`, so does a worker that becomes free.
+    def descriptors(self) -> list[int]:
+        """Readable when a notification has come; none while it does not listen."""
+        return [self._connection.fileno()] if self._connection and not self._connection.closed else []
 
-        Raises psycopg.Error when the connection is lost.
-        """
+    def is_notified(self) -> bool:
+        """Whether a notification has come since the last time. Raises psycopg.Error when the connection is lost."""
         assert self._connection is not None
-        fds = [self._connection.fileno(), *([board.stop_fd] if board else [])]
-        fds += [board.wakeup_fd] if board and for_workers else []
-        ready = descriptors.ready(fds, within_s=seconds)
-        if board and board.wakeup_fd in ready:
-            board.clear_wakeup()
-        if self._connection.fileno() not in ready:
-            return False
-        return self._was_notified()
+        payloads = [notify.payload for notify in self._connection.notifies(timeout=0)]
+        return any(payload in self._payloads for payload in payloads)
 
     def ask(self, statement: Statement, params: Params) -> tuple[tuple[object, ...], bool]:
         """The one row that a statement returns, by this connection; and whether a notification came meanwhile.
@@ -55,12 +45,7 @@ class Listener:
         assert self._connection is not None
         row = self._connection.execute(statement.sql.encode(), params).fetchone()
         assert row is not None
-        return row, self._was_notified()
-
-    def _was_notified(self) -> bool:
-        assert self._connection is not None
-        payloads = [notify.payload for notify in self._connection.notifies(timeout=0)]
-        return any(payload in self._payloads for payload in payloads)
+        return row, self.is_notified()
 
     def close(self) -> None:
         if self._connection is not None:

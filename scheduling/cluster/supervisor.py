@@ -8,7 +8,7 @@ import signal
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from django.conf import settings
@@ -27,10 +27,10 @@ from postgres.connections import close_before_fork
 from postgres.errors import PostgresError
 from postgres.exits import end_within
 from postgres.probe import Verdict
-from scheduling.cluster import process_group
-from scheduling.cluster.scoreboard import Scoreboard
-from scheduling.cluster.sentinel import Sentinel
-from scheduling.domain.clusters import Facts, Watch
+from scheduling.cluster import pool, process_group
+from scheduling.cluster.dispatcher import Dispatcher
+from scheduling.cluster.shared_memory import Pulse
+from scheduling.domain.clusters import why_frozen
 from scheduling.domain.states import Kind
 from scheduling.operations import clusters
 
@@ -46,12 +46,14 @@ TRIES_TO_RECORD_END = 20
 
 @dataclass(slots=True, kw_only=True)
 class Life:
-    """One life of the cluster: its cluster id, its process, what that says of itself, and the eye on it."""
+    """One life of the cluster: its cluster id, its dispatcher, and that one's pulse. `judged_from`: nothing that was
+    before counts against it."""
 
     cluster_id: uuid.UUID
     process: forked.Forked
-    board: Scoreboard
-    watch: Watch
+    pulse: Pulse
+    began_at: float = field(default_factory=time.monotonic)
+    judged_from: float = 0.0
     check_at: float = 0.0
     is_suspected: bool = False
 
@@ -60,9 +62,9 @@ class Supervisor:
     """Runs a cluster until SIGINT or SIGTERM, with nothing left running afterwards. A second one, or SIGQUIT, ends
     it at once: its running actions are unknown then.
 
-    The sentinel is forked from this process, which has Django loaded and holds neither connection nor thread
-    (docs/adr/0061). DESIGN section 7: frozen means that a function is overdue while a worker is free, or that it does
-    not report; long actions are no alarm.
+    The dispatcher is forked from this process, which has Django loaded and holds neither connection nor thread
+    (docs/adr/0061). DESIGN section 7: frozen means that a function is overdue while a worker is free, or that the
+    dispatcher shows no sign of life; long actions are no alarm.
     """
 
     def __init__(
@@ -71,8 +73,7 @@ class Supervisor:
         self._kind = kind
         self._queues = queues
         self._workers = workers
-        self._spares = workers if kind is Kind.MUTATION else 0
-        self._counts = FunctionCounts(workers + self._spares)
+        self._counts = FunctionCounts(pool.places(kind, workers))
         self._exposition = self._expose(metrics) if metrics else None
         # Set by the signal handlers, looked at by the loops: a handler must not touch a lock that the code it
         # interrupted may hold, as an Event's.
@@ -93,7 +94,6 @@ class Supervisor:
             process_group.kill_group(life.process.pid)
             life.process.kill()
             life.process.wait()
-            life.board.close()
             self._record_end(life, ending=ending, why=why)
             if ending != "stopped":
                 self._counts.restarts += 1
@@ -107,21 +107,20 @@ class Supervisor:
         end_within(grace_s + RECORDED_WITHIN_S)
 
     def _start(self) -> Life:
-        cluster_id = uuid.uuid4()
-        board = Scoreboard(self._workers, spares=self._spares, counts=self._counts)
+        cluster_id, pulse = uuid.uuid4(), Pulse()
         close_before_fork()
-        run = partial(self._live, cluster_id, board, os.getpid())
-        process = forked.start(run, name=f"{self._kind.value}s: sentinel"[:15])
-        watch = Watch(started_at=time.monotonic())
-        return Life(cluster_id=cluster_id, process=process, board=board, watch=watch)
+        run = partial(self._dispatch, cluster_id, pulse, os.getpid())
+        process = forked.start(run, name=f"{self._kind.value}s: dispatcher"[:15])
+        return Life(cluster_id=cluster_id, process=process, pulse=pulse)
 
-    def _live(self, cluster_id: uuid.UUID, board: Scoreboard, supervisor: int) -> None:
+    def _dispatch(self, cluster_id: uuid.UUID, pulse: Pulse, supervisor: int) -> None:
         if self._exposition is not None:
             self._exposition.close()
         try:
-            Sentinel(
-                cluster_id=cluster_id, kind=self._kind, queues=self._queues, board=board, supervisor=supervisor
-            ).run()
+            Dispatcher(
+                cluster_id=cluster_id, kind=self._kind, queues=self._queues, workers=self._workers,
+                supervisor=supervisor, pulse=pulse, counts=self._counts,
+            ).run()  # fmt: skip
         finally:
             embedded.release()
 
@@ -129,7 +128,7 @@ class Supervisor:
         """Watch until it ends, however that comes; how it ended, and why."""
         while not self._must_stop:
             if life.process.poll() is not None:
-                return "died", f"its sentinel ended with code {life.process.returncode}"
+                return "died", f"its dispatcher ended with code {life.process.returncode}"
             why = self._check(life)
             if why is not None:
                 return "frozen", why
@@ -145,7 +144,7 @@ class Supervisor:
         return "stopped", "it was told to end at once" if self._is_in_a_hurry else None
 
     def _say_once_that_it_works(self, life: Life) -> None:
-        if not self._is_ready and life.board.seen_ago_s() is not None:
+        if not self._is_ready and life.pulse.vitals().silent_s is not None:
             self._is_ready = True
             service.ready()
 
@@ -162,15 +161,13 @@ class Supervisor:
         return generate_latest(REGISTRY) + generate_latest(_Numbers(self._counts, role=f"{self._kind.value}s"))
 
     def _check(self, life: Life) -> str | None:
-        if time.monotonic() < life.check_at:
+        if (now := time.monotonic()) < life.check_at:
             return None
-        life.check_at = time.monotonic() + CHECK_S
-        why = life.watch.is_frozen(_facts(life.board), now=time.monotonic())
+        life.check_at = now + CHECK_S
+        why = why_frozen(life.pulse.vitals(), age_s=now - max(life.began_at, life.judged_from))
         if why is not None and not _takes_writes():
             # Everybody waits for it; begin anew when it is back.
-            life.watch = Watch(started_at=time.monotonic())
-            life.check_at = time.monotonic() + MARGIN_S
-            why = None
+            life.judged_from, life.check_at, why = time.monotonic(), time.monotonic() + MARGIN_S, None
         # Twice in a row: one that waited for the database goes on a moment after that does.
         life.is_suspected, was_suspected = why is not None, life.is_suspected
         return why if was_suspected else None
@@ -189,7 +186,7 @@ class Supervisor:
                 return
 
     def _pause(self, life: Life) -> None:
-        steady = time.monotonic() - life.watch.started_at > STEADY_S
+        steady = time.monotonic() - life.began_at > STEADY_S
         self._deaths = 1 if steady else self._deaths + 1
         until = time.monotonic() + (self._pauses.delay_s(self._deaths - 1, rng=_FIXED_RNG) if self._deaths > 1 else 0.0)
         while time.monotonic() < until and not self._must_stop:
@@ -204,16 +201,6 @@ class _Numbers(Collector):
 
     def collect(self) -> Iterator[Metric]:
         return self._counts.families(self._role)
-
-
-def _facts(board: Scoreboard) -> Facts:
-    return Facts(
-        seen_ago_s=board.seen_ago_s(),
-        free=board.count_free(),
-        waits=board.waits,
-        overdue=board.overdue,
-        dispatched=board.count_sent(),
-    )
 
 
 def _takes_writes() -> bool:

@@ -1,6 +1,6 @@
 """Statements about clusters: who lives, who is silent, how they ended."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from uuid import UUID
 
@@ -26,16 +26,8 @@ def begin(cluster_id: UUID, *, role: str, host: str, pid: int) -> None:
 
 def report(cluster_id: UUID, report: Report) -> bool:
     """A cluster lives; False if it was given up meanwhile, and what it held is no longer its own."""
-    return bool(
-        Cluster.objects.filter(cluster_id=cluster_id, ended_at=None).update(
-            last_seen_at=Now(),
-            workers=report.workers,
-            free=report.free,
-            waits=report.waits,
-            dispatched=report.dispatched,
-            stat=report.stat,
-        )
-    )
+    params = {"cluster_id": cluster_id, **asdict(report)}
+    return bool(statements.load("scheduling", "report_cluster").run(params))
 
 
 def vouch(cluster_id: UUID, *, for_s: float) -> None:

@@ -1,6 +1,7 @@
--- Hand out tasks that were queued with django-q2's own async_task, for as long as its setting `retry` says.
+-- Hand out tasks that were queued with django-q2's own async_task, for as long as its setting `retry` says. The commit
+-- does not wait for the disk: after a crash of the server one is handed out again.
 WITH due AS MATERIALIZED (
-    SELECT id FROM django_q_ormq
+    SELECT id, set_config('synchronous_commit', 'off', true) AS disk FROM django_q_ormq
     WHERE key = %(key)s AND lock <= clock_timestamp()
     ORDER BY lock LIMIT %(limit)s
     FOR UPDATE SKIP LOCKED

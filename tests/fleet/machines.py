@@ -249,7 +249,7 @@ def _answers(node: Program) -> bool:
 
 
 def _reports(cluster: Program) -> bool:
-    """Whether the sentinel that this keeper started has reported."""
+    """Whether the dispatcher that this supervisor started has reported."""
     children = Path(f"/proc/{cluster.pid}/task/{cluster.pid}/children").read_text().split()
     living = Cluster.objects.filter(pid__in=map(int, children), ended_at=None, last_seen_at__isnull=False)
     return living.exists()

@@ -61,12 +61,12 @@ def test_a_cluster_counts_what_its_workers_ran_also_those_that_are_gone(port: in
         scheduling.run_after(NOW, sample.make_group_and_break, name="broken")
         until(all_ended, what=lambda: cluster.log)
         until(lambda: of(port, "jobfarm_function_run_seconds_count", **role) == 21, what=lambda: scraped(port))
-        first = cluster.sentinel() or 0
+        first = cluster.dispatcher() or 0
         for pid in children(first):
             os.kill(pid, signal.SIGKILL)
         until(lambda: of(port, "jobfarm_cluster_worker_deaths_total", **role) >= 1, what=lambda: cluster.log)
         os.kill(first, signal.SIGKILL)
-        until(lambda: cluster.sentinel() not in {None, first} and is_up(cluster), what=lambda: cluster.log)
+        until(lambda: cluster.dispatcher() not in {None, first} and is_up(cluster), what=lambda: cluster.log)
         assert of(port, "jobfarm_cluster_restarts_total", **role) == 1
         assert of(port, "jobfarm_functions_run_total", outcome="success", **role) == 20
         assert of(port, "jobfarm_functions_run_total", outcome="failed", **role) == 1

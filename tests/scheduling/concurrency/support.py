@@ -24,7 +24,7 @@ SECONDS = float(os.environ.get("SCHEDULING_TEST_SECONDS", "15"))
 
 
 class Supervisor:
-    """A `manage.py cluster`. Its processes are found in /proc: it, its sentinel, and the sentinel's children."""
+    """A `manage.py cluster`. Its processes are found in /proc: it, its dispatcher, and the dispatcher's workers."""
 
     def __init__(self, *words: str, log: Path, **environment: str) -> None:
         self._words = words
@@ -52,19 +52,18 @@ class Supervisor:
         """What it and its processes said."""
         return self._log.read_text(errors="replace")
 
-    def sentinel(self) -> int | None:
-        """The sentinel's process, if it lives."""
+    def dispatcher(self) -> int | None:
+        """The dispatcher's process, if it lives."""
         return next(iter(children(self.pid)), None)
 
     def processes(self) -> list[int]:
-        """The sentinel's children: the pusher, workers, and with the first result of django-q2's own the monitor."""
-        sentinel = self.sentinel()
-        return children(sentinel) if sentinel else []
+        """The dispatcher and its workers."""
+        dispatcher = self.dispatcher()
+        return [dispatcher, *children(dispatcher)] if dispatcher else []
 
     def everything(self) -> list[int]:
         """All of its processes, itself first."""
-        sentinel = self.sentinel()
-        return [self.pid, *([sentinel] if sentinel else []), *self.processes()]
+        return [self.pid, *self.processes()]
 
     def terminate(self) -> None:
         """Ask it to end."""
@@ -125,7 +124,7 @@ def supervisor(*words: str, **environment: str) -> Iterator[Supervisor]:
 
 def is_up(made: Supervisor) -> bool:
     """Whether its present cluster has reported."""
-    return Cluster.objects.filter(pid=made.sentinel() or 0, ended_at=None, last_seen_at__isnull=False).exists()
+    return Cluster.objects.filter(pid=made.dispatcher() or 0, ended_at=None, last_seen_at__isnull=False).exists()
 
 
 def children(pid: int) -> list[int]:

@@ -62,14 +62,14 @@ class TestClustersSideBySide:
                 insert([new(sample.append, {"path": str(ledger), "line": str(n)}) for n in range(200)])
             until(all_ended, what=lambda: f"{states()} {[k.log for k in started]}")
             processes = [pid for k in started for pid in k.everything()]
-            assert len(processes) == 3 * (1 + 1 + 2 + 1)  # a supervisor, a sentinel, workers, and a pusher
-            sentinels = {one.sentinel(), two.sentinel()}
+            assert len(processes) == 3 * (1 + 1 + 2)  # a supervisor, a dispatcher, and workers
+            dispatchers = {one.dispatcher(), two.dispatcher()}
         assert states() == {"success": 2 * count + 200}
         assert marks() == list(range(2 * count))
         assert sorted(map(int, ledger.read_text().split())) == list(range(200))
         until(lambda: are_gone(processes))
         ran = {row.cluster_id for row in ScheduledFunction.objects.filter(kind="mutation") if row.cluster_id}
-        assert set(Cluster.objects.filter(cluster_id__in=ran).values_list("pid", flat=True)) == sentinels
+        assert set(Cluster.objects.filter(cluster_id__in=ran).values_list("pid", flat=True)) == dispatchers
         assert set(Cluster.objects.values_list("ending", flat=True)) == {"stopped"}
         assert sorted(map(int, runs.read_text().split())) == list(range(2 * count))
 
@@ -116,9 +116,7 @@ class TestAStop:
             waiting = scheduling.run_after(0, sample.append, path=str(ledger), line="waiting")
             mutations.terminate()
             actions.terminate()
-            until(
-                lambda: [len(k.processes()) for k in (mutations, actions)] == [1, 2]
-            )  # who is free, and who pushes, ends first
+            until(lambda: [len(k.processes()) for k in (mutations, actions)] == [2, 3])  # who is free ends first
             end.touch()
             assert (mutations.wait(60), actions.wait(60)) == (0, 0)
         found = dict(ScheduledFunction.objects.values_list("pk", "status"))
@@ -155,18 +153,16 @@ def _is_in_hands(function: ScheduledFunction) -> bool:
 
 
 def _victims(one: Supervisor, which: str) -> list[int]:
-    sentinel = one.sentinel()
-    assert sentinel is not None
+    dispatcher, *workers = one.processes()
     return {
-        "the sentinel": [sentinel],
-        "all workers": one.processes()[1:],
-        "the pusher": one.processes()[:1],
-        "the sentinel and a worker": [sentinel, one.processes()[1]],
+        "the dispatcher": [dispatcher],
+        "all workers": workers,
+        "the dispatcher and a worker": [dispatcher, workers[0]],
     }[which]
 
 
 class TestAKilledProcess:
-    @pytest.mark.parametrize("which", ["the sentinel", "all workers", "the pusher", "the sentinel and a worker"])
+    @pytest.mark.parametrize("which", ["the dispatcher", "all workers", "the dispatcher and a worker"])
     def test_is_replaced_and_nothing_is_left_of_the_others(self, which: str, tmp_path: Path) -> None:
         with supervisor("--actions") as one:
             cut_off = scheduling.run_after(0, sample.append, path=str(tmp_path / "x"), line="x", seconds=100)
@@ -176,14 +172,11 @@ class TestAKilledProcess:
             for pid in victims:
                 kill(pid)
             # Before that one of them may still begin what comes now, and an action that was begun is unknown then.
-            until(lambda: are_gone(old if "sentinel" in which else victims))
+            until(lambda: are_gone(old if "dispatcher" in which else victims))
             after = scheduling.run_after(0, sample.say, word="after")
             until(lambda: state_of(after) == "success", within_s=BACK_WITHIN_S, what=lambda: one.log)
-            expected = "in_progress" if which == "the pusher" else "unknown"
-            until(lambda: state_of(cut_off) == expected, within_s=BACK_WITHIN_S, what=lambda: one.log)
-            if "sentinel" in which:
-                assert Cluster.objects.filter(ending="died").count() == 1
-            kill(one.sentinel() or 0)  # do not wait for an action of 100 s
+            until(lambda: state_of(cut_off) == "unknown", within_s=BACK_WITHIN_S, what=lambda: one.log)
+            assert Cluster.objects.filter(ending="died").count() == ("dispatcher" in which)
 
     def test_that_keeps_the_cluster_takes_it_along(self) -> None:
         with supervisor("--mutations") as one:
@@ -208,26 +201,27 @@ def state_of(row: ScheduledFunction) -> str:
 
 class TestAFrozenCluster:
     def test_is_replaced_by_another_one_and_one_with_something_long_to_do_is_not(self, tmp_path: Path) -> None:
-        """Of the first the pusher is frozen, of the second the sentinel. The third only has no worker free, for longer
-        than it takes to be called frozen."""
+        """Of the first the dispatcher is frozen, of the second its free worker, which is replaced alone. The third only
+        has no worker free, for longer than it takes to be called frozen."""
         with keepers("--mutations --queue one", "--mutations --queue two", "--actions") as [one, two, three]:
             long = [new(sample.append, {"path": str(tmp_path / "x"), "line": "x", "seconds": 11})] * 2
             insert([*long, new(sample.say, {"word": "after them"})])
             until(lambda: states().get("in_progress") == 2, what=lambda: three.log)
-            old, sentinel = one.everything()[1:] + two.everything()[1:], two.sentinel()
-            assert sentinel is not None
-            kill(one.processes()[0], signal.SIGSTOP)
-            kill(sentinel, signal.SIGSTOP)
+            until(lambda: len(two.processes()) == 2)
+            old, (dispatcher, worker) = one.processes(), two.processes()
+            kill(old[0], signal.SIGSTOP)
+            kill(worker, signal.SIGSTOP)
             insert([replace(new(sample.put, {"row": n}), queue=("one", "two")[n % 2]) for n in range(20)])
-            until(lambda: scheduling.health().frozen == 2, within_s=BACK_WITHIN_S, what=lambda: one.log + two.log)
-            until(lambda: are_gone(old))
+            until(lambda: scheduling.health().frozen == 1, within_s=BACK_WITHIN_S, what=lambda: one.log)
+            until(lambda: are_gone([*old, worker]), within_s=BACK_WITHIN_S)
             until(all_ended, within_s=BACK_WITHIN_S, what=lambda: f"{states()} {one.log} {two.log} {three.log}")
             # All may be done before the second of the new ones has said that it is there.
-            until(lambda: Cluster.objects.filter(role="mutations").count() == 4, within_s=BACK_WITHIN_S)
+            until(lambda: Cluster.objects.filter(role="mutations").count() == 3, within_s=BACK_WITHIN_S)
+            assert two.dispatcher() == dispatcher
         assert marks() == list(range(20))
         assert states() == {"success": 23}
         endings = Counter(Cluster.objects.values_list("role", "ending"))
-        assert endings == {("mutations", "frozen"): 2, ("mutations", "stopped"): 2, ("actions", "stopped"): 1}
+        assert endings == {("mutations", "frozen"): 1, ("mutations", "stopped"): 2, ("actions", "stopped"): 1}
 
 
 class TestAClusterThatComesAfterAnOutage:
@@ -272,7 +266,7 @@ class TestDjangoQsOwn:
             until(lambda: not OrmQ.objects.exists(), what=lambda: one.log)
             [seen] = Stat.get_all()
             assert len(seen.workers) in {1, 2}, "the second comes when the first is busy"
-            assert seen.sentinel == one.sentinel()
+            assert seen.sentinel == one.dispatcher()
         assert Task.objects.get(id=good).result == 3
         assert Task.objects.get(id=bad).success is False
         assert Task.objects.get(group="product").result == 42

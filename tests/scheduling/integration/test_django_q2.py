@@ -1,13 +1,13 @@
 """django-q2's own interface, as its users use it: `async_task`, schedules, groups, chains, results, its monitor.
 
-Its loops run here one after the other in this process, with the farm's broker between them; in processes of their own
-they run in tests/scheduling/concurrency/test_clusters.py.
+Its worker's loop, and its pusher's, run here one after the other in this process, with the farm's broker between them;
+in processes of their own they run in tests/scheduling/concurrency/test_clusters.py.
 """
 
 import queue
 import uuid
-from collections.abc import Iterator
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,11 +15,15 @@ from django.db import transaction
 from django.utils import timezone
 from django_q.brokers import get_broker
 from django_q.models import OrmQ, Schedule, Task
+from django_q.pusher import pusher
 from django_q.status import Stat
 from django_q.tasks import async_chain, async_iter, async_task, fetch, queue_size, result, result_group, schedule
 
+from observing.functions import FunctionCounts
 from scheduling.cluster import django_q2
-from scheduling.cluster.broker import Broker
+from scheduling.cluster.django_q2 import Broker
+from scheduling.cluster.pool import Pool
+from scheduling.domain.states import Kind
 from scheduling.models import Cluster
 from scheduling.operations import clusters
 from scheduling.queries.clusters import Report
@@ -39,28 +43,26 @@ class Stop:
 
 
 @pytest.fixture
-def broker() -> Iterator[Broker]:
+def broker() -> Broker:
     """The one that django-q2 makes from its settings."""
     made = get_broker()
     assert isinstance(made, Broker)
-    yield made
-    made._listener.close()
+    return made
 
 
 def push(broker: Broker) -> "queue.Queue[Any]":
-    """What the pusher gives to the workers."""
+    """What the pusher of django-q2's own cluster gives to the workers."""
     tasks: queue.Queue[Any] = queue.Queue()
-    django_q2.pusher(tasks, Stop(), broker)
+    pusher(tasks, Stop(), broker)
     return tasks
 
 
 def run(broker: Broker) -> None:
     """Run what is due, to its stored result."""
-    tasks, results = push(broker), queue.Queue[Any]()
-    tasks.put("STOP")
-    django_q2.worker(tasks, results, django_q2.Timer(), 30)
-    results.put("STOP")
-    django_q2.monitor(results, broker)
+    tasks = queue.Queue[Any]()
+    for task in [*broker.tasks(100), "STOP"]:
+        tasks.put(task)
+    django_q2.worker(tasks, SimpleNamespace(put=django_q2.store), django_q2.Timer(), 30)
 
 
 class TestATask:
@@ -86,9 +88,9 @@ class TestATask:
     def test_is_given_to_one_cluster_and_to_another_when_its_retry_has_come(self, broker: Broker) -> None:
         async_task("operator.add", 1, 2)
         assert push(broker).qsize() == 1
-        assert (broker.queue_size(), broker.lock_size(), broker.own_tasks(5)) == (0, 1, [])
+        assert (broker.queue_size(), broker.lock_size(), broker.tasks(5)) == (0, 1, [])
         OrmQ.objects.update(lock=timezone.now() - timedelta(seconds=1))
-        assert (broker.queue_size(), broker.lock_size(), len(broker.own_tasks(5))) == (1, 0, 1)
+        assert (broker.queue_size(), broker.lock_size(), len(broker.tasks(5))) == (1, 0, 1)
 
     def test_of_another_key_is_forgotten_and_stops_no_other(self, broker: Broker) -> None:
         OrmQ.objects.create(key="jobfarm", payload="signed:by:somebody", lock=timezone.now())
@@ -174,31 +176,15 @@ class TestItsMonitor:
         cluster_id = uuid.uuid4()
         clusters.begin(cluster_id, role="actions")
         assert Stat.get_all() == []
-        clusters.report(
-            cluster_id, Report(workers=2, free=2, waits=False, dispatched=0, stat=django_q2.stat(_Sentinel(cluster_id)))
-        )
+        pool = Pool(cluster_id=cluster_id, kind=Kind.ACTION, size=2, counts=FunctionCounts(2))
+        stat = django_q2.stat(cluster_id, broker, pool)
+        clusters.report(cluster_id, Report(workers=2, free=2, waits=False, dispatched=0, stat=stat))
         [seen] = Stat.get_all()
-        assert (seen.cluster_id, seen.workers, seen.reincarnations) == (cluster_id, [], 4)
+        assert (seen.cluster_id, seen.workers, seen.status) == (cluster_id, [], django_q2.Conf.IDLE)
         assert Stat.get(pid=1, cluster_id=cluster_id).cluster_id == cluster_id
         assert broker.info() == "jobfarm on PostgreSQL"
         Cluster.objects.update(last_seen_at=timezone.now() - timedelta(minutes=1))
         assert Stat.get_all() == []
-
-
-class _Sentinel:
-    """What a sentinel says of itself, in the names that `Stat` reads."""
-
-    pid = parent_pid = 1
-    tob = monitor = pusher = None
-    reincarnations = 4
-    pool: tuple[Any, ...] = ()
-
-    def __init__(self, cluster_id: uuid.UUID) -> None:
-        self.cluster_id, self.broker = cluster_id, get_broker()
-        self.task_queue = self.result_queue = queue.Queue[Any]()
-
-    def status(self) -> str:
-        return str(django_q2.Conf.IDLE)
 
 
 class TestWhetherItIsUsed:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from core.backoff import Backoff
 from core.verdicts import CancelVerdict
 from scheduling.domain import arguments, options, retries, states
-from scheduling.domain.clusters import SILENT_S, STARTING_S, STUCK_S, Facts, Watch
+from scheduling.domain.clusters import OVERDUE_S, SILENT_S, STARTING_S, Vitals, why_frozen
 from scheduling.domain.retries import Retry
 from scheduling.domain.states import ENDED, MOVES, Kind, Status
 from scheduling.errors import NotAFunction, NotJson
@@ -149,49 +149,20 @@ class TestAFunction:
 
 
 class TestAFrozenCluster:
-    def test_is_one_that_hands_out_nothing_while_a_worker_is_free(self) -> None:
-        watch = Watch(started_at=0)
-        facts = Facts(seen_ago_s=0.5, free=1, overdue=True)
-        assert watch.is_frozen(facts, now=100) is None
-        assert watch.is_frozen(facts, now=100 + STUCK_S + 0.1) == "a dispatch is overdue while a worker is free"
-
-    def test_is_one_in_which_a_task_waits_beside_a_free_worker(self) -> None:
-        watch = Watch(started_at=0)
-        facts = Facts(seen_ago_s=0.5, free=1, waits=True)
-        assert watch.is_frozen(facts, now=100) is None
-        assert watch.is_frozen(facts, now=104)
-
-    def test_is_not_one_whose_workers_are_all_busy(self) -> None:
-        watch = Watch(started_at=0)
-        for second in range(1000):
-            assert watch.is_frozen(Facts(seen_ago_s=0.5, free=0, waits=True, overdue=True), now=second) is None
-
-    def test_is_not_one_that_goes_on_handing_out_however_late(self) -> None:
-        watch = Watch(started_at=0)
-        for second in range(1000):
-            facts = Facts(seen_ago_s=0.5, free=1, overdue=True, dispatched=second)
-            assert watch.is_frozen(facts, now=second) is None
-        stopped = Facts(seen_ago_s=0.5, free=1, overdue=True, dispatched=999)
-        assert watch.is_frozen(stopped, now=1000) is None
-        assert watch.is_frozen(stopped, now=1000 + STUCK_S)
-
-    def test_is_one_in_which_a_task_waits_whatever_the_others_are_handed(self) -> None:
-        watch = Watch(started_at=0)
-        assert watch.is_frozen(Facts(seen_ago_s=0.5, free=1, waits=True, dispatched=1), now=100) is None
-        assert watch.is_frozen(Facts(seen_ago_s=0.5, free=1, waits=True, dispatched=2), now=104)
+    def test_is_one_that_dispatches_nothing_while_a_worker_is_free(self) -> None:
+        overdue = Vitals(silent_s=0.5, overdue_s=OVERDUE_S + 0.1)
+        assert why_frozen(overdue, age_s=100) == "a dispatch is overdue while a worker is free"
 
     def test_is_not_one_that_was_only_slow_for_a_moment(self) -> None:
-        watch = Watch(started_at=0)
-        for second in range(0, 100, 2):
-            assert watch.is_frozen(Facts(seen_ago_s=0.5, free=1, overdue=second % 4 == 0), now=second) is None
+        assert why_frozen(Vitals(silent_s=SILENT_S - 1, overdue_s=OVERDUE_S - 1), age_s=100) is None
 
     def test_is_one_that_has_fallen_silent(self) -> None:
-        assert (
-            Watch(started_at=0).is_frozen(Facts(seen_ago_s=SILENT_S + 1), now=100)
-            == f"it has not reported for {SILENT_S + 1:.0f} s"
-        )
+        silent = why_frozen(Vitals(silent_s=SILENT_S + 1), age_s=100)
+        assert silent == f"it has shown no sign of life for {SILENT_S + 1:.0f} s"
 
-    def test_is_one_that_never_began_to_report(self) -> None:
-        watch = Watch(started_at=0)
-        assert watch.is_frozen(Facts(seen_ago_s=None), now=STARTING_S) is None
-        assert watch.is_frozen(Facts(seen_ago_s=None), now=STARTING_S + 1) == "it never reported"
+    def test_is_not_one_that_waited_for_a_database_that_is_back_just_now(self) -> None:
+        assert why_frozen(Vitals(silent_s=100, overdue_s=100), age_s=1) is None
+
+    def test_is_one_that_never_began_to_work(self) -> None:
+        assert why_frozen(Vitals(silent_s=None), age_s=STARTING_S) is None
+        assert why_frozen(Vitals(silent_s=None), age_s=STARTING_S + 1) == "it never began to work"
