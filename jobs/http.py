@@ -55,6 +55,11 @@ refuse_unknown_parameters: Final = api.refuse_unknown_parameters
 class WorkerKey(HttpBearer):
     """A worker's key, as `manage.py create_worker` or the admin showed it once."""
 
+    def __init__(self, *, recognizes: bool = False) -> None:
+        """`recognizes`: for calls that look at the key themselves (`operations.rechecked`)."""
+        super().__init__()
+        self._recognizes = recognizes
+
     def __call__(self, request: HttpRequest) -> Worker:
         """The worker whose key came with the request. Raises InvalidKey, also when there is none."""
         worker = self.authenticate(request, bearer(request.headers.get("Authorization", "")))
@@ -62,16 +67,8 @@ class WorkerKey(HttpBearer):
         return worker
 
     def authenticate(self, request: HttpRequest, token: str) -> Worker:  # noqa: ARG002 (the base class wants both)
-        """The worker with this key. Raises InvalidKey."""
-        return operations.authenticate(token)
-
-
-class RecognizedKey(WorkerKey):
-    """The same, for calls that look at the key themselves (`operations.rechecked`)."""
-
-    def authenticate(self, request: HttpRequest, token: str) -> Worker:  # noqa: ARG002 (as above)
-        """The worker with this key, as this process may remember it. Raises InvalidKey."""
-        return operations.recognize(token)
+        """The worker with this key, as this process may remember it where that will do. Raises InvalidKey."""
+        return operations.recognize(token) if self._recognizes else operations.authenticate(token)
 
 
 def bearer(authorization: str) -> str:

@@ -46,7 +46,8 @@ A worker made of curl, from the claim to the result:
 
 The same verbs travel over one WebSocket at `/ws/worker/`, with the same key in the same header: send
 `{"type": "claim", "ref": 1, "limit": 1}`, get `{"type": "claim", "ref": 1, "jobs": [...]}`; where a path
-here names a job, the message has it as `"job"`. Types: `claim heartbeat output finish finish_many release unclaim`.
+here names a job, the message has it as `"job"`. Types: `claim heartbeat
+heartbeat_many output finish finish_many release unclaim`.
 An error is `{"type": "error", "ref": 1, "status": 409, "error": "lease_lost", "message": "..."}`. A claim with
 `wait` is answered when there is a job, other calls meanwhile. Without being asked the farm says
 `{"type": "stop", "job": 7, "reason": "canceled"}` when a job was taken from this worker and, to one that claims without

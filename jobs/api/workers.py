@@ -17,7 +17,7 @@ from jobs.protocol import verbs
 from observing import fields
 
 router = Calls(auth=http.WorkerKey(), tags=["Workers"])
-_RECOGNIZED: Final = http.RecognizedKey()
+_RECOGNIZED: Final = http.WorkerKey(recognizes=True)
 
 
 def _worker(request: HttpRequest) -> Worker:
@@ -87,6 +87,20 @@ def heartbeat(request: HttpRequest, job_id: int, body: verbs.Heartbeat) -> verbs
     Renews the lease; `progress` and `detail` are shown to people and kept until you say something else.
     """
     return verbs.heartbeat(_worker(request), job_id, body)
+
+
+@router.call(
+    "post",
+    "/heartbeat",
+    auth=_RECOGNIZED,
+    sample=Sample(body={"jobs": [{"id": "$JOB", "lease": "$LEASE", "progress": 0.4}]}),
+)
+def heartbeat_many(request: HttpRequest, body: verbs.Heartbeats) -> verbs.RenewedMany:
+    """Say that you are alive, of all jobs that you hold.
+
+    The answer has an entry for each, in order: `lease_expires_at`, or `"error": "lease_lost"` with its `reason`.
+    """
+    return verbs.heartbeat_many(_worker(request), body)
 
 
 @router.call(

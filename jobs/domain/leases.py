@@ -31,6 +31,20 @@ class Lease:
         return cls(fence=int(match[1]), secret=UUID(match[2]))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """A heartbeat: this lease's holder is at work, so far and at this, where that is said."""
+
+    job_id: int
+    lease: Lease
+    progress: float | None = None
+    detail: str | None = None
+
+    @property
+    def says_something(self) -> bool:
+        return self.progress is not None or self.detail is not None
+
+
 def new_secrets(count: int) -> list[str]:
     """So many secrets of leases to come, each 128 random bits as 32 hexadecimal digits."""
     digits = secrets.token_hex(16 * count)

@@ -2,7 +2,7 @@
 
 from jobs.domain.hooks import Discard, Move, Prepared
 from jobs.domain.kinds import Kind
-from jobs.domain.leases import Lease
+from jobs.domain.leases import Beat, Lease
 from jobs.domain.model_queues import queue_of_model
 from jobs.kinds import declare, declared
 from jobs.operations import bulk
@@ -26,7 +26,7 @@ from jobs.operations.labels import forget_requirements, preferring_loaded, set_l
 from jobs.operations.new_jobs import NewJob
 from jobs.operations.queues import create_kind, known_kind, pause, resume, set_ceiling, sync
 from jobs.operations.quotas import allowed, setting_of, used
-from jobs.operations.report import heartbeat, put_file, write_output, write_outputs
+from jobs.operations.report import heartbeat, heartbeats, put_file, write_output, write_outputs
 from jobs.operations.rollup import measure_usage, recount_usage, roll_up
 from jobs.operations.scores import score_also, score_yesterday
 from jobs.operations.sharing import move_link, share, unshare
@@ -53,16 +53,16 @@ from jobs.queries.rollups import moments
 from jobs.queries.workers import OfferedModel, offered_models
 
 __all__ = [
-    "allowed", "Cancellation", "Claimed", "Finished", "Kind", "Lease", "Link", "Move", "NewJob", "OfferedModel",
-    "Prepared", "Repeatable", "Discard", "JobSnapshot", "Sweep", "authenticate", "broken_jobs", "bulk", "cancel",
-    "cancel_many", "change_priority", "check_payload", "check_submit", "checked_result", "claim", "clone",
-    "count_ended", "create_kind", "create_worker", "declare", "declared", "delete_orphaned_files", "delete_upload",
-    "drain", "ended", "ensure_worker", "expire", "expires_at", "finish", "finish_and_claim",
-    "forget_requirements", "heartbeat", "introduce", "keep_upload", "known_kind", "links",
+    "allowed", "Beat", "Cancellation", "Claimed", "Finished", "Kind", "Lease", "Link", "Move", "NewJob",
+    "OfferedModel", "Prepared", "Repeatable", "Discard", "JobSnapshot", "Sweep", "authenticate", "broken_jobs",
+    "bulk", "cancel", "cancel_many", "change_priority", "check_payload", "check_submit", "checked_result", "claim",
+    "clone", "count_ended", "create_kind", "create_worker", "declare", "declared", "delete_orphaned_files",
+    "delete_upload", "drain", "ended", "ensure_worker", "expire", "expires_at", "finish", "finish_and_claim",
+    "forget_requirements", "heartbeat", "heartbeats", "introduce", "keep_upload", "known_kind", "links",
     "next_due_s", "measure_usage", "moments", "move_link", "on_behalf_of", "once", "offered_models", "output_text",
     "pause", "pictures", "preferring_loaded", "put_file", "read_input", "queue_of_model", "rechecked", "recognize",
-    "recount_usage", "register_links", "release", "repeatable", "result_file", "resume", "resync", "retry",
-    "revoke", "roll_up", "rotate_key", "run_now", "score_also", "score_yesterday", "seen", "sees_all", "set_ceiling",
+    "recount_usage", "register_links", "release", "repeatable", "result_file", "resume", "resync", "retry", "revoke",
+    "roll_up", "rotate_key", "run_now", "score_also", "score_yesterday", "seen", "sees_all", "set_ceiling",
     "set_labels", "setting_of", "share", "statuses", "snapshot", "submit", "submit_many", "sweep", "sync",
     "tend_lanes", "undrain", "unshare", "upload", "uploaded", "used", "withdraw", "workers_for", "write_output",
     "write_outputs",

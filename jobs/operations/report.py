@@ -3,6 +3,7 @@
 import hashlib
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from django.conf import settings
@@ -13,7 +14,7 @@ from django.db import transaction
 from core import refusal
 from core.refusal import Refusal
 from jobs.domain import files
-from jobs.domain.leases import Lease
+from jobs.domain.leases import Beat, Lease
 from jobs.domain.outputs import Piece
 from jobs.errors import InvalidValue, OutputGap, PayloadTooLarge
 from jobs.models import ResultFile, Worker
@@ -34,16 +35,24 @@ def heartbeat(
     transaction it does not wait for the disk: a crash of the server may take back the reports of its last second, and
     nothing that was handed in. Raises LeaseLost, InvalidValue.
     """
-    if progress is not None and not (math.isfinite(progress) and 0 <= progress <= 1):
-        raise InvalidValue(field="progress", why=f"a share from 0 to 1, got {progress}")
-    detail = None if detail is None else _storable(detail, "detail")[:DETAIL_CHARACTERS]
-    rows = moves.heartbeat(worker, job_id, lease, progress=progress, detail=detail)
-    if not rows:
-        raise idempotency.lost(worker, job_id, lease)
-    if progress is not None or detail is not None:
-        hooks.changed([job_id])
-    expires_at: datetime = rows[0].lease_expires_at
+    [expires_at] = heartbeats(worker, [Beat(job_id=job_id, lease=lease, progress=progress, detail=detail)])
+    if isinstance(expires_at, Refusal):
+        raise expires_at
     return expires_at
+
+
+def heartbeats(worker: Worker, beats: Sequence[Beat]) -> list[datetime | Refusal]:
+    """`heartbeat` for several jobs, in one statement: what it returns or raises, in order. Of those that name the same
+    lease the last one counts."""
+    checked = [refusal.value_or_refusal(_checked_beat, beat) for beat in beats]
+    good = {(beat.job_id, beat.lease): beat for beat in checked if isinstance(beat, Beat)}
+    rows = moves.heartbeat(worker, list(good.values())) if good else []
+    named = list(good)
+    ends = {named[row.place - 1]: row.lease_expires_at for row in rows}
+    if changed := [good[lease].job_id for lease in ends if good[lease].says_something]:
+        hooks.changed(changed)
+    leases = ((beat.job_id, beat.lease) for beat in checked if isinstance(beat, Beat))
+    return refusal.in_place(checked, (ends.get(lease) or idempotency.lost(worker, *lease) for lease in leases))
 
 
 def write_output(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: str) -> int:
@@ -134,6 +143,13 @@ def sha256_of(content: "File[bytes]") -> str:
     for chunk in content.chunks():
         digest.update(chunk)
     return digest.hexdigest()
+
+
+def _checked_beat(beat: Beat) -> Beat:
+    if beat.progress is not None and not (math.isfinite(beat.progress) and 0 <= beat.progress <= 1):
+        raise InvalidValue(field="progress", why=f"a share from 0 to 1, got {beat.progress}")
+    detail = None if beat.detail is None else _storable(beat.detail, "detail")[:DETAIL_CHARACTERS]
+    return replace(beat, detail=detail)
 
 
 def _checked(piece: Piece) -> Piece:

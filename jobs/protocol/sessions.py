@@ -187,4 +187,6 @@ def _left(answer: BaseModel | None) -> Sequence[int]:
     """The jobs that left the worker by a call that names several."""
     if isinstance(answer, EndedMany):
         return [entry.id for entry in answer.finished if isinstance(entry, EndedOne)]
+    if isinstance(answer, verbs.RenewedMany):
+        return [entry.id for entry in answer.jobs if isinstance(entry, verbs.LostOne)]
     return answer.unclaimed if isinstance(answer, verbs.Unclaimed) else ()

@@ -67,6 +67,18 @@ class Heartbeat(Leased):
     detail: Text | None = Field(None, description="What it is doing; cut at 200 characters.", examples=["Painting"])
 
 
+class NamedHeartbeat(Heartbeat):
+    """A sign of life of one job."""
+
+    id: JobId
+
+
+class Heartbeats(Body):
+    """Signs of life of several jobs."""
+
+    jobs: Annotated[list[NamedHeartbeat], Field(min_length=1, max_length=1000)]
+
+
 class Output(Leased):
     """The next piece of the job's output."""
 
@@ -197,6 +209,12 @@ class Renewed(BaseModel):
     lease_expires_at: datetime
 
 
+class RenewedOne(Renewed):
+    """Until when the lease of one job is good now."""
+
+    id: int
+
+
 class Written(BaseModel):
     """The number of the next piece of output."""
 
@@ -241,6 +259,12 @@ class EndedMany(BaseModel):
     drained: bool = Field(False, description=_DRAINED)
 
 
+class RenewedMany(BaseModel):
+    """An answer for each job, in order."""
+
+    jobs: list[RenewedOne | LostOne]
+
+
 class Released(BaseModel):
     """The job waits again."""
 
@@ -266,6 +290,15 @@ def heartbeat(worker: Worker, job_id: int, body: Heartbeat) -> Renewed:
     detail = body.detail
     at = operations.heartbeat(worker, job_id, body.parsed, progress=body.progress, detail=detail)
     return Renewed(lease_expires_at=at)
+
+
+@operations.rechecked
+def heartbeat_many(worker: Worker, body: Heartbeats) -> RenewedMany:
+    """Renew several leases; one that is lost is said to be."""
+    read = [refusal.value_or_refusal(_beat, beat) for beat in body.jobs]
+    ends = operations.heartbeats(worker, [beat for beat in read if isinstance(beat, operations.Beat)])
+    answers = zip(body.jobs, refusal.in_place(read, ends), strict=True)
+    return RenewedMany(jobs=[_renewed(beat.id, end) for beat, end in answers])
 
 
 @operations.rechecked
@@ -363,6 +396,7 @@ class Verb:
 VERBS: Mapping[str, Verb] = {
     "claim": Verb(body=Claim, perform=claim, about_a_job=False, recognizes=True),
     "heartbeat": Verb(body=Heartbeat, perform=heartbeat, recognizes=True),
+    "heartbeat_many": Verb(body=Heartbeats, perform=heartbeat_many, about_a_job=False, recognizes=True),
     "output": Verb(body=Output, perform=write_output, recognizes=True),
     "finish": Verb(body=Finish, perform=finish, recognizes=True),
     "finish_many": Verb(body=FinishMany, perform=finish_many, about_a_job=False, recognizes=True),
@@ -370,6 +404,10 @@ VERBS: Mapping[str, Verb] = {
     "hello": Verb(body=Hello, perform=hello, about_a_job=False),
     "unclaim": Verb(body=Unclaim, perform=unclaim, about_a_job=False),
 }
+
+
+def _beat(named: NamedHeartbeat) -> operations.Beat:
+    return operations.Beat(job_id=named.id, lease=named.parsed, progress=named.progress, detail=named.detail)
 
 
 def _piece(job_id: int, body: Output) -> Piece:
@@ -388,6 +426,12 @@ def _finished(job_id: int, ending: Ending) -> operations.Finished:
 
 
 def _ended(job_id: int, verdict: Status | Refusal) -> EndedOne | LostOne:
-    if isinstance(verdict, Refusal):
-        return LostOne(id=job_id, error=verdict.code, message=verdict.message, **verdict.numbers)
-    return EndedOne(id=job_id, status=verdict)
+    return _lost(job_id, verdict) if isinstance(verdict, Refusal) else EndedOne(id=job_id, status=verdict)
+
+
+def _renewed(job_id: int, end: datetime | Refusal) -> RenewedOne | LostOne:
+    return _lost(job_id, end) if isinstance(end, Refusal) else RenewedOne(id=job_id, lease_expires_at=end)
+
+
+def _lost(job_id: int, refused: Refusal) -> LostOne:
+    return LostOne(id=job_id, error=refused.code, message=refused.message, **refused.numbers)

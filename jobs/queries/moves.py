@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models.functions import Now
 
 from jobs.domain import presence
-from jobs.domain.leases import Lease, new_secrets
+from jobs.domain.leases import Beat, Lease, new_secrets
 from jobs.domain.outputs import Piece
 from jobs.domain.quotas import Room
 from jobs.domain.states import AttemptOutcome, Status
@@ -108,10 +108,13 @@ def taking() -> dict[str, float]:
     return {"head_start_s": farm["HEAD_START_S"], "alive_s": farm["WORKER_ALIVE_S"]}
 
 
-def heartbeat(worker: Worker, job_id: int, lease: Lease, *, progress: float | None, detail: str | None) -> list[Row]:
-    """Renew a lease; no row if it is lost. Raises Outdated."""
-    params = {"progress": progress, "detail": detail, "is_alone": not connection.in_atomic_block}
-    return _known(worker, statements.load("jobs", "heartbeat").run(_fence(worker, job_id, lease) | params))
+def heartbeat(worker: Worker, beats: Sequence[Beat]) -> list[Row]:
+    """Renew these leases; a row of `place` (counts from 1) and `lease_expires_at` for each that is not lost. Raises
+    Outdated."""
+    columns = {name: [getattr(beat, name) for beat in beats] for name in ("progress", "detail")}
+    more = {"lease_s": settings.JOBFARM["LEASE_S"], "is_alone": not connection.in_atomic_block}
+    leases = _leases(worker, [(beat.job_id, beat.lease) for beat in beats])
+    return _known(worker, statements.load("jobs", "heartbeat").run(leases | columns | more))
 
 
 def write_output(worker: Worker, pieces: Sequence[Piece], *, room: Room) -> list[Row]:
@@ -295,17 +298,6 @@ def _leases(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> dict[str, An
         "job": [job_id for job_id, _ in leases],
         "fence": [lease.fence for _, lease in leases],
         "secret": [lease.secret for _, lease in leases],
-    }
-
-
-def _fence(worker: Worker, job_id: int, lease: Lease) -> dict[str, Any]:
-    return {
-        "job": job_id,
-        "worker": worker.pk,
-        "version": worker.version,
-        "fence": lease.fence,
-        "secret": lease.secret,
-        "lease_s": settings.JOBFARM["LEASE_S"],
     }
 
 

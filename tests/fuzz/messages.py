@@ -37,7 +37,7 @@ def of_workers(*, job: int, lease: str) -> st.SearchStrategy[str | bytes]:
     ending = {"id": jobs, "lease": leases, "outcome": st.sampled_from(["success", "failed"]), "result": ANYTHING}
     fields = {
         "type": st.sampled_from(
-            ["claim", "heartbeat", "output", "finish", "finish_many", "release", "unclaim", "steal"]
+            ["claim", "heartbeat", "heartbeat_many", "output", "finish", "finish_many", "release", "unclaim", "steal"]
         ),
         "ref": ANYTHING,
         "job": jobs,

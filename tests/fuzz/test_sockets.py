@@ -71,7 +71,7 @@ def test_whatever_a_worker_says_is_answered_and_the_socket_lives_on(
         assert callers.ask(another, type="claim", ref="here too")["ref"] == "here too"
 
 
-_TYPES = {"error", "claim", "heartbeat", "output", "finish", "finish_many", "release", "unclaim"}
+_TYPES = {"error", "claim", "heartbeat", "heartbeat_many", "output", "finish", "finish_many", "release", "unclaim"}
 
 
 def _answer(socket: ClientConnection) -> dict[str, Any]:

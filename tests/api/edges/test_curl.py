@@ -213,6 +213,7 @@ class TestDocument:
             "POST /api/v1/workers/{worker_id}/undrain",
             "POST /api/v1/worker/finish",
             "POST /api/v1/worker/unclaim",
+            "POST /api/v1/worker/heartbeat",
             "POST /api/v1/worker/jobs/{job_id}/heartbeat",
             "POST /api/v1/worker/jobs/{job_id}/output",
             "PUT /api/v1/worker/jobs/{job_id}/files/{name}",
@@ -294,7 +295,7 @@ class TestTheDocument:
             for method, operation in operations_of.items()
             if "application/json" in operation.get("requestBody", {}).get("content", {})
         }
-        assert len(taken) == 21
+        assert len(taken) == 22
         assert [path for path, body in taken.items() if not body] == []
         assert taken["post /api/v1/worker/finish"] == {
             "finished": [{"id": 7, "lease": "1-9f86d081", "outcome": "success"}], "claim_next": 1,

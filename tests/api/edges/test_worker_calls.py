@@ -221,6 +221,19 @@ class TestEnds:
         assert farm.everything(job) == before
         assert Job.objects.get(pk=job.pk).status == "canceled"
 
+    def test_a_heartbeat_of_several_says_of_each_whether_it_is_still_held(self, crew: Crew) -> None:
+        farm.submit(3, "chat")
+        jobs = crew.claim(limit=3)
+        operations.cancel(jobs[1]["id"], by=None)
+        named = [{"id": job["id"], "lease": job["lease"]} for job in jobs]
+        answers = crew.post("heartbeat", jobs=[*named[:2], named[2] | {"lease": "nonsense"}]).json()["jobs"]
+        assert [(one["id"], one.get("error"), one.get("reason")) for one in answers] == [
+            (jobs[0]["id"], None, None), (jobs[1]["id"], "lease_lost", "canceled"),
+            (jobs[2]["id"], "lease_lost", "unknown"),
+        ]  # fmt: skip
+        assert answers[0]["lease_expires_at"] > jobs[0]["lease_expires_at"]
+        assert crew.post("heartbeat", jobs=[]).status_code == 422
+
 
 class TestUnclaim:
     def test_gives_back_what_no_call_has_named_as_if_never_claimed(self, crew: Crew) -> None:

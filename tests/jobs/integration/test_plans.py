@@ -268,7 +268,6 @@ class TestTheJanitor:
 class TestTheHolder:
     def test_is_found_by_the_primary_key(self, big: Farm) -> None:
         [claimed] = operations.claim(big.me, queues=["deep"])
-        fence = {"version": None, "job": claimed.id, "worker": big.me.pk, "fence": 1, "secret": claimed.lease.secret}
         many = {
             "version": None,
             "worker": big.me.pk,
@@ -278,7 +277,7 @@ class TestTheHolder:
         }
         quotas = {"attempt_quota": 9, "job_quota": 9, "piece_quota": 9, "farm_room": 9, "near": [1], "room": [9]}
         plans = {
-            "heartbeat": _explain("heartbeat", **fence, lease_s=60.0, progress=0.5, detail="x", is_alone=True),
+            "heartbeat": _explain("heartbeat", **many, lease_s=60.0, progress=[0.5], detail=["x"], is_alone=True),
             "write_output": _explain("write_output", **many, lease_s=60.0, seq=[0], text=["x"], size=[1], **quotas),
             "lock_held": _explain("lock_held", **many, grace_s=30.0),
             "succeed": _explain("succeed", **many, result=["{}"]),

@@ -16,7 +16,7 @@ from pytest_django import Settings
 from accounts import operations as accounts
 from jobs import operations
 from jobs.api import clients
-from jobs.errors import InvalidJson, InvalidName, InvalidValue, OutputGap, PayloadTooLarge
+from jobs.errors import InvalidJson, InvalidName, InvalidValue, LeaseLost, OutputGap, PayloadTooLarge
 from jobs.models import Job, OutputChunk, ResultFile, Worker
 from jobs.queries import reads
 from postgres import statements
@@ -103,10 +103,30 @@ class TestHeartbeats:
         me, claimed = mine
         operations.heartbeat(me, claimed.id, claimed.lease)
         assert farm.setting("synchronous_commit") == "on"
-        fence = {"job": claimed.id, "worker": me.pk, "fence": claimed.attempt, "secret": claimed.lease.secret}
-        sent = {"version": None, "lease_s": 60.0, "progress": None, "detail": None, "is_alone": True}
+        fence = {"job": [claimed.id], "worker": me.pk, "fence": [claimed.attempt], "secret": [claimed.lease.secret]}
+        sent = {"version": None, "lease_s": 60.0, "progress": [None], "detail": [None], "is_alone": True}
         assert statements.load("jobs", "heartbeat").run(fence | sent)
         assert farm.setting("synchronous_commit") == "off"
+
+    def test_of_several_jobs_go_together_each_with_its_own_answer(self, mine: Any) -> None:
+        me, claimed = mine
+        others = [farm.claim_one(me) for _ in farm.submit(3)]
+        lost = operations.Lease(fence=others[0].lease.fence, secret=claimed.lease.secret)
+        before = farm.everything(others[0])
+        beats = [
+            operations.Beat(job_id=others[2].id, lease=others[2].lease, progress=0.5),
+            operations.Beat(job_id=others[0].id, lease=lost, progress=0.5),
+            operations.Beat(job_id=claimed.id, lease=claimed.lease, progress=2),
+            operations.Beat(job_id=others[1].id, lease=others[1].lease, detail="Drawing"),
+            operations.Beat(job_id=others[1].id, lease=others[1].lease, detail="Painting"),
+        ]
+        answers = operations.heartbeats(me, beats)
+        ends = [Job.objects.get(pk=others[n].id).lease_expires_at for n in (2, 1, 1)]
+        assert [answers[0], answers[3], answers[4]] == ends
+        assert [type(answers[1]), type(answers[2])] == [LeaseLost, InvalidValue]
+        assert farm.everything(others[0]) == before
+        rows = Job.objects.filter(pk__in=[other.id for other in others]).order_by("pk")
+        assert [(row.progress, row.detail) for row in rows] == [(None, None), (None, "Painting"), (0.5, None)]
 
     def test_stay_on_their_page(self, mine: Any) -> None:
         """HOT: no index has a column of theirs. A heartbeat that is not writes eleven indexes.
