@@ -1,5 +1,5 @@
 """PostgreSQL's own programs (pg_dump, pg_restore, psql) on the database that Django uses: which of those on this
-machine fit its server, and how a dump gets into a server that is older than they are (ADR 67)."""
+machine fit its server, and how a dump gets into a server that is older than they are."""
 
 import os
 import re

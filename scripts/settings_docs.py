@@ -25,14 +25,13 @@ def _tables() -> Iterator[str]:
     examples = table.of_apps(environment.EXAMPLES.split(","))
     for title, variables in {**table.SECTIONS, "Examples": examples}.items():
         yield f"### {title}\n"
-        yield "| variable | default | what it does |\n| --- | --- | --- |"
         yield from map(_row, variables)
         yield ""
 
 
 def _row(variable: Variable) -> str:
-    name = f"`{variable.name}`" + (f", `{variable.name}_FILE`" if variable.is_secret else "")
-    return f"| {name} | {_default(variable)} | {variable.meaning} |"
+    notes = "; ".join(filter(None, ["*secret*" * variable.is_secret, _default(variable)]))
+    return f"- `{variable.name}`{f' ({notes})' if notes else ''}: {variable.meaning}"
 
 
 def _default(variable: Variable) -> str:

@@ -199,7 +199,7 @@ def test_each_says_how_urgent_it_is_and_where_to_read_what_to_do() -> None:
 
 def test_they_ask_for_numbers_that_there_are() -> None:
     manual = (ROOT / "docs" / "operations.md").read_text()
-    known = set(re.findall(r"^\| `(jobfarm_\w+)`", manual, re.MULTILINE))
+    known = set(re.findall(r"^- `(jobfarm_\w+)`", manual, re.MULTILINE))
     metric_names = {name for rule in RULES.values() for name in re.findall(r"jobfarm_\w+", rule["expr"])}
     assert metric_names - known == set()
 

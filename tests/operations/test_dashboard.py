@@ -108,7 +108,7 @@ def test_every_number_that_is_wanted_labels_is_one_that_a_running_farm_shows() -
 
 def test_every_label_that_is_wanted_labels_is_one_of_that_number() -> None:
     manual = (ROOT / "docs" / "operations.md").read_text()
-    rows = re.findall(r"^\| `(jobfarm_\w+)` \|([\w, ]*)\|", manual, re.MULTILINE)
+    rows = re.findall(r"^- `(jobfarm_\w+)`(?: \(([\w, ]*)\))?:", manual, re.MULTILINE)
     labels = {re.sub(r"_total$", "", name): set(text.replace(",", " ").split()) for name, text in rows}
     for query in [*QUERIES, *(rule["expr"] for rule in ALERTS)]:
         for name, matchers in re.findall(r"\b([a-z]\w+)\{([^}]*)\}", query):

@@ -150,7 +150,7 @@ class TestWhatItSays:
 
     def test_has_no_number_that_the_manual_does_not_know(self) -> None:
         farm.kind()
-        rows = re.findall(r"^\| `(jobfarm_\w+)`", _of_web_nodes(), re.MULTILINE)
+        rows = re.findall(r"^- `(jobfarm_\w+)`", _of_web_nodes(), re.MULTILINE)
         named, scraped_families = (_families(names) for names in (rows, [name for name, _ in scraped()]))
         assert scraped_families - named == set()
         assert named - scraped_families - PROCESS_ONLY == set()

@@ -14,7 +14,7 @@ def test_is_what_the_generator_writes() -> None:
 
 
 def test_has_each_variable_once_with_its_default() -> None:
-    rows = re.findall(r"^\| `(\w+)`[^|]* \| ([^|]*) \|", settings_docs.page(), re.MULTILINE)
+    rows = re.findall(r"^- `(\w+)`(?: \((?:\*secret\*)?(?:; )?(.*?)\))?: ", settings_docs.page(), re.MULTILINE)
     assert [name for name, _ in rows] == [variable.name for variable in VARIABLES]
     shown = dict(rows)
     assert shown["JOBFARM_LEASE_S"] == "60 s"
