@@ -115,9 +115,9 @@ class Calls(Router):
 
 def _answer(view: Callable[..., Any], answer: Any) -> tuple[int, Any]:
     returned = get_type_hints(view)["return"]
-    if get_origin(returned) is Status:
-        return 201, get_args(returned)[0]
-    return 200, answer if isinstance(returned, type) and issubclass(returned, HttpResponseBase) else returned
+    if isinstance(returned, type) and issubclass(returned, HttpResponseBase):
+        returned = answer
+    return (201, get_args(returned)[0]) if get_origin(returned) is Status else (200, returned)
 
 
 def _beside(sample: Sample) -> dict[str, Any]:

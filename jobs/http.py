@@ -125,10 +125,11 @@ def repeatable(
     return None if key is None else operations.repeatable(user, key, [request.path, body])
 
 
-def answered(body: BaseModel) -> HttpResponse:
-    """A 200 with this body as JSON, written once. Given the model itself, django-ninja checks all of it a second time,
-    and makes Python's values of it before it writes them: of an answer with fifty jobs that is most of its time."""
-    return HttpResponse(body.model_dump_json(), content_type="application/json; charset=utf-8")
+def answered(body: BaseModel, *, status: int = 200) -> HttpResponse:
+    """An answer with this body as JSON, written once. Given the model itself, django-ninja checks all of it a second
+    time, and makes Python's values of it before it writes them: of an answer with fifty jobs that is most of its
+    time."""
+    return HttpResponse(body.model_dump_json(), status=status, content_type="application/json; charset=utf-8")
 
 
 def count_empty_claim(worker: Worker) -> None:

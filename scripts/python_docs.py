@@ -67,8 +67,8 @@ CHAPTERS: Final[dict[str, tuple[Part, ...]]] = {
     "Jobs": (
         _part(
             _JOBS,
-            "submit submit_many NewJob cancel Cancellation retry run_now change_priority snapshot JobSnapshot statuses"
-            " output_text pictures result_file upload uploaded delete_upload",
+            "submit JobOptions submit_many NewJob cancel Cancellation retry run_now change_priority snapshot"
+            " JobSnapshot statuses output_text pictures result_file upload uploaded delete_upload",
             alias="jobs",
         ),
     ),
@@ -140,6 +140,15 @@ def page() -> str:
 
 def signatures(named: Any) -> list[inspect.Signature]:
     """How a function or a class may be called: once for each overload."""
+    if typing.is_typeddict(named):
+        parameters = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, annotation=one,
+                default=inspect.Parameter.empty if name in named.__required_keys__ else None,
+            )
+            for name, one in typing.get_type_hints(named).items()
+        ]  # fmt: skip
+        return [inspect.Signature(sorted(parameters, key=lambda one: one.default is None))]
     if isinstance(named, type):
         return [inspect.signature(named).replace(return_annotation=inspect.Signature.empty)]
     return [_without_self(inspect.signature(one)) for one in typing.get_overloads(named) or [named]]

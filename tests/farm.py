@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from django.contrib.auth.models import Group, User
 from django.db import connection, transaction
@@ -65,8 +65,8 @@ def stored_worker(worker: Worker) -> Worker:
 
 def submit(count: int, kind: str = "work", **options: Any) -> list[Job]:
     """Jobs with their number as payload."""
-    new = [operations.NewJob(kind=kind, payload={"n": n}, **options) for n in range(count)]
-    return [job for job in operations.submit_many(new) if isinstance(job, Job)]
+    new = [new_job(kind, {"n": n}, **options) for n in range(count)]
+    return stored_jobs(operations.submit_many(new))
 
 
 def claim_one(by: Worker) -> operations.Claimed:
@@ -121,6 +121,18 @@ def hold(job: Job, worker: Worker) -> None:
 def end(jobs: Job | QuerySet[Job], status: str, **columns: Any) -> None:
     """End jobs by hand, as no operation would."""
     alter(jobs, status=status, ended_at=Now(), **columns)
+
+
+def new_job(kind: str = "work", payload: Any = None, **options: Any) -> operations.NewJob:
+    """A job to submit with whatever options, also with those that nobody may ask for."""
+    return cast("operations.NewJob", {"kind": kind, "payload": payload, **options})
+
+
+def stored_jobs(answers: Iterable[Any]) -> list[Job]:
+    """The jobs of these answers to a bulk, in order; without those that have a twin."""
+    ids = [answer for answer in answers if isinstance(answer, int)]
+    rows = Job.objects.in_bulk(ids)
+    return [rows[job_id] for job_id in ids]
 
 
 def stored(job: Job | operations.Claimed) -> Job:

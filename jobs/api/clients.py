@@ -1,12 +1,10 @@
 """What clients call: submit, look, cancel, try again."""
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Annotated, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, TypeVar, cast
 
-from django.contrib.auth.models import Group, User
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Query, Status
 from ninja.params import functions as parameters
@@ -20,13 +18,13 @@ from jobs.domain.filters import Filters
 from jobs.domain.reasons import FOR_OPERATORS, Reason, Remedy
 from jobs.errors import JobDeleted, JobsError, NoSuchFile, NotAMember, NotFound, NotUnique
 from jobs.models import Job
+from jobs.operations.idempotency import Answer
 from jobs.protocol import clients
 from jobs.protocol import jobs as protocol
 from jobs.queries import inputs, lists, reads, reports
 from observing import fields
 
 T = TypeVar("T")
-Stored = dict[int, protocol.Job]
 router = Calls(tags=["Clients"])
 SUBMIT, READ, OPERATE = map(people.callers, ("submit", "read", "operate"))
 MOST_PIECES = 500
@@ -47,9 +45,13 @@ IdempotencyKey = Annotated[
 
 
 @router.call(
-    "post", "/jobs", auth=SUBMIT, sample=Sample(body={"kind": "chat", "payload": {"prompt": "Why is the sky blue?"}})
+    "post",
+    "/jobs",
+    auth=SUBMIT,
+    answer=Status[protocol.Job],
+    sample=Sample(body={"kind": "chat", "payload": {"prompt": "Why is the sky blue?"}}),
 )
-def submit(request: HttpRequest, body: clients.NewJob, idempotency_key: IdempotencyKey = None) -> Status[protocol.Job]:
+def submit(request: HttpRequest, body: clients.NewJob, idempotency_key: IdempotencyKey = None) -> HttpResponse:
     """Submit a job.
 
     Without the right to do so (403 `forbidden` says which) `priority` is at most the kind's own or 0, and `queue` the
@@ -67,13 +69,8 @@ def submit(request: HttpRequest, body: clients.NewJob, idempotency_key: Idempote
     `files` gives the job input files: `{"audio": "<id>"}` names an upload (`POST /api/v1/files`) as the worker asks for
     it; 16 at most. 422 `unknown_file` for one that is not there, or is neither yours nor of a job that you may see.
     """
-    stored: Stored = {}
     return _submitted_once(
-        request,
-        idempotency_key,
-        body,
-        submit=lambda: [_raised(job) for job in _submitted(request, [body], stored)],
-        stored=stored,
+        request, idempotency_key, body, submit=lambda: [_raised(one) for one in _stored(request, [body])]
     )
 
 
@@ -81,25 +78,23 @@ def submit(request: HttpRequest, body: clients.NewJob, idempotency_key: Idempote
     "post",
     "/jobs/bulk",
     auth=SUBMIT,
+    answer=Status[clients.Submitted],
     sample=Sample(body={"jobs": [{"kind": "chat", "payload": {}}, {"kind": "chat", "payload": {}, "priority": -5}]}),
 )
-def submit_many(
-    request: HttpRequest, body: clients.NewJobs, idempotency_key: IdempotencyKey = None
-) -> Status[clients.Submitted]:
+def submit_many(request: HttpRequest, body: clients.NewJobs, idempotency_key: IdempotencyKey = None) -> HttpResponse:
     """Submit many jobs.
 
     Up to 1,000 jobs in one transaction. The answer has an entry for each, in order: the job, or `"error":
     "not_unique"` and the twin's id as `job` for one whose twin has not ended. Any other fault refuses all of them.
     An `Idempotency-Key` makes it repeatable, as it does a single submit: the same jobs, the same ones left out.
     """
-    stored: Stored = {}
     answers = operations.once(
         http.repeatable(request, _user(request), idempotency_key, body),
         count=lambda: http.count_submitted(request, _user(request), jobs=len(body.jobs)),
-        submit=lambda: _submitted(request, body.jobs, stored),
+        submit=lambda: _stored(request, body.jobs),
     )
-    jobs = [_skipped(job) if isinstance(job, JobsError) else job for job in _answered(answers, stored)]
-    return Status(201, clients.Submitted(jobs=jobs))
+    jobs = [_skipped(job) if isinstance(job, JobsError) else job for job in _shown(request, answers, body.jobs)]
+    return http.answered(clients.Submitted(jobs=jobs), status=201)
 
 
 @router.call("get", "/jobs", auth=READ, sample=Sample(query="status=in_progress&kind=chat&limit=20"))
@@ -178,15 +173,15 @@ def cancel(request: HttpRequest, job_id: int) -> clients.Canceled:
     return clients.Canceled(verdict=canceled.verdict, status=canceled.status)
 
 
-@router.call("post", "/jobs/{jobid:job_id}/retry", auth=OPERATE)
-def retry(request: HttpRequest, job_id: int, idempotency_key: IdempotencyKey = None) -> Status[protocol.Job]:
+@router.call("post", "/jobs/{jobid:job_id}/retry", auth=OPERATE, answer=Status[protocol.Job])
+def retry(request: HttpRequest, job_id: int, idempotency_key: IdempotencyKey = None) -> HttpResponse:
     """Try an ended job again.
 
     Retries the job: submits it again, as a new job whose `retry_of` names the old one, with its queue and priority: 403
     `forbidden` where you could not submit it so. 409 `not_ended` while it has not ended, `not_unique` while its owner
     has another with its `unique_key`. An `Idempotency-Key` makes it repeatable, as it does a submit.
     """
-    return _submitted_once(request, idempotency_key, submit=lambda: [operations.retry(job_id, by=_user(request))])
+    return _submitted_once(request, idempotency_key, submit=lambda: [operations.retry(job_id, by=_user(request)).pk])
 
 
 @router.call("post", "/jobs/{jobid:job_id}/run_now", auth=OPERATE)
@@ -274,26 +269,22 @@ def _visible(request: HttpRequest, job_id: int) -> Job:
     return job
 
 
-def _new_job(request: HttpRequest, body: clients.NewJob, owner: User, groups: Mapping[str, Group]) -> operations.NewJob:
-    """What the body asks for. A group that is not the owner's is refused whether it exists or not."""
-    if body.group is not None and body.group not in groups:
-        raise NotAMember
-    return operations.NewJob(
-        kind=body.kind,
-        payload=body.payload,
-        queue=body.queue,
-        priority=body.priority,
-        run_at=body.run_at,
-        unique_key=body.unique_key,
-        owner=owner,
-        group=None if body.group is None else groups[body.group],
-        files=body.files,
-        callback_url=body.callback_url,
-        requires=body.requires,
-        prefers=body.prefers,
-        token_id=people.token_id(request),
-        may_wait=body.wait or http.may_wait(request),
-    )
+def _new_jobs(request: HttpRequest, bodies: Sequence[clients.NewJob]) -> Iterator[operations.NewJob]:
+    """What the bodies ask for. A group that is not the owner's is refused whether it exists or not."""
+    user, token_id, may_wait = _user(request), people.token_id(request), http.may_wait(request)
+    groups = {group.name: group for group in user.groups.all()} if any(body.group for body in bodies) else {}
+    for body in bodies:
+        new = cast("operations.NewJob", {**dict(body), "owner": user, "token_id": token_id})
+        new["may_wait"] = body.may_wait or may_wait
+        if body.group is not None:
+            if body.group not in groups:
+                raise NotAMember
+            new["group"] = groups[body.group]
+        yield new
+
+
+def _stored(request: HttpRequest, bodies: Sequence[clients.NewJob]) -> list[operations.Stored | NotUnique]:
+    return operations.store([*_new_jobs(request, bodies)], by=_user(request))
 
 
 def _submitted_once(
@@ -301,42 +292,37 @@ def _submitted_once(
     idempotency_key: str | None,
     body: clients.NewJob | None = None,
     *,
-    submit: Callable[[], Sequence[Job]],
-    stored: Mapping[int, protocol.Job] = MappingProxyType({}),
-) -> Status[protocol.Job]:
+    submit: Callable[[], Sequence[operations.Stored | int]],
+) -> HttpResponse:
     """The one job that `submit` stores, or of a repeated request the one that the first was answered with."""
-    [answer] = operations.once(
+    answers = operations.once(
         http.repeatable(request, _user(request), idempotency_key, body),
         count=lambda: http.count_submitted(request, _user(request)),
         submit=submit,
     )
-    job = _raised(_answered([answer], stored)[0])
+    [job] = map(_raised, _shown(request, answers, [body]))
     fields.note(job_id=job.id)
-    return Status(201, job)
+    return http.answered(job, status=201)
 
 
-def _submitted(request: HttpRequest, bodies: Sequence[clients.NewJob], stored: Stored) -> list[Job | NotUnique]:
-    """Submit them. Those that are stored are put into `stored` by their ids, so that none is read back but those with
-    input files: of those only the database knows more."""
-    user = _user(request)
-    groups = {group.name: group for group in user.groups.all()} if any(body.group for body in bodies) else {}
-    new_jobs = [_new_job(request, body, user, groups) for body in bodies]
-    jobs = operations.submit_many(new_jobs, by=user)
-    stored |= {
-        job.pk: protocol.fresh(job, payload=new.payload, owner=new.owner, group=new.group)
-        for new, job in zip(new_jobs, jobs, strict=True) if isinstance(job, Job) and not new.files
-    }  # fmt: skip
-    return jobs
-
-
-def _answered(answers: Sequence[int | NotUnique], stored: Mapping[int, protocol.Job]) -> list[protocol.Job | JobsError]:
-    """The jobs with these ids, in full: what this request stored, and of a repeat what the first one did, which may
-    have been deleted since."""
-    earlier = [answer for answer in answers if isinstance(answer, int) and answer not in stored]
-    by_id = {**stored, **{job.id: job for job in protocol.in_full(earlier)}} if earlier else stored
-    return [
-        answer if isinstance(answer, NotUnique) else by_id.get(answer, JobDeleted(job=answer)) for answer in answers
+def _shown(
+    request: HttpRequest, answers: Sequence[Answer], bodies: Sequence[clients.NewJob | None]
+) -> list[protocol.Job | JobsError]:
+    """The jobs of these answers, in full. Read are those of a repeat, which may have been deleted since, and those with
+    input files: of these only the database knows more."""
+    pairs = [
+        (one.id if isinstance(one, operations.Stored) and (body is None or body.files) else one, body)
+        for one, body in zip(answers, bodies, strict=True)
     ]
+    read = [one for one, _ in pairs if isinstance(one, int)]
+    earlier, owner = {job.id: job for job in protocol.in_full(read)} if read else {}, _user(request).get_username()
+
+    def show(one: Answer, body: Any) -> protocol.Job | JobsError:
+        if isinstance(one, operations.Stored):
+            return protocol.fresh(one, payload=body.payload, owner=owner, group=body.group)
+        return one if isinstance(one, NotUnique) else earlier.get(one) or JobDeleted(job=one)
+
+    return [show(one, body) for one, body in pairs]
 
 
 def _raised(job: T | JobsError) -> T:

@@ -9,22 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arriving:
-    """A new job before it is stored. `payload` is its JSON; `timeout_s` bounds one run.
-
-    `may_wait`: where it may not start when it would, it is to be due later instead of being refused.
-    """
-
-    kind: str
-    payload: str
-    owner_id: int | None
-    group_id: int | None
-    token_id: int | None
-    run_at: datetime | None
-    timeout_s: float | None
-    may_wait: bool
+from jobs.domain.records import JobRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +58,9 @@ class Meter(Protocol):
         """Whether `admit` has anything to decide about jobs of one of these. Asked of every submit: it is to be
         cheap."""
 
-    def admit(self, new: Sequence[Arriving]) -> Admission:
-        """Decide about new jobs before they are stored. Raises what the submit is refused with."""
+    def admit(self, new: Sequence[JobRecord]) -> Admission:
+        """Decide about new jobs before they are stored. `may_wait`: where one may not start when it would, it is to be
+        due later instead of being refused. Raises what the submit is refused with."""
 
     def attempts_ended(self, ends: Sequence[AttemptEnd]) -> None:
         """These attempts ended; of jobs that were admitted, and of kinds that are always metered."""

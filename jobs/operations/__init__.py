@@ -23,14 +23,14 @@ from jobs.operations.idempotency import Repeatable, once, repeatable
 from jobs.operations.inputs import delete_upload, expires_at, keep_upload, read_input, upload, uploaded
 from jobs.operations.janitor import Sweep, delete_orphaned_files, expire, next_due_s, sweep, tend_lanes
 from jobs.operations.labels import forget_requirements, preferring_loaded, set_labels
-from jobs.operations.new_jobs import NewJob
+from jobs.operations.new_jobs import JobOptions, NewJob
 from jobs.operations.queues import create_kind, known_kind, pause, resume, set_ceiling, sync
 from jobs.operations.quotas import allowed, setting_of, used
 from jobs.operations.report import heartbeat, heartbeats, put_file, write_output, write_outputs
 from jobs.operations.rollup import measure_usage, recount_usage, roll_up
 from jobs.operations.scores import score_also, score_yesterday
 from jobs.operations.sharing import move_link, share, unshare
-from jobs.operations.submit import check_payload, check_submit, clone, retry, submit, submit_many
+from jobs.operations.submit import check_payload, check_submit, clone, retry, store, submit, submit_many
 from jobs.operations.waiting import change_priority, run_now
 from jobs.operations.workers import (
     authenticate,
@@ -47,23 +47,26 @@ from jobs.operations.workers import (
 )
 from jobs.queries.fleet import workers_for
 from jobs.queries.pages import JobSnapshot, pictures, result_file, snapshot
-from jobs.queries.reads import broken_jobs, count_ended, ended, output_text, statuses
+from jobs.queries.pages import job_with_body as find
+from jobs.queries.reads import broken_jobs, count_ended, ended, last_attempts, output_text, statuses
+from jobs.queries.reads import errors as last_errors
 from jobs.queries.reads import is_operator as sees_all
 from jobs.queries.rollups import moments
+from jobs.queries.submits import Stored
 from jobs.queries.workers import OfferedModel, offered_models
 
 __all__ = [
-    "allowed", "Beat", "Cancellation", "Claimed", "Finished", "Kind", "Lease", "Link", "Move", "NewJob",
-    "OfferedModel", "Prepared", "Repeatable", "Discard", "JobSnapshot", "Sweep", "authenticate", "broken_jobs",
-    "bulk", "cancel", "cancel_many", "change_priority", "check_payload", "check_submit", "checked_result", "claim",
-    "clone", "count_ended", "create_kind", "create_worker", "declare", "declared", "delete_orphaned_files",
-    "delete_upload", "drain", "ended", "ensure_worker", "expire", "expires_at", "finish", "finish_and_claim",
-    "forget_requirements", "heartbeat", "heartbeats", "introduce", "keep_upload", "known_kind", "links",
-    "next_due_s", "measure_usage", "moments", "move_link", "on_behalf_of", "once", "offered_models", "output_text",
-    "pause", "pictures", "preferring_loaded", "put_file", "read_input", "queue_of_model", "rechecked", "recognize",
-    "recount_usage", "register_links", "release", "repeatable", "result_file", "resume", "resync", "retry", "revoke",
-    "roll_up", "rotate_key", "run_now", "score_also", "score_yesterday", "seen", "sees_all", "set_ceiling",
-    "set_labels", "setting_of", "share", "statuses", "snapshot", "submit", "submit_many", "sweep", "sync",
-    "tend_lanes", "undrain", "unshare", "upload", "uploaded", "used", "withdraw", "workers_for", "write_output",
-    "write_outputs",
+    "allowed", "authenticate", "Beat", "broken_jobs", "bulk", "cancel", "cancel_many", "Cancellation",
+    "change_priority", "check_payload", "check_submit", "checked_result", "claim", "Claimed", "clone", "count_ended",
+    "create_kind", "create_worker", "declare", "declared", "delete_orphaned_files", "delete_upload", "Discard", "drain",
+    "ended", "ensure_worker", "expire", "expires_at", "find", "finish", "finish_and_claim", "Finished",
+    "forget_requirements", "heartbeat", "heartbeats", "introduce", "JobOptions", "JobSnapshot", "keep_upload", "Kind",
+    "known_kind", "last_attempts", "last_errors", "Lease", "Link", "links", "measure_usage", "moments", "Move",
+    "move_link", "NewJob", "next_due_s", "offered_models", "OfferedModel", "on_behalf_of", "once", "output_text",
+    "pause", "pictures", "preferring_loaded", "Prepared", "put_file", "queue_of_model", "read_input", "rechecked",
+    "recognize", "recount_usage", "register_links", "release", "Repeatable", "repeatable", "result_file", "resume",
+    "resync", "retry", "revoke", "roll_up", "rotate_key", "run_now", "score_also", "score_yesterday", "seen",
+    "sees_all", "set_ceiling", "set_labels", "setting_of", "share", "snapshot", "statuses", "store", "Stored", "submit",
+    "submit_many", "Sweep", "sweep", "sync", "tend_lanes", "undrain", "unshare", "upload", "uploaded", "used",
+    "withdraw", "workers_for", "write_output", "write_outputs",
 ]  # fmt: skip

@@ -4,9 +4,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.conf import settings
-
-from jobs.domain import payloads
 from jobs.domain.states import LIVE
 from jobs.errors import InvalidValue, NotUnique
 from jobs.operations.submit import check_submit, submit
@@ -59,9 +56,10 @@ def check(args: Mapping[str, Any]) -> None:
     ):
         if not isinstance(args.get(name), types):
             raise InvalidValue(field=name, why=f"got {args.get(name)!r}")
-    wants = {name: args.get(name) for name in ("requires", "prefers")}
-    check_submit(args["kind"], owner=None, queue=args.get("job_queue"), priority=args.get("job_priority"), **wants)
-    payloads.encoded(args["payload"], limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], subject="payload")
+    check_submit(
+        args["kind"], args["payload"], queue=args.get("job_queue"), priority=args.get("job_priority"),
+        requires=args.get("requires"), prefers=args.get("prefers"), unique_key=args.get("unique_key"),
+    )  # fmt: skip
 
 
 def lives(job_ids: Sequence[Any]) -> bool:

@@ -15,15 +15,18 @@ from jobs.domain import leases
 from jobs.domain.leases import Lease
 from jobs.domain.states import AttemptOutcome, Status
 from jobs.errors import IdempotencyKeyInUse, IdempotencyKeyReused, InvalidJson, JobsError, LeaseLost, NotUnique
-from jobs.models import Job, Worker
+from jobs.models import Worker
 from jobs.queries import moves, submits
+from jobs.queries.submits import Stored
 from postgres import transactions
 from ratelimits.operations import RateLimitsError
 
 RETENTION_S = 24 * 3600.0
 WAIT_S = 5.0  # a submit takes milliseconds; whoever is stopped in the middle of one must not stop others for long
 RETRY_AFTER_S = 1
-Answer = int | NotUnique  # of each entry: the id of its job, or why it was left out
+# Of each entry: its job as it was stored just now, or the id of one that was stored before; or why it was left out.
+Answer = Stored | int | NotUnique
+Submit = Callable[[], Sequence[Answer]]
 Refused = JobsError | RateLimitsError
 # Any constant will do: names of calls must not be those of anything else that is hashed this way.
 _CALLS: Final = uuid.UUID("7d1c2bb2-5a55-4be9-8f0c-27f3a1f9b1f4")
@@ -52,11 +55,7 @@ def repeatable(owner: User, key: str, content: Any) -> Repeatable:
 
 
 def once(
-    request: Repeatable | None,
-    *,
-    count: Callable[[], None],
-    submit: Callable[[], Sequence[Job | NotUnique]],
-    wait_s: float = WAIT_S,
+    request: Repeatable | None, *, count: Callable[[], None], submit: Submit, wait_s: float = WAIT_S
 ) -> list[Answer]:
     """Carry out a request that submits jobs; a repeat of one within 24 hours is answered as that was, and does nothing.
 
@@ -67,7 +66,7 @@ def once(
     """
     if request is None:
         count()
-        return [_answer(made) for made in submit()]
+        return list(submit())
     outcome = _in_one_transaction(request, count, submit, wait_s)
     if isinstance(outcome, Refused):
         raise outcome  # only now: what was counted stays counted, as it does without a key
@@ -105,7 +104,7 @@ def lost(worker: Worker, job_id: int, lease: Lease) -> LeaseLost:
 
 @transactions.retried
 def _in_one_transaction(
-    request: Repeatable, count: Callable[[], None], submit: Callable[[], Sequence[Job | NotUnique]], wait_s: float
+    request: Repeatable, count: Callable[[], None], submit: Submit, wait_s: float
 ) -> list[Answer] | Refused:
     if not _is_first(request, wait_s):
         return _repeated(request)
@@ -132,25 +131,26 @@ def _repeated(request: Repeatable) -> list[Answer]:
     return answers
 
 
-def _carried_out(request: Repeatable, submit: Callable[[], Sequence[Job | NotUnique]]) -> list[Answer] | Refused:
+def _carried_out(request: Repeatable, submit: Submit) -> list[Answer] | Refused:
     try:
         with transaction.atomic():
-            answers = [_answer(made) for made in submit()]
+            answers = list(submit())
     except (JobsError, RateLimitsError) as refusal:
         submits.forget_request(request.owner_id, request.key)
         return refusal
-    job_ids = [answer.job if isinstance(answer, NotUnique) else answer for answer in answers]
+    job_ids = [_job_id(answer) for answer in answers]
     not_unique = [place for place, answer in enumerate(answers) if isinstance(answer, NotUnique)]
     submits.keep_answer(request.owner_id, request.key, job_ids=job_ids, not_unique=not_unique)
     return answers
 
 
+def _job_id(answer: Answer) -> int | None:
+    twin_id: int | None = answer.job if isinstance(answer, NotUnique) else None
+    return answer.id if isinstance(answer, Stored) else answer if isinstance(answer, int) else twin_id
+
+
 def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else vars(value)
-
-
-def _answer(made: Job | NotUnique) -> Answer:
-    return made if isinstance(made, NotUnique) else made.pk
 
 
 def _key(worker: Worker, call: str, name: str) -> uuid.UUID:

@@ -21,6 +21,7 @@ from jobs.queries import inputs
 from postgres import clock, transactions
 from scheduling import operations as scheduling
 
+Locked = Mapping[UUID, Any]  # rows of uploads, by their ids
 FOLDER = "jobs/inputs"  # below janitor.FOLDER, where files are looked for that no row names
 
 
@@ -94,7 +95,7 @@ def read_input(worker: Worker, job_id: int, lease: Lease, *, name: str) -> Uploa
     return kept
 
 
-def lock(wanted: Iterable[tuple[User | None, Mapping[str, UUID] | None]], *, by: User | None) -> Mapping[UUID, Any]:
+def lock(wanted: Iterable[tuple[User | None, Mapping[str, UUID] | None]], *, by: User | None) -> Locked:
     """The uploads of new jobs, each with who gives it, locked until the end of the caller's transaction. Where none
     has any, nothing is asked of the database.
 
@@ -116,7 +117,7 @@ def lock(wanted: Iterable[tuple[User | None, Mapping[str, UUID] | None]], *, by:
     return locked
 
 
-def keep(jobs: Iterable[tuple[int, Mapping[str, UUID] | None]], locked: Mapping[UUID, Any]) -> None:
+def keep(jobs: Iterable[tuple[int, Mapping[str, UUID] | None]], locked: Locked) -> None:
     """Note what these new jobs, by their ids, have of the locked uploads; in the transaction that stores them."""
     described = {
         job_id: [_described(name, locked[upload_id]) for name, upload_id in references.items()]

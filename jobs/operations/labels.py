@@ -6,7 +6,7 @@ set.
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from django.contrib.auth.models import User
@@ -14,6 +14,7 @@ from django.contrib.auth.models import User
 from core import audit
 from jobs.domain import labels
 from jobs.domain.labels import Requirement, Values
+from jobs.domain.records import JobRecord
 from jobs.errors import InvalidValue, TooManyRequirements
 from jobs.models import Worker
 from jobs.operations import quotas
@@ -25,6 +26,16 @@ from scheduling.operations import action
 log = logging.getLogger(__name__)
 _AT_ONCE: Final = 500  # sets that are retired, or deleted, in one statement
 _RETRY_AFTER_S: Final = 60  # jobs end; nobody knows when
+
+
+def interned(new: Sequence[JobRecord]) -> Sequence[JobRecord]:
+    """These new jobs with the ids of the sets that they want."""
+    wanted = {one.wanted.text: one.wanted for one in new if one.wanted}
+    if not wanted:
+        return new
+    chosen = {(one.owner_id, one.wanted.text) for one in new if one.wanted and one.is_choice and one.owner_id}
+    ids = ids_of(wanted.values(), chosen=chosen)
+    return [one._replace(requirement_id=ids[one.wanted.text]) if one.wanted else one for one in new]
 
 
 def ids_of(sets: Collection[Requirement], *, chosen: Collection[tuple[int, str]] = ()) -> dict[str, int]:

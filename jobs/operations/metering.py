@@ -12,7 +12,8 @@ from typing import Any
 from django.db import transaction
 
 from jobs import registry
-from jobs.domain.meters import Admission, Arriving, AttemptEnd
+from jobs.domain.meters import Admission, AttemptEnd
+from jobs.domain.records import JobRecord
 from jobs.domain.states import AttemptOutcome, Status
 from jobs.queries.moves import Settlement
 from observing import fields
@@ -21,27 +22,23 @@ from postgres import transactions
 log = logging.getLogger(__name__)
 
 
-def concerns(rows: Sequence[Mapping[str, Any]]) -> bool:
+def concerns(new: Sequence[JobRecord]) -> bool:
     """Whether the meter has to decide about these new jobs."""
     meter = registry.meter()
     return meter is not None and meter.concerns(
-        owners={row["owner_id"] for row in rows},
-        groups={row["group_id"] for row in rows},
-        tokens={row["token_id"] for row in rows},
+        owners={one.owner_id for one in new}, groups={one.group_id for one in new}, tokens={one.token_id for one in new}
     )
 
 
-def admit(rows: Sequence[dict[str, Any]]) -> Admission | None:
-    """Let the meter decide about these new jobs, and note in their rows what it decided; None: it has nothing to
+def admit(new: Sequence[JobRecord]) -> tuple[Sequence[JobRecord], Admission | None]:
+    """Let the meter decide about these new jobs: as they are then, and what it decided; None: it has nothing to
     decide. In the caller's transaction. Raises what the meter refuses them with."""
     meter = registry.meter()
-    if meter is None or not concerns(rows):
-        return None
-    admission = meter.admit([_arriving(row) for row in rows])
-    for row, run_at, is_metered in zip(rows, admission.run_at, admission.is_metered, strict=True):
-        row["run_at"] = run_at or row["run_at"]
-        row["is_metered"] = is_metered
-    return admission
+    if meter is None or not concerns(new):
+        return new, None
+    admission = meter.admit(new)
+    decided = zip(new, admission.run_at, admission.is_metered, strict=True)
+    return [one._replace(run_at=at or one.run_at, is_metered=is_metered) for one, at, is_metered in decided], admission
 
 
 def succeeded(moved: Sequence[Any], *, results: Sequence[str | None]) -> None:
@@ -102,10 +99,3 @@ def _end(row: Any, settlement: Settlement, was: Any) -> AttemptEnd:
 
 def _decoded(result: str | None) -> Any:
     return None if result is None else json.loads(result)
-
-
-def _arriving(row: Mapping[str, Any]) -> Arriving:
-    return Arriving(
-        kind=row["kind"], payload=row["payload"], owner_id=row["owner_id"], group_id=row["group_id"],
-        token_id=row["token_id"], run_at=row["run_at"], timeout_s=row["timeout_s"], may_wait=row["may_wait"],
-    )  # fmt: skip

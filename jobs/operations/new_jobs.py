@@ -1,27 +1,26 @@
-"""A job to be submitted, and what is looked at before one of several is stored."""
+"""What may be asked of a new job, and how the record that is stored comes of it and of its kind."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Final, TypedDict
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib.auth.models import Group, User
 
-from jobs.domain.bounds import check_values
+from jobs.domain import files, labels, payloads, records
 from jobs.domain.kinds import Kind
+from jobs.domain.records import JobRecord
 from jobs.errors import JobsError, NotAMember, UnknownQueue
 from jobs.operations import queues, quotas
 from jobs.queries import keys, reads
 
-T = TypeVar("T")
 
+class JobOptions(TypedDict, total=False):
+    """What may be said of a new job. What is None, or left out, comes from its kind.
 
-@dataclass(slots=True, kw_only=True)  # frozen, it takes twice as long to make, and bulks make thousands
-class NewJob:
-    """A job to submit. What is None comes from its kind. Times are aware; `timeout_s` is in seconds.
-
-    `limit_count` is how many tokens of its kind's limit this one takes, where the kind's own number does not fit.
+    Times are aware; `timeout_s` is in seconds. `limit_count` is how many tokens of its kind's limit this one takes,
+    where the kind's own number does not fit.
     `files` are its input files: the id of an upload (`operations.upload`) by the name that its worker asks for, at
     most 16.
     `callback_url` gets its events (docs/outbox.md), if the farm allows that host. `token_id` is the API token that it
@@ -30,56 +29,104 @@ class NewJob:
     "lab"]}` (docs/labels.md); what its kind requires is required too, but for labels that the job names.
     """
 
+    owner: User | None
+    group: Group | None
+    queue: str | None
+    priority: int | None
+    run_at: datetime | None
+    expires_at: datetime | None
+    unique_key: str | None
+    max_attempts: int | None
+    timeout_s: float | None
+    limit_count: float | None
+    files: Mapping[str, str | UUID] | None
+    callback_url: str | None
+    requires: Mapping[str, Any] | None
+    prefers: Mapping[str, Any] | None
+    token_id: int | None
+    may_wait: bool | None
+
+
+class NewJob(JobOptions):
+    """A job to submit, with any of JobOptions."""
+
     kind: str
     payload: Any
-    queue: str | None = None
-    priority: int | None = None
-    run_at: datetime | None = None
-    expires_at: datetime | None = None
-    unique_key: str | None = None
-    max_attempts: int | None = None
-    timeout_s: float | None = None
-    owner: User | None = None
-    group: Group | None = None
-    retry_of: int | None = None
-    limit_count: float | None = None
-    files: Mapping[str, str | UUID] | None = None
-    callback_url: str | None = None
-    requires: Mapping[str, Any] | None = None
-    prefers: Mapping[str, Any] | None = None
-    token_id: int | None = None
-    may_wait: bool = False
 
 
-def for_each(new_jobs: Sequence[NewJob], function: Callable[[NewJob], T]) -> list[T]:
-    """What `function` makes of each; where it refuses one of several, the refusal says which."""
-    done: list[T] = []
+# What stands in the record as it was asked for.
+_CHOICES: Final = JobOptions.__annotations__.keys() & set(JobRecord._fields) - {"files"}
+_OF_KIND: Final = (
+    *("queue", "priority", "expires_s", "max_attempts", "timeout_s"),
+    *("retry_when_lost", "retry_on_timeout"),
+)  # fmt: skip
+
+
+def recorded(new_jobs: Sequence[NewJob], kinds: dict[str, Kind], *, traceparent: str | None = None) -> list[JobRecord]:
+    """The records of these jobs. Their kinds are put into `kinds`.
+
+    Raises what is wrong with one alone; of one among several the refusal says which.
+    """
+    made: list[JobRecord] = []
+    usual: dict[str, JobRecord] = {}
     try:
-        done.extend(function(new) for new in new_jobs)
+        for new in new_jobs:
+            if (name := new["kind"]) not in usual:
+                kinds[name] = queues.kind_of(name)
+                usual[name] = _usual(kinds[name], traceparent)
+            made.append(_record(new, kinds[name], usual[name]))
     except JobsError as refusal:
         if len(new_jobs) > 1:
-            refusal.of_entry("jobs", len(done))
+            refusal.of_entry("jobs", len(made))
         raise
-    return done
+    return made
 
 
-def check_new(new: NewJob, named: dict[str, Kind]) -> None:
-    """Raise for what is wrong with this one alone; its kind is put into `named`."""
-    if new.kind not in named:
-        named[new.kind] = queues.kind_of(new.kind)
-    check_values(new)
-    quotas.check_limit_count(named[new.kind], new.limit_count)
-
-
-def check_queues(new_jobs: Sequence[NewJob]) -> None:
-    """Raise UnknownQueue for the first queue that nobody named yet."""
-    requested = {new.queue for new in new_jobs if new.queue is not None}
-    for queue in sorted(requested - (keys.known_queues(requested) if requested else set())):
+def check(new_jobs: Sequence[NewJob], made: Sequence[JobRecord], kinds: Mapping[str, Kind], *, by: User | None) -> None:
+    """Raise UnknownQueue for a queue that nobody named yet, NotAMember where an owner is not in the group, and
+    PriorityNotAllowed or QueueChoiceNotAllowed for what takes a right that `by` does not have."""
+    usual = {(kind.name, kind.queue, kind.priority) for kind in kinds.values()}
+    chosen = {(new.kind, new.queue, new.priority) for new in made} - usual
+    queue_names = {queue for kind, queue, _ in chosen if queue != kinds[kind].queue}
+    for queue in sorted(queue_names - keys.known_queues(queue_names)) if queue_names else ():
         raise UnknownQueue(queue=queue)
-
-
-def check_groups(new_jobs: Sequence[NewJob]) -> None:
-    """Raise NotAMember where an owner is not in the group."""
-    for owner, group in {(new.owner, new.group) for new in new_jobs if new.owner and new.group}:
-        if not reads.is_operator(owner) and not owner.groups.filter(pk=group.pk).exists():
+    for owner, group in {(new.get("owner"), group) for new in new_jobs if (group := new.get("group"))}:
+        if owner and not reads.is_operator(owner) and not owner.groups.filter(pk=group.pk).exists():
             raise NotAMember
+    if by is not None:
+        for kind, queue, priority in chosen:
+            queues.check_rights(kinds[kind], queue=queue, priority=priority, by=by)
+
+
+def _usual(kind: Kind, traceparent: str | None) -> JobRecord:
+    """The record of a job that names nothing but this kind."""
+    of_kind: dict[str, Any] = {name: getattr(kind, name) for name in _OF_KIND}
+    if kind.limit is not None:
+        of_kind |= {"limit_name": kind.limit, "limit_count": kind.limit_count}
+    return JobRecord(kind=kind.name, traceparent=traceparent, **of_kind)
+
+
+def _record(new: NewJob, kind: Kind, usual: JobRecord) -> JobRecord:
+    values: dict[str, Any] = {name: value for name, value in new.items() if value is not None and name in _CHOICES}
+    if (owner := new.get("owner")) is not None:
+        values["owner_id"] = owner.id
+    if (group := new.get("group")) is not None:
+        values["group_id"] = group.id
+    if kind.limit is not None:
+        values["limit_key"] = kind.key_for(values.get("owner_id"))
+    if named := new.get("files"):
+        values["files"] = files.references(named)
+    if kind.requires or new.get("requires") or new.get("prefers"):
+        values |= _wanted(new, kind)
+    limit_bytes: int = settings.JOBFARM["PAYLOAD_BYTES"]
+    values["payload"] = payloads.encoded(new["payload"], limit_bytes=limit_bytes, subject="payload")
+    made = usual._replace(**values)
+    records.check(made)
+    if "limit_count" in values:
+        quotas.check_limit_count(kind, made.limit_count)
+    return made
+
+
+def _wanted(new: NewJob, kind: Kind) -> dict[str, Any]:
+    wanted = labels.requirement(requires=new.get("requires"), prefers=new.get("prefers"), usual=kind.requires)
+    return {"wanted": wanted, "is_choice": wanted is not None and (wanted.prefers or wanted.requires != kind.requires)}

@@ -3,8 +3,10 @@
 Rights are asked of people alone: code of the site submits as it likes (docs/adr/0057).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Protocol, cast
+import json
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final, cast
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -22,23 +24,13 @@ from jobs.operations import events, hooks
 from jobs.queries import keys, reads
 from live import operations as live
 from postgres import transactions
+from postgres.statements import Row
 from ratelimits import operations as ratelimits
 
 ANY_QUEUE: Final = "*"  # all queues; where a worker polls, all that its key may take
 HIGHEST_CEILING = 10_000
 RAISE: Final = "jobs.raise_priority"
 CHOOSE: Final = "jobs.choose_queue"
-
-
-class Requested(Protocol):
-    """The choices of a new job; None: its kind's."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def queue(self) -> str | None: ...
-    @property
-    def priority(self) -> int | None: ...
 
 
 def sync() -> None:
@@ -131,13 +123,19 @@ def kind_of(name: str) -> Kind:
     row = keys.kind(name) if "\x00" not in name else None
     if row is None:
         raise UnknownKind(kind=name)
+    return _kind(row)
+
+
+@lru_cache(maxsize=1000)
+def _kind(row: Row) -> Kind:
+    """The kind of a row: it is checked once, and not with each of its jobs."""
     backoff = Backoff(first_s=row.backoff_first_s, base=row.backoff_base, cap_s=row.backoff_cap_s)
     return Kind(
         name=row.name, queue=row.queue, max_attempts=row.max_attempts, backoff=backoff, timeout_s=row.timeout_s,
         expires_s=row.expires_s, retry_when_lost=row.retry_when_lost, retry_on_timeout=row.retry_on_timeout,
         priority=row.priority,
         limit=row.limit, limit_count=row.limit_count, limit_key=cast("LimitKey", row.limit_key),
-        requires=row.requires,
+        requires=json.loads(row.requires),
     )  # fmt: skip
 
 
@@ -149,18 +147,15 @@ def backoff_of(kind_name: str) -> Backoff:
         return Backoff()
 
 
-def check_submits(new_jobs: Sequence[Requested], named: Mapping[str, Kind], *, by: User) -> None:
-    """Raise PriorityNotAllowed or QueueChoiceNotAllowed if one of these jobs takes a right that `by` does not have."""
-    for kind, queue, priority in {(new.kind, new.queue, new.priority) for new in new_jobs}:
-        _check_priority(priority, named[kind], by=by)
-        _check_queue(queue, named[kind], by=by)
+def check_rights(kind: Kind, *, queue: str, priority: int, by: User) -> None:
+    """Raise PriorityNotAllowed or QueueChoiceNotAllowed if a job of this kind takes a right that `by` does not have."""
+    _check_priority(priority, kind, by=by)
+    _check_queue(queue, kind, by=by)
 
 
 def check_retry(job: Job, *, by: User) -> None:
-    """Raise as `check_submits` for a new job with the queue and the priority of this one. Raises UnknownKind."""
-    kind = kind_of(job.kind)
-    _check_priority(job.priority, kind, by=by)
-    _check_queue(job.queue, kind, by=by)
+    """Raise as `check_rights` for a new job with the queue and the priority of this one. Raises UnknownKind."""
+    check_rights(kind_of(job.kind), queue=job.queue, priority=job.priority, by=by)
 
 
 def check_bulk_value(action: BulkAction, value: str) -> None:
@@ -181,7 +176,7 @@ def check_priority(priority: int, *, kind: str, by: User | None) -> None:
 
 
 def check_bulk(action: BulkAction, value: str, *, kind: str, by: User) -> None:
-    """Raise as `check_submits` for giving `value` to all jobs of this kind; of any kind if it is empty."""
+    """Raise as `check_rights` for giving `value` to all jobs of this kind; of any kind if it is empty."""
     if action is BulkAction.PRIORITY:
         _check_priority(int(value), _known(kind), by=by)
     elif action is BulkAction.QUEUE:
@@ -202,19 +197,19 @@ def _known(kind: str) -> Kind | None:
         return None
 
 
-def _check_priority(priority: int | None, kind: Kind | None, *, by: User) -> None:
+def _check_priority(priority: int, kind: Kind | None, *, by: User) -> None:
     highest: int = settings.JOBFARM["MEMBER_PRIORITY"]
     if kind is not None:
         highest = max(highest, kind.priority)
-    if priority is not None and priority > highest and not reads.has_right(by, RAISE):
+    if priority > highest and not reads.has_right(by, RAISE):
         raise PriorityNotAllowed(right=RAISE, priority=priority, highest=highest, what=_subject(kind))
 
 
-def _check_queue(queue: str | None, kind: Kind | None, *, by: User) -> None:
-    if queue is not None and kind is not None and model_queues.is_of_model(queue, kind_queue=kind.queue):
+def _check_queue(queue: str, kind: Kind | None, *, by: User) -> None:
+    if kind is not None and model_queues.is_of_model(queue, kind_queue=kind.queue):
         return
     allowed = [*([kind.queue] if kind else []), *settings.JOBFARM["MEMBER_QUEUES"]]
-    if queue is not None and not {queue, ANY_QUEUE} & {*allowed} and not reads.has_right(by, CHOOSE):
+    if not {queue, ANY_QUEUE} & {*allowed} and not reads.has_right(by, CHOOSE):
         raise QueueChoiceNotAllowed(right=CHOOSE, queue=queue, allowed=_listed(allowed), what=_subject(kind))
 
 

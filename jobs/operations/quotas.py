@@ -22,6 +22,7 @@ from core.backoff import LONGEST_S
 from jobs.domain import quotas, reservations
 from jobs.domain.kinds import Kind
 from jobs.domain.quotas import Ledger, Quota, Room
+from jobs.domain.records import JobRecord
 from jobs.errors import InvalidValue, QuotaReached, TooManyWaiting
 from jobs.models import ALL_JOBS
 from jobs.queries import reports, submits, usage
@@ -157,20 +158,22 @@ def setting_of(resource: str, *, of: str) -> str:
     return f"{SETTINGS[resource]}_{'IN_ALL' if of == 'farm' else 'PER_OWNER'}"
 
 
-def admit(rows: Sequence[dict[str, Any]]) -> None:
+def admit(new: Sequence[JobRecord]) -> None:
     """Raise TooManyWaiting unless all of these new jobs may wait; of those with a living twin, which are not stored,
     nothing is asked.
 
     Jobs without an owner are under the quota in all alone. What is let in is counted by this process at once and by
     the others within some seconds: so much may pass a quota.
     """
-    bounds = list(_bounds(rows))
-    _read_waiting([owner for owner, _, _ in bounds])
-    for owner, of, quota in bounds:
-        mine = [row for row in rows if owner in {ALL_JOBS, row["owner_id"]}]
-        if WAITING.used(owner) + len(mine) > quota:
-            _check_waiting(owner, of, quota, mine)
-    for owner, count in _counts(rows).items():
+    counts = Counter(one.owner_id for one in new if one.owner_id is not None)
+    counts[ALL_JOBS] = len(new)
+    per_owner, in_all = bound("WAITING_JOBS_PER_OWNER"), bound("WAITING_JOBS_IN_ALL")
+    bounds = {owner: in_all if owner == ALL_JOBS else per_owner for owner in counts}
+    _read_waiting([owner for owner, quota in bounds.items() if quota is not None])
+    for owner, quota in bounds.items():
+        if quota is not None and WAITING.used(owner) + counts[owner] > quota:
+            _check_waiting(owner, quota, [one for one in new if owner in {ALL_JOBS, one.owner_id}])
+    for owner, count in counts.items():
         WAITING.add(owner, count)
 
 
@@ -196,35 +199,26 @@ def check_limit_count(kind: Kind, count: float | None) -> None:
         raise InvalidValue(field="limit_count", why=f"a positive number, got {count}")
 
 
-def limit_columns(kind: Kind, *, owner_id: int | None, count: float | None = None) -> dict[str, Any]:
-    """What the row of a new job says of its kind's limit. `limit_wait_s` is for `reserve` to fill in."""
-    if kind.limit is None:
-        return {"limit_name": None, "limit_key": None, "limit_count": None, "limit_wait_s": None}
-    return {
-        "limit_name": kind.limit,
-        "limit_key": kind.key_for(owner_id),
-        "limit_count": kind.limit_count if count is None else count,
-        "limit_wait_s": None,
-    }
-
-
-def reserve(rows: Iterable[dict[str, Any]], *, rng: random.Random) -> None:
-    """Take for these new jobs what their kinds say, ahead of time where it must be, and note how long each waits.
+def reserved(new: Sequence[JobRecord], *, rng: random.Random) -> Sequence[JobRecord]:
+    """Take for these new jobs what their kinds say, ahead of time where it must be; the same with how long each waits.
 
     One decision for each limit and key, in one order, in the caller's transaction. Raises RateLimited where the limit
     lets nobody so far ahead (`max_reserved`, or five years), CountExceedsLimit where it never will, UnknownLimit for a
     kind whose limit is declared no more; then the caller's transaction takes everything back.
     """
-    for (name, key), group in _grouped(rows, lambda row: (row["limit_name"], row["limit_key"])):
-        counts = [row["limit_count"] for row in group]
-        for row, wait_s in zip(group, _waits_s(name, key, counts), strict=True):
-            row["limit_wait_s"] = None if wait_s is None else reservations.with_jitter(wait_s, rng=rng)
+    those = list(new)
+    for (name, key), places in _grouped(range(len(new)), lambda place: (new[place].limit_name, new[place].limit_key)):
+        waits_s = _waits_s(name, key, [new[place].limit_count or 0.0 for place in places])
+        for place, wait_s in zip(places, waits_s, strict=True):
+            if wait_s is not None:
+                those[place] = new[place]._replace(limit_wait_s=reservations.with_jitter(wait_s, rng=rng))
+    return those
 
 
-def give_back(rows: Iterable[dict[str, Any]]) -> None:
-    """Put back what `reserve` took for these: they were not stored."""
-    for (name, key), group in _grouped(rows, lambda row: (row["limit_name"], row["limit_key"])):
-        _give_back(name, key, sum(row["limit_count"] for row in group))
+def give_back(jobs: Iterable[Any]) -> None:
+    """Put back what these took: they were not stored, or end before they used it."""
+    for (name, key), group in _grouped(jobs, lambda job: (job.limit_name, job.limit_key)):
+        _give_back(name, key, sum(job.limit_count for job in group))
 
 
 def give_back_of_unstarted(jobs: Iterable[Any]) -> None:
@@ -233,9 +227,7 @@ def give_back_of_unstarted(jobs: Iterable[Any]) -> None:
     That is those no worker ever spoke for: each ends once, so each gives back once. Of one whose limit is declared no
     more nothing is left to give.
     """
-    never_ran = [job for job in jobs if job.confirmed_fence == 0]
-    for (name, key), group in _grouped(never_ran, lambda job: (job.limit_name, job.limit_key)):
-        _give_back(name, key, sum(job.limit_count for job in group))
+    give_back(job for job in jobs if job.confirmed_fence == 0)
 
 
 def _read_output(owners: Iterable[int]) -> None:
@@ -272,20 +264,6 @@ def _of_owner(used: FilesUsed, size: int, *, owner_id: int | None) -> Iterator[t
         yield Quota(resource="bytes of files", of=of, quota=quota, used=others), size
 
 
-def _bounds(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[int, str, int]]:
-    """Whose quotas these jobs come under, with the word for it, and how many may wait."""
-    per_owner, in_all = bound("WAITING_JOBS_PER_OWNER"), bound("WAITING_JOBS_IN_ALL")
-    if per_owner is not None:
-        yield from ((owner, "owner", per_owner) for owner in _counts(rows) if owner != ALL_JOBS)
-    if in_all is not None:
-        yield ALL_JOBS, "farm", in_all
-
-
-def _counts(rows: Sequence[dict[str, Any]]) -> dict[int, int]:
-    owned = Counter(row["owner_id"] for row in rows)
-    return {owner: count for owner, count in owned.items() if owner is not None} | {ALL_JOBS: len(rows)}
-
-
 def _read_waiting(owners: Sequence[int]) -> None:
     """Of those that this process has not read lately, what the cron counted. Where it has not for long it is counted
     here, but for a serializable transaction, which would collide with all that submit."""
@@ -299,12 +277,13 @@ def _read_waiting(owners: Sequence[int]) -> None:
             _counted(owner)
 
 
-def _check_waiting(owner: int, of: str, quota: int, rows: Sequence[dict[str, Any]]) -> None:
+def _check_waiting(owner: int, quota: int, new: Sequence[JobRecord]) -> None:
     """Count, and raise TooManyWaiting where these have no room."""
+    of = "farm" if owner == ALL_JOBS else "owner"
     used = _counted(owner)
-    more = len(rows)
+    more = len(new)
     if used + more > quota:
-        more -= len(submits.living_twins([row for row in rows if row["unique_key"]]))
+        more -= len(submits.living_twins([one for one in new if one.unique_key]))
     if more and used + more > quota:
         raise TooManyWaiting(what="waiting jobs", of=of, quota=quota, used=used, more=more, retry_after=_RETRY_AFTER_S)
 

@@ -59,8 +59,9 @@ class NewJob(Body):
     callback_url: Annotated[Text, Field(min_length=1, max_length=2000)] | None = Field(
         None, description="Gets the job's events, signed, if the farm allows its host (OUTBOX_CALLBACK_HOSTS)."
     )
-    wait: bool = Field(
+    may_wait: bool = Field(
         default=False,
+        alias="wait",
         description="Where a budget has no room for it now: wait for the budget's next window, as with X-Wait: 1.",
     )
 

@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 from django.contrib.auth.base_user import AbstractBaseUser
-from django.contrib.auth.models import Group, User
 from django.db.models import QuerySet
 from pydantic import BaseModel, Field, Strict
 
@@ -13,6 +12,7 @@ from core.values import BIGINT, Whole
 from jobs import models
 from jobs.domain.states import AttemptOutcome, Status
 from jobs.queries import pages, reads, reports
+from jobs.queries.submits import Stored
 
 MOST_ATTEMPTS = 50  # in one answer
 API = "/api/v1"  # where the API is mounted; DESIGN section 6 fixes it
@@ -126,10 +126,16 @@ def in_full(job_ids: Sequence[int]) -> list[Job]:
     return [_full(job, error=errors.get(job.pk), files=files[job.pk]) for job in rows]
 
 
-def fresh(job: models.Job, *, payload: Any, owner: User | None, group: Group | None) -> Job:
+def fresh(stored: Stored, *, payload: Any, owner: str, group: str | None) -> Job:
     """The long form of a job that was stored just now, from what it was stored from: no query."""
-    job.owner, job.group = owner, group
-    return Job(**_columns(job), payload=payload)
+    new = stored.record
+    return Job(
+        id=stored.id, kind=new.kind, queue=new.queue, status=Status.PENDING, priority=new.priority, attempt=0, fence=0,
+        failures=0, max_attempts=new.max_attempts, progress=None, detail=None, worker=None, owner=owner, group=group,
+        unique_key=new.unique_key, retry_of=None, created_at=stored.created_at, run_at=stored.run_at, claimed_at=None,
+        ended_at=None, expires_at=stored.expires_at, requires=dict(new.wanted.requires) if new.wanted else {},
+        prefers=dict(new.wanted.prefers) if new.wanted else {}, payload=payload, result=None, error=None,
+    )  # fmt: skip
 
 
 def with_attempts(job_id: int) -> Job:

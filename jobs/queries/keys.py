@@ -12,10 +12,10 @@ from django.db.models import Count, Q
 from django.db.models.functions import Now
 
 from jobs.domain.workers import Facts
-from jobs.models import Job, Kind, Queue, Worker, WorkerFacts
+from jobs.models import Job, Queue, Worker, WorkerFacts
 from postgres import clock, statements
 
-_WORKER, _KIND = ([field.attname for field in model._meta.concrete_fields] for model in (Worker, Kind))
+_WORKER = [field.attname for field in Worker._meta.concrete_fields]
 CEILING_WAIT_MS = 500  # for claims that are under way; less than the second of `deadlock_timeout`
 _CEILING = 1_784_635_253  # as jobs_room has it
 _STEALING = 1_784_635_251  # the first of the two numbers that these advisory locks have; the second is the worker's
@@ -136,10 +136,8 @@ def set_ceiling(name: str, ceiling: int | None) -> None:
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
 
 
-def kind(name: str) -> Kind | None:
-    for row in statements.load("jobs", "kind").run({"name": name}):
-        return Kind.from_db("default", _KIND, [getattr(row, column) for column in _KIND])
-    return None
+def kind(name: str) -> statements.Row | None:
+    return next(iter(statements.load("jobs", "kind").run({"name": name})), None)
 
 
 def count_live() -> Live:

@@ -1,14 +1,18 @@
 """Statements that store new jobs, in the caller's transaction, and the idempotency keys of requests."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import islice
-from operator import itemgetter
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 from django.db import OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable
 
+from jobs.domain.records import COLUMNS, STORED, JobRecord
+from jobs.errors import NotUnique
 from jobs.models import IdempotencyKey
 from postgres import arrays, statements
 
@@ -21,20 +25,17 @@ MOST_TRIES = 10
 DELETED_AFTER_S = 25 * 3600.0
 _ROWS_AT_ONCE = 250  # the server stores these while the next are written
 _NULL = "\\N"
-_IN_COMMON = (
-    "kind", "queue", "priority", "owner_id", "group_id", "token_id", "is_metered", "retry_of_id", "max_attempts",
-    "timeout_s", "retry_when_lost", "retry_on_timeout", "requirement_id",
-)  # fmt: skip
-_BESIDE_THEM = (
-    "unique_key", "run_at", "expires_at", "expires_s", "payload", "limit_name", "limit_key", "limit_count",
-    "limit_wait_s", "traceparent",
-)  # fmt: skip
-_OF_LANES = ("queue", "priority", "owner_id", "group_id", "requirement_id")
-_AS_NEW = "\tpending\t0\t0\t0\t"
+_AS_NEW = "\tpending\t0\t0\t0"
+_TYPES = {str: "text", bool: "boolean", int: "bigint", float: "float8", datetime: "timestamptz"}
+_TYPE_OF = {
+    name: _TYPES[next(iter(get_args(hint)), hint)] for name, hint in get_type_hints(JobRecord).items() if name in STORED
+}
+_LANE = ("queue", "priority", "owner_id", "group_id", "requirement_id")
+_lane_of: Callable[[JobRecord], tuple[Any, ...]] = attrgetter(*_LANE)
 
 
 class Stored(NamedTuple):
-    """A new job's id, times and lane."""
+    """A new job's id, times and lane, and what it was stored from."""
 
     id: int
     created_at: datetime
@@ -42,40 +43,53 @@ class Stored(NamedTuple):
     expires_at: datetime | None
     limit_until: datetime | None
     lane_id: int
+    record: JobRecord
 
 
-class Twin(NamedTuple):
-    """The living job that a new one would have been the twin of; None: others came and went, MOST_TRIES times."""
+@cache
+def statement(name: str) -> statements.Statement:
+    """One of the statements that store jobs, with the columns of a JobRecord where its file names them."""
+    loaded = statements.load("jobs", name)
+    columns = {
+        "columns": ", ".join(COLUMNS),
+        "stored": ", ".join(STORED),
+        "values": ", ".join(f"%({name})s::{sql} AS {name}" for name, sql in _TYPE_OF.items()),
+        "arrays": ", ".join(f"%({name})s::{sql}[]" for name, sql in _TYPE_OF.items()),
+    }
+    return replace(loaded, sql=loaded.sql.format(**columns))
 
-    id: int | None
 
-
-def one(columns: dict[str, Any]) -> Stored | Twin:
+def one(record: JobRecord) -> Stored | NotUnique:
     """Insert one job, in one statement unless it has a twin, which the answer names.
 
-    A twin that ended before it could be named is in nobody's way: then the job is inserted after all.
+    A twin that ended before it could be named is in nobody's way: then the job is inserted after all. NotUnique without
+    a name: others came and went, MOST_TRIES times.
     """
     for _ in range(MOST_TRIES):
-        for row in statements.load("jobs", "submit_one").run(columns):
-            return Stored(*row)
-        for twin_id in living_twins([columns]).values():
-            return Twin(twin_id)
-    return Twin(None)
+        for row in statement("submit_one").run(record._asdict()):
+            return Stored._make([*row, record])
+        for twin_id in living_twins([record]).values():
+            return NotUnique(job=twin_id)
+    return NotUnique(job=None)
 
 
-def many(rows: Sequence[dict[str, Any]]) -> list[Stored | Twin]:
+def many(records: Sequence[JobRecord]) -> list[Stored | NotUnique]:
     """Insert jobs; an answer for each in that order. One with a twin is left out and the twin is named, as in `one`."""
-    if any(row["unique_key"] for row in rows):
-        return _inserted_but_twins(rows)
-    is_plain = len(rows) >= COPIED_FROM and not any(row["limit_name"] for row in rows)
-    return [*(_copied(rows) if is_plain else _inserted(rows).values())]
+    if len(records) == 1:
+        return [one(records[0])]
+    if any(record.unique_key for record in records):
+        return _inserted_but_twins(records)
+    is_plain = len(records) >= COPIED_FROM and not any(record.limit_name for record in records)
+    return [*(_copied(records) if is_plain else _inserted(records).values())]
 
 
-def living_twins(rows: Sequence[dict[str, Any]]) -> dict[int, int]:
+def living_twins(records: Sequence[JobRecord]) -> dict[int, int]:
     """Which living job stands in the way of each of these, by its place among them."""
-    if not rows:
+    if not records:
         return {}
-    params = {name: arrays.literal(row[name] for row in rows) for name in ("owner_id", "kind", "unique_key")}
+    params = {
+        name: arrays.literal(getattr(record, name) for record in records) for name in ("owner_id", "kind", "unique_key")
+    }
     return {row.place - 1: row.id for row in statements.load("jobs", "living_twins").run(params)}
 
 
@@ -114,88 +128,89 @@ def forget_requests(limit: int, _: int) -> int:
     return len(statements.load("jobs", "idempotency_forget").run({"age_s": DELETED_AFTER_S, "limit": limit}))
 
 
-def _inserted_but_twins(rows: Sequence[dict[str, Any]]) -> list[Stored | Twin]:
+def _inserted_but_twins(records: Sequence[JobRecord]) -> list[Stored | NotUnique]:
     """All of them once more where a twin has ended meanwhile: with the others stored, the one that was left out would
     come out of the order in which all go in, and could meet another bulk in a circle."""
     for further_tries in reversed(range(MOST_TRIES)):
         with transaction.atomic():
-            stored = _inserted(rows)
-            skipped = [place for place in range(len(rows)) if place not in stored]
-            twins = living_twins([rows[place] for place in skipped])
+            stored = _inserted(records)
+            skipped = [place for place in range(len(records)) if place not in stored]
+            twins = living_twins([records[place] for place in skipped])
             if len(twins) == len(skipped) or not further_tries:
                 break
             transaction.set_rollback(True)
-    named = {place: Twin(twins.get(n)) for n, place in enumerate(skipped)}
-    return [stored.get(place) or named[place] for place in range(len(rows))]
+    named = {place: NotUnique(job=twins.get(n)) for n, place in enumerate(skipped)}
+    return [stored.get(place) or named[place] for place in range(len(records))]
 
 
-def _inserted(rows: Sequence[dict[str, Any]]) -> dict[int, Stored]:
+def _inserted(records: Sequence[JobRecord]) -> dict[int, Stored]:
     """Those that were stored, by their place among the given."""
-    columns = {name: arrays.literal(row[name] for row in rows) for name in (*_IN_COMMON, *_BESIDE_THEM)}
-    answers = statements.load("jobs", "submit").run(columns)
-    return {place: Stored(*row) for place, row in enumerate(answers) if row.id is not None}
+    columns = zip(STORED, zip(*records, strict=True), strict=False)
+    answers = statement("submit").run({name: arrays.literal(values) for name, values in columns})
+    pairs = enumerate(zip(answers, records, strict=True))
+    return {place: Stored._make([*row, record]) for place, (row, record) in pairs if row.id is not None}
 
 
-def _copied(rows: Sequence[dict[str, Any]]) -> list[Stored]:
+def _copied(records: Sequence[JobRecord]) -> list[Stored]:
     """Where none can have a twin or takes of a limit, the database has nothing to say but ids, lanes and the time."""
-    due = _lanes(rows)
-    columns = dict(zip(_OF_LANES, zip(*due, strict=True), strict=True))
-    params: dict[str, Any] = {name: arrays.literal(values) for name, values in columns.items()}
-    params |= {"due": [at for at, _ in due.values()], "is_now": [now for _, now in due.values()], "count": len(rows)}
-    [numbered] = statements.load("jobs", "number_new").run(params)
+    due = _lanes(records)
+    params: dict[str, Any] = {
+        name: arrays.literal(values) for name, values in zip(_LANE, zip(*due, strict=True), strict=True)
+    }
+    params |= {"due": [at for at, _ in due.values()], "is_now": [now for _, now in due.values()]}
+    [numbered] = statements.load("jobs", "number_new").run(params | {"count": len(records)})
     lanes = dict(zip(due, numbered.lanes, strict=True))
-    stored = list(_stored(rows, ids=numbered.ids, lanes=lanes, now=numbered.now))
-    _copy("copy_jobs", _job_rows(rows, stored, created_at=str(numbered.now)))
-    _copy("copy_bodies", (_body_row(row, new.id) for row, new in zip(rows, stored, strict=True)))
+    stored = list(_numbered(records, ids=numbered.ids, lanes=lanes, now=numbered.now))
+    _copy(statement("copy_jobs"), _job_rows(stored, created_at=str(numbered.now)))
+    _copy(statements.load("jobs", "copy_bodies"), map(_body_row, stored))
     return stored
 
 
-def _lanes(rows: Sequence[dict[str, Any]]) -> dict[Any, tuple[datetime | None, bool]]:
+def _lanes(records: Sequence[JobRecord]) -> dict[Any, tuple[datetime | None, bool]]:
     """What their lanes have in common; of each the first moment that a job names, and whether one is due at once."""
-    of_lane, due = itemgetter(*_OF_LANES), dict[Any, tuple[datetime | None, bool]]()
-    for row in rows:
-        run_at = _utc(row["run_at"])
-        first, is_now = due.get(lane := of_lane(row), (None, False))
+    due = dict[Any, tuple[datetime | None, bool]]()
+    for record in records:
+        run_at = _utc(record.run_at)
+        first, is_now = due.get(lane := _lane_of(record), (None, False))
         is_earlier = run_at is not None and (first is None or run_at < first)
         due[lane] = run_at if is_earlier else first, is_now or run_at is None
     return due
 
 
-def _stored(
-    rows: Sequence[dict[str, Any]], *, ids: Sequence[int], lanes: Mapping[Any, int], now: datetime
+def _numbered(
+    records: Sequence[JobRecord], *, ids: Sequence[int], lanes: Mapping[Any, int], now: datetime
 ) -> Iterator[Stored]:
     """As submit.sql has it: those due at once are due a microsecond after one another, in the order given."""
-    of_lane = itemgetter(*_OF_LANES)
-    for offset_us, (row, job_id) in enumerate(zip(rows, ids, strict=True), start=1 - len(rows)):
-        run_at, expires_at = _utc(row["run_at"]), _utc(row["expires_at"])
-        if expires_at is None and row["expires_s"] is not None:
-            expires_at = max(run_at or now, now) + timedelta(seconds=row["expires_s"])
+    for offset_us, (record, job_id) in enumerate(zip(records, ids, strict=True), start=1 - len(records)):
+        run_at, expires_at = _utc(record.run_at), _utc(record.expires_at)
+        if expires_at is None and record.expires_s is not None:
+            expires_at = max(run_at or now, now) + timedelta(seconds=record.expires_s)
         due_at = run_at or now + timedelta(microseconds=offset_us)
-        yield Stored(job_id, now, due_at, expires_at, None, lanes[of_lane(row)])
+        yield Stored(job_id, now, due_at, expires_at, None, lanes[_lane_of(record)], record)
 
 
 def _utc(moment: datetime | None) -> datetime | None:
     return moment and moment.astimezone(UTC)
 
 
-def _copy(statement: str, rows: Iterator[str]) -> None:
-    with connection.cursor() as cursor, cursor.copy(statements.load("jobs", statement).sql) as copy:
+def _copy(target: statements.Statement, rows: Iterator[str]) -> None:
+    with connection.cursor() as cursor, cursor.copy(target.sql) as copy:
         while several := "".join(islice(rows, _ROWS_AT_ONCE)):
             copy.write(several)
 
 
-def _job_rows(rows: Sequence[dict[str, Any]], stored: Sequence[Stored], *, created_at: str) -> Iterator[str]:
+def _job_rows(stored: Sequence[Stored], *, created_at: str) -> Iterator[str]:
     """What most jobs of a bulk have in common is written once."""
-    in_common, shared = itemgetter(*_IN_COMMON), dict[Any, str]()
-    for row, new in zip(rows, stored, strict=True):
-        values = in_common(row)
+    shared = dict[Any, str]()
+    for one in stored:
+        values = one.record[: len(COLUMNS)]
         if values not in shared:
             shared[values] = "\t".join([_NULL if value is None else str(value) for value in values])
-        times = f"{created_at}\t{new.run_at}\t{new.expires_at or _NULL}"
-        yield f"{new.id}\t{shared[values]}\t{times}{_AS_NEW}{new.lane_id}\n"
+        times = f"{created_at}\t{one.run_at}\t{one.expires_at or _NULL}"
+        yield f"{shared[values]}\t{one.id}\t{times}\t{one.lane_id}{_AS_NEW}\n"
 
 
-def _body_row(row: dict[str, Any], job_id: int) -> str:
+def _body_row(one: Stored) -> str:
     # JSON has no raw tab or line break; its backslashes are what COPY reads as its own.
-    payload = row["payload"].replace("\\", "\\\\")
-    return f"{job_id}\t{payload}\t{row['traceparent'] or _NULL}\n"
+    payload = one.record.payload.replace("\\", "\\\\")
+    return f"{one.id}\t{payload}\t{one.record.traceparent or _NULL}\n"

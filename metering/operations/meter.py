@@ -16,7 +16,8 @@ from typing import Final, TypeVar
 
 from core import values
 from core.backoff import LONGEST_S
-from jobs.domain.meters import Arriving, AttemptEnd, Hold
+from jobs.domain.meters import AttemptEnd, Hold
+from jobs.domain.records import JobRecord
 from metering import queries, registry
 from metering.domain import budgets
 from metering.domain.budgets import Ledger, Need, Unit
@@ -98,7 +99,7 @@ class BudgetMeter:
             known.people.isdisjoint(owners) and known.groups.isdisjoint(groups) and known.tokens.isdisjoint(tokens)
         )
 
-    def admit(self, new: Sequence[Arriving]) -> _Admission:
+    def admit(self, new: Sequence[JobRecord]) -> _Admission:
         """Find room for each of these jobs in all budgets that bound it. Raises BudgetExhausted, which says when there
         is room, for one that may not wait, and ExceedsBudget for one that no window has room for."""
         locked = queries.lock_budgets(
@@ -146,7 +147,7 @@ def _known() -> Subjects:
     return _Known.subjects
 
 
-def _needs(locked: Sequence[Budget], ledgers: dict[int, Ledger], one: Arriving, expected: _Expected) -> list[Need]:
+def _needs(locked: Sequence[Budget], ledgers: dict[int, Ledger], one: JobRecord, expected: _Expected) -> list[Need]:
     """Of the budgets that bound this job, what it takes of each."""
     theirs = [
         budget
@@ -160,7 +161,7 @@ def _needs(locked: Sequence[Budget], ledgers: dict[int, Ledger], one: Arriving, 
 
 
 def _placed(
-    one: Arriving, needs: Sequence[Need], *, now: datetime
+    one: JobRecord, needs: Sequence[Need], *, now: datetime
 ) -> tuple[datetime | None, list[tuple[int, datetime, Decimal]]]:
     """When this job may start (None: when it would), and what is reserved of which budget, in which window."""
     if (never := budgets.never_fits(needs)) is not None:
@@ -186,7 +187,7 @@ def _exhausted(needs: Sequence[Need], *, begin: datetime, moment: datetime | Non
     )
 
 
-def _expectations(new: Sequence[Arriving], *, units: Set[str], now: datetime) -> list[_Expected]:
+def _expectations(new: Sequence[JobRecord], *, units: Set[str], now: datetime) -> list[_Expected]:
     """What each of these jobs is expected to use, of these units: a statement for seconds and one for money, however
     many jobs there are."""
     kinds = {one.kind for one in new} if Unit.SECONDS in units else ()
@@ -200,7 +201,7 @@ def _expectations(new: Sequence[Arriving], *, units: Set[str], now: datetime) ->
     ]
 
 
-def _read(one: Arriving) -> tuple[str, Tokens | None]:
+def _read(one: JobRecord) -> tuple[str, Tokens | None]:
     """The model that a job names, and the tokens to expect; None of a kind that reports none."""
     reader = registry.reader_of(one.kind)
     if reader is None:
@@ -212,7 +213,7 @@ def _read(one: Arriving) -> tuple[str, Tokens | None]:
     return name if isinstance(name, str) else "", reader.expected(payload)
 
 
-def _seconds(one: Arriving, means: dict[str, float]) -> float:
+def _seconds(one: JobRecord, means: dict[str, float]) -> float:
     """The mean of the kind's runs, and not its timeout, which is there for the worst of them."""
     return min(means.get(one.kind, SECONDS), one.timeout_s or LONGEST_S)
 

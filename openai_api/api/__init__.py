@@ -53,7 +53,7 @@ def create(request: HttpRequest, path: str) -> HttpResponse:
             operations.submit(
                 call, user=user, file=http.file_of(request), token_id=token_id,
                 may_wait=jobs_http.may_wait(request), **labels,
-            )
+            ).pk
         ],
     )  # fmt: skip
     assert isinstance(job_id, int)  # calls have no unique key, so none is refused for a twin

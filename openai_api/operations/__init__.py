@@ -15,7 +15,6 @@ from django.core.files.storage import default_storage
 from core.refusal import Refusal
 from jobs import operations as jobs
 from jobs.errors import NotFound
-from jobs.protocol import jobs as protocol
 from openai_api import domain
 from openai_api.errors import InvalidCall, NotDeletable, UnknownCall, UnknownModel, UnknownPrevious
 from openai_api.kinds import CALL
@@ -94,9 +93,8 @@ def find(job_id: int, *, path: str, user: User) -> Made:
     """A call of this person at this path of the API. Raises UnknownCall."""
     job = _own(job_id, path=path, user=user)
     body = _body(job)
-    return Made(
-        job_id=job.id, path=path, is_stream=bool(body.get("stream")), model=str(body.get("model")), ended=_ended(job)
-    )
+    is_stream, model = bool(body.get("stream")), str(body.get("model"))
+    return Made(job_id=job_id, path=path, is_stream=is_stream, model=model, ended=_ended(job))
 
 
 def content(made: Made, ended: Ended) -> Any:
@@ -117,10 +115,8 @@ def give_up(job_id: int) -> None:
 
 def broken(job_id: int) -> Mapping[str, Any]:
     """The error for a stream whose attempt is over in the middle of its answer: whose fault that was."""
-    attempts = protocol.with_attempts(job_id).attempts
-    ended = next((attempt for attempt in attempts if attempt.ended_at is not None), None)
-    is_failed = ended is not None and ended.outcome == "failed"
-    return domain.broken(job_id, why=(ended.error or "") if ended is not None and is_failed else None)
+    last = jobs.last_attempts([job_id]).get(job_id)
+    return domain.broken(job_id, why=last.error if last is not None and last.outcome == "failed" else None)
 
 
 def response(job_id: int, *, user: User) -> Mapping[str, Any]:
@@ -145,7 +141,7 @@ def refuse_deletion(job_id: int, *, user: User) -> None:
 def input_items(job_id: int, *, user: User) -> list[dict[str, Any]]:
     """What the model got for a response: the conversation before it, and its own input. Raises UnknownCall."""
     job = _own(job_id, path=domain.RESPONSES, user=user)
-    return [domain.input_item(item, job_id=job.id, number=number) for number, item in enumerate(_context(job))]
+    return [domain.input_item(item, job_id=job_id, number=number) for number, item in enumerate(_context(job))]
 
 
 def _preferring(model: str, offered: Mapping[str, jobs.OfferedModel]) -> dict[str, str] | None:
@@ -157,17 +153,17 @@ def _submit(call: domain.Call, *, user: User, **options: Any) -> "Job":
     return jobs.submit(CALL.name, call.payload, owner=user, queue=queue, **options)
 
 
-def _own(job_id: int, *, path: str, user: User) -> protocol.Job:
-    job = next(iter(protocol.in_full([job_id])), None)
-    if job is None or job.kind != CALL.name or job.owner != user.get_username():
+def _own(job_id: int, *, path: str, user: User) -> "Job":
+    job = jobs.find(job_id)
+    if job is None or job.kind != CALL.name or job.owner_id != user.pk:
         raise UnknownCall
-    if not isinstance(job.payload, dict) or job.payload.get("path") != path:
+    if not isinstance(job.body.payload, dict) or job.body.payload.get("path") != path:
         raise UnknownCall
     return job
 
 
-def _body(job: protocol.Job) -> Mapping[str, Any]:
-    body: Mapping[str, Any] = job.payload["body"]
+def _body(job: "Job") -> Mapping[str, Any]:
+    body: Mapping[str, Any] = job.body.payload["body"]
     return body
 
 
@@ -184,30 +180,33 @@ def _conversation(job_id: int, response_id: str, *, user: User) -> list[Any]:
     return [*_context(job), *domain.items(_response(job).get("output"))]
 
 
-def _context(job: protocol.Job) -> list[Any]:
-    return [*job.payload.get("context", ()), *domain.items(_body(job).get("input"))]
+def _context(job: "Job") -> list[Any]:
+    return [*job.body.payload.get("context", ()), *domain.items(_body(job).get("input"))]
 
 
-def _response(job: protocol.Job) -> Mapping[str, Any]:
+def _response(job: "Job") -> Mapping[str, Any]:
     ended = _ended(job)
     if ended is not None and ended.status == 200:
-        made = Made(job_id=job.id, path=domain.RESPONSES, is_stream=False, model="")
+        made = Made(job_id=job.pk, path=domain.RESPONSES, is_stream=False, model="")
         return {**content(made, ended), "created_at": int(job.created_at.timestamp())}  # not when it was claimed
-    message = job.error or ""
-    return domain.response(_body(job), job_id=job.id, status=job.status, created_at=job.created_at, message=message)
+    return domain.response(_body(job), job_id=job.pk, status=job.status, created_at=job.created_at, message=_error(job))
 
 
-def _ended(job: protocol.Job) -> Ended | None:
+def _error(job: "Job") -> str:
+    return "" if job.status == "success" else jobs.last_errors([job]).get(job.pk, "")
+
+
+def _ended(job: "Job") -> Ended | None:
     if job.status in {"pending", "in_progress"}:
         return None
     if job.status != "success":
-        status, body = domain.failure(job_id=job.id, status=job.status, message=job.error or "")
+        status, body = domain.failure(job_id=job.pk, status=job.status, message=_error(job))
         return Ended(status=status, body=body)
-    result = job.result if isinstance(job.result, dict) else {}
+    result = job.body.result if isinstance(job.body.result, dict) else {}
     kind = domain.content_type(result["content_type"]) if "content_type" in result else domain.JSON
     if result.keys() <= domain.ANSWER_FIELDS and result.get("answer_file") in domain.ANSWER_FILES:
         name = result["answer_file"]
         return Ended(status=200, body=None, file=name, fence=job.fence, content_type=kind)
     if result.keys() == {"answer_text", "content_type"}:
         return Ended(status=200, body=str(result["answer_text"]), content_type=kind)
-    return Ended(status=200, body=job.result)
+    return Ended(status=200, body=job.body.result)

@@ -15,7 +15,7 @@ from uuid import UUID
 from django.conf import settings
 
 from jobs import operations as jobs
-from jobs.errors import JobsError, QuotaReached
+from jobs.errors import QuotaReached
 from live import operations as live
 from metering.operations import OverBudget
 from openai_api import queries
@@ -202,7 +202,7 @@ def _submit_slice(seen: Batch, read: Read) -> bool:
     if batch is None or batch.read_to != read.begin:
         return False
     made = jobs.submit_many([_job(batch, line.call) for line in read.lines])
-    ids = [job.pk for job in made if not isinstance(job, JobsError)]
+    ids = [job_id for job_id in made if isinstance(job_id, int)]
     queries.keep_slice(batch, read_from=read.begin, job_ids=ids, custom_ids=[line.custom_id for line in read.lines])
     queries.save(batch, read_to=read.end, submitted=batch.submitted + len(ids), note="")
     seen.read_to = batch.read_to

@@ -27,6 +27,7 @@ from django.utils import timezone  # noqa: E402
 from jobs import operations  # noqa: E402
 from jobs.errors import JobsError, LeaseLost, NotUnique  # noqa: E402
 from jobs.models import Job, Worker  # noqa: E402
+from tests import farm  # noqa: E402
 from tests.hammer import planted, scene  # noqa: E402
 
 # What each role leaves between two rounds, so that two processors serve all of them: a rate, nothing is waited for.
@@ -74,10 +75,10 @@ class Actor:
 
     def bulk(self) -> None:
         began, options = time.time(), self.draw()
-        new = [operations.NewJob(kind="work", payload={"n": n}, **options) for n in range(self.rng.choice([5, 30]))]
-        for job in operations.submit_many(new):
-            assert isinstance(job, Job)
-            self.note("submit", job.pk, None, "", began)
+        new = [farm.new_job(payload={"n": n}, **options) for n in range(self.rng.choice([5, 30]))]
+        for job_id in operations.submit_many(new):
+            assert isinstance(job_id, int)
+            self.note("submit", job_id, None, "", began)
 
     def keys(self) -> None:
         keys = [f"key {n}" for n in range(20)]
@@ -85,9 +86,9 @@ class Actor:
         owner = User.objects.get(username=self.rng.choice(scene.PEOPLE))
         new = [operations.NewJob(kind="work", payload={}, owner=owner, unique_key=key) for key in keys[:8]]
         began = time.time()
-        for job in operations.submit_many(new):
-            if not isinstance(job, NotUnique):
-                self.note("submit", job.pk, None, "", began)
+        for job_id in operations.submit_many(new):
+            if not isinstance(job_id, NotUnique):
+                self.note("submit", job_id, None, "", began)
 
     # -- who does them
 

@@ -29,7 +29,7 @@ def _count(owner: User, jobs: int) -> None:
     ratelimits.limit_all(asks, throws=True)
 
 
-def _bulk(owner: User, keys: Sequence[str | None]) -> list[Job | NotUnique]:
+def _bulk(owner: User, keys: Sequence[str | None]) -> list[int | NotUnique]:
     return operations.submit_many(
         [operations.NewJob(kind="work", payload=1, unique_key=key, owner=owner) for key in keys]
     )

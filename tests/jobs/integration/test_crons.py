@@ -85,7 +85,7 @@ class TestTheCrons:
         farm.kind()
         for age_s in (0, DELETED_AFTER_S - 60, DELETED_AFTER_S + 1):
             operations.once(
-                operations.repeatable(ada, f"{age_s}", None), count=lambda: None, submit=lambda: farm.submit(1)
+                operations.repeatable(ada, f"{age_s}", None), count=lambda: None, submit=lambda: [farm.submit(1)[0].pk]
             )
             IdempotencyKey.objects.filter(key=f"{age_s}").update(created_at=F("created_at") - timedelta(seconds=age_s))
         fired = fire("retention")

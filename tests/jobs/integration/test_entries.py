@@ -54,8 +54,7 @@ class TestABulk:
     )
     def test_is_refused_with_the_place_of_the_one(self, wrong: dict[str, Any], refusal: type[JobsError]) -> None:
         farm.kind()
-        fine = {"kind": "work", "payload": 1}
-        new = [operations.NewJob(**{**fine, **(wrong if place == 2 else {})}) for place in range(4)]
+        new = [farm.new_job(**{"payload": 1, **(wrong if place == 2 else {})}) for place in range(4)]
         with pytest.raises(refusal) as refused:
             operations.submit_many(new)
         assert refused.value.body["index"] == 2

@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from jobs import operations, queries
 from jobs.models import Job, Mark, Worker
 from jobs.operations.claim import count_claimable
-from jobs.queries import fleet, moves, reads, scaling
+from jobs.queries import fleet, moves, reads, scaling, submits
 from jobs.queries.reads import Interest
 from postgres import statements
 from postgres.backend.prepared import numbered
@@ -80,7 +80,7 @@ class Session:
     def prepare(self, name: str) -> str:
         """Have this statement planned now; the name of the plan."""
         self._count += 1
-        text, parameters = numbered(statements.load("jobs", name).sql)
+        text, parameters = numbered(_statement(name).sql)
         plan = f"{name}_{self._count}"
         self._session.execute(f"PREPARE {plan} AS {text.decode()}")
         nulls = f"({', '.join(['NULL'] * len(parameters))})" if parameters else ""
@@ -89,7 +89,7 @@ class Session:
 
     def pages(self, plan: str, name: str, params: dict[str, Any]) -> int:
         """How many pages the statement reads by this plan; what it writes is rolled back."""
-        _, names = numbered(statements.load("jobs", name).sql)
+        _, names = numbered(_statement(name).sql)
         values = f"({', '.join(['%s'] * len(names))})" if names else ""
         with self._session.transaction(force_rollback=True):
             explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE {plan}{values}"
@@ -175,12 +175,16 @@ def _fill(ours: Worker, ada: User, bob: User) -> list[operations.Claimed]:
 def _statements() -> list[str]:
     """Those of the heart's statements that PostgreSQL plans."""
     names = sorted(file.stem for file in (Path(settings.BASE_DIR) / "jobs" / "sql").glob("*.sql"))
-    return [name for name in names if _PLANNED.match(statements.load("jobs", name).sql)]
+    return [name for name in names if _PLANNED.match(_statement(name).sql)]
+
+
+def _statement(name: str) -> statements.Statement:
+    return submits.statement(name) if name.startswith("submit") else statements.load("jobs", name)
 
 
 def _is_whole(name: str, params: dict[str, Any]) -> bool:
     """Whether it ran as its file has it: some are made part of another."""
-    return bool(params) and set(numbered(statements.load("jobs", name).sql)[1]) <= params.keys()
+    return bool(params) and set(numbered(_statement(name).sql)[1]) <= params.keys()
 
 
 @pytest.fixture(autouse=True)

@@ -65,8 +65,8 @@ class TestHowManyStatements:
             "output": lambda: operations.write_output(me, claimed.id, claimed.lease, seq=0, text="x"),
             "finish one": lambda: farm.succeed(me, claimed),
             "finish twenty": lambda: operations.finish(me, done),
-            "submit one": lambda: farm.submit(1),
-            "submit a hundred": lambda: farm.submit(100),
+            "submit one": lambda: operations.submit("work", {}),
+            "submit a hundred": lambda: operations.submit_many([farm.new_job() for _ in range(100)]),
         }
         assert {name: _statements(call) for name, call in calls.items()} == {
             "claim": ["BEGIN", "jobs.claim", "COMMIT", "NOTIFY"],

@@ -23,6 +23,7 @@ from jobs.errors import (
     UnknownQueue,
 )
 from jobs.models import Body, Job
+from jobs.operations.submit import job_of
 from jobs.queries import submits
 from tests import farm
 from tests.looped import looped
@@ -96,7 +97,7 @@ class TestSubmit:
     def test_refuses_what_cannot_be_and_stores_nothing(self, options: dict[str, Any], refusal: type) -> None:
         farm.kind()
         good = operations.NewJob(kind="work", payload=1)
-        bad = operations.NewJob(**{"kind": "work", "payload": 1, **options})
+        bad = farm.new_job(**{"payload": 1, **options})
         with pytest.raises(refusal):
             operations.submit_many([good, bad])
         assert not Job.objects.exists()
@@ -131,11 +132,11 @@ class TestManyAtOnce:
                 for n, (k, key) in enumerate(zip(kinds, keys, strict=True))
             ]
         )
-        assert [(a.kind, a.unique_key, a.body.payload) for a in answers if isinstance(a, Job)] == [
+        assert [(job.kind, job.unique_key, job.body.payload) for job in farm.stored_jobs(answers)] == [
             (kind, key, n) for n, (kind, key) in enumerate(zip(kinds, keys, strict=True))
         ]
-        ids = [a.pk for a in answers if isinstance(a, Job)]
-        assert ids == sorted(ids)
+        assert all(isinstance(answer, int) for answer in answers)
+        assert [job.pk for job in Job.objects.order_by("pk")] == answers
 
     def test_leave_out_twins_within_the_call_and_in_the_table(self) -> None:
         farm.kind()
@@ -171,7 +172,7 @@ class TestALargeBulk:
         club = Group.objects.create(name="club")
         ada, ancestor = farm.user("ada", groups=[club]), operations.submit("other", 0)
         new = [
-            operations.NewJob(kind=kind, payload=payload, **more)
+            farm.new_job(kind, payload, **more)
             for payload in self.AWKWARD
             for kind, more in (
                 ("work", {}),
@@ -189,11 +190,9 @@ class TestALargeBulk:
 
     def test_is_answered_as_it_was_stored(self) -> None:
         farm.kind(expires_s=60)
-        answers = operations.submit_many(
-            [operations.NewJob(kind="work", payload=n) for n in range(submits.COPIED_FROM)]
-        )
+        answers = operations.store([operations.NewJob(kind="work", payload=n) for n in range(submits.COPIED_FROM)])
         stored = sorted(Job.objects.select_related("body"), key=lambda job: job.run_at)
-        assert [self._columns(job) for job in stored] == [self._columns(job) for job in answers]
+        assert [self._columns(job) for job in stored] == [self._columns(job_of(answer)) for answer in answers]
         assert [job.body.payload for job in stored] == list(range(submits.COPIED_FROM))
         assert {later.run_at - job.run_at for job, later in pairwise(stored)} == {timedelta(microseconds=1)}
 
@@ -216,8 +215,7 @@ class TestALargeBulk:
 
     def _stored(self, jobs: Sequence[Any]) -> list[dict[str, Any]]:
         """As rows; times count from the submit, but for the microseconds between one and the next."""
-        rows = Job.objects.in_bulk([job.pk for job in jobs])
-        return [self._relative(rows[job.pk]) for job in jobs]
+        return [self._relative(job) for job in farm.stored_jobs(jobs)]
 
     def _relative(self, job: Job) -> dict[str, Any]:
         since = {

@@ -7,17 +7,18 @@ from typing import Any
 import pytest
 
 from jobs import operations
-from jobs.domain.kinds import Kind
+from jobs.domain.records import JobRecord
+from jobs.errors import NotUnique
 from jobs.models import Body, Job
-from jobs.operations.submit import _rows
+from jobs.operations.new_jobs import recorded
 from jobs.queries import submits
-from jobs.queries.submits import Stored, Twin
+from jobs.queries.submits import Stored
 from tests import farm
 from tests.looped import looped
 
 pytestmark = pytest.mark.django_db
 
-Row = dict[str, Any]
+Answer = Stored | NotUnique
 # Seconds from the submit. Given: run_at, expires_at, expires_s, limit_wait_s. Stored: run_at, expires_at, limit_until.
 TIMES = {
     "nothing asked": ((None, None, None, None), (0, None, None)),
@@ -37,42 +38,41 @@ TIMES = {
 }
 
 
-def _row(given: tuple[float | None, ...], **more: Any) -> Row:
+def _row(given: tuple[float | None, ...], **more: Any) -> JobRecord:
     """What `submit` hands to the statements, with these times."""
     run_at, expires_at, expires_s, wait_s = given
-    new = operations.NewJob(kind="work", payload={"n": 1}, **more)
-    [row] = _rows([new], {"work": Kind(name="work")})
-    limited = {"limit_name": "limit", "limit_key": "key", "limit_count": 2.0} if wait_s is not None else {}
-    times = {"run_at": _in_s(run_at), "expires_at": _in_s(expires_at), "expires_s": expires_s}
-    return row | times | {"limit_wait_s": wait_s} | limited
+    [record] = recorded([farm.new_job(payload={"n": 1}, **more)], {})
+    if wait_s is not None:
+        record = record._replace(limit_name="limit", limit_key="key", limit_count=2.0, limit_wait_s=wait_s)
+    return record._replace(run_at=_in_s(run_at), expires_at=_in_s(expires_at), expires_s=expires_s)
 
 
 def _in_s(seconds: float | None) -> datetime | None:
     return None if seconds is None else farm.now() + timedelta(seconds=seconds)
 
 
-def _one(row: Row) -> Stored | Twin:
+def _one(row: JobRecord) -> Answer:
     return submits.one(row)
 
 
-def _among_several(row: Row) -> Stored | Twin:
+def _among_several(row: JobRecord) -> Answer:
     """The second of three."""
     return submits.many([_row((None,) * 4), row, _row((None,) * 4)])[1]
 
 
-def _copied(row: Row) -> Stored | Twin:
+def _copied(row: JobRecord) -> Answer:
     """The second of many that take of no limit."""
     return submits.many([_row((None,) * 4), row, *[_row((None,) * 4) for _ in range(60)]])[1]
 
 
-HOW: dict[str, Callable[[Row], Stored | Twin]] = {"one": _one, "among several": _among_several, "copied": _copied}
+HOW: dict[str, Callable[[JobRecord], Answer]] = {"one": _one, "among several": _among_several, "copied": _copied}
 
 
 @pytest.mark.parametrize("how", HOW.values(), ids=HOW.keys())
 class TestTheTimesOfAJob:
     @looped(("given", "expected"), TIMES.values(), ids=TIMES.keys(), rolled_back=True)
     def test_are_stored_and_answered_as_asked(
-        self, how: Callable[[Row], Stored | Twin], given: tuple[float | None, ...], expected: tuple[float | None, ...]
+        self, how: Callable[[JobRecord], Answer], given: tuple[float | None, ...], expected: tuple[float | None, ...]
     ) -> None:
         farm.kind()
         answer = how(_row(given))
@@ -83,7 +83,7 @@ class TestTheTimesOfAJob:
         since = [None if at is None else (at - job.created_at).total_seconds() for at in moments]
         assert since == pytest.approx(list(expected), abs=1)
 
-    def test_are_of_its_own_moment_where_nothing_is_asked(self, how: Callable[[Row], Stored | Twin]) -> None:
+    def test_are_of_its_own_moment_where_nothing_is_asked(self, how: Callable[[JobRecord], Answer]) -> None:
         """Not the beginning of the transaction around it: a job that was submitted late in one is not late."""
         farm.kind()
         begun_at = Job.objects.get(pk=operations.submit("work", 1).pk).created_at
@@ -95,7 +95,7 @@ class TestTheTimesOfAJob:
 
 @pytest.mark.parametrize("how", HOW.values(), ids=HOW.keys())
 class TestANewJob:
-    def test_is_as_nobody_ever_had_it(self, how: Callable[[Row], Stored | Twin]) -> None:
+    def test_is_as_nobody_ever_had_it(self, how: Callable[[JobRecord], Answer]) -> None:
         farm.kind()
         answer = how(_row((None,) * 4))
         assert isinstance(answer, Stored)
@@ -108,11 +108,13 @@ class TestANewJob:
 
 class TestATwin:
     @pytest.mark.parametrize("how", [_one, _among_several], ids=["one", "among several"])
-    def test_is_left_out_with_its_payload(self, how: Callable[[Row], Stored | Twin]) -> None:
+    def test_is_left_out_with_its_payload(self, how: Callable[[JobRecord], Answer]) -> None:
         farm.kind()
         first = operations.submit("work", "first", unique_key="k")
         before = set(Job.objects.values_list("pk", flat=True))
-        assert how(_row((None,) * 4, unique_key="k")) == Twin(first.pk)
+        answer = how(_row((None,) * 4, unique_key="k"))
+        assert isinstance(answer, NotUnique)
+        assert answer.job == first.pk
         assert Job.objects.filter(unique_key="k").count() == 1
         new = set(Job.objects.values_list("pk", flat=True)) - before
         assert set(Body.objects.values_list("job_id", flat=True)) == before | new

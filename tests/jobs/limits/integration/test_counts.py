@@ -25,7 +25,7 @@ class TestLimitCount:
     def test_of_each_job_of_a_bulk_says_how_long_the_next_one_waits(self) -> None:
         sample.kind(limit=TEN)  # ten a minute
         new = [operations.NewJob(kind="work", payload={}, limit_count=count) for count in (10, 5, 20, 1)]
-        jobs = [job for job in operations.submit_many(new) if isinstance(job, Job)]
+        jobs = farm.stored_jobs(operations.submit_many(new))
         waits = waits_s(jobs)
         for wait, plain in zip(waits, (0, 30, 150, 156), strict=True):
             assert plain - 0.01 <= wait <= plain + min(plain / 10, 5) + 0.01
