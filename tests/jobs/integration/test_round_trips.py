@@ -60,7 +60,7 @@ class TestHowOften:
             ),
             "finish many and claim": _round_trips(lambda: operations.finish_and_claim(me, _done(*many), limit=20)),
             "finish many": _round_trips(lambda: operations.finish(me, _done(*rest))),
-            "submit": _round_trips(lambda: farm.submit(1)),
+            "submit": _round_trips(lambda: operations.submit("work", {})),
         } == {
             "claim": 3,
             "finish one and claim": 3,
