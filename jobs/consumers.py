@@ -18,9 +18,9 @@ from core.refusal import Refusal
 from jobs import http
 from jobs.errors import InvalidKey, LeaseLost
 from jobs.protocol import messages, sessions
+from jobs.protocol.answers import ClaimedJob
 from jobs.protocol.messages import Call, Unreadable
 from jobs.protocol.sessions import Arrival, Performed
-from jobs.protocol.verbs import ClaimedJob
 from jobs.queries.reads import Interest
 from jobs.waiting.calls import Calls, Received
 from jobs.waiting.notifier import Notifier

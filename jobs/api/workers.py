@@ -11,9 +11,9 @@ from core.api import Calls, Sample
 from jobs import http, operations
 from jobs.domain.leases import Lease
 from jobs.models import Worker
+from jobs.protocol import answers, verbs
 from jobs.protocol import hello as introductions
 from jobs.protocol import jobs as protocol
-from jobs.protocol import verbs
 from observing import fields
 
 router = Calls(auth=http.WorkerKey(), tags=["Workers"])
@@ -25,7 +25,7 @@ def _worker(request: HttpRequest) -> Worker:
     return worker
 
 
-@router.call("post", "/claim", auth=_RECOGNIZED, answer=verbs.Claimed, sample=Sample(body={"limit": 1, "wait": 30}))
+@router.call("post", "/claim", auth=_RECOGNIZED, answer=answers.Claimed, sample=Sample(body={"limit": 1, "wait": 30}))
 def claim(request: HttpRequest, body: verbs.Claim) -> HttpResponse:
     """Claim jobs.
 
@@ -81,7 +81,7 @@ def hello(request: HttpRequest, body: introductions.Hello) -> introductions.Welc
     auth=_RECOGNIZED,
     sample=Sample(body={"lease": "$LEASE", "progress": 0.4, "detail": "Painting"}),
 )
-def heartbeat(request: HttpRequest, job_id: int, body: verbs.Heartbeat) -> verbs.Renewed:
+def heartbeat(request: HttpRequest, job_id: int, body: verbs.Heartbeat) -> answers.Renewed:
     """Say that you are alive, and how far you are.
 
     Renews the lease; `progress` and `detail` are shown to people and kept until you say something else.
@@ -95,7 +95,7 @@ def heartbeat(request: HttpRequest, job_id: int, body: verbs.Heartbeat) -> verbs
     auth=_RECOGNIZED,
     sample=Sample(body={"jobs": [{"id": "$JOB", "lease": "$LEASE", "progress": 0.4}]}),
 )
-def heartbeat_many(request: HttpRequest, body: verbs.Heartbeats) -> verbs.RenewedMany:
+def heartbeat_many(request: HttpRequest, body: verbs.Heartbeats) -> answers.RenewedMany:
     """Say that you are alive, of all jobs that you hold.
 
     The answer has an entry for each, in order: `lease_expires_at`, or `"error": "lease_lost"` with its `reason`.
@@ -109,7 +109,7 @@ def heartbeat_many(request: HttpRequest, body: verbs.Heartbeats) -> verbs.Renewe
     auth=_RECOGNIZED,
     sample=Sample(body={"lease": "$LEASE", "seq": 0, "text": "Once upon a time"}),
 )
-def write_output(request: HttpRequest, job_id: int, body: verbs.Output) -> verbs.Written:
+def write_output(request: HttpRequest, job_id: int, body: verbs.Output) -> answers.Written:
     """Append output.
 
     Appends a piece of text to the job's output. Pieces are numbered from 0 in each attempt. Sending the same
@@ -163,7 +163,7 @@ def get_input(
     "post",
     "/jobs/{jobid:job_id}/finish",
     auth=_RECOGNIZED,
-    answer=verbs.Ended,
+    answer=answers.Ended,
     sample=Sample(body={"lease": "$LEASE", "outcome": "success", "result": 42}),
 )
 def finish(request: HttpRequest, job_id: int, body: verbs.Finish) -> HttpResponse:
@@ -178,7 +178,7 @@ def finish(request: HttpRequest, job_id: int, body: verbs.Finish) -> HttpRespons
 
 
 @router.call("post", "/jobs/{jobid:job_id}/release", sample=Sample(body={"lease": "$LEASE"}))
-def release(request: HttpRequest, job_id: int, body: verbs.Release) -> verbs.Released:
+def release(request: HttpRequest, job_id: int, body: verbs.Release) -> answers.Released:
     """Give a job back.
 
     Gives the job back: it waits again at once, and this does not count as an attempt. For a worker that shuts
@@ -188,7 +188,7 @@ def release(request: HttpRequest, job_id: int, body: verbs.Release) -> verbs.Rel
 
 
 @router.call("post", "/unclaim", sample=Sample(body={"jobs": [{"id": "$JOB", "lease": "$LEASE"}]}))
-def unclaim(request: HttpRequest, body: verbs.Unclaim) -> verbs.Unclaimed:
+def unclaim(request: HttpRequest, body: verbs.Unclaim) -> answers.Unclaimed:
     """Give back jobs that were not begun.
 
     Gives back jobs that were not begun: those whose leases no call has named since they came wait again at once, as if
@@ -201,7 +201,7 @@ def unclaim(request: HttpRequest, body: verbs.Unclaim) -> verbs.Unclaimed:
     "post",
     "/finish",
     auth=_RECOGNIZED,
-    answer=verbs.EndedMany,
+    answer=answers.EndedMany,
     sample=Sample(body={"finished": [{"id": "$JOB", "lease": "$LEASE", "outcome": "success"}], "claim_next": 1}),
 )
 def finish_many(request: HttpRequest, body: verbs.FinishMany) -> HttpResponse:

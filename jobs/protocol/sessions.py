@@ -10,9 +10,10 @@ from jobs import operations
 from jobs.domain.leases import Lease
 from jobs.domain.states import Status
 from jobs.models import Job, Worker
-from jobs.protocol import messages, verbs
+from jobs.protocol import answers, messages, verbs
+from jobs.protocol.answers import ClaimedJob, Ended, EndedMany, EndedOne
 from jobs.protocol.messages import Call
-from jobs.protocol.verbs import ClaimedJob, Ended, EndedMany, EndedOne, Finish, FinishMany, Leased
+from jobs.protocol.verbs import Finish, FinishMany, Leased
 from jobs.queries import moves, reads
 from jobs.queries.reads import Interest
 from observing import fields
@@ -110,10 +111,10 @@ def write(key: str, calls: Sequence[Call]) -> list[Performed | Refusal]:
     worker = operations.recognize(key)
     job_id = calls[0].job_id if len(calls) == 1 else None
     with fields.about(worker=worker.name, job_id=job_id):
-        answers = verbs.write_outputs(worker, _pieces(calls))
+        written = verbs.write_outputs(worker, _pieces(calls))
     return [
         each if isinstance(each, Refusal) else Performed(answer=each, text=messages.answer(call, each), waits_for=None)
-        for call, each in zip(calls, answers, strict=True)
+        for call, each in zip(calls, written, strict=True)
     ]
 
 
@@ -140,7 +141,7 @@ def without_claiming(call: Call) -> Call | None:
 
 def claimed(answer: BaseModel) -> Sequence[ClaimedJob]:
     """The jobs that came with an answer."""
-    return answer.jobs if isinstance(answer, verbs.Claimed | Ended | EndedMany) else ()
+    return answer.jobs if isinstance(answer, answers.Claimed | Ended | EndedMany) else ()
 
 
 def wanted_jobs(call: Call) -> int:
@@ -162,7 +163,7 @@ def wait_s(call: Call) -> float:
 
 def nothing(*, is_drained: bool) -> BaseModel:
     """The answer to a claim for which there was no job."""
-    return verbs.Claimed(jobs=[], drained=is_drained)
+    return answers.Claimed(jobs=[], drained=is_drained)
 
 
 def queues(call: Call) -> Sequence[str] | None:
@@ -173,7 +174,7 @@ def queues(call: Call) -> Sequence[str] | None:
 def note(leases: Leases, call: Call, answer: BaseModel | None) -> None:
     """Keep `leases` up to date after a call; `answer` None: its lease was lost."""
     if call.job_id is not None and isinstance(call.body, Leased):
-        if answer is None or isinstance(answer, Ended | verbs.Released):
+        if answer is None or isinstance(answer, Ended | answers.Released):
             leases.pop(call.job_id, None)
         else:
             leases[call.job_id] = call.body.parsed
@@ -187,6 +188,6 @@ def _left(answer: BaseModel | None) -> Sequence[int]:
     """The jobs that left the worker by a call that names several."""
     if isinstance(answer, EndedMany):
         return [entry.id for entry in answer.finished if isinstance(entry, EndedOne)]
-    if isinstance(answer, verbs.RenewedMany):
-        return [entry.id for entry in answer.jobs if isinstance(entry, verbs.LostOne)]
-    return answer.unclaimed if isinstance(answer, verbs.Unclaimed) else ()
+    if isinstance(answer, answers.RenewedMany):
+        return [entry.id for entry in answer.jobs if isinstance(entry, answers.LostOne)]
+    return answer.unclaimed if isinstance(answer, answers.Unclaimed) else ()

@@ -8,7 +8,7 @@ import pytest
 from jobs import operations
 from jobs.errors import QueueNotAllowed, UnknownQueue
 from jobs.models import Job, Worker
-from jobs.protocol.verbs import ClaimedJob
+from jobs.protocol.answers import ClaimedJob
 from tests import farm
 
 pytestmark = pytest.mark.django_db

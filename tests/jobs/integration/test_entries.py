@@ -7,7 +7,7 @@ import pytest
 from jobs import operations
 from jobs.errors import InvalidJson, InvalidValue, JobsError, PayloadTooLarge, UnknownKind
 from jobs.models import Job
-from jobs.protocol import verbs
+from jobs.protocol import answers, verbs
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -29,9 +29,9 @@ class TestFinishMany:
         body = verbs.FinishMany(finished=entries, claim_next=1, request_id=None)
         answer = verbs.finish_many(me, body)
         first, refused, last = answer.finished
-        assert isinstance(first, verbs.EndedOne)
-        assert isinstance(last, verbs.EndedOne)
-        assert isinstance(refused, verbs.LostOne)
+        assert isinstance(first, answers.EndedOne)
+        assert isinstance(last, answers.EndedOne)
+        assert isinstance(refused, answers.LostOne)
         assert (refused.id, refused.error, refused.reason) == (held[1].id, error, None)
         assert [farm.status(one) for one in held] == ["success", "in_progress", "success"]
         assert len(answer.jobs) == 1

@@ -18,7 +18,7 @@ from jobs import operations
 from jobs.errors import FileInUse, InvalidName, LeaseLost, NoSuchFile, PayloadTooLarge, QuotaReached, UnknownFile
 from jobs.models import ALL_JOBS, Body, Input, Job, ResultFile, Upload, Worker
 from jobs.operations import janitor, quotas, rollup
-from jobs.protocol.verbs import ClaimedJob
+from jobs.protocol.answers import ClaimedJob
 from jobs.queries import usage
 from postgres import clock
 from scheduling.models import ScheduledFunction
