@@ -1,7 +1,7 @@
 """What workers are answered (`jobs.protocol.verbs`)."""
 
 from datetime import datetime
-from typing import Self
+from typing import Any, Self
 
 from django.conf import settings
 from pydantic import BaseModel, Field
