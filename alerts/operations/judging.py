@@ -1,4 +1,4 @@
-"""Judging: an action reads the conditions, one mutation decides what fires and writes the messages (docs/adr/0080)."""
+"""Judging: an action reads the conditions, one mutation decides what fires and writes the messages (docs/alerts.md)."""
 
 import logging
 from collections.abc import Iterable, Sequence
