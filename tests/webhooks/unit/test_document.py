@@ -1,4 +1,4 @@
-"""docs/webhooks.md says what the code does: addresses, limits of bodies, settings, states, crons."""
+"""docs/webhooks.md says what the code does: addresses, limits of bodies, states, crons."""
 
 import re
 from pathlib import Path
@@ -28,12 +28,6 @@ def test_names_each_address_with_its_largest_body(source: Source) -> None:
     _, address, _, largest = row(f"`{source}`")
     assert address == f"`{sender.path}`"
     assert largest.startswith(f"{sender.body_limit >> 20} MiB")
-
-
-def test_names_each_setting() -> None:
-    known = set(re.findall(r'"(WEBHOOKS_\w+)"', (ROOT / "jobfarm" / "settings.py").read_text()))
-    documented = {name for cells in ROWS for name in re.findall(r"`(WEBHOOKS_\w+)`", cells[0])}
-    assert documented == known
 
 
 def test_names_each_state_and_each_cron() -> None:
