@@ -17,18 +17,34 @@ _LABEL = re.compile(r"[a-z][a-z0-9_.-]{0,62}")
 _NO_KEY = "A worker needs its key; the command `create_worker NAME` of the farm prints one."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Options:
-    """The options of one worker; made by `checked`, so they make sense."""
+    """The options of one worker, tidied; raises BadOption with a sentence that says what to change."""
 
     url: str
     key: str
-    queues: tuple[str, ...] | None
-    concurrency: int
-    transport: Transport
-    grace_s: float
-    prefetch: int
-    labels: Mapping[str, str]
+    queues: Sequence[str] | None = None
+    concurrency: int = 1
+    transport: Transport = "auto"
+    grace_s: float = 10.0
+    prefetch: int = MOST_READY
+    labels: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.concurrency < 1:
+            raise BadOption(f"A worker runs at least one job at a time, not {self.concurrency}.")
+        if self.transport not in {"auto", "ws", "http"}:
+            raise BadOption(f"The transport is auto, ws or http, not {self.transport!r}.")
+        if isinstance(self.queues, str):
+            raise BadOption("Queues are a list of names, not one string.")
+        if not self.grace_s >= 0:
+            raise BadOption(f"The grace is a number of seconds from 0 up, not {self.grace_s}.")
+        if self.prefetch < 0:
+            raise BadOption(f"A worker keeps 0 jobs or more ready, not {self.prefetch}.")
+        self.url = wire.checked_url(self.url)
+        self.key = wire.checked_key(self.key, lacking=_NO_KEY)
+        self.queues = tuple(self.queues) if self.queues else None
+        self.labels = {name: _label(name, value) for name, value in (self.labels or {}).items()}
 
     @property
     def socket_url(self) -> str:
@@ -37,40 +53,6 @@ class Options:
     def headers(self, *, name: str) -> dict[str, str]:
         """The headers of every request; `name` identifies this process to the operator."""
         return wire.headers(key=self.key, agent="jobfarm-worker", name=name)
-
-
-def checked(
-    *,
-    url: str,
-    key: str,
-    queues: Sequence[str] | None,
-    concurrency: int,
-    transport: Transport,
-    grace_s: float,
-    prefetch: int = MOST_READY,
-    labels: Mapping[str, str] | None = None,
-) -> Options:
-    """The options, tidied; raises BadOption with a sentence that says what to change."""
-    if concurrency < 1:
-        raise BadOption(f"A worker runs at least one job at a time, not {concurrency}.")
-    if transport not in {"auto", "ws", "http"}:
-        raise BadOption(f"The transport is auto, ws or http, not {transport!r}.")
-    if isinstance(queues, str):
-        raise BadOption("Queues are a list of names, not one string.")
-    if not grace_s >= 0:
-        raise BadOption(f"The grace is a number of seconds from 0 up, not {grace_s}.")
-    if prefetch < 0:
-        raise BadOption(f"A worker keeps 0 jobs or more ready, not {prefetch}.")
-    return Options(
-        url=wire.checked_url(url),
-        key=wire.checked_key(key, lacking=_NO_KEY),
-        queues=tuple(queues) if queues else None,
-        concurrency=concurrency,
-        transport=transport,
-        grace_s=grace_s,
-        prefetch=prefetch,
-        labels={name: _label(name, value) for name, value in (labels or {}).items()},
-    )
 
 
 def written_labels(texts: Iterable[str]) -> dict[str, str]:

@@ -8,10 +8,10 @@ import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
 
-from jobfarm_worker import options
 from jobfarm_worker.errors import BadOption
 from jobfarm_worker.farm import Farm, Transport
 from jobfarm_worker.http_link import HttpLink
+from jobfarm_worker.options import Options
 from jobfarm_worker.prefetching import MOST_READY
 from jobfarm_worker.registry import Handlers, HandlerT
 from jobfarm_worker.scoreboard import Scoreboard
@@ -53,7 +53,7 @@ class Worker:
         `labels`: what jobs may require of this machine, such as `{"vram": "24", "region": "home"}`.
         Raises BadOption when one of them makes no sense.
         """
-        self.options = options.checked(
+        self.options = Options(
             url=url,
             key=key,
             queues=queues,

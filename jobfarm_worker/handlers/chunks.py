@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -73,22 +74,52 @@ class CallNumbers:
         return same[-1]
 
 
-class Whole:
+class Streamed(ABC):
+    """An answer that comes in pieces."""
+
+    model = ""
+    """The model that answers, as the server names it."""
+    has_token = False
+    is_finished = False
+    """Whether the server ended it by itself."""
+    failure = ""
+    """How it failed, by the server's own word."""
+
+    @abstractmethod
+    def lines(self, chunk: Mapping[str, Any], /) -> list[str]:
+        """Take the next piece in: what the caller gets of it, as lines of output."""
+
+    def supply_finish(self) -> list[str]:
+        """The server said that this is all, and not that it finished: the lines which say so in its place. Of an answer
+        that is not whole without the server's own word, none, and it stays unfinished."""
+        return []
+
+    def closing(self) -> list[str]:
+        """The lines at the end of the stream."""
+        return []
+
+    @abstractmethod
+    def answer(self) -> dict[str, Any]:
+        """The whole answer."""
+
+
+class Whole(Streamed):
+    """The chunks of a chat."""
+
     def __init__(self, *, shows_usage: bool = True) -> None:
         """`shows_usage`: the chunk that only counts tokens is for the caller too."""
         self._shows_usage = shows_usage
         self._calls: defaultdict[int, CallNumbers] = defaultdict(CallNumbers)
         self._answer: dict[str, Any] = {}
         self._choices: dict[int, dict[str, Any]] = {}
-        self.has_token = False
 
     @property
-    def is_finished(self) -> bool:
+    def is_finished(self) -> bool:  # type: ignore[override]
         """Whether the server said of each choice why it ended."""
         return bool(self._choices) and all(choice.get("finish_reason") for choice in self._choices.values())
 
     @property
-    def model(self) -> str:
+    def model(self) -> str:  # type: ignore[override]
         return str(self._answer.get("model", ""))
 
     def add(self, chunk: Mapping[str, Any]) -> None:
@@ -122,10 +153,6 @@ class Whole:
         reason = "tool_calls" if _is_delta(known) and known["delta"].get("tool_calls") else "stop"
         return {"index": number, "delta": {}, "finish_reason": reason}
 
-    def closing(self) -> list[str]:
-        """The lines at the end of the stream: none."""
-        return []
-
     def answer(self) -> dict[str, Any]:
         """The whole answer, with `usage` if the server counted."""
         kind = str(self._answer.get("object", "")).removesuffix(".chunk")
@@ -136,43 +163,26 @@ class Whole:
         return whole
 
 
-class Transcription:
+class Transcription(Streamed):
     """What has come of a streamed transcription so far."""
-
-    model = ""
 
     def __init__(self) -> None:
         self._text = GrowingText()
         self._done: Mapping[str, Any] = {}
-        self.has_token = False
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether its last event came."""
-        return bool(self._done)
 
     def lines(self, event: Mapping[str, Any]) -> list[str]:
         """Take the next event in: it, as a line of output."""
         if event.get("type") == "transcript.text.done":
-            self._done = event
+            self._done, self.is_finished = event, True
         if event.get("type") == "transcript.text.delta":
             self._text += str(event.get("delta", ""))
-        self.has_token = bool(self._text or self._done)
+        self.has_token = bool(self._text) or self.is_finished
         return [line(event)]
-
-    def supply_finish(self) -> list[str]:
-        """Nothing: without its last event it is not whole."""
-        return []
-
-    def closing(self) -> list[str]:
-        """The lines at the end of the stream: none."""
-        return []
 
     def answer(self) -> dict[str, Any]:
         """The text, with all else that its last event has."""
-        answer: dict[str, Any] = storable_json(
-            {"text": str(self._text), **{name: value for name, value in self._done.items() if name != "type"}}
-        )
+        beside = {name: value for name, value in self._done.items() if name != "type"}
+        answer: dict[str, Any] = storable_json({"text": str(self._text), **beside})
         return answer
 
 

@@ -10,16 +10,12 @@ import re
 
 WORD = re.compile(r"[^\W\d_][\w'’-]*")
 SLOT = re.compile(r"\{(\w+)\}")
-FILLERS = frozenset(
-    word
-    for line in (
-        "a about an and are as at be but by can could do does for from give had has have her his",
-        "how i if in into is it its let like make me my no not of on one or our please shall she",
-        "should so some tell than that the their them then there these they this to us was we were",
-        "what when where which who why will with would write you your",
-    )
-    for word in line.split()
-)
+_FILLERS = """
+a about an and are as at be but by can could do does for from give had has have her his how i if in into is it its let
+like make me my no not of on one or our please shall she should so some tell than that the their them then there these
+they this to us was we were what when where which who why will with would write you your
+"""
+FILLERS = frozenset(_FILLERS.split())
 USUAL_TOPICS = ("quiet", "work", "patience")
 
 # {topic} and {other} come from the prompt; every other name is a list below.
@@ -27,7 +23,6 @@ GRAMMAR: dict[str, tuple[str, ...]] = {
     "opening": (
         "Begin with {topic}, since that is where {somebody} would begin",
         "There are two ways to think about {topic}, and both of them pass by {place}",
-        "The first thing {somebody} notices about {topic} is how {quality} it is",
         "Nobody at {place} expected {topic} to matter, and yet it does",
         "Ask {somebody} about {topic} and the answer will be {quality}",
     ),
@@ -37,74 +32,26 @@ GRAMMAR: dict[str, tuple[str, ...]] = {
         "It {motion} {simile}, until {other} {changes} it",
         "{Somebody} once carried {thing} all the way to {place}, only to find {topic} there already",
         "What {topic} lacks in {virtue}, {other} lends it for an afternoon",
-        "Some say that {other} {changes} everything; others point to {thing} and say nothing",
         "For every part of {topic} that is {quality}, there is one of {other} that {motion}",
     ),
     "turn": (
         "Still, {virtue} has its price, and here the price is {thing}",
         "And then {other} {motion}, which {somebody} had not foreseen",
-        "Of course, {somebody} would object: without {virtue}, {topic} is only {thing}",
         "But wait until evening: {place} grows {quality}, and so does {topic}",
     ),
     "closing": (
         "In the end {topic} asks for little more than {virtue}, and gives {thing} in return",
-        "So keep {other} near, and let {topic} be {quality}",
         "That is all {somebody} can say about {topic}; the rest {motion} {simile}",
         "Tomorrow {topic} will look {quality} again, and {other} will have {thing} to thank for it",
     ),
-    "somebody": (
-        "a careful gardener",
-        "the night watch",
-        "an old cartographer",
-        "a child with a torch",
-        "the harbour master",
-        "someone who mends clocks",
-        "a patient engineer",
-        "the last guest",
-        "a beekeeper",
-    ),
-    "place": (
-        "the edge of the field",
-        "the workshop",
-        "the upper deck",
-        "the second bend of the river",
-        "the reading room",
-        "the far platform",
-        "the kitchen table",
-        "the lighthouse",
-    ),
-    "quality": (
-        "patient",
-        "luminous",
-        "slightly crooked",
-        "unhurried",
-        "generous",
-        "stubborn",
-        "clear",
-        "older than it looks",
-        "easily overlooked",
-        "warm to the touch",
-    ),
-    "thing": (
-        "a jar of odd screws",
-        "a half-drawn map",
-        "the smell of rain",
-        "a list in pencil",
-        "one good lamp",
-        "a borrowed ladder",
-        "a bell that nobody rings",
-        "a spare key",
-    ),
-    "virtue": ("patience", "curiosity", "a steady hand", "good company", "some daylight", "a sense of proportion"),
+    "somebody": ("a careful gardener", "the night watch", "an old cartographer", "the harbour master", "a beekeeper"),
+    "place": ("the edge of the field", "the workshop", "the upper deck", "the reading room", "the lighthouse"),
+    "quality": ("patient", "luminous", "slightly crooked", "unhurried", "stubborn", "clear", "older than it looks"),
+    "thing": ("a jar of odd screws", "a half-drawn map", "the smell of rain", "one good lamp", "a spare key"),
+    "virtue": ("patience", "curiosity", "a steady hand", "good company", "a sense of proportion"),
     "motion": ("drifts", "turns slowly", "hums", "gathers at the window", "keeps its own hours", "settles"),
     "changes": ("rearranges", "softens", "outlives", "borrows from", "quietly improves"),
-    "simile": (
-        "like tide over stones",
-        "as smoke does before rain",
-        "like a well-kept secret",
-        "the way snow finds a roof",
-        "as if somebody had left a door open",
-    ),
+    "simile": ("like tide over stones", "as smoke does before rain", "like a well-kept secret"),
 }
 PLAN = (("opening", "middle", "middle"), ("middle", "turn", "middle"), ("closing",))
 

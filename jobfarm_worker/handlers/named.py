@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jobfarm_worker.errors import BadOption
-from jobfarm_worker.handlers import chat_demo, openai_demo
 from jobfarm_worker.registry import Handler, Handlers
 
 Environment = Mapping[str, str]
@@ -62,57 +61,28 @@ def _imported(target: str) -> Any:
         raise BadOption(f"The module {module} cannot be imported: {type(error).__name__}: {error}.") from error
 
 
-def _chat(environ: Environment) -> Handler:
-    url = _server("JOBFARM_LLM_URL", environ)
-    if not url:
-        return _chat_demo(environ)
-    from jobfarm_worker.handlers import chat  # noqa: PLC0415 - needs aiohttp
+def _asking(module: str, *, variable: str, else_: str) -> Callable[[Environment], Handler]:
+    """The handler that asks the configured server, or a demonstrator. A key alone names no server: whoever has one may
+    not want it spent here."""
 
-    return chat.handler(url=url, environ=environ)
+    def make(environ: Environment) -> Handler:
+        url = environ.get(variable) or environ.get("OPENAI_BASE_URL")
+        return _handler_of(module, url=url, environ=environ) if url else _handler_of(else_)
 
-
-def _image(environ: Environment) -> Handler:
-    url = _server("JOBFARM_IMAGE_URL", environ)
-    if not url:
-        return _image_demo(environ)
-    from jobfarm_worker.handlers import image  # noqa: PLC0415 - needs aiohttp and pillow
-
-    return image.handler(url=url, environ=environ)
+    return make
 
 
-def _openai(environ: Environment) -> Handler:
-    url = _server("JOBFARM_LLM_URL", environ)
-    if not url:
-        return _openai_demo(environ)
-    from jobfarm_worker.handlers import openai_calls  # noqa: PLC0415 - needs aiohttp
-
-    return openai_calls.OpenAICalls(url=url, environ=environ)
-
-
-def _server(variable: str, environ: Environment) -> str:
-    """The configured server. A key alone names none: whoever has one may not want it spent here."""
-    return environ.get(variable) or environ.get("OPENAI_BASE_URL") or ""
-
-
-def _chat_demo(_environ: Environment) -> Handler:
-    return chat_demo.handler()
-
-
-def _openai_demo(_environ: Environment) -> Handler:
-    return openai_demo.Demonstrator()
-
-
-def _image_demo(_environ: Environment) -> Handler:
-    from jobfarm_worker.handlers import image_demo  # noqa: PLC0415 - needs numpy and pillow
-
-    return image_demo.handler()
+def _handler_of(module: str, **options: Any) -> Handler:
+    """Imported only now: it may need aiohttp, pillow or numpy."""
+    handler: Handler = importlib.import_module(f"jobfarm_worker.handlers.{module}").handler(**options)
+    return handler
 
 
 COMING_ALONG: dict[str, tuple[str, Callable[[Environment], Handler]]] = {
-    "chat": ("chat", _chat),
-    "image": ("image", _image),
-    "openai": ("openai", _openai),
-    "chat-demo": ("chat", _chat_demo),
-    "image-demo": ("image", _image_demo),
-    "openai-demo": ("openai", _openai_demo),
+    "chat": ("chat", _asking("chat", variable="JOBFARM_LLM_URL", else_="chat_demo")),
+    "image": ("image", _asking("image", variable="JOBFARM_IMAGE_URL", else_="image_demo")),
+    "openai": ("openai", _asking("openai_calls", variable="JOBFARM_LLM_URL", else_="openai_demo")),
+    "chat-demo": ("chat", lambda _: _handler_of("chat_demo")),
+    "image-demo": ("image", lambda _: _handler_of("image_demo")),
+    "openai-demo": ("openai", lambda _: _handler_of("openai_demo")),
 }

@@ -7,11 +7,11 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from jobfarm_worker.errors import Failed
 from jobfarm_worker.handlers import answers, embeddings
-from jobfarm_worker.handlers.chunks import Transcription, Whole, objects, wants_usage
+from jobfarm_worker.handlers.chunks import Streamed, Transcription, Whole, objects, wants_usage
 from jobfarm_worker.handlers.payloads import call_of
 from jobfarm_worker.handlers.responses import MappedResponse, PassedResponse
 from jobfarm_worker.handlers.responses_request import chat_request, with_context
@@ -22,33 +22,6 @@ from jobfarm_worker.job import Job
 MODELS_S = 10.0
 UNKNOWN = frozenset({404, 405, 501})  # how servers answer at an address that they do not have
 log = logging.getLogger("jobfarm_worker")
-
-
-class Streamed(Protocol):
-    """An answer that comes in pieces."""
-
-    has_token: bool
-
-    @property
-    def model(self) -> str:
-        """The model that answers, as the server names it."""
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether the server ended it by itself."""
-
-    def lines(self, chunk: Mapping[str, Any], /) -> list[str]:
-        """Take the next piece in: what the caller gets of it, as lines of output."""
-
-    def supply_finish(self) -> list[str]:
-        """The server said that this is all, and not that it finished: the lines which say so in its place. Of an answer
-        that is not whole without the server's own word, none, and it stays unfinished."""
-
-    def closing(self) -> list[str]:
-        """The lines at the end of the stream."""
-
-    def answer(self) -> dict[str, Any]:
-        """The whole answer."""
 
 
 class OpenAICalls:
@@ -204,6 +177,9 @@ class OpenAICalls:
             raise _with_answer(failed) from failed.__cause__
 
 
+handler = OpenAICalls  # as the others of this folder are named
+
+
 def _counting(body: Mapping[str, Any]) -> dict[str, Any]:
     """The request with its usage, for the result, whoever else wants that."""
     options = body.get("stream_options")
@@ -243,7 +219,7 @@ async def _pass_on(connection: Connection, request: Request, answer: Streamed, j
     if not answer.is_finished and answer.has_token and connection.is_complete:
         held += answer.supply_finish()
     if not answer.is_finished:
-        raise BrokenStreamError(getattr(answer, "failure", "") or "The stream just ended.")
+        raise BrokenStreamError(answer.failure or "The stream just ended.")
     if last := held + answer.closing():
         job.write("".join(last))
 

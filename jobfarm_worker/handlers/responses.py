@@ -11,7 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from jobfarm_worker.handlers.chunks import FINISH_SUPPLIED, CallNumbers, GrowingText, line, storable_json, usage_of
+from jobfarm_worker.handlers.chunks import (
+    FINISH_SUPPLIED,
+    CallNumbers,
+    GrowingText,
+    Streamed,
+    line,
+    storable_json,
+    usage_of,
+)
 from jobfarm_worker.handlers.responses_request import left_out
 from jobfarm_worker.handlers.tools import Tool, by_chat_name
 
@@ -48,7 +56,7 @@ class _Item:
     arguments: GrowingText = field(default_factory=GrowingText)
 
 
-class _Numbered:
+class _Numbered(Streamed):
     """Numbers the events of one attempt."""
 
     def __init__(self, body: Mapping[str, Any], *, job_id: int, fence: int, now: int) -> None:
@@ -59,7 +67,6 @@ class _Numbered:
             "model": body.get("model"), "output": [], "error": None, "incomplete_details": None, "usage": None,
             **{name: value if body.get(name) is None else body[name] for name, value in _REPEATED.items()},
         }  # fmt: skip
-        self.has_token = False
 
     def _event(self, kind: str, **fields: Any) -> Event:
         self._next += 1
@@ -69,7 +76,7 @@ class _Numbered:
         return self._event(kind, response=copy.deepcopy(self.response))
 
     @property
-    def model(self) -> str:
+    def model(self) -> str:  # type: ignore[override]
         return str(self.response["model"])
 
     def answer(self) -> dict[str, Any]:
@@ -91,7 +98,7 @@ class MappedResponse(_Numbered):
         self._has_begun = False
 
     @property
-    def is_finished(self) -> bool:
+    def is_finished(self) -> bool:  # type: ignore[override]
         """Whether the server said why the chat ended."""
         return bool(self._finish_reason)
 
@@ -238,8 +245,6 @@ class PassedResponse(_Numbered):
     def __init__(self, body: Mapping[str, Any], *, job_id: int, fence: int, now: int) -> None:
         super().__init__(body, job_id=job_id, fence=fence, now=now)
         self._farms = {name: self.response[name] for name in ("id", *_FARMS)}
-        self.is_finished = False
-        self.failure = ""
 
     def lines(self, event: Mapping[str, Any]) -> list[str]:
         """This event as a line of output. One that says that the response failed makes none: see `failure`."""
@@ -254,14 +259,6 @@ class PassedResponse(_Numbered):
         self.is_finished = self.is_finished or kind in _ENDS
         self.has_token = self.has_token or self.is_finished or kind.endswith(".delta")
         return [line(self._event(kind, **fields))]
-
-    def supply_finish(self) -> list[str]:
-        """Nothing: without its last event it is not whole."""
-        return []
-
-    def closing(self) -> list[str]:
-        """Nothing: its last event was the end."""
-        return []
 
     def take_whole(self, response: Mapping[str, Any]) -> None:
         """Take a whole response in; what the farm itself knows of it stays."""

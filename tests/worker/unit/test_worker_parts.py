@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from jobfarm_client.backoff import Backoff, delay_s
 from jobfarm_worker import BadOption, Handlers, JobStopped, Unreachable, protocol
 from jobfarm_worker.job import Job
-from jobfarm_worker.options import checked
+from jobfarm_worker.options import Options
 from jobfarm_worker.outbox import PIECE, File, Outbox, Progress, is_due
 from jobfarm_worker.protocol import Call, ClaimedJob, storable
 from tests.looped import looped
@@ -207,10 +207,10 @@ class TestBackoff:
 
 class TestOptions:
     def test_are_tidied(self) -> None:
-        options = checked(**GOOD)
+        options = Options(**GOOD)
         assert (options.url, options.key) == ("http://farm.example:8000/base", "a-key")
         assert options.socket_url == "ws://farm.example:8000/base/ws/worker/"
-        assert checked(**{**GOOD, "url": "https://farm.example"}).socket_url == "wss://farm.example/ws/worker/"
+        assert Options(**{**GOOD, "url": "https://farm.example"}).socket_url == "wss://farm.example/ws/worker/"
 
     @looped(
         ("name", "value"),
@@ -232,7 +232,7 @@ class TestOptions:
     )
     def test_that_make_no_sense_are_refused_with_a_sentence(self, name: str, value: object) -> None:
         with pytest.raises(BadOption, match=r"\.$|\?$"):
-            checked(**{**GOOD, name: value})
+            Options(**{**GOOD, name: value})
 
 
 class TestWire:
