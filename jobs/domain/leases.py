@@ -45,9 +45,10 @@ class Beat:
         return self.progress is not None or self.detail is not None
 
 
-def new_secret() -> UUID:
-    """The secret of the leases of a claim to come, 128 random bits. They share it: they go to one worker together."""
-    return UUID(bytes=secrets.token_bytes(16))
+def new_secrets(count: int) -> list[str]:
+    """So many secrets of leases to come, each 128 random bits as 32 hexadecimal digits."""
+    digits = secrets.token_hex(16 * count)
+    return [digits[begin : begin + 32] for begin in range(0, 32 * count, 32)]
 
 
 def why_lost(lease_no: int, *, fence: int, status: Status, outcome: AttemptOutcome | str | None) -> dict[str, str]:

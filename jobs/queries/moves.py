@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models.functions import Now
 
 from jobs.domain import presence
-from jobs.domain.leases import Beat, Lease, new_secret
+from jobs.domain.leases import Beat, Lease, new_secrets
 from jobs.domain.outputs import Piece
 from jobs.domain.quotas import Room
 from jobs.domain.states import AttemptOutcome, Status
@@ -86,7 +86,7 @@ def claim_call(
         "only_if_idle": only_if_idle,
         "version": worker.version,
         "request": request,
-        "secret": new_secret(),
+        "secrets": arrays.plain(new_secrets(limit)),
         **taking(),
     }
 

@@ -12,8 +12,9 @@
 -- A drained worker is given nothing, whatever its call knew when it began (docs/adr/0007), nor is one whose row is not
 -- the `version` that was read (docs/adr/0115). Of any other there is a row: without an id where it is given nothing.
 -- The lease is good for one heartbeat interval: the first call that names it confirms and renews it (heartbeat.sql).
--- Its secret is that of the call: gen_random_uuid() opens /dev/urandom for each row where PostgreSQL is built without
--- OpenSSL, as the embedded one is, and was a tenth of a claim of a hundred.
+-- Its secret is one of those that the caller brings: gen_random_uuid() opens /dev/urandom for each row where PostgreSQL
+-- is built without OpenSSL, as the embedded one is, and was a tenth of a claim of a hundred. One for all jobs of a claim
+-- would let the lease of one end another, which a worker that mixes them up is to be refused.
 -- The UPDATE asks once more whether the job waits, in words that no partial index has: by `status = 'pending'` the
 -- planner may read all of the waiting jobs for it, when statistics from an idle hour say that there are none.
 WITH me AS MATERIALIZED (
@@ -72,7 +73,7 @@ WITH me AS MATERIALIZED (
     LIMIT %(limit)s::bigint
 ), claimed AS (
     UPDATE jobs_job AS job
-    SET status = 'in_progress', fence = job.fence + 1, lease_secret = %(secret)s::uuid,
+    SET status = 'in_progress', fence = job.fence + 1, lease_secret = (%(secrets)s::uuid[])[picked.pick_no],
         attempt = job.failures + 1, request = %(request)s::uuid,
         lease_expires_at = statement_timestamp() + make_interval(secs => %(confirm_s)s::float8),
         deadline_at = statement_timestamp() + make_interval(secs => job.timeout_s),
