@@ -274,7 +274,7 @@ def _new_jobs(request: HttpRequest, bodies: Sequence[clients.NewJob]) -> Iterato
     user, token_id, may_wait = _user(request), people.token_id(request), http.may_wait(request)
     groups = {group.name: group for group in user.groups.all()} if any(body.group for body in bodies) else {}
     for body in bodies:
-        new = cast("operations.NewJob", {**dict(body), "owner": user, "token_id": token_id})
+        new = cast("operations.NewJob", {**vars(body), "owner": user, "token_id": token_id})
         new["may_wait"] = body.may_wait or may_wait
         if body.group is not None:
             if body.group not in groups:
