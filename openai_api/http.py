@@ -200,5 +200,10 @@ def page(request: HttpRequest, items: Sequence[Mapping[str, Any]]) -> dict[str, 
             raise InvalidCall(param="after", why="the id of an item of this list")
         listed = listed[places[0] + 1 :]
     shown = listed[: int(limit or USUALLY_LISTED)]
-    ends = {"first_id": shown[0]["id"] if shown else None, "last_id": shown[-1]["id"] if shown else None}
-    return {"object": "list", "data": shown, **ends, "has_more": len(listed) > len(shown)}
+    return list_of(shown, has_more=len(listed) > len(shown))
+
+
+def list_of(items: Sequence[Mapping[str, Any]], *, has_more: bool) -> dict[str, Any]:
+    """These items as a page of a list of OpenAI's."""
+    ends = {"first_id": items[0]["id"] if items else None, "last_id": items[-1]["id"] if items else None}
+    return {"object": "list", "data": items, "has_more": has_more, **ends}

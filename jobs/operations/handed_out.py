@@ -94,16 +94,8 @@ def _discarded(row: Any, answer: Discard | hooks.PrepareFailed) -> Settlement:
 
 def _claimed(row: moves.Row, payload: Any) -> Claimed:
     return Claimed(
-        id=row.id,
-        kind=row.kind,
-        queue=row.queue,
-        payload=payload,
-        attempt=row.attempt,
-        max_attempts=row.max_attempts,
-        retry_when_lost=row.retry_when_lost,
-        lease=Lease(fence=row.fence, secret=row.lease_secret),
-        lease_expires_at=row.lease_expires_at,
-        traceparent=row.traceparent,
-        inputs=json.loads(row.inputs) if row.inputs else (),
-        has_ceiling=row.has_ceiling,
-    )
+        id=row.id, kind=row.kind, queue=row.queue, payload=payload, attempt=row.attempt, max_attempts=row.max_attempts,
+        retry_when_lost=row.retry_when_lost, lease=Lease(fence=row.fence, secret=row.lease_secret),
+        lease_expires_at=row.lease_expires_at, traceparent=row.traceparent,
+        inputs=json.loads(row.inputs) if row.inputs else (), has_ceiling=row.has_ceiling,
+    )  # fmt: skip

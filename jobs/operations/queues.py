@@ -6,7 +6,7 @@ Rights are asked of people alone: code of the site submits as it likes (docs/adr
 import json
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Final, cast
+from typing import Any, Final
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -16,7 +16,7 @@ from core.backoff import Backoff
 from jobs import kinds
 from jobs.domain import model_queues
 from jobs.domain.bulks import BulkAction
-from jobs.domain.kinds import Kind, LimitKey
+from jobs.domain.kinds import Kind
 from jobs.errors import InvalidValue, PriorityNotAllowed, QueueChoiceNotAllowed, UnknownKind, UnknownQueue
 from jobs.models import Job, Queue
 from jobs.models import Kind as KindRow
@@ -27,6 +27,12 @@ from postgres import transactions
 from postgres.statements import Row
 from ratelimits import operations as ratelimits
 
+# What a kind and its row call by the same name, and what of its backoff the row has.
+_SAME: Final = (
+    *("queue", "priority", "max_attempts", "timeout_s", "expires_s", "retry_when_lost", "retry_on_timeout"),
+    *("limit", "limit_count", "limit_key"),
+)
+_OF_BACKOFF: Final = ("first_s", "base", "cap_s")
 ANY_QUEUE: Final = "*"  # all queues; where a worker polls, all that its key may take
 HIGHEST_CEILING = 10_000
 RAISE: Final = "jobs.raise_priority"
@@ -48,25 +54,9 @@ def create_kind(kind: Kind) -> None:
         raise InvalidValue(field="name", why=f"the kind {kind.name} is declared in code, which wins")
     kinds.check_limit(kind, find=ratelimits.config_of)
     keys.make_queues([kind.queue])
-    KindRow.objects.update_or_create(
-        name=kind.name,
-        defaults={
-            "queue": kind.queue,
-            "max_attempts": kind.max_attempts,
-            "backoff_first_s": kind.backoff.first_s,
-            "backoff_base": kind.backoff.base,
-            "backoff_cap_s": kind.backoff.cap_s,
-            "timeout_s": kind.timeout_s,
-            "expires_s": kind.expires_s,
-            "retry_when_lost": kind.retry_when_lost,
-            "retry_on_timeout": kind.retry_on_timeout,
-            "priority": kind.priority,
-            "limit": kind.limit,
-            "limit_count": kind.limit_count,
-            "limit_key": kind.limit_key,
-            "requires": dict(kind.requires),
-        },
-    )
+    columns = {name: getattr(kind, name) for name in _SAME} | {"requires": dict(kind.requires)}
+    columns |= {f"backoff_{name}": getattr(kind.backoff, name) for name in _OF_BACKOFF}
+    KindRow.objects.update_or_create(name=kind.name, defaults=columns)
 
 
 @transactions.retried
@@ -129,14 +119,9 @@ def kind_of(name: str) -> Kind:
 @lru_cache(maxsize=1000)
 def _kind(row: Row) -> Kind:
     """The kind of a row: it is checked once, and not with each of its jobs."""
-    backoff = Backoff(first_s=row.backoff_first_s, base=row.backoff_base, cap_s=row.backoff_cap_s)
-    return Kind(
-        name=row.name, queue=row.queue, max_attempts=row.max_attempts, backoff=backoff, timeout_s=row.timeout_s,
-        expires_s=row.expires_s, retry_when_lost=row.retry_when_lost, retry_on_timeout=row.retry_on_timeout,
-        priority=row.priority,
-        limit=row.limit, limit_count=row.limit_count, limit_key=cast("LimitKey", row.limit_key),
-        requires=json.loads(row.requires),
-    )  # fmt: skip
+    same: dict[str, Any] = {name: getattr(row, name) for name in ("name", *_SAME)}
+    backoff = Backoff(**{name: getattr(row, f"backoff_{name}") for name in _OF_BACKOFF})
+    return Kind(**same, backoff=backoff, requires=json.loads(row.requires))
 
 
 def backoff_of(kind_name: str) -> Backoff:

@@ -63,21 +63,12 @@ class ClaimedJob(BaseModel):
     def of(cls, claimed: operations.Claimed) -> Self:
         """The wire form of what `operations.claim` gave."""
         return cls(
-            id=claimed.id,
-            kind=claimed.kind,
-            queue=claimed.queue,
-            payload=claimed.payload,
-            attempt=claimed.attempt,
-            max_attempts=claimed.max_attempts,
-            fence=claimed.lease.fence,
-            lease=str(claimed.lease),
-            lease_expires_at=claimed.lease_expires_at,
-            heartbeat_every=settings.JOBFARM["HEARTBEAT_S"],
-            retry_when_lost=claimed.retry_when_lost,
-            traceparent=claimed.traceparent,
-            files=[InputFile(**entry) for entry in claimed.inputs] or None,
-            has_ceiling=claimed.has_ceiling,
-        )
+            id=claimed.id, kind=claimed.kind, queue=claimed.queue, payload=claimed.payload, attempt=claimed.attempt,
+            max_attempts=claimed.max_attempts, fence=claimed.lease.fence, lease=str(claimed.lease),
+            lease_expires_at=claimed.lease_expires_at, heartbeat_every=settings.JOBFARM["HEARTBEAT_S"],
+            retry_when_lost=claimed.retry_when_lost, traceparent=claimed.traceparent,
+            files=[InputFile(**entry) for entry in claimed.inputs] or None, has_ceiling=claimed.has_ceiling,
+        )  # fmt: skip
 
 
 class Claimed(BaseModel):

@@ -73,23 +73,13 @@ class FleetWorker(BaseModel):
         """The wire form of a row of the fleet."""
         worker = row.worker
         return cls(
-            id=worker.pk,
-            name=worker.name,
-            owner=worker.owner.get_username() if worker.owner else None,
-            queues=worker.queues,
-            steals=worker.steals,
-            presence=row.presence,
-            connected_at=worker.connected_at,
-            last_seen_at=worker.last_seen_at,
-            drained_at=worker.drained_at,
-            drained_by=worker.drained_by.get_username() if worker.drained_by else None,
-            revoked_at=worker.revoked_at,
-            jobs=[job.pk for job in row.jobs],
-            stuck=[Stuck.model_validate(slot) for slot in row.stuck],
-            labels=row.labels,
-            labels_by_staff=worker.labels,
-            about=_about(row.facts),
-        )
+            id=worker.pk, name=worker.name, owner=worker.owner.get_username() if worker.owner else None,
+            queues=worker.queues, steals=worker.steals, presence=row.presence, connected_at=worker.connected_at,
+            last_seen_at=worker.last_seen_at, drained_at=worker.drained_at,
+            drained_by=worker.drained_by.get_username() if worker.drained_by else None, revoked_at=worker.revoked_at,
+            jobs=[job.pk for job in row.jobs], stuck=[Stuck.model_validate(slot) for slot in row.stuck],
+            labels=row.labels, labels_by_staff=worker.labels, about=_about(row.facts),
+        )  # fmt: skip
 
 
 class Labels(Body):

@@ -1,10 +1,8 @@
 """`/v1/files` and `/v1/batches`."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, QueryDict
 from django.http.response import HttpResponseBase
@@ -13,7 +11,9 @@ from ninja import Router
 from accounts import http as people
 from accounts.http import TokenAuth
 from core import values
+from core.api import caller as _user
 from jobs import http as jobs_http
+from openai_api import http
 from openai_api.domain.batches import BatchStatus
 from openai_api.errors import InvalidCall
 from openai_api.models import Batch, File
@@ -22,11 +22,6 @@ from openai_api.operations import batches, files
 router = Router(auth=TokenAuth("submit"))
 MOST_FILES = 10_000  # in one answer, as at OpenAI
 MOST_BATCHES, USUAL_BATCHES = 100, 20
-
-
-def _user(request: HttpRequest) -> User:
-    user: User = request.auth  # type: ignore[attr-defined]  # set by ninja
-    return user
 
 
 @router.post("/files")
@@ -52,7 +47,7 @@ def list_files(request: HttpRequest) -> dict[str, Any]:
         _user(request), purpose=request.GET.get("purpose"), after=request.GET.get("after"),
         limit=_limit(request.GET, usual=MOST_FILES, most=MOST_FILES), is_ascending=order == "asc",
     )  # fmt: skip
-    return _list([_file(each) for each in rows], has_more=has_more)
+    return http.list_of([_file(each) for each in rows], has_more=has_more)
 
 
 @router.get("/files/{file_id}")
@@ -92,7 +87,7 @@ def list_batches(request: HttpRequest) -> dict[str, Any]:
     """The caller's batches, newest first."""
     limit = _limit(request.GET, usual=USUAL_BATCHES, most=MOST_BATCHES)
     rows, has_more = batches.listed(_user(request), after=request.GET.get("after"), limit=limit)
-    return _list([_batch(each) for each in rows], has_more=has_more)
+    return http.list_of([_batch(each) for each in rows], has_more=has_more)
 
 
 @router.get("/batches/{batch_id}")
@@ -127,11 +122,6 @@ def _expiry(form: QueryDict) -> float | None:
     if form.get("expires_after[anchor]", "created_at") != "created_at":
         raise InvalidCall(param="expires_after", why="created_at is the only anchor")
     return float(text[:12]) if text.isascii() and text.isdigit() else -1.0
-
-
-def _list(data: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:
-    ends = {"first_id": data[0]["id"] if data else None, "last_id": data[-1]["id"] if data else None}
-    return {"object": "list", "data": data, "has_more": has_more, **ends}
 
 
 def _file(file: File) -> dict[str, Any]:
