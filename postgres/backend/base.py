@@ -19,7 +19,7 @@ from postgres import configuration, deadline, embedded, hosts
 from postgres.backend import trips, watchdog
 from postgres.backend.pool import Pool
 from postgres.backend.posting import Connection, PostingCursor, WatchedConnection
-from postgres.backend.prepared import DatabaseOperations, PreparedCursor
+from postgres.backend.trips import DatabaseOperations, PreparedCursor
 from postgres.embedded import mark
 from postgres.exits import at_exit
 

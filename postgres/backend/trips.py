@@ -12,11 +12,12 @@ from functools import cache
 from typing import Any, Final, cast
 
 import psycopg
+from django.db.backends.postgresql import operations
 from psycopg import abc, errors, generators
 from psycopg.adapt import AdaptersMap, PyFormat, Transformer
 from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
 
-from postgres.backend.posting import WatchedConnection
+from postgres.backend.posting import PostingCursor, WatchedConnection
 from postgres.backend.prepared import adapters_of, numbered
 
 Rows = list[Any]
@@ -161,3 +162,40 @@ def _row(*names: bytes) -> Callable[[Sequence[Any]], Any]:
     """The maker of rows with these columns; statements are few."""
     kind: Any = namedtuple("Row", [name.decode() for name in names], rename=True)  # type: ignore[misc]
     return cast("Callable[[Sequence[Any]], Any]", kind._make)
+
+
+class PreparedCursor:
+    """A cursor whose statements go by `together`, for Django to wrap where somebody watches them.
+
+    No cursor of psycopg prepares anything: after a ROLLBACK it would have the server forget all plans, ours too.
+    """
+
+    rownumber: int | None = None
+
+    def __init__(self, connection: WatchedConnection) -> None:
+        self.connection = connection
+        self._rows: Rows = []
+
+    def execute(self, query: str, params: Mapping[str, Any]) -> "PreparedCursor":
+        [self._rows] = together(self.connection, [(query, params)])
+        self.rownumber = 0
+        return self
+
+    def fetchall(self) -> Rows:
+        """The rows; none of a statement that returns none."""
+        return self._rows
+
+    def close(self) -> None:
+        self._rows = []
+
+
+class DatabaseOperations(operations.DatabaseOperations):
+    """Django's, and it knows what a cursor of ours ran: such a cursor keeps no text with the values in it."""
+
+    def last_executed_query(self, cursor: Any, sql: Any, params: Any) -> str:
+        if not isinstance(cursor, PreparedCursor | PostingCursor):
+            return super().last_executed_query(cursor, sql, params)
+        try:
+            return str(self.compose_sql(sql, params))
+        except psycopg.Error:  # a value that has no text form: debugging must not fail what worked
+            return str(sql)

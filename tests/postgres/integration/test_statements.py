@@ -1,6 +1,7 @@
 """Statements kept in files."""
 
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.db import IntegrityError, ProgrammingError, connection, transaction
@@ -10,7 +11,7 @@ from psycopg.types.json import Jsonb
 from pytest_django import DjangoAssertNumQueries
 
 from postgres import statements
-from postgres.backend.base import DatabaseWrapper
+from postgres.backend.prepared import adapters_of
 from postgres.statements import Statement
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("new_pool")]
@@ -55,8 +56,10 @@ class TestAStatement:
     def test_sends_bytes_in_their_own_size(self) -> None:
         """As text each would be two to four."""
         body = b'\\"' * 50_000
-        with cast("DatabaseWrapper", connection).prepared_cursor() as cursor:
-            [sent] = Transformer(cursor.cursor).dump_sequence([statements.Binaries([body])], [PyFormat.AUTO])
+        connection.ensure_connection()
+        raw: Any = connection.connection
+        ours: Any = SimpleNamespace(connection=raw, adapters=adapters_of(raw))
+        [sent] = Transformer(ours).dump_sequence([statements.Binaries([body])], [PyFormat.AUTO])
         assert len(body) < len(sent or b"") < len(body) + 100
 
     def test_without_a_result_returns_no_rows(self) -> None:

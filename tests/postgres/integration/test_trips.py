@@ -152,6 +152,16 @@ class TestStatementsTogether:
             every.run()
         assert every.run()[0]._fields == ("id", "more")
 
+    def test_keep_their_plans_when_a_transaction_is_rolled_back_in_which_others_were_watched(self) -> None:
+        """psycopg has the server forget all plans then, if it knows of one of its own."""
+        DOUBLE.run({"n": 1})
+        with transaction.atomic(), connection.execute_wrapper(lambda execute, *args: execute(*args)):
+            COUNT.run()
+            transaction.set_rollback(True)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        assert DOUBLE.run({"n": 1})[0].doubled == 2
+
     def test_whose_plan_the_server_does_not_have_any_more_fail_once(self) -> None:
         assert DOUBLE.run({"n": 1})[0].doubled == 2
         with connection.cursor() as cursor:
