@@ -14,7 +14,7 @@ from scheduling.domain.states import Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """The scheduled function that runs here. `attempt` is 1 for the first try."""
+    """A scheduled function that runs. `attempt` is 1 for the first try."""
 
     id: int
     function: str

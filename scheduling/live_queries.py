@@ -9,6 +9,7 @@ from django.contrib.auth.models import PermissionsMixin
 from live.registry import StateQuery, Viewer, live_query
 from scheduling import operations
 from scheduling.queries import pages
+from scheduling.queries.functions import retry_of
 
 OPERATOR = "operator"
 VIEW = "scheduling.view_scheduledfunction"
@@ -47,7 +48,7 @@ def function(*, function_id: int) -> Mapping[str, Any] | None:
     return {
         "function": row,
         "queued": pages.queued(function_id),
-        "next_try": pages.next_try(function_id),
+        "next_try": retry_of(function_id),
         "children": pages.descendants(function_id),
     }
 

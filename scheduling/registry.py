@@ -11,6 +11,7 @@ from django.apps import apps
 from django.conf import settings
 from django.utils.module_loading import import_string
 
+from scheduling.context import Running
 from scheduling.domain import arguments, options
 from scheduling.domain.retries import Retry
 from scheduling.domain.states import Kind
@@ -41,15 +42,11 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(Running):
     """One run of one scheduled function. `stored_args` is JSON text, read when it is called: what cannot be read is a
     failure of this run."""
 
-    id: int
-    function: str
-    kind: Kind
     stored_args: str
-    attempt: int
     task_backend: str | None
     ran_by: str
 

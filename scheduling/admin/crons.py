@@ -6,7 +6,7 @@ from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.urls import path, reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
@@ -188,11 +188,7 @@ class CronAdmin(common.Operated, administration.ReadOnly):
         return self._alone(request, object_id, operations.remove, "Removed.", dialog)
 
     def _alone(self, request: HttpRequest, object_id: str, do: Any, word: str, dialog: dict[str, str]) -> HttpResponse:
-        cron = self.get_object(request, object_id)
-        if cron is None:
-            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
-        done = HttpResponseRedirect(reverse("admin:scheduling_cron_change", args=[cron.pk]))
-        return self._each(request, [cron], do, word, dialog) or done
+        return self.act_on_one(request, object_id, lambda cron: self._each(request, [cron], do, word, dialog))
 
     def _each(
         self, request: HttpRequest, crons: list[Cron], do: Any, word: str, dialog: dict[str, str]

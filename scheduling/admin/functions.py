@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
@@ -20,6 +20,7 @@ from scheduling.domain.states import Status
 from scheduling.errors import SchedulingError
 from scheduling.models import ScheduledFunction
 from scheduling.queries import pages
+from scheduling.queries.functions import retry_of
 from scheduling.templatetags.scheduling import pretty
 
 AT_ONCE: Final = 1000  # functions that one action touches; the message says when more match
@@ -151,7 +152,7 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
     @display(description="Next attempt")  # type: ignore[untyped-decorator]
     @administration.once
     def next_try(self, row: ScheduledFunction) -> SafeString | str:
-        return _function(pages.next_try(row.pk))
+        return _function(retry_of(row.pk))
 
     @admin.action(description="Cancel", permissions=["operate"])
     def cancel(self, request: HttpRequest, queryset: "QuerySet[ScheduledFunction]") -> HttpResponse | None:
@@ -177,11 +178,7 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
         return self._one(request, object_id, self._run_again, dialog)
 
     def _one(self, request: HttpRequest, object_id: str, do: "Action", dialog: dict[str, str]) -> HttpResponse:
-        row = self.get_object(request, object_id)
-        if row is None:
-            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
-        done = HttpResponseRedirect(reverse(f"admin:{common.FUNCTION}_change", args=[row.pk]))
-        return self._each(request, [row], do, dialog) or done
+        return self.act_on_one(request, object_id, lambda row: self._each(request, [row], do, dialog))
 
     def _each(
         self, request: HttpRequest, rows: Sequence[ScheduledFunction], do: "Action", dialog: dict[str, str]

@@ -12,6 +12,7 @@ from django.conf import settings
 
 from scheduling.domain.states import Kind
 from scheduling.operations import clusters
+from scheduling.queries import functions
 from scheduling.queries.functions import Dispatch, Lane, Share
 
 # Of the time, a look from the beginning of the queue may take a twentieth. Behind a long transaction what is done stays
@@ -69,7 +70,7 @@ class Backlog:
         if self._is_whole:
             self._find_lanes()
         excluded = [*in_hands, *self._barren]
-        batch, heads = clusters.scan(self._kind, self._lanes, limit=limit, excluded=excluded, share=self._share)
+        batch, heads = functions.dispatch(self._kind, self._lanes, limit=limit, excluded=excluded, share=self._share)
         known = {(lane.queue, lane.priority): lane for lane in [*self._lanes, *heads]}
         self._lanes = list(known.values())
         if self._is_whole:
@@ -79,7 +80,7 @@ class Backlog:
 
     def _find_lanes(self) -> None:
         """All there are, from their beginnings; and some that are empty now and will be used again."""
-        present = clusters.lanes(self._kind, queues=self._queues)
+        present = functions.lanes(self._kind, queues=self._queues)
         names = {(lane.queue, lane.priority) for lane in present}
         empty = [lane for lane in self._lanes if (lane.queue, lane.priority) not in names]
         self._lanes = [*present, *empty[-KEPT_LANES:]]

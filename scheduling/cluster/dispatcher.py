@@ -48,6 +48,7 @@ REST_REPORT_S = 4.0  # when there is nothing new to report: others wait for two 
 LATE_REPORT_S = 1.0  # with the longest pause before it still less than clusters.SILENT_S
 SWEEP_S = 10.0
 OVERDUE_S = 60.0  # how often it is checked that nothing is overdue that was not found
+LATE_S = 5.0  # how late a row must be to say so
 _DATABASE_FAILURES = (DatabaseError, InterfaceError, psycopg.Error)
 
 
@@ -253,8 +254,8 @@ class Dispatcher:
         django_q2.scheduler(broker=self._broker)
 
     def _look_for_overdue(self) -> None:
-        is_overdue = bool(self._pool.free()) and clusters.is_overdue(self._kind, queues=self._queues)
-        self._pulse.note_overdue(is_overdue=is_overdue)
+        is_overdue = functions.overdue(self._kind, late_s=LATE_S, queues=self._queues)
+        self._pulse.note_overdue(is_overdue=is_overdue and bool(self._pool.free()))
 
     def _sweep(self) -> None:
         """Silence of others counts once they had the time to report: a database that was read-only, or let commits

@@ -21,8 +21,6 @@ from scheduling.queries.functions import Dispatch, Holder, Lane, Share
 # How long a cluster may be silent until the others take what it had. Its own watcher is much quicker.
 SILENT_S = 10.0
 NEVER_S = 1e9
-# How late a row must be to say that its cluster does not dispatch any more.
-OVERDUE_S = 5.0
 MOST_SHARES = 16  # clusters of a role that divide the head of the queue among them
 # For so long a process that runs an action without a timeout, and reports nothing, counts as living.
 _UNTIMED_S = 3600.0
@@ -37,27 +35,9 @@ def report(cluster_id: UUID, seen: Report) -> bool:
     return clusters.report(cluster_id, seen)
 
 
-def lanes(kind: Kind, *, queues: Sequence[str] | None = None) -> list[Lane]:
-    """The lanes of the queue, each from its beginning: the argument of `scan`."""
-    return functions.lanes(kind, queues=queues)
-
-
-def scan(
-    kind: Kind,
-    lanes: Sequence[Lane],
-    *,
-    limit: int,
-    excluded: Collection[int] = (),
-    share: Share = Share(),  # noqa: B008 (it is frozen)
-) -> tuple[list[Dispatch], list[Lane]]:
-    """Up to `limit` due functions of these lanes, and where each lane begins now. Any number may scan at once: who
-    starts a function decides who runs it."""
-    return functions.dispatch(kind, lanes, limit=limit, excluded=excluded, share=share)
-
-
 def dispatch(kind: Kind, *, limit: int, queues: Sequence[str] | None = None) -> list[Dispatch]:
     """Up to `limit` due functions, the most urgent first."""
-    return scan(kind, lanes(kind, queues=queues), limit=limit)[0]
+    return functions.dispatch(kind, functions.lanes(kind, queues=queues), limit=limit)[0]
 
 
 def share(cluster_id: UUID) -> Share:
@@ -69,11 +49,6 @@ def next_wake_s(kind: Kind, lanes: Sequence[Lane], *, excluded: Collection[int] 
     """How long a cluster may sleep when nothing wakes it: until something is due, at most four seconds."""
     seconds = functions.next_wake_s(kind, lanes, excluded=excluded)
     return POLL_S if seconds is None else min(max(seconds, 0.0), POLL_S)
-
-
-def is_overdue(kind: Kind, *, queues: Sequence[str] | None = None) -> bool:
-    """Whether something should have been dispatched seconds ago."""
-    return functions.overdue(kind, late_s=OVERDUE_S, queues=queues)
 
 
 def end(cluster_id: UUID, *, ending: str, why: str | None = None) -> None:

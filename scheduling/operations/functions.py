@@ -125,17 +125,20 @@ def run_again(function_id: int) -> ScheduledFunction:
         raise NotFound(resource="scheduled function")
     if old.status not in ENDED:
         raise NotEnded
-    again = NewFunction(
+    [row] = insert([like(old, task_backend=old.task_backend, run_again_of=old.pk)])
+    return row
+
+
+def like(old: ScheduledFunction, **changes: Any) -> NewFunction:
+    """A row for another run of what an old one ran."""
+    return NewFunction(
         function=old.function,
         kind=Kind(old.kind),
         args=json.dumps(old.args),
         queue=old.queue,
         priority=old.priority,
-        task_backend=old.task_backend,
-        run_again_of=old.pk,
+        **changes,
     )
-    [row] = insert([again])
-    return row
 
 
 def new(

@@ -23,10 +23,10 @@ from scheduling.domain.states import Kind, Status
 from scheduling.errors import KeepsColliding, KillsItsProcess, NotJson, RowMoved, UnknownFunction
 from scheduling.models import ScheduledFunction
 from scheduling.operations import endings, notifications
-from scheduling.operations.functions import POLL_S, insert
+from scheduling.operations.functions import POLL_S, insert, like
 from scheduling.operations.time_limits import time_limit
 from scheduling.queries import functions
-from scheduling.queries.functions import Dispatch, Ending, Holder, NewFunction
+from scheduling.queries.functions import Dispatch, Ending, Holder
 from scheduling.registry import Call
 
 log = logging.getLogger(__name__)
@@ -148,7 +148,9 @@ def _try_again(ended: ScheduledFunction, *, known: bool) -> None:
         declared.retry, attempt=ended.attempt, known=known, idempotent=declared.idempotent, rng=_RNG
     )
     if delay_s is not None:
-        insert([_next_try(ended, delay_s=delay_s)])
+        # It fires what the first one fired.
+        of_cron: dict[str, Any] = {"cron": ended.cron_id, "fire_at": ended.fire_at, "parent": ended.parent_id}
+        insert([like(ended, delay_s=delay_s, retry_of=ended.pk, attempt=ended.attempt + 1, **of_cron)])
 
 
 class _NotOurs(Exception):
@@ -212,7 +214,7 @@ def _take_and_run(run: _Run) -> None:
         )
         run.task_backend, run.function = call.task_backend, call.function
         transaction.on_commit(run.commit)
-        with context.running(_running(call)), guards.mutation(call.function):
+        with context.running(call), guards.mutation(call.function):
             result = _result(call, _run(call))
         if not functions.succeed(run.dispatch, by=run.by, result=result):
             raise RowMoved
@@ -256,7 +258,7 @@ def _postpone(run: _Run, *, delay_s: float, **noted: Any) -> None:
 
 def _perform(call: Call, *, timeout_s: float | None) -> Ending:
     try:
-        with context.running(_running(call)), _watched(call), time_limit(timeout_s, function=call.function):
+        with context.running(call), _watched(call), time_limit(timeout_s, function=call.function):
             value = _run(call)
     except BaseException as error:  # SystemExit too: it is the function's end, not the worker's
         return endings.failed(error)
@@ -338,10 +340,6 @@ def _task_backend(function_id: int) -> str | None:
     return row.task_backend if row else None
 
 
-def _running(call: Call) -> context.Running:
-    return context.Running(id=call.id, function=call.function, kind=call.kind, attempt=call.attempt)
-
-
 def _call_of(row: ScheduledFunction) -> Call:
     return Call(
         id=row.pk,
@@ -351,20 +349,4 @@ def _call_of(row: ScheduledFunction) -> Call:
         attempt=row.attempt,
         task_backend=row.task_backend,
         ran_by=row.ran_by or "",
-    )
-
-
-def _next_try(ended: ScheduledFunction, *, delay_s: float) -> NewFunction:
-    return NewFunction(
-        function=ended.function,
-        kind=Kind(ended.kind),
-        args=json.dumps(ended.args),
-        delay_s=delay_s,
-        queue=ended.queue,
-        priority=ended.priority,
-        parent=ended.parent_id,
-        retry_of=ended.pk,
-        attempt=ended.attempt + 1,
-        cron=ended.cron_id,
-        fire_at=ended.fire_at,
     )

@@ -129,7 +129,7 @@ def dispatch(
     kind: Kind, lanes: Sequence[Lane], *, limit: int, excluded: Collection[int] = (), share: Share = Share()
 ) -> tuple[list[Dispatch], list[Lane]]:
     """Up to `limit` due functions of these lanes, the most urgent first; and the lanes they are of, each from the first
-    function that is left in it. Writes nothing."""
+    function that is left in it. Writes nothing: any number may look at once, and who starts a function runs it."""
     params = {"kind": kind.value, "limit": limit, "excluded": list(excluded)} | _in(lanes)
     params |= {"fresh": ceil(limit * FRESH), "fresh_s": FRESH_S, "behind_s": BEHIND_S}
     rows = statements.load("scheduling", "dispatch").run(params | {"rank": share.rank, "clusters": share.clusters})

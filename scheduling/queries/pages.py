@@ -7,7 +7,7 @@ from django.db.models import OuterRef, QuerySet, Subquery
 
 from postgres import statements
 from scheduling.domain.states import Status
-from scheduling.models import Cluster, Cron, Due, ScheduledFunction
+from scheduling.models import Cron, Due, ScheduledFunction
 
 MOST_LIVING = 5_000  # among so many that wait or run a page may choose
 _DISORDER = timedelta(minutes=1)  # between ids and times, of transactions side by side
@@ -61,10 +61,6 @@ def queued(pk: int) -> Due | None:
     return Due.objects.filter(pk=pk).first()
 
 
-def next_try(pk: int) -> int | None:
-    return ScheduledFunction.objects.filter(retry_of_id=pk).values_list("pk", flat=True).first()
-
-
 def descendants(pk: int, *, limit: int = 50) -> Sequence[ScheduledFunction]:
     """What it scheduled itself, the newest first."""
     return list(
@@ -95,11 +91,6 @@ def crons() -> "QuerySet[Cron]":
 
 def cron(name: str) -> Cron | None:
     return Cron.objects.filter(pk=name).first()
-
-
-def clusters() -> "QuerySet[Cluster]":
-    """Clusters that live or lived lately, the youngest first."""
-    return Cluster.objects.order_by("-started_at")
 
 
 def _first_since(moment: datetime) -> int:

@@ -15,6 +15,7 @@ from scheduling.errors import BadArguments, BadMoment, BadQueue, NotAFunction, N
 from scheduling.models import Cron, Due, ScheduledFunction
 from scheduling.operations import Kind, clusters, runner
 from scheduling.operations.functions import insert, new
+from scheduling.queries import functions
 from scheduling.queries.functions import Holder, Share
 from tests.scheduling.integration import sample
 
@@ -225,10 +226,10 @@ class TestADispatch:
 
     def test_leaves_out_what_somebody_has_in_hands_and_begins_where_the_lane_begins(self) -> None:
         made = [scheduling.run_after(0, sample.make_group, name=str(n)).pk for n in range(4)]
-        lanes = clusters.lanes(Kind.MUTATION)
-        found, heads = clusters.scan(Kind.MUTATION, lanes, limit=2, excluded=made[:1])
+        lanes = functions.lanes(Kind.MUTATION)
+        found, heads = functions.dispatch(Kind.MUTATION, lanes, limit=2, excluded=made[:1])
         assert [one.id for one in found] == made[1:3]
-        further, _ = clusters.scan(Kind.MUTATION, heads, limit=4)
+        further, _ = functions.dispatch(Kind.MUTATION, heads, limit=4)
         assert [one.id for one in further] == made[1:]
 
     def test_brings_new_work_before_a_backlog_of_the_same_priority(self) -> None:
@@ -243,12 +244,12 @@ class TestADispatch:
     def test_of_several_clusters_is_another_for_each_while_there_is_enough(self) -> None:
         with transaction.atomic():
             made = {row.pk for row in insert([new(sample.nothing, {}) for _ in range(40)])}
-        lanes, found = clusters.lanes(Kind.MUTATION), []
+        lanes, found = functions.lanes(Kind.MUTATION), []
         for rank in range(4):
             share = Share(rank=rank, clusters=4)
-            found += [one.id for one in clusters.scan(Kind.MUTATION, lanes, limit=10, share=share)[0]]
+            found += [one.id for one in functions.dispatch(Kind.MUTATION, lanes, limit=10, share=share)[0]]
         assert sorted(found) == sorted(made)
-        alone = clusters.scan(Kind.MUTATION, lanes, limit=40, share=Share(rank=2, clusters=4))[0]
+        alone = functions.dispatch(Kind.MUTATION, lanes, limit=40, share=Share(rank=2, clusters=4))[0]
         assert {one.id for one in alone} == made
 
 

@@ -138,7 +138,7 @@ class TestALookBehindAPile:
             long.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             long.execute("SELECT count(*) FROM scheduling_due WHERE function_id = 0")
             Due.objects.filter(pk__in=done).delete()
-            _, heads = clusters.scan(Kind.MUTATION, functions.lanes(Kind.MUTATION), limit=LIMIT)
+            _, heads = functions.dispatch(Kind.MUTATION, functions.lanes(Kind.MUTATION), limit=LIMIT)
             whole, part = (
                 explained("dispatch", dispatch_params(LIMIT, lanes))
                 for lanes in (functions.lanes(Kind.MUTATION), heads)
