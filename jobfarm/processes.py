@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from core import forked
+from core.backoff import Backoff
 from postgres import connections
 from postgres.embedded.locks import Lock
 
-LONGEST_PAUSE_S = 30.0
+_RESTARTS = Backoff(first_s=0.5, cap_s=30)
 KILLED_WITHIN_S = 5.0
 POLL_S = 0.2
 RESTING_S = 5.0  # while all run: the end of one is a signal
@@ -86,7 +87,7 @@ class Child:
     def schedule_restart(self, *, now: float) -> float:
         """Plan the next start, later after each quick death; how many seconds from now."""
         self.deaths = 1 if now - self.started_at > STEADY_S else self.deaths + 1
-        pause = min(0.5 * 2.0 ** (self.deaths - 1), LONGEST_PAUSE_S)
+        pause = _RESTARTS.plain_s(self.deaths)
         self.process, self.due_at = None, now + pause
         return pause
 

@@ -220,55 +220,23 @@ UNFOLD = {
     "SIDEBAR": {"show_search": True, "navigation": "jobfarm.administration.sidebar"},
 }
 
-# How the farm treats jobs. Durations in seconds.
-JOBFARM: dict[str, Any] = {
-    "LEASE_S": _ENV["JOBFARM_LEASE_S"],
-    "HEARTBEAT_S": _ENV["JOBFARM_HEARTBEAT_S"],
-    "JANITOR_S": 3.0,  # the longest the janitor sleeps: of the 5 s in which a silent worker is noticed, 2 s are left
-    "UNCONFIRMED_LEASES": _ENV["JOBFARM_UNCONFIRMED_LEASES"],
-    "EXCLUSION_S": 30.0,  # how long a worker that failed a job leaves it to the others
-    "HEAD_START_S": _ENV["JOBFARM_HEAD_START_S"],  # of a live worker that has what a job prefers (docs/adr/0085)
-    "WORKER_ALIVE_S": 90.0,  # a worker last seen within this counts as live: a lease and half
-    "RETENTION_DAYS": _ENV["JOBFARM_RETENTION_DAYS"],
-    "PAYLOAD_BYTES": 1_000_000,
-    "FILE_BYTES": 50_000_000,
-    # What one attempt, and all attempts of one job, may hand in (docs/adr/0057).
-    "OUTPUT_BYTES_PER_ATTEMPT": _ENV["JOBFARM_OUTPUT_BYTES_PER_ATTEMPT"],
-    "OUTPUT_BYTES_PER_JOB": _ENV["JOBFARM_OUTPUT_BYTES_PER_JOB"],
-    "OUTPUT_PIECES_PER_ATTEMPT": _ENV["JOBFARM_OUTPUT_PIECES_PER_ATTEMPT"],
-    "FILES_PER_ATTEMPT": _ENV["JOBFARM_FILES_PER_ATTEMPT"],
-    "FILES_PER_JOB": _ENV["JOBFARM_FILES_PER_JOB"],
-    "FILE_BYTES_PER_ATTEMPT": _ENV["JOBFARM_FILE_BYTES_PER_ATTEMPT"],
-    "FILE_BYTES_PER_JOB": _ENV["JOBFARM_FILE_BYTES_PER_JOB"],
-    # What the jobs of one owner, and all jobs together, may have until they are deleted (docs/adr/0057); 0: no quota.
-    "WAITING_JOBS_PER_OWNER": _ENV["JOBFARM_WAITING_JOBS_PER_OWNER"],
-    "WAITING_JOBS_IN_ALL": _ENV["JOBFARM_WAITING_JOBS_IN_ALL"],
-    # What members make and all share: workers of theirs, and queues that come into being with those.
-    "WORKERS_PER_OWNER": _ENV["JOBFARM_WORKERS_PER_OWNER"],
-    "QUEUES_PER_OWNER": _ENV["JOBFARM_QUEUES_PER_OWNER"],
-    # Different sets of conditions on labels that living jobs have: each costs every claim (docs/adr/0085).
-    "REQUIREMENTS_PER_OWNER": _ENV["JOBFARM_REQUIREMENTS_PER_OWNER"],
-    "REQUIREMENTS_IN_ALL": _ENV["JOBFARM_REQUIREMENTS_IN_ALL"],
-    "OUTPUT_BYTES_PER_OWNER": _ENV["JOBFARM_OUTPUT_BYTES_PER_OWNER"],
-    "OUTPUT_BYTES_IN_ALL": _ENV["JOBFARM_OUTPUT_BYTES_IN_ALL"],
-    "FILES_PER_OWNER": _ENV["JOBFARM_FILES_PER_OWNER"],
-    "FILES_IN_ALL": _ENV["JOBFARM_FILES_IN_ALL"],
-    "FILE_BYTES_PER_OWNER": _ENV["JOBFARM_FILE_BYTES_PER_OWNER"],
-    "FILE_BYTES_IN_ALL": _ENV["JOBFARM_FILE_BYTES_IN_ALL"],
-    "BODY_BYTES": 10_000_000,  # of any other request: ten payloads in one call
-    # Requests of one address of which a part has come: each holds a socket and room for its body.
-    "HALF_SENT_PER_ADDRESS": _ENV["JOBFARM_HALF_SENT_PER_ADDRESS"],
-    # Jobs that come in with one API token, on average and at once; a person may have twice as many with all of theirs.
-    "SUBMIT_PER_MINUTE": _ENV["JOBFARM_SUBMIT_PER_MINUTE"],
-    "SUBMIT_BURST": _ENV["JOBFARM_SUBMIT_BURST"],
-    # What people without the rights to raise priorities and to choose queues may ask for (docs/adr/0057): beside a
-    # kind's own priority at most this one, and beside its own queue these; * is every queue.
-    "MEMBER_PRIORITY": _ENV["JOBFARM_MEMBER_PRIORITY"],
-    "MEMBER_QUEUES": tuple(_ENV["JOBFARM_MEMBER_QUEUES"]),
-    "SIGN_UP": _ENV["JOBFARM_SIGN_UP"],  # whether people may make accounts by themselves
-    "GUESTS": _ENV["JOBFARM_GUESTS"],  # whether a captcha lets visitors in for a while
-    "PUBLIC_NUMBERS": _ENV["JOBFARM_PUBLIC_NUMBERS"],  # whether the front page shows them to everybody
-}
+
+def _group(prefix: str, **constants: Any) -> dict[str, Any]:
+    """What the environment says of the variables that begin so, without the prefix; and what it cannot change."""
+    variables = {name.removeprefix(prefix): value for name, value in _ENV.items() if name.startswith(prefix)}
+    return {**variables, **constants}
+
+
+# How the farm treats jobs; docs/settings.md has what is not here. Durations in seconds, unless a name says otherwise.
+JOBFARM = _group(
+    "JOBFARM_",
+    JANITOR_S=3.0,  # the longest the janitor sleeps: of the 5 s in which a silent worker is noticed, 2 s are left
+    EXCLUSION_S=30.0,  # how long a worker that failed a job leaves it to the others
+    WORKER_ALIVE_S=90.0,  # a worker last seen within this counts as live: a lease and half
+    PAYLOAD_BYTES=1_000_000,
+    FILE_BYTES=50_000_000,
+    BODY_BYTES=10_000_000,  # of any other request: ten payloads in one call
+)
 DATA_UPLOAD_MAX_MEMORY_SIZE = JOBFARM["BODY_BYTES"]
 # Templates that other apps add to the page of one's own account: accounts knows none of them.
 ACCOUNT_CARDS = ("jobs/parts/account_card.html", "outbox/parts/account_card.html", "openai_api/parts/account_card.html")
@@ -277,26 +245,9 @@ ACCOUNT_CARDS = ("jobs/parts/account_card.html", "outbox/parts/account_card.html
 # at once, and a second after that.
 LIVE: dict[str, int] = live.configuration.limits()
 
-# OpenAI's API (openai_api): batches of one person that may be going on, how large files are, how long they are kept.
-OPENAI = {
-    "BATCHES_PER_OWNER": _ENV["JOBFARM_BATCHES_PER_OWNER"],
-    "FILE_BYTES": _ENV["JOBFARM_OPENAI_FILE_BYTES"],
-    "FILE_DAYS": _ENV["JOBFARM_OPENAI_FILE_DAYS"],
-    "RETRY_GRACE_S": _ENV["JOBFARM_OPENAI_RETRY_GRACE"],
-}
-
-# The scheduler. Durations in seconds.
-SCHEDULING: dict[str, Any] = {
-    "LEASE_S": 5.0,  # a function that a worker had in its hands and that was not started is given to one again
-    # A mutation that collided in so many runs, or whose process died so often while it ran, is failed.
-    "MOST_COLLISIONS": _ENV["SCHEDULING_MOST_COLLISIONS"],
-    "MOST_DEATHS": _ENV["SCHEDULING_MOST_DEATHS"],
-    "GRACE_S": _ENV["SCHEDULING_GRACE_S"],  # for running actions, after SIGTERM
-    # An action that ignores its timeout (a C library that holds everything up) is killed after this much more.
-    "HOPELESS_S": _ENV["SCHEDULING_HOPELESS_S"],
-    "RETENTION_DAYS": _ENV["SCHEDULING_RETENTION_DAYS"],
-    "WORKERS": _ENV["SCHEDULING_WORKERS"],  # of each cluster, unless --workers says otherwise
-}
+OPENAI = _group("JOBFARM_OPENAI_", BATCHES_PER_OWNER=_ENV["JOBFARM_BATCHES_PER_OWNER"])
+# A function that a worker had in its hands and that was not started is given to one again after LEASE_S.
+SCHEDULING = _group("SCHEDULING_", LEASE_S=5.0)
 SCHEDULING["CRONS"] = not _IS_TEST  # in tests only those fire that a test declares
 # Outside connections in a mutation, and writes of an action past its mutations, are errors while one develops.
 _GUARDS: bool | None = _ENV["SCHEDULING_GUARDS"]
@@ -317,43 +268,10 @@ Q_CLUSTER: dict[str, Any] = {
     "ALT_CLUSTERS": {"mutations": {"scheduler": False}},
 }
 
-# The webhook inbox. Durations in seconds unless the name says days.
-WEBHOOKS: dict[str, Any] = {
-    # Requests from one address to one source; GitHub (which never repeats) and telemetry may send five times that.
-    "PER_MINUTE": _ENV["WEBHOOKS_PER_MINUTE"],
-    # GitHub hangs up after 10 s. Who was not answered by then, and not by the database, gets a Retry-After.
-    "ANSWER_WITHIN_S": _ENV["WEBHOOKS_ANSWER_WITHIN_S"],
-    "ATTEMPTS": _ENV["WEBHOOKS_ATTEMPTS"],
-    "FIRST_RETRY_S": _ENV["WEBHOOKS_FIRST_RETRY_S"],  # then 4, 16, 60 times that
-    # Atlassian signs no time stamp: how old an event in a signed body may be.
-    "ATLASSIAN_OLDEST_S": _ENV["WEBHOOKS_ATLASSIAN_OLDEST_S"],
-    # More than any sender resends for (Stripe: 30): what was forgotten would count as new.
-    "RETENTION_DAYS": _ENV["WEBHOOKS_RETENTION_DAYS"],
-    "SANDBOX_RETENTION_DAYS": _ENV["WEBHOOKS_SANDBOX_RETENTION_DAYS"],
-    # Where this farm answers, for test deliveries.
-    "OWN_URL": _OWN_URL,
-}
-
-# The outbox: what the farm tells others. Durations in seconds unless the name says otherwise.
-METERING: dict[str, Any] = {
-    "KINDS": tuple(_ENV["METERING_KINDS"]),  # whose results have OpenAI's `usage`, beside those of code
-    "CURRENCY": _ENV["METERING_CURRENCY"],
-    "RETENTION_DAYS": _ENV["METERING_RETENTION_DAYS"],
-}
-OUTBOX: dict[str, Any] = {
-    # Networks that are not public and may be sent to all the same; and hosts that a submit may name for its job.
-    "ALLOWED_NETWORKS": _ENV["OUTBOX_ALLOWED_NETWORKS"],
-    "CALLBACK_HOSTS": tuple(_ENV["OUTBOX_CALLBACK_HOSTS"]),
-    "TIMEOUT_S": _ENV["OUTBOX_TIMEOUT_S"],  # of one attempt, in all
-    "RESULT_BYTES": _ENV["OUTBOX_RESULT_BYTES"],
-    "IN_FLIGHT": _ENV["OUTBOX_IN_FLIGHT"],  # requests of one sender at a time
-    "IN_FLIGHT_PER_ENDPOINT": _ENV["OUTBOX_IN_FLIGHT_PER_ENDPOINT"],
-    "PAUSE_AFTER_HOURS": _ENV["OUTBOX_PAUSE_AFTER_HOURS"],
-    "RETENTION_DAYS": _ENV["OUTBOX_RETENTION_DAYS"],
-    "ENDPOINTS_PER_OWNER": 20,
-    # ce-source: where events come from, as receivers of several farms see it.
-    "SOURCE": _OWN_URL,
-}
+# Where this farm answers, for test deliveries; and as receivers of several farms see it (ce-source).
+WEBHOOKS = _group("WEBHOOKS_", OWN_URL=_OWN_URL)
+METERING = _group("METERING_")
+OUTBOX = _group("OUTBOX_", ENDPOINTS_PER_OWNER=20, SOURCE=_OWN_URL)
 # OpenAI-compatible servers whose models are listed every night: addresses that /models is added to, comma between.
 # A key for all of them, if they need one, is LLM_API_KEY.
 LLM_SERVERS = _ENV["LLM_SERVERS"]

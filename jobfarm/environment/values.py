@@ -16,16 +16,7 @@ import postgres.configuration
 
 Reader = Callable[[str, str], Any]
 
-_FLAGS: Final = {
-    "1": True,
-    "true": True,
-    "yes": True,
-    "on": True,
-    "0": False,
-    "false": False,
-    "no": False,
-    "off": False,
-}
+_FLAGS: Final = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
 
 
 def text(_name: str, raw: str) -> str:

@@ -83,7 +83,7 @@ class WaitingCall:
         if note["again"] and not self._has_started:
             here = {"user_id": note["user"], "fingerprint": note["again"]}
             await connections.run(returning.leave, note["job"], **here)
-            await first_of(asyncio.sleep(settings.OPENAI["RETRY_GRACE_S"]), self._stopping.wait())
+            await first_of(asyncio.sleep(settings.OPENAI["RETRY_GRACE"]), self._stopping.wait())
             if not self._stopping:
                 await connections.run(returning.end_grace, note["job"], is_kept=note["kept"])
         elif not note["kept"]:
