@@ -1,12 +1,16 @@
 """What people do with rules: make, change, mute and delete them, also while they fire."""
 
+import importlib
+
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 
+import alerts.crons
 from alerts import operations
 from alerts.errors import BadRule, NotFound
 from alerts.models import Alert, Notification, Rule
+from scheduling.operations import crons
 from tests.alerts import watching
 from tests.webhooks.inbox.support import receive
 from webhooks.models import Delivery
@@ -133,8 +137,7 @@ def test_an_address_stays_until_another_or_none_is_given(boss: User) -> None:
     assert (change(rule, boss, webhook_url="").webhook_host, lines()[-1]) == ("", "Changed webhook_url.")
 
 
-def test_rules_are_judged_by_a_cron_of_the_farm() -> None:
-    import alerts.crons  # noqa: F401
-    from scheduling.operations import crons
-
+def test_rules_are_judged_by_a_cron_of_the_farm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crons, "_declared", {})
+    importlib.reload(alerts.crons)
     assert crons._declared[operations.CRON].function.name == "alerts.operations.judging.watch"

@@ -8,10 +8,11 @@ from jobs import kinds
 from metering import registry as metered
 from ratelimits import limits
 from scheduling import registry
-from scheduling.operations import crons
+from scheduling.operations import crons, retention
 
 REGISTRIES: tuple[dict[str, Any], ...] = (
-    kinds.DECLARED, kinds.HOOKS, limits._declared, crons._declared, registry._functions, metered._readers,
+    kinds.DECLARED, kinds.HOOKS, limits._declared, crons._declared, retention._declared, registry._functions,
+    metered._readers,
 )  # fmt: skip
 
 
