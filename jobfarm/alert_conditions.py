@@ -29,18 +29,13 @@ LEAST_ENDED: Final = 5  # jobs of which a share means something
 MOST_LIMITS: Final = 1000  # limits and keys, those most used first
 MOST_BUDGETS: Final = 5000
 Target = Literal["queue", "kind"]
-_BEHIND: Final = Unknown(reason="The roll-up of jobs is behind.")
 
 
-def _failed(window_s: int, *, of: Target) -> Reading | Unknown:
+def _failed(window_s: int, *, of: Target, is_share: bool) -> Reading | Unknown:
     if (ended := _ended(window_s, of=of)) is None:
-        return _BEHIND
-    return Reading(measures=[Measure(subject=one.name, value=one.failed) for one in ended])
-
-
-def _share(window_s: int, *, of: Target) -> Reading | Unknown:
-    if (ended := _ended(window_s, of=of)) is None:
-        return _BEHIND
+        return Unknown(reason="The roll-up of jobs is behind.")
+    if not is_share:
+        return Reading(measures=[Measure(subject=one.name, value=one.failed) for one in ended])
     enough = [one for one in ended if one.judged >= LEAST_ENDED]
     return Reading(measures=[Measure(subject=one.name, value=100 * one.failed / one.judged) for one in enough])
 
@@ -55,28 +50,21 @@ def _ended(window_s: int, *, of: Target) -> list[rollups.Ended] | None:
     return rollups.ended(window, now=now, of=of)
 
 
-def _one(value: float) -> Reading:
-    return Reading(measures=[Measure(subject="", value=value)])
-
-
-_targets: tuple[tuple[str, Target], ...] = (("jobs_failed", "queue"), ("kind_failed", "kind"))
-for _code, _target in _targets:
+_targets: tuple[tuple[Target, str], ...] = (("queue", "jobs"), ("kind", "kind"))
+for _target, _name in _targets:
     register(Condition(
-        code=_code, title=f"Jobs failed or timed out for good, by {_target}", target=_target, unit=Unit.NUMBER,
-        is_windowed=True, page=f"jobs:list?status=failed&{_target}=",
-    ))(partial(_failed, of=_target))  # fmt: skip
-_targets = (("failure_share", "queue"), ("kind_failure_share", "kind"))
-for _code, _target in _targets:
+        code=f"{_name}_failed", title=f"Jobs failed or timed out for good, by {_target}", target=_target,
+        unit=Unit.NUMBER, is_windowed=True, page=f"jobs:list?status=failed&{_target}=",
+    ))(partial(_failed, of=_target, is_share=False))  # fmt: skip
     register(Condition(
-        code=_code, title=f"Share of jobs that failed or timed out, of at least {LEAST_ENDED}, by {_target}",
-        target=_target, unit=Unit.PERCENT, threshold=FAILURE_SHARE, is_windowed=True,
-        page=f"jobs:list?status=failed&{_target}=",
-    ))(partial(_share, of=_target))  # fmt: skip
+        code="failure_share" if _target == "queue" else "kind_failure_share",
+        title=f"Share of jobs that failed or timed out, of at least {LEAST_ENDED}, by {_target}", target=_target,
+        unit=Unit.PERCENT, threshold=FAILURE_SHARE, is_windowed=True, page=f"jobs:list?status=failed&{_target}=",
+    ))(partial(_failed, of=_target, is_share=True))  # fmt: skip
 
 AREAS: Final[Sequence[Area[Any]]] = (
     job_health.waiting, job_health.queues, scheduler_health.scheduler, message_health.inbox, message_health.events,
-    health.janitor,
-    job_health.quotas, database_health.snapshots,
+    health.janitor, job_health.quotas, database_health.snapshots,
 )  # fmt: skip
 for _area in AREAS:
     _area.register()
