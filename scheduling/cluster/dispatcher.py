@@ -164,10 +164,10 @@ class Dispatcher:
             self._wake()
         if time.monotonic() < self._look_at or (self._is_blind and self._finds_nothing()):
             return
-        if time.monotonic() >= self._crons_at:
-            self._fire_crons()
         if room := self._room():
             self._look(room)
+        if time.monotonic() >= self._crons_at:
+            self._fire_crons()
 
     def _wake(self) -> None:
         self._look_at, self._is_blind, self._busy_at = 0.0, False, time.monotonic()
