@@ -23,9 +23,7 @@ LIBRARIES: Final = (
     "django.views.debug", "django.views.generic", "jinja2", "markdown_it", "nh3", "opentelemetry.trace",
     "prometheus_client", "psutil", "psycopg", "psycopg_pool", "pydantic.types", "pydantic.deprecated.decorator",
     "pythonjsonlogger.json", "unittest", "uvicorn.lifespan.on", "uvicorn.main", "uvicorn.protocols.http.auto",
-    "uvicorn.protocols.websockets.auto", "webhooks.domain.payloads.clerk", "webhooks.domain.payloads.confluence",
-    "webhooks.domain.payloads.github", "webhooks.domain.payloads.jira", "webhooks.domain.payloads.sandbox",
-    "webhooks.domain.payloads.stripe", "webhooks.domain.rules",
+    "uvicorn.protocols.websockets.auto", "webhooks.domain.rules",
 )  # fmt: skip
 _MOST_DESCRIPTORS: Final = 32
 

@@ -1,10 +1,11 @@
 """Emitting activity: one line for what people would want to read of an event."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import date, datetime
 from functools import partial
 
 from django.db import transaction
+from django.db.models import Model
 
 from live import operations as live
 from webhooks.handlers.registry import Event
@@ -14,41 +15,45 @@ from webhooks.queries import activity as queries
 TOPIC = "activity"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActivityEntry:
-    """Who did what to what. `kind` and `resource` name the row that it speaks of; `link` is https or ""."""
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What was done to what; by `actor` ("": the sender itself), at a moment (None: when the event occurred).
+
+    `about` is the type and the id of the row that it speaks of; `link` is https or "".
+    """
 
     verb: str
     object: str
+    _: KW_ONLY
     actor: str = ""
-    at: datetime | None = None  # None: when the event occurred
-    kind: str = ""
-    resource: str = ""
+    at: datetime | None = None
+    about: tuple[type[Model], str | None] | None = None
     link: str = ""
 
 
-def emit(event: Event, *entries: ActivityEntry) -> None:
-    """Emit entries for a delivery, in its transaction. Those that it emitted before a replay stay as they are."""
-    if not entries:
+def emit(event: Event, *lines: Line) -> None:
+    """Emit lines for a delivery, in its transaction. Those that it emitted before a replay stay as they are."""
+    if not lines:
         return
-    rows = [_row(event, n, entry) for n, entry in enumerate(entries)]
+    rows = [_row(event, n, line) for n, line in enumerate(lines)]
     queries.write(rows)
     live.touch(TOPIC)
     _forget_digests({row.at.date() for row in rows}, today=event.received_at.date())
 
 
-def _row(event: Event, n: int, entry: ActivityEntry) -> Activity:
+def _row(event: Event, n: int, line: Line) -> Activity:
+    table, resource = line.about or (None, None)
     return Activity(
         delivery_id=event.pk,
         n=n,
         source=event.source,
-        at=entry.at or event.occurred_at,
-        actor=_cut(entry.actor, 255),
-        verb=_cut(entry.verb, 100),
-        object=_cut(entry.object, 500),
-        kind=entry.kind,
-        resource=entry.resource,
-        link=entry.link,
+        at=line.at or event.occurred_at,
+        actor=_cut(line.actor, 255),
+        verb=_cut(line.verb, 100),
+        object=_cut(line.object, 500),
+        kind=table.__name__.lower() if table and resource else "",
+        resource=resource or "",
+        link=line.link,
     )
 
 

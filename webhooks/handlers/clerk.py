@@ -4,168 +4,143 @@ A state is as new as the resource's `updated_at` in milliseconds; where there is
 again, so what was deleted stays so.
 """
 
-from datetime import datetime
+from collections.abc import Mapping
+from typing import Any
 
-from webhooks.domain.payloads import clerk
-from webhooks.domain.payloads.base import ABSENT
+from webhooks.domain.parts import ABSENT, ID, OBJECTS, TEXT, Kind, Part, fields
 from webhooks.domain.staleness import Version
-from webhooks.handlers.activity import ActivityEntry, emit
+from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
 from webhooks.models import ClerkMembership, ClerkOrganization, ClerkSession, ClerkUser
 from webhooks.queries.upserts import tombstone, upsert
 
+_USER = fields(text="username first_name last_name", flag="banned", moment="created_at")
+_ORGANIZATION = fields(text="name slug", moment="created_at")
+_MEMBERSHIP = fields(text="role", moment="created_at", id="parent=organization.id user_id=public_user_data.user_id")
+_SESSION = fields(text="status", id="parent=user_id", moment="last_active_at created_at expires_at=expire_at")
 _RANKS = {"created": 0, "updated": 1}  # what else there is ends something
 _SESSIONS = {"created": "logged in", "ended": "logged out", "removed": "logged out", "revoked": "was logged out"}
+_INVITATIONS = {
+    "created": "was invited to",
+    "accepted": "accepted the invitation to",
+    "revoked": "lost the invitation to",
+}
+
+
+class _Report:
+    """An event and the object that it is about."""
+
+    def __init__(self, event: Event, *, needs_id: bool = True) -> None:
+        self.event, self.body = event, event.read()
+        self.data = self.body.need_part("data")
+        self.id = self.data.need("id", ID) if needs_id else ""
+        self.sent_at = self.body.moment("timestamp")
+        self.at = self.sent_at or self.data.moment("updated_at")
+        self.gone_at = self.sent_at or event.occurred_at
+
+    def version(self, part: Part, rank: int | None = None) -> Version:
+        rank = _RANKS.get(self.event.action, 2) if rank is None else rank
+        return self.event.version(part.moment("updated_at"), self.sent_at, rank=rank)
+
+    def emit(self, verb: str, target: str = "", **rest: Any) -> None:
+        emit(self.event, Line(verb, target, **{"at": self.at, **rest}))
 
 
 @handles("clerk", "user.created", "user.updated")
 def user(event: Event) -> None:
     """Somebody signed up, or changed."""
-    payload = event.read(clerk.Envelope[clerk.User])
-    person = payload.data
-    upsert(
-        ClerkUser,
-        person.id,
-        _version(event, payload.timestamp, person.updated_at),
-        email=person.email if person.has_primary_email else ABSENT,
-        **person.columns("username", "first_name", "last_name", "banned", "created_at"),
-    )
-    if event.type == "user.created":  # changes emit nothing: every log-in is one
-        at = payload.timestamp or person.updated_at
-        emit(
-            event,
-            ActivityEntry(actor=person.name, verb="signed up", object="", at=at, kind="clerkuser", resource=person.id),
-        )
+    report = _Report(event)
+    person, email = report.data, _email(report.data)
+    upsert(ClerkUser, report.id, report.version(person), email=email, **person.document(_USER))
+    if event.action == "created":  # changes emit nothing: every log-in is one
+        name = _full_name(person) or person.text("username") or (email if isinstance(email, str) else "") or report.id
+        report.emit("signed up", actor=name, about=(ClerkUser, report.id))
 
 
 @handles("clerk", "organization.created", "organization.updated")
 def organization(event: Event) -> None:
     """An organization was made, or changed."""
-    payload = event.read(clerk.Envelope[clerk.Organization])
-    version = event.version(payload.data.updated_at, payload.timestamp, rank=1 + _rank(event))
-    _upsert_organization(payload.data, version)
-    emit(event, _about_organization(payload.data, event.action, at=payload.timestamp or payload.data.updated_at))
+    report = _Report(event)
+    version = report.version(report.data, 1 + _RANKS[event.action])
+    upsert(ClerkOrganization, report.id, version, **report.data.document(_ORGANIZATION))
+    report.emit(event.action, _organization(report.data), about=(ClerkOrganization, report.id))
 
 
-@handles("clerk", "user.deleted", "organization.deleted", "organizationMembership.deleted")
+@handles("clerk", "user.deleted", "organization.deleted")
 def deleted(event: Event) -> None:
-    """Something is gone. Of people and organizations the body gives the id alone."""
-    payload = event.read(clerk.Envelope[clerk.Gone])
-    at = payload.timestamp or event.occurred_at
-    if event.type == "organizationMembership.deleted":
-        _leave(event)
-        tombstone(ClerkMembership, payload.data.id, at=at)
-        return
-    table = ClerkUser if event.type == "user.deleted" else ClerkOrganization
-    tombstone(table, payload.data.id, at=at)
-    label = "account" if table is ClerkUser else "organization"
-    entry = ActivityEntry(
-        verb="deleted",
-        object=f"{label} {payload.data.id}",
-        at=at,
-        kind=table.__name__.lower(),
-        resource=payload.data.id,
-    )
-    emit(event, entry)
+    """Somebody, or an organization, is gone: the body gives the id alone."""
+    report = _Report(event)
+    table, label = (ClerkUser, "account") if event.type == "user.deleted" else (ClerkOrganization, "organization")
+    tombstone(table, report.id, at=report.gone_at)
+    report.emit("deleted", f"{label} {report.id}", at=report.gone_at, about=(table, report.id))
 
 
-@handles("clerk", "organizationMembership.created", "organizationMembership.updated")
+@handles("clerk", *(f"organizationMembership.{action}" for action in ("created", "updated", "deleted")))
 def membership(event: Event) -> None:
-    """Somebody came into an organization, or has another role in it."""
-    payload = event.read(clerk.Envelope[clerk.Membership])
-    _upsert_membership(event, payload)
-    verb = "joined" if event.type.endswith("created") else f"became {payload.data.role or 'another'} of"
-    emit(event, _about_membership(payload, verb))
+    """Somebody came into an organization, has another role in it, or left: then the body is the whole membership as it
+    last was. Its organization comes along, so that a membership shows a name although organization.created was lost."""
+    report = _Report(event)
+    data, organization, person = report.data, report.data.part("organization"), report.data.part("public_user_data")
+    organization_id = organization.get("id", ID)
+    if organization_id:  # its own events know best: rank 0
+        upsert(
+            ClerkOrganization, organization_id, report.version(organization, 0), **organization.document(_ORGANIZATION)
+        )  # fmt: skip
+    upsert(ClerkMembership, report.id, report.version(data), **data.document(_MEMBERSHIP))
+    if event.action == "deleted":
+        tombstone(ClerkMembership, report.id, at=report.gone_at)
+    verbs = {"created": "joined", "deleted": "left"}
+    report.emit(
+        verbs.get(event.action, f"became {data.text('role') or 'another'} of"),
+        _organization(organization),
+        actor=_full_name(person) or person.text("identifier") or person.get("user_id", ID) or "somebody",
+        about=(ClerkOrganization, organization_id),
+    )
 
 
-@handles("clerk", *(f"organizationInvitation.{action}" for action in ("created", "accepted", "revoked")))
+@handles("clerk", *(f"organizationInvitation.{action}" for action in _INVITATIONS))
 def invitation(event: Event) -> None:
     """Somebody is asked into an organization, and says yes, or is asked no more. Nothing is kept of it."""
-    payload = event.read(clerk.Envelope[clerk.Invitation])
-    organization_id = payload.data.organization_id or ""
-    verb = {"created": "was invited to", "accepted": "accepted the invitation to"}.get(
-        event.action, "lost the invitation to"
+    report = _Report(event, needs_id=False)
+    organization_id = report.data.get("organization_id", ID)
+    target = f"organization {organization_id}" if organization_id else "an organization"
+    about = ClerkOrganization, organization_id
+    report.emit(
+        _INVITATIONS[event.action], target, actor=report.data.text("email_address"), at=report.sent_at, about=about
     )
-    entry = ActivityEntry(
-        actor=payload.data.email_address,
-        verb=verb,
-        object=f"organization {organization_id}" if organization_id else "an organization",
-        at=payload.timestamp,
-        kind="clerkorganization" if organization_id else "",
-        resource=organization_id,
-    )
-    emit(event, entry)
 
 
-@handles("clerk", "session.created", "session.ended", "session.removed", "session.revoked")
+@handles("clerk", *(f"session.{action}" for action in _SESSIONS))
 def session(event: Event) -> None:
     """Somebody logged in or out."""
-    payload = event.read(clerk.Envelope[clerk.Session])
-    log_in = payload.data
-    upsert(
-        ClerkSession,
-        log_in.id,
-        _version(event, payload.timestamp, log_in.updated_at),
-        **log_in.columns("status", "last_active_at", "created_at", parent="user_id", expires_at="expire_at"),
-    )
-    entry = ActivityEntry(
-        actor=log_in.user_id or "somebody",
-        verb=_SESSIONS[event.action],
-        object="",
-        at=payload.timestamp or log_in.updated_at,
-        kind="clerkuser" if log_in.user_id else "",
-        resource=log_in.user_id or "",
-    )
-    emit(event, entry)
+    report = _Report(event)
+    upsert(ClerkSession, report.id, report.version(report.data), **report.data.document(_SESSION))
+    user_id = report.data.get("user_id", ID)
+    report.emit(_SESSIONS[event.action], actor=user_id or "somebody", about=(ClerkUser, user_id))
 
 
-def _upsert_organization(payload: clerk.Organization, version: Version) -> None:
-    upsert(ClerkOrganization, payload.id, version, **payload.columns("name", "slug", "created_at"))
+def _full_name(person: Part) -> str:
+    return f"{person.text('first_name')} {person.text('last_name')}".strip()
 
 
-def _upsert_membership(event: Event, payload: clerk.Envelope[clerk.Membership]) -> None:
-    """Its organization comes along, so that a membership shows a name although organization.created was lost."""
-    organization, user = payload.data.organization, payload.data.public_user_data
-    if organization:  # its own events know best: rank 0
-        _upsert_organization(organization, event.version(organization.updated_at, payload.timestamp))
-    upsert(
-        ClerkMembership,
-        payload.data.id,
-        _version(event, payload.timestamp, payload.data.updated_at),
-        parent=organization.id if organization else ABSENT,
-        user_id=user.user_id if user else ABSENT,
-        **payload.data.columns("role", "created_at"),
-    )
+def _organization(part: Part) -> str:
+    name = part.text("name") or part.text("slug") or part.get("id", ID)
+    return f"organization {name}" if name else "an organization"
 
 
-def _leave(event: Event) -> None:
-    """The body is the whole membership as it last was, without a word that it is gone."""
-    payload = event.read(clerk.Envelope[clerk.Membership])
-    _upsert_membership(event, payload)
-    emit(event, _about_membership(payload, "left"))
+def _email(person: Part) -> Any:
+    """The primary address, or the first, or "". ABSENT where nobody knows which it is: of several, only their id."""
+    primary: Any = person.look("primary_email_address_id", ID)
+    addresses = person.look("email_addresses", _ADDRESSES)
+    if addresses is ABSENT or (primary is ABSENT and len(addresses) > 1):
+        return ABSENT
+    return addresses.get(primary) or next(iter(addresses.values()), "")
 
 
-def _about_organization(payload: clerk.Organization, verb: str, *, at: datetime | None) -> ActivityEntry:
-    return ActivityEntry(
-        verb=verb, object=f"organization {payload.label}", at=at, kind="clerkorganization", resource=payload.id
-    )
+def _address(item: Mapping[str, Any]) -> str:
+    if "email_address" not in item:
+        raise ValueError("should have an address")
+    return TEXT.read(item["email_address"] or "")
 
 
-def _about_membership(payload: clerk.Envelope[clerk.Membership], verb: str) -> ActivityEntry:
-    organization, user = payload.data.organization, payload.data.public_user_data
-    return ActivityEntry(
-        actor=user.name if user else "somebody",
-        verb=verb,
-        object=f"organization {organization.label}" if organization else "an organization",
-        at=payload.timestamp or payload.data.updated_at,
-        kind="clerkorganization" if organization else "",
-        resource=organization.id if organization else "",
-    )
-
-
-def _version(event: Event, timestamp: datetime | None, updated_at: datetime | None) -> Version:
-    return event.version(updated_at, timestamp, rank=_rank(event))
-
-
-def _rank(event: Event) -> int:
-    return _RANKS.get(event.action, 2)
+_ADDRESSES = Kind(lambda value: {ID.read(item.get("id")): _address(item) for item in OBJECTS.read(value)}, null={})

@@ -1,125 +1,93 @@
 """Confluence: pages, blog posts and comments.
 
 A state is as new as its event's `timestamp` in milliseconds, then as the content's version, then by what happened:
-going into the trash comes after a change. Self-hosted, an event has ids alone.
+going into the trash comes after a change. Self-hosted, an event has ids alone; in the cloud it has the content.
 """
 
-from datetime import datetime
-
 from webhooks.domain import links
-from webhooks.domain.payloads import confluence
-from webhooks.domain.payloads.base import ABSENT
+from webhooks.domain.parts import ABSENT, NUMBER, Part, fields
 from webhooks.domain.staleness import Version
-from webhooks.handlers.activity import ActivityEntry, emit
+from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
 from webhooks.models import ConfluenceComment, ConfluencePage
 from webhooks.queries.upserts import tombstone, upsert
 
+_PAGE = fields(
+    text="title space=spaceKey author=creatorAccountId", number="version", moment="created_at=creationDate",
+    link="link=self",
+)  # fmt: skip
+_COMMENT = fields(text="author=creatorAccountId", number="version", moment="created_at=creationDate", link="link=self")
 _RANKS = {"created": 0, "updated": 1, "moved": 2, "restored": 3, "trashed": 4, "removed": 5}
 _LABELS = {"page": "page", "blog": "blog post"}
 _VERBS = {"removed": "deleted for good", "trashed": "put into the trash"}
+_COMMENT_VERBS = {"created": "commented on", "updated": "changed a comment on", "removed": "deleted a comment on"}
 
 
-@handles("confluence", *(f"page_{action}" for action in _RANKS))
-def page(event: Event) -> None:
-    """Something happened to a page."""
-    payload = event.read(confluence.PageEvent)
-    _content(event, payload, payload.page, "page")
-
-
-@handles("confluence", *(f"blog_{action}" for action in _RANKS))
-def blog(event: Event) -> None:
-    """Something happened to a blog post."""
-    payload = event.read(confluence.BlogEvent)
-    _content(event, payload, payload.blog, "blog")
-
-
-@handles("confluence", "comment_created", "comment_updated", "comment_removed")
-def comment(event: Event) -> None:
-    """Something happened to a comment."""
-    payload = event.read(confluence.CommentEvent)
-    comment, parent = payload.comment, payload.comment.parent
-    comment_id = _id(comment, beside=parent)
-    upsert(
-        ConfluenceComment,
-        comment_id,
-        _version(event, payload, comment),
-        parent=_id(parent, beside=comment) if parent else ABSENT,
-        editor=payload.actor or ABSENT,
-        link=comment.sent("self", links.https(comment.self)),
-        **comment.columns("version", author="creatorAccountId", created_at="creationDate"),
-    )
-    if _action(event) == "removed":
-        tombstone(ConfluenceComment, comment_id, at=payload.timestamp or event.occurred_at)
-    emit(event, _about_comment(event, payload))
-
-
-def _content(event: Event, payload: confluence.Envelope, content: confluence.Content, kind: str) -> None:
-    action = _action(event)
-    trashed = action in {"trashed", "removed"}
-    page_id = _id(content)
+@handles("confluence", *(f"{kind}_{action}" for kind in _LABELS for action in _RANKS))
+def content(event: Event) -> None:
+    """Something happened to a page or a blog post."""
+    body = event.read()
+    kind, _, action = event.type.partition("_")
+    body.need(f"{kind}.id", NUMBER)
+    part, version = body.part(kind), _version(event, body, kind, action)
+    document = part.document(_PAGE)
     upsert(
         ConfluencePage,
-        page_id,
-        _version(event, payload, content),
-        site=content.sent("self", links.host(content.self)),
+        _id(part),
+        version,
+        site=links.host(part.text("self")) if "link" in document else ABSENT,
         kind=kind,
-        status="trashed" if trashed else "current",
-        editor=payload.actor or ABSENT,
-        link=content.sent("self", links.https(content.self)),
-        **content.columns("title", "version", space="spaceKey", author="creatorAccountId", created_at="creationDate"),
+        status="trashed" if action in {"trashed", "removed"} else "current",
+        editor=_actor(body) or ABSENT,
+        **document,
     )
     if action == "removed":
-        tombstone(ConfluencePage, page_id, at=payload.timestamp or event.occurred_at)
-    verb = _VERBS.get(action, action)
-    emit(event, _about(content, _LABELS[kind], verb, actor=payload.actor, at=payload.timestamp))
+        tombstone(ConfluencePage, _id(part), at=version.at)
+    emit(event, _line(body, _VERBS.get(action, action), _LABELS[kind], part))
 
 
-def _about(
-    content: confluence.Content,
-    label: str,
-    verb: str,
-    *,
-    actor: str,
-    at: datetime | None,
-    beside: confluence.Content | None = None,
-) -> ActivityEntry:
-    return ActivityEntry(
-        actor=actor,
-        verb=verb,
-        object=f"{label} {content.title or content.id}",
-        at=at,
-        kind="confluencepage",
-        resource=_id(content, beside=beside),
-        link=links.https(content.self),
+@handles("confluence", *(f"comment_{action}" for action in _COMMENT_VERBS))
+def comment(event: Event) -> None:
+    """Something happened to a comment. Self-hosted, it does not say what it is on."""
+    body = event.read()
+    action = event.type.partition("_")[2]
+    body.need("comment.id", NUMBER)
+    part, version, page = body.part("comment"), _version(event, body, "comment", action), body.part("comment.parent")
+    comment_id, verb = _id(part, page), _COMMENT_VERBS[action]
+    has_page = page.number("id") is not None
+    document = part.document(_COMMENT) | ({"parent": _id(page, part)} if has_page else {})
+    upsert(ConfluenceComment, comment_id, version, editor=_actor(body) or ABSENT, **document)
+    if action == "removed":
+        tombstone(ConfluenceComment, comment_id, at=version.at)
+    about = ConfluenceComment, comment_id
+    unnamed = Line(verb, "a page", actor=_actor(body), at=body.moment("timestamp"), about=about)
+    emit(event, _line(body, verb, "page", page, part) if has_page else unnamed)
+
+
+def _line(body: Part, verb: str, label: str, *parts: Part) -> Line:
+    """What was done to the first of these parts."""
+    return Line(
+        verb,
+        f"{label} {parts[0].text('title') or parts[0].number('id')}",
+        actor=_actor(body),
+        at=body.moment("timestamp"),
+        about=(ConfluencePage, _id(*parts)),
+        link=links.https(parts[0].text("self")),
     )
 
 
-def _about_comment(event: Event, payload: confluence.CommentEvent) -> ActivityEntry:
-    verb = {"created": "commented on", "updated": "changed a comment on"}.get(_action(event), "deleted a comment on")
-    parent = payload.comment.parent
-    if parent:
-        return _about(parent, "page", verb, actor=payload.actor, at=payload.timestamp, beside=payload.comment)
-    return ActivityEntry(
-        actor=payload.actor,
-        verb=verb,
-        object="a page",
-        at=payload.timestamp,
-        kind="confluencecomment",
-        resource=_id(payload.comment),
-    )
+def _version(event: Event, body: Part, place: str, action: str) -> Version:
+    number = body.number(f"{place}.version") or 0
+    return event.version(body.moment("timestamp"), number=number, rank=_RANKS[action])
 
 
-def _version(event: Event, payload: confluence.Envelope, content: confluence.Content) -> Version:
-    return event.version(payload.timestamp, number=content.version, rank=_RANKS[_action(event)])
+def _actor(body: Part) -> str:
+    """Who did it: an account in the cloud, a key elsewhere."""
+    return body.text("userAccountId") or body.text("userKey")
 
 
-def _id(content: confluence.Content, *, beside: confluence.Content | None = None) -> str:
-    """In the cloud the site is part of it, as one secret may serve several; self-hosted the site is not told. What
-    stands beside it in the body is of the same site."""
-    site = links.host(content.self) or (links.host(beside.self) if beside else "")
-    return f"{site}/{content.id}" if site else str(content.id)
-
-
-def _action(event: Event) -> str:
-    return event.type.rpartition("_")[2]
+def _id(*parts: Part) -> str:
+    """That of the first. In the cloud the site is part of it, as one secret may serve several; self-hosted the site is
+    not told. What stands beside it in the body is of the same site."""
+    sites = (links.host(part.text("self")) for part in parts)
+    return "/".join(filter(None, (next(filter(None, sites), ""), str(parts[0].number("id")))))

@@ -4,154 +4,139 @@ A state is as new as the event's `timestamp` in milliseconds, then as its change
 event carries its issue in part, or nothing but its id: what it does not say stays as it is.
 """
 
-from datetime import datetime
+import re
 from typing import Any
 
 from webhooks.domain import links
-from webhooks.domain.payloads import jira
-from webhooks.domain.payloads.base import ABSENT
+from webhooks.domain.parts import ABSENT, NUMBER, OBJECT, OBJECTS, TEXT, Kind, Part, fields
 from webhooks.domain.staleness import Version
 from webhooks.errors import BadPayload
-from webhooks.handlers.activity import ActivityEntry, emit
+from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
 from webhooks.models import JiraComment, JiraIssue
 from webhooks.queries.upserts import tombstone, upsert
 
+
+def _name(person: Any) -> str:
+    """A person by their name; where Jira is self-hosted there may be a short one alone."""
+    person = OBJECT.read(person)
+    return TEXT.read(person.get("displayName") or person.get("name") or "")
+
+
+_PERSON = Kind(_name, null="")
+_ISSUE = fields(
+    text="key project=fields.project.key kind=fields.issuetype.name status=fields.status.name"
+    " category=fields.status.statusCategory.key priority=fields.priority.name resolution=fields.resolution.name"
+    " summary=fields.summary",
+    texts="labels=fields.labels",
+    moment="created_at=fields.created",
+) | {"assignee": ("fields.assignee", _PERSON), "reporter": ("fields.reporter", _PERSON)}
+_COMMENT = fields(long="body", moment="created_at=created") | {
+    "author": ("author", _PERSON),
+    "editor": ("updateAuthor", _PERSON),
+}
 _COMMENTED = frozenset({"issue_commented", "issue_comment_edited", "issue_comment_deleted"})
 _CREATED, _UPDATED, _DELETED = "jira:issue_created", "jira:issue_updated", "jira:issue_deleted"
 _RANKS = {_CREATED: 0, "comment_created": 0}
+_COMMENT_VERBS = {
+    "comment_created": "commented on",
+    "comment_updated": "changed a comment on",
+    "comment_deleted": "deleted a comment on",
+}
+_ISSUE_OF_COMMENT = re.compile(r"/issue/(\d{1,19})/comment/")
 
 
 @handles("jira", _CREATED, _UPDATED, _DELETED)
 def issue(event: Event) -> None:
     """An issue was created, changed or deleted. What only says that it was commented on comes as a comment too."""
-    payload = event.read(jira.IssueEvent)
-    address = _address(payload.issue.self, payload.user, *_people(payload.issue), field="issue.self")
-    number = payload.changelog.id if payload.changelog else 0
-    version = event.version(payload.timestamp, number=number, rank=_RANKS.get(event.type, 1))
-    issue_id = _upsert_issue(payload.issue, version, address)
+    body = event.read()
+    body.need("issue.id", NUMBER)
+    address = _address(body, "issue", "user", "issue.fields.assignee", "issue.fields.reporter")
+    version = _version(event, body, number=body.number("changelog.id") or 0)
+    issue_id = _keep_issue(body.part("issue"), version, address)
     if event.type == _DELETED:
-        tombstone(JiraIssue, issue_id, at=payload.timestamp or event.occurred_at)
-    if payload.issue_event_type_name not in _COMMENTED:
-        actor = payload.user.label if payload.user else ""
-        verb, outcome = _change(event, payload)
-        emit(event, _about(payload.issue, verb, address, actor=actor, at=payload.timestamp, outcome=outcome))
+        tombstone(JiraIssue, issue_id, at=version.at)
+    if body.text("issue_event_type_name") not in _COMMENTED:
+        verb, outcome = _change(event, body)
+        emit(event, _line(body, verb, address, actor=body.get("user", _PERSON) or "", outcome=outcome))
 
 
-@handles("jira", "comment_created", "comment_updated", "comment_deleted")
+@handles("jira", *_COMMENT_VERBS)
 def comment(event: Event) -> None:
-    """Somebody commented on an issue, changed a comment or deleted one."""
-    payload = event.read(jira.CommentEvent)
-    comment = payload.comment
-    rank = _RANKS.get(event.type, 1)
-    others = (payload.issue.self if payload.issue else "", comment.author, comment.updateAuthor)
-    address = _address(comment.self, *others, field="comment.self")
-    if payload.issue:
-        _upsert_issue(payload.issue, event.version(payload.timestamp, rank=rank), address)
-    number = payload.issue.id if payload.issue else comment.issue_id
-    comment_id = f"{links.host(address)}/{comment.id}"
-    upsert(
-        JiraComment,
-        comment_id,
-        event.version(payload.timestamp, rank=rank),
-        parent=f"{links.host(address)}/{number}" if number else ABSENT,
-        author=comment.sent("author", _label(comment.author)),
-        editor=comment.sent("updateAuthor", _label(comment.updateAuthor)),
-        **comment.columns("body", created_at="created"),
-    )
+    """Somebody commented on an issue, changed a comment or deleted one. Where Jira is self-hosted only the comment's
+    address says which issue it is on."""
+    body = event.read()
+    number = body.need("comment.id", NUMBER)
+    address = _address(body, "comment", "issue", "comment.author", "comment.updateAuthor")
+    site, version, part = links.host(address), _version(event, body), body.part("comment")
+    match = _ISSUE_OF_COMMENT.search(part.text("self"))
+    issue_number = body.number("issue.id") if body.part("issue") else int(match[1]) if match else None
+    if body.number("issue.id") is not None:
+        _keep_issue(body.part("issue"), version, address)
+    parent = ABSENT if issue_number is None else f"{site}/{issue_number}"
+    upsert(JiraComment, f"{site}/{number}", version, parent=parent, **part.document(_COMMENT))
     if event.type == "comment_deleted":
-        tombstone(JiraComment, comment_id, at=payload.timestamp or event.occurred_at)
-    emit(event, _about_comment(event, payload, address, number))
+        tombstone(JiraComment, f"{site}/{number}", at=version.at)
+    actor = part.get("updateAuthor", _PERSON) or part.get("author", _PERSON) or ""
+    actor = "" if event.type == "comment_deleted" else actor
+    emit(event, _line(body, _COMMENT_VERBS[event.type], address, actor=actor, number=issue_number))
 
 
-def _upsert_issue(payload: jira.Issue, version: Version, address: str) -> str:
-    issue_id = f"{links.host(address)}/{payload.id}"
-    upsert(
-        JiraIssue,
-        issue_id,
-        version,
-        site=links.host(address),
-        key=payload.key or ABSENT,
-        link=links.under(links.site(address), "browse", payload.key) if payload.key else ABSENT,
-        **_columns(payload.fields_),
-    )
+def _version(event: Event, body: Part, number: int = 0) -> Version:
+    return event.version(body.moment("timestamp"), number=number, rank=_RANKS.get(event.type, 1))
+
+
+def _keep_issue(issue: Part, version: Version, address: str) -> str:
+    issue_id = f"{links.host(address)}/{issue.number('id')}"
+    link = _link(issue, address) if issue.text("key") else ABSENT
+    upsert(JiraIssue, issue_id, version, site=links.host(address), link=link, **issue.document(_ISSUE))
     return issue_id
 
 
-def _columns(fields: jira.Fields) -> dict[str, Any]:
-    status, category = fields.status, fields.status.statusCategory if fields.status else None
-    return {
-        "project": fields.project.key if fields.project else ABSENT,
-        "kind": fields.issuetype.name if fields.issuetype else ABSENT,
-        "status": status.name if status else ABSENT,
-        "category": category.sent("key") if category else ABSENT,
-        "priority": fields.sent("priority", fields.priority.name if fields.priority else ""),
-        "resolution": fields.sent("resolution", fields.resolution.name if fields.resolution else ""),
-        "assignee": fields.sent("assignee", _label(fields.assignee)),
-        "reporter": fields.sent("reporter", _label(fields.reporter)),
-        **fields.columns("summary", "labels", created_at="created"),
-    }
-
-
-def _address(first: str, *others: jira.User | str | None, field: str) -> str:
+def _address(body: Part, *places: str) -> str:
     """An address of the site, which is part of every id: that of the resource, or of what stands beside it in the body.
     Raises BadPayload if there is none."""
-    for other in (first, *others):
-        address = other.self if isinstance(other, jira.User) else other
-        if address and links.host(address):
-            return address
-    raise BadPayload(field=field, reason="field required, as nothing else says of which site it is")
+    addresses = (body.text(f"{place}.self") for place in places)
+    if (address := next(filter(links.host, addresses), "")) == "":
+        raise BadPayload(field=f"{places[0]}.self", reason="field required, as nothing else says of which site it is")
+    return address
 
 
-def _people(payload: jira.Issue) -> tuple[jira.User | None, ...]:
-    return payload.fields_.assignee, payload.fields_.reporter
+def _link(issue: Part, address: str) -> str:
+    return links.under(links.site(address), "browse", issue.text("key")) if issue.text("key") else ""
 
 
-def _label(user: jira.User | None) -> str:
-    return user.label if user else ""
-
-
-def _about(
-    payload: jira.Issue, verb: str, address: str, *, actor: str, at: datetime | None, outcome: str = ""
-) -> ActivityEntry:
-    return ActivityEntry(
+def _line(
+    body: Part, verb: str, address: str, *, actor: str, outcome: str = "", number: int | None = None
+) -> Line:  # fmt: skip
+    issue = body.part("issue")
+    number = issue.number("id") if number is None else number
+    key = issue.text("key") or f"issue {number or '?'}"
+    return Line(
+        verb,
+        ": ".join(filter(None, (key, issue.text("fields.summary")))) + outcome,
         actor=actor,
-        verb=verb,
-        object=f"{payload.label}{outcome}",
-        at=at,
-        kind="jiraissue",
-        resource=f"{links.host(address)}/{payload.id}",
-        link=links.under(links.site(address), "browse", payload.key) if payload.key else "",
+        at=body.moment("timestamp"),
+        about=(JiraIssue, None if number is None else f"{links.host(address)}/{number}"),
+        link=_link(issue, address),
     )
 
 
-def _about_comment(event: Event, payload: jira.CommentEvent, address: str, number: int | None) -> ActivityEntry:
-    verb = {"comment_created": "commented on", "comment_updated": "changed a comment on"}.get(
-        event.type, "deleted a comment on"
-    )
-    comment = payload.comment
-    author = (comment.updateAuthor or comment.author) if event.type != "comment_deleted" else None
-    actor = author.label if author else ""
-    if payload.issue:
-        return _about(payload.issue, verb, address, actor=actor, at=payload.timestamp)
-    resource = f"{links.host(address)}/{number}" if number else ""
-    return ActivityEntry(
-        actor=actor,
-        verb=verb,
-        object=f"issue {number or '?'}",
-        at=payload.timestamp,
-        kind="jiraissue",
-        resource=resource,
-    )
-
-
-def _change(event: Event, payload: jira.IssueEvent) -> tuple[str, str]:
+def _change(event: Event, body: Part) -> tuple[str, str]:
     """What was done and with which outcome, from the changelog: an old server names no type of event."""
     if event.type != _UPDATED:
         return ("created" if event.type == _CREATED else "deleted"), ""
-    changes = {change.field: change.toString for change in payload.changelog.items} if payload.changelog else {}
-    if "status" in changes:
-        return "moved", f" to {changes['status']}"
-    if "assignee" in changes:
-        return ("assigned", f" to {changes['assignee']}") if changes["assignee"] else ("unassigned", "")
-    return (f"changed {', '.join(sorted(changes))} of" if changes else "changed"), ""
+    items = body.get("changelog.items", _CHANGES) or {}
+    if "status" in items:
+        return "moved", f" to {items['status']}"
+    if "assignee" in items:
+        return ("assigned", f" to {items['assignee']}") if items["assignee"] else ("unassigned", "")
+    return (f"changed {', '.join(sorted(items))} of" if items else "changed"), ""
+
+
+def _changes(items: Any) -> dict[str, str]:
+    """What each field was changed to."""
+    return {TEXT.read(item.get("field")): TEXT.read(item.get("toString") or "") for item in OBJECTS.read(items)}
+
+
+_CHANGES = Kind(_changes)

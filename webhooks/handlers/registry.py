@@ -3,14 +3,11 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from webhooks.domain.names import Source
-from webhooks.domain.payloads import base
+from webhooks.domain.parts import Part
 from webhooks.domain.staleness import Version
-
-# Within Event the name `type` is a field.
-PayloadType: TypeAlias = type[base.P]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,8 +18,8 @@ class Event:
     store is replaced in its strings: U+0000 by U+2400, a lone surrogate by U+FFFD. `type` is as the sender's module in
     `webhooks.sources` says (`issues.opened`).
     `occurred_at` is by the sender's clock; where the sender does not say, it is `received_at`.
-    `sandbox` says whose bearer token it came with. `unread` gathers the fields that `read` could not read and went on
-    without.
+    `sandbox` says whose bearer token it came with. `unread` gathers the fields that could not be read and were gone
+    on without.
     """
 
     source: str
@@ -40,10 +37,10 @@ class Event:
         """The end of its type, behind the last full stop: `created` of `user.created`."""
         return self.type.rpartition(".")[2]
 
-    def read(self, model: PayloadType[base.P]) -> base.P:
-        """The body as its type promises it, without what of it is optional and cannot be read. Raises BadPayload for
-        what is needed: the delivery is then `rejected`, with the name of the field."""
-        return base.read(model, self.body, unread=self.unread)
+    def read(self) -> Part:
+        """The body, to be asked for what it says. What is asked for by `need` and is not there raises BadPayload: the
+        delivery is then `rejected`, with the name of the field."""
+        return Part(self.body, unread=self.unread)
 
     def version(self, *moments: datetime | None, number: int = 0, rank: int = 0) -> Version:
         """The version of a state of the first of these moments that the sender says. If it says none, that of its

@@ -4,23 +4,42 @@ A state is as new as its event's `created`, which has whole seconds; within one 
 the status, in the order that it usually takes. A canceled subscription never comes back: its end counts as a deletion.
 """
 
-from datetime import datetime
 from typing import Any
 
 from webhooks.domain import links, money
-from webhooks.domain.payloads import stripe
-from webhooks.domain.payloads.base import ABSENT
-from webhooks.domain.staleness import Version
-from webhooks.handlers.activity import ActivityEntry, emit
+from webhooks.domain.parts import ABSENT, AMOUNT, FLAG, ID, MOMENT, OBJECTS, REFERENCE, Part, fields
+from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
-from webhooks.models import StripeCustomer, StripeInvoice, StripeSubscription
+from webhooks.models import Resource, StripeCustomer, StripeInvoice, StripeSubscription
 from webhooks.queries.upserts import tombstone, upsert
 
-_SUBSCRIPTION = "customer.subscription."
+_CUSTOMER = fields(
+    text="name email description currency", amount="balance", flag="is_delinquent=delinquent",
+    moment="created_at=created",
+)  # fmt: skip
+_SUBSCRIPTION = fields(
+    text="status",
+    reference="parent=customer",
+    flag="ends_with_period=cancel_at_period_end",
+    moment="canceled_at ended_at trial_ends_at=trial_end created_at=created",
+)
+_ITEM = fields(
+    text="price=price.id currency=price.currency interval=price.recurring.interval", amount="amount=price.unit_amount",
+    number="quantity",
+)  # fmt: skip
+_NO_ITEM = {"price": "", "currency": "", "interval": "", "amount": None, "quantity": None}
+_INVOICE = fields(
+    text="number status currency reason=billing_reason",
+    reference="parent=customer",
+    amount="amount_due amount_paid total",
+    moment="due_at=due_date created_at=created",
+)
 _STATUSES = {
     "incomplete": 1, "trialing": 2, "active": 3, "past_due": 4, "unpaid": 5, "paused": 5, "incomplete_expired": 7,
     "canceled": 7, "draft": 1, "open": 2, "uncollectible": 4, "paid": 5, "void": 5,
 }  # fmt: skip
+# Within a second: its creation first, its end last, and in between by the status.
+_RANKS = {"created": 0, "payment_failed": 3, "payment_action_required": 3, "deleted": 9}
 _INVOICES = {
     "created": "drafted", "finalized": "sent", "paid": "paid", "payment_failed": "could not be charged for",
     "payment_action_required": "has to confirm the payment of", "voided": "voided", "deleted": "deleted",
@@ -35,208 +54,111 @@ _SUBSCRIPTIONS = {
     "created": "began", "deleted": "ended", "paused": "paused", "resumed": "resumed",
     "trial_will_end": "soon ends the trial of",
 }  # fmt: skip
+_OTHERS_OF_SUBSCRIPTIONS = ("updated", "pending_update_applied", "pending_update_expired")
+
+
+class _Report:
+    """An event and the object that it is about."""
+
+    def __init__(self, event: Event) -> None:
+        self.event, self.body = event, event.read()
+        self.object = self.body.need_part("data.object")
+        self.at = self.body.moment("created")
+
+    def keep(self, table: type[Resource], document: dict[str, Any]) -> str:
+        """Keep the object, as deleted if the event says so; its id."""
+        external_id = self.object.need("id", ID)
+        rank = _RANKS.get(self.event.action, _STATUSES.get(self.object.text("status"), 3))
+        version = self.event.version(self.at, rank=rank)
+        upsert(table, external_id, version, is_live=self.body.look("livemode", FLAG), **document)
+        if self.event.action == "deleted":
+            tombstone(table, external_id, at=version.at)
+        return external_id
+
+    def emit(
+        self, verb: str, target: str, *, actor: str = "", about: tuple[type[Resource], str] | None = None,
+        section: str = "",
+    ) -> None:  # fmt: skip
+        """A line; where it is of a resource it leads to that, in a section of Stripe's own pages."""
+        base = "https://dashboard.stripe.com" + ("" if self.body.get("livemode", FLAG) else "/test")
+        link = links.under(base, section, about[1]) if about and section else ""
+        emit(self.event, Line(verb, target, actor=actor, at=self.at, about=about, link=link))
 
 
 @handles("stripe", "customer.created", "customer.updated", "customer.deleted")
 def customer(event: Event) -> None:
     """A customer came, changed or went."""
-    payload = event.read(stripe.Envelope[stripe.Customer])
-    customer = payload.data.object
-    upsert(
-        StripeCustomer,
-        customer.id,
-        _version(event, payload.created),
-        is_delinquent=customer.sent("delinquent", bool(customer.delinquent)),
-        is_live=payload.sent("livemode"),
-        **customer.columns("name", "email", "description", "currency", "balance", created_at="created"),
-    )
-    if event.action == "deleted":
-        tombstone(StripeCustomer, customer.id, at=payload.created or event.occurred_at)
+    report = _Report(event)
+    customer = report.object
+    customer_id = report.keep(StripeCustomer, customer.document(_CUSTOMER))
     if event.action != "updated":
-        entry = ActivityEntry(
-            verb=event.action,
-            object=f"customer {customer.label}",
-            at=payload.created,
-            kind="stripecustomer",
-            resource=customer.id,
-            link=_link("customers", customer.id, is_live=payload.livemode),
-        )
-        emit(event, entry)
+        label = customer.text("name") or customer.text("email") or customer_id
+        report.emit(event.action, f"customer {label}", about=(StripeCustomer, customer_id), section="customers")
 
 
-@handles("stripe", *(
-    _SUBSCRIPTION + action
-    for action in (*_SUBSCRIPTIONS, "updated", "pending_update_applied", "pending_update_expired")
-))  # fmt: skip
+@handles("stripe", *(f"customer.subscription.{action}" for action in (*_SUBSCRIPTIONS, *_OTHERS_OF_SUBSCRIPTIONS)))
 def subscription(event: Event) -> None:
-    """A subscription began, changed or ended."""
-    payload = event.read(stripe.Envelope[stripe.Subscription])
-    subscription = payload.data.object
-    _upsert_subscription(event, payload)
-    if event.action == "deleted":
-        tombstone(StripeSubscription, subscription.id, at=payload.created or event.occurred_at)
+    """A subscription began, changed or ended. What it costs is what the first of its items does."""
+    report = _Report(event)
+    subscription, item = report.object, report.object.first("items.data")
+    # From API version 2025-03-31 on the period is the item's.
+    ends_at, of_item = subscription.look("current_period_end", MOMENT), item.look("current_period_end", MOMENT)
+    document = subscription.document(_SUBSCRIPTION) | (
+        _NO_ITEM if subscription.get("items.data", OBJECTS) == [] else item.document(_ITEM)
+    )
+    ends_at = of_item if ends_at in {ABSENT, None} and of_item is not ABSENT else ends_at
+    subscription_id = report.keep(StripeSubscription, {"period_ends_at": ends_at, **document})
     if event.action in _SUBSCRIPTIONS:
-        price = subscription.item.price if subscription.item else None
-        amount = _money(price.unit_amount, price.currency) if price else ""
-        emit(
-            event,
-            ActivityEntry(
-                actor=subscription.customer or "",
-                verb=_SUBSCRIPTIONS[event.action],
-                object=f"subscription {subscription.id}{amount}",
-                at=payload.created,
-                kind="stripesubscription",
-                resource=subscription.id,
-                link=_link("subscriptions", subscription.id, is_live=payload.livemode),
-            ),
+        report.emit(
+            _SUBSCRIPTIONS[event.action],
+            f"subscription {subscription_id}{_money(item.part('price'), 'unit_amount')}",
+            actor=subscription.get("customer", REFERENCE) or "",
+            about=(StripeSubscription, subscription_id),
+            section="subscriptions",
         )
 
 
 @handles("stripe", *(f"invoice.{action}" for action in (*_INVOICES, *_OTHERS_OF_INVOICES)))
 def invoice(event: Event) -> None:
     """An invoice was made, sent, paid or not. One that is only announced has no id, and is not kept."""
-    if event.action == "upcoming":
-        _announce(event)
-        return
-    payload = event.read(stripe.Envelope[stripe.Invoice])
-    invoice = payload.data.object
-    upsert(
-        StripeInvoice,
-        invoice.id,
-        _version(event, payload.created, invoice.status),
-        subscription_id=_subscription_id(invoice),
-        amount_due=ABSENT if invoice.amount_due is None else invoice.amount_due,
-        is_live=payload.sent("livemode"),
-        **invoice.columns(
-            "number",
-            "status",
-            "currency",
-            "amount_paid",
-            "total",
-            parent="customer",
-            reason="billing_reason",
-            due_at="due_date",
-            created_at="created",
-        ),
-    )
-    if event.action == "deleted":
-        tombstone(StripeInvoice, invoice.id, at=payload.created or event.occurred_at)
+    report = _Report(event)
+    invoice, about = report.object, None
+    if event.action != "upcoming":
+        document = {"subscription_id": _subscription_id(invoice), **invoice.document(_INVOICE)}
+        about = StripeInvoice, report.keep(StripeInvoice, document)
     if event.action in _INVOICES:
-        emit(event, _about_invoice(event, invoice, invoice.id, at=payload.created, is_live=payload.livemode))
+        name = f"invoice {invoice.text('number') or about[1]}" if about else "an invoice"
+        actor = invoice.get("customer", REFERENCE) if event.action in _BY_CUSTOMER else ""
+        verb, target = _INVOICES[event.action], f"{name}{_money(invoice, 'amount_due')}"
+        report.emit(verb, target, actor=actor or "", about=about, section="invoices")
 
 
 @handles("stripe", "checkout.session.completed")
 def checkout(event: Event) -> None:
     """Somebody paid on the page where one pays."""
-    payload = event.read(stripe.Envelope[stripe.Checkout])
-    checkout = payload.data.object
-    mode = f" ({checkout.mode})" if checkout.mode else ""
-    entry = ActivityEntry(
-        actor=checkout.customer or "",
-        verb="completed",
-        object=f"checkout{mode}{_money(checkout.amount_total, checkout.currency)}",
-        at=payload.created,
-        kind="stripecustomer" if checkout.customer else "",
-        resource=checkout.customer or "",
-    )
-    emit(event, entry)
+    report = _Report(event)
+    customer, mode = report.object.get("customer", REFERENCE), report.object.text("mode")
+    target = f"checkout{f' ({mode})' if mode else ''}{_money(report.object, 'amount_total')}"
+    report.emit("completed", target, actor=customer or "", about=(StripeCustomer, customer) if customer else None)
 
 
 @handles("stripe", "payout.paid", "payout.failed", "charge.refunded", "charge.dispute.created", "charge.dispute.closed")
 def movement(event: Event) -> None:
     """Money went out of the account, or may have to. Nothing is kept of it."""
-    payload = event.read(stripe.Envelope[stripe.Money])
-    movement = payload.data.object
+    report = _Report(event)
     target, _, verb = event.type.rpartition(".")
-    amount = movement.amount_refunded if verb == "refunded" else movement.amount
-    name = " ".join((*target.split("."), *([movement.id] if movement.id else ())))
-    emit(event, ActivityEntry(verb=verb, object=f"{name}{_money(amount, movement.currency)}", at=payload.created))
+    amount = _money(report.object, "amount_refunded" if verb == "refunded" else "amount")
+    name = " ".join(filter(None, (*target.split("."), report.object.get("id", ID))))
+    report.emit(verb, f"{name}{amount}")
 
 
-def _upsert_subscription(event: Event, payload: stripe.Envelope[stripe.Subscription]) -> None:
-    subscription = payload.data.object
-    upsert(
-        StripeSubscription,
-        subscription.id,
-        _version(event, payload.created, subscription.status),
-        period_ends_at=_period_ends_at(subscription),
-        is_live=payload.sent("livemode"),
-        **subscription.columns(
-            "status",
-            "canceled_at",
-            "ended_at",
-            parent="customer",
-            ends_with_period="cancel_at_period_end",
-            trial_ends_at="trial_end",
-            created_at="created",
-        ),
-        **_priced(subscription),
-    )
+def _money(part: Part, field: str) -> str:
+    amount = part.get(field, AMOUNT)
+    return "" if amount is None else f" of {money.shown(amount, part.text('currency'))}"
 
 
-def _priced(subscription: stripe.Subscription) -> dict[str, Any]:
-    """The values of the first of its items; blank where it has none."""
-    if not subscription.items.data:
-        price = subscription.items.sent("data", "")
-        nothing = ABSENT if price is ABSENT else None
-        return {"price": price, "amount": nothing, "currency": price, "interval": price, "quantity": nothing}
-    item, price = subscription.items.data[0], subscription.items.data[0].price or stripe.Price()
-    recurring = price.recurring
-    return {
-        "interval": recurring.sent("interval") if recurring else price.sent("recurring", ""),
-        "quantity": item.sent("quantity"),
-        **price.columns("currency", price="id", amount="unit_amount"),
-    }
-
-
-def _period_ends_at(subscription: stripe.Subscription) -> Any:
-    """In whichever place this API version says it."""
-    at_top = subscription.sent("current_period_end")
-    of_item = subscription.item.sent("current_period_end") if subscription.item else ABSENT
-    return of_item if at_top in {ABSENT, None} and of_item is not ABSENT else at_top
-
-
-def _subscription_id(invoice: stripe.Invoice) -> Any:
-    """The same of an invoice's subscription: newer versions say null where it is for none."""
-    if invoice.subscription_id:
-        return invoice.subscription_id
-    parent = invoice.parent
-    details = parent.subscription_details if parent else None
-    of_parent = parent.sent("subscription_details") if parent else invoice.sent("parent")
-    stated = (invoice.sent("subscription"), details.sent("subscription") if details else of_parent)
-    return None if None in stated else ABSENT
-
-
-def _announce(event: Event) -> None:
-    payload = event.read(stripe.Envelope[stripe.Upcoming])
-    emit(event, _about_invoice(event, payload.data.object, "", at=payload.created, is_live=payload.livemode))
-
-
-def _about_invoice(
-    event: Event, invoice: stripe.Upcoming, invoice_id: str, *, at: datetime | None, is_live: bool
-) -> ActivityEntry:
-    name = f"invoice {invoice.number or invoice_id}" if invoice_id else "an invoice"
-    return ActivityEntry(
-        actor=(invoice.customer or "") if event.action in _BY_CUSTOMER else "",
-        verb=_INVOICES[event.action],
-        object=f"{name}{_money(invoice.amount_due, invoice.currency)}",
-        at=at,
-        kind="stripeinvoice" if invoice_id else "",
-        resource=invoice_id,
-        link=_link("invoices", invoice_id, is_live=is_live) if invoice_id else "",
-    )
-
-
-def _version(event: Event, created: datetime | None, status: str = "") -> Version:
-    """Within a second: its creation first, its end last, and in between by the status."""
-    ranks = {"created": 0, "payment_failed": 3, "payment_action_required": 3, "deleted": 9}
-    return event.version(created, rank=ranks.get(event.action, _STATUSES.get(status, 3)))
-
-
-def _money(amount: int | None, currency: str) -> str:
-    return f" of {money.shown(amount, currency)}" if amount is not None else ""
-
-
-def _link(section: str, resource: str, *, is_live: bool) -> str:
-    base = "https://dashboard.stripe.com" + ("" if is_live else "/test")
-    return links.under(base, section, resource)
+def _subscription_id(invoice: Part) -> Any:
+    """The subscription that an invoice is for, in whichever place this API version says it: newer ones say null where
+    it is for none."""
+    stated = [invoice.look(f"{place}subscription", REFERENCE) for place in ("", "parent.subscription_details.")]
+    return next((one for one in stated if isinstance(one, str)), None if None in stated else ABSENT)

@@ -10,7 +10,7 @@ from typing import Any
 
 from postgres import statements
 from webhooks.domain import staleness
-from webhooks.domain.payloads.base import ABSENT
+from webhooks.domain.parts import ABSENT
 from webhooks.domain.staleness import Version
 from webhooks.models import Resource, SandboxTelemetry
 

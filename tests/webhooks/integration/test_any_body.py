@@ -1,9 +1,8 @@
 """Whatever of a body is left out, null or of another type: its delivery is processed, ignored or rejected with the name
 of a field, and nothing that an event left out is lost of what another one said."""
 
-import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -18,13 +17,13 @@ from tests.webhooks.integration.variants import (
     OTHERS,
     Path,
     Variant,
+    fields,
     of_other_types,
     variant,
-    without,
     without_two,
 )
 from webhooks.domain.names import Source
-from webhooks.domain.payloads import base
+from webhooks.domain.parts import ABSENT, ANY, LIST, OBJECT, OBJECTS, Kind, Part
 from webhooks.errors import BadEnvelope, BadPayload
 from webhooks.handlers import registry
 from webhooks.handlers.registry import Event
@@ -40,7 +39,6 @@ BOOKKEEPING = {
     "id", "first_seen_at", "last_seen_at", "state_key", "state_at", "field_keys", "phase_key", "model_key",
     "folder_key", "sandbox_key", "document",
 }  # fmt: skip
-_HANDLED_ELSEWHERE: set[Any] = {None}
 # What a sender's envelope is read from: its type, id and time matter whatever a handler sees.
 ENVELOPE = ("action", "created", "event", "hook_event_name", "id", "timestamp", "type", "webhookEvent")
 TOP_LEVEL: list[Any] = [
@@ -49,38 +47,97 @@ TOP_LEVEL: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> Callable[[Event], tuple[str, ...]]:
+# All that handlers cannot do without, by the beginning of the event's type; of what is needed its holders are too.
+NEEDED = {
+    "github": {
+        "issue": "issue issue.id",
+        "pull_request": "pull_request pull_request.id",
+        "pull_request_review.": "review review.id",
+        "push": "ref after repository repository.id",
+        "deployment": "deployment deployment.id",
+        "deployment_status": "deployment_status deployment_status.id",
+        "release": "release",
+        "create": "ref",
+        "delete": "ref",
+        "workflow_run.completed": "workflow_run",
+        "repository": "repository repository.id",
+    },
+    "jira": {"jira:": "issue issue.id", "comment": "comment comment.id"},
+    "confluence": {"page": "page page.id", "blog": "blog blog.id", "comment": "comment comment.id"},
+    "stripe": {
+        "customer": "data data.object data.object.id",
+        "invoice": "data data.object data.object.id",
+        "checkout": "data data.object",
+        "payout": "data data.object",
+        "charge": "data data.object",
+    },
+    "clerk": {"": "data data.id"},
+    "sandbox_hooks": {"": "session_id"},
+    "sandbox_completion": {"": "data data.job_id data.attempt"},
+    "sandbox_telemetry": {"": "items"},
+}
+# One of several fields is enough: an address of the site, an id or a name of a tool. Or no object is there at all.
+NEEDED_OF_SEVERAL = {"issue.self", "comment.self", "tool_use_id", "body"}
+
+
+def needed(sample: Sample) -> set[str]:
+    """What a body like this one needs, as names with full stops."""
+    fitting = [prefix for prefix in NEEDED[sample.source] if sample.type.startswith(prefix)]
+    return set(NEEDED[sample.source][max(fitting, key=len)].split()) if fitting else set()
+
+
+Ask = tuple[str, Kind[Any]]
+
+
+class Reader:
     """What a handler gets to see of an event's body: two bodies in which that is the same are handled the same."""
-    seen: dict[tuple[str, str], list[type[base.Payload]]] = {}
-    real = base.read
 
-    def types(event: Event) -> list[type[base.Payload]]:
-        found: list[type[base.Payload]] = []
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+        self._asks: dict[tuple[str, str], list[Ask]] = {}
 
-        def spy(model: Any, body: object, **options: Any) -> Any:
-            found.append(model)
-            return real(model, body, **options)
-
-        with monkeypatch.context() as patched, undone():
-            patched.setattr(base, "read", spy)
-            outcome(event)
-        return found
-
-    def fingerprint(event: Event) -> tuple[str, ...]:
+    def asks(self, event: Event) -> list[Ask]:
+        """What a handler asks a body for."""
         key = event.source, event.type
-        if key not in seen:
-            seen[key] = types(event)
-        return event.type, str(event.occurred_at), *(_shown(model, event.body, real) for model in seen[key])
+        if key not in self._asks:
+            found: dict[Any, Ask] = {}
+            with self._monkeypatch.context() as patched, undone():
+                for name in ("look", "need"):
+                    patched.setattr(Part, name, _spy(getattr(Part, name), found))
+                outcome(event)
+            self._asks[key] = list(found.values())
+        return self._asks[key]
 
-    return fingerprint
+    def seen(self, event: Event) -> tuple[str, ...]:
+        return event.type, str(event.occurred_at), *(_read_of(event.body, *ask) for ask in self.asks(event))
+
+    def may_matter(self, event: Event, path: Path) -> bool:
+        """Whether a place is, holds or is within something that a handler asks for; or is read with the envelope."""
+        name = ".".join(map(str, path if event.source != "sandbox_telemetry" else ("items", 0, *path))) + "."
+        paths = (f"{ask}." for ask, _ in self.asks(event))
+        return name.rstrip(".") in ENVELOPE or any(name.startswith(ask) or ask.startswith(name) for ask in paths)
 
 
-def _shown(model: type[base.Payload], body: object, read: Any) -> str:
-    try:
-        return str(read(model, body).model_dump_json(exclude_unset=True))
-    except BadPayload as error:
-        return error.message
+def _spy(real: Any, found: dict[Any, Ask]) -> Any:
+    def spy(part: Part, path: str, kind: Any) -> Any:
+        found[part._named(path), id(kind)] = part._named(path), kind
+        return real(part, path, kind)
+
+    return spy
+
+
+def _read_of(body: Any, path: str, kind: Kind[Any]) -> str:
+    """What an ask finds. Of an object only that it is there, as a handler asks for its fields too; all of it where it
+    is read as a whole."""
+    before, _, after = path.partition(".0.")
+    if after:
+        items = Part(body, unread=[]).get(before, LIST)
+        return _read_of(items[0], after, kind) if items else ""
+    found = Part(body, unread=[]).look(path, kind)
+    if kind in (OBJECT, OBJECTS):
+        return "" if found is ABSENT or found is None else str(bool(found))
+    whole = Part(body, unread=[]).look(path, ANY)
+    return f"{found!r} {whole if isinstance(whole, dict) else ''}"
 
 
 @contextmanager
@@ -115,46 +172,50 @@ def usual(sample: Sample) -> Event:
     return sample.event()
 
 
-def outcome(event: Event) -> str:
-    """How a delivery of this event ends; what is raised here would be retried for hours, and then be dead."""
+def outcome(event: Event) -> tuple[str, str]:
+    """How a delivery of this event ends, and the field that it was rejected for; what is raised here would be retried
+    for hours, and then be dead."""
     handler = registry.find(event.source, event.type)
     if handler is None:
-        return "ignored"
+        return "ignored", ""
     try:
         note = handler(event)
     except BadPayload as error:
-        return "rejected" if error.field and error.field in error.message else "rejected without a field"
+        return "rejected", error.field if error.field in error.message else "nothing"
     assert note is None or note.endswith(".")
-    return "processed" if note is None else "ignored"
+    return ("processed" if note is None else "ignored"), ""
 
 
 class Check:
     """Deliveries of variants of one sample; what a handler has seen once is not handed to it again."""
 
-    def __init__(self, sample: Sample, read: Any) -> None:
+    def __init__(self, sample: Sample, reader: Reader) -> None:
         self.sample, self.body = sample, document(sample)
-        self._read, self._done = read, set[Any]()
+        self.reader, self._done, self._needed = reader, set[Any](), needed(sample)
 
-    def sees(self, one: Variant, *, as_other: Any = None) -> tuple[str, ...] | None:
-        """Deliver a body; what its handler sees of it, or None if it never gets to one. `as_other`: what stands for it,
-        if that was handled with another sample."""
+    def sees(self, one: Variant) -> tuple[str, ...] | None:
+        """Deliver a body; what its handler sees of it, or None if it never gets to one."""
         event = delivered(self.sample, one.body)
         if isinstance(event, BadEnvelope):
             assert event.reason
             return None
-        seen: tuple[str, ...] = self._read(event)
-        if seen not in self._done and (as_other is None or as_other not in _HANDLED_ELSEWHERE):
+        seen = self.reader.seen(event)
+        if seen not in self._done:
             self._done.add(seen)
-            _HANDLED_ELSEWHERE.add(as_other)
             self._handle(event, one)
         return seen
 
     def _handle(self, event: Event, one: Variant) -> None:
-        try:  # within the test's transaction, on what the variants before it left: half of the statements
-            ended = outcome(event)
+        """Within the test's transaction, on what the variants before it left: half of the statements."""
+        what = f"{self.sample.file}: {one}"
+        try:
+            ended, refused = outcome(event)
         except Exception as error:
-            raise AssertionError(f"{self.sample.file}: {one}") from error
-        assert ended in ENDS, f"{self.sample.file}: {one}"
+            raise AssertionError(what) from error
+        assert ended in ENDS, what
+        assert ended != "rejected" or refused in self._needed | NEEDED_OF_SEVERAL, what
+        if event.type == self.sample.type and any(name in self._needed and to is GONE for name, to in one.named()):
+            assert ended == "rejected", what
 
 
 def document(sample: Sample) -> Any:
@@ -163,44 +224,37 @@ def document(sample: Sample) -> Any:
 
 
 class TestABody:
-    def test_ends_well_whatever_is_left_out_null_or_of_another_type(self, read: Any) -> None:
-        """What a handler does not see is left out and changed as one: what does not matter as a whole does not in
-        parts. A pair that a handler was given with another sample it need not be given again, but has to be read."""
+    def test_ends_well_whatever_is_left_out_null_or_of_another_type(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It is rejected for what it needs alone. What a handler does not see is left out and changed as one: what does
+        not matter as a whole does not in parts. Other types and pairs are tried on the longest body of each type."""
+        longest, reader = of_each_handler(), Reader(monkeypatch)
         for sample in HANDLED:
             with undone():
-                self._vary(Check(sample, read))
+                self._vary(Check(sample, reader), is_whole=sample in longest)
 
-    def _vary(self, check: Check) -> None:
-        sample = check.sample
-        whole = check.sees(variant(check.body))
-        seen = {one.changes[0][0]: check.sees(one) for one in without(check.body)}
-        seen.update({(name,): None for name in ENVELOPE if (name,) in seen})
-        matters = [path for path, found in seen.items() if found != whole]
-        rest = [path for path in seen if _is_outermost(path, seen, whole)]
+    def _vary(self, check: Check, *, is_whole: bool) -> None:
+        whole, event = check.sees(variant(check.body)), usual(check.sample)
+        may_matter = [path for path in fields(check.body) if check.reader.may_matter(event, path)]
+        seen = {path: check.sees(variant(check.body, (path, GONE))) for path in may_matter}
+        matters = [path for path, found in seen.items() if found != whole or path in {(name,) for name in ENVELOPE}]
+        rest = _outermost(path for path in fields(check.body) if path not in seen)
         for to in (GONE, None, *OTHERS):
             assert check.sees(variant(check.body, *((path, to) for path in rest))) == whole
-        for one in of_other_types(check.body, matters):
-            check.sees(one)
-        for one in without_two(check.body, matters):
-            pair = registry.find(sample.source, sample.type), *(path for path, _ in one.changes)
-            check.sees(one, as_other=pair)
+        if is_whole:
+            for one in (*of_other_types(check.body, matters), *without_two(check.body, matters)):
+                check.sees(one)
 
-    def test_ends_well_whatever_it_is(self) -> None:
-        for sample, top in itertools.product(HANDLED, TOP_LEVEL):
-            event = delivered(sample, top)
-            with undone():
-                assert isinstance(event, BadEnvelope) or outcome(event)
-                assert outcome(replace(usual(sample), body=top, unread=[])) in ENDS
-
-    def test_ends_well_nested_a_hundred_deep(self) -> None:
+    def test_ends_well_whatever_it_is_and_however_deep(self) -> None:
         deep: Any = 1
         for _ in range(48):
             deep = {"a": [deep]}
-        for sample in HANDLED:
+        for sample in of_each_handler():
             whole = usual(sample)
-            for name in whole.body:
+            for body in (*TOP_LEVEL, *({**whole.body, name: deep} for name in whole.body)):
+                event = delivered(sample, body)
                 with undone():
-                    assert outcome(replace(whole, body={**whole.body, name: deep})) in ENDS
+                    assert isinstance(event, BadEnvelope) or outcome(event)
+                    assert outcome(replace(whole, body=body, unread=[]))[0] in ENDS
 
     def test_that_a_sender_really_sends_is_read_to_the_last_field(self) -> None:
         for sample in HANDLED:
@@ -210,11 +264,14 @@ class TestABody:
             assert event.unread == [], sample.file
 
 
-def _is_outermost(path: Path, seen: dict[Path, Any], whole: Any) -> bool:
-    """Whether it does not matter, and nothing around it is in the way: that it goes as well, or is a list."""
-    around = [path[:length] for length in range(1, len(path))]
-    is_field = all(isinstance(part, str) for part in path)
-    return is_field and seen[path] == whole and all(seen[other] != whole for other in around)
+def _outermost(paths: Iterable[Path]) -> list[Path]:
+    """Those of these places, holders first, that are within no other, and in no list: changed there it is another."""
+    found: dict[Path, None] = {}
+    for path in paths:
+        within = any(path[:length] in found for length in range(1, len(path)))
+        if not within and all(isinstance(step, str) for step in path):
+            found[path] = None
+    return list(found)
 
 
 Row = dict[str, Any]
@@ -241,32 +298,35 @@ def difference(one: Rows, other: Rows) -> list[str]:
 
 
 def of_each_handler() -> list[Sample]:
-    """The longest sample of each handler: it has the most fields."""
+    """The longest sample of each handler and what it needs: it has the most fields."""
     longest: dict[Any, Sample] = {}
     for sample in HANDLED:
-        handler = registry.find(sample.source, sample.type)
-        known = longest.setdefault(handler, sample)
-        if len(sample.body) > len(known.body):
-            longest[handler] = sample
+        key = registry.find(sample.source, sample.type), frozenset(needed(sample))
+        if len(sample.body) > len(longest.setdefault(key, sample).body):
+            longest[key] = sample
     return list(longest.values())
 
 
 class TestAPart:
-    def test_takes_nothing_away_and_makes_no_difference_whenever_it_comes(self, read: Any) -> None:
+    def test_takes_nothing_away_whenever_it_comes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A body without one of its fields: after the whole one, twice, the rows are those of the whole one; before it
         too."""
+        reader = Reader(monkeypatch)
         for sample in of_each_handler():
-            self._leave_out(sample, read)
+            self._leave_out(sample, reader)
 
-    def _leave_out(self, sample: Sample, read: Any) -> None:
+    def _leave_out(self, sample: Sample, reader: Reader) -> None:
         body, done = document(sample), set[Any]()
         whole = delivered(sample, body)
         assert isinstance(whole, Event)
-        for one in without(body):
+        for path in fields(body):
+            if not reader.may_matter(whole, path):
+                continue
+            one = variant(body, (path, GONE))
             part = delivered(sample, one.body)
             if isinstance(part, BadEnvelope) or not _says_less(one):
                 continue
-            if (seen := read(part)) not in done:
+            if (seen := reader.seen(part)) not in done:
                 done.add(seen)
                 _compare(whole, part, f"{sample.file}: {one}")
 

@@ -12,7 +12,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from tests.webhook_samples import stored
 from webhooks.domain import staleness
-from webhooks.domain.payloads.base import ABSENT
+from webhooks.domain.parts import ABSENT
 from webhooks.domain.staleness import Version
 from webhooks.models import ClerkOrganization, SandboxSession
 from webhooks.queries.upserts import SessionEvent, tombstone, upsert, upsert_session

@@ -17,6 +17,10 @@ class Variant:
     changes: tuple[tuple[Path, Any], ...]
     body: Any
 
+    def named(self) -> Iterator[tuple[str, Any]]:
+        """The places with full stops between, and what is there now."""
+        return ((".".join(map(str, path)), to) for path, to in self.changes)
+
     def __str__(self) -> str:
         shown = (("/".join(map(str, path)), "gone" if to is GONE else repr(to)) for path, to in self.changes)
         return ", ".join(f"{path} is {value}" for path, value in shown)
@@ -37,12 +41,6 @@ def fields(document: Any, at: Path = ()) -> Iterator[Path]:
         yield (*at, name)
         if isinstance(value, dict | list):
             yield from fields(value, (*at, name))
-
-
-def without(document: Any) -> Iterator[Variant]:
-    """Each place left out."""
-    for path in fields(document):
-        yield variant(document, (path, GONE))
 
 
 def of_other_types(document: Any, paths: list[Path]) -> Iterator[Variant]:

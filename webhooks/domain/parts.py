@@ -1,0 +1,248 @@
+"""Reading a body: what it says, what it leaves out, and what its handler cannot do without.
+
+Every field is optional unless it is asked for by `need`. One that is not of its kind counts as left out, and its name
+is noted (docs/adr/0023). Unknown fields are ignored; a text is a text and a number a number.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from typing import Any, Final, Generic, TypeVar
+
+from webhooks.domain import links
+from webhooks.domain.staleness import EPOCH
+from webhooks.errors import BadPayload
+
+T = TypeVar("T")
+
+LARGEST: Final = 2**63 - 1  # of a bigint
+_LONGEST_MOMENT: Final = 40
+_LONGEST_ID: Final = 200
+_MILLISECONDS: Final = 10**11  # a greater number is of milliseconds: as seconds it lies in the year 5138
+
+
+class Absent(Enum):
+    """What a body leaves out; null, in contrast, means that there is none."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """How a value is read: `read` raises ValueError for one that is not of this kind; `null` is what null says."""
+
+    read: Callable[[Any], T]
+    null: Any = None
+
+
+def _cut(length: int) -> Callable[[Any], str]:
+    def text(value: Any) -> str:
+        if not isinstance(value, str):
+            raise ValueError("should be a text")  # noqa: TRY004 (one type of error for all that is wrong)
+        return value if len(value) <= length else value[: length - 1] + "…"
+
+    return text
+
+
+def _id(value: Any) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_ID:
+        raise ValueError(f"should be a text of 1 to {_LONGEST_ID} characters")
+    return value
+
+
+def _amount(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LARGEST:
+        raise ValueError("should be a whole number")
+    return value
+
+
+def _number(value: Any) -> int:
+    is_text_of_digits = isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20
+    number = _amount(int(value) if is_text_of_digits else value)
+    if number < 0:
+        raise ValueError("should not be negative")
+    return number
+
+
+def _measure(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError("should be a number")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("should be true or false")  # noqa: TRY004
+    return value
+
+
+def _moment(value: Any) -> datetime:
+    """An ISO 8601 text with its offset; or seconds, or milliseconds, since 1970."""
+    try:
+        if not isinstance(value, str):
+            number = _measure(value)
+            return EPOCH + number * timedelta(**{"milliseconds" if number >= _MILLISECONDS else "seconds": 1})
+        if len(value) <= _LONGEST_MOMENT and (moment := datetime.fromisoformat(value)).tzinfo is not None:
+            return moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise ValueError("should be a moment: ISO 8601 text with an offset, or a time since 1970")
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError("should be an object")  # noqa: TRY004
+    return value
+
+
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    return [_object(item) for item in _list(value)]
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError("should be a list")  # noqa: TRY004
+    return value
+
+
+TEXT = Kind(_cut(255), null="")  # a longer one is shortened: no sender's title is worth a dead letter
+LONG = Kind(_cut(2000), null="")
+ID = Kind(_id)
+# Stripe sends the id of a thing, or where an endpoint asks for it the thing itself.
+REFERENCE = Kind(lambda value: _id(value.get("id") if isinstance(value, Mapping) else value))
+NUMBER = Kind(_number)
+AMOUNT = Kind(_amount)
+MEASURE = Kind(_measure)
+FLAG = Kind(_flag)
+MOMENT = Kind(_moment)
+OBJECT = Kind(_object)
+LIST = Kind(_list, null=[])
+OBJECTS: Kind[Any] = Kind(_objects, null=[])
+ANY: Kind[Any] = Kind(lambda value: value)
+TEXTS = Kind(lambda value: [TEXT.read(item) for item in _list(value)], null=[])
+COUNT = Kind(lambda value: len(_list(value)), null=0)
+LINK = Kind(lambda value: links.https(_cut(links.LONGEST + 1)(value)), null="")
+
+
+def each(name: str) -> Kind[list[str]]:
+    """The text that each object of a list has under this name."""
+    return Kind(lambda value: [TEXT.read(item.get(name)) for item in _objects(value)], null=[])
+
+
+_KINDS: Final[Mapping[str, Kind[Any]]] = {
+    "text": TEXT, "long": LONG, "id": ID, "reference": REFERENCE, "number": NUMBER, "amount": AMOUNT, "flag": FLAG,
+    "moment": MOMENT, "texts": TEXTS, "count": COUNT, "link": LINK,
+}  # fmt: skip
+Fields = dict[str, tuple[str, Kind[Any]]]
+
+
+def fields(*, each_text: str = "", **of_kind: str) -> Fields:
+    """What of a body a document has: `text="title author=user.login"` is two fields, the second found at a path.
+
+    The keywords are names of kinds. Of a list of objects `each_text="labels=labels.name"` takes one text of each.
+    """
+    declared: Fields = {}
+    for kind, names in of_kind.items():
+        for field, path in map(_named, names.split()):
+            declared[field] = path, _KINDS[kind]
+    for field, path in map(_named, each_text.split()):
+        place, _, name = path.rpartition(".")
+        declared[field] = place, each(name)
+    return declared
+
+
+def _named(text: str) -> tuple[str, str]:
+    field, _, path = text.partition("=")
+    return field, path or field
+
+
+class Part:
+    """An object in a body, or none: then it says nothing, and is false. Paths are names with full stops between."""
+
+    def __init__(self, value: Any, *, unread: list[str], place: str = "") -> None:
+        self._value = value
+        self._unread = unread
+        self._place = place
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def look(self, path: str, kind: Kind[Any]) -> Any:
+        """What is there: ABSENT if nothing is, or nothing of this kind; what null says if it or a holder is null."""
+        try:
+            value = self._find(path)
+            return value if value is ABSENT else kind.null if value is None else kind.read(value)
+        except BadPayload as error:
+            self._unread.append(error.field)
+        except ValueError:
+            self._unread.append(self._named(path))
+        return ABSENT
+
+    def get(self, path: str, kind: Kind[T]) -> T | None:
+        """What is there, or None."""
+        value: T | Absent | None = self.look(path, kind)
+        return None if value is ABSENT else value
+
+    def text(self, path: str) -> str:
+        return self.get(path, TEXT) or ""
+
+    def moment(self, path: str) -> datetime | None:
+        return self.get(path, MOMENT)
+
+    def number(self, path: str) -> int | None:
+        return self.get(path, NUMBER)
+
+    def part(self, path: str) -> "Part":
+        """The object there, or none."""
+        return self._within(path, self.get(path, OBJECT) or {})
+
+    def first(self, path: str) -> "Part":
+        """The first object of the list there, or none."""
+        return self._within(f"{path}.0", (self.get(path, OBJECTS) or [{}])[0])
+
+    def need(self, path: str, kind: Kind[T]) -> T:
+        """What is there. Raises BadPayload, which names the first field that is missing or wrong."""
+        value = self._find(path, is_needed=True)
+        try:
+            return kind.read(value)
+        except ValueError as error:
+            raise BadPayload(field=self._named(path), reason=str(error)) from None
+
+    def need_part(self, path: str) -> "Part":
+        """The object there. Raises BadPayload."""
+        return self._within(path, self.need(path, OBJECT))
+
+    def need_parts(self, path: str) -> "list[Part]":
+        """The objects of the list there. Raises BadPayload."""
+        return [self._within(f"{path}.{n}", item) for n, item in enumerate(self.need(path, OBJECTS))]
+
+    def document(self, fields: Fields) -> dict[str, Any]:
+        """These fields, without those that are left out."""
+        values = {name: self.look(path, kind) for name, (path, kind) in fields.items()}
+        return {name: value for name, value in values.items() if value is not ABSENT}
+
+    def _find(self, path: str, *, is_needed: bool = False) -> Any:
+        value, place = self._value, self._place.rstrip(".")
+        for step in path.split("."):
+            if value is None and not is_needed:
+                return None
+            if not isinstance(value, Mapping):
+                raise BadPayload(field=place or "body", reason="should be an object")
+            place = f"{place}.{step}" if place else step
+            if step not in value:
+                if is_needed:
+                    raise BadPayload(field=place, reason="field required")
+                return ABSENT
+            value = value[step]
+        return value
+
+    def _within(self, path: str, value: Mapping[str, Any]) -> "Part":
+        return Part(value, unread=self._unread, place=f"{self._named(path)}.")
+
+    def _named(self, path: str) -> str:
+        return f"{self._place}{path}"
