@@ -54,6 +54,7 @@ class NewJob(JobOptions):
     payload: Any
 
 
+_NAMES: Final = NewJob.__annotations__.keys()
 # What stands in the record as it was asked for.
 _CHOICES: Final = JobOptions.__annotations__.keys() & set(JobRecord._fields) - {"files"}
 _OF_KIND: Final = (
@@ -107,6 +108,8 @@ def _usual(kind: Kind, traceparent: str | None) -> JobRecord:
 
 
 def _record(new: NewJob, kind: Kind, usual: JobRecord) -> JobRecord:
+    if not new.keys() <= _NAMES:
+        raise TypeError(f"a new job has no option {min(new.keys() - _NAMES)!r}")
     values: dict[str, Any] = {name: value for name, value in new.items() if value is not None and name in _CHOICES}
     if (owner := new.get("owner")) is not None:
         values["owner_id"] = owner.id

@@ -103,6 +103,14 @@ class TestSubmit:
         assert not Job.objects.exists()
         assert not Body.objects.exists()
 
+    def test_has_no_other_options_and_a_misspelt_one_is_no_default(self) -> None:
+        farm.kind()
+        for call in (operations.submit, operations.check_submit):
+            misspelt: Any = {"prioritty": 5}
+            with pytest.raises(TypeError, match="no option 'prioritty'"):
+                call("work", {}, **misspelt)
+        assert not Job.objects.exists()
+
     def test_takes_a_payload_of_exactly_a_megabyte(self) -> None:
         farm.kind()
         job = operations.submit("work", "x" * 999_998)
@@ -170,7 +178,7 @@ class TestALargeBulk:
         farm.kind(queue="gpu", max_attempts=5, timeout_s=60.5, expires_s=3600, priority=-7)
         farm.kind("other", retry_on_timeout=True)
         club = Group.objects.create(name="club")
-        ada, ancestor = farm.user("ada", groups=[club]), operations.submit("other", 0)
+        ada = farm.user("ada", groups=[club])
         new = [
             farm.new_job(kind, payload, **more)
             for payload in self.AWKWARD
@@ -179,7 +187,7 @@ class TestALargeBulk:
                 ("other", {"owner": ada, "group": club, "queue": "gpu", "priority": 3}),
                 ("work", {"run_at": LATER.astimezone(timezone(timedelta(hours=5, minutes=45)))}),
                 ("work", {"run_at": LATER, "expires_at": LATER + timedelta(days=1), "timeout_s": 0.5}),
-                ("other", {"retry_of": ancestor.pk, "max_attempts": 1}),
+                ("other", {"max_attempts": 1}),
                 ("work", {"run_at": LATER - timedelta(days=36500)}),
             )
         ]
