@@ -24,13 +24,18 @@ _LET_IN_BY: Final = "_accounts_let_in_by"
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
+def token_of(authorization: str) -> ApiToken:
+    """The API token in an `Authorization` header. Raises Unauthorized."""
+    scheme, _, key = authorization.partition(" ")
+    if scheme.lower() != "bearer":
+        raise Unauthorized
+    return operations.token(key.strip())
+
+
 def _token(request: HttpRequest) -> ApiToken | None:
     """The API token that comes as `Authorization: Bearer`; None without a good one. See `token_id`."""
-    scheme, _, key = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
-        return None
     try:
-        token = operations.token(key.strip())
+        token = token_of(request.headers.get("Authorization", ""))
     except Unauthorized:
         return None
     request.__dict__[_LET_IN_BY] = token

@@ -1,15 +1,14 @@
 """Reading the body of a request, and answering one whose body was not read to its end."""
 
 import asyncio
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from tempfile import SpooledTemporaryFile
-from typing import Final, Self
+from typing import IO, Final
 
 from core.asgi import Receive, Send
 
 SPOOLED_OVER: Final = 1 << 20  # bytes: the calls of most clients are far below
-PIECE: Final = 1 << 16
 DRAIN_S: Final = 3.0  # for a client that sends on: closed at once, it would see a reset and never our answer
 
 
@@ -25,29 +24,17 @@ async def piece(receive: Receive) -> tuple[bytes, bool]:
     return message.get("body", b""), not message.get("more_body")
 
 
-class Spooled:
-    """The body of one request, of which no more than SPOOLED_OVER bytes are held in memory."""
-
-    def __init__(self) -> None:
-        self._file = SpooledTemporaryFile(max_size=SPOOLED_OVER)  # noqa: SIM115 (closed by `__exit__`)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    async def read_from(self, receive: Receive) -> None:
-        """Take in the whole body; how long it may be is bounded further out. Raises ClientGone."""
+@asynccontextmanager
+async def spooled(receive: Receive) -> AsyncIterator[IO[bytes]]:
+    """The whole body of a request, of which no more than SPOOLED_OVER bytes are held in memory; how long it may be is
+    bounded further out. Raises ClientGone."""
+    with SpooledTemporaryFile(max_size=SPOOLED_OVER) as file:
         is_read = False
         while not is_read:
             part, is_read = await piece(receive)
-            self._file.write(part)
-        self._file.seek(0)
-
-    def next_piece(self) -> tuple[bytes, bool]:
-        part = self._file.read(PIECE)
-        return part, len(part) < PIECE
+            file.write(part)
+        file.seek(0)
+        yield file
 
 
 async def whole(receive: Receive) -> bytes:

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import IO, Any, Final, TypeVar, cast
@@ -51,13 +51,17 @@ class OneHop(ASGIHandler):
         except RequestAborted:
             return
         with body:
-            path = scope["path"].removeprefix(scope.get("root_path", ""))
-            threads = self._probes if path.startswith(PROBES) else self._threads
-            response = await self._in_a_thread(partial(self._answer, scope, body), threads)
+            response = await self.respond(scope, body)
             if response.streaming:
                 await self._stream(response, receive, send)
             else:
                 await self.send_response(response, send)
+
+    async def respond(self, scope: MutableMapping[str, Any], body: IO[bytes]) -> HttpResponseBase:
+        """The answer to a request with this body, closed unless it streams."""
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        threads = self._probes if path.startswith(PROBES) else self._threads
+        return await self._in_a_thread(partial(self._answer, scope, body), threads)
 
     async def run(self, function: Callable[[], T]) -> T:
         """Call it in one of the threads that serve requests, when one is free; its connection is given back."""
@@ -67,7 +71,7 @@ class OneHop(ASGIHandler):
         context = contextvars.copy_context()  # log lines of the thread are about what this request is about
         return await asyncio.get_running_loop().run_in_executor(threads, context.run, function)
 
-    def _answer(self, scope: dict[str, Any], body: IO[bytes]) -> HttpResponseBase:
+    def _answer(self, scope: MutableMapping[str, Any], body: IO[bytes]) -> HttpResponseBase:
         set_script_prefix(get_script_prefix(scope))
         request_started.send(sender=self.__class__, scope=scope)
         request, refusal = self.create_request(scope, body)

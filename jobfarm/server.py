@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final, cast
 
-from core.asgi import App, Receive, Scope, Send
+from core.asgi import Receive, Scope, Send
 from jobfarm import refusals
 from jobfarm.access import LoggedSocket
 from jobfarm.bodies import BoundedBodies
@@ -18,6 +18,7 @@ from jobs.routing import WORKER_SOCKET, WorkerSocket
 from jobs.waiting.beats import Beats
 from jobs.waiting.notifier import Notifier, Stopping
 from jobs.waiting.seen import Seen
+from jobs.waiting.upstream import Handler
 from jobs.waiting.wrapper import Waiting
 from live import configuration, hub
 from live import routing as live
@@ -71,8 +72,9 @@ class Running:
         self._beats = Beats(in_a_request_thread=django.run)
         self._notifier: Notifier | None = None
         self._ending: asyncio.Task[None] | None = None
-        waiting = Waiting(cast("App", django), notifier=self.notifier, stopping=self._stopping)
-        calls = BoundedBodies(OpenAICalls(waiting, stopping=self._stopping))
+        handler = cast("Handler", django)
+        waiting = Waiting(handler, notifier=self.notifier, stopping=self._stopping)
+        calls = BoundedBodies(OpenAICalls(waiting, handler, stopping=self._stopping))
         self._http = Observed(Webhooks(calls))
         sockets: dict[str, Any] = {
             LIVE_SOCKET: live.application,

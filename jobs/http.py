@@ -1,12 +1,11 @@
-"""What HTTP adds: keys of workers, ids in paths, how much may be asked, files both ways, notes to the wrapper outside
-of Django."""
+"""What HTTP adds: keys of workers, ids in paths, how much may be asked, files both ways, notes to those who wait
+outside of Django."""
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -30,6 +29,7 @@ from pydantic import BaseModel
 
 from accounts import http as people
 from core import api
+from core.refusal import Refusal
 from core.values import BIGINT
 from jobs import limits, operations
 from jobs.domain import files, labels
@@ -40,10 +40,6 @@ from observing import fields
 from ratelimits import operations as ratelimits
 from ratelimits.operations import LimitRequest
 
-# Notes from a view to jobs.waiting, which takes them off the answer. They travel outwards only: what a client
-# sends under these names is never looked at.
-WAITS_FOR: Final = "X-Jobfarm-Waits-For"
-STREAMS: Final = "X-Jobfarm-Streams"
 WAIT: Final = "X-Wait"
 
 SIGNED_FOR_S: Final = 300  # how long a signed link to a file shows it
@@ -125,11 +121,52 @@ def repeatable(
     return None if key is None else operations.repeatable(user, key, [request.path, body])
 
 
-def answered(body: BaseModel, *, status: int = 200) -> HttpResponse:
-    """An answer with this body as JSON, written once. Given the model itself, django-ninja checks all of it a second
-    time, and makes Python's values of it before it writes them: of an answer with fifty jobs that is most of its
-    time."""
-    return HttpResponse(body.model_dump_json(), status=status, content_type="application/json; charset=utf-8")
+class Noted(HttpResponse):
+    """An answer of which somebody may wait for more, outside of Django (jobs.waiting): the `note` says for what."""
+
+    def __init__(self, *content: object, note: Any, **options: Any) -> None:
+        super().__init__(*content, **options)
+        self.note = note
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """What a claim that got nothing waits for, and how long; and the topics after which its worker's key may open
+    nothing any more."""
+
+    interest: Interest
+    worker_id: int
+    wait_s: float
+
+    @property
+    def rights(self) -> list[str]:
+        owner_id = self.interest.owner_id
+        return [f"worker:{self.worker_id}", *([] if owner_id is None else [f"user:{owner_id}"])]
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether the worker was drained when it asked: then it waits for no queue's jobs."""
+        return not self.interest.queues
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followed:
+    """Jobs whose events this person may follow; `are_named`: each event says of which job it is."""
+
+    job_ids: Sequence[int]
+    user_id: int
+    are_named: bool
+
+
+def answered(body: BaseModel, *, status: int = 200, note: Any = None) -> HttpResponse:
+    """An answer with this body as JSON, written once. Given the model itself, django-ninja checks all of it a second time,
+    and makes Python's values of it before it writes them: of an answer with fifty jobs that is most of its time."""
+    content_type = "application/json; charset=utf-8"
+    return Noted(body.model_dump_json(), note=note, status=status, content_type=content_type)
+
+
+def refused(refusal: Refusal) -> HttpResponse:
+    return JsonResponse(refusal.body, status=refusal.http_status, headers=refusal.headers)
 
 
 def count_empty_claim(worker: Worker) -> None:
@@ -139,35 +176,6 @@ def count_empty_claim(worker: Worker) -> None:
     """
     ask = LimitRequest(name=limits.EMPTY_CLAIMS, key=f"worker:{worker.pk}")
     ratelimits.limit_all([ask], throws=True, waits_for_disk=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waits:
-    """What an unanswered claim waits for, and the topics after which its worker's key may open nothing any more."""
-
-    interest: Interest
-    rights: tuple[str, ...]
-
-    @property
-    def is_drained(self) -> bool:
-        """Whether the worker was drained when it asked: then it waits for no queue's jobs."""
-        return not self.interest.queues
-
-
-def waits_for(interest: Interest, *, worker_id: int) -> str:
-    """The note that says what an unanswered claim of this worker waits for."""
-    satisfies = list(interest.satisfies)
-    return json.dumps(
-        {"queues": interest.queues, "owner": interest.owner_id, "worker": worker_id, "satisfies": satisfies}
-    )
-
-
-def read_waits_for(note: str) -> Waits:
-    """What `waits_for` wrote."""
-    values = json.loads(note)
-    interest = Interest(queues=tuple(values["queues"]), owner_id=values["owner"], satisfies=tuple(values["satisfies"]))
-    rights = [f"worker:{values['worker']}", *([] if values["owner"] is None else [f"user:{values['owner']}"])]
-    return Waits(interest=interest, rights=tuple(rights))
 
 
 def conditions(request: HttpRequest, header: str) -> dict[str, str] | None:
@@ -258,7 +266,7 @@ def _streamed(request: HttpRequest, stored: Stored, *, content_type: str, dispos
         part = _part(request, stored, etag)
         content = default_storage.open(stored.stored_as)
     except NoSuchRange as refusal:
-        return JsonResponse(refusal.body, status=refusal.http_status, headers=refusal.headers)
+        return refused(refusal)
     except FileNotFoundError:
         raise NotFound from None
     span = part or files.Span(start=0, length=stored.size)

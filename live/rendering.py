@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Any, Final
 
@@ -28,10 +28,13 @@ class Rendering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Consecutive items of a stream, at least one. `encoded` is the list as JSON."""
+    """Consecutive items of a stream, at least one. `data` is the data of each as JSON, `encoded` the whole list: made
+    once for all who watch. What one of them made of it the others find in `shared`."""
 
     items: tuple[Item, ...]
+    data: tuple[str, ...]
     encoded: str
+    shared: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def cursor(self) -> str:
@@ -93,8 +96,10 @@ def _data(context: Mapping[str, Any]) -> Rendering:
 
 def page_of(items: Sequence[Item]) -> Page:
     """These items, at least one, as `page` would give them."""
-    encoded = json.dumps([{"cursor": item.cursor, "data": item.data} for item in items], cls=DjangoJSONEncoder)
-    return Page(items=tuple(items), encoded=encoded)
+    data = tuple(json.dumps(item.data, cls=DjangoJSONEncoder) for item in items)
+    entries = zip(items, data, strict=True)
+    encoded = ", ".join(f'{{"cursor": {json.dumps(item.cursor)}, "data": {text}}}' for item, text in entries)
+    return Page(items=tuple(items), data=data, encoded=f"[{encoded}]")
 
 
 def _text(data: Any) -> str:

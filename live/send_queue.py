@@ -14,12 +14,14 @@ _BACKLOG_BYTES: Final = 1_000_000  # of stream text that one slow reader may hol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message. `seen` is the version or cursor after it, `encoded` the body as JSON."""
+    """One message. `seen` is the version or cursor after it, `encoded` the body as JSON; of items, the `page` that all
+    who watch share."""
 
     kind: Literal["html", "data", "items", "gone"]
     watch_id: str
     seen: str = ""
     encoded: str = ""
+    page: Page | None = None
 
     def text(self) -> str:
         """Return the message as the browser's socket gets it."""
@@ -60,7 +62,7 @@ class SendQueue:
 
     def append(self, watch: Watch, page: Page) -> bool:
         """Add to what is pending; False from the backlog on, until the sender has sent it."""
-        message = Message(kind="items", watch_id=watch.watch_id, seen=page.cursor, encoded=page.encoded)
+        message = Message(kind="items", watch_id=watch.watch_id, seen=page.cursor, encoded=page.encoded, page=page)
         self._pending.setdefault(("items", watch), []).append(message)
         self._wakeup.set()
         self._waiting_bytes += len(page.encoded)

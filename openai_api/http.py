@@ -11,14 +11,18 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse
 from django.urls import register_converter
 
+from accounts import http as people
+from accounts.errors import InsufficientScope
 from core import values
+from core.refusal import Refusal
 from jobs import http as jobs_http
 from jobs.domain.files import plain_name
 from jobs.errors import InvalidValue
 from openai_api import domain, operations
-from openai_api.errors import InvalidCall
+from openai_api.errors import InvalidCall, UnknownCall
 from openai_api.operations import Ended, Made
 
+SCOPE: Final = "submit"  # of the tokens that make calls, and get their answers
 JOB_ID: Final = "X-Job-Id"
 BACKGROUND: Final = "X-Background"
 LABELS: Final = {"requires": "X-Requires", "prefers": "X-Prefers"}
@@ -118,31 +122,71 @@ def labels(request: HttpRequest) -> dict[str, dict[str, str] | None]:
         raise InvalidCall(param=refusal.field, why=refusal.numbers["why"]) from None
 
 
-def waits(
-    made: Made,
-    *,
-    user_id: int,
-    is_stream: bool,
-    is_kept: bool,
-    after: int | None = None,
-    is_new: bool = False,
-    again: str = "",
-) -> HttpResponse:
-    """The answer for who waits for this call: a note to the wrapper outside of Django, which waits (`waiting`).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Awaited:
+    """A call that somebody waits for, outside of Django (`waiting`).
 
     `is_kept`: the job goes on when the caller goes away. `after`: the number of the last event that the caller has.
     `is_new`: the job was made by this request. `again`: by what the same call is known, of a client that repeats it.
     """
-    note = {
-        "job": made.job_id, "user": user_id, "path": made.path, "stream": is_stream, "kept": is_kept, "after": after,
-        "new": is_new, "again": again, "model": made.model,
-    }  # fmt: skip
-    body = {"id": made.job_id, "object": "job", "status": "in_progress"}
-    headers = {JOB_ID: str(made.job_id), jobs_http.STREAMS: json.dumps(note)}
-    return HttpResponse(json.dumps(body), status=202, content_type="application/json", headers=headers)
+
+    job_id: int
+    user_id: int
+    path: str
+    model: str
+    is_stream: bool
+    is_kept: bool
+    after: int | None = None
+    is_new: bool = False
+    again: str = ""
 
 
-def answer(made: Made, ended: Ended) -> HttpResponse:
+def waits(made: Made, **how: Any) -> HttpResponse:
+    """The answer for who waits for this call: `how` are the other fields of its note, which is Awaited."""
+    note = Awaited(job_id=made.job_id, path=made.path, model=made.model, **how)
+    body = json.dumps({"id": made.job_id, "object": "job", "status": "in_progress"})
+    headers = {JOB_ID: str(made.job_id)}
+    return jobs_http.Noted(body, note=note, status=202, content_type="application/json", headers=headers)
+
+
+def awaited(note: Awaited, authorization: str) -> HttpResponse:
+    """The answer of a call that somebody waited for, or a refusal where their key does not open it any more; without
+    Django around it."""
+    try:
+        return answer(*_own(note, authorization))
+    except Refusal as refusal:
+        return refused(refusal)
+
+
+def is_own(note: Awaited, authorization: str) -> bool:
+    """Whether this key opens this call still."""
+    try:
+        _own(note, authorization)
+    except Refusal:
+        return False
+    return True
+
+
+def refused(refusal: Refusal) -> HttpResponse:
+    """A refusal in OpenAI's form."""
+    status, body = domain.refused(refusal.body, status=refusal.http_status)
+    headers = {**refusal.headers, **domain.advice(refusal.headers)}
+    return HttpResponse(json.dumps(body), status=status, content_type=domain.JSON, headers=headers)
+
+
+def _own(note: Awaited, authorization: str) -> tuple[Made, Ended | None]:
+    """The call and how it ended. Raises what refuses it."""
+    token = people.token_of(authorization)
+    if not token.may(SCOPE):
+        raise InsufficientScope(scope=SCOPE, scopes=token.scopes)
+    made = operations.find(note.job_id, path=note.path, user=token.user)
+    return made, made.ended
+
+
+def answer(made: Made, ended: Ended | None) -> HttpResponse:
+    """The answer of a call that has ended. Raises UnknownCall of one that has not."""
+    if ended is None:
+        raise UnknownCall
     content = operations.content(made, ended)
     text = json.dumps(content) if ended.content_type == domain.JSON else content
     response = HttpResponse(text, status=ended.status, content_type=ended.content_type)

@@ -1,7 +1,6 @@
 """Event streams of jobs: whether the caller may follow them. What happens comes from elsewhere (jobs.waiting)."""
 
-import json
-from typing import Annotated, Any
+from typing import Annotated
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Query
@@ -31,7 +30,7 @@ def events_of_many(
     wanted = list(dict.fromkeys(ids_of(ids)))
     if not 1 <= len(wanted) <= MOST or len(ids_of(ids)) != ids.count(",") + 1:
         raise InvalidValue(field="ids", why=f"one to {MOST} ids of jobs, with commas between them")
-    return _allowed(request, wanted, jobs=wanted)
+    return _allowed(request, wanted, are_named=True)
 
 
 @router.call("get", "/jobs/{jobid:job_id}/events", auth=READ, sample=Sample(is_stream=True))
@@ -48,12 +47,12 @@ def events(request: HttpRequest, job_id: int) -> HttpResponse:
     itself), and nothing is lost or repeated. A comment comes every 15 s, so that nobody takes the silence for a
     dead connection.
     """
-    return _allowed(request, [job_id], job=job_id)
+    return _allowed(request, [job_id], are_named=False)
 
 
-def _allowed(request: HttpRequest, job_ids: list[int], **note: Any) -> HttpResponse:
+def _allowed(request: HttpRequest, job_ids: list[int], *, are_named: bool) -> HttpResponse:
     user = caller(request)
     if reads.visible_to(user).filter(pk__in=job_ids).count() < len(job_ids):
         raise NotFound
-    note["user"] = user.pk
-    return HttpResponse(content_type="text/event-stream", headers={http.STREAMS: json.dumps(note)})
+    followed = http.Followed(job_ids=job_ids, user_id=user.pk, are_named=are_named)
+    return http.Noted(note=followed, content_type="text/event-stream")

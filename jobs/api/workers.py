@@ -56,13 +56,11 @@ def claim(request: HttpRequest, body: verbs.Claim) -> HttpResponse:
     claimed = verbs.claim(_worker(request), body)
     if not claimed.jobs and not body.wait:
         http.count_empty_claim(_worker(request))
-    response = http.answered(claimed)
     if len(claimed.jobs) == 1:
         fields.note(job_id=claimed.jobs[0].id)
-    if not claimed.jobs:
-        interest = verbs.interest(_worker(request), body.queues)
-        response[http.WAITS_FOR] = http.waits_for(interest, worker_id=_worker(request).pk)
-    return response
+    interest = verbs.interest(_worker(request), body.queues)
+    waits = http.Waits(interest=interest, worker_id=_worker(request).pk, wait_s=body.wait)
+    return http.answered(claimed, note=claimed if claimed.jobs else waits)
 
 
 @router.call("post", "/hello", sample=Sample(body={"host": "gpu-3", "handlers": ["chat"], "concurrency": 2}))

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from core.asgi import Receive
 
@@ -10,10 +10,16 @@ T = TypeVar("T")
 
 
 class Connection:
-    """Notices that the client goes away. Nothing else may call `receive` from here on; `close` when done."""
+    """Notices that the client goes away, in its block, where nothing else may call `receive`."""
 
     def __init__(self, receive: Receive) -> None:
         self._gone = asyncio.create_task(_disconnected(receive))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._gone.cancel()
 
     @property
     def is_gone(self) -> bool:
@@ -28,9 +34,6 @@ class Connection:
         finally:
             task.cancel()
             await asyncio.wait({task})
-
-    def close(self) -> None:
-        self._gone.cancel()
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -2,29 +2,29 @@
 happens to them."""
 
 import asyncio
-import json
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from io import BytesIO
+from typing import Any, Final, Self
 
 from django.conf import settings
+from django.http import HttpResponse
 
 from core import asgi, bodies
 from core.asgi import Receive, Scope, Send
 from jobs import http
+from jobs.errors import TooManyOpen
 from jobs.waiting import clients
 from jobs.waiting.notifier import Stopping
 from jobs.waiting.places import Places
 from jobs.waiting.story import Stories
-from jobs.waiting.upstream import Answer, Django
+from jobs.waiting.upstream import Django
 from live import RECONNECTED, hub
 from live.send_queue import Message, SendQueue
 from live.subscriptions import Subscription
 
-# About a stream that Django allows: the `job` or the `jobs`, and whose rights count, the `user`.
-Note = dict[str, Any]
 PING_S: Final = 15.0
 _PING: Final = b": still here\n\n"
-_HEADERS: Final = [
+EVENT_STREAM: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),  # nginx would otherwise keep events back
@@ -45,31 +45,26 @@ class EventStream:
             await bodies.whole(receive)
         except bodies.ClientGone:
             return
-        send_queue = SendQueue()
-        rights = Rights(self._django, scope, send_queue)
-        client: clients.Connection | None = None
-        try:
-            answer, note = await rights.first_answer()
-            if note is None:
-                await answer.send(send)
-                return
-            most: int = settings.LIVE["STREAMS_PER_PERSON"]
-            with self._places.one(("streams", note["user"]), most=most, of="owner") as refusal:
-                if refusal is not None:
-                    await refusal.send(send)
-                    return
-                client = clients.Connection(receive)
-                await client.during(self._stream(scope, send, send_queue, rights, note))
-        finally:
-            rights.close()
-            if client is not None:
-                client.close()
 
-    async def _stream(self, scope: Scope, send: Send, send_queue: SendQueue, rights: "Rights", note: Note) -> None:
-        job_ids = note.get("jobs") or [note["job"]]
+        with Rights(SendQueue()) as rights:
+            answer = await rights.first_answer(self._django.call(scope, BytesIO()))
+            note = rights.note
+            if note is None:
+                await self._django.send(answer, send)
+                return
+            try:
+                most: int = settings.LIVE["STREAMS_PER_PERSON"]
+                place = self._places.one(("streams", note.user_id), most=most, of="owner")
+                with place, clients.Connection(receive) as client:
+                    await client.during(self._stream(note, scope, send, rights))
+            except TooManyOpen as refusal:
+                await self._django.send(http.refused(refusal), send)
+
+    async def _stream(self, followed: http.Followed, scope: Scope, send: Send, rights: "Rights") -> None:
+        job_ids, send_queue = followed.job_ids, rights.send_queue
         last_event_id = asgi.header(scope, "last-event-id")
-        stories = Stories(job_ids, last_event_id=last_event_id, are_named="jobs" in note)
-        here, followed = hub.current(), set[str]()
+        stories = Stories(job_ids, last_event_id=last_event_id, are_named=followed.are_named)
+        here, known = hub.current(), set[str]()
         watched: dict[str, Any] = {"audience": "member", "language": settings.LANGUAGE_CODE}
         # From the start, whatever the client has seen: of an ended job the end has to be sent once more.
         watches = [
@@ -79,16 +74,18 @@ class EventStream:
 
         def follow_output(messages: Sequence[Message]) -> None:
             """Once for each: the job itself is sent before its output."""
-            for job_id in {message.watch_id for message in messages} - followed:
-                followed.add(job_id)
+            for job_id in {message.watch_id for message in messages} - known:
+                known.add(job_id)
                 of_one = {"watch_id": job_id, "seen": stories.of[job_id].cursor, **watched}
                 watches.append(here.watch(send_queue, "job-output", {"job_id": int(job_id)}, **of_one))
 
+        async def is_allowed() -> bool:
+            return isinstance(await self._django.call(scope, BytesIO()), http.Noted)
+
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-            await first_of(
-                self._send_events(stories, send_queue, send, follow_output), rights.lost(), self._stopping.wait()
-            )
+            await send({"type": "http.response.start", "status": 200, "headers": EVENT_STREAM})
+            events = self._send_events(stories, send_queue, send, follow_output)
+            await first_of(events, rights.lost(is_allowed), self._stopping.wait())
             await send({"type": "http.response.body", "body": b""})
         finally:
             for watch in watches:
@@ -111,69 +108,56 @@ class EventStream:
 
 
 class Rights:
-    """Whether the caller may see the job: Django is called again whenever the caller's rights changed.
+    """Whether the caller may see what is followed: that is looked at again whenever the caller's rights changed.
 
-    What comes for the caller meanwhile waits in the queue for its answer.
+    What comes for the caller meanwhile waits in the queue for the outcome.
     """
 
-    def __init__(self, django: Django, scope: Scope, send_queue: SendQueue) -> None:
-        self._django = django
-        self._scope = scope
-        self._send_queue = send_queue
+    def __init__(self, send_queue: SendQueue) -> None:
+        self.send_queue = send_queue
+        self.note: Any = None  # what Django allows to be followed, by which person
         self._changed = asyncio.Event()
         self._listening: Subscription | None = None
 
-    async def first_answer(
-        self,
-        scope: Scope | None = None,
-        body: bytes | bodies.Spooled = b"",
-        *,
-        again: Callable[[Note], Scope] | None = None,
-    ) -> tuple[Answer, Note | None]:
-        """Django's first answer, and its note about the job; None where it is a refusal.
+    def __enter__(self) -> Self:
+        return self
 
-        `scope` and `body` are that call where it is no GET, and may not be made again: `again` gives the one that may.
+    def __exit__(self, *_: object) -> None:
+        if self._listening is not None:
+            self._listening.close()
+
+    async def first_answer(self, asked: Awaitable[HttpResponse]) -> HttpResponse:
+        """Django's first answer; where it allows something, its note is kept.
+
         Changes are watched before that call, of everybody's rights: whose they are is in the answer.
         """
         touched: set[str] = set()
         early = hub.current().watch_topics(["user:*"], touched.update)
         try:
-            answer = await self._django.call(scope or self._scope, body)
-            note = _note(answer)
-            if note is None:
-                return answer, None
-            self._scope = again(note) if again else self._scope
-            own = f"user:{note['user']}"
-            self._listening = hub.current().watch_topics([own], self._change)
-            if touched & {own, RECONNECTED}:
-                self._change()
-            return answer, note
+            answer = await asked
+            if isinstance(answer, http.Noted):
+                self.note = answer.note
+                own = f"user:{self.note.user_id}"
+                self._listening = hub.current().watch_topics([own], self._change)
+                if touched & {own, RECONNECTED}:
+                    self._change()
+            return answer
         finally:
             early.close()
 
-    async def lost(self) -> None:
-        """Return when the caller may not see the job any more."""
+    async def lost(self, is_allowed: Callable[[], Awaitable[bool]]) -> None:
+        """Return when the caller may not see it any more."""
         while True:
             await self._changed.wait()
             self._changed.clear()
-            if _note(await self._django.call(self._scope, b"")) is None:
+            if not await is_allowed():
                 return
             if not self._changed.is_set():
-                self._send_queue.let_go()
-
-    def close(self) -> None:
-        if self._listening is not None:
-            self._listening.close()
+                self.send_queue.let_go()
 
     def _change(self, _topics: Iterable[str] = ()) -> None:
         self._changed.set()
-        self._send_queue.hold()
-
-
-def _note(answer: Answer) -> Note | None:
-    """Django's note about a stream that it allows: the job's id and the person's."""
-    note = answer.notes.get(http.STREAMS.lower())
-    return None if note is None else json.loads(note)
+        self.send_queue.hold()
 
 
 async def piece(send: Send, body: bytes) -> None:

@@ -1,14 +1,13 @@
 """How many requests of one caller wait in this process at once: each holds a connection, of which all have so many."""
 
-import json
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from jobs.errors import TooManyOpen
-from jobs.waiting.upstream import Answer
 
-COME_AGAIN_S = 5
+COME_AGAIN_S: Final = 5
 
 
 class Places:
@@ -18,26 +17,14 @@ class Places:
         self._taken: Counter[Hashable] = Counter()
 
     @contextmanager
-    def one(self, whose: Hashable, *, most: int, of: str) -> Iterator[Answer | None]:
-        """Hold a place for the block, which is given None; or the refusal, where `whose` has as many as they may.
-
-        `of` says whose quota it is, in the words of `TooManyOpen`.
-        """
+    def one(self, whose: Hashable, *, most: int, of: str) -> Iterator[None]:
+        """Hold a place for the block. Raises TooManyOpen where `whose` has as many as they may; `of` says whose quota
+        it is, in its words."""
         if self._taken[whose] >= most:
-            yield _refusal(TooManyOpen(of=of, quota=most, used=self._taken[whose], more=1, retry_after=COME_AGAIN_S))
-            return
+            raise TooManyOpen(of=of, quota=most, used=self._taken[whose], more=1, retry_after=COME_AGAIN_S)
         self._taken[whose] += 1
         try:
-            yield None
+            yield
         finally:
             self._taken[whose] -= 1
             self._taken += Counter()  # without those who have none
-
-
-def _refusal(error: TooManyOpen) -> Answer:
-    headers = {"Content-Type": "application/json", **error.headers}
-    return Answer(
-        status=error.http_status,
-        headers=tuple((name.lower().encode(), value.encode()) for name, value in headers.items()),
-        body=json.dumps(error.body).encode(),
-    )

@@ -2,17 +2,18 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
 from jobs.domain import states
+from live.rendering import Page
 from live.send_queue import Message
 
 # Fence, number of the next piece of output, version of the job: what an event's id says.
 _EVENT_ID: Final = re.compile(r"([0-9]{1,18})\.([0-9]{1,9})\.([0-9a-f]{0,64})")
 _SHORT: Final = 12  # characters of a version in the id of a stream of many jobs, which has one of each
 
-Step = tuple[str, dict[str, Any]]  # the name of an event, and its data
+Step = tuple[str, str]  # the name of an event, and its data: an object as JSON
 
 
 class Story:
@@ -49,21 +50,20 @@ class Story:
             yield from self._read(message)
         if self._end is not None and self._is_complete(self._end):
             self.is_over = True
-            yield "end", {"status": self._end["job"]["status"]}
+            yield "end", json.dumps({"status": self._end["job"]["status"]})
 
     def _read(self, message: Message) -> Iterator[Step]:
-        if message.kind == "items":
-            yield from self._output(json.loads(message.encoded))
+        if message.page is not None:
+            yield from self._output(message.page)
         elif message.kind == "data":
             yield from self._job(json.loads(message.encoded), version=message.seen)
         else:
             self.is_over = True
 
-    def _output(self, items: Iterable[dict[str, Any]]) -> Iterator[Step]:
-        for item in items:
-            piece = item["data"]
-            self._fence, self._next_seq = piece["fence"], piece["seq"] + 1
-            yield "output", piece
+    def _output(self, page: Page) -> Iterator[Step]:
+        for item, data in zip(page.items, page.data, strict=True):
+            self._fence, self._next_seq = item.data["fence"], item.data["seq"] + 1
+            yield "output", data
 
     def _job(self, state: dict[str, Any], *, version: str) -> Iterator[Step]:
         job = state["job"]
@@ -71,7 +71,7 @@ class Story:
         is_seen = bool(self._version) and version.startswith(self._version)  # which may be cut
         self._version = version
         if not is_seen:
-            yield "job", job
+            yield "job", json.dumps(job)
 
     def _is_complete(self, state: dict[str, Any]) -> bool:
         written = state["written"]
@@ -101,10 +101,8 @@ class Stories:
             by_job.setdefault(message.watch_id, []).append(message)
         for job_id, mine in by_job.items():
             for name, data in self.of[job_id].steps(mine) if not self.of[job_id].is_over else ():
-                yield self._encoded(name, {"job": int(job_id), **data} if self._are_named else data)
-
-    def _encoded(self, name: str, data: Any) -> bytes:
-        return f"event: {name}\nid: {self._event_id()}\ndata: {json.dumps(data)}\n\n".encode()
+                named = f'{{"job": {job_id}, {data[1:]}' if self._are_named else data
+                yield f"event: {name}\nid: {self._event_id()}\ndata: {named}\n\n".encode()
 
     def _event_id(self) -> str:
         if not self._are_named:

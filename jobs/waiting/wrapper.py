@@ -4,31 +4,27 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from core.asgi import App, Receive, Scope, Send
-from jobs import http
+from core.asgi import Receive, Scope, Send
 from jobs.protocol.jobs import API
 from jobs.waiting.events import EventStream
 from jobs.waiting.long_poll import LongPoll
 from jobs.waiting.notifier import Notifier, Stopping
 from jobs.waiting.places import Places
-from jobs.waiting.upstream import Django
+from jobs.waiting.upstream import Django, Handler
 
 _CLAIM: Final = f"{API}/worker/claim"
 _EVENTS: Final = re.compile(rf"{re.escape(API)}/jobs/(?:[0-9]{{1,19}}/)?events")
 
 
 class Waiting:
-    """Serves HTTP for `app`, which is Django's.
+    """Serves HTTP for Django. `notifier` gives the process's notifier, made when it is first wanted."""
 
-    `notifier` gives the process's notifier, made when it is first wanted.
-    """
-
-    def __init__(self, app: App, *, notifier: Callable[[], Notifier], stopping: Stopping) -> None:
-        self._app = app
+    def __init__(self, handler: Handler, *, notifier: Callable[[], Notifier], stopping: Stopping) -> None:
+        self._handler = handler
         self._notifier = notifier
         self._stopping = stopping
         self._places = Places()
-        self._django = Django(app, notes=[http.WAITS_FOR, http.STREAMS])
+        self._django = Django(handler)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
@@ -38,4 +34,4 @@ class Waiting:
         elif scope["method"] == "GET" and _EVENTS.fullmatch(path):
             await EventStream(self._django, self._stopping, self._places).serve(scope, receive, send)
         else:
-            await self._app(scope, receive, send)
+            await self._handler(scope, receive, send)

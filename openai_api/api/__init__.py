@@ -16,7 +16,7 @@ from openai_api import domain, http, operations
 from openai_api.errors import InvalidCall, UnknownModel
 from openai_api.operations import returning
 
-router = Router(auth=TokenAuth("submit"))
+router = Router(auth=TokenAuth(http.SCOPE))
 
 
 @router.get("/models")

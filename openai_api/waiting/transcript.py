@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
+from live.rendering import Page
 from live.send_queue import Message
 from openai_api.domain import ENDS, EVENTS_OF_A_CLAIM
 
@@ -102,21 +103,21 @@ class Transcript:
             if message.kind == "data":
                 state = json.loads(message.encoded)
                 self._job, self._written = state, state["written"]
-            elif message.kind != "items":
+            elif message.page is None:
                 self.is_gone = True
         for message in messages:
-            if message.kind == "items":
-                yield from self._output(json.loads(message.encoded))
+            if message.page is not None:
+                yield from self._output(message.page)
         if self._held and self._job["status"] == "success":
             yield self._held
             self._held = b""
 
-    def _output(self, items: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
-        for item in items:
-            piece = item["data"]
+    def _output(self, page: Page) -> Iterator[bytes]:
+        for item in page.items:
+            piece = item.data
             if self._counts(piece["fence"]):
                 self._next_seq = piece["seq"] + 1
-                yield from self._chunks(piece["text"])
+                yield from self._chunks(piece["text"], page.shared)
 
     def _counts(self, fence: int) -> bool:
         """Whether output of this claim is the answer's; of a later one than before, it begins anew."""
@@ -133,10 +134,13 @@ class Transcript:
         known = self._job["fence"]
         return fence > known or (fence == known and self._job["status"] in {"in_progress", "success"})
 
-    def _chunks(self, text: str) -> Iterator[bytes]:
+    def _chunks(self, text: str, known: dict[str, Mapping[str, Any] | None]) -> Iterator[bytes]:
+        """Lines that another caller has read are `known`."""
         *lines, self._partial = (self._partial + text).split("\n")
         for line in lines:
-            chunk = _object(line)
+            if line not in known:
+                known[line] = _object(line)
+            chunk = known[line]
             if chunk is None:
                 continue
             self._lines += 1

@@ -12,6 +12,7 @@ from django.db.models.functions import Now
 from accounts import operations as accounts
 from accounts.models import ApiToken
 from jobs import operations
+from jobs.errors import TooManyOpen
 from jobs.models import Job, OutputChunk
 from jobs.waiting.places import Places
 from live import operations as live
@@ -285,9 +286,12 @@ class TestBounds:
 
     def test_of_one_key_so_many_claims_wait(self) -> None:
         places = Places()
-        with places.one("key", most=1, of="worker") as first, places.one("key", most=1, of="worker") as second:
-            assert first is None
-            assert second is not None
-            assert (second.status, second.json["of"]) == (429, "worker")
-        with places.one("key", most=1, of="worker") as again:
-            assert again is None
+        with (
+            places.one("key", most=1, of="worker"),
+            pytest.raises(TooManyOpen) as refused,
+            places.one("key", most=1, of="worker"),
+        ):
+            pytest.fail("there was a second place")
+        assert (refused.value.http_status, refused.value.body["of"]) == (429, "worker")
+        with places.one("key", most=1, of="worker"):
+            pass

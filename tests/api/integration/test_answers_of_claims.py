@@ -3,49 +3,50 @@
 import asyncio
 import json
 import threading
-from typing import Any, cast
+from typing import IO, cast
 
 import pytest
+from django.http import HttpResponse
 from pydantic import BaseModel
 
-from core.asgi import Message, Receive, Scope, Send
+from core.asgi import Message, Scope, Send
 from jobs import http, operations
-from jobs.protocol import messages, sessions
+from jobs.protocol import messages, sessions, verbs
 from jobs.protocol.messages import Call
-from jobs.waiting import upstream
 from jobs.waiting.long_poll import LongPoll
 from jobs.waiting.notifier import Notifier, Stopping
 from jobs.waiting.places import Places
-from jobs.waiting.upstream import Django
+from jobs.waiting.upstream import Django, Handler
 from postgres import connections
 from tests import farm
 
-JOBS = b'{"jobs": [{"id": 7}]}'
 SCOPE = {"type": "http", "path": "/api/v1/worker/claim", "headers": []}
 
 
-async def _application(_scope: Scope, _receive: Receive, send: Send) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": JOBS})
+class Answering:
+    """Django, which gives one job."""
+
+    def __init__(self) -> None:
+        self.sent: list[HttpResponse] = []
+
+    async def send_response(self, response: HttpResponse, _send: Send) -> None:
+        self.sent.append(response)
+
+    async def respond(self, _scope: Scope, _body: IO[bytes]) -> HttpResponse:
+        """An answer that no JSON could be."""
+        return http.Noted(b"no JSON", note=verbs.Claimed.model_construct(jobs=[7]))
 
 
-async def test_a_claim_over_http_is_answered_with_jobs_that_nobody_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    decoded: list[Any] = []
-    monkeypatch.setattr(upstream.Answer, "json", property(lambda _: decoded.append("answer")))
-    sent: list[Message] = []
-    incoming = [{"type": "http.request", "body": b'{"wait": 25}'}]
+async def test_a_claim_over_http_is_answered_with_jobs_that_nobody_decoded() -> None:
+    django = Answering()
+    incoming = [{"type": "http.request", "body": b'no JSON: {"wait": 25}'}]
 
     async def receive() -> Message:
         return incoming.pop() if incoming else await asyncio.get_running_loop().create_future()
 
-    async def send(message: Message) -> None:
-        sent.append(message)
-
-    django = Django(_application, notes=[http.WAITS_FOR])
-    poll = LongPoll(django, cast("Notifier", None), Stopping(), Places())
-    await poll.serve(SCOPE, receive, send)
-
-    assert (sent[-1]["body"], decoded) == (JOBS, [])
+    poll = LongPoll(Django(cast("Handler", django)), cast("Notifier", None), Stopping(), Places())
+    await poll.serve(SCOPE, receive, cast("Send", None))
+    assert [answer.content for answer in django.sent] == [b"no JSON"]
 
 
 @pytest.mark.django_db(transaction=True)

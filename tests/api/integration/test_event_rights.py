@@ -3,22 +3,23 @@ for, and while Django is asked again."""
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import pytest
 import pytest_asyncio
 from django.contrib.auth.models import User
+from django.http.response import HttpResponseBase
 
 from accounts import operations as accounts
 from accounts.models import ApiToken
-from core.asgi import App, Message, Receive, Scope, Send
+from core.asgi import Message, Scope
 from jobfarm.one_hop import OneHop
-from jobs import http, operations
+from jobs import operations
 from jobs.models import Job
 from jobs.waiting.events import EventStream
 from jobs.waiting.notifier import Stopping
 from jobs.waiting.places import Places
-from jobs.waiting.upstream import Django
+from jobs.waiting.upstream import Django, Handler
 from live import hub
 from live.feeds import StateFeed
 from postgres import connections
@@ -32,23 +33,18 @@ class Gate:
     """Django, whose answers can be held back: what they say was true when it was read."""
 
     def __init__(self) -> None:
-        self._django = cast("App", OneHop())
+        self._django = OneHop()
+        self.send_response = self._django.send_response
         self.read = 0
         self.may_answer = asyncio.Event()
         self.may_answer.set()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        replies: list[Message] = []
-
-        async def collect(message: Message) -> None:
-            replies.append(message)
-
-        await self._django(scope, receive, collect)
+    async def respond(self, scope: Scope, body: IO[bytes]) -> HttpResponseBase:
+        """The answer to one request."""
+        response = await self._django.respond(scope, body)
         self.read += 1
         await self.may_answer.wait()
-        for reply in replies:
-            await send(reply)
+        return response
 
 
 class Caller:
@@ -62,7 +58,7 @@ class Caller:
             "type": "http", "method": "GET", "path": f"/api/v1/jobs/{job_id}/events", "query_string": b"",
             "headers": [(b"authorization", f"Bearer {key}".encode()), (b"host", b"127.0.0.1")],
         }  # fmt: skip
-        stream = EventStream(Django(gate, notes=[http.STREAMS]), Stopping(), Places())
+        stream = EventStream(Django(cast("Handler", gate)), Stopping(), Places())
         self.streaming = asyncio.create_task(stream.serve(scope, self._messages.get, self._send))
 
     async def _send(self, message: Message) -> None:

@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 from jobs.waiting.story import Story
+from live.registry import Item
+from live.rendering import page_of
 from live.send_queue import Message
 
 
@@ -15,13 +17,13 @@ def job(status: str, *, fence: int = 1, written: int = 0, version: str = "aa") -
 
 def output(*pieces: tuple[int, int]) -> Message:
     """The hub's word about output: (fence, number) of each piece."""
-    items = [{"cursor": f"{a}:{s}", "data": {"fence": a, "seq": s, "text": "x"}} for a, s in pieces]
-    return Message(kind="items", watch_id="", seen=items[-1]["cursor"], encoded=json.dumps(items))  # type: ignore[arg-type]
+    page = page_of([Item(cursor=f"{a}:{s}", data={"fence": a, "seq": s, "text": "x"}) for a, s in pieces])
+    return Message(kind="items", watch_id="", seen=page.cursor, page=page)
 
 
 def events_of(story: Story, *messages: Message) -> list[tuple[str, str, Any]]:
     """Name, id and data of the events."""
-    return [(name, story.position(), data) for name, data in story.steps(messages)]
+    return [(name, story.position(), json.loads(data)) for name, data in story.steps(messages)]
 
 
 class TestIds:
@@ -69,3 +71,11 @@ class TestEnd:
         story = Story.resumed("")
         assert events_of(story, Message(kind="gone", watch_id="")) == []
         assert story.is_over
+
+
+class TestPieces:
+    def test_are_the_same_text_for_all_who_watch(self) -> None:
+        message = output((1, 0), (1, 1))
+        told = [[data for name, data in Story.resumed("").steps([message]) if name == "output"] for _ in range(3)]
+        assert {len({id(data) for data in one}) for one in zip(*told, strict=True)} == {1}
+        assert [json.loads(data)["seq"] for data in told[0]] == [0, 1]

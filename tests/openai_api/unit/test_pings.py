@@ -13,6 +13,7 @@ from openai.types.chat import ChatCompletionChunk
 from openai.types.responses import ResponseCreatedEvent, ResponseInProgressEvent
 
 from jobfarm_worker.handlers.responses import MappedResponse
+from openai_api.http import Awaited
 from openai_api.waiting import pings
 from openai_api.waiting.transcript import Transcript
 from tests.openai_api.unit.test_transcript import job, output
@@ -29,8 +30,12 @@ def transcript(*chunks: dict[str, Any], is_typed: bool = False) -> Transcript:
     return made
 
 
+def _awaited(path: str) -> Awaited:
+    return Awaited(job_id=7, user_id=1, path=path, model="tiny", is_stream=True, is_kept=False)
+
+
 def ping(path: str, at: Transcript, *, is_first: bool = True) -> bytes:
-    return pings.event({"job": 7, "path": path, "model": "tiny"}, at, is_first=is_first)
+    return pings.event(_awaited(path), at, is_first=is_first)
 
 
 def data(event: bytes) -> Any:

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from live.registry import Item
+from live.rendering import page_of
 from live.send_queue import Message
 from openai_api.waiting.transcript import Transcript
 
@@ -17,8 +19,8 @@ def job(status: str, *, fence: int = 1, written: int = 0) -> Message:
 
 def output(fence: int, seq: int, text: str) -> Message:
     """The hub's message about a piece of output."""
-    item = {"cursor": f"{fence}:{seq}", "data": {"fence": fence, "seq": seq, "text": text}}
-    return Message(kind="items", watch_id="", encoded=json.dumps([item]))
+    page = page_of([Item(cursor=f"{fence}:{seq}", data={"fence": fence, "seq": seq, "text": text})])
+    return Message(kind="items", watch_id="", page=page)
 
 
 def chunks(transcript: Transcript, *messages: Message) -> list[tuple[str, Any]]:
@@ -28,6 +30,13 @@ def chunks(transcript: Transcript, *messages: Message) -> list[tuple[str, Any]]:
 
 
 class TestChunks:
+    def test_are_read_once_for_all_who_watch(self) -> None:
+        shared = output(1, 0, '{"a":1}\n{"b":2}\n')
+        callers = [Transcript() for _ in range(3)]
+        told = [chunks(each, job("in_progress"), shared) for each in callers]
+        assert told[0] == told[1] == told[2] == [("1.1", {"a": 1}), ("1.2", {"b": 2})]
+        assert {id(each.latest) for each in callers} == {id(callers[0].latest)}
+
     def test_are_lines_whatever_the_pieces(self) -> None:
         transcript = Transcript()
         assert chunks(transcript, job("in_progress"), output(1, 0, '{"a":1}\n{"b"')) == [("1.1", {"a": 1})]
