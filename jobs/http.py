@@ -159,8 +159,9 @@ class Followed:
 
 
 def answered(body: BaseModel, *, status: int = 200, note: Any = None) -> HttpResponse:
-    """An answer with this body as JSON, written once. Given the model itself, django-ninja checks all of it a second time,
-    and makes Python's values of it before it writes them: of an answer with fifty jobs that is most of its time."""
+    """An answer with this body as JSON, written once. Given the model itself, django-ninja checks all of it a second
+    time, and makes Python's values of it before it writes them: of an answer with fifty jobs that is most of its
+    time."""
     content_type = "application/json; charset=utf-8"
     return Noted(body.model_dump_json(), note=note, status=status, content_type=content_type)
 

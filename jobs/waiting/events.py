@@ -126,7 +126,7 @@ class Rights:
         if self._listening is not None:
             self._listening.close()
 
-    async def first_answer(self, asked: Awaitable[HttpResponse]) -> HttpResponse:
+    async def first_answer(self, answering: Awaitable[HttpResponse]) -> HttpResponse:
         """Django's first answer; where it allows something, its note is kept.
 
         Changes are watched before that call, of everybody's rights: whose they are is in the answer.
@@ -134,7 +134,7 @@ class Rights:
         touched: set[str] = set()
         early = hub.current().watch_topics(["user:*"], touched.update)
         try:
-            answer = await asked
+            answer = await answering
             if isinstance(answer, http.Noted):
                 self.note = answer.note
                 own = f"user:{self.note.user_id}"

@@ -13,7 +13,7 @@ from core.asgi import Receive, Scope, Send
 from jobs import http, operations
 from jobs.domain.leases import Lease
 from jobs.errors import TooManyOpen
-from jobs.protocol import sessions, verbs
+from jobs.protocol import answers, sessions
 from jobs.waiting import clients
 from jobs.waiting.notifier import Notifier, Stopping
 from jobs.waiting.places import Places
@@ -135,7 +135,7 @@ class LongPoll:
                 wakeup.used() if got_jobs else wakeup.passed()
 
 
-def _withdraw(key: str, claimed: verbs.Claimed) -> None:
+def _withdraw(key: str, claimed: answers.Claimed) -> None:
     """Nobody got these jobs: they are for others at once, not only when their leases run out."""
     sessions.withdraw(key, {job.id: Lease.parse(job.lease) for job in claimed.jobs})
 
@@ -144,5 +144,5 @@ def _waits(answer: HttpResponse) -> http.Waits | None:
     return answer.note if isinstance(answer, http.Noted) and isinstance(answer.note, http.Waits) else None
 
 
-def _claimed(answer: HttpResponse) -> verbs.Claimed | None:
-    return answer.note if isinstance(answer, http.Noted) and isinstance(answer.note, verbs.Claimed) else None
+def _claimed(answer: HttpResponse) -> answers.Claimed | None:
+    return answer.note if isinstance(answer, http.Noted) and isinstance(answer.note, answers.Claimed) else None

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from core.asgi import Message, Scope, Send
 from jobs import http, operations
-from jobs.protocol import messages, sessions, verbs
+from jobs.protocol import answers, messages, sessions
 from jobs.protocol.messages import Call
 from jobs.waiting.long_poll import LongPoll
 from jobs.waiting.notifier import Notifier, Stopping
@@ -34,7 +34,7 @@ class Answering:
 
     async def respond(self, _scope: Scope, _body: IO[bytes]) -> HttpResponse:
         """An answer that no JSON could be."""
-        return http.Noted(b"no JSON", note=verbs.Claimed.model_construct(jobs=[7]))
+        return http.Noted(b"no JSON", note=answers.Claimed.model_construct(jobs=[7]))
 
 
 async def test_a_claim_over_http_is_answered_with_jobs_that_nobody_decoded() -> None:

@@ -76,6 +76,6 @@ class TestEnd:
 class TestPieces:
     def test_are_the_same_text_for_all_who_watch(self) -> None:
         message = output((1, 0), (1, 1))
-        told = [[data for name, data in Story.resumed("").steps([message]) if name == "output"] for _ in range(3)]
-        assert {len({id(data) for data in one}) for one in zip(*told, strict=True)} == {1}
-        assert [json.loads(data)["seq"] for data in told[0]] == [0, 1]
+        pieces = [[data for name, data in Story.resumed("").steps([message]) if name == "output"] for _ in range(3)]
+        assert {len({id(data) for data in one}) for one in zip(*pieces, strict=True)} == {1}
+        assert [json.loads(data)["seq"] for data in pieces[0]] == [0, 1]

@@ -33,8 +33,8 @@ class TestChunks:
     def test_are_read_once_for_all_who_watch(self) -> None:
         shared = output(1, 0, '{"a":1}\n{"b":2}\n')
         callers = [Transcript() for _ in range(3)]
-        told = [chunks(each, job("in_progress"), shared) for each in callers]
-        assert told[0] == told[1] == told[2] == [("1.1", {"a": 1}), ("1.2", {"b": 2})]
+        events = [chunks(each, job("in_progress"), shared) for each in callers]
+        assert events[0] == events[1] == events[2] == [("1.1", {"a": 1}), ("1.2", {"b": 2})]
         assert {id(each.latest) for each in callers} == {id(callers[0].latest)}
 
     def test_are_lines_whatever_the_pieces(self) -> None:
