@@ -55,7 +55,7 @@ class TestAWorkerOfCurl:
 
 
 class TestOurWorker:
-    @pytest.mark.parametrize(("prefetch", "count", "cut"), [(0, 60, 15), (100, 300, 2)])
+    @pytest.mark.parametrize(("prefetch", "count", "cut"), [(0, 120, 8), (100, 300, 2)])
     async def test_loses_nothing(self, proxy: CuttingProxy, crew: Crew, prefetch: int, count: int, cut: int) -> None:
         """A call that hands in many is one answer: fewer of them are cut."""
         jobs = await asyncio.to_thread(_submitted, count)

@@ -123,7 +123,8 @@ class TestHeartbeats:
         answers = operations.heartbeats(me, beats)
         ends = [Job.objects.get(pk=others[n].id).lease_expires_at for n in (2, 1, 1)]
         assert [answers[0], answers[3], answers[4]] == ends
-        assert [type(answers[1]), type(answers[2])] == [LeaseLost, InvalidValue]
+        assert isinstance(answers[1], LeaseLost)
+        assert isinstance(answers[2], InvalidValue)
         assert farm.everything(others[0]) == before
         rows = Job.objects.filter(pk__in=[other.id for other in others]).order_by("pk")
         assert [(row.progress, row.detail) for row in rows] == [(None, None), (None, "Painting"), (0.5, None)]
