@@ -297,10 +297,3 @@ class TestWorkersFields:
         lease = crew.claim_one()["lease"]
         response = crew.post(f"jobs/{job.pk}/output", lease=lease, seq=0, text="x" * 1_000_001)
         assert refused(response) == (413, "too_large")
-
-
-class TestNotes:
-    def test_that_are_for_the_wrapper_are_not_believed_from_a_client(self, client: httpx.Client, ada: User) -> None:
-        foreign = operations.submit("chat", {}, owner=User.objects.create_user("bob"))
-        note = {"X-Jobfarm-Streams": json.dumps({"job": foreign.pk, "user": ada.pk})}
-        assert refused(client.get(f"/api/v1/jobs/{foreign.pk}/events", headers=note)) == (404, "not_found")
