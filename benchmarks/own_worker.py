@@ -2,7 +2,8 @@
 
 .venv/bin/python -m benchmarks.own_worker [--quick] [--rounds 3] [--without-peers]
 
-Ours goes through one web process; PgQueuer's worker stands beside the database and takes a hundred at a time. Then the
+Ours goes through one web process. PgQueuer's worker stands beside the database, takes a hundred at a time and calls
+an async function for each: with plain functions and as many slots it had printed nothing after five minutes. Then the
 processor's time a job of the worker and of the web process: what a machine that does other things at the same time
 leaves of the rates.
 """
@@ -41,7 +42,7 @@ def main(options: Options) -> list[Table]:
 def _add_peer(place: Place, rates: Table, options: Options) -> None:
     jobs = options.many(JOBS, least=100)
     place.run("bulk", jobs)
-    with Workers(place, how_many=1, more={"BENCH_SLOTS": str(SLOTS)}) as workers:
+    with Workers(place, how_many=1) as workers:
         [counted] = workers.drained(jobs)
     rates.add(place.contender.name, jobs / (counted["last"] - counted["first"]))
     options.say(f"{place.contender.name}: {rates.values[place.contender.name][-1]:,.0f}/s")

@@ -15,8 +15,6 @@ from verbs import main as run
 
 # How long a job takes; then the worker has its default settings.
 JOB_S = float(os.environ.get("BENCH_JOB_S", "0"))
-# How many plain functions run at a time, each in a thread; 0: async ones, as many as come.
-SLOTS = int(os.environ.get("BENCH_SLOTS", "0"))
 
 
 async def _driver() -> AsyncpgDriver:
@@ -38,15 +36,12 @@ async def _work() -> None:
     counter = JobCounter()
     workers = PgQueuer(await _driver())
 
+    @workers.entrypoint("noop")
     async def noop(job):
         counter.job(json.loads(job.payload or b"{}").get("sent"))
         if JOB_S:
             await asyncio.sleep(JOB_S)
 
-    def plain(job):
-        counter.job(json.loads(job.payload or b"{}").get("sent"))
-
-    workers.entrypoint("noop", concurrency_limit=SLOTS)(plain if SLOTS else noop)
     await workers.run(**({} if JOB_S else {"dequeue_timeout": timedelta(seconds=5), "batch_size": 100}))
 
 
