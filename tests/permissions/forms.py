@@ -19,6 +19,7 @@ FORMS: Final[Mapping[str, Any]] = {
     f"{_WORKER}finish": {"lease": "<lease>", "outcome": "success"},
     f"{_WORKER}release": {"lease": "<lease>"},
     "api/v1/worker/finish": {"finished": [{"id": "<job_id>", "lease": "<lease>", "outcome": "success"}]},
+    "api/v1/worker/heartbeat": {"jobs": [{"id": "<job_id>", "lease": "<lease>"}]},
     "api/v1/worker/hello": {"host": "gpu-3"},
     "api/v1/worker/unclaim": {"jobs": [{"id": "<job_id>", "lease": "<lease>"}]},
     "api/v1/files": b"bytes",

@@ -153,6 +153,7 @@ POST /api/v1/worker/claim                                            401  401  4
 POST /api/v1/worker/finish                                           401  401  401  401  401  200+ 401  401  401
 PUT  /api/v1/worker/jobs/<jobid:job_id>/files/<name>                 401  401  401  401  401  201+ 401  401  401
 GET  /api/v1/worker/jobs/<jobid:job_id>/inputs/<name>                401  401  401  401  401  200+ 401  401  401
+POST /api/v1/worker/heartbeat                                        401  401  401  401  401  200+ 401  401  401
 POST /api/v1/worker/hello                                            401  401  401  401  401  200+ 401  401  401
 POST /api/v1/worker/jobs/<jobid:job_id>/finish                       401  401  401  401  401  200+ 401  401  401
 POST /api/v1/worker/jobs/<jobid:job_id>/heartbeat                    401  401  401  401  401  200+ 401  401  401

@@ -13,6 +13,7 @@ from tests.api.edges.cutting import EVERY, cutting
 from tests.client.integration.conftest import Make
 from tests.client.integration.test_calls import begun, finish
 from tests.client.proxies import Own, proxy
+from tests.farm import alter
 from tests.servers import Server
 
 JSON = {"Content-Type": "application/json"}
@@ -102,7 +103,7 @@ class TestOutput:
         while not (event := next(events)).text:
             pass
         finish(crew, held, outcome="failed", error="it broke")
-        farm.alter(job, run_at=Job.objects.get(pk=job.id).created_at)
+        alter(job, run_at=Job.objects.get(pk=job.id).created_at)
         second = begun(crew)
         write(crew, second, ["again"])
         finish(crew, second, outcome="success")

@@ -255,11 +255,9 @@ def test_of_the_functions_of_lanes_read_next_to_nothing_when_the_tables_fill() -
 
 
 def _pages_of_calls(session: Session, **lanes: int | None) -> dict[str, int]:
-    """The second time: at the first, a session reads up the names in them."""
+    """The least of three times: a session reads up what it has not seen, and all again once autovacuum came by."""
     calls = {name: call.format(**lanes) for name, call in _CALLS.items()}
-    for call in calls.values():
-        session.pages_of_call(call)
-    return {name: session.pages_of_call(call) for name, call in calls.items()}
+    return {name: min(session.pages_of_call(call) for _ in range(3)) for name, call in calls.items()}
 
 
 def _janitor_comes_by() -> None:
