@@ -237,6 +237,8 @@ def test_of_the_functions_of_lanes_read_next_to_nothing_when_the_tables_fill() -
     farm.worker("hers", owner=ada)
     operations.set_ceiling("work", LANES)
     with connection.cursor() as cursor:
+        # What other tests left makes an index higher than the primary key's, and the dearer way to the one row.
+        cursor.execute("REINDEX TABLE jobs_lane")
         cursor.execute(f"VACUUM (ANALYZE) {TABLES}")
     session, later = Session(), Session()
     try:
