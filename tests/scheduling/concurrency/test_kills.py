@@ -51,12 +51,12 @@ class TestAFarmUnderKills:
             until(lambda: len(firings()) >= seconds / 2, what=lambda: f"{firings()}\n{logs(started)}")
             scheduling.pause("every two seconds")
             until(all_ended, what=lambda: f"{states()}\n{logs(started)}")
-            living = Cluster.objects.filter(ended_at=None).count()
+            # The one that was killed last may be starting again.
+            until(lambda: Cluster.objects.filter(ended_at=None).count() == 3, what=lambda: f"{states()}\n{logs(started)}")
         assert set(states(kind="mutation")) == {"success"}
         assert counters() == dict.fromkeys(range(1, COUNTERS + 1), per_burst * bursts // COUNTERS)
         assert not Due.objects.exists()
         assert killed >= seconds / 3  # a busy machine is slower at killing, too
-        assert living == 3
         assert_fired_once_each(first)
         assert_none_twice(ledger, count=2000)
 
