@@ -52,7 +52,9 @@ class TestAFarmUnderKills:
             scheduling.pause("every two seconds")
             until(all_ended, what=lambda: f"{states()}\n{logs(started)}")
             # The one that was killed last may be starting again.
-            until(lambda: Cluster.objects.filter(ended_at=None).count() == 3, what=lambda: f"{states()}\n{logs(started)}")
+            until(
+                lambda: Cluster.objects.filter(ended_at=None).count() == 3, what=lambda: f"{states()}\n{logs(started)}"
+            )
         assert set(states(kind="mutation")) == {"success"}
         assert counters() == dict.fromkeys(range(1, COUNTERS + 1), per_burst * bursts // COUNTERS)
         assert not Due.objects.exists()
