@@ -81,7 +81,7 @@ inbox: Final = Area(
 
 
 def _failing_s(facts: outbox.Health) -> dict[str, float]:
-    """How long each fails, from the ten minutes on after which it is said to."""
+    """How long each fails, from the ten minutes on after which it counts as failing."""
     now = clock.now() if facts.failing else None
     return {one.name: (now - one.failing_since).total_seconds() for one in facts.failing if now and one.failing_since}
 

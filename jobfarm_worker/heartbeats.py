@@ -24,7 +24,7 @@ log = logging.getLogger("jobfarm_worker")
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Lease:
-    """The lease of a job that is held, from when on its next heartbeat is due, and what the last ones said."""
+    """The lease of a job that is held, from when on its next heartbeat is due, and what the last ones reported."""
 
     claimed: ClaimedJob
     outbox: Outbox

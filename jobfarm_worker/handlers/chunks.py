@@ -90,7 +90,7 @@ class Streamed(ABC):
         """Take the next piece in: what the caller gets of it, as lines of output."""
 
     def supply_finish(self) -> list[str]:
-        """The server said that this is all, and not that it finished: the lines which say so in its place. Of an answer
+        """The lines that stand in for a finish reason, where the server ended its stream without one. Of an answer
         that is not whole without the server's own word, none, and it stays unfinished."""
         return []
 

@@ -33,7 +33,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
-    """A heartbeat: this lease's holder is at work, so far and at this, where that is said."""
+    """A heartbeat: this lease's holder is at work, so far and at this, where that is given."""
 
     job_id: int
     lease: Lease

@@ -17,7 +17,7 @@ from jobs.queries import keys, reads
 
 
 class JobOptions(TypedDict, total=False):
-    """What may be said of a new job. What is None, or left out, comes from its kind.
+    """The options of a new job. What is None, or left out, comes from its kind.
 
     Times are aware; `timeout_s` is in seconds. `limit_count` is how many tokens of its kind's limit this one takes,
     where the kind's own number does not fit.

@@ -157,7 +157,7 @@ def heartbeat(worker: Worker, job_id: int, body: Heartbeat) -> Renewed:
 
 @operations.rechecked
 def heartbeat_many(worker: Worker, body: Heartbeats) -> RenewedMany:
-    """Renew several leases; one that is lost is said to be."""
+    """Renew several leases; the answer names those that are lost."""
     read = [refusal.value_or_refusal(_beat, beat) for beat in body.jobs]
     ends = operations.heartbeats(worker, [beat for beat in read if isinstance(beat, operations.Beat)])
     answers = zip(body.jobs, refusal.in_place(read, ends), strict=True)

@@ -69,7 +69,7 @@ class Dispatcher:
         self._listener = Listener({kind.value, django_q2.OWN})
         self._ready: list[Dispatch] = []  # found, and not given to a worker yet
         self._look_at = 0.0
-        self._is_blind = False  # nothing is known to be due at that time, and nobody said so
+        self._is_blind = False  # the next due time is not known
         self._crons_at = math.inf
         self._busy_at = time.monotonic()
         self._done_at: dict[str, float] = {}

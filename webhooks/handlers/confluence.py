@@ -88,6 +88,6 @@ def _actor(body: Part) -> str:
 
 def _id(*parts: Part) -> str:
     """That of the first. In the cloud the site is part of it, as one secret may serve several; self-hosted the site is
-    not told. What stands beside it in the body is of the same site."""
+    not known. What stands beside it in the body is of the same site."""
     sites = (links.host(part.text("self")) for part in parts)
     return "/".join(filter(None, (next(filter(None, sites), ""), str(parts[0].number("id")))))

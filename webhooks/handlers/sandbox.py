@@ -37,7 +37,7 @@ _SESSION_VERBS = {
 }
 _ENDS = ("completed", "failed", "canceled", "timed_out")
 _ANOTHERS = "The session is that of another sandbox."
-_MOST_LINES = 10  # of one batch of telemetry: a gateway that fails at every request would bury all else
+_MOST_LINES = 10  # of one batch of telemetry: a gateway that fails at every request would fill the list
 
 
 def _dollars(value: Any) -> float:

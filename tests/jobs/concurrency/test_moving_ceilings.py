@@ -219,7 +219,7 @@ class TestTheOrderOfLocks:
         assert len(operations.claim(me, limit=3)) == 2
 
     def test_lets_who_holds_a_row_claim_while_the_ceiling_waits_for_it(self) -> None:
-        """He waits for the ceiling, and the ceiling for his row: it gives up for now, and is set afterwards."""
+        """He waits for the ceiling, and the ceiling for his row: the first try fails, and the second sets it."""
         farm.kind()
         farm.submit(3)
         me = farm.worker()
