@@ -58,15 +58,15 @@ class TestHowManyStatements:
         farm.submit(1)  # what waits, and what was written, each process reads every five seconds
         quotas.output_room()
         calls: dict[str, Callable[[], Any]] = {
+            "submit one": lambda: operations.submit("work", {}),
+            "submit a hundred": lambda: operations.submit_many([farm.new_job() for _ in range(100)]),
+            "output": lambda: operations.write_output(me, claimed.id, claimed.lease, seq=0, text="x"),
             "claim": lambda: operations.claim(me, limit=20),
             "claim nothing": lambda: operations.claim(idle),
             "heartbeat": lambda: operations.heartbeat(me, claimed.id, claimed.lease),
             "progress": lambda: operations.heartbeat(me, claimed.id, claimed.lease, progress=0.1),
-            "output": lambda: operations.write_output(me, claimed.id, claimed.lease, seq=0, text="x"),
             "finish one": lambda: farm.succeed(me, claimed),
             "finish twenty": lambda: operations.finish(me, done),
-            "submit one": lambda: operations.submit("work", {}),
-            "submit a hundred": lambda: operations.submit_many([farm.new_job() for _ in range(100)]),
         }
         assert {name: _statements(call) for name, call in calls.items()} == {
             "claim": ["BEGIN", "jobs.claim", "COMMIT", "NOTIFY"],
