@@ -281,7 +281,8 @@ BEGIN
                     shards = request.shards, is_window = request.is_window, rate = request.rate / request.shards,
                     period_ms = request.period_ms, most = request.most / request.shards
                 WHERE b.name = request.name AND b.key = request.key AND b.shard < request.shards
-                  AND (request.shards = 1 OR plan.left_over[b.shard + 1] <> plan.held[b.shard + 1]);
+                  AND (request.shards = 1 OR plan.left_over[b.shard + 1] <> plan.held[b.shard + 1]
+                       OR plan.left_over[b.shard + 1] < 0);  -- in debt all shards have one moment
             END LOOP;
         END IF;
     END IF;

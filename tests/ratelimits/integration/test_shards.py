@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 import psycopg
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from postgres import connections
-from ratelimits.domain import Config, State, evaluate_shards, refilled
+from ratelimits.domain import Config, FixedWindow, State, evaluate_shards, refilled
 from ratelimits.domain.algebra import possible
 from ratelimits.domain.configs import one_shard
 from ratelimits.errors import CountExceedsLimit
@@ -181,6 +182,16 @@ class TestTheFallback:
         assert close(retry_after, spread.retry_after)
         for ours, theirs in zip(database.states(shards=config.shards), spread.states, strict=True):
             _same(config, ours, theirs, now=now)
+
+    def test_has_shards_in_debt_refill_in_step_also_one_that_holds_the_level_already(self) -> None:
+        config = FixedWindow(rate=2, period=timedelta(seconds=1), shards=2)
+        states = [State(-2.0, NOW - 1876), State(-2.0, NOW - 1875)]
+        database.put(config, states)
+        request = database.parameters(config, count=0, reserve=True)
+        [(granted, _, _)] = database.take_all([request], now=NOW, draw=0.5)
+        assert granted
+        spread = evaluate_shards(config, states, now=NOW, count=0, reserve=True)
+        assert database.states(shards=2) == list(spread.states)
 
 
 def _same(config: Config, ours: State | None, theirs: State | None, *, now: int) -> None:
