@@ -18,14 +18,14 @@ settings.ROOT_URLCONF = "benchmarks.bare_update"
 in_djangos_own = get_asgi_application()
 
 from jobfarm.one_hop import OneHop  # noqa: E402 (Django has to be set up first)
-from jobs.models import Job  # noqa: E402
+from jobs.models import Live  # noqa: E402
 
 application = OneHop()
 
 
 def update(request: HttpRequest, job_id: int) -> HttpResponse:
     """Change one row."""
-    changed = Job.objects.filter(pk=job_id).update(detail=request.body.decode()[:100])
+    changed = Live.objects.filter(pk=job_id).update(detail=request.body.decode()[:100])
     answer = b'{"changed": %d}' % changed
     return HttpResponse(answer, content_type="application/json", headers={"Content-Length": len(answer)})
 

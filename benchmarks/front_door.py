@@ -191,7 +191,7 @@ def _pause() -> None:
 
 def _count() -> int:
     with connections.released(), connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM jobs_job WHERE status = 'pending'")
+        cursor.execute("SELECT count(*) FROM jobs_live WHERE lease_secret IS NULL")
         return int(cursor.fetchone()[0])
 
 

@@ -63,7 +63,7 @@ def _ids(count: int) -> list[int]:
 
 def _refill(options: Options) -> None:
     """More than can be done in a round; what is left over waits for the next."""
-    missing = options.many(40_000, least=5_000) - Job.objects.filter(queue="noop", status="pending").count()
+    missing = options.many(40_000, least=5_000) - Job.objects.waiting().filter(queue="noop").count()
     for begin in range(0, max(0, missing), 1000):
         operations.submit_many([operations.NewJob(kind="noop", payload={"n": begin + n}) for n in range(1000)])
 

@@ -110,7 +110,7 @@ def _addresses() -> Iterator[str]:
 
 def _pages() -> Iterator[str]:
     job, worker = Job.objects.order_by("-pk")[5], Worker.objects.order_by("pk")[3]
-    failed = Job.objects.filter(status="failed").order_by("-pk")[0]
+    failed = Job.objects.ended("failed").order_by("-pk")[0]
     function, delivery = ScheduledFunction.objects.order_by("-pk")[0], Delivery.objects.order_by("-pk")[0]
     yield from (reverse(name) for name in _PLAIN)
     yield from (f"{reverse('overview')}?period={period}" for period in ("day", "week"))

@@ -14,33 +14,43 @@ INSERT INTO auth_group (name) SELECT 'group-' || n FROM generate_series(1, 1000)
 INSERT INTO auth_user_groups (user_id, group_id)
 SELECT u.id, g.id FROM auth_user AS u JOIN auth_group AS g ON u.id % 1000 = g.id % 1000;
 
-INSERT INTO jobs_job (kind, queue, status, priority, owner_id, group_id, retry_of_id, created_at, run_at, max_attempts,
-    failures, retry_on_timeout, fence, worker_id, worker_name, claimed_at, next_seq, progress, ended_at)
-SELECT 'kind-' || n % 7, 'queue-' || n % 10,
-    CASE WHEN n % 100 = 0 THEN 'failed' WHEN n % 100 = 1 THEN 'canceled' WHEN n % 500 = 2 THEN 'timed_out' ELSE 'success' END,
-    0, p.low + n % 5000, CASE WHEN n % 3 = 0 THEN g.low + n % 1000 END, CASE WHEN n % 1000 = 7 THEN n END,
-    at, at, 3, CASE WHEN n % 50 = 0 THEN 1 ELSE 0 END, false, 1, w.low + n % 50, 'worker-' || 1 + n % 50,
-    at + interval '1 second', 0, 1, at + interval '20 seconds'
+CREATE TEMP TABLE past AS
+SELECT nextval('jobs_job_id_seq') AS id, 'kind-' || n % 7 AS kind, 'queue-' || n % 10 AS queue,
+    CASE WHEN n % 100 = 0 THEN 'failed' WHEN n % 100 = 1 THEN 'canceled' WHEN n % 500 = 2 THEN 'timed_out' ELSE 'success' END AS status,
+    p.low + n % 5000 AS owner_id, CASE WHEN n % 3 = 0 THEN g.low + n % 1000 END AS group_id,
+    CASE WHEN n % 1000 = 7 THEN n END AS retry_of_id, at, CASE WHEN n % 50 = 0 THEN 1 ELSE 0 END AS failures,
+    w.low + n % 50 AS worker_id, 'worker-' || 1 + n % 50 AS worker_name
 FROM generate_series(1, 1000000) AS n
 CROSS JOIN LATERAL (SELECT now() - interval '30 days' + n * interval '2.5 seconds' AS at) AS t
 CROSS JOIN (SELECT min(id) AS low FROM auth_user) AS p
 CROSS JOIN (SELECT min(id) AS low FROM auth_group) AS g
 CROSS JOIN (SELECT min(id) AS low FROM jobs_worker) AS w;
-INSERT INTO jobs_job (kind, queue, status, priority, owner_id, created_at, run_at, max_attempts, failures,
-    retry_on_timeout, fence, next_seq)
-SELECT 'kind-' || n % 7, 'queue-' || n % 10, 'pending', 0, p.low + n % 5000, now(), now(), 3, 0, false, 0, 0
-FROM generate_series(1, 10000) AS n CROSS JOIN (SELECT min(id) AS low FROM auth_user) AS p;
-INSERT INTO jobs_job (kind, queue, status, priority, created_at, run_at, max_attempts, failures, retry_on_timeout,
-    fence, next_seq, lease_secret, lease_expires_at, worker_id, worker_name, claimed_at, progress, detail)
-SELECT 'kind-' || n % 7, 'queue-' || n % 10, 'in_progress', 0, now(), now(), 3, 0, false, 1, 0,
-    gen_random_uuid(), now() + interval '1 hour', w.low + n, 'worker-' || n, now(), 0.4, 'painting'
-FROM generate_series(1, 20) AS n CROSS JOIN (SELECT min(id) AS low FROM jobs_worker) AS w;
-INSERT INTO jobs_body (job_id, payload, result)
-SELECT id, jsonb_build_object('prompt', 'the question number ' || id), to_jsonb('an answer of some words'::text) FROM jobs_job;
+INSERT INTO jobs_job (id, kind, queue, priority, owner_id, group_id, retry_of_id, created_at, max_attempts, retry_on_timeout,
+    payload)
+SELECT id, kind, queue, 0, owner_id, group_id, retry_of_id, at, 3, false,
+    jsonb_build_object('prompt', 'the question number ' || id) FROM past ORDER BY id;
+INSERT INTO jobs_outcome (job_id, kind, queue, status, run_at, claimed_at, ended_at, attempt, failures, fence, confirmed_fence,
+    worker_id, worker_name, progress, result)
+SELECT id, kind, queue, status, at, at + interval '1 second', at + interval '20 seconds', 1, failures, 1, 1, worker_id,
+    worker_name, 1, CASE WHEN status = 'success' THEN to_jsonb('an answer of some words'::text) END FROM past ORDER BY id;
+
+INSERT INTO jobs_job (kind, queue, priority, owner_id, created_at, max_attempts, retry_on_timeout, payload)
+SELECT 'kind-' || n % 7, 'queue-' || n % 10, 0, CASE WHEN n <= 10000 THEN p.low + n % 5000 END, now(), 3, false,
+    jsonb_build_object('prompt', 'the question number ' || n)
+FROM generate_series(1, 10020) AS n CROSS JOIN (SELECT min(id) AS low FROM auth_user) AS p;
+INSERT INTO jobs_live (job_id, kind, queue, owner_id, run_at)
+SELECT id, kind, queue, owner_id, created_at FROM jobs_job WHERE owner_id IS NOT NULL
+AND NOT EXISTS (SELECT FROM past WHERE past.id = jobs_job.id);
+INSERT INTO jobs_live (job_id, kind, queue, run_at, fence, lease_secret, lease_expires_at, worker_id, worker_name, claimed_at,
+    progress, detail)
+SELECT id, kind, queue, created_at, 1, gen_random_uuid(), now() + interval '1 hour', w.low + id % 50, 'worker-' || 1 + id % 50,
+    now(), 0.4, 'painting'
+FROM jobs_job CROSS JOIN (SELECT min(id) AS low FROM jobs_worker) AS w
+WHERE owner_id IS NULL AND NOT EXISTS (SELECT FROM past WHERE past.id = jobs_job.id);
 INSERT INTO jobs_attempt (job_id, number, outcome, worker_id, worker_name, claimed_at, ended_at, error)
-SELECT id, 1, CASE WHEN id % 3 = 0 THEN 'lost' ELSE 'failed' END, worker_id, worker_name, claimed_at, ended_at,
+SELECT job_id, 1, CASE WHEN job_id % 3 = 0 THEN 'lost' ELSE 'failed' END, worker_id, worker_name, claimed_at, ended_at,
     repeat('  File "work.py", line 7' || chr(10), 20) || 'ValueError: it broke'
-FROM jobs_job WHERE failures > 0 OR status IN ('failed', 'timed_out') ORDER BY id;
+FROM jobs_outcome WHERE failures > 0 OR status IN ('failed', 'timed_out') ORDER BY job_id;
 
 INSERT INTO scheduling_scheduledfunction (function, kind, queue, priority, args, status, attempt, created_at, run_at,
     started_at, ended_at, error, traceback)

@@ -130,7 +130,7 @@ class _Place:
         """So many jobs wait."""
         from jobs.models import Job  # noqa: PLC0415
 
-        missing = count - Job.objects.filter(queue="noop", status="pending").count()
+        missing = count - Job.objects.waiting().filter(queue="noop").count()
         for begin in range(0, max(0, missing), 1000):
             self.operations.submit_many(self.new(min(1000, missing - begin)))
 

@@ -36,13 +36,11 @@ def _tables() -> dict[str, QuerySet[Model]]:
 
 def unreadable(*, with_files: bool) -> list[str]:
     """A sentence for each part of the newest job that ended which cannot be read. None for a farm without one."""
-    job = Job.objects.ended().select_related("body").order_by("-pk").first()
+    job = Job.objects.ended().whole().order_by("-pk").first()
     return [] if job is None else list(_unreadable(job, with_files=with_files))
 
 
 def _unreadable(job: Job, *, with_files: bool) -> Iterator[str]:
-    if not hasattr(job, "body"):
-        yield f"Job {job.pk} has lost its payload and its result."
     input_files: list[ResultFile | Upload] = [use.upload for use in inputs.of_job(job.pk)]
     for file in [*reads.files([job.pk])[job.pk], *input_files] if with_files else []:
         size = default_storage.size(file.stored_as) if default_storage.exists(file.stored_as) else 0

@@ -212,8 +212,8 @@ dead_rows: Final = Area[Sequence[Row]](
     conditions=[
         Condition[Sequence[Row]](
             code="dead_rows", read=_more_dead_than_live, noticed=100_000,
-            sentence=lambda tables: f"jobs_job has {tables[0].dead:,} dead rows and {tables[0].live:,} live ones.",
-            remedy="Look for old transactions, then VACUUM jobs_job.",
+            sentence=lambda tables: f"jobs_live has {tables[0].dead:,} dead rows and {tables[0].live:,} live ones.",
+            remedy="Look for old transactions, then VACUUM jobs_live.",
         ),
     ],
 )  # fmt: skip

@@ -17,24 +17,37 @@ from django.db.models.functions import Now
 from jobs import operations
 from jobs.models import (
     Attempt,
-    Body,
     Input,
     Job,
     Kind,
     Lane,
+    Live,
     Offspring,
     Origin,
+    Outcome,
     OutputChunk,
     ResultFile,
     Share,
     Stage,
+    UniqueKey,
     Worker,
 )
-from postgres import clock, connections
+from postgres import clock, connections, statements
 from scheduling import operations as scheduling
 
 T = TypeVar("T")
 PASSWORD = "correct horse battery"
+_RECORD = (
+    "kind",
+    "queue",
+    "owner",
+    "owner_id",
+    "group",
+    "group_id",
+    "requirement_id",
+    "expires_at",
+    "timeout_s",
+)  # live rows follow
 
 
 def user(name: str = "ada", *, groups: Iterable[Group] = (), **fields: Any) -> User:
@@ -103,24 +116,35 @@ def status(job: Job | operations.Claimed | int) -> str:
 def statuses(job_ids: Iterable[int] | None = None) -> list[str]:
     """How these jobs stand now (None: all), in the order of their ids."""
     jobs = Job.objects.all() if job_ids is None else Job.objects.filter(pk__in=list(job_ids))
-    return [job.status for job in jobs.order_by("pk").only("status")]
+    return [job.status for job in jobs.order_by("pk")]
 
 
 def alter(jobs: Job | operations.Claimed | QuerySet[Job], **columns: Any) -> int:
-    """Write into rows of jobs what no operation would; how many there are."""
-    rows = jobs if isinstance(jobs, QuerySet) else Job.objects.filter(pk=jobs.id)
-    return rows.update(**columns)
+    """Write into rows of jobs what no operation would, on the record or where else they stand; how many there are."""
+    ids = list(jobs.values_list("pk", flat=True)) if isinstance(jobs, QuerySet) else [jobs.id]
+    changed = 0
+    for model in (Job, Live, Outcome):
+        names = {field.name for field in model._meta.fields} | {field.attname for field in model._meta.fields}
+        theirs = {
+            name: value for name, value in columns.items() if name in names and (name not in _RECORD or model is Job)
+        }
+        if theirs and (rows := model.objects.filter(pk__in=ids)).exists():
+            changed = rows.update(**theirs)
+    return changed
 
 
 def hold(job: Job, worker: Worker) -> None:
     """Let this worker have the job, whatever stands in the way of a claim."""
     lease = {"lease_secret": uuid.uuid4(), "lease_expires_at": now() + timedelta(hours=1), "claimed_at": now()}
-    alter(job, status="in_progress", worker=worker, worker_name=worker.name, fence=1, **lease)
+    alter(job, worker=worker, worker_name=worker.name, fence=1, **lease)
 
 
 def end(jobs: Job | QuerySet[Job], status: str, **columns: Any) -> None:
-    """End jobs by hand, as no operation would."""
-    alter(jobs, status=status, ended_at=Now(), **columns)
+    """End jobs that wait by hand, as no operation would."""
+    ids = list(jobs.values_list("pk", flat=True)) if isinstance(jobs, QuerySet) else [jobs.pk]
+    if columns:
+        alter(Job.objects.filter(pk__in=ids), **columns)
+    statements.load("jobs", "end_waiting").run({"ids": ids, "status": status})
 
 
 def new_job(kind: str = "work", payload: Any = None, **options: Any) -> operations.NewJob:
@@ -167,11 +191,12 @@ def avoid(jobs: Iterable[Job | operations.Claimed], *workers: Worker, ago_s: flo
     }
     with connection.cursor() as cursor:
         cursor.execute(
-            "UPDATE jobs_job SET run_at = now() - make_interval(secs => %(ago_s)s) WHERE id = ANY (%(ids)s)", given
+            "UPDATE jobs_live SET run_at = now() - make_interval(secs => %(ago_s)s) WHERE job_id = ANY (%(ids)s)", given
         )
         cursor.execute(  # the lane alone: where more is written the database looks for it
-            "UPDATE jobs_job SET lane_id = jobs_enter(queue, priority, owner_id, group_id, requirement_id, %(avoid)s,"
-            " run_at) WHERE id = ANY (%(ids)s)",
+            "UPDATE jobs_live AS live SET lane_id = jobs_enter(live.queue, job.priority, live.owner_id, live.group_id,"
+            " live.requirement_id, %(avoid)s, live.run_at) FROM jobs_job AS job"
+            " WHERE live.job_id = ANY (%(ids)s) AND job.id = live.job_id",
             given,
         )
 
@@ -184,9 +209,11 @@ def retain(name: str = "jobs") -> int:
 def age(jobs: Job | QuerySet[Job], seconds: float) -> None:
     """Let ended jobs have ended longer ago: only with their guard out of the way can that be written."""
     with connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE jobs_job DISABLE TRIGGER USER")
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # of a test that is rolled back
+        cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+        cursor.execute("ALTER TABLE jobs_outcome DISABLE TRIGGER USER")
         alter(jobs, ended_at=F("ended_at") - timedelta(seconds=seconds))
-        cursor.execute("ALTER TABLE jobs_job ENABLE TRIGGER USER")
+        cursor.execute("ALTER TABLE jobs_outcome ENABLE TRIGGER USER")
 
 
 def forgive(job: Job | operations.Claimed) -> None:
@@ -201,18 +228,17 @@ def avoided_by(job: Job | operations.Claimed) -> list[int]:
 
 def pass_time(job: Job | operations.Claimed, seconds: float) -> None:
     """Let time pass for one job: all its moments move into the past."""
-    columns = ("run_at", "lease_expires_at", "deadline_at", "expires_at", "claimed_at", "created_at")
-    moves = ", ".join(f"{column} = {column} - make_interval(secs => %s)" for column in columns)
-    with connection.cursor() as cursor:
-        cursor.execute(f"UPDATE jobs_job SET {moves} WHERE id = %s", [seconds] * len(columns) + [job.id])
+    columns = ("run_at", "lease_expires_at", "deadline_at", "claimed_at")
+    back = timedelta(seconds=seconds)
+    Live.objects.filter(pk=job.id).update(**{name: F(name) - back for name in columns})
+    Job.objects.filter(pk=job.id).update(created_at=F("created_at") - back, expires_at=F("expires_at") - back)
 
 
 def expire_lease(job: Job | operations.Claimed, *, is_confirmed: bool = True) -> None:
     """Let the lease of a running job run out, and nothing else: nobody has looked at it yet."""
-    running = Job.objects.running().filter(pk=job.id)  # somebody may cancel it at this moment
-    if is_confirmed:
-        alter(running, confirmed_fence=F("fence"))
-    alter(running, lease_expires_at=Now() - timedelta(seconds=1))
+    running = Live.objects.filter(pk=job.id, lease_secret__isnull=False)
+    confirmed = {"confirmed_fence": F("fence")} if is_confirmed else {}
+    running.update(lease_expires_at=Now() - timedelta(seconds=1), **confirmed)
 
 
 def lose(job: Job | operations.Claimed) -> None:
@@ -223,15 +249,15 @@ def lose(job: Job | operations.Claimed) -> None:
 
 def time_out(job: Job | operations.Claimed) -> None:
     """The same for a job that must not run twice: its end."""
-    Job.objects.filter(pk=job.id).update(retry_when_lost=False)
+    alter(job, retry_when_lost=False)
     lose(job)
 
 
 def everything(job: Job | operations.Claimed | int) -> dict[str, Any]:
     """All that is stored about a job, in all tables: to compare before and after."""
     pk = job if isinstance(job, int) else job.id
-    tables: dict[str, Any] = {"job": Job.objects.filter(pk=pk), "body": Body.objects.filter(job_id=pk)}
-    for model in (Attempt, Input, Offspring, Origin, OutputChunk, ResultFile, Share, Stage):
+    tables: dict[str, Any] = {"job": Job.objects.filter(pk=pk)}
+    for model in (Live, Outcome, UniqueKey, Attempt, Input, Offspring, Origin, OutputChunk, ResultFile, Share, Stage):
         tables[model.__name__] = model.objects.filter(job_id=pk)
     # Not in their own order, which may join the job's row: what is left over without it would not be seen.
     return {name: sorted(map(str, rows.order_by().values())) for name, rows in tables.items()}

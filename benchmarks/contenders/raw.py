@@ -10,26 +10,26 @@ from job_counter import JobCounter
 from verbs import main as run
 
 CONNECT = os.environ["BENCH_CONNINFO"]
-COLUMNS = (
-    "kind, queue, status, priority, created_at, run_at, max_attempts, failures, retry_on_timeout, lane_id, "
-    "fence, next_seq"
-)
+RECORD = "kind, queue, priority, created_at, max_attempts, retry_on_timeout, payload"
+LIVE = "kind, queue, run_at, lane_id"
 LANE = "jobs_enter('noop', 0::smallint, NULL, NULL, NULL, '{}', now())"
-VALUES = f"'noop', 'noop', 'pending', 0, now(), now(), 3, 0, false, {LANE}, 0, 0"
-ONE = f"""WITH job AS (INSERT INTO jobs_job ({COLUMNS}) VALUES ({VALUES}) RETURNING id)
-INSERT INTO jobs_body (job_id, payload) SELECT id, %s::jsonb FROM job"""  # noqa: S608
+ONE = f"""WITH job AS (
+    INSERT INTO jobs_job ({RECORD}) VALUES ('noop', 'noop', 0, now(), 3, false, %s::jsonb) RETURNING id)
+INSERT INTO jobs_live (job_id, {LIVE}) SELECT id, 'noop', 'noop', now(), {LANE} FROM job"""  # noqa: S608
 CLAIM = """
-UPDATE jobs_job SET status = 'in_progress', fence = fence + 1, lease_secret = gen_random_uuid(),
+UPDATE jobs_live SET fence = fence + 1, lease_secret = gen_random_uuid(),
     lease_expires_at = now() + interval '60 s', worker_id = 1, worker_name = 'raw', claimed_at = now()
-WHERE id = ANY (ARRAY(
-    SELECT id FROM jobs_job
-    WHERE status = 'pending' AND lane_id = (SELECT id FROM jobs_lane WHERE queue = 'noop' ORDER BY id LIMIT 1)
+WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM jobs_live
+    WHERE lease_secret IS NULL AND lane_id = (SELECT id FROM jobs_lane WHERE queue = 'noop' ORDER BY id LIMIT 1)
       AND run_at <= now()
-    ORDER BY run_at, id LIMIT 100 FOR UPDATE SKIP LOCKED))
-RETURNING id"""
+    ORDER BY run_at, job_id LIMIT 100 FOR UPDATE SKIP LOCKED))
+RETURNING job_id"""
 FINISH = """
-UPDATE jobs_job SET status = 'success', ended_at = now(), lease_secret = NULL, lease_expires_at = NULL
-WHERE id = ANY (%s)"""
+WITH ended AS (
+    INSERT INTO jobs_outcome (job_id, status, ended_at, kind, queue, run_at, claimed_at, fence)
+    SELECT job_id, 'success', now(), kind, queue, run_at, claimed_at, fence FROM jobs_live WHERE job_id = ANY (%(ids)s))
+DELETE FROM jobs_live WHERE job_id = ANY (%(ids)s)"""
 
 
 def _connection() -> "psycopg.Connection[tuple[int]]":
@@ -42,12 +42,12 @@ def bulk(count: int) -> None:
         cursor.execute("SELECT nextval('jobs_job_id_seq') FROM generate_series(1, %s)", [count])
         ids = [row[0] for row in cursor.fetchall()]
         [[now, lane]] = cursor.execute(f"SELECT now()::text, {LANE}").fetchall()
-        with cursor.copy(f"COPY jobs_job (id, {COLUMNS}) FROM STDIN") as copy:
+        with cursor.copy(f"COPY jobs_job (id, {RECORD}) FROM STDIN") as copy:
             for job_id in ids:
-                copy.write_row((job_id, "noop", "noop", "pending", 0, now, now, 3, 0, False, lane, 0, 0))
-        with cursor.copy("COPY jobs_body (job_id, payload) FROM STDIN") as copy:
+                copy.write_row((job_id, "noop", "noop", 0, now, 3, False, f'{{"n": {job_id}}}'))
+        with cursor.copy(f"COPY jobs_live (job_id, {LIVE}) FROM STDIN") as copy:
             for job_id in ids:
-                copy.write_row((job_id, f'{{"n": {job_id}}}'))
+                copy.write_row((job_id, "noop", "noop", now, lane))
 
 
 class _One:
@@ -67,7 +67,7 @@ def work() -> None:
         while ids := [row[0] for row in connection.execute(CLAIM, prepare=True).fetchall()]:
             for _ in ids:
                 counter.job()
-            connection.execute(FINISH, [ids], prepare=True)
+            connection.execute(FINISH, {"ids": ids}, prepare=True)
     input()
 
 

@@ -151,6 +151,7 @@ def by_day(
     class ByDay(_ByDay):
         pass
 
-    ByDay.title, ByDay.parameter_name = column.removesuffix("_at").replace("_", " "), f"{column}_day"
+    name = column.rpartition("__")[2]
+    ByDay.title, ByDay.parameter_name = name.removesuffix("_at").replace("_", " "), f"{name}_day"
     ByDay.column, ByDay.first_since, ByDay.end_before = column, first_since, end_before
     return ByDay

@@ -72,11 +72,8 @@ def preview(chosen: Sequence[tuple[int, str]], *, fits: frozenset[Status]) -> li
 def chosen(jobs: QuerySet[Job], action: Action) -> list[tuple[int, str]]:
     """The jobs that were chosen and one more than the action touches, each with its status; of who is not to be
     retried again, that."""
-    rows = jobs.order_by("pk").annotate(tried=lists.retried())
-    return [
-        (pk, _ALREADY if action is retry and tried else status)
-        for pk, status, tried in rows.values_list("pk", "status", "tried")[: AT_ONCE + 1]
-    ]
+    rows = jobs.order_by("pk").annotate(tried=lists.retried())[: AT_ONCE + 1]
+    return [(job.pk, _ALREADY if action is retry and job.tried else job.status) for job in rows]
 
 
 def counted(results: Counter[str]) -> str:

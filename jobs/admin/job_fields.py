@@ -156,13 +156,13 @@ class JobFields(administration.BoundedList):
 
     @display(description="Payload")  # type: ignore[untyped-decorator]
     @administration.once
-    def payload(self, job: Job) -> SafeString:
-        return administration.preformatted(farm.pretty(job.body.payload))
+    def shown_payload(self, job: Job) -> SafeString:
+        return administration.preformatted(farm.pretty(job.payload))
 
     @display(description="Result")  # type: ignore[untyped-decorator]
     @administration.once
     def result(self, job: Job) -> SafeString | str:
-        result = job.body.result
+        result = job.result
         return "–" if result is None else administration.preformatted(farm.pretty(result))
 
 

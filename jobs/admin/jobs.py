@@ -17,7 +17,7 @@ from core.values import row_id
 from jobs.admin import common, job_actions
 from jobs.admin.job_fields import JobFields
 from jobs.domain.states import Status
-from jobs.models import Attempt, Input, Job, ResultFile, with_status
+from jobs.models import Attempt, Input, Job, JobQuerySet, ResultFile, with_status
 from jobs.queries import fleet, lists, pages, reports, rollups
 from jobs.templatetags import farm
 from postgres import clock
@@ -55,7 +55,7 @@ FILTERS: Final = [
     administration.known("kind", "kind", pages.known_kinds),
     administration.known("queue", "queue", fleet.known_queues),
     administration.by_day("created_at", first_since=rollups.first_since, end_before=rollups.end_before),
-    administration.by_day("ended_at"),
+    administration.by_day("outcome__ended_at"),
 ]
 
 
@@ -113,7 +113,6 @@ class JobAdmin(common.Operated, JobFields):
     list_display = ["id", "kind", "about", "state", "waited", "ran", "queue", "runs_on", "shown_owner", "created_at"]
     list_display_links = ["id", "kind"]
     list_filter = FILTERS
-    list_select_related = ["owner"]
     led_lookups = frozenset({"owner", "group", "retry_of"})
     search_fields = ["id", "kind", "unique_key"]
     search_help_text = "An id, a kind, or a complete unique key"
@@ -123,7 +122,7 @@ class JobAdmin(common.Operated, JobFields):
         ("Job", {"fields": [
             ("kind", "queue"), ("shown_owner", "group"), ("priority", "unique_key"), ("requires", "prefers"),
             ("again", "tried_again", "submitted_by"), "belongs_to",
-            "payload", "result",
+            "shown_payload", "result",
         ]}),
         ("Progress", {"fields": [
             ("fence", "failures", "max_attempts"), ("runs_on", "lease_expires_at"),
@@ -132,7 +131,7 @@ class JobAdmin(common.Operated, JobFields):
         ]}),
     ]  # fmt: skip
     readonly_fields = [
-        "live_state", "live_why", "live_output", "payload", "result", "runs_on", "shown_owner", "again",
+        "live_state", "live_why", "live_output", "shown_payload", "result", "runs_on", "shown_owner", "again",
         "tried_again", "submitted_by", "belongs_to", "stages", "requires", "prefers",
     ]  # fmt: skip
     inlines = [AttemptInline, InputInline, FileInline]
@@ -153,10 +152,10 @@ class JobAdmin(common.Operated, JobFields):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
         """With payload and result only where one job is shown."""
-        jobs: QuerySet[Job] = super().get_queryset(request)
+        jobs: JobQuerySet = super().get_queryset(request).select_related("owner")
         match = request.resolver_match
         return (
-            jobs.select_related("body", "group", "origin", "requirement")
+            jobs.whole().select_related("group", "origin", "requirement")
             if match and "object_id" in match.kwargs
             else jobs
         )
@@ -191,7 +190,7 @@ class JobAdmin(common.Operated, JobFields):
     def get_inlines(self, request: HttpRequest, obj: Job | None = None) -> Any:  # noqa: ARG002  # the admin's
         if obj is None:
             return self.inlines
-        has = {AttemptInline: obj.attempts.exists, InputInline: obj.inputs.exists, FileInline: obj.files.exists}
+        has = {AttemptInline: obj.attempts.exists, InputInline: obj.input_files.exists, FileInline: obj.files.exists}
         return [inline for inline in self.inlines if has[inline]()]
 
     @admin.action(description="Cancel", permissions=["operate"])

@@ -50,6 +50,8 @@ class JobRecord(NamedTuple):
 
 STORED: Final = JobRecord._fields[: JobRecord._fields.index("may_wait")]
 COLUMNS: Final = JobRecord._fields[: JobRecord._fields.index("run_at")]
+# Those that stand on the live row too.
+OF_LIVE: Final = ("kind", "queue", "timeout_s", "owner_id", "group_id", "requirement_id", "is_metered")
 
 
 def check(new: JobRecord) -> None:

@@ -45,7 +45,7 @@ def job_json(*, job_id: int) -> dict[str, Any] | None:
 
 def _written(job_id: int) -> int | None:
     """How many pieces the current attempt wrote; None for a job that is gone by now."""
-    return Job.objects.filter(pk=job_id).values_list("next_seq", flat=True).first()
+    return None if (job := Job.objects.filter(pk=job_id).first()) is None else job.next_seq
 
 
 @live_query("job-status", topics=lambda job_id: [f"job:{job_id}"], audiences=(MEMBER,), render="json")

@@ -69,9 +69,9 @@ BEGIN
     IF NOT FOUND THEN
         RETURN true;
     END IF;
-    SELECT job.run_at INTO head FROM jobs_job AS job
-    WHERE job.status = 'pending' AND job.lane_id = lane AND job.run_at >= first_mark.at
-    ORDER BY job.run_at, job.id LIMIT 1;
+    SELECT live.run_at INTO head FROM jobs_live AS live
+    WHERE live.lease_secret IS NULL AND live.lane_id = lane AND live.run_at >= first_mark.at
+    ORDER BY live.run_at, live.job_id LIMIT 1;
     IF NOT FOUND THEN
         DELETE FROM jobs_mark AS mark WHERE mark.lane_id = lane;
         RETURN true;
@@ -83,13 +83,13 @@ BEGIN
     RETURN false;
 END $$;
 
--- Delete a lane in which nothing waits; whether it is gone. What runs or ended may still name it: who puts such a job back
--- finds or makes its lane by what the job's own row says.
+-- Delete a lane in which nothing waits; whether it is gone. What runs may still name it: who puts such a job back finds or
+-- makes its lane by what the job's own rows say.
 CREATE FUNCTION jobs_delete_lane(lane integer) RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off AS $$
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed'
        OR NOT pg_try_advisory_xact_lock(1784635252, lane % 256)
-       OR EXISTS (SELECT FROM jobs_job AS job WHERE job.status = 'pending' AND job.lane_id = lane) THEN
+       OR EXISTS (SELECT FROM jobs_live AS live WHERE live.lease_secret IS NULL AND live.lane_id = lane) THEN
         RETURN false;
     END IF;
     DELETE FROM jobs_mark AS mark WHERE mark.lane_id = lane;
@@ -126,7 +126,7 @@ BEGIN
         RETURN 0;
     END IF;
     PERFORM pg_advisory_xact_lock(1784635254, lock_of);
-    RETURN greatest(most - (SELECT count(*) FROM jobs_job AS job WHERE job.status = 'in_progress' AND job.counted_in = of_queue), 0);
+    RETURN greatest(most - (SELECT count(*) FROM jobs_live AS live WHERE live.counted_in = of_queue), 0);
 EXCEPTION WHEN lock_not_available THEN
     RETURN 0;
 END $$;
@@ -154,29 +154,47 @@ BEGIN
     RETURN 'infinity';
 END $$;
 
--- Whoever inserts rows by themselves, or edits one that waits, need not know of lanes. The farm's own statements bring the
--- lane for new jobs, and for those whose attempt ended (settle.sql): these conditions are all that they cost. Who puts a
+-- Whoever inserts live rows by themselves, or edits a job that waits, need not know of lanes. The farm's own statements bring
+-- the lane for new jobs, and for those whose attempt ended (settle.sql): these conditions are all that they cost. Who puts a
 -- running job back by hand, or copies a row with its lane, is found by `doctor --jobs`.
-CREATE FUNCTION jobs_keep_lane() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION jobs_keep_lane() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
-    avoided bigint[] := '{}';
+    level smallint;
+    avoided bigint[];
 BEGIN
-    IF TG_OP = 'UPDATE' THEN
-        avoided := coalesce((SELECT lane.avoid FROM jobs_lane AS lane WHERE lane.id = OLD.lane_id), '{}');
-    END IF;
-    NEW.lane_id := jobs_enter(NEW.queue, NEW.priority, NEW.owner_id, NEW.group_id, NEW.requirement_id, avoided, NEW.run_at);
+    SELECT job.priority, coalesce((SELECT lane.avoid FROM jobs_lane AS lane WHERE lane.id = NEW.lane_id), '{}')
+    INTO level, avoided FROM jobs_job AS job WHERE job.id = NEW.job_id;
+    NEW.lane_id := jobs_enter(NEW.queue, coalesce(level, 0::smallint), NEW.owner_id, NEW.group_id, NEW.requirement_id,
+                              coalesce(avoided, '{}'), NEW.run_at);
     RETURN NEW;
 END $$;
-CREATE TRIGGER a_new_job_waits_in_its_lane BEFORE INSERT ON jobs_job FOR EACH ROW
-WHEN (NEW.lane_id IS NULL AND NEW.ended_at IS NULL AND NEW.lease_secret IS NULL)
+CREATE TRIGGER a_new_job_waits_in_its_lane BEFORE INSERT ON jobs_live FOR EACH ROW
+WHEN (NEW.lane_id IS NULL) EXECUTE FUNCTION jobs_keep_lane();
+CREATE TRIGGER a_waiting_job_is_in_its_lane BEFORE UPDATE OF queue, owner_id, group_id, requirement_id, run_at ON jobs_live
+FOR EACH ROW
+WHEN (OLD.lease_secret IS NULL AND NEW.lease_secret IS NULL AND OLD.lane_id = NEW.lane_id
+      AND (OLD.queue, OLD.owner_id, OLD.group_id, OLD.requirement_id, OLD.run_at)
+          IS DISTINCT FROM (NEW.queue, NEW.owner_id, NEW.group_id, NEW.requirement_id, NEW.run_at))
 EXECUTE FUNCTION jobs_keep_lane();
-CREATE TRIGGER a_waiting_job_is_in_its_lane
-BEFORE UPDATE OF queue, priority, owner_id, group_id, requirement_id, run_at ON jobs_job FOR EACH ROW
-WHEN (OLD.ended_at IS NULL AND OLD.lease_secret IS NULL AND NEW.ended_at IS NULL AND NEW.lease_secret IS NULL
-      AND (OLD.queue, OLD.priority, OLD.owner_id, OLD.group_id, OLD.requirement_id, OLD.run_at, OLD.lane_id)
-          IS DISTINCT FROM
-          (NEW.queue, NEW.priority, NEW.owner_id, NEW.group_id, NEW.requirement_id, NEW.run_at, NEW.lane_id))
-EXECUTE FUNCTION jobs_keep_lane();
+
+-- What people change of a record stands on its live row too.
+CREATE FUNCTION jobs_follow_record() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off AS $$
+BEGIN
+    UPDATE jobs_live AS live
+    SET queue = NEW.queue, owner_id = NEW.owner_id, group_id = NEW.group_id, requirement_id = NEW.requirement_id,
+        expires_at = NEW.expires_at, timeout_s = NEW.timeout_s, is_metered = NEW.is_metered,
+        lane_id = CASE WHEN live.lease_secret IS NOT NULL THEN live.lane_id ELSE jobs_enter(
+            NEW.queue, NEW.priority, NEW.owner_id, NEW.group_id, NEW.requirement_id, coalesce(
+                (SELECT lane.avoid FROM jobs_lane AS lane WHERE lane.id = live.lane_id), '{}'), live.run_at) END
+    WHERE live.job_id = NEW.id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER a_live_row_follows_its_record
+AFTER UPDATE OF queue, priority, owner_id, group_id, requirement_id, expires_at, timeout_s, is_metered ON jobs_job FOR EACH ROW
+WHEN ((OLD.queue, OLD.priority, OLD.owner_id, OLD.group_id, OLD.requirement_id, OLD.expires_at, OLD.timeout_s, OLD.is_metered)
+      IS DISTINCT FROM
+      (NEW.queue, NEW.priority, NEW.owner_id, NEW.group_id, NEW.requirement_id, NEW.expires_at, NEW.timeout_s, NEW.is_metered))
+EXECUTE FUNCTION jobs_follow_record();
 
 -- The lane of a queue's plain jobs is there with the queue and stays: mutations side by side that submit to a new lane would
 -- each make it, and collide.
@@ -215,8 +233,10 @@ DROP FUNCTION jobs_first_lane();
 DROP TRIGGER a_worker_of_a_member_finds_lanes_of_its_owner ON jobs_worker;
 DROP FUNCTION jobs_begin_apart();
 DROP FUNCTION jobs_keep_apart();
-DROP TRIGGER a_waiting_job_is_in_its_lane ON jobs_job;
-DROP TRIGGER a_new_job_waits_in_its_lane ON jobs_job;
+DROP TRIGGER a_live_row_follows_its_record ON jobs_job;
+DROP TRIGGER a_waiting_job_is_in_its_lane ON jobs_live;
+DROP TRIGGER a_new_job_waits_in_its_lane ON jobs_live;
+DROP FUNCTION jobs_follow_record();
 DROP FUNCTION jobs_keep_lane();
 DROP FUNCTION jobs_takes_until(integer, integer[], float8, float8);
 DROP FUNCTION jobs_room(text, boolean);

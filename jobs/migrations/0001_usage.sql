@@ -16,21 +16,26 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN earlier + CASE WHEN lease IS NULL THEN output ELSE output & -1048576::bigint END;
 
 -- The trigger names its columns: heartbeats set none of them and are not asked. Its condition is jobs_kept_output,
--- inlined: there a finish without output stops.
+-- inlined.
 CREATE FUNCTION jobs_charge_output() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO jobs_usagedelta (owner_id, output_bytes) VALUES (
         OLD.owner_id,
-        jobs_kept_output(NEW.earlier_output_bytes, NEW.output_bytes, NEW.lease_secret)
+        CASE WHEN TG_OP = 'DELETE' THEN OLD.earlier_output_bytes + OLD.output_bytes
+             ELSE jobs_kept_output(NEW.earlier_output_bytes, NEW.output_bytes, NEW.lease_secret) END
         - jobs_kept_output(OLD.earlier_output_bytes, OLD.output_bytes, OLD.lease_secret));
     RETURN NULL;
 END $$;
 CREATE TRIGGER what_a_job_wrote_is_charged
-AFTER UPDATE OF lease_secret, output_bytes, earlier_output_bytes ON jobs_job FOR EACH ROW
+AFTER UPDATE OF lease_secret, output_bytes, earlier_output_bytes ON jobs_live FOR EACH ROW
 WHEN (NEW.earlier_output_bytes
       + CASE WHEN NEW.lease_secret IS NULL THEN NEW.output_bytes ELSE NEW.output_bytes & -1048576::bigint END
       <> OLD.earlier_output_bytes
       + CASE WHEN OLD.lease_secret IS NULL THEN OLD.output_bytes ELSE OLD.output_bytes & -1048576::bigint END)
+EXECUTE FUNCTION jobs_charge_output();
+-- By its end, which is the one way in which a live row goes.
+CREATE TRIGGER what_an_ended_job_wrote_is_charged AFTER DELETE ON jobs_live FOR EACH ROW
+WHEN (OLD.lease_secret IS NOT NULL AND OLD.output_bytes & 1048575 <> 0)
 EXECUTE FUNCTION jobs_charge_output();
 
 -- A job that goes to another owner takes with it what it keeps.
@@ -38,7 +43,11 @@ CREATE FUNCTION jobs_charge_new_owner() RETURNS trigger LANGUAGE plpgsql SET ena
 BEGIN
     INSERT INTO jobs_usagedelta (owner_id, output_bytes, files, file_bytes)
     SELECT whose.owner_id, whose.sign * kept.output, whose.sign * kept.files, whose.sign * kept.bytes
-    FROM (SELECT jobs_kept_output(NEW.earlier_output_bytes, NEW.output_bytes, NEW.lease_secret) AS output,
+    FROM (SELECT coalesce(
+                     (SELECT jobs_kept_output(live.earlier_output_bytes, live.output_bytes, live.lease_secret)
+                      FROM jobs_live AS live WHERE live.job_id = NEW.id),
+                     (SELECT outcome.earlier_output_bytes + outcome.output_bytes
+                      FROM jobs_outcome AS outcome WHERE outcome.job_id = NEW.id), 0) AS output,
                  count(*) AS files, coalesce(sum(size), 0)::bigint AS bytes
           FROM jobs_resultfile WHERE job_id = NEW.id) AS kept
     CROSS JOIN (VALUES (OLD.owner_id, -1), (NEW.owner_id, 1)) AS whose (owner_id, sign)
@@ -47,17 +56,6 @@ BEGIN
 END $$;
 CREATE TRIGGER what_a_job_keeps_goes_with_its_owner AFTER UPDATE OF owner_id ON jobs_job FOR EACH ROW
 WHEN (OLD.owner_id IS DISTINCT FROM NEW.owner_id) EXECUTE FUNCTION jobs_charge_new_owner();
-
--- Deleted jobs, all of a statement at once.
-CREATE FUNCTION jobs_free_output() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO jobs_usagedelta (owner_id, output_bytes)
-    SELECT owner_id, -sum(jobs_kept_output(earlier_output_bytes, output_bytes, lease_secret))
-    FROM gone WHERE output_bytes > 0 OR earlier_output_bytes > 0 GROUP BY owner_id;
-    RETURN NULL;
-END $$;
-CREATE TRIGGER what_deleted_jobs_wrote_is_free AFTER DELETE ON jobs_job
-REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION jobs_free_output();
 
 -- Files, all of a statement at once. Retention deletes them together with their jobs, which are gone when the trigger
 -- asks whose they were: jobs/sql/retain.sql writes that difference itself.
@@ -111,11 +109,10 @@ DROP FUNCTION jobs_charge_uploads();
 DROP TRIGGER deleted_files_are_free ON jobs_resultfile;
 DROP TRIGGER replaced_files_are_charged ON jobs_resultfile;
 DROP TRIGGER new_files_are_charged ON jobs_resultfile;
-DROP TRIGGER what_deleted_jobs_wrote_is_free ON jobs_job;
 DROP TRIGGER what_a_job_keeps_goes_with_its_owner ON jobs_job;
-DROP TRIGGER what_a_job_wrote_is_charged ON jobs_job;
+DROP TRIGGER what_an_ended_job_wrote_is_charged ON jobs_live;
+DROP TRIGGER what_a_job_wrote_is_charged ON jobs_live;
 DROP FUNCTION jobs_charge_files();
-DROP FUNCTION jobs_free_output();
 DROP FUNCTION jobs_charge_new_owner();
 DROP FUNCTION jobs_charge_output();
 DROP FUNCTION jobs_kept_output(bigint, bigint, uuid);

@@ -1,6 +1,6 @@
-"""The tables: `work` is what the farm lives by, `lanes` who may take a waiting job, `kinds` the kinds that people make,
-`inputs` the files that jobs are given, `history` what its pages keep to look back and to act on many jobs, `presence`
-which processes are there, `usage` what each owner's jobs keep, `scores` how each day went."""
+"""The tables: `work` is what the farm lives by, `workers` who does it, `lanes` who may take a waiting job, `kinds` the
+kinds that people make, `inputs` the files that jobs are given, `history` what its pages keep to look back and to act on
+many jobs, `presence` which processes are there, `usage` what each owner's jobs keep, `scores` how each day went."""
 
 from jobs.models.history import (
     Bulk,
@@ -25,20 +25,22 @@ from jobs.models.work import (
     RUNNING,
     WAITING,
     Attempt,
-    Body,
     Job,
+    JobQuerySet,
+    Live,
+    Outcome,
     OutputChunk,
-    Queue,
-    Requirement,
     ResultFile,
     Share,
-    Worker,
+    UniqueKey,
     with_status,
 )
+from jobs.models.workers import Queue, Requirement, Worker
 
 __all__ = [
-    "ALL_JOBS", "Attempt", "Body", "Bulk", "BulkItem", "ENDED_ONES", "HealthScore", "IdempotencyKey", "Input", "Job",
-    "Kind", "LIVING", "Lane", "Mark", "Offspring", "Origin", "OutputChunk", "Process", "Queue", "RUNNING",
-    "Reachability", "Requirement", "ResultFile", "Rollup", "RollupWatermark", "SavedFilter", "Share", "Stage", "Upload",
-    "Usage", "UsageDelta", "WAITING", "Worker", "WorkerFacts", "valid_name", "with_status",
+    "ALL_JOBS", "Attempt", "Bulk", "BulkItem", "ENDED_ONES", "HealthScore", "IdempotencyKey", "Input", "Job",
+    "JobQuerySet", "Kind", "LIVING", "Lane", "Live", "Mark", "Offspring", "Origin", "Outcome", "OutputChunk",
+    "Process", "Queue", "RUNNING", "Reachability", "Requirement", "ResultFile", "Rollup", "RollupWatermark",
+    "SavedFilter", "Share", "Stage", "UniqueKey", "Upload", "Usage", "UsageDelta", "WAITING", "Worker", "WorkerFacts",
+    "valid_name", "with_status",
 ]  # fmt: skip

@@ -35,7 +35,7 @@ class Upload(models.Model):
 class Input(models.Model):
     """One job's use of an upload. It is written with the job, and goes with it or with the upload."""
 
-    job = models.ForeignKey(Job, models.CASCADE, db_constraint=False, db_index=False, related_name="inputs")
+    job = models.ForeignKey(Job, models.CASCADE, db_constraint=False, db_index=False, related_name="input_files")
     name = models.CharField(max_length=100)
     upload = models.ForeignKey(Upload, models.CASCADE, db_constraint=False, related_name="uses")
 

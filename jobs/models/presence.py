@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from jobs.models.work import Worker
+from jobs.models.workers import Worker
 
 
 class Process(models.Model):

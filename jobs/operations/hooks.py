@@ -265,7 +265,7 @@ def _move(job: Job, last: Attempt | None) -> Move:
         to=status,
         worker_name=job.worker_name or "",
         outcome=AttemptOutcome(last.outcome) if last is not None and is_of_last else None,
-        result=job.body.result if status is Status.SUCCESS else None,
+        result=job.result if status is Status.SUCCESS else None,
         error=last.error if last is not None and is_of_last else "",
         run_at=job.run_at if status is Status.PENDING else None,
     )

@@ -15,7 +15,7 @@ from jobs.domain.kinds import Kind
 from jobs.domain.records import COLUMNS, JobRecord
 from jobs.domain.states import ENDED, Status
 from jobs.errors import AlreadyRetried, NotEnded, NotFound, NotUnique
-from jobs.models import Job
+from jobs.models import Job, Live
 from jobs.operations import events, hooks, inputs, labels, metering, queues, quotas
 from jobs.operations.new_jobs import JobOptions, NewJob, check, recorded
 from jobs.queries import bulks, moves, reads, submits
@@ -26,9 +26,7 @@ from scheduling import context
 
 _RNG: Final = random.SystemRandom()
 _KNOWN: Final = [
-    name
-    for name in (field.attname for field in Job._meta.concrete_fields)
-    if name in {*COLUMNS, *Stored._fields, "status"}
+    name for name in (field.attname for field in Job._meta.concrete_fields) if name in {*COLUMNS, *Stored._fields}
 ]
 
 
@@ -140,7 +138,7 @@ def clone(job_id: int, *, by: User) -> Job:
     Not its `unique_key`, nor its times. Raises NotFound for a job that `by` may not see, else as `submit`; in the
     group only where `by` is a member.
     """
-    job = reads.visible_to(by).select_related("body", "group").filter(pk=job_id).first()
+    job = reads.visible_to(by).whole().select_related("group").filter(pk=job_id).first()
     if job is None:
         raise NotFound
     is_member = job.group is not None and by.groups.filter(pk=job.group.pk).exists()
@@ -154,8 +152,8 @@ def _same(job: Job) -> NewJob:
     """What a job that is tried again or cloned has of this one in any case."""
     wanted = job.requirement
     return NewJob(
-        kind=job.kind, payload=job.body.payload, queue=job.queue, priority=job.priority,
-        max_attempts=job.max_attempts, timeout_s=job.timeout_s, files=names.uploads_of(job.body.inputs or ()),
+        kind=job.kind, payload=job.payload, queue=job.queue, priority=job.priority,
+        max_attempts=job.max_attempts, timeout_s=job.timeout_s, files=names.uploads_of(job.inputs or ()),
         requires=wanted and wanted.requires, prefers=wanted and wanted.prefers,
     )  # fmt: skip
 
@@ -203,8 +201,10 @@ def job_of(stored: Stored | NotUnique) -> Job:
     yet, is read when it is asked for."""
     if isinstance(stored, NotUnique):
         raise stored
-    columns = stored.record._asdict() | stored._asdict() | {"status": Status.PENDING.value}
-    return Job.from_db("default", _KNOWN, [columns[name] for name in _KNOWN])
+    columns = stored.record._asdict() | stored._asdict()
+    job = Job.from_db("default", _KNOWN, [columns[name] for name in _KNOWN])
+    job.live = Live(pk=stored.id, run_at=stored.run_at, lane_id=stored.lane_id, expires_at=stored.expires_at)
+    return job
 
 
 def _announce(answers: Sequence[Stored | NotUnique]) -> None:

@@ -120,7 +120,7 @@ def in_full(job_ids: Sequence[int]) -> list[Job]:
 
     Jobs that are not there are left out.
     """
-    jobs = models.Job.objects.select_related("owner", "group", "body", "requirement").in_bulk(job_ids)
+    jobs = models.Job.objects.whole().select_related("owner", "group", "requirement").in_bulk(job_ids)
     errors, files = reads.errors(list(jobs.values())), reads.files(job_ids)
     rows = [jobs[job_id] for job_id in job_ids if job_id in jobs]
     return [_full(job, error=errors.get(job.pk), files=files[job.pk]) for job in rows]
@@ -184,11 +184,11 @@ def _columns(job: models.Job) -> Mapping[str, Any]:
 def _full(job: models.Job, *, error: str | None, files: Sequence[models.ResultFile]) -> Job:
     return Job(
         **_columns(job),
-        payload=job.body.payload,
-        result=job.body.result,
+        payload=job.payload,
+        result=job.result,
         error=None if job.status == Status.SUCCESS else error,
         files=[file(stored) for stored in files if stored.attempt == job.fence],
-        inputs=[_input(job, entry) for entry in job.body.inputs or ()],
+        inputs=[_input(job, entry) for entry in job.inputs or ()],
     )
 
 

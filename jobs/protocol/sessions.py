@@ -9,7 +9,7 @@ from core.refusal import Refusal
 from jobs import operations
 from jobs.domain.leases import Lease
 from jobs.domain.states import Status
-from jobs.models import Job, Worker
+from jobs.models import Live, Worker
 from jobs.protocol import answers, messages, verbs
 from jobs.protocol.answers import ClaimedJob, Ended, EndedMany, EndedOne
 from jobs.protocol.messages import Call
@@ -55,7 +55,7 @@ def arrive(key: str) -> Arrival:
     """Let a worker in. Raises InvalidKey."""
     worker = operations.authenticate(key)
     fields.note(worker=worker.name)
-    running = Job.objects.running().filter(worker_id=worker.pk)
+    running = Live.objects.filter(worker_id=worker.pk, lease_secret__isnull=False)
     held = running.values_list("pk", "fence", "lease_secret")
     return Arrival(
         worker=worker,

@@ -10,8 +10,8 @@ from django.db.models.functions import Now
 from jobs.domain.bulks import FITS, OVER, BulkAction, Phase
 from jobs.domain.filters import Filters
 from jobs.domain.quotas import Quota
-from jobs.domain.states import ENDED, Status
-from jobs.models import Bulk, BulkItem, Job, with_status
+from jobs.domain.states import ENDED, LIVE, Status
+from jobs.models import Bulk, BulkItem, Job, Live, with_status
 from jobs.queries import lists, reads
 
 MOST_OPEN = 100  # of a person; one that nobody confirms is given up after a day
@@ -73,27 +73,36 @@ def ids_within(bulk: Bulk, low: int, high: int, *, limit: int) -> list[int]:
 
 def lock_jobs(job_ids: Iterable[int], *, states: Iterable[Status]) -> list[Job]:
     """Those of these jobs that stand so, locked in the order of their ids."""
-    jobs = Job.objects.select_for_update().filter(with_status(*states), pk__in=list(job_ids))
-    return list(jobs.order_by("pk"))
+    chosen, jobs = list(job_ids), Job.objects.filter(with_status(*states))
+    if LIVE.isdisjoint(states):
+        jobs = jobs.select_for_update(of=("self",))  # of who tries them again one at a time
+    else:
+        chosen = reads.lock_living(chosen)
+    return list(jobs.filter(pk__in=chosen).order_by("pk"))
 
 
 def lock_unretried(job_ids: Iterable[int]) -> list[Job]:
     """Those of these ended jobs that no job retries, locked, with their payloads."""
     locked = [job.pk for job in lock_jobs(job_ids, states=ENDED)]
-    jobs = Job.objects.select_related("body").filter(~Q(lists.retried()), pk__in=locked)
+    jobs = Job.objects.whole().filter(~Q(lists.retried()), pk__in=locked)
     return list(jobs.order_by("pk"))
 
 
 def with_bodies(job_ids: Iterable[int], *, states: Iterable[Status]) -> list[Job]:
     """Those of these jobs that stand so, with their payloads."""
-    jobs = Job.objects.select_related("body").filter(with_status(*states), pk__in=list(job_ids))
+    jobs = Job.objects.whole().filter(with_status(*states), pk__in=list(job_ids))
     return list(jobs.order_by("pk"))
 
 
 def change_waiting(job_ids: Sequence[int], **columns: Any) -> int:
     """Change these columns of locked jobs that wait and have not expired; how many rows that were."""
     in_time = Q(expires_at=None) | Q(expires_at__gt=Now()) | Q(confirmed_fence__gt=0)
-    return Job.objects.waiting().filter(in_time, pk__in=job_ids).update(**columns)
+    rows = Live.objects.filter(in_time, pk__in=job_ids, lease_secret=None)
+    if (run_at := columns.pop("run_at", None)) is not None:
+        changed = rows.update(run_at=run_at)
+    if columns:
+        changed = Job.objects.filter(pk__in=rows.values("pk")).update(**columns)
+    return changed
 
 
 def keep(bulk: Bulk, items: dict[int, dict[str, Any]]) -> None:

@@ -318,10 +318,10 @@ def presence_of(worker: Worker, *, now: datetime | None = None) -> Presence:
 
 def _held_by(workers: Sequence[int], *, each: int | None = None) -> dict[int, list[Job]]:
     """The jobs that each of these workers holds; with `each`, so many of them, and in `held` how many it holds."""
-    jobs = Job.objects.running().filter(worker_id__in=workers).order_by("worker_id", "pk")
+    jobs = Job.objects.running().filter(live__worker_id__in=workers).order_by("live__worker_id", "pk")
     if each is not None:
-        place = Window(RowNumber(), partition_by="worker_id", order_by="pk")
-        held = Window(Count("pk"), partition_by="worker_id")
+        place = Window(RowNumber(), partition_by="live__worker_id", order_by="pk")
+        held = Window(Count("pk"), partition_by="live__worker_id")
         jobs = jobs.annotate(place=place, held=held).filter(place__lte=each)
     return {worker: list(theirs) for worker, theirs in groupby(jobs, key=lambda job: job.worker_id or 0)}
 

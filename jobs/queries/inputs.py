@@ -23,8 +23,8 @@ def lock(ids: Sequence[UUID]) -> dict[UUID, statements.Row]:
 
 def seen_in_jobs(ids: Sequence[UUID], *, by: AnyUser) -> set[UUID]:
     """Those of these uploads that a job uses which this person may see."""
-    jobs = reads.visible_to(by).filter(inputs__upload__in=ids)
-    return set(jobs.values_list("inputs__upload", flat=True))
+    jobs = reads.visible_to(by).filter(input_files__upload__in=ids)
+    return set(jobs.values_list("input_files__upload", flat=True))
 
 
 def keep(described: Mapping[int, Described]) -> None:
@@ -58,13 +58,13 @@ class Shown:
 
 def shown(job: Job) -> Shown | None:
     """What the page of a job, which was read with its payload, shows of its inputs; None for the many without."""
-    if not job.body.inputs:
+    if not job.inputs:
         return None
     there = of_job(job.pk)
     pictures = [file for file in there if file.filename.lower().endswith(payloads.PICTURES)]
     others = [(file, payloads.shown_as(file.filename)) for file in there if file not in pictures]
     names = {file.name for file in there}
-    deleted = [entry["name"] for entry in job.body.inputs if entry["name"] not in names]
+    deleted = [entry["name"] for entry in job.inputs if entry["name"] not in names]
     return Shown(pictures=pictures, others=others, deleted=deleted)
 
 

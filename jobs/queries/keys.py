@@ -12,7 +12,8 @@ from django.db.models import Count, Q
 from django.db.models.functions import Now
 
 from jobs.domain.workers import Facts
-from jobs.models import Job, Queue, Worker, WorkerFacts
+from jobs.models import Live as LiveRow
+from jobs.models import Queue, Worker, WorkerFacts
 from postgres import clock, statements
 
 _WORKER = [field.attname for field in Worker._meta.concrete_fields]
@@ -122,7 +123,7 @@ def set_ceiling(name: str, ceiling: int | None) -> None:
     wait for it. Half a second at most for each: after that it fails as a lock that is not available, and is to be done
     again, for who holds a row may himself wait for this, in the claim that goes with his finish.
     """
-    running = Job.objects.running().filter(queue=name, counted_in=None)
+    running = LiveRow.objects.filter(queue=name, counted_in=None, lease_secret__isnull=False)
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT current_setting('lock_timeout'), set_config('lock_timeout', %s, true)", [f"{CEILING_WAIT_MS}ms"]
@@ -132,7 +133,7 @@ def set_ceiling(name: str, ceiling: int | None) -> None:
         Queue.objects.filter(name=name).update(ceiling=ceiling)
         if ceiling is not None:
             ids = list(running.select_for_update().order_by("pk").values_list("pk", flat=True))
-            Job.objects.filter(pk__in=ids).update(counted_in=name)
+            LiveRow.objects.filter(pk__in=ids).update(counted_in=name)
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
 
 

@@ -7,18 +7,33 @@ by many jobs without meeting one that fits, the way ends after SCAN_LIMIT of the
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any, Final
 
 from django.contrib.auth.models import Group, User
-from django.db.models import Case, F, Func, IntegerField, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
+from django.db.models import (
+    Case,
+    Exists,
+    F,
+    Func,
+    IntegerField,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    TextField,
+    Value,
+    When,
+)
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Left, Now, NullIf, Right
-from django.db.models.lookups import GreaterThan, IsNull
+from django.db.models.lookups import GreaterThan, IsNull, LessThanOrEqual
 
 from jobs.domain import payloads, reasons
 from jobs.domain.filters import DESCRIBED, Filters, ids_of, moment
 from jobs.domain.states import Status
-from jobs.models import WAITING, Attempt, Job, with_status
+from jobs.models import LIVING, WAITING, Attempt, Job, Live, Outcome, with_status
 from jobs.queries import rollups, searches
 from jobs.queries.reads import BIGGEST_ID
 from postgres import clock
@@ -33,7 +48,7 @@ EXCERPT = 120  # characters of a payload in a list
 SHORT_BYTES = 2_000  # as stored, compressed: what is longer lies outside of the row
 ERROR_END = 400  # characters
 _NOBODY = -1
-_RETRIES: Final = Q(retry_of__isnull=False) & ~(with_status(Status.CANCELED) & Q(fence=0))
+_RETRIES: Final = Q(retry_of__isnull=False) & ~(with_status(Status.CANCELED) & Q(outcome__fence=0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +67,10 @@ def page(*, viewer: int, filters: Filters, before: int | None = None, limit: int
     costs a page without rows and not a read of the whole table; `older` then goes on where this page stopped.
     """
     filters = filters.at(clock.now()) if filters.age else filters
-    where = narrowed(filters)
-    arms = [arm & _below(filters, before) for arm in _arms(viewer, filters)]
+    below = _below(filters, before)
+    arms = [arm & below for arm in _arms(viewer, filters)]
     floor = _floor(arms, filters) if _may_pass_by_many(viewer, filters) else 0
+    where = narrowed(filters, within=below & Q(pk__gte=floor))
     jobs = newest([arm & where & Q(pk__gte=floor) for arm in arms], limit=limit + 1)
     if len(jobs) > limit:
         return JobPage(jobs=tuple(jobs[:limit]), older=jobs[limit - 1].pk)
@@ -93,16 +109,17 @@ def failed(*, viewer: int, filters: Filters, limit: int) -> list[Job]:
     """The newest jobs that match and have failed, those that wait to be tried again included, with `last_error`."""
     ids, _ = _matching(viewer, filters)
     newest_ids = sorted(set(ids), reverse=True)
-    jobs = Job.objects.filter(~WAITING | Q(failures__gt=0), pk__in=newest_ids)
+    jobs = Job.objects.filter(~WAITING | Q(live__failures__gt=0), pk__in=newest_ids)
     return list(jobs.annotate(last_error=_last_error()).order_by("-pk")[:limit])
 
 
 def _matching(viewer: int, filters: Filters) -> tuple[QuerySet[Any], int]:
     """The ids of the newest MOST_COUNTED and one that match, and the id up to which none was read (0: all were)."""
     filters = filters.at(clock.now()) if filters.age else filters
-    where = narrowed(filters)
-    arms = [arm & _below(filters, None) for arm in _arms(viewer, filters)]
+    below = _below(filters, None)
+    arms = [arm & below for arm in _arms(viewer, filters)]
     floor = _floor(arms, filters) if _may_pass_by_many(viewer, filters) else 0
+    where = narrowed(filters, within=below & Q(pk__gt=floor))
     first, *rest = [_ids(arm & where & Q(pk__gt=floor)) for arm in arms]
     return first.union(*rest) if rest else first, floor
 
@@ -129,10 +146,13 @@ def whose(viewer: int) -> list[Q]:
     return [Q(owner_id=viewer), *(Q(group_id=group) for group in groups)]
 
 
-def narrowed(filters: Filters) -> Q:
-    """What the filters ask of a job; an age was made a moment before (`Filters.at`)."""
-    where = Q()
+def narrowed(filters: Filters, *, within: Q | None = None) -> Q:
+    """What the filters ask of a job; an age was made a moment before (`Filters.at`). `within` are the ids that are
+    looked at: which of them a worker had is read from the rows of these alone."""
+    where = Q() if within is None or not filters.worker else _of_worker(filters.worker, within)
     for name, value in filters.as_dict().items():
+        if name == "worker" and within is not None:
+            continue
         column, special = DESCRIBED[name].column, _CONDITIONS.get(name)
         where &= Q(**{column: value}) if special is None else special(value)
     return where
@@ -161,7 +181,7 @@ def retried() -> IsNull:
 def retries_of(job_ids: Iterable[int]) -> dict[int, Job]:
     """Of these jobs, for those that are `retried` the newest job that does so, with its status."""
     again = Job.objects.filter(_RETRIES, retry_of_id__in=list(job_ids)).order_by("pk")
-    return {job.retry_of_id or 0: job for job in again.only("pk", "retry_of", "status")}
+    return {job.retry_of_id or 0: job for job in again}
 
 
 def live_ids(status: str) -> list[int] | None:
@@ -170,18 +190,18 @@ def live_ids(status: str) -> list[int] | None:
     In the order of their index: a bare LIMIT invites a walk down the whole table.
     """
     if status == Status.PENDING:
-        jobs = Job.objects.waiting().order_by("lane", "run_at", "pk")
+        rows = Live.objects.filter(lease_secret=None).order_by("lane", "run_at", "pk")
     else:
-        jobs = Job.objects.running().order_by("worker", "pk")
-    ids = list(jobs.values_list("pk", flat=True)[: MOST_LIVE + 1])
+        rows = Live.objects.exclude(lease_secret=None).order_by("worker", "pk")
+    ids = list(rows.values_list("pk", flat=True)[: MOST_LIVE + 1])
     return ids if len(ids) <= MOST_LIVE else None
 
 
 def _about() -> Case:
     """The prompt or the like, else the payload as JSON; of a long one, which is read whole for each key, the prompt."""
-    prompt, *others = [NullIf(KeyTextTransform(key, "body__payload"), Value("")) for key in payloads.ABOUT]
-    text = NullIf(Cast("body__payload", TextField()), Value("{}"))
-    stored_bytes = Func(F("body__payload"), function="pg_column_size", output_field=IntegerField())
+    prompt, *others = [NullIf(KeyTextTransform(key, "payload"), Value("")) for key in payloads.ABOUT]
+    text = NullIf(Cast("payload", TextField()), Value("{}"))
+    stored_bytes = Func(F("payload"), function="pg_column_size", output_field=IntegerField())
     is_long = When(GreaterThan(stored_bytes, SHORT_BYTES), then=prompt)
     return Case(is_long, default=Coalesce(prompt, *others, text), output_field=TextField())
 
@@ -191,8 +211,8 @@ def _last_error() -> Case:
     a traceback is the error. Of one that nobody began in time, that."""
     attempts = Attempt.objects.filter(job_id=OuterRef("pk")).exclude(error="").order_by("-number")
     end = Subquery(attempts.annotate(end=Right("error", ERROR_END)).values("end")[:1])
-    is_unhappy = with_status(Status.FAILED, Status.TIMED_OUT) | WAITING & Q(failures__gt=0)
-    is_late = When(with_status(Status.TIMED_OUT) & Q(confirmed_fence=0), then=Value(reasons.NOT_STARTED))
+    is_unhappy = with_status(Status.FAILED, Status.TIMED_OUT) | WAITING & Q(live__failures__gt=0)
+    is_late = When(with_status(Status.TIMED_OUT) & Q(outcome__confirmed_fence=0), then=Value(reasons.NOT_STARTED))
     return Case(is_late, When(is_unhappy, then=Coalesce(end, Value(""))), default=Value(""))
 
 
@@ -244,6 +264,14 @@ def _of_group(name: str) -> Q:
     return Q(group_id=_NOBODY if group is None else group)
 
 
+def _of_worker(name: str, within: Q | None = None) -> Q:
+    if within is None:
+        return Q(live__worker_name=name) | Q(outcome__worker_name=name)
+    # EXISTS: whether it is looked up for each job, or all of them are read at once, is the planner's choice.
+    theirs = (rows.objects.filter(within, pk=OuterRef("pk"), worker_name=name) for rows in (Live, Outcome))
+    return reduce(or_, (Q(Exists(rows)) for rows in theirs))
+
+
 def _since(text: str) -> Q:
     return Q(created_at__gte=since) if (since := moment(text)) else Q()
 
@@ -253,23 +281,22 @@ def _until(text: str) -> Q:
 
 
 # How long a job waited for its last start, or waits; and how long its last attempt ran, or runs.
-RANKED: Final = {
-    "wait": Q(run_at__lte=Now()) & (Q(claimed_at__isnull=False) | Q(ended_at__isnull=True)),
-    "run": Q(claimed_at__isnull=False) & ~WAITING,
-}
+_RUN_AT, _CLAIMED_AT = (Coalesce(f"live__{name}", f"outcome__{name}") for name in ("run_at", "claimed_at"))
+_WAS_CLAIMED = Q(live__claimed_at__isnull=False) | Q(outcome__claimed_at__isnull=False)
+RANKED: Final = {"wait": Q(LessThanOrEqual(_RUN_AT, Now())) & (_WAS_CLAIMED | LIVING), "run": _WAS_CLAIMED & ~WAITING}
 LENGTHS: Final = {
-    "wait": Case(When(WAITING, then=Now()), default=F("claimed_at")) - F("run_at"),
-    "run": Coalesce("ended_at", Now()) - F("claimed_at"),
+    "wait": Case(When(WAITING, then=Now()), default=_CLAIMED_AT) - _RUN_AT,
+    "run": Coalesce("outcome__ended_at", Now()) - _CLAIMED_AT,
 }
 
 
 def _due(text: str) -> Q:
     """Pending jobs that are due now, or later."""
-    return WAITING & (Q(run_at__gt=Now()) if text == "later" else Q(run_at__lte=Now()))
+    return WAITING & (Q(live__run_at__gt=Now()) if text == "later" else Q(live__run_at__lte=Now()))
 
 
 # Filters that are more than a comparison with a column. An age was made a moment before.
 _CONDITIONS: Final[dict[str, Callable[[str], Q]]] = {
     "owner": _of_owner, "group": _of_group, "age": lambda _: Q(), "since": _since, "until": _until, "due": _due,
-    "status": with_status, "text": searches.fits, "ids": lambda text: Q(pk__in=ids_of(text)),
+    "status": with_status, "worker": _of_worker, "text": searches.fits, "ids": lambda text: Q(pk__in=ids_of(text)),
 }  # fmt: skip

@@ -14,7 +14,7 @@ from jobs.domain.leases import Beat, Lease, new_secrets
 from jobs.domain.outputs import Piece
 from jobs.domain.quotas import Room
 from jobs.domain.states import AttemptOutcome, Status
-from jobs.models import Job, Offspring, Origin, ResultFile, Worker
+from jobs.models import Live, Offspring, Origin, ResultFile, Worker
 from postgres import arrays, statements
 
 Row = statements.Row
@@ -144,8 +144,10 @@ def lock_held(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row]:
 def succeed(worker: Worker, leases: Sequence[tuple[int, Lease]], *, results: Sequence[str | None]) -> list[Row]:
     """End the jobs that these (job id, lease) pairs still hold as successes; a row each, `place` counts from 1. Raises
     Outdated."""
-    [moved] = statements.together([_succeed(worker, leases, results)])
-    return _known(worker, moved)
+    [rows] = statements.together([_succeed(worker, leases, results)])
+    ended = [row for row in _known(worker, rows) if not row.moved]
+    # Whom another one was changing is locked by now, and seen by a statement that begins now.
+    return ended if len(ended) == len(rows) else ended + succeed(worker, leases, results=results)
 
 
 def succeed_and_claim(
@@ -159,8 +161,10 @@ def succeed_and_claim(
 ) -> tuple[list[Row], list[Row]]:
     """`succeed`, then `claim`, whatever of these leases is lost, in one round trip. Raises Outdated."""
     claim = claim_call(worker, queues=queues, limit=limit, request=request)
-    moved, rows = statements.together([_succeed(worker, leases, results), claim])
-    return _known(worker, moved), _with_a_job(worker, rows)
+    ended, rows = statements.together([_succeed(worker, leases, results), claim])
+    if any(row.moved for row in _known(worker, ended)):
+        ended = [row for row in ended if not row.moved] + succeed(worker, leases, results=results)
+    return ended, _with_a_job(worker, rows)
 
 
 def lock_overdue(limit: int, but_for: Sequence[int] = ()) -> list[Row]:
@@ -217,13 +221,12 @@ def jobs_others_could_take(jobs: Sequence[tuple[Row, Sequence[int]]]) -> set[int
 
 def cancel_pending(job_ids: Sequence[int]) -> int:
     """End these waiting jobs as canceled; how many rows that changed."""
-    waiting = Job.objects.waiting().filter(pk__in=job_ids)
-    return waiting.update(status=Status.CANCELED, ended_at=Now())
+    return _end_waiting(job_ids, Status.CANCELED)
 
 
 def note_detail(job_id: int, detail: str) -> None:
     """Show this where a living job's progress is."""
-    Job.objects.living().filter(pk=job_id).update(detail=detail[:200])
+    Live.objects.filter(pk=job_id).update(detail=detail[:200])
 
 
 def lock_expired(limit: int, but_for: Sequence[int] = ()) -> list[Row]:
@@ -233,8 +236,7 @@ def lock_expired(limit: int, but_for: Sequence[int] = ()) -> list[Row]:
 
 def expire(job_ids: Sequence[int]) -> int:
     """End these waiting jobs as timed out; how many rows that changed."""
-    waiting = Job.objects.waiting().filter(pk__in=job_ids)
-    return waiting.update(status=Status.TIMED_OUT, ended_at=Now())
+    return _end_waiting(job_ids, Status.TIMED_OUT)
 
 
 def retain(*, age_s: float, limit: int, skip: int = 0) -> list[Row]:
@@ -273,6 +275,10 @@ def _with_a_job(worker: Worker, rows: list[Row]) -> list[Row]:
 def _claimed_before(worker: Worker, request: UUID) -> statements.Call:
     params = {"worker": worker.pk, "request": request, "confirm_s": settings.JOBFARM["HEARTBEAT_S"]}
     return statements.load("jobs", "claimed_before"), params
+
+
+def _end_waiting(job_ids: Sequence[int], status: Status) -> int:
+    return len(statements.load("jobs", "end_waiting").run({"ids": list(job_ids), "status": status.value}))
 
 
 def _succeed(worker: Worker, leases: Sequence[tuple[int, Lease]], results: Sequence[str | None]) -> statements.Call:

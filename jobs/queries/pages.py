@@ -50,7 +50,7 @@ def running(*, viewer: int, limit: int) -> list[Job]:
 def ended(*, viewer: int, limit: int = HEALTH_OF) -> list[Job]:
     """The jobs that ended last, `limit` at most; of a person's, the last ended of the newest."""
     if viewer == EVERYBODY:
-        ends = Job.objects.ended().order_by("-ended_at", "-pk")
+        ends = Job.objects.ended().order_by("-outcome__ended_at", "-outcome")
         return list(lists.dressed(ends)[:limit])
     newest = lists.newest([arm & ENDED_ONES for arm in lists.whose(viewer)], limit=limit)
     return sorted(newest, key=lambda job: (job.ended_at, job.pk), reverse=True)
@@ -87,7 +87,7 @@ def job_with_body(job_id: int) -> Job | None:
     """A job with its payload and result, whoever asks."""
     if (here := _KNOWN.get()) is not None and here.pk == job_id:
         return here
-    return Job.objects.select_related("owner", "group", "body").filter(pk=job_id).first()
+    return Job.objects.whole().select_related("owner", "group").filter(pk=job_id).first()
 
 
 def retries(job_id: int) -> list[int]:

@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser, User
-from django.db.models import F, Min, Q, QuerySet
+from django.db.models import F, Min, Q
 from django.db.models.functions import Now
 
 from jobs import registry
@@ -18,7 +18,7 @@ from jobs.domain.reasons import Facts, Reason, expired, explain
 from jobs.domain.states import Status
 from jobs.domain.unserved import Named, Unserved
 from jobs.errors import NotAllowed, NotFound
-from jobs.models import Attempt, Job, OutputChunk, Reachability, ResultFile, Share, Worker
+from jobs.models import Attempt, Job, JobQuerySet, Live, OutputChunk, Reachability, ResultFile, Worker
 from jobs.queries import moves, requirements
 from postgres import statements
 
@@ -63,13 +63,21 @@ def operable(job_id: int, *, by: User | None, lock: bool = False) -> Job:
     may not see, and NotAllowed for one that `by` may only look at."""
     if not 0 < job_id <= BIGGEST_ID:
         raise NotFound
-    jobs = (Job.objects.all() if by is None else visible_to(by)).filter(pk=job_id)
-    job = (jobs.select_for_update(of=("self",)) if lock else jobs.select_related("body")).first()
+    if lock:
+        lock_living([job_id])
+    job = (Job.objects.all() if by is None else visible_to(by)).filter(pk=job_id).whole().first()
     if job is None:
         raise NotFound
     if by is not None and not may_operate(by, job):
         raise NotAllowed
     return job
+
+
+def lock_living(job_ids: Iterable[int]) -> list[int]:
+    """Lock those of these jobs that have not ended, in the order of their ids; which they are. Who reads them
+    afterwards sees them as they stay until the transaction ends."""
+    rows = Live.objects.select_for_update().filter(pk__in=list(job_ids)).order_by("pk")
+    return list(rows.values_list("pk", flat=True))
 
 
 def has_right(user: User, right: str) -> bool:
@@ -78,7 +86,7 @@ def has_right(user: User, right: str) -> bool:
     return user.is_active and (runs_it or user.has_perm(right))
 
 
-def visible_to(user: AnyUser) -> QuerySet[Job]:
+def visible_to(user: AnyUser) -> JobQuerySet:
     """The jobs that `user` may look at: their own, those of their groups; all of them for operators."""
     if is_operator(user):
         return Job.objects.all()
@@ -89,8 +97,7 @@ def visible_to(user: AnyUser) -> QuerySet[Job]:
 
 def shared(token: str) -> Job | None:
     """The job that a share link shows, or None."""
-    share = Share.objects.select_related("job__body").filter(token=token).first()
-    return share.job if share else None
+    return Job.objects.filter(share__token=token).whole().first()
 
 
 def why_not_running(job_id: int) -> list[Reason]:
@@ -133,7 +140,7 @@ def output_text(job_id: int, *, attempt: int) -> str:
 
 def statuses(job_ids: Iterable[int]) -> dict[int, Status]:
     """How each of these jobs stands, without those that are deleted."""
-    return {job.pk: Status(job.status) for job in Job.objects.filter(pk__in=job_ids).only("status")}
+    return {job.pk: Status(job.status) for job in Job.objects.filter(pk__in=job_ids)}
 
 
 def count_ended(groups: Mapping[int, Sequence[int]]) -> dict[int, tuple[int, int]]:
@@ -151,8 +158,8 @@ def ended(job_ids: Sequence[int]) -> dict[int, statements.Row]:
 
 def locked(job_ids: Sequence[int]) -> list[Job]:
     """These jobs with payload and result, locked in the order of their ids."""
-    jobs = Job.objects.select_for_update(of=("self",)).select_related("body")
-    return list(jobs.filter(pk__in=job_ids).order_by("pk"))
+    lock_living(job_ids)
+    return list(Job.objects.whole().filter(pk__in=job_ids).order_by("pk"))
 
 
 def event_facts(job_ids: Sequence[int], *, most_bytes: int) -> list[statements.Row]:
@@ -229,7 +236,7 @@ def unserved(queue: statements.Row) -> Unserved:
 def unconfirmed(*, most: int) -> list[tuple[int, str]]:
     """Living jobs of which no worker ever named the last two leases or more, `most` at most, the oldest first: the id
     and kind of each."""
-    silent = Job.objects.living().filter(unconfirmed__gte=2, confirmed_fence__lt=F("fence"))
+    silent = Live.objects.filter(unconfirmed__gte=2, confirmed_fence__lt=F("fence"))
     return list(silent.order_by("pk").values_list("pk", "kind")[:most])
 
 
@@ -246,7 +253,7 @@ def overdue_s() -> float:
     gap, grace = timedelta(seconds=away["gap_s"]), timedelta(seconds=away["grace_s"])
     if Reachability.objects.filter(Q(until__lt=Now() - gap) | Q(since__gt=Now() - grace)).exists():
         return 0.0
-    oldest = Job.objects.running().aggregate(late=Now() - Min("lease_expires_at"))["late"]
+    oldest = Live.objects.exclude(lease_secret=None).aggregate(late=Now() - Min("lease_expires_at"))["late"]
     return max(oldest.total_seconds(), 0.0) if oldest else 0.0
 
 

@@ -73,12 +73,13 @@ def fences_that_wrote(job_id: int, fences: Iterable[int]) -> set[int]:
 def fence_to_read(job_id: int) -> int | None:
     """Whose output is shown of a job where nobody says which: of one that runs or succeeded its own claim's, of any
     other the last that wrote anything. 0 for a job that nobody had, None for one that is gone."""
-    row = Job.objects.filter(pk=job_id).values_list("status", "fence").first()
-    if row is None or row[0] in _WRITES_ITS_OWN:
-        return None if row is None else row[1]
+    stands = ("live__lease_secret", "live__fence", "outcome__status", "outcome__fence")
+    job = Job.objects.filter(pk=job_id).only("pk", *stands).first()
+    if job is None or job.status in _WRITES_ITS_OWN:
+        return None if job is None else job.fence
     written = OutputChunk.objects.filter(job_id=job_id).order_by("-attempt")
     latest: int | None = written.values_list("attempt", flat=True).first()
-    return row[1] if latest is None else latest
+    return job.fence if latest is None else latest
 
 
 def end_of_output(job_id: int, *, fence: int, characters: int) -> tuple[str, bool]:

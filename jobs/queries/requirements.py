@@ -10,7 +10,7 @@ from django.db.models.functions import Cast
 
 from jobs.domain import labels
 from jobs.domain.labels import Requirement, Values
-from jobs.models import Job, Worker
+from jobs.models import Live, Worker
 from jobs.models import Requirement as Row
 from postgres import statements, transactions
 
@@ -37,14 +37,14 @@ def count() -> int:
 
 def held(owner_id: int, ids: Collection[int] | None = None) -> set[int]:
     """The sets, or those of them with these ids, that living jobs of this owner have."""
-    living = Job.objects.living().filter(requirement=OuterRef("pk"), owner=owner_id)
+    living = Live.objects.filter(requirement=OuterRef("pk"), owner=owner_id)
     rows = Row.objects.filter(_IN_USE) if ids is None else Row.objects.filter(pk__in=ids)
     return set(rows.filter(Exists(living)).values_list("pk", flat=True))
 
 
 def most_by() -> tuple[str, int] | None:
     """Whose living jobs have the most different sets, and how many; None: no owner's have any."""
-    living = Job.objects.living().filter(requirement__isnull=False, owner__isnull=False)
+    living = Live.objects.filter(requirement__isnull=False, owner__isnull=False)
     counted = living.values("owner__username").annotate(sets=Count("requirement", distinct=True))
     first = counted.order_by("-sets", "owner__username").first()
     return first and (first["owner__username"], first["sets"])

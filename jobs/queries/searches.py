@@ -9,7 +9,7 @@ from django.db.models.functions import Cast
 from django.db.models.lookups import IsNull
 
 from jobs.domain.filters import is_whole, terms
-from jobs.models import Attempt, Body
+from jobs.models import Attempt, Job, Outcome
 
 
 def fits(text: str) -> Q:
@@ -26,14 +26,11 @@ def fits(text: str) -> Q:
 
 def _contains(text: str) -> Q:
     escaped = json.dumps(text, ensure_ascii=False)[1:-1]
-    bodies = Body.objects.filter(job_id=OuterRef("pk")).annotate(
-        payload_text=Cast("payload", TextField()), result_text=Cast("result", TextField())
-    )
-    written = Q()
-    for column in ("payload_text", "result_text"):
-        written |= Q(**{f"{column}__icontains": text}) | Q(**{f"{column}__icontains": escaped})
+    written = Q(text__icontains=text) | Q(text__icontains=escaped)
+    payload = Job.objects.filter(pk=OuterRef("pk")).annotate(text=Cast("payload", TextField())).filter(written)
+    result = Outcome.objects.filter(pk=OuterRef("pk")).annotate(text=Cast("result", TextField())).filter(written)
     error = Attempt.objects.filter(job_id=OuterRef("pk"), error__icontains=text)
-    return Q(_there_is(bodies.filter(written))) | Q(_there_is(error))
+    return Q(_there_is(payload)) | Q(_there_is(result)) | Q(_there_is(error))
 
 
 def _has(path: tuple[str, ...], value: str) -> Q:
@@ -42,11 +39,11 @@ def _has(path: tuple[str, ...], value: str) -> Q:
     for key in parents:
         at = KeyTransform(key, at)
     lookup = "iexact" if is_whole(value) else "icontains"
-    bodies = Body.objects.filter(job_id=OuterRef("pk")).annotate(at=KeyTextTransform(last, at))
-    return Q(_there_is(bodies.filter(**{f"at__{lookup}": value})))
+    payload = Job.objects.filter(pk=OuterRef("pk")).annotate(at=KeyTextTransform(last, at))
+    return Q(_there_is(payload.filter(**{f"at__{lookup}": value})))
 
 
 def _there_is(rows: QuerySet[Any]) -> IsNull:
     """EXISTS, of one job after the other. Of an EXISTS the planner may make a hash of all that fits, for which it
     reads the payloads of a million jobs to judge five thousand."""
-    return IsNull(Subquery(rows.values("job_id")[:1]), False)
+    return IsNull(Subquery(rows.order_by().values("pk")[:1]), False)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 from django.db import OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable
 
-from jobs.domain.records import COLUMNS, STORED, JobRecord
+from jobs.domain.records import COLUMNS, OF_LIVE, STORED, JobRecord
 from jobs.errors import NotUnique
 from jobs.models import IdempotencyKey
 from postgres import arrays, statements
@@ -25,7 +25,6 @@ MOST_TRIES = 10
 DELETED_AFTER_S = 25 * 3600.0
 _ROWS_AT_ONCE = 250  # the server stores these while the next are written
 _NULL = "\\N"
-_AS_NEW = "\tpending\t0\t0\t0"
 _TYPES = {str: "text", bool: "boolean", int: "bigint", float: "float8", datetime: "timestamptz"}
 _TYPE_OF = {
     name: _TYPES[next(iter(get_args(hint)), hint)] for name, hint in get_type_hints(JobRecord).items() if name in STORED
@@ -52,6 +51,7 @@ def statement(name: str) -> statements.Statement:
     loaded = statements.load("jobs", name)
     columns = {
         "columns": ", ".join(COLUMNS),
+        "of_live": ", ".join(OF_LIVE),
         "stored": ", ".join(STORED),
         "values": ", ".join(f"%({name})s::{sql} AS {name}" for name, sql in _TYPE_OF.items()),
         "arrays": ", ".join(f"%({name})s::{sql}[]" for name, sql in _TYPE_OF.items()),
@@ -161,8 +161,8 @@ def _copied(records: Sequence[JobRecord]) -> list[Stored]:
     [numbered] = statements.load("jobs", "number_new").run(params | {"count": len(records)})
     lanes = dict(zip(due, numbered.lanes, strict=True))
     stored = list(_numbered(records, ids=numbered.ids, lanes=lanes, now=numbered.now))
-    _copy(statement("copy_jobs"), _job_rows(stored, created_at=str(numbered.now)))
-    _copy(statements.load("jobs", "copy_bodies"), map(_body_row, stored))
+    _copy(statement("copy_jobs"), _records(stored, created_at=str(numbered.now)))
+    _copy(statement("copy_live"), _live_rows(stored))
     return stored
 
 
@@ -199,18 +199,30 @@ def _copy(target: statements.Statement, rows: Iterator[str]) -> None:
             copy.write(several)
 
 
-def _job_rows(stored: Sequence[Stored], *, created_at: str) -> Iterator[str]:
-    """What most jobs of a bulk have in common is written once."""
-    shared = dict[Any, str]()
+def _records(stored: Sequence[Stored], *, created_at: str) -> Iterator[str]:
+    in_common = _in_common(COLUMNS)
     for one in stored:
-        values = one.record[: len(COLUMNS)]
+        # JSON has no raw tab or line break; its backslashes are what COPY reads as its own.
+        payload = one.record.payload.replace("\\", "\\\\")
+        body = f"{one.expires_at or _NULL}\t{payload}\t{one.record.traceparent or _NULL}"
+        yield f"{in_common(one.record)}\t{one.id}\t{created_at}\t{body}\n"
+
+
+def _live_rows(stored: Sequence[Stored]) -> Iterator[str]:
+    in_common = _in_common(OF_LIVE)
+    for one in stored:
+        yield f"{in_common(one.record)}\t{one.id}\t{one.run_at}\t{one.expires_at or _NULL}\t{one.lane_id}\n"
+
+
+def _in_common(columns: Sequence[str]) -> Callable[[JobRecord], str]:
+    """What most jobs of a bulk have in common is written once."""
+    of_record: Callable[[JobRecord], tuple[Any, ...]] = attrgetter(*columns)
+    shared = dict[Any, str]()
+
+    def written(record: JobRecord) -> str:
+        values = of_record(record)
         if values not in shared:
             shared[values] = "\t".join([_NULL if value is None else str(value) for value in values])
-        times = f"{created_at}\t{one.run_at}\t{one.expires_at or _NULL}"
-        yield f"{shared[values]}\t{one.id}\t{times}\t{one.lane_id}{_AS_NEW}\n"
+        return shared[values]
 
-
-def _body_row(one: Stored) -> str:
-    # JSON has no raw tab or line break; its backslashes are what COPY reads as its own.
-    payload = one.record.payload.replace("\\", "\\\\")
-    return f"{one.id}\t{payload}\t{one.record.traceparent or _NULL}\n"
+    return written

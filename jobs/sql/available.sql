@@ -10,7 +10,7 @@ WITH interest AS MATERIALIZED (
 ), polled AS MATERIALIZED (
     SELECT interest.*, queue.name,
            CASE WHEN queue.ceiling IS NULL THEN interest.wanted ELSE least(interest.wanted, greatest(0, queue.ceiling - (
-               SELECT count(*) FROM jobs_job WHERE status = 'in_progress' AND counted_in = queue.name))) END AS room
+               SELECT count(*) FROM jobs_live WHERE counted_in = queue.name))) END AS room
     FROM interest JOIN jobs_queue AS queue
       ON queue.paused_at IS NULL AND (queue.name = ANY (interest.queues) OR '*' = ANY (interest.queues))
 ), lane AS MATERIALIZED (
@@ -27,20 +27,20 @@ WITH interest AS MATERIALIZED (
     SELECT polled.place, (
         SELECT count(*) FROM (
             SELECT FROM lane CROSS JOIN LATERAL (
-                SELECT FROM jobs_job AS job
-                WHERE job.status = 'pending' AND job.lane_id = lane.lane_id AND job.run_at >= lane.at
+                SELECT FROM jobs_live AS job
+                WHERE job.lease_secret IS NULL AND job.lane_id = lane.lane_id AND job.run_at >= lane.at
                   AND job.run_at <= lane.until
                   AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp() OR job.confirmed_fence > 0)
-                ORDER BY job.run_at, job.id LIMIT polled.room) AS theirs
+                ORDER BY job.run_at, job.job_id LIMIT polled.room) AS theirs
             WHERE lane.place = polled.place AND lane.name = polled.name LIMIT polled.room) AS counted) AS jobs
     FROM polled
 ), later AS (
     SELECT lane.place, min(next.run_at + (statement_timestamp() - lane.until)) AS at
     FROM lane CROSS JOIN LATERAL (
-        SELECT job.run_at FROM jobs_job AS job
-        WHERE job.status = 'pending' AND job.lane_id = lane.lane_id AND job.run_at > lane.until
+        SELECT job.run_at FROM jobs_live AS job
+        WHERE job.lease_secret IS NULL AND job.lane_id = lane.lane_id AND job.run_at > lane.until
           AND job.run_at <= lane.until + make_interval(secs => %(horizon_s)s::float8)
-        ORDER BY job.run_at, job.id LIMIT 1) AS next
+        ORDER BY job.run_at, job.job_id LIMIT 1) AS next
     GROUP BY lane.place
 )
 SELECT interest.place,

@@ -15,8 +15,8 @@
 -- Its secret is one of those that the caller brings: gen_random_uuid() opens /dev/urandom for each row where PostgreSQL
 -- is built without OpenSSL, as the embedded one is, and was a tenth of a claim of a hundred. One for all jobs of a claim
 -- would let the lease of one end another, which a worker that mixes them up is to be refused.
--- The UPDATE asks once more whether the job waits, in words that no partial index has: by `status = 'pending'` the
--- planner may read all of the waiting jobs for it, when statistics from an idle hour say that there are none.
+-- Who changes rows names their places (ctid), joins nothing to them and asks once more whether they wait, in words that no
+-- partial index has: by a plan from an idle hour PostgreSQL might read all of the waiting jobs for it.
 WITH me AS MATERIALIZED (
     SELECT worker.owner_id, worker.satisfies, ARRAY(
                SELECT membership.group_id FROM auth_user_groups AS membership
@@ -26,7 +26,7 @@ WITH me AS MATERIALIZED (
       AND (%(version)s::xid IS NULL OR worker.xmin = %(version)s::xid AND NOT EXISTS (
         SELECT FROM auth_user AS person WHERE person.id = worker.owner_id AND NOT person.is_active))
       AND (NOT %(only_if_idle)s::boolean OR NOT EXISTS (
-        SELECT FROM jobs_job WHERE status = 'in_progress' AND worker_id = %(worker)s::bigint))
+        SELECT FROM jobs_live WHERE lease_secret IS NOT NULL AND worker_id = %(worker)s::bigint))
 ), polled AS MATERIALIZED (
     SELECT queue.name, queue.place, me.*, jobs_room(queue.name, NOT %(only_if_idle)s::boolean) AS room
     FROM me CROSS JOIN (
@@ -36,10 +36,10 @@ WITH me AS MATERIALIZED (
         WHERE EXISTS (SELECT FROM jobs_mark AS mark WHERE mark.queue = queue.name AND mark.at <= statement_timestamp())
         ORDER BY queue.name) AS queue
 ), picked AS MATERIALIZED (
-    SELECT pick.id, polled.name, polled.room IS NOT NULL AS has_ceiling, row_number() OVER () AS pick_no
+    SELECT pick.job_id, pick.tid, row_number() OVER () AS pick_no
     FROM (SELECT *, least(room, %(limit)s::bigint) AS most FROM polled ORDER BY place) AS polled
     CROSS JOIN LATERAL (
-        SELECT pick.id
+        SELECT pick.*
         FROM (
             (SELECT * FROM jobs_mark AS mark
              WHERE polled.owner_id IS NULL AND mark.queue = polled.name AND mark.at <= statement_timestamp()
@@ -60,11 +60,11 @@ WITH me AS MATERIALIZED (
                    - CASE WHEN %(worker)s::bigint = ANY (lane.avoid) THEN make_interval(secs => %(grace_s)s::float8)
                           ELSE interval '0' END AS until) AS takes
         CROSS JOIN LATERAL (
-            SELECT job.id FROM jobs_job AS job
-            WHERE job.status = 'pending' AND job.lane_id = lane.lane_id
-              AND job.run_at >= lane.at AND job.run_at <= takes.until
-              AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp() OR job.confirmed_fence > 0)
-            ORDER BY job.run_at, job.id
+            SELECT live.job_id, live.ctid AS tid FROM jobs_live AS live
+            WHERE live.lease_secret IS NULL AND live.lane_id = lane.lane_id
+              AND live.run_at >= lane.at AND live.run_at <= takes.until
+              AND (live.expires_at IS NULL OR live.expires_at > statement_timestamp() OR live.confirmed_fence > 0)
+            ORDER BY live.run_at, live.job_id
             LIMIT polled.most FOR UPDATE SKIP LOCKED) AS pick
         WHERE (lane.required_id = 0 OR lane.required_id = ANY (polled.satisfies))
           AND lane.id = (SELECT first.id FROM jobs_mark AS first
@@ -72,19 +72,23 @@ WITH me AS MATERIALIZED (
         LIMIT polled.most) AS pick
     LIMIT %(limit)s::bigint
 ), claimed AS (
-    UPDATE jobs_job AS job
-    SET status = 'in_progress', fence = job.fence + 1, lease_secret = (%(secrets)s::uuid[])[picked.pick_no],
-        attempt = job.failures + 1, request = %(request)s::uuid,
+    UPDATE jobs_live AS live
+    SET fence = live.fence + 1, request = %(request)s::uuid,
+        lease_secret = (%(secrets)s::uuid[])[array_position(ARRAY(SELECT job_id FROM picked ORDER BY pick_no), live.job_id)],
         lease_expires_at = statement_timestamp() + make_interval(secs => %(confirm_s)s::float8),
-        deadline_at = statement_timestamp() + make_interval(secs => job.timeout_s),
+        deadline_at = statement_timestamp() + make_interval(secs => live.timeout_s),
         worker_id = %(worker)s::bigint, worker_name = %(worker_name)s::text, claimed_at = statement_timestamp(),
-        counted_in = CASE WHEN picked.has_ceiling THEN picked.name END,
+        counted_in = CASE WHEN live.queue = ANY (ARRAY(SELECT name FROM polled WHERE room IS NOT NULL)) THEN live.queue END,
         next_seq = 0, progress = NULL, detail = NULL,
-        earlier_output_bytes = job.earlier_output_bytes + job.output_bytes, output_bytes = 0
-    FROM picked WHERE job.id = picked.id AND job.ended_at IS NULL AND job.lease_secret IS NULL
-    RETURNING job.id, job.kind, job.queue, job.fence, job.lease_secret, job.lease_expires_at,
-              job.attempt, job.max_attempts, job.retry_when_lost, job.lane_id, picked.has_ceiling, picked.pick_no
+        earlier_output_bytes = live.earlier_output_bytes + live.output_bytes, output_bytes = 0
+    WHERE live.ctid = ANY (ARRAY(SELECT tid FROM picked)) AND live.lease_expires_at IS NULL
+    RETURNING live.job_id, live.kind, live.queue, live.fence, live.lease_secret, live.lease_expires_at, live.failures,
+              live.lane_id, live.counted_in, array_position(%(secrets)s::uuid[], live.lease_secret) AS pick_no
 )
-SELECT claimed.*, body.payload::text AS payload, body.traceparent, body.inputs::text AS inputs
-FROM me LEFT JOIN claimed ON true LEFT JOIN jobs_body AS body ON body.job_id = claimed.id
+SELECT claimed.job_id AS id, claimed.kind, claimed.queue, claimed.fence, claimed.lease_secret, claimed.lease_expires_at,
+       claimed.failures + 1 AS attempt, record.max_attempts, record.retry_when_lost, claimed.lane_id,
+       claimed.counted_in IS NOT NULL AS has_ceiling, record.payload, record.traceparent, record.inputs
+FROM me LEFT JOIN claimed ON true LEFT JOIN LATERAL (
+    SELECT job.max_attempts, job.retry_when_lost, job.payload::text AS payload, job.traceparent, job.inputs::text AS inputs
+    FROM jobs_job AS job WHERE job.id = claimed.job_id OFFSET 0) AS record ON true
 ORDER BY claimed.pick_no

@@ -1,7 +1,7 @@
 -- How each worker did between two moments: attempts that ended, how many with success, and how long they ran. What it
 -- gave back and what people canceled is no failure of its. Its backlog is what it holds now.
 WITH runs AS MATERIALIZED (
-    SELECT worker_id, ended_at - claimed_at AS took, true AS succeeded FROM jobs_job
+    SELECT worker_id, ended_at - claimed_at AS took, true AS succeeded FROM jobs_outcome
     WHERE ended_at >= %(start)s AND ended_at < %(stop)s AND status = 'success' AND worker_id IS NOT NULL
     UNION ALL
     SELECT worker_id, ended_at - claimed_at, false FROM jobs_attempt
@@ -11,7 +11,7 @@ WITH runs AS MATERIALIZED (
            percentile_cont(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY extract(epoch FROM took)::float8) AS latency_s
     FROM runs GROUP BY worker_id
 ), held AS MATERIALIZED (
-    SELECT worker_id, count(*) AS backlog FROM jobs_job WHERE status = 'in_progress' GROUP BY worker_id
+    SELECT worker_id, count(*) AS backlog FROM jobs_live WHERE lease_secret IS NOT NULL GROUP BY worker_id
 )
 SELECT worker.name || ' #' || worker.id AS name, coalesce(ended.ended, 0) AS ended, coalesce(ended.succeeded, 0) AS succeeded,
        ended.latency_s[1] AS latency_p50_s, ended.latency_s[2] AS latency_p95_s, coalesce(held.backlog, 0) AS backlog

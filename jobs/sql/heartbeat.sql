@@ -9,25 +9,23 @@
 -- Where it is a transaction by itself it does not wait for the disk: a report is no promise, and the next one comes
 -- soon.
 WITH held AS MATERIALIZED (
-    SELECT job.id, job.fence, beat.progress, beat.detail, beat.place
-    FROM jobs_job AS job
-    JOIN unnest(%(job)s::bigint[], %(fence)s::bigint[], %(secret)s::uuid[], %(progress)s::float8[], %(detail)s::text[])
-         WITH ORDINALITY AS beat (job_id, fence, secret, progress, detail, place)
-      ON job.id = beat.job_id AND job.fence = beat.fence AND job.lease_secret = beat.secret
-    WHERE job.status = 'in_progress' AND job.worker_id = %(worker)s::bigint
+    SELECT job.job_id AS id, beat.progress, beat.detail, beat.place
+    FROM (SELECT * FROM unnest(%(job)s::bigint[], %(fence)s::bigint[], %(secret)s::uuid[], %(progress)s::float8[],
+                               %(detail)s::text[])
+              WITH ORDINALITY AS each (job_id, fence, secret, progress, detail, place) ORDER BY job_id) AS beat
+    CROSS JOIN LATERAL (SELECT one.* FROM jobs_live AS one WHERE one.job_id = beat.job_id FOR NO KEY UPDATE) AS job
+    WHERE job.fence = beat.fence AND job.lease_secret = beat.secret AND job.worker_id = %(worker)s::bigint
       AND (%(version)s::xid IS NULL OR EXISTS (
           SELECT FROM jobs_worker AS worker LEFT JOIN auth_user AS person ON person.id = worker.owner_id
           WHERE worker.id = %(worker)s::bigint AND worker.xmin = %(version)s::xid AND coalesce(person.is_active, true)))
-    ORDER BY job.id
-    FOR NO KEY UPDATE OF job
 ), renewed AS (
-    UPDATE jobs_job AS job
+    UPDATE jobs_live AS job
     SET lease_expires_at = statement_timestamp() + make_interval(secs => %(lease_s)s::float8),
         confirmed_fence = job.fence,
         progress = coalesce(held.progress, job.progress),
         detail = coalesce(held.detail, job.detail)
-    FROM held WHERE job.id = held.id
-    RETURNING job.id, job.fence, job.progress, job.lease_expires_at, held.detail
+    FROM held WHERE job.job_id = held.id
+    RETURNING job.job_id AS id, job.fence, job.progress, job.lease_expires_at, held.detail
 ), staged AS (
     INSERT INTO jobs_stage (job_id, attempt, number, detail, progress, began_at)
     SELECT renewed.id, renewed.fence, coalesce(last.number + 1, 0), renewed.detail, renewed.progress,

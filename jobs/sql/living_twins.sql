@@ -5,11 +5,9 @@ WITH new_job AS MATERIALIZED (
     SELECT * FROM unnest(%(owner_id)s::integer[], %(kind)s::text[], %(unique_key)s::text[])
     WITH ORDINALITY AS r (owner_id, kind, unique_key, place)
 )
-SELECT new_job.place, job.id
-FROM new_job JOIN jobs_job AS job USING (kind, unique_key, owner_id)
-WHERE job.status IN ('in_progress', 'pending') AND job.unique_key IS NOT NULL
+SELECT new_job.place, living.job_id AS id
+FROM new_job JOIN jobs_uniquekey AS living USING (kind, unique_key, owner_id)
 UNION ALL
-SELECT new_job.place, job.id
-FROM new_job JOIN jobs_job AS job USING (kind, unique_key)
-WHERE new_job.owner_id IS NULL AND job.owner_id IS NULL
-  AND job.status IN ('in_progress', 'pending') AND job.unique_key IS NOT NULL
+SELECT new_job.place, living.job_id
+FROM new_job JOIN jobs_uniquekey AS living USING (kind, unique_key)
+WHERE new_job.owner_id IS NULL AND living.owner_id IS NULL

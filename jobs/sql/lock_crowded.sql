@@ -1,6 +1,7 @@
 -- Lock some jobs that wait in lanes of all owners, in queues that keep owners apart by now: the first ones, or where an owner
 -- is given those of theirs and of their groups. What came in while a queue began to keep them apart is found here too.
--- There are such lanes only for a while after a member's first worker came.
+-- There are such lanes only for a while after a member's first worker came. An owner's are looked up by the owner alone, and
+-- their lane compared afterwards: statistics of an idle hour know of neither, and the lane has everybody's.
 WITH together AS MATERIALIZED (
     SELECT DISTINCT mark.lane_id AS id, mark.queue FROM jobs_mark AS mark
     JOIN jobs_queue AS queue ON queue.name = mark.queue AND queue.by_owner
@@ -8,21 +9,24 @@ WITH together AS MATERIALIZED (
     WHERE mark.owner_id = 0 AND mark.group_id = 0
 ), waiting AS MATERIALIZED (
     SELECT one.id FROM together CROSS JOIN LATERAL (
-        SELECT job.id FROM jobs_job AS job
-        WHERE %(owner)s::integer IS NULL AND job.status = 'pending' AND job.lane_id = together.id
-          AND job.id <> ALL (%(but_for)s::bigint[])
-        ORDER BY job.run_at, job.id LIMIT %(limit)s::bigint) AS one
+        SELECT job.job_id AS id FROM jobs_live AS job
+        WHERE %(owner)s::integer IS NULL AND job.lease_secret IS NULL AND job.lane_id = together.id
+          AND job.job_id <> ALL (%(but_for)s::bigint[])
+        ORDER BY job.run_at, job.job_id LIMIT %(limit)s::bigint) AS one
     UNION
-    SELECT job.id FROM together JOIN jobs_job AS job
-      ON job.ended_at IS NULL AND job.lease_secret IS NULL AND job.owner_id = %(owner)s::integer
-     AND job.queue = together.queue AND job.lane_id = together.id
+    SELECT job.id FROM together CROSS JOIN LATERAL (
+        SELECT one.job_id AS id, one.lane_id FROM jobs_live AS one
+        WHERE one.lease_secret IS NULL AND one.owner_id = %(owner)s::integer AND one.queue = together.queue
+        OFFSET 0) AS job WHERE job.lane_id = together.id
     UNION
-    SELECT job.id FROM together CROSS JOIN auth_user_groups AS membership JOIN jobs_job AS job
-      ON job.ended_at IS NULL AND job.lease_secret IS NULL AND job.group_id = membership.group_id
-     AND job.queue = together.queue AND job.lane_id = together.id
-    WHERE membership.user_id = %(owner)s::integer
+    SELECT job.id FROM together CROSS JOIN auth_user_groups AS membership CROSS JOIN LATERAL (
+        SELECT one.job_id AS id, one.lane_id FROM jobs_live AS one
+        WHERE one.lease_secret IS NULL AND one.group_id = membership.group_id AND one.queue = together.queue
+        OFFSET 0) AS job WHERE job.lane_id = together.id AND membership.user_id = %(owner)s::integer
     LIMIT %(limit)s::bigint
 )
-SELECT job.id, job.kind, job.queue FROM jobs_job AS job
-WHERE job.id = ANY (ARRAY(SELECT waiting.id FROM waiting)) AND job.ended_at IS NULL AND job.lease_secret IS NULL
-ORDER BY job.id FOR UPDATE SKIP LOCKED
+SELECT job.job_id AS id, job.kind, job.queue
+FROM (SELECT waiting.id FROM waiting ORDER BY waiting.id) AS chosen
+CROSS JOIN LATERAL (
+    SELECT one.* FROM jobs_live AS one WHERE one.job_id = chosen.id FOR UPDATE SKIP LOCKED) AS job
+WHERE job.lease_secret IS NULL

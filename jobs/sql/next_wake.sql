@@ -10,14 +10,14 @@ WITH reachability AS (
                     ELSE since + make_interval(secs => %(grace_s)s::float8) END) AS from_then_on
     FROM jobs_reachability
 ), running AS (
-    SELECT min(least(lease_expires_at, deadline_at)) AS ends_at FROM jobs_job
-    WHERE status = 'in_progress' AND id <> ALL (%(but_for)s::bigint[])
+    SELECT min(least(lease_expires_at, deadline_at)) AS ends_at FROM jobs_live
+    WHERE lease_secret IS NOT NULL AND job_id <> ALL (%(but_for)s::bigint[])
 )
 SELECT extract(epoch FROM least(
     (SELECT CASE WHEN ends_at IS NOT NULL THEN greatest(ends_at, from_then_on) END FROM running CROSS JOIN reachability),
-    (SELECT min(expires_at) FROM jobs_job WHERE status = 'pending' AND expires_at IS NOT NULL AND confirmed_fence = 0
-     AND id <> ALL (%(but_for)s::bigint[]))
+    (SELECT min(expires_at) FROM jobs_live WHERE lease_secret IS NULL AND expires_at IS NOT NULL AND confirmed_fence = 0
+     AND job_id <> ALL (%(but_for)s::bigint[]))
 ) - statement_timestamp())::float8 AS seconds,
     ARRAY(SELECT counted.relname::text FROM pg_stat_user_tables AS counted JOIN pg_class ON pg_class.oid = counted.relid
-          WHERE counted.relname IN ('jobs_job', 'jobs_body', 'jobs_lane', 'jobs_mark')
+          WHERE counted.relname IN ('jobs_job', 'jobs_live', 'jobs_outcome', 'jobs_lane', 'jobs_mark')
             AND counted.n_mod_since_analyze > greatest(500, 2 * pg_class.reltuples)) AS outgrown

@@ -4,8 +4,8 @@ SELECT lane.queue, extract(epoch FROM statement_timestamp() - min(head.run_at)):
 FROM (SELECT queue, lane_id, min(at) AS at, row_number() OVER (PARTITION BY queue ORDER BY min(at)) AS place
       FROM jobs_mark WHERE at <= statement_timestamp() GROUP BY queue, lane_id) AS lane
 CROSS JOIN LATERAL (
-    SELECT job.run_at FROM jobs_job AS job
-    WHERE job.status = 'pending' AND job.lane_id = lane.lane_id AND job.run_at >= lane.at
+    SELECT job.run_at FROM jobs_live AS job
+    WHERE job.lease_secret IS NULL AND job.lane_id = lane.lane_id AND job.run_at >= lane.at
       AND job.run_at <= statement_timestamp()
-    ORDER BY job.run_at, job.id LIMIT 1) AS head
+    ORDER BY job.run_at, job.job_id LIMIT 1) AS head
 WHERE lane.place <= 32 GROUP BY lane.queue

@@ -5,8 +5,8 @@
 WITH membership AS MATERIALIZED (
     SELECT group_id FROM auth_user_groups WHERE user_id = %(viewer)s::bigint
 ), running AS MATERIALIZED (
-    SELECT queue, count(*) AS jobs FROM jobs_job
-    WHERE status = 'in_progress'
+    SELECT queue, count(*) AS jobs FROM jobs_live
+    WHERE lease_secret IS NOT NULL
       AND (%(viewer)s::bigint = 0 OR owner_id = %(viewer)s::bigint OR group_id IN (SELECT group_id FROM membership))
     GROUP BY queue
 ), lane AS MATERIALIZED (
@@ -23,17 +23,17 @@ SELECT queue.name, queue.paused_at, queue.ceiling, coalesce(running.jobs, 0) AS 
        CASE WHEN %(viewer)s::bigint = 0 THEN (
            SELECT count(*) FROM (
                SELECT FROM lane CROSS JOIN LATERAL (
-                   SELECT FROM jobs_job AS job WHERE job.status = 'pending' AND job.lane_id = lane.id
-                   ORDER BY job.run_at, job.id LIMIT %(limit)s::bigint) AS theirs
+                   SELECT FROM jobs_live AS job WHERE job.lease_secret IS NULL AND job.lane_id = lane.id
+                   ORDER BY job.run_at, job.job_id LIMIT %(limit)s::bigint) AS theirs
                WHERE lane.queue = queue.name LIMIT %(limit)s::bigint) AS everybodys)
        ELSE (
            SELECT count(*) FROM (
-               (SELECT job.id FROM jobs_job AS job
-                WHERE job.ended_at IS NULL AND job.lease_secret IS NULL AND job.queue = queue.name AND job.owner_id = %(viewer)s::bigint
+               (SELECT job.job_id FROM jobs_live AS job
+                WHERE job.lease_secret IS NULL AND job.queue = queue.name AND job.owner_id = %(viewer)s::bigint
                 LIMIT %(limit)s::bigint)
                UNION
-               (SELECT job.id FROM jobs_job AS job
-                WHERE job.ended_at IS NULL AND job.lease_secret IS NULL AND job.queue = queue.name
+               (SELECT job.job_id FROM jobs_live AS job
+                WHERE job.lease_secret IS NULL AND job.queue = queue.name
                   AND job.group_id IN (SELECT group_id FROM membership)
                 LIMIT %(limit)s::bigint)
                LIMIT %(limit)s::bigint) AS theirs)

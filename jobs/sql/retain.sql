@@ -1,15 +1,15 @@
 -- Delete ended jobs older than the given age, oldest first, with all that belongs to them. Returns their files' names
 -- in the storage. The ids go on as arrays: joined, the unknown limit lets the planner expect a tenth of all jobs and
--- read whole tables. A job that has not ended is out of reach of the index, and of the trigger that guards the table.
+-- read whole tables. A record's outcome goes with it by a trigger, which refuses where the job has not ended.
 -- Files are taken off their owner's usage here: when their trigger asks whose they were, the jobs are gone.
 -- Of their input files only the use goes here: the uploads that nobody uses any more follow (lock_unused_uploads.sql).
 WITH old AS MATERIALIZED (
-    SELECT id, owner_id FROM jobs_job
-    WHERE ended_at < statement_timestamp() - make_interval(secs => %(age_s)s::float8)
-    ORDER BY ended_at, id LIMIT %(limit)s::bigint OFFSET %(skip)s::bigint FOR UPDATE SKIP LOCKED
+    SELECT outcome.job_id AS id, record.owner_id FROM jobs_outcome AS outcome CROSS JOIN LATERAL (
+        SELECT job.owner_id FROM jobs_job AS job WHERE job.id = outcome.job_id FOR UPDATE SKIP LOCKED) AS record
+    WHERE outcome.ended_at < statement_timestamp() - make_interval(secs => %(age_s)s::float8)
+    ORDER BY outcome.ended_at, outcome.job_id LIMIT %(limit)s::bigint OFFSET %(skip)s::bigint
 ), output AS (DELETE FROM jobs_outputchunk WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), attempts AS (DELETE FROM jobs_attempt WHERE job_id = ANY (ARRAY(SELECT id FROM old))
-), bodies AS (DELETE FROM jobs_body WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), shares AS (DELETE FROM jobs_share WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), stages AS (DELETE FROM jobs_stage WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), origins AS (DELETE FROM jobs_origin WHERE job_id = ANY (ARRAY(SELECT id FROM old))

@@ -5,7 +5,7 @@ WITH retired AS (
     UPDATE jobs_requirement AS one
     SET retired_at = statement_timestamp(), text = 'retired ' || one.id
     WHERE id = ANY (%(ids)s::integer[])
-      AND NOT EXISTS (SELECT FROM jobs_job WHERE requirement_id = one.id AND status IN ('in_progress', 'pending'))
+      AND NOT EXISTS (SELECT FROM jobs_live WHERE requirement_id = one.id)
     RETURNING id
 ), forgotten AS (
     UPDATE jobs_worker AS worker SET satisfies = ARRAY(

@@ -10,14 +10,15 @@ WITH arrived AS (
       AND created_at >= %(since)s::timestamptz AND created_at < %(until)s::timestamptz
     GROUP BY 1, 2, 3
 ), ended AS MATERIALIZED (
-    SELECT date_bin('1 minute', job.ended_at, 'epoch') AS at, job.queue, job.kind, job.status, job.id, job.fence,
+    SELECT date_bin('1 minute', job.ended_at, 'epoch') AS at, job.queue, job.kind, job.status, job.job_id, job.fence,
            CASE WHEN job.status IN ('success', 'failed')
                 THEN extract(epoch FROM job.ended_at - job.claimed_at)::float8 END AS ran_s,
            CASE WHEN job.status IN ('success', 'failed')
-                THEN extract(epoch FROM job.claimed_at - greatest(job.created_at, job.run_at, CASE WHEN job.fence > 1
+                THEN extract(epoch FROM job.claimed_at - greatest(record.created_at, job.run_at, CASE WHEN job.fence > 1
                      THEN (SELECT max(before.ended_at) FROM jobs_attempt AS before
-                           WHERE before.job_id = job.id AND before.number < job.fence) END))::float8 END AS waited_s
-    FROM jobs_job AS job
+                           WHERE before.job_id = job.job_id AND before.number < job.fence) END))::float8 END AS waited_s
+    FROM jobs_outcome AS job
+    CROSS JOIN LATERAL (SELECT one.created_at FROM jobs_job AS one WHERE one.id = job.job_id OFFSET 0) AS record
     WHERE job.ended_at >= %(since)s::timestamptz AND job.ended_at < %(until)s::timestamptz
 ), outcome AS (
     SELECT at, queue, kind,

@@ -4,8 +4,8 @@
 WITH running AS MATERIALIZED (
     SELECT queue, count(*) AS jobs,
            count(*) FILTER (WHERE worker_id IN (SELECT id FROM jobs_worker WHERE drained_at IS NOT NULL)) AS draining
-    FROM jobs_job
-    WHERE status = 'in_progress' AND (%(name)s::text = '' OR queue = %(name)s::text) GROUP BY queue
+    FROM jobs_live
+    WHERE lease_secret IS NOT NULL AND (%(name)s::text = '' OR queue = %(name)s::text) GROUP BY queue
 ), lane AS MATERIALIZED (
     SELECT queue, lane_id, min(at) AS at, row_number() OVER (PARTITION BY queue ORDER BY min(at)) AS place FROM jobs_mark
     WHERE at <= statement_timestamp() AND (%(name)s::text = '' OR queue = %(name)s::text) GROUP BY queue, lane_id
@@ -14,18 +14,18 @@ SELECT queue.name, queue.paused_at IS NOT NULL AS is_paused, queue.ceiling,
        coalesce(running.jobs, 0) AS running, coalesce(running.draining, 0) AS draining,
        (SELECT count(*) FROM (
             SELECT FROM lane CROSS JOIN LATERAL (
-                SELECT FROM jobs_job AS job
-                WHERE job.status = 'pending' AND job.lane_id = lane.lane_id AND job.run_at >= lane.at
+                SELECT FROM jobs_live AS job
+                WHERE job.lease_secret IS NULL AND job.lane_id = lane.lane_id AND job.run_at >= lane.at
                   AND job.run_at <= statement_timestamp()
                   AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp() OR job.confirmed_fence > 0)
-                ORDER BY job.run_at, job.id LIMIT %(limit)s::bigint) AS theirs
+                ORDER BY job.run_at, job.job_id LIMIT %(limit)s::bigint) AS theirs
             WHERE lane.queue = queue.name LIMIT %(limit)s::bigint) AS due) AS waiting,
        coalesce((SELECT extract(epoch FROM statement_timestamp() - min(head.run_at))::float8
                  FROM lane CROSS JOIN LATERAL (
-                     SELECT job.run_at FROM jobs_job AS job
-                     WHERE job.status = 'pending' AND job.lane_id = lane.lane_id AND job.run_at >= lane.at
+                     SELECT job.run_at FROM jobs_live AS job
+                     WHERE job.lease_secret IS NULL AND job.lane_id = lane.lane_id AND job.run_at >= lane.at
                        AND job.run_at <= statement_timestamp()
-                     ORDER BY job.run_at, job.id LIMIT 1) AS head
+                     ORDER BY job.run_at, job.job_id LIMIT 1) AS head
                  WHERE lane.queue = queue.name AND lane.place <= 32), 0) AS oldest_wait_s
 FROM jobs_queue AS queue LEFT JOIN running ON running.queue = queue.name
 WHERE %(name)s::text = '' OR queue.name = %(name)s::text

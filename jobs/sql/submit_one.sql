@@ -1,20 +1,25 @@
 -- As submit.sql, for one job: half of all submits in number, and without arrays half as dear. No row: it has a twin.
-WITH inserted AS (
-    INSERT INTO jobs_job ({columns}, status, created_at, run_at, expires_at, failures, fence, next_seq, limit_until, lane_id)
-    SELECT {columns}, 'pending', statement_timestamp(), due_at,
-           coalesce(expires_at, greatest(run_at, limit_until, statement_timestamp()) + make_interval(secs => expires_s)),
-           0, 0, 0, limit_until,
+WITH new_job AS MATERIALIZED (
+    SELECT nextval('jobs_job_id_seq') AS id, requested.*,
+           greatest(coalesce(run_at, statement_timestamp()), limit_until) AS due_at,
+           coalesce(expires_at, greatest(run_at, limit_until, statement_timestamp()) + make_interval(secs => expires_s)) AS ends_at
+    FROM (SELECT {values}, statement_timestamp() + make_interval(secs => %(limit_wait_s)s::float8) AS limit_until) AS requested
+), keyed AS (
+    INSERT INTO jobs_uniquekey (job_id, kind, unique_key, owner_id)
+    SELECT id, kind, unique_key, owner_id FROM new_job WHERE unique_key IS NOT NULL
+    ON CONFLICT (kind, unique_key, owner_id) DO NOTHING RETURNING job_id
+), stored AS MATERIALIZED (
+    SELECT * FROM new_job WHERE unique_key IS NULL OR EXISTS (SELECT FROM keyed)
+), record AS (
+    INSERT INTO jobs_job (id, {columns}, created_at, expires_at, limit_until, payload, traceparent)
+    SELECT id, {columns}, statement_timestamp(), ends_at, limit_until, payload::jsonb, traceparent FROM stored
+), live AS (
+    INSERT INTO jobs_live (job_id, {of_live}, has_key, run_at, expires_at, lane_id)
+    SELECT id, {of_live}, unique_key IS NOT NULL, due_at, ends_at,
            jobs_enter(queue, priority::smallint, owner_id::integer, group_id::integer, requirement_id::integer,
                       ARRAY[]::bigint[], due_at)
-    FROM (
-        SELECT *, greatest(coalesce(run_at, statement_timestamp()), limit_until) AS due_at
-        FROM (SELECT {values}, statement_timestamp() + make_interval(secs => %(limit_wait_s)s::float8) AS limit_until) AS requested
-    ) AS new_job
-    ON CONFLICT (kind, unique_key, owner_id) WHERE status IN ('in_progress', 'pending') AND unique_key IS NOT NULL
-    DO NOTHING
-    RETURNING id, created_at, run_at, expires_at, limit_until, lane_id
-), stored AS (
-    INSERT INTO jobs_body (job_id, payload, traceparent)
-    SELECT id, %(payload)s::jsonb, %(traceparent)s::text FROM inserted
+    FROM stored RETURNING lane_id
 )
-SELECT * FROM inserted
+SELECT stored.id, statement_timestamp() AS created_at, stored.due_at AS run_at, stored.ends_at AS expires_at,
+       stored.limit_until, live.lane_id
+FROM stored CROSS JOIN live

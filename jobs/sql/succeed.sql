@@ -1,31 +1,32 @@
 -- Write that running jobs succeeded, where the given leases still hold them: what lock_held and settle do, in one
 -- statement, for the end that most jobs have and that leaves nothing to decide. The rows are locked in the order of
--- their ids: two batches in opposite orders would otherwise wait for one another. Only a running job has a secret.
--- None is held by a worker whose row is not the `version` that was read (docs/adr/0115).
+-- their ids: two batches in opposite orders would otherwise wait for one another. Each is looked up by its id alone and
+-- compared afterwards, and deleted by its place: no plan from an idle hour can read more (docs/adr/0111). A row that
+-- another one changed after this statement began, and that it waited for, is at a place that this one does not see: it is
+-- not ended, `moved` says so, and the caller, who has it locked by then, does it again.
 -- `counted_in`: the queue whose ceiling has room now. `listens`: whether an endpoint of the outbox may ask for events.
+-- None is held by a worker whose row is not the `version` that was read (docs/adr/0115).
 WITH held AS MATERIALIZED (
-    SELECT job.id, lease.place, lease.result
-    FROM jobs_job AS job
-    JOIN unnest(%(job)s::bigint[], %(fence)s::bigint[], %(secret)s::uuid[], %(result)s::text[]) WITH ORDINALITY
-         AS lease (job_id, fence, secret, result, place)
-      ON job.id = lease.job_id AND job.fence = lease.fence AND job.lease_secret = lease.secret
-    WHERE job.worker_id = %(worker)s::bigint
+    SELECT live.*, lease.place, lease.result
+    FROM (SELECT * FROM unnest(%(job)s::bigint[], %(fence)s::bigint[], %(secret)s::uuid[], %(result)s::text[])
+              WITH ORDINALITY AS each (job_id, fence, secret, result, place) ORDER BY job_id) AS lease
+    CROSS JOIN LATERAL (
+        SELECT one.ctid AS tid, one.* FROM jobs_live AS one WHERE one.job_id = lease.job_id FOR UPDATE) AS live
+    WHERE live.fence = lease.fence AND live.lease_secret = lease.secret AND live.worker_id = %(worker)s::bigint
       AND (%(version)s::xid IS NULL OR EXISTS (
           SELECT FROM jobs_worker AS worker LEFT JOIN auth_user AS person ON person.id = worker.owner_id
           WHERE worker.id = %(worker)s::bigint AND worker.xmin = %(version)s::xid AND coalesce(person.is_active, true)))
-    ORDER BY job.id
-    FOR UPDATE OF job
-), settled AS (
-    UPDATE jobs_job AS job
-    SET status = 'success', ended_at = statement_timestamp(), progress = 1,
-        detail = NULL, releases = 0, unconfirmed = 0, confirmed_fence = job.fence, last_secret = job.lease_secret, lease_secret = NULL,
-        lease_expires_at = NULL, deadline_at = NULL
-    FROM held WHERE job.id = held.id AND job.lease_secret IS NOT NULL
-    RETURNING job.id, job.kind, job.queue, job.status, job.fence, job.failures, job.worker_name,
-              job.is_metered, job.counted_in, held.place
-), kept AS (
-    UPDATE jobs_body AS body SET result = held.result::jsonb
-    FROM held WHERE body.job_id = held.id AND held.result IS NOT NULL
+), gone AS (
+    DELETE FROM jobs_live WHERE ctid = ANY (ARRAY(SELECT tid FROM held)) RETURNING job_id AS id
+), ended AS (
+    INSERT INTO jobs_outcome (
+        job_id, status, ended_at, kind, queue, run_at, claimed_at, worker_id, worker_name, attempt, failures, fence,
+        confirmed_fence, last_secret, progress, next_seq, output_bytes, earlier_output_bytes, result)
+    SELECT job_id, 'success', statement_timestamp(), kind, queue, run_at, claimed_at, worker_id, worker_name, failures + 1,
+           failures, fence, fence, lease_secret, 1, next_seq, output_bytes, earlier_output_bytes, result::jsonb
+    FROM held JOIN gone ON gone.id = held.job_id
 )
-SELECT settled.*, EXISTS (SELECT FROM outbox_endpoint AS endpoint WHERE endpoint.status <> 'disabled') AS listens
-FROM settled
+SELECT job_id AS id, kind, queue, 'success' AS status, fence, failures, worker_name, is_metered, counted_in, place,
+       gone.id IS NULL AS moved,
+       EXISTS (SELECT FROM outbox_endpoint AS endpoint WHERE endpoint.status <> 'disabled') AS listens
+FROM held LEFT JOIN gone ON gone.id = held.job_id

@@ -5,11 +5,11 @@
 WITH since (at) AS (
     SELECT statement_timestamp() - make_interval(secs => %(seconds)s::float8)
 ), running AS MATERIALIZED (
-    SELECT id, kind, worker_id, worker_name, claimed_at FROM jobs_job
-    WHERE status = 'in_progress' ORDER BY id DESC LIMIT %(most)s::bigint
+    SELECT job_id AS id, kind, worker_id, worker_name, claimed_at FROM jobs_live
+    WHERE lease_secret IS NOT NULL ORDER BY job_id DESC LIMIT %(most)s::bigint
 ), ended AS MATERIALIZED (
-    SELECT id, kind, status, worker_id, worker_name, claimed_at, ended_at FROM jobs_job
-    WHERE ended_at > (SELECT at FROM since) ORDER BY ended_at DESC, id DESC LIMIT %(most_ended)s::bigint
+    SELECT job_id AS id, kind, status, worker_id, worker_name, claimed_at, ended_at FROM jobs_outcome
+    WHERE ended_at > (SELECT at FROM since) ORDER BY ended_at DESC, job_id DESC LIMIT %(most_ended)s::bigint
 ), success AS MATERIALIZED (
     SELECT * FROM ended WHERE status = 'success' AND worker_id IS NOT NULL AND claimed_at IS NOT NULL
     ORDER BY ended_at DESC, id DESC LIMIT %(most)s::bigint

@@ -22,10 +22,10 @@ WITH worker AS MATERIALIZED (
         FROM jobs_mark AS mark JOIN jobs_lane AS one ON one.id = mark.lane_id JOIN jobs_queue AS queue ON queue.name = mark.queue
         WHERE mark.at <= statement_timestamp() ORDER BY mark.lane_id, mark.at, mark.id) AS awake
     CROSS JOIN LATERAL (
-        SELECT job.owner_id, job.group_id FROM jobs_job AS job
-        WHERE job.status = 'pending' AND job.lane_id = awake.lane_id AND job.run_at >= awake.at
+        SELECT job.owner_id, job.group_id FROM jobs_live AS job
+        WHERE job.lease_secret IS NULL AND job.lane_id = awake.lane_id AND job.run_at >= awake.at
           AND job.run_at <= statement_timestamp()
-        ORDER BY job.run_at, job.id LIMIT CASE WHEN awake.is_shared THEN 1000 ELSE 1 END) AS head
+        ORDER BY job.run_at, job.job_id LIMIT CASE WHEN awake.is_shared THEN 1000 ELSE 1 END) AS head
 ), due AS MATERIALIZED (
     SELECT DISTINCT queue, owner_id, group_id, requirement_id, required_id FROM lane
 ), serving AS MATERIALIZED (

@@ -1,9 +1,9 @@
 -- Count the waiting jobs of every owner and of the farm (0), from indexes alone.
 WITH counted AS (
-    SELECT owner_id, count(*) AS waiting FROM jobs_job
-    WHERE ended_at IS NULL AND lease_secret IS NULL AND owner_id IS NOT NULL GROUP BY owner_id
+    SELECT owner_id, count(*) AS waiting FROM jobs_live
+    WHERE lease_secret IS NULL AND owner_id IS NOT NULL GROUP BY owner_id
     UNION ALL
-    SELECT 0, count(*) FROM jobs_job WHERE status = 'pending'
+    SELECT 0, count(*) FROM jobs_live WHERE lease_secret IS NULL
 ), none_left AS (
     UPDATE jobs_usage SET waiting = 0
     WHERE waiting <> 0 AND owner_id NOT IN (SELECT owner_id FROM counted)

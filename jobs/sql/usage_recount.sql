@@ -10,7 +10,11 @@ WITH gone AS (
 ), kept AS (
     SELECT owner_id, jobs_kept_output(earlier_output_bytes, output_bytes, lease_secret) AS output_bytes,
            0 AS files, 0 AS file_bytes
-    FROM jobs_job WHERE output_bytes > 0 OR earlier_output_bytes > 0
+    FROM jobs_live WHERE output_bytes > 0 OR earlier_output_bytes > 0
+    UNION ALL
+    SELECT job.owner_id, outcome.earlier_output_bytes + outcome.output_bytes, 0, 0
+    FROM jobs_outcome AS outcome JOIN jobs_job AS job ON job.id = outcome.job_id
+    WHERE outcome.output_bytes > 0 OR outcome.earlier_output_bytes > 0
     UNION ALL
     SELECT job.owner_id, 0, 1, file.size FROM jobs_resultfile AS file JOIN jobs_job AS job ON job.id = file.job_id
     UNION ALL

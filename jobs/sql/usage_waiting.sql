@@ -3,8 +3,8 @@ SELECT count(*) AS waiting
 FROM (
     SELECT FROM jobs_queue AS queue
     CROSS JOIN LATERAL (
-        SELECT FROM jobs_job AS job
-        WHERE job.ended_at IS NULL AND job.lease_secret IS NULL AND job.queue = queue.name AND job.owner_id = %(owner)s::integer
+        SELECT FROM jobs_live AS job
+        WHERE job.lease_secret IS NULL AND job.queue = queue.name AND job.owner_id = %(owner)s::integer
     ) AS waiting
     LIMIT %(limit)s::bigint
 ) AS counted

@@ -1,2 +1,2 @@
 -- How many jobs wait in all, counted up to a limit.
-SELECT count(*) AS waiting FROM (SELECT FROM jobs_job WHERE status = 'pending' LIMIT %(limit)s::bigint) AS counted
+SELECT count(*) AS waiting FROM (SELECT FROM jobs_live WHERE lease_secret IS NULL LIMIT %(limit)s::bigint) AS counted

@@ -9,10 +9,19 @@
 -- of its own (own: where its own lane stands, and whether it is the first there; of a lane that is served before, the first
 -- job is ahead in any case). Of the queues before it only those are named in which something is to be had.
 WITH job AS MATERIALIZED (
-    SELECT job.*, job.expires_at <= statement_timestamp() AND job.confirmed_fence = 0 AS expired, job.status = 'pending' AS waits,
-           job.run_at > statement_timestamp() AS is_early, coalesce(lane.avoid, '{}') AS avoid,
-           job.run_at + make_interval(secs => %(grace_s)s::float8) AS excluded_until
-    FROM jobs_job AS job LEFT JOIN jobs_lane AS lane ON lane.id = job.lane_id WHERE job.id = %(job)s::bigint
+    SELECT stands.*, stands.expires_at <= statement_timestamp() AND stands.confirmed_fence = 0 AS expired,
+           stands.status = 'pending' AS waits, stands.run_at > statement_timestamp() AS is_early,
+           coalesce(lane.avoid, '{}') AS avoid, stands.run_at + make_interval(secs => %(grace_s)s::float8) AS excluded_until
+    FROM (
+        SELECT record.id, record.queue, record.priority, record.owner_id, record.group_id, record.requirement_id,
+               record.expires_at, record.is_metered, record.limit_name, record.limit_until, live.lane_id,
+               coalesce(outcome.status, CASE WHEN live.lease_secret IS NULL THEN 'pending' ELSE 'in_progress' END) AS status,
+               coalesce(live.run_at, outcome.run_at) AS run_at, coalesce(live.fence, outcome.fence) AS fence,
+               coalesce(live.confirmed_fence, outcome.confirmed_fence) AS confirmed_fence,
+               coalesce(live.unconfirmed, 0) AS unconfirmed
+        FROM jobs_job AS record LEFT JOIN jobs_live AS live ON live.job_id = record.id
+        LEFT JOIN jobs_outcome AS outcome ON outcome.job_id = record.id WHERE record.id = %(job)s::bigint) AS stands
+    LEFT JOIN jobs_lane AS lane ON lane.id = stands.lane_id
 ), present AS MATERIALIZED (
     SELECT worker.id, worker.name, worker.drained_at IS NOT NULL AS is_drained, worker.owner_id, worker.queues, worker.steals,
            CASE WHEN '*' = ANY (worker.polled_queues) THEN NULL ELSE worker.polled_queues END AS named,
@@ -36,7 +45,7 @@ WITH job AS MATERIALIZED (
     SELECT * FROM present WHERE NOT is_drained
 ), able AS MATERIALIZED (
     SELECT server.*, NOT is_home AND EXISTS (
-               SELECT FROM jobs_job AS held WHERE held.status = 'in_progress' AND held.worker_id = server.id) AS is_busy
+               SELECT FROM jobs_live AS held WHERE held.lease_secret IS NOT NULL AND held.worker_id = server.id) AS is_busy
     FROM server WHERE is_in_scope AND asks AND NOT is_excluded AND NOT is_lacking
 ), candidate AS MATERIALIZED (
     SELECT able.id, able.owner_id, able.is_home, able.satisfies, ARRAY(
@@ -59,7 +68,7 @@ WITH job AS MATERIALIZED (
     SELECT queue.name FROM jobs_queue AS queue
     WHERE queue.name IN (SELECT unnest(homes || others) FROM candidate) AND queue.paused_at IS NULL
       AND (queue.ceiling IS NULL OR queue.ceiling > (
-          SELECT count(*) FROM jobs_job WHERE status = 'in_progress' AND counted_in = queue.name))
+          SELECT count(*) FROM jobs_live WHERE counted_in = queue.name))
     UNION
     SELECT queue FROM job WHERE EXISTS (SELECT FROM candidate)
 ), lane AS MATERIALIZED (
@@ -69,10 +78,10 @@ WITH job AS MATERIALIZED (
     SELECT lane.at, lane.id, coalesce((first.run_at, first.id) >= (job.run_at, job.id), true) AS is_first
     FROM job JOIN lane ON lane.lane_id = job.lane_id
     LEFT JOIN LATERAL (
-        SELECT other.run_at, other.id FROM jobs_job AS other
-        WHERE other.status = 'pending' AND other.lane_id = lane.lane_id AND other.run_at >= lane.at
+        SELECT other.run_at, other.job_id AS id FROM jobs_live AS other
+        WHERE other.lease_secret IS NULL AND other.lane_id = lane.lane_id AND other.run_at >= lane.at
           AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp() OR other.confirmed_fence > 0)
-        ORDER BY other.run_at, other.id LIMIT 1) AS first ON true
+        ORDER BY other.run_at, other.job_id LIMIT 1) AS first ON true
 ), profile AS MATERIALIZED (
     SELECT row_number() OVER () AS n, alike.*, ARRAY(
                SELECT membership.group_id FROM auth_user_groups AS membership WHERE membership.user_id = alike.owner_id) AS groups
@@ -85,14 +94,14 @@ WITH job AS MATERIALIZED (
     SELECT profile.n, searched.name, searched.name = job.queue AS is_own, (
                SELECT count(*) FROM (
                    SELECT FROM lane CROSS JOIN LATERAL (
-                       SELECT other.run_at, other.id, row_number() OVER (ORDER BY other.run_at, other.id) AS place
-                       FROM jobs_job AS other
-                       WHERE other.status = 'pending' AND other.lane_id = lane.lane_id AND other.run_at >= lane.at
+                       SELECT other.run_at, other.job_id AS id, row_number() OVER (ORDER BY other.run_at, other.job_id) AS place
+                       FROM jobs_live AS other
+                       WHERE other.lease_secret IS NULL AND other.lane_id = lane.lane_id AND other.run_at >= lane.at
                          AND other.run_at <= statement_timestamp()
                            - CASE WHEN profile.avoided = ANY (lane.avoid) THEN make_interval(secs => %(grace_s)s::float8)
                                   ELSE interval '0' END
                          AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp() OR other.confirmed_fence > 0)
-                       ORDER BY other.run_at, other.id LIMIT searched.most) AS theirs
+                       ORDER BY other.run_at, other.job_id LIMIT searched.most) AS theirs
                    WHERE lane.queue = searched.name AND (searched.name <> job.queue OR lane.priority >= job.priority)
                      AND (profile.owner_id IS NULL OR lane.owner_id = profile.owner_id OR lane.group_id = ANY (profile.groups))
                      AND (lane.required_id = 0 OR lane.required_id = ANY (profile.satisfies))
@@ -123,14 +132,14 @@ SELECT job.status, job.queue, job.run_at, job.is_metered, job.excluded_until, co
        job.limit_name, job.limit_until,
        greatest(extract(epoch FROM job.limit_until - statement_timestamp()), 0)::float8 AS limit_in_s,
        queue.paused_at, person.username AS paused_by, queue.ceiling,
-       ARRAY(SELECT held.id FROM jobs_job AS held
-             WHERE held.status = 'in_progress' AND held.counted_in = job.queue ORDER BY held.id) AS running,
+       ARRAY(SELECT held.job_id FROM jobs_live AS held
+             WHERE held.counted_in = job.queue ORDER BY held.job_id) AS running,
        rollup.*, draining.*, last.*, stealing.*,
        coalesce(requirement.requires, '{}') AS requires, coalesce(requirement.prefers, '{}') AS prefers,
        greatest(extract(epoch FROM job.run_at - statement_timestamp())::float8 + %(head_start_s)s::float8, 0)
        AS head_start_in_s,
        EXISTS (SELECT FROM candidate WHERE NOT EXISTS (
-           SELECT FROM jobs_job AS held WHERE held.status = 'in_progress' AND held.worker_id = candidate.id)) AS is_free,
+           SELECT FROM jobs_live AS held WHERE held.lease_secret IS NOT NULL AND held.worker_id = candidate.id)) AS is_free,
        coalesce(best.ahead, 0) AS ahead, coalesce(best.first, '{}') AS first
 FROM job
 LEFT JOIN jobs_queue AS queue ON queue.name = job.queue

@@ -2,9 +2,9 @@
 -- timed out since then, and its last jobs. Lately is within a day, and as far back as the newest ended jobs of the farm
 -- reach that are read at most.
 WITH lately AS MATERIALIZED (
-    SELECT id, worker_id, status, ended_at FROM jobs_job
+    SELECT job_id AS id, worker_id, status, ended_at FROM jobs_outcome
     WHERE ended_at > statement_timestamp() - interval '1 day'
-    ORDER BY ended_at DESC, id DESC LIMIT %(most)s::bigint
+    ORDER BY ended_at DESC, job_id DESC LIMIT %(most)s::bigint
 ), reach AS MATERIALIZED (
     SELECT CASE WHEN count(*) < %(most)s::bigint THEN statement_timestamp() - interval '1 day'
                 ELSE min(ended_at) END AS since

@@ -1,9 +1,9 @@
 -- Of each worker how many jobs an hour it ended, and of those that were not canceled which share failed and how long they
 -- ran on average, by the jobs of the last hour, or of as long as the newest ones reach back that are read at most.
 WITH lately AS MATERIALIZED (
-    SELECT worker_id, ended_at, claimed_at, status FROM jobs_job
+    SELECT worker_id, ended_at, claimed_at, status FROM jobs_outcome
     WHERE ended_at > statement_timestamp() - interval '1 hour'
-    ORDER BY ended_at DESC, id DESC LIMIT %(most)s::bigint
+    ORDER BY ended_at DESC, job_id DESC LIMIT %(most)s::bigint
 ), reach AS (
     SELECT CASE WHEN count(*) < %(most)s::bigint THEN 3600.0
                 ELSE greatest(extract(epoch FROM statement_timestamp() - min(ended_at)), 1) END::float8 AS seconds

@@ -8,22 +8,20 @@
 -- this one in the batch count as stored. No lease is held by a worker whose row is not the `version` that was read
 -- (docs/adr/0115).
 WITH held AS MATERIALIZED (
-    SELECT job.id, job.fence, job.owner_id, job.next_seq, job.output_bytes, piece.place, piece.seq, piece.text, piece.size,
+    SELECT job.job_id AS id, job.fence, job.owner_id, job.next_seq, job.output_bytes, piece.place, piece.seq,
+           piece.text, piece.size,
            job.output_bytes + job.earlier_output_bytes AS job_bytes,
            job.output_bytes + piece.size <= %(attempt_quota)s::bigint
            AND job.output_bytes + job.earlier_output_bytes + piece.size <= %(job_quota)s::bigint
            AND job.next_seq < %(piece_quota)s::integer AS fits
-    FROM jobs_job AS job
-    JOIN unnest(%(job)s::bigint[], %(fence)s::bigint[], %(secret)s::uuid[], %(seq)s::bigint[], %(text)s::text[],
-                %(size)s::bigint[])
-         WITH ORDINALITY AS piece (job_id, fence, secret, seq, text, size, place)
-      ON job.id = piece.job_id AND job.fence = piece.fence AND job.lease_secret = piece.secret
-    WHERE job.status = 'in_progress' AND job.worker_id = %(worker)s::bigint
+    FROM (SELECT * FROM unnest(%(job)s::bigint[], %(fence)s::bigint[], %(secret)s::uuid[], %(seq)s::bigint[], %(text)s::text[],
+                               %(size)s::bigint[])
+              WITH ORDINALITY AS each (job_id, fence, secret, seq, text, size, place) ORDER BY job_id) AS piece
+    CROSS JOIN LATERAL (SELECT one.* FROM jobs_live AS one WHERE one.job_id = piece.job_id FOR UPDATE) AS job
+    WHERE job.fence = piece.fence AND job.lease_secret = piece.secret AND job.worker_id = %(worker)s::bigint
       AND (%(version)s::xid IS NULL OR EXISTS (
           SELECT FROM jobs_worker AS worker LEFT JOIN auth_user AS person ON person.id = worker.owner_id
           WHERE worker.id = %(worker)s::bigint AND worker.xmin = %(version)s::xid AND coalesce(person.is_active, true)))
-    ORDER BY job.id
-    FOR UPDATE OF job
 ), sized AS (
     SELECT *, sum(size) OVER (ORDER BY place) AS all_size,
            sum(size) OVER (PARTITION BY owner_id ORDER BY place) AS owner_size
@@ -36,11 +34,11 @@ WITH held AS MATERIALIZED (
 ), piece AS MATERIALIZED (
     SELECT *, next_seq = seq AND fits AND has_room AS is_next FROM judged
 ), renewed AS (
-    UPDATE jobs_job AS job
+    UPDATE jobs_live AS job
     SET lease_expires_at = statement_timestamp() + make_interval(secs => %(lease_s)s::float8),
         confirmed_fence = job.fence, next_seq = piece.next_seq + piece.is_next::integer,
         output_bytes = piece.output_bytes + CASE WHEN piece.is_next THEN piece.size ELSE 0 END
-    FROM piece WHERE job.id = piece.id AND (piece.next_seq > piece.seq OR piece.is_next)
+    FROM piece WHERE job.job_id = piece.id AND (piece.next_seq > piece.seq OR piece.is_next)
 ), written AS (
     INSERT INTO jobs_outputchunk (job_id, attempt, seq, text, written_at)
     SELECT id, fence, next_seq, text, statement_timestamp() FROM piece WHERE is_next

@@ -224,7 +224,7 @@ class OtherForm(SubmitForm):
         assert isinstance(kind, forms.ChoiceField)
         assert isinstance(kept, forms.MultipleChoiceField)
         kind.choices = [(name, name) for name in pages.known_kinds()]
-        self._inputs = (like.body.inputs or []) if like is not None else []
+        self._inputs = (like.inputs or []) if like is not None else []
         kept.choices = [(file["name"], f"{file['name']} ({file['filename']})") for file in self._inputs]
         if not self._inputs:
             del self.fields["kept"]
@@ -289,9 +289,9 @@ def _as_of(job: Job, *, by: User) -> dict[str, Any]:
     return {
         "priority": priority,
         "kind_name": job.kind,
-        "payload_text": json.dumps(job.body.payload, indent=2, ensure_ascii=False),
+        "payload_text": json.dumps(job.payload, indent=2, ensure_ascii=False),
         "group": job.group_id,
-        "kept": [file["name"] for file in job.body.inputs or ()],
+        "kept": [file["name"] for file in job.inputs or ()],
         "requires": _written(job.requirement.requires) if job.requirement else "",
         "prefers": _written(job.requirement.prefers) if job.requirement else "",
     }

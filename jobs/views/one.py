@@ -174,9 +174,9 @@ def _sharing(request: HttpRequest, job_id: int, *, done: str, makes: bool) -> Ht
 def _snippets(request: HttpRequest, job: Job) -> dict[str, str] | None:
     """The calls that submit such a job again; None if they are too long for a page. Queue and priority are those of the
     kind where the job has these: others take a right to choose them."""
-    body: dict[str, Any] = {"kind": job.kind, "payload": job.body.payload}
-    if job.body.inputs:
-        body["files"] = {entry["name"]: entry["file"] for entry in job.body.inputs}
+    body: dict[str, Any] = {"kind": job.kind, "payload": job.payload}
+    if job.inputs:
+        body["files"] = {entry["name"]: entry["file"] for entry in job.inputs}
     if len(json.dumps(body)) > LONGEST_SNIPPET:
         return None
     if (kind := operations.known_kind(job.kind)) is not None:

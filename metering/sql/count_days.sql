@@ -10,10 +10,12 @@ WITH crowded AS MATERIALIZED (
       AND person_id IS NOT NULL
     GROUP BY 1, 2 HAVING count(*) >= %(most_rows)s::bigint
 ), run AS (
-    SELECT job.id AS job_id, job.fence, job.kind, job.worker_id, job.token_id, job.owner_id, job.group_id,
-           job.claimed_at, job.ended_at
-    FROM jobs_job AS job
-    WHERE job.ended_at >= %(since)s::timestamptz AND job.ended_at < %(until)s::timestamptz AND job.status = 'success'
+    SELECT outcome.job_id, outcome.fence, outcome.kind, outcome.worker_id, record.token_id, record.owner_id, record.group_id,
+           outcome.claimed_at, outcome.ended_at
+    FROM jobs_outcome AS outcome CROSS JOIN LATERAL (
+        SELECT job.token_id, job.owner_id, job.group_id FROM jobs_job AS job WHERE job.id = outcome.job_id OFFSET 0) AS record
+    WHERE outcome.ended_at >= %(since)s::timestamptz AND outcome.ended_at < %(until)s::timestamptz
+      AND outcome.status = 'success'
     UNION ALL
     SELECT attempt.job_id, attempt.number, job.kind, attempt.worker_id, job.token_id, job.owner_id, job.group_id,
            attempt.claimed_at, attempt.ended_at

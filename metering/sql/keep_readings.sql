@@ -8,7 +8,7 @@ SELECT attempt.job_id, attempt.fence, left(name.model, 200), attempt.tokens_in, 
 FROM unnest(%(job)s::bigint[], %(fence)s::bigint[], %(tokens_in)s::bigint[], %(tokens_out)s::bigint[],
             %(is_estimated)s::boolean[], %(path)s::text[])
      AS attempt (job_id, fence, tokens_in, tokens_out, is_estimated, path)
-JOIN jobs_body AS body ON body.job_id = attempt.job_id
-CROSS JOIN LATERAL (SELECT coalesce(body.payload #>> attempt.path::text[], '') AS model) AS name
+JOIN jobs_job AS job ON job.id = attempt.job_id
+CROSS JOIN LATERAL (SELECT coalesce(job.payload #>> attempt.path::text[], '') AS model) AS name
 LEFT JOIN metering_model AS price ON price.name = name.model
 ON CONFLICT (job_id, fence) DO NOTHING

@@ -6,6 +6,6 @@ SELECT coalesce(sum(greatest(extract(epoch FROM run.ended_at - run.claimed_at), 
 FROM (SELECT attempt.number AS fence, attempt.claimed_at, attempt.ended_at FROM jobs_attempt AS attempt
       WHERE attempt.job_id = %(job)s::bigint
       UNION ALL
-      SELECT job.fence, job.claimed_at, job.ended_at FROM jobs_job AS job
-      WHERE job.id = %(job)s::bigint AND job.status = 'success') AS run
+      SELECT outcome.fence, outcome.claimed_at, outcome.ended_at FROM jobs_outcome AS outcome
+      WHERE outcome.job_id = %(job)s::bigint AND outcome.status = 'success') AS run
 LEFT JOIN metering_reading AS reading ON reading.job_id = %(job)s::bigint AND reading.fence = run.fence

@@ -1,8 +1,8 @@
 -- What each of these attempts wrote, of those that wrote anything: how many bytes, and the pieces that begin in its first
 -- `most` bytes, with the payload of its job. An output may have 50 MB: the sizes of its pieces are read without them.
-SELECT attempt.job_id, attempt.fence, body.payload::text AS payload, written.size, written.head
+SELECT attempt.job_id, attempt.fence, job.payload::text AS payload, written.size, written.head
 FROM unnest(%(job)s::bigint[], %(fence)s::bigint[]) AS attempt (job_id, fence)
-JOIN jobs_body AS body ON body.job_id = attempt.job_id
+JOIN jobs_job AS job ON job.id = attempt.job_id
 CROSS JOIN LATERAL (
     SELECT sum(piece.size)::bigint AS size,
            string_agg(piece.text, '' ORDER BY piece.seq) FILTER (WHERE piece.before < %(most)s::bigint) AS head

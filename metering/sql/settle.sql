@@ -14,8 +14,8 @@ WITH gone AS (
                    FROM (SELECT attempt.claimed_at, attempt.ended_at FROM jobs_attempt AS attempt
                          WHERE attempt.job_id = gone.job_id
                          UNION ALL
-                         SELECT job.claimed_at, job.ended_at FROM jobs_job AS job
-                         WHERE job.id = gone.job_id AND job.status = 'success') AS run)
+                         SELECT outcome.claimed_at, outcome.ended_at FROM jobs_outcome AS outcome
+                         WHERE outcome.job_id = gone.job_id AND outcome.status = 'success') AS run)
                WHEN 'tokens' THEN (
                    SELECT coalesce(sum(reading.tokens_in + reading.tokens_out), 0)
                    FROM metering_reading AS reading WHERE reading.job_id = gone.job_id)

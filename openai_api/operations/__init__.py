@@ -157,13 +157,13 @@ def _own(job_id: int, *, path: str, user: User) -> "Job":
     job = jobs.find(job_id)
     if job is None or job.kind != CALL.name or job.owner_id != user.pk:
         raise UnknownCall
-    if not isinstance(job.body.payload, dict) or job.body.payload.get("path") != path:
+    if not isinstance(job.payload, dict) or job.payload.get("path") != path:
         raise UnknownCall
     return job
 
 
 def _body(job: "Job") -> Mapping[str, Any]:
-    body: Mapping[str, Any] = job.body.payload["body"]
+    body: Mapping[str, Any] = job.payload["body"]
     return body
 
 
@@ -181,7 +181,7 @@ def _conversation(job_id: int, response_id: str, *, user: User) -> list[Any]:
 
 
 def _context(job: "Job") -> list[Any]:
-    return [*job.body.payload.get("context", ()), *domain.items(_body(job).get("input"))]
+    return [*job.payload.get("context", ()), *domain.items(_body(job).get("input"))]
 
 
 def _response(job: "Job") -> Mapping[str, Any]:
@@ -202,11 +202,11 @@ def _ended(job: "Job") -> Ended | None:
     if job.status != "success":
         status, body = domain.failure(job_id=job.pk, status=job.status, message=_error(job))
         return Ended(status=status, body=body)
-    result = job.body.result if isinstance(job.body.result, dict) else {}
+    result = job.result if isinstance(job.result, dict) else {}
     kind = domain.content_type(result["content_type"]) if "content_type" in result else domain.JSON
     if result.keys() <= domain.ANSWER_FIELDS and result.get("answer_file") in domain.ANSWER_FILES:
         name = result["answer_file"]
         return Ended(status=200, body=None, file=name, fence=job.fence, content_type=kind)
     if result.keys() == {"answer_text", "content_type"}:
         return Ended(status=200, body=str(result["answer_text"]), content_type=kind)
-    return Ended(status=200, body=job.body.result)
+    return Ended(status=200, body=job.result)

@@ -15,7 +15,7 @@ from accounts.models import ApiToken
 from core.administration import registered
 from examples.chat.models import Answer, Message
 from examples.imagegame.models import Game, Player, Round, Submission
-from jobs.models import Attempt, Body, Bulk, Input, Job, Kind, Queue, ResultFile, Stage, Upload, Usage, Worker
+from jobs.models import Attempt, Bulk, Input, Job, Kind, Live, Outcome, Queue, ResultFile, Stage, Upload, Usage, Worker
 from metering.models import Budget, Day
 from outbox.models import Endpoint, Event
 from outbox.models import Message as OutboxMessage
@@ -77,6 +77,14 @@ def multiply(count: int) -> None:
                 f"INSERT INTO {table} ({', '.join(given)}) SELECT {', '.join(given.values())} "
                 f"FROM (SELECT * FROM {table} ORDER BY id LIMIT 1) AS one, generate_series(1, {count}) AS nr"
             )
+            if table == "jobs_job":
+                cursor.execute(
+                    "INSERT INTO jobs_outcome (job_id, kind, queue, status)"
+                    " SELECT id, kind, queue, 'failed' FROM jobs_job"
+                    " WHERE NOT EXISTS (SELECT FROM jobs_live WHERE job_id = id)"
+                    " AND NOT EXISTS (SELECT FROM jobs_outcome WHERE job_id = id)"
+                )
+                cursor.execute("ANALYZE jobs_live, jobs_outcome")
             cursor.execute(f"ANALYZE {table}")
 
 
@@ -86,17 +94,19 @@ def _work(people: list[User]) -> None:
         worker = farm.worker(f"w{tag}", f"q{tag}", owner=person)
         Kind.objects.create(name=f"k{tag}", queue=f"q{tag}")
         group = person.groups.first()
-        ended = Job.objects.create(
-            kind="chat", queue="chat", owner=person, group=group, status="failed", ended_at=NOW, claimed_at=NOW,
-            worker=worker, worker_name=worker.name, fence=1, failures=1,
+        chat: dict[str, Any] = {"kind": "chat", "queue": "chat"}
+        ended, again, running = (
+            Job.objects.create(payload={"n": n}, **chat | more)
+            for more in ({"owner": person, "group": group}, {"owner": person, "unique_key": tag}, {})
+        )
+        Job.objects.filter(pk=again.pk).update(retry_of=ended)
+        run: dict[str, Any] = chat | {"claimed_at": NOW, "worker": worker, "worker_name": worker.name, "fence": 1}
+        Outcome.objects.create(job=ended, status="failed", ended_at=NOW, failures=1, **run)
+        Live.objects.create(job=again, owner=person, **chat)
+        Live.objects.create(
+            job=running, lease_secret=uuid.uuid4(), lease_expires_at=NOW + timedelta(hours=1), progress=0.5,
+            detail="half", **run,
         )  # fmt: skip
-        again = Job.objects.create(kind="chat", queue="chat", owner=person, retry_of=ended, unique_key=tag)
-        running = Job.objects.create(
-            kind="chat", queue="chat", status="in_progress", fence=1, claimed_at=NOW, worker=worker,
-            worker_name=worker.name, lease_secret=uuid.uuid4(), lease_expires_at=NOW + timedelta(hours=1),
-            progress=0.5, detail="half",
-        )  # fmt: skip
-        Body.objects.bulk_create([Body(job=job, payload={"n": n}) for job in (ended, again, running)])
         Attempt.objects.create(
             job=ended, number=1, outcome="failed", worker=worker, worker_name=worker.name, claimed_at=NOW,
             ended_at=NOW, error="Traceback\nValueError: no",

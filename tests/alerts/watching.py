@@ -48,9 +48,9 @@ def pass_time(minutes: float) -> None:
 def write(statement: str) -> None:
     """Change rows past the guards of ended jobs: what only time would do."""
     with connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE jobs_job DISABLE TRIGGER USER")
+        cursor.execute("ALTER TABLE jobs_outcome DISABLE TRIGGER USER")
         cursor.execute(statement)
-        cursor.execute("ALTER TABLE jobs_job ENABLE TRIGGER USER")
+        cursor.execute("ALTER TABLE jobs_outcome ENABLE TRIGGER USER")
 
 
 def states() -> dict[str, str]:

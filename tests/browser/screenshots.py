@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 from pytest_django import Settings
@@ -25,10 +24,11 @@ from pytest_django import Settings
 from jobfarm_worker.handlers.demo_picture import Picture
 from jobs import operations
 from scheduling.models import Cluster
-from tests import farm
+from tests import farm, rows
 from tests.browser import seeds
 from tests.browser.conftest import _place, _session
 from tests.ports import free_port
+from tests.rows import Sql
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -43,19 +43,8 @@ HALF_PAINTED = """bar => new Promise(done => {
     look();
 })"""
 # An evening on a farm: more in its middle, a few that failed, waits and runs that differ.
-PAST = """
-INSERT INTO jobs_job (kind, queue, status, priority, created_at, run_at, claimed_at, ended_at,
-                      max_attempts, failures, retry_on_timeout, fence, next_seq)
-SELECT queue, queue, CASE WHEN n % 23 = 0 THEN 'failed' ELSE 'success' END, 0, at, at,
-       at + interval '1 s' * (1 + n % 7), at + interval '1 s' * (4 + n % 7 + (n * 31) % 17),
-       3, 0, false, 1, 0
-FROM (
-    SELECT n, (ARRAY['image', 'chat', 'transcribe'])[1 + (n / 2) % 3] AS queue,
-           now() - interval '59 min' + interval '58 min' * (n / 600.0 + 0.06 * sin(n / 40.0)) AS at
-    FROM generate_series(1, 600) AS n
-) AS past
-ORDER BY at
-"""
+_AT = "(now() - interval '59 min' + interval '58 min' * (n / 600.0 + 0.06 * sin(n / 40.0)))"
+_OF_QUEUE = Sql("(ARRAY['image', 'chat', 'transcribe'])[1 + (n / 2) %% 3]")
 
 
 @pytest.fixture
@@ -63,8 +52,11 @@ def seeded(transactional_db: None, settings: Settings, tmp_path: Path) -> seeds.
     """A farm with an hour behind it."""
     settings.MEDIA_ROOT = tmp_path / "files"
     operations.sync()
-    with connection.cursor() as cursor:
-        cursor.execute(PAST)
+    rows.fill(
+        600, status=Sql("CASE WHEN n %% 23 = 0 THEN 'failed' ELSE 'success' END"), kind=_OF_QUEUE, queue=_OF_QUEUE,
+        created_at=Sql(_AT), run_at=Sql(_AT), claimed_at=Sql(f"{_AT} + interval '1 s' * (1 + n %% 7)"),
+        ended_at=Sql(f"{_AT} + interval '1 s' * (4 + n %% 7 + (n * 31) %% 17)"), fence=1,
+    )  # fmt: skip
     made = seeds.seed(paint=_painting)
     operations.roll_up()
     return made

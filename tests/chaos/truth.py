@@ -10,7 +10,7 @@ import httpx
 from django.core.files.storage import default_storage
 from django.db import connection
 
-from jobs.models import Attempt, Body, Job, OutputChunk, ResultFile
+from jobs.models import Attempt, Job, OutputChunk, ResultFile
 from outbox.models import Message
 from postgres import clock, connections
 from ratelimits.models import Bucket
@@ -78,7 +78,7 @@ def waiting() -> dict[str, int]:
 @connections.released()
 def statuses() -> dict[int, str]:
     """How each job stands, by its id."""
-    return {job.pk: job.status for job in Job.objects.only("status")}
+    return {job.pk: job.status for job in Job.objects.all()}
 
 
 @connections.released()
@@ -96,7 +96,7 @@ def pages_are_true(client: httpx.Client, farm: Farm, job: int) -> list[str]:
     """Whether the pages and the API of both nodes say what the database says of an ended job: what they say wrong."""
     with connections.released():
         status = Job.objects.get(pk=job).status
-        name = Body.objects.get(pk=job).payload["name"]
+        name = Job.objects.get(pk=job).payload["name"]
     wrong = []
     for web in WEBS:
         base = farm.url(web)
@@ -113,7 +113,7 @@ def pages_are_true(client: httpx.Client, farm: Farm, job: int) -> list[str]:
 
 
 def _judge_jobs(findings: Findings, farm: Farm, book: Book) -> None:
-    bodies = {pk: (payload, result) for pk, payload, result in Body.objects.values_list("job_id", "payload", "result")}
+    bodies = {job.pk: (job.payload, job.result) for job in Job.objects.whole()}
     _judge_numbers(findings, "job", (payload["n"] for payload, _ in bodies.values()))
     runs = _runs(farm)
     past, spoken = _past(), _spoken()

@@ -15,7 +15,7 @@ from django.contrib.auth.models import Group
 from django.db import connection
 
 from jobs import operations as jobs
-from jobs.models import Attempt, Body, Job, OutputChunk, Worker
+from jobs.models import Attempt, Job, Outcome, OutputChunk, Worker
 from metering.models import Reservation
 from ratelimits.models import Bucket
 from scheduling.models import Cron, Due, ScheduledFunction
@@ -26,7 +26,16 @@ from webhooks.models import Activity, Delivery, DeliveryAttempt
 
 MOST_STEPS = 100
 TABLES = (
-    *("jobs_job", "jobs_body", "jobs_lane", "jobs_mark", "jobs_attempt", "jobs_outputchunk", "jobs_kind"),
+    *(
+        "jobs_job",
+        "jobs_live",
+        "jobs_outcome",
+        "jobs_lane",
+        "jobs_mark",
+        "jobs_attempt",
+        "jobs_outputchunk",
+        "jobs_kind",
+    ),
     *("jobs_worker", "jobs_queue"),
     *("ratelimits_bucket", "auth_group"),
     *("metering_budget", "metering_window", "metering_reservation", "metering_settlement", "metering_day"),
@@ -52,13 +61,13 @@ Prepare = Callable[[Scene], None]
 
 def stored(lines: Path) -> Stage:
     """All that the actions here may change; what is empty or none is left out."""
-    job = Job.objects.order_by("pk")
+    jobs = list(Job.objects.order_by("pk"))
     functions = ScheduledFunction.objects.order_by("pk")
     everything = {
-        "jobs": list(job.values_list("status", "fence", "failures")),
+        "jobs": [(job.status, job.fence, job.failures) for job in jobs],
         "attempts": list(Attempt.objects.order_by("job_id", "number").values_list("outcome", flat=True)),
-        "results": Body.objects.exclude(result=None).count(),
-        "pieces": (OutputChunk.objects.count(), *filter(None, job.values_list("next_seq", flat=True))),
+        "results": Outcome.objects.exclude(result=None).count(),
+        "pieces": (OutputChunk.objects.count(), *(job.next_seq for job in jobs if job.next_seq)),
         "reserved": float(sum(Reservation.objects.values_list("amount", flat=True))),
         "tokens": sum(Bucket.objects.values_list("used", flat=True)),
         "functions": list(functions.values_list("status", "attempt")),

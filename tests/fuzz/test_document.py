@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from accounts import operations as accounts
-from jobs.models import Body, Job
+from jobs.models import Job
 from tests import farm
 from tests.api.edges import callers
 from tests.api.edges.callers import Crew
@@ -38,5 +38,5 @@ def _nothing_invalid_is_stored(client: httpx.Client) -> None:
         for path in (f"jobs/{pk}", f"jobs/{pk}/why", f"jobs/{pk}/output"):
             answer = client.get(f"/api/v1/{path}")
             assert answer.status_code == 200, (path, answer.text)
-    for payload in Body.objects.values_list("payload", flat=True):
+    for payload in Job.objects.values_list("payload", flat=True):
         json.dumps(payload, allow_nan=False)

@@ -19,18 +19,32 @@ CREATE TABLE hammer_move (
 CREATE FUNCTION hammer_note() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO hammer_move (job_id, was, becomes, fence, confirmed, worker_id)
-    VALUES (NEW.id, CASE WHEN TG_OP = 'UPDATE' THEN OLD.status END, NEW.status, NEW.fence, NEW.confirmed_fence,
+    VALUES (NEW.job_id, CASE WHEN TG_OP = 'INSERT' THEN NULL
+                             WHEN OLD.lease_secret IS NULL THEN 'pending' ELSE 'in_progress' END,
+            CASE WHEN NEW.lease_secret IS NULL THEN 'pending' ELSE 'in_progress' END, NEW.fence, NEW.confirmed_fence,
             NEW.worker_id);
     RETURN NULL;
 END $$;
-CREATE TRIGGER hammer_inserts AFTER INSERT ON jobs_job FOR EACH ROW EXECUTE FUNCTION hammer_note();
-CREATE TRIGGER hammer_moves AFTER UPDATE ON jobs_job FOR EACH ROW
-WHEN ((OLD.status, OLD.fence, OLD.confirmed_fence) IS DISTINCT FROM (NEW.status, NEW.fence, NEW.confirmed_fence))
+CREATE FUNCTION hammer_note_end() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO hammer_move (job_id, was, becomes, fence, confirmed, worker_id)
+    SELECT OLD.job_id, CASE WHEN OLD.lease_secret IS NULL THEN 'pending' ELSE 'in_progress' END, status, fence,
+           confirmed_fence, worker_id
+    FROM jobs_outcome WHERE job_id = OLD.job_id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER hammer_inserts AFTER INSERT ON jobs_live FOR EACH ROW EXECUTE FUNCTION hammer_note();
+CREATE TRIGGER hammer_moves AFTER UPDATE ON jobs_live FOR EACH ROW
+WHEN ((OLD.lease_secret IS NULL, OLD.fence, OLD.confirmed_fence)
+      IS DISTINCT FROM (NEW.lease_secret IS NULL, NEW.fence, NEW.confirmed_fence))
 EXECUTE FUNCTION hammer_note();
+CREATE TRIGGER hammer_ends AFTER DELETE ON jobs_live FOR EACH ROW EXECUTE FUNCTION hammer_note_end();
 """
 _REMOVE = """
-DROP TRIGGER IF EXISTS hammer_inserts ON jobs_job;
-DROP TRIGGER IF EXISTS hammer_moves ON jobs_job;
+DROP TRIGGER IF EXISTS hammer_inserts ON jobs_live;
+DROP TRIGGER IF EXISTS hammer_moves ON jobs_live;
+DROP TRIGGER IF EXISTS hammer_ends ON jobs_live;
+DROP FUNCTION IF EXISTS hammer_note_end;
 DROP FUNCTION IF EXISTS hammer_note;
 DROP TABLE IF EXISTS hammer_move;
 """

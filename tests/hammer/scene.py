@@ -28,9 +28,9 @@ ROLES: Final = (
     *("submit", "bulk", "keys", "keys"), *("work",) * 5,
     *("cancel", "janitor", "tidy", "tidy", "move", "labels", "ceiling"),
 )  # fmt: skip
-_RUNNING_IN_TWO: Final = "SELECT count(*) FROM jobs_job WHERE queue = 'two' AND status = 'in_progress'"
+_RUNNING_IN_TWO: Final = "SELECT count(*) FROM jobs_live WHERE queue = 'two' AND lease_secret IS NOT NULL"
 _HIDDEN: Final = """
-SELECT count(*) FROM jobs_job AS job WHERE job.status = 'pending'
+SELECT count(*) FROM jobs_live AS job WHERE job.lease_secret IS NULL
 AND NOT EXISTS (SELECT FROM jobs_mark AS mark WHERE mark.lane_id = job.lane_id AND mark.at <= job.run_at)
 """
 _CUT: Final = """
@@ -76,7 +76,7 @@ def run(seconds: float, folder: Path, *, seed: int = 1, planted: str = "") -> Re
         faults = stage.play()
         _drain(workers)
         calls = list(recording.calls(folder))
-        statuses = {job.pk: job.status for job in Job.objects.only("status")}
+        statuses = {job.pk: job.status for job in Job.objects.all()}
         faults += checking.faults(recording.moves(), calls, statuses)
         faults += [f"job {job}: is left {status}" for job, status in statuses.items() if status in _LIVING]
         answers = Counter(f"{one.call} {one.answer}".strip() for one in calls)

@@ -122,11 +122,9 @@ class Model:
 
     @property
     def row(self) -> tuple[object, ...]:
-        """What the table says of it."""
-        return (
-            self.status, self.claims, self.confirmed_no, self.attempt, self.failures, self.releases,
-            self.unconfirmed, len(self.text),
-        )  # fmt: skip
+        """What the tables say of it: releases in a row and silent claims are of a living one alone."""
+        in_a_row = (0, 0) if self.status in ENDED else (self.releases, self.unconfirmed)
+        return self.status, self.claims, self.confirmed_no, self.attempt, self.failures, *in_a_row, len(self.text)
 
 
 COLUMNS = ("status", "fence", "confirmed_fence", "attempt", "failures", "releases", "unconfirmed", "next_seq")

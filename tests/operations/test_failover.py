@@ -51,7 +51,7 @@ def test_what_was_acknowledged_is_there_and_done_once_after_a_failover(
         acknowledged.append(fleet.submit("after-0"))
         assert time.monotonic() - struck_at < WELL_WITHIN_S, fleet.logs()
         acknowledged += [fleet.submit(f"after-{n}") for n in range(1, AFTER)]
-        succeeded = "SELECT count(*) FROM jobs_job WHERE status = 'success'"
+        succeeded = "SELECT count(*) FROM jobs_outcome WHERE status = 'success'"
         try:
             until(lambda: _ask(standby, succeeded) == str(BEFORE + AFTER), within_s=90, what="the end of all jobs")
         except AssertionError:

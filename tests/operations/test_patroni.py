@@ -99,7 +99,7 @@ def test_jobs_go_on_when_the_leader_is_lost(tmp_path: Path) -> None:
         acknowledged += [fleet.submit(f"after-{n}") for n in range(AFTER)]
         assert standby.says("leader")
         until(
-            lambda: _ask(standby, "SELECT count(*) FROM jobs_job WHERE status = 'success'") == BEFORE + AFTER,
+            lambda: _ask(standby, "SELECT count(*) FROM jobs_outcome WHERE status = 'success'") == BEFORE + AFTER,
             within_s=60,
             what="the end of all jobs",
         )

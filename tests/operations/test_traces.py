@@ -39,7 +39,7 @@ def exporter(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
 
 def stored(job_id: int) -> str | None:
     """The trace that was kept with a job."""
-    return models.Body.objects.values_list("traceparent", flat=True).get(job_id=job_id)
+    return models.Job.objects.get(pk=job_id).traceparent
 
 
 @pytest.mark.django_db(transaction=True)

@@ -50,18 +50,19 @@ def _filled(old: Any) -> tuple[int, int]:
         name="box", queues=["work"], key_hash="0" * 64, key_hint="jfw_00"
     )
     now = farm.now()
-    common = {"kind": "work", "queue": "work", "owner_id": ada.pk}
-    ran = {
-        "worker_id": worker.pk, "worker_name": "box", "claimed_at": now, "fence": 1, "confirmed_fence": 1, "attempt": 1,
-    }  # fmt: skip
-    ended = jobs.create(**common, **ran, status="success", ended_at=now)
-    jobs.create(**common, status="pending")
-    held = jobs.create(
-        **common, **ran, status="in_progress", lease_secret=SECRET, lease_expires_at=now + timedelta(hours=1)
+    common = {"kind": "work", "queue": "work"}
+    ran = {"worker_id": worker.pk, "worker_name": "box", "claimed_at": now, "fence": 1, "confirmed_fence": 1}
+    ended, waiting, held = (jobs.create(**common, owner_id=ada.pk, payload={"n": n}) for n in range(3))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT jobs_enter('work', 0::smallint, %s, NULL, NULL, '{}', now())", [ada.pk])
+        [(lane,)] = cursor.fetchall()
+    lives = old.get_model("jobs", "Live").objects
+    lives.create(job_id=waiting.pk, **common, owner_id=ada.pk, lane_id=lane)
+    lease = {"lease_secret": SECRET, "lease_expires_at": now + timedelta(hours=1)}
+    lives.create(job_id=held.pk, **common, owner_id=ada.pk, lane_id=lane, **ran, **lease)
+    old.get_model("jobs", "Outcome").objects.create(
+        job_id=ended.pk, **common, **ran, status="success", attempt=1, ended_at=now, result={"made": 1}
     )
-    for job in jobs.all():
-        result = {"made": 1} if job == ended else None
-        old.get_model("jobs", "Body").objects.create(job_id=job.pk, payload={"n": job.pk}, result=result)
     _filled_function(old, now)
     old.get_model("webhooks", "Delivery").objects.create(
         source="github", delivery_id="d-1", event_type="push", body=b"{}", body_bytes=2,
@@ -85,13 +86,13 @@ def _filled_function(old: Any, now: Any) -> None:
 
 def _goes_on(held: int, ended: int) -> None:
     worker = Worker.objects.get(name="box")
-    assert Job.objects.get(pk=ended).body.result == {"made": 1}
+    assert Job.objects.get(pk=ended).result == {"made": 1}
     finished = operations.Finished(
         job_id=held, lease=Lease(fence=1, secret=SECRET), outcome="success", result={"made": 2}
     )
     assert operations.finish(worker, [finished]) == ["success"]
     claimed = farm.claim_one(worker)
-    assert (claimed.attempt, claimed.payload) == (1, {"n": claimed.id})
+    assert (claimed.attempt, claimed.payload) == (1, {"n": 1})
     assert farm.succeed(worker, claimed) == "success"
     operations.submit("work", {}, owner=User.objects.get(username="ada"))
     assert farm.claim_one(worker).id > claimed.id

@@ -56,13 +56,13 @@ class Command(BaseCommand):
         for job_id in options["job"]:
             job = reads.operable(job_id, by=None)
             self.stdout.write(_row(job))
-            self.stdout.write(f"  payload  {json.dumps(job.body.payload)}")
+            self.stdout.write(f"  payload  {json.dumps(job.payload)}")
             for file in inputs.of_job(job_id):
                 self.stdout.write(f"  input    {file.name}: {file.filename}, {file.size} bytes")
             if job.requirement is not None:
                 self.stdout.write(f"  requires {labels.in_words(job.requirement.requires) or '-'}")
                 self.stdout.write(f"  prefers  {labels.in_words(job.requirement.prefers) or '-'}")
-            self.stdout.write(f"  result   {json.dumps(job.body.result)}")
+            self.stdout.write(f"  result   {json.dumps(job.result)}")
             for attempt in queries.reads.attempts(job_id):
                 self.stdout.write(f"  attempt  {attempt.number} on {attempt.worker_name}: {attempt.outcome}")
                 self.stdout.write("           " + attempt.error.replace("\n", "\n           "))

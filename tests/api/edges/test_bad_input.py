@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from jobs import operations
-from jobs.models import Body, Job
+from jobs.models import Job
 from jobs.protocol.clients import Filters
 from tests import farm
 from tests.api.edges import callers
@@ -149,7 +149,7 @@ class TestSubmitting:
         ]
         assert document == SUBMISSIONS
         assert not Job.objects.exists()
-        assert not Body.objects.exists()
+        assert not Job.objects.exists()
 
     def test_refuses_what_json_or_postgresql_cannot_say(self, client: httpx.Client) -> None:
         def submit(payload: str) -> tuple[int, str]:

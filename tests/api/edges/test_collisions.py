@@ -30,7 +30,7 @@ FOR_EVER = 10**9
 
 
 @contextmanager
-def colliding(table: str = "jobs_job", *, times: int = 2, sqlstate: str = "40P01") -> Iterator[None]:
+def colliding(table: str = "jobs_live", *, times: int = 2, sqlstate: str = "40P01") -> Iterator[None]:
     """The first statements that write this table collide. When they are to stop with that, they all must have done."""
     with connection.cursor() as cursor:
         cursor.execute("CREATE SEQUENCE test_collisions")  # what it counts is not rolled back
@@ -43,7 +43,7 @@ def colliding(table: str = "jobs_job", *, times: int = 2, sqlstate: str = "40P01
             END $$
         """)
         cursor.execute(f"""
-            CREATE TRIGGER test_collide AFTER INSERT OR UPDATE ON {table} FOR EACH STATEMENT
+            CREATE TRIGGER test_collide AFTER INSERT OR UPDATE OR DELETE ON {table} FOR EACH STATEMENT
             EXECUTE FUNCTION test_collide()
         """)
     try:

@@ -99,7 +99,7 @@ class TestCurl:
         assert shell.example("post", "/api/v1/jobs/{job_id}/cancel")["verdict"] == "too_late"
         again = shell.example("post", "/api/v1/jobs/{job_id}/retry")
         assert again["retry_of"] == submitted["id"]
-        assert Job.objects.get(pk=submitted["id"]).body.result == 42
+        assert Job.objects.get(pk=submitted["id"]).result == 42
         assert OutputChunk.objects.count() == 1
         assert ResultFile.objects.count() == 1
 

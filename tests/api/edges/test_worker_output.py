@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from websockets.sync.client import ClientConnection
 
 from jobs import operations
-from jobs.models import Job, OutputChunk
+from jobs.models import Live, OutputChunk
 from tests import farm
 from tests.api.edges.callers import PATIENCE_S, Crew
 
@@ -34,7 +34,7 @@ def held(crew: Crew) -> list[dict[str, Any]]:
 def _locked(job_id: int) -> Iterator[None]:
     """Whoever writes of this job waits until the end of the block."""
     with transaction.atomic():
-        Job.objects.select_for_update().get(pk=job_id)
+        Live.objects.select_for_update().get(pk=job_id)
         yield
 
 

@@ -66,7 +66,7 @@ class TestVerbs:
         assert many["ref"] == {"any": "resource"}
         assert [entry.get("status") or entry["error"] for entry in many["finished"]] == ["lease_lost", "success"]
         first.refresh_from_db()
-        assert (first.status, first.body.result, farm.status(second)) == ("success", [1], "success")
+        assert (first.status, first.result, farm.status(second)) == ("success", [1], "success")
 
     def test_may_be_said_again_on_another_socket(self, socket: ClientConnection, crew: Crew) -> None:
         for number in range(3):
@@ -115,7 +115,7 @@ class TestVerbs:
             lease = claim_one(socket)["lease"]
             finish = {"type": "finish", "job": job.pk, "lease": lease, "outcome": "success", "claim_next": 1}
             with connection.cursor() as cursor:
-                cursor.execute("LOCK TABLE jobs_job IN EXCLUSIVE MODE")
+                cursor.execute("LOCK TABLE jobs_live IN EXCLUSIVE MODE")
             socket.send(json.dumps(finish))
             socket.send(json.dumps({"type": "claim"}))
             farm.until(farm.waiting_for_locks, what="the finish")
@@ -338,7 +338,7 @@ class TestLeaving:
         jobs = [operations.submit("chat", number) for number in range(20)]
         for claims in range(1, 6):
             with transaction.atomic(), connection.cursor() as cursor:
-                cursor.execute("LOCK TABLE jobs_job IN EXCLUSIVE MODE")
+                cursor.execute("LOCK TABLE jobs_live IN EXCLUSIVE MODE")
                 with crew.socket() as socket:
                     socket.send(json.dumps({"type": "claim", "limit": 20}))
                     farm.until(farm.waiting_for_locks, what="the claim")

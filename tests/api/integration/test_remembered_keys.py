@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from jobs import operations
-from jobs.models import Job, Worker
+from jobs.models import Worker
 from jobs.operations import workers
 from tests import farm
 
@@ -116,8 +116,7 @@ def _answers(change: Change, *, remembers: bool) -> Any:
     assert (row.key_hash in workers.REMEMBERED) == remembers or not remembers
     change(row)
     _make_calls(worker, held)
-    statuses = Job.objects.filter(pk__in=[job.pk for job in jobs]).order_by("pk").values_list("status", flat=True)
-    return _plain(worker.answers), list(statuses)
+    return _plain(worker.answers), farm.statuses(job.pk for job in jobs)
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobs.models import Attempt, Job
+from jobs.domain.states import ENDED
+from jobs.models import Attempt, Job, Live, Outcome
 from tests.chaos.silences import Silences
 from tests.chaos.truth import Findings, _judge_claims, _judge_silence
 
@@ -22,7 +23,14 @@ def attempt(number: int, outcome: str = "lost", *, counted: int | None = 1, work
 
 
 def job(kind: str = "once", status: str = "success", *, claims: int = 1, confirmed: int | None = None) -> Job:
-    return Job(id=7, kind=kind, status=status, fence=claims, confirmed_fence=claims if confirmed is None else confirmed)
+    judged = Job(id=7, kind=kind)
+    Job._meta.get_field("live").set_cached_value(judged, None)
+    confirmed = claims if confirmed is None else confirmed
+    if status in ENDED:
+        judged.outcome = Outcome(job_id=7, status=status, fence=claims, confirmed_fence=confirmed)
+    else:
+        judged.live = Live(job_id=7, fence=claims, confirmed_fence=confirmed)
+    return judged
 
 
 def claims(judged: Job, *, runs: Runs, past: list[Attempt] | None = None, spoken: set[int] | None = None) -> Findings:

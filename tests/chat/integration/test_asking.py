@@ -25,7 +25,7 @@ class TestSay:
         job = people.job_of(answer)
         assert people.log(room) == [("user", "Why?"), ("assistant", "")]
         assert (answer.state, answer.asker, answer.group, answer.message.author) == ("waiting", ada, room, None)
-        assert (job.kind, job.owner, job.group, job.body.payload) == ("chat", ada, room, {"answer": answer.pk})
+        assert (job.kind, job.owner, job.group, job.payload) == ("chat", ada, room, {"answer": answer.pk})
         assert job.limit_count == answer.tokens == 1024 + 4 + 1
 
     def test_leaves_nothing_behind_when_the_transaction_does_not_commit(self) -> None:

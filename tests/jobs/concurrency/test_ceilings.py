@@ -64,8 +64,7 @@ def _work_until_empty(worker: Worker, *, limit: int, notifier: Notifier) -> int:
 
 def _what_runs_is_counted(queue: str = "work") -> None:
     """Each running job of a queue with a ceiling counts against it."""
-    running = Job.objects.running().filter(queue=queue)
-    assert set(running.values_list("counted_in", flat=True)) <= {queue}
+    assert {job.counted_in for job in Job.objects.running().filter(queue=queue)} <= {queue}
 
 
 class TestACeiling:

@@ -11,7 +11,7 @@ from django.db import transaction
 from core.verdicts import CancelVerdict
 from jobs import operations
 from jobs.errors import LeaseLost
-from jobs.models import Attempt, Body, Job, Worker
+from jobs.models import Attempt, Job, Live, Outcome, Worker
 from tests import farm
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,7 +31,7 @@ class TestTwoFinishesOfOneLease:
             claimed = farm.claim_one(me)
             answers = farm.at_once(*(partial(farm.succeed, me, claimed, f"mine {n}") for n in range(3)))
             assert answers == ["success"] * 3
-            assert Body.objects.get(job_id=claimed.id).result in {f"mine {n}" for n in range(3)}
+            assert Job.objects.get(pk=claimed.id).result in {f"mine {n}" for n in range(3)}
 
     def test_at_the_same_moment_bring_the_same_next_jobs(self) -> None:
         farm.kind()
@@ -79,7 +79,33 @@ class TestTwoFinishesOfOneLease:
 
         answers = farm.at_once(first, late)
         assert answers == ["success", "success"]
-        assert Body.objects.get(job_id=claimed.id).result == "first"
+        assert Job.objects.get(pk=claimed.id).result == "first"
+
+    @pytest.mark.parametrize("limit", [0, 5])
+    def test_ends_a_job_that_another_one_was_changing_at_that_moment(self, limit: int) -> None:
+        farm.kind()
+        me = farm.worker()
+        farm.submit(5)
+        mine = operations.claim(me, limit=3)
+        has_it = threading.Event()
+
+        def change_one() -> None:
+            with transaction.atomic():
+                Live.objects.filter(pk=mine[1].id).update(progress=0.5)
+                has_it.set()
+                farm.until(lambda: farm.waiting_for_locks() == 1, what="the batch")
+
+        def end() -> tuple[list[Any], list[operations.Claimed]]:
+            assert has_it.wait(timeout=30)
+            ended = [operations.Finished(job_id=job.id, lease=job.lease, outcome="success") for job in mine]
+            return operations.finish_and_claim(me, ended, limit=limit)
+
+        [_, handed_in] = farm.at_once(change_one, end)
+        assert handed_in is not None
+        assert handed_in[0] == ["success"] * 3
+        assert len(handed_in[1]) == min(limit, 2)
+        assert set(Outcome.objects.values_list("pk", flat=True)) == {job.id for job in mine}
+        assert not Job.objects.living().filter(pk__in=[job.id for job in mine]).exists()
 
     def test_in_one_batch_counts_the_first(self) -> None:
         farm.kind()
@@ -100,7 +126,7 @@ class TestBatches:
                 partial(_finish_all, me, mine, "there"), partial(_finish_all, me, mine[::-1], "back")
             )
             assert there == back == ["success"] * 12
-            results = set(Body.objects.filter(job_id__in=[job.id for job in mine]).values_list("result"))
+            results = set(Outcome.objects.filter(job_id__in=[job.id for job in mine]).values_list("result"))
             assert len(results) == 1  # each job ended once, and all with the batch that came first
         assert set(farm.statuses()) == {"success"}
 

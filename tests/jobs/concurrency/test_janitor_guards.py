@@ -26,6 +26,7 @@ def held(*job_ids: int) -> Iterator[None]:
     """Another session that has locked the rows of these jobs; a wait for them is an error here."""
     with psycopg.connect(connections.conninfo()) as other, connection.cursor() as cursor:
         other.execute("SELECT FROM jobs_job WHERE id = ANY(%s) FOR UPDATE", [list(job_ids)])
+        other.execute("SELECT FROM jobs_live WHERE job_id = ANY(%s) FOR UPDATE", [list(job_ids)])
         cursor.execute("SET lock_timeout = '300ms'")
         yield
         cursor.execute("RESET lock_timeout")
@@ -135,8 +136,9 @@ class TestTheJanitor:
         with transaction.atomic():
             assert farm.succeed(me, claimed) == "success"
             with psycopg.connect(connections.conninfo()) as other:
-                seen = other.execute("SELECT status FROM jobs_job WHERE id = %s", [claimed.id]).fetchone()
-            assert seen == ("in_progress",)  # as the janitor sees it
+                runs = "SELECT lease_secret IS NOT NULL FROM jobs_live WHERE job_id = %s"
+                seen = other.execute(runs, [claimed.id]).fetchone()
+            assert seen == (True,)  # as the janitor sees it
             [swept] = farm.at_once(sweep)
         assert (swept.taken_back, farm.status(claimed)) == (0, "success")
 
@@ -194,7 +196,7 @@ class TestOnePieceOfOutput:
             return operations.write_output(me, claimed.id, claimed.lease, seq=1, text="once")
 
         with psycopg.connect(connections.conninfo()) as other:
-            other.execute("SELECT FROM jobs_job WHERE id = %s FOR UPDATE", [claimed.id])
+            other.execute("SELECT FROM jobs_live WHERE job_id = %s FOR UPDATE", [claimed.id])
 
             def let_them_go() -> int:
                 try:

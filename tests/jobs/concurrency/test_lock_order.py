@@ -8,7 +8,7 @@ import pytest
 from django.db import transaction
 
 from jobs import operations
-from jobs.models import Job, Worker
+from jobs.models import Live, Worker
 from tests import farm
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -26,7 +26,7 @@ def _finish(worker: Worker, jobs: list[operations.Claimed], outcome: Any) -> lis
 
 def _unlocked() -> list[int]:
     with transaction.atomic():
-        jobs = Job.objects.select_for_update(skip_locked=True).order_by("pk")
+        jobs = Live.objects.select_for_update(skip_locked=True).order_by("pk")
         return list(jobs.values_list("pk", flat=True))
 
 
@@ -48,7 +48,7 @@ class TestABatch:
 
         def hold_one() -> list[int]:
             with transaction.atomic():
-                Job.objects.select_for_update().get(pk=middle)
+                Live.objects.select_for_update().get(pk=middle)
                 has_it.set()
                 farm.until(lambda: farm.waiting_for_locks() == 1, what="the batch")
                 [unlocked] = farm.at_once(_unlocked)

@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from django.test import Client
 
 from jobs import operations
-from jobs.models import Job, Queue, Worker
+from jobs.models import Job, Live, Queue, Worker
 from postgres import connections, transactions
 from postgres.errors import causes
 from tests import farm
@@ -31,8 +31,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 # run, and how many of these do not count against it.
 LOOK = """
 SELECT (SELECT count(*) FROM django_admin_log WHERE object_id = 'work'), ceiling,
-       (SELECT count(*) FROM jobs_job WHERE queue = 'work' AND status = 'in_progress'),
-       (SELECT count(*) FROM jobs_job WHERE queue = 'work' AND status = 'in_progress' AND counted_in IS NULL)
+       (SELECT count(*) FROM jobs_live WHERE queue = 'work' AND lease_secret IS NOT NULL),
+       (SELECT count(*) FROM jobs_live WHERE queue = 'work' AND lease_secret IS NOT NULL AND counted_in IS NULL)
 FROM jobs_queue WHERE name = 'work'
 """
 
@@ -197,7 +197,7 @@ class TestTheOrderOfLocks:
 
         def third() -> None:
             with transaction.atomic():
-                Job.objects.select_for_update().get(pk=mine[2].id)
+                Live.objects.select_for_update().get(pk=mine[2].id)
                 third_has_it.set()
                 farm.until(lambda: farm.waiting_for_locks() == 2, what="two who wait")
 

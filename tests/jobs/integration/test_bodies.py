@@ -1,4 +1,4 @@
-"""A payload is never changed, and a result is written once, by the end of its job: also for SQL by hand."""
+"""A payload is never changed, and an outcome is written once, by the end of its job: also for SQL by hand."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,12 +9,11 @@ from django.db import IntegrityError, connection, transaction
 
 from jobs import operations
 from jobs.domain.states import ENDED
-from jobs.models import Body, Job
+from jobs.models import Job, Live, Outcome
 from tests import farm
 from tests.looped import looped
 
 pytestmark = pytest.mark.django_db
-every_end = pytest.mark.parametrize("end", sorted(ENDED))
 
 
 def _by_hand(sql: str, *parameters: Any) -> None:
@@ -30,46 +29,44 @@ def _refused(sentence: str) -> Iterator[None]:
         yield
 
 
+def _in_state(state: str) -> Job:
+    farm.kind()
+    job = farm.ended(state) if state in ENDED else farm.submit(1)[0]
+    if state == "in_progress":
+        farm.claim_one(farm.worker())
+    return job
+
+
 class TestAPayload:
-    @looped("change", ["payload = '1'", "traceparent = 'x'", "job_id = 0"])
+    @looped("change", ["payload = '1'", "traceparent = 'x'", "id = 0"])
     @looped("state", ["pending", "in_progress", *sorted(ENDED)], rolled_back=True)
     def test_is_what_was_submitted_in_every_state(self, state: str, change: str) -> None:
-        farm.kind()
-        job = farm.ended(state) if state in ENDED else farm.submit(1)[0]
-        if state == "in_progress":
-            farm.claim_one(farm.worker())
+        job = _in_state(state)
         before = farm.everything(job)
-        with _refused(rf"a payload is never changed \(job {job.pk}\)"):
-            _by_hand(f"UPDATE jobs_body SET {change} WHERE job_id = %s", job.pk)
+        with _refused(rf"(a payload|an ended job) is never changed \(job {job.pk}\)"):
+            _by_hand(f"UPDATE jobs_job SET {change} WHERE id = %s", job.pk)
         assert farm.everything(job) == before
 
     def test_may_be_saved_as_it_is(self) -> None:
-        farm.kind()
-        [job] = farm.submit(1)
-        Body.objects.get(job=job).save()
-        assert Body.objects.get(job=job).payload == {"n": 0}
+        job = _in_state("pending")
+        Job.objects.get(pk=job.pk).save()
+        assert Job.objects.get(pk=job.pk).payload == {"n": 0}
 
 
-class TestAResult:
-    @every_end
-    @pytest.mark.parametrize("value", ['"mine"', None], ids=["another", "none"])
-    def test_of_an_ended_job_cannot_be_changed_by_hand(self, end: str, value: str | None) -> None:
-        farm.kind()
-        job = farm.ended(end)
+class TestAnOutcome:
+    @looped("end", sorted(ENDED), rolled_back=True)
+    def test_is_never_changed(self, end: str) -> None:
+        job = _in_state(end)
         before = farm.everything(job)
-        if value is None and end != "success":
-            _by_hand("UPDATE jobs_body SET result = NULL WHERE job_id = %s", job.pk)  # it has none: no change
-        else:
-            with _refused(rf"a result is written once, by the end of its job \(job {job.pk}\)"):
-                _by_hand("UPDATE jobs_body SET result = %s::jsonb WHERE job_id = %s", value, job.pk)
+        for change in ("result = '\"mine\"'", "status = 'success', result = NULL", "ended_at = now()"):
+            with _refused(rf"an ended job is never changed \(job {job.pk}\)"):
+                _by_hand(f"UPDATE jobs_outcome SET {change} WHERE job_id = %s", job.pk)
         assert farm.everything(job) == before
 
-    def test_cannot_be_written_a_second_time_while_its_job_runs(self) -> None:
-        farm.kind()
-        [job] = farm.submit(1)
-        _by_hand("UPDATE jobs_body SET result = '1' WHERE job_id = %s", job.pk)
-        with _refused("a result is written once"):
-            _by_hand("UPDATE jobs_body SET result = '2' WHERE job_id = %s", job.pk)
+    def test_is_written_once(self) -> None:
+        job = _in_state("success")
+        with _refused("jobs_outcome_pkey"):
+            Outcome.objects.create(job=job, kind="work", queue="work", status="failed")
 
     @pytest.mark.parametrize("count", [1, 3])
     def test_comes_with_the_statement_that_ends_its_job(self, count: int) -> None:
@@ -83,38 +80,45 @@ class TestAResult:
             farm.succeed(me, claimed, {"job": claimed.id})
         mixed = [_finished(claimed, fails=n == 0) for n, claimed in enumerate(farm_of["mixed"])]
         operations.finish(me, mixed)
-        results = dict(Body.objects.values_list("job_id", "result"))
+        results = dict(Outcome.objects.values_list("job_id", "result"))
         failed = farm_of["mixed"][0].id
-        assert results == {job.pk: None if job.pk == failed else {"job": job.pk} for job in jobs}
+        assert results == {job.pk: {"job": job.pk} for job in jobs if job.pk != failed}
+        assert farm.status(failed) == "pending"
+
+    @looped("end", sorted(ENDED), rolled_back=True)
+    def test_is_not_deleted_while_its_record_is_there(self, end: str) -> None:
+        job = _in_state(end)
+        before = farm.everything(job)
+        with _refused(rf"an outcome goes with its job \(job {job.pk}\)"):
+            _by_hand("DELETE FROM jobs_outcome WHERE job_id = %s", job.pk)
+        assert farm.everything(job) == before
+
+    @pytest.mark.parametrize("delete", [Job.delete, lambda job: _by_hand("DELETE FROM jobs_job WHERE id = %s", job.pk)])
+    def test_goes_with_its_record(self, delete: Callable[[Job], object]) -> None:
+        delete(_in_state("success"))
+        _by_hand("SELECT 1")
+        assert not Outcome.objects.exists()
+
+
+class TestALiveRow:
+    @pytest.mark.parametrize("state", ["pending", "in_progress"])
+    def test_is_not_deleted_before_its_job_ends(self, state: str) -> None:
+        job = _in_state(state)
+        before = farm.everything(job)
+        for statement in ("DELETE FROM jobs_live WHERE job_id = %s", "DELETE FROM jobs_job WHERE id = %s"):
+            with _refused(rf"a job that has not ended is never deleted \(job {job.pk}\)"):
+                _by_hand(statement, job.pk)
+        assert farm.everything(job) == before
+
+    def test_follows_its_record(self) -> None:
+        job = _in_state("pending")
+        ada = farm.user()
+        Job.objects.filter(pk=job.pk).update(queue="other", priority=7, owner=ada, timeout_s=5)
+        live = Live.objects.select_related("lane").get(pk=job.pk)
+        assert (live.queue, live.owner_id, live.timeout_s) == ("other", ada.pk, 5)
+        assert (live.lane.queue, live.lane.priority) == ("other", 7)
 
 
 def _finished(claimed: operations.Claimed, *, fails: bool) -> operations.Finished:
     outcome: Any = "failed" if fails else "success"
     return operations.Finished(job_id=claimed.id, lease=claimed.lease, outcome=outcome, result={"job": claimed.id})
-
-
-def _with_its_job(job: Job) -> None:
-    _by_hand(
-        "WITH body AS (DELETE FROM jobs_body WHERE job_id = %s) DELETE FROM jobs_job WHERE id = %s", job.pk, job.pk
-    )
-
-
-class TestABody:
-    @pytest.mark.parametrize("state", ["pending", "in_progress", *sorted(ENDED)])
-    def test_is_not_deleted_while_its_job_is_there(self, state: str) -> None:
-        farm.kind()
-        job = farm.ended(state) if state in ENDED else farm.submit(1)[0]
-        if state == "in_progress":
-            farm.claim_one(farm.worker())
-        before = farm.everything(job)
-        with _refused(rf"payload and result go with their job \(job {job.pk}\)"):
-            _by_hand("DELETE FROM jobs_body WHERE job_id = %s", job.pk)
-        assert farm.everything(job) == before
-
-    @pytest.mark.parametrize("delete", [Job.delete, _with_its_job], ids=["by the ORM", "in one statement"])
-    def test_goes_with_its_job(self, delete: Callable[[Job], object]) -> None:
-        farm.kind()
-        job = farm.ended("success")
-        delete(job)
-        _by_hand("SELECT 1")
-        assert not Body.objects.exists()

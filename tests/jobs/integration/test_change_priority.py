@@ -94,7 +94,7 @@ class TestClone:
         made = operations.clone(job.pk, by=bob)
         assert (made.owner, made.group, made.kind, made.priority) == (bob, club, job.kind, -3)
         assert (made.max_attempts, made.unique_key, made.retry_of) == (9, None, None)
-        assert Job.objects.get(pk=made.pk).body.payload == job.body.payload
+        assert Job.objects.get(pk=made.pk).payload == job.payload
 
     def test_keeps_to_the_rights_of_whoever_asks(self) -> None:
         farm.kind()

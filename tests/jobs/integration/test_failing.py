@@ -96,7 +96,7 @@ class TestFailing:
         assert farm.succeed(other, farm.claim_one(other), {"answer": 42}) == "success"
         stored = farm.stored(job)
         assert (stored.failures, stored.fence, stored.worker_name, stored.progress) == (1, 2, "other", 1.0)
-        assert stored.body.result == {"answer": 42}
+        assert stored.result == {"answer": 42}
         assert farm.history(job) == [(1, "failed", "me", "it broke")]
 
     def test_stores_what_a_worker_says_whatever_it_holds(self) -> None:

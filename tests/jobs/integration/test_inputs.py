@@ -16,7 +16,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from jobs import operations
 from jobs.errors import FileInUse, InvalidName, LeaseLost, NoSuchFile, PayloadTooLarge, QuotaReached, UnknownFile
-from jobs.models import ALL_JOBS, Body, Input, Job, ResultFile, Upload, Worker
+from jobs.models import ALL_JOBS, Input, Job, ResultFile, Upload, Worker
 from jobs.operations import janitor, quotas, rollup
 from jobs.protocol.answers import ClaimedJob
 from jobs.queries import usage
@@ -254,7 +254,7 @@ class TestASubmit:
         with django_assert_num_queries(2) as requested:  # the kind, and the insert
             operations.submit("work", {}, owner=ada)
         assert "jobs.submit_one" in requested[1]["sql"]
-        assert Body.objects.filter(inputs__isnull=False).count() == 0
+        assert Job.objects.filter(inputs__isnull=False).count() == 0
 
 
 class TestACopy:

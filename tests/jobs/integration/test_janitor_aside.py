@@ -36,15 +36,17 @@ def poison() -> Iterator[Job]:
     with connection.cursor() as cursor:
         cursor.execute(f"""
             CREATE FUNCTION poison() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-                RAISE EXCEPTION 'poisoned %', NEW.id USING ERRCODE = 'check_violation';
+                RAISE EXCEPTION 'poisoned %', OLD.job_id USING ERRCODE = 'check_violation';
             END $$;
-            CREATE TRIGGER poison BEFORE UPDATE ON jobs_job FOR EACH ROW
-            WHEN (NEW.id = {poisoned.pk} AND OLD.status <> 'pending' AND NEW.status <> OLD.status
-                  OR NEW.id = {poisoned.pk} AND NEW.ended_at IS NOT NULL) EXECUTE FUNCTION poison();
+            CREATE TRIGGER poison_end BEFORE DELETE ON jobs_live FOR EACH ROW
+            WHEN (OLD.job_id = {poisoned.pk}) EXECUTE FUNCTION poison();
+            CREATE TRIGGER poison BEFORE UPDATE ON jobs_live FOR EACH ROW
+            WHEN (OLD.job_id = {poisoned.pk} AND OLD.lease_secret IS NOT NULL AND NEW.lease_secret IS NULL)
+            EXECUTE FUNCTION poison();
         """)
     yield poisoned
     with connection.cursor() as cursor:
-        cursor.execute("DROP TRIGGER poison ON jobs_job; DROP FUNCTION poison()")
+        cursor.execute("DROP TRIGGER poison ON jobs_live; DROP TRIGGER poison_end ON jobs_live; DROP FUNCTION poison()")
 
 
 def _statuses() -> list[str]:

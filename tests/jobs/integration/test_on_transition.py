@@ -208,7 +208,7 @@ class TestWhatMovedWrites:
         calls.fails_for = {job.pk}
         assert farm.succeed(me, claimed, {"n": 1}) == "success"
         job.refresh_from_db()
-        assert (job.status, job.body.result) == ("success", {"n": 1})
+        assert (job.status, job.result) == ("success", {"n": 1})
         assert _rows() == [f"{job.pk} in_progress"]
         assert "the hook of the kind work failed" in caplog.text
         assert "the app has a fault" in caplog.text

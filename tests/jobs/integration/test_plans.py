@@ -16,7 +16,8 @@ from jobs import operations
 from jobs.models import Job, Mark, Worker
 from jobs.queries import moves
 from postgres import statements
-from tests import farm
+from tests import farm, rows
+from tests.rows import Sql
 
 pytestmark = [pytest.mark.usefixtures("no_dead_rows"), pytest.mark.django_db]
 ENDED, AT_THE_HEAD = 200_000, 10_000
@@ -26,19 +27,7 @@ SMALL = 200
 MORE_BUFFERS = 25
 MOST_BUFFERS = 150  # in any case, whatever lies at the head. Measured: 11 to 45.
 
-FILL = """
-INSERT INTO jobs_job (kind, queue, status, priority, owner_id, group_id, created_at, run_at, ended_at,
-                      max_attempts, failures, retry_on_timeout, lane_id, fence, next_seq)
-SELECT 'work', %(queue)s, %(status)s, %(priority)s, %(owner)s, %(group)s, now() - interval '2 hours',
-       now() + make_interval(hours => %(due_in_h)s) + n * interval '1 ms',
-       CASE WHEN %(status)s = 'success' THEN now() END,
-       3, 0, false, CASE WHEN %(status)s = 'pending' THEN lane.id END,
-       CASE WHEN %(status)s = 'success' THEN 1 ELSE 0 END, 0
-FROM generate_series(1, %(count)s) AS n LEFT JOIN (
-    SELECT jobs_enter(%(queue)s, %(priority)s::smallint, %(owner)s::integer, %(group)s::integer, NULL,
-                      %(avoid)s::bigint[], now() + make_interval(hours => %(due_in_h)s)) AS id
-    WHERE %(status)s = 'pending') AS lane ON true
-"""
+_OF_JOBS = {"jobs_job", "jobs_live", "jobs_outcome"}
 
 
 class Farm:
@@ -59,32 +48,24 @@ class Farm:
         excluding, bob = [self.me.pk], self.bob.pk
         self._add("ended", ENDED, status="success")
         for queue, head in (
-            ("excluding", {"avoid": excluding}), ("foreign", {"owner": bob}), ("bounded", {}),
+            ("excluding", {"avoid": excluding}), ("foreign", {"owner_id": bob}), ("bounded", {}),
             ("future", {"due_in_h": 5}),
         ):  # fmt: skip
             self._add(queue, AT_THE_HEAD, priority=50, **head)
-            self._add(queue, 1, owner=self.ada.pk, group=self.club.pk)
-        self._add("deep", AT_THE_HEAD // 2, owner=self.ada.pk, avoid=[self.other.pk])
+            self._add(queue, 1, owner_id=self.ada.pk, group_id=self.club.pk)
+        self._add("deep", AT_THE_HEAD // 2, owner_id=self.ada.pk, avoid=[self.other.pk])
         self._add("deep", SMALL)
         self._add("shallow", SMALL // 2)
-        self._add("shallow", SMALL // 2, owner=self.ada.pk)
+        self._add("shallow", SMALL // 2, owner_id=self.ada.pk)
         operations.set_ceiling("bounded", 3)
         with connection.cursor() as cursor:
-            cursor.execute("INSERT INTO jobs_body (job_id, payload) SELECT id, '{}' FROM jobs_job")
-            cursor.execute("VACUUM (ANALYZE) jobs_job, jobs_body, jobs_lane, jobs_mark, jobs_queue, jobs_worker")
+            cursor.execute(
+                "VACUUM (ANALYZE) jobs_job, jobs_live, jobs_outcome, jobs_lane, jobs_mark, jobs_queue, jobs_worker"
+            )
 
-    def _add(self, queue: str, count: int, **fields: Any) -> None:
-        given = {
-            "status": "pending",
-            "priority": 0,
-            "owner": None,
-            "group": None,
-            "avoid": [],
-            "due_in_h": -1,
-            **fields,
-        }
-        with connection.cursor() as cursor:
-            cursor.execute(FILL, {"queue": queue, "count": count, **given})
+    def _add(self, queue: str, count: int, *, due_in_h: int = -1, **fields: Any) -> None:
+        due = Sql(f"now() + interval '{due_in_h} hours' + n * interval '1 ms'")
+        rows.fill(count, queue=queue, run_at=due, fence=int(fields.get("status") == "success"), **fields)
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +85,8 @@ def big(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[F
 def _empty() -> None:
     with connection.cursor() as cursor:
         cursor.execute(
-            "TRUNCATE jobs_job, jobs_body, jobs_lane, jobs_mark, jobs_attempt, jobs_worker, jobs_queue, jobs_kind,"
-            " jobs_share, jobs_outputchunk, jobs_resultfile, auth_user, auth_group, auth_user_groups CASCADE"
+            "TRUNCATE jobs_job, jobs_live, jobs_outcome, jobs_lane, jobs_mark, jobs_attempt, jobs_worker, jobs_queue,"
+            " jobs_kind, jobs_share, jobs_outputchunk, jobs_resultfile, auth_user, auth_group, auth_user_groups CASCADE"
         )
     operations.sync()
 
@@ -148,9 +129,9 @@ def _jobs_are_read_by(plan: dict[str, Any]) -> set[str]:
     out."""
     scans = [n for n in _nodes(plan) if n["Node Type"].endswith("Scan") and n.get("Actual Loops")]
     named = {n["Index Name"] for n in scans if n.get("Index Name", "").startswith("jobs_")}
-    small = ("jobs_lane", "jobs_mark", "jobs_queue", "jobs_body", "jobs_worker")
+    small = ("jobs_lane", "jobs_mark", "jobs_queue", "jobs_worker")
     return {n for n in named if not n.startswith(small)} | {
-        n["Node Type"] for n in scans if n.get("Relation Name") == "jobs_job" and "Index Name" not in n
+        n["Node Type"] for n in scans if n.get("Relation Name") in _OF_JOBS and "Index Name" not in n
     }
 
 
@@ -178,7 +159,7 @@ class TestTheClaim:
         plan = _claim(getattr(big, worker), queue, steal=steal)
         assert _took(plan) == 1
         by_index = _jobs_are_read_by(plan)
-        assert {"jobs_waiting"} <= by_index <= {"jobs_waiting", "jobs_running", "jobs_job_pkey"}
+        assert {"jobs_waiting"} <= by_index <= {"jobs_waiting", "jobs_running", "jobs_job_pkey", "Tid Scan"}
 
     @pytest.mark.parametrize(("worker", "queue"), HEAD)
     def test_reads_no_more_with_ten_thousand_in_its_way_than_with_two_hundred_in_all(
@@ -258,9 +239,7 @@ class TestTheJanitor:
         for age_s, deleted in ((86400.0, 0), (-1.0, 500)):
             plan = _explain("retain", age_s=age_s, limit=500, skip=0)
             assert plan["Actual Rows"] == deleted
-            assert not {n["Relation Name"] for n in _nodes(plan) if n["Node Type"] == "Seq Scan"} & {
-                "jobs_job", "jobs_body",
-            }  # fmt: skip
+            assert not {n["Relation Name"] for n in _nodes(plan) if n["Node Type"] == "Seq Scan"} & {*_OF_JOBS}
             print(f"buffers of forgetting {deleted}: {_buffers(plan)}")
             assert _buffers(plan) <= MOST_BUFFERS + 40 * deleted
 
@@ -283,7 +262,7 @@ class TestTheHolder:
             "succeed": _explain("succeed", **many, result=["{}"]),
         }
         for name, plan in plans.items():
-            read_by = {n for n in _jobs_are_read_by(plan) if n.startswith("jobs_job") or n.endswith("Scan")}
+            read_by = {n for n in _jobs_are_read_by(plan) if n.endswith("Scan")}
             assert "Seq Scan" not in read_by, name
             assert _buffers(plan) <= 40, name
 
@@ -299,7 +278,8 @@ class TestUsage:
     def test_counts_what_waits_in_all_without_reading_what_ended(self) -> None:
         for name, given in (("usage_waiting_in_all", {"limit": 100_000}), ("usage_count_waiting", {})):
             plan = _explain(name, **given)
-            assert "Seq Scan" not in _jobs_are_read_by(plan), name
+            whole = {n["Relation Name"] for n in _nodes(plan) if n["Node Type"] == "Seq Scan"}
+            assert not whole & {"jobs_job", "jobs_outcome"}, name
             print(f"buffers of {name}: {_buffers(plan)}")
 
     def test_of_an_owner_is_read_by_key(self, big: Farm) -> None:

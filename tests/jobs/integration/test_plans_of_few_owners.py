@@ -7,25 +7,11 @@ from jobs import operations
 from jobs.models import Worker
 from jobs.queries import moves
 from postgres import statements
-from tests import farm
+from tests import farm, rows
 
 pytestmark = pytest.mark.django_db(transaction=True)
 OTHERS = 10_000
 MOST_BUFFERS = 60
-_FILL = """
-INSERT INTO jobs_job (kind, queue, status, priority, owner_id, created_at, run_at, max_attempts, failures,
-                      retry_on_timeout, fence, next_seq)
-SELECT 'work', 'work', 'pending', 0, %s, now() - interval '2 hours', now() - interval '1 hour' + n * interval '1 ms',
-       3, 0, false, 0, 0
-FROM generate_series(1, %s) AS n
-"""
-
-_ENDED = """
-INSERT INTO jobs_job (kind, queue, status, priority, created_at, run_at, ended_at, max_attempts, failures,
-                      retry_on_timeout, fence, next_seq)
-SELECT 'work', 'work', 'success', 0, now() - interval '2 hours', now(), now(), 3, 0, false, 1, 0
-FROM generate_series(1, 50000) AS n
-"""
 
 
 def _buffers_of_a_claim(worker: Worker) -> int:
@@ -46,10 +32,10 @@ def _buffers(statement: statements.Statement, params: statements.Params) -> int:
 
 
 def _fill(owner_id: int) -> None:
+    rows.fill(50_000, status="success", fence=1)
     with connection.cursor() as cursor:
-        cursor.execute(_ENDED)
-        cursor.execute("VACUUM (ANALYZE) jobs_job")  # of an idle hour
-        cursor.execute(_FILL, [owner_id, OTHERS])
+        cursor.execute("VACUUM (ANALYZE) jobs_job, jobs_live, jobs_outcome")  # of an idle hour
+    rows.fill(OTHERS, owner_id=owner_id)
 
 
 @pytest.mark.parametrize("has_one", [False, True])

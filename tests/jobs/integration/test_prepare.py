@@ -75,7 +75,7 @@ class TestPrepare:
         app.says = {0: {"prompt": "now"}}
         claimed = operations.claim(me, limit=5)
         assert [(got.id, got.payload) for got in claimed] == [(job.pk, {"prompt": "now"}), (plain.pk, {"n": 1})]
-        assert job.body.payload == {"n": 0}
+        assert job.payload == {"n": 0}
         assert app.prepared == [
             [
                 Prepared(job_id=which.pk, kind="work", attempt=1, payload={"n": n}, worker_id=me.pk, worker_name="w1")

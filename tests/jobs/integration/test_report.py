@@ -145,9 +145,9 @@ class TestHeartbeats:
 
 
 def _updates() -> tuple[int, int]:
-    """Updates of jobs_job in this transaction: all, and those that touched no index."""
+    """Updates of jobs_live in this transaction: all, and those that touched no index."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_xact_user_tables WHERE relname = 'jobs_job'")
+        cursor.execute("SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_xact_user_tables WHERE relname = 'jobs_live'")
         row: tuple[int, int] = cursor.fetchone()
     return row
 
@@ -274,7 +274,7 @@ class TestResults:
     def test_are_kept_as_they_are(self, mine: Any, result: Any) -> None:
         me, claimed = mine
         farm.succeed(me, claimed, result)
-        assert Job.objects.get(pk=claimed.id).body.result == result
+        assert Job.objects.get(pk=claimed.id).result == result
 
     @pytest.mark.parametrize(
         ("result", "refusal"), [("x" * 1_000_000, PayloadTooLarge), ("\x00", InvalidJson), ({1: 2}, InvalidJson)]

@@ -128,7 +128,7 @@ def test_reads_no_job_that_is_due_later_and_no_more_than_it_counts(monkeypatch: 
     monkeypatch.setattr(scaling, "COUNTED", 100)
     assert scale(queue="work")["waiting"] == 100
     with connection.cursor() as cursor:
-        cursor.execute("ANALYZE jobs_job")
+        cursor.execute("ANALYZE jobs_live")
     plan = statements.load("jobs", "scale").explain({"name": "work", "limit": fleet.COUNTED, "queues": 200})
     assert _read_at_most(plan["Plan"]) <= 300
 
@@ -136,7 +136,7 @@ def test_reads_no_job_that_is_due_later_and_no_more_than_it_counts(monkeypatch: 
 def _read_at_most(node: dict[str, Any]) -> float:
     """The most rows of jobs that one step of the plan read, those that it threw away included."""
     loops, own = node.get("Actual Loops", 0), 0.0
-    if node.get("Relation Name") == "jobs_job":
+    if node.get("Relation Name") == "jobs_live":
         own = (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * loops
     return max([own, *map(_read_at_most, node.get("Plans", []))])
 

@@ -18,7 +18,7 @@ from jobs import operations
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
 from jobs.domain.leases import Lease
-from jobs.models import Body, Job, Worker
+from jobs.models import Job, Live, Worker
 from jobs.operations import lanes, quotas
 from live import layer
 from postgres import connections
@@ -84,7 +84,7 @@ class TestHowManyStatements:
                 "BEGIN",
                 "jobs.number_new",
                 "jobs.copy_jobs",
-                "jobs.copy_bodies",
+                "jobs.copy_live",
                 "COMMIT",
                 "NOTIFY",
             ],  # its kind is a row here
@@ -137,7 +137,7 @@ class TestWhatIsPublished:
             )
         assert notifications() == []
         assert [(job.pk, job.status, job.fence) for job in Job.objects.all()] == [(kept.pk, "pending", 0)]
-        assert Body.objects.count() == 1
+        assert Job.objects.count() == 1
 
     def test_of_a_savepoint_goes_with_it_and_the_rest_stays(self, notifications: Callable[[], list[str]]) -> None:
         farm.kind()
@@ -147,7 +147,7 @@ class TestWhatIsPublished:
             with farm.rolled_back():
                 farm.submit(1)
         assert sorted(notifications()) == sorted(["jobs", "work:work"])
-        assert Job.objects.count() == Body.objects.count() == 1
+        assert Job.objects.count() == Live.objects.count() == 1
 
     def test_of_a_job_that_is_due_later_names_the_moment(self, notifications: Callable[[], list[str]]) -> None:
         farm.kind()

@@ -22,7 +22,7 @@ from jobs.errors import (
     UnknownKind,
     UnknownQueue,
 )
-from jobs.models import Body, Job
+from jobs.models import Job, Live
 from jobs.operations.submit import job_of
 from jobs.queries import submits
 from tests import farm
@@ -48,7 +48,7 @@ class TestSubmit:
         }  # fmt: skip
         assert stored.run_at == stored.created_at
         assert stored.expires_at == stored.created_at + timedelta(hours=1)
-        assert stored.body.payload == {"n": [1, "é"]}
+        assert stored.payload == {"n": [1, "é"]}
         assert {f.attname: getattr(job, f.attname) for f in Job._meta.concrete_fields} == {
             f.attname: getattr(stored, f.attname) for f in Job._meta.concrete_fields
         }
@@ -101,7 +101,7 @@ class TestSubmit:
         with pytest.raises(refusal):
             operations.submit_many([good, bad])
         assert not Job.objects.exists()
-        assert not Body.objects.exists()
+        assert not Job.objects.exists()
 
     def test_has_no_other_options_and_a_misspelt_one_is_no_default(self) -> None:
         farm.kind()
@@ -114,7 +114,7 @@ class TestSubmit:
     def test_takes_a_payload_of_exactly_a_megabyte(self) -> None:
         farm.kind()
         job = operations.submit("work", "x" * 999_998)
-        assert len(Body.objects.get(job=job).payload) == 999_998
+        assert len(Job.objects.get(pk=job.pk).payload) == 999_998
 
     def test_shares_only_with_a_group_of_ones_own(self) -> None:
         farm.kind()
@@ -140,7 +140,7 @@ class TestManyAtOnce:
                 for n, (k, key) in enumerate(zip(kinds, keys, strict=True))
             ]
         )
-        assert [(job.kind, job.unique_key, job.body.payload) for job in farm.stored_jobs(answers)] == [
+        assert [(job.kind, job.unique_key, job.payload) for job in farm.stored_jobs(answers)] == [
             (kind, key, n) for n, (kind, key) in enumerate(zip(kinds, keys, strict=True))
         ]
         assert all(isinstance(answer, int) for answer in answers)
@@ -153,9 +153,9 @@ class TestManyAtOnce:
             [operations.NewJob(kind="work", payload=n, unique_key=key) for n, key in enumerate("abbc")]
         )
         assert [isinstance(a, NotUnique) for a in answers] == [True, False, True, False]
-        stored = Body.objects.exclude(job=old).order_by("job_id").values_list("job__unique_key", "payload")
+        stored = Job.objects.exclude(pk=old.pk).order_by("pk").values_list("unique_key", "payload")
         assert list(stored) == [("b", 1), ("c", 3)]
-        assert Body.objects.count() == Job.objects.count() == 3
+        assert Job.objects.count() == Job.objects.count() == 3
 
 
 class TestALargeBulk:
@@ -199,18 +199,18 @@ class TestALargeBulk:
     def test_is_answered_as_it_was_stored(self) -> None:
         farm.kind(expires_s=60)
         answers = operations.store([operations.NewJob(kind="work", payload=n) for n in range(submits.COPIED_FROM)])
-        stored = sorted(Job.objects.select_related("body"), key=lambda job: job.run_at)
+        stored = sorted(Job.objects.whole(), key=lambda job: job.run_at)
         assert [self._columns(job) for job in stored] == [self._columns(job_of(answer)) for answer in answers]
-        assert [job.body.payload for job in stored] == list(range(submits.COPIED_FROM))
+        assert [job.payload for job in stored] == list(range(submits.COPIED_FROM))
         assert {later.run_at - job.run_at for job, later in pairwise(stored)} == {timedelta(microseconds=1)}
 
     def test_is_part_of_the_transaction_around_it(self) -> None:
         farm.kind()
         with farm.rolled_back():
             operations.submit_many([operations.NewJob(kind="work", payload=n) for n in range(100)])
-            assert Job.objects.count() == Body.objects.count() == 100
+            assert Job.objects.count() == Live.objects.count() == 100
         assert not Job.objects.exists()
-        assert not Body.objects.exists()
+        assert not Job.objects.exists()
 
     def test_with_one_twin_leaves_it_out(self) -> None:
         farm.kind()
@@ -233,7 +233,7 @@ class TestALargeBulk:
             for name in ("run_at", "expires_at")
             for moment in (getattr(job, name),)
         }
-        columns = self._columns(job) | since | {"payload": job.body.payload, "trace": job.body.traceparent}
+        columns = self._columns(job) | since | {"payload": job.payload, "trace": job.traceparent}
         return {name: value for name, value in columns.items() if name not in {"id", "created_at"}} | {
             "absolute": [str(m) for m in (job.run_at, job.expires_at) if m is not None and m.year in {2000, 2100}]
         }
@@ -249,7 +249,7 @@ class TestTransactions:
             operations.submit("work", 1, unique_key="k")
             assert Job.objects.count() == 1
         assert not Job.objects.exists()
-        assert not Body.objects.exists()
+        assert not Job.objects.exists()
         assert operations.submit("work", 1, unique_key="k").status == "pending"
 
 
@@ -326,8 +326,8 @@ class TestRetryingByHand:
         same = ("kind", "queue", "priority", "owner_id", "group_id", "unique_key", "max_attempts", "timeout_s")
         assert {name: getattr(new, name) for name in same} == {name: getattr(old, name) for name in same}
         assert (new.retry_of_id, new.status, new.fence, new.failures) == (old.pk, "pending", 0, 0)
-        assert new.body.payload == old.body.payload
-        assert new.body.result is None
+        assert new.payload == old.payload
+        assert new.result is None
         assert farm.everything(old) == before
 
     def test_is_refused_while_a_twin_lives(self) -> None:

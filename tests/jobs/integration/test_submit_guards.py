@@ -9,7 +9,7 @@ import pytest
 from jobs import operations
 from jobs.domain.records import JobRecord
 from jobs.errors import NotUnique
-from jobs.models import Body, Job
+from jobs.models import Job, Live
 from jobs.operations.new_jobs import recorded
 from jobs.queries import submits
 from jobs.queries.submits import Stored
@@ -103,7 +103,7 @@ class TestANewJob:
         assert (job.status, job.fence, job.failures, job.next_seq) == ("pending", 0, 0, 0)
         assert (job.counted_in, job.worker_id, job.lease_secret) == (None, None, None)
         assert (job.limit_name, job.limit_key, job.limit_count) == (None, None, None)
-        assert Body.objects.get(job_id=job.pk).payload == {"n": 1}
+        assert Job.objects.get(pk=job.pk).payload == {"n": 1}
 
 
 class TestATwin:
@@ -117,4 +117,4 @@ class TestATwin:
         assert answer.job == first.pk
         assert Job.objects.filter(unique_key="k").count() == 1
         new = set(Job.objects.values_list("pk", flat=True)) - before
-        assert set(Body.objects.values_list("job_id", flat=True)) == before | new
+        assert set(Live.objects.values_list("pk", flat=True)) == before | new

@@ -10,11 +10,12 @@ from django.db import connection
 
 from jobs import operations
 from jobs.errors import NotUnique
-from jobs.models import Body, Job
+from jobs.models import Job
 from jobs.queries import submits
 from postgres import connections, statements
-from tests import farm
+from tests import farm, rows
 from tests.jobs.limits.integration import sample
+from tests.rows import Sql
 
 pytestmark = [pytest.mark.usefixtures("no_dead_rows"), pytest.mark.django_db]
 Owner = User | None
@@ -135,7 +136,7 @@ class TestATwinThatEndsAtThatMoment:
         meanwhile = Meanwhile("submit_one", lambda: operations.cancel(old.pk, by=None))
         with connection.execute_wrapper(meanwhile):
             new = operations.submit("work", 2, unique_key="k")
-        assert (meanwhile.seen, farm.status(new), Body.objects.count()) == (2, "pending", 2)
+        assert (meanwhile.seen, farm.status(new), Job.objects.count()) == (2, "pending", 2)
 
     def test_is_in_no_bulks_way_which_still_stores_each_job_once_and_takes_its_tokens_once(self) -> None:
         sample.kind(limit=sample.SLOW)
@@ -146,7 +147,7 @@ class TestATwinThatEndsAtThatMoment:
             answers = operations.submit_many([_new(key) for key in ("a", "b", "c", "d")])
         assert [isinstance(answer, int) for answer in answers] == [True, True, True, False]
         assert answers[3].job == other.pk  # type: ignore[union-attr]  # the one that was left out
-        assert (meanwhile.seen, Job.objects.count(), Body.objects.count()) == (2, 5, 5)
+        assert (meanwhile.seen, Job.objects.count(), Job.objects.count()) == (2, 5, 5)
         assert sample.used(sample.SLOW) == {"": 5.0}  # both old ones, and three new
 
     def test_and_comes_again_as_often_as_one_looks_is_refused_without_naming_a_job_that_has_ended(self) -> None:
@@ -171,21 +172,15 @@ class TestThePlan:
     def test_of_finding_a_twin_reads_only_its_owners_entry_among_ten_thousand_of_the_same_key(self) -> None:
         farm.kind()
         ada = farm.user("ada")
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "INSERT INTO jobs_job (kind, queue, status, priority, owner_id, unique_key, max_attempts, failures,"
-                " retry_on_timeout, fence, next_seq)"
-                " SELECT 'work', 'work', 'pending', 0, 1000000 + n, 'daily', 3, 0, false, 0, 0"
-                " FROM generate_series(1, 10000) AS n"
-            )
+        rows.fill(10_000, owner_id=Sql("1000000 + n"), unique_key="daily")
         twins = [operations.submit("work", 1, unique_key="daily", owner=owner).pk for owner in (ada, None)]
         with connection.cursor() as cursor:
-            cursor.execute("ANALYZE jobs_job")
+            cursor.execute("ANALYZE jobs_uniquekey")
         given = {"owner_id": [ada.pk, None], "kind": ["work"] * 2, "unique_key": ["daily"] * 2}
         statement = statements.load("jobs", "living_twins")
         assert [row.id for row in sorted(statement.run(given))] == twins
         plan = statement.explain(given)["Plan"]
-        on_jobs = [node for node in _nodes(plan) if node.get("Relation Name") == "jobs_job"]
+        on_jobs = [node for node in _nodes(plan) if node.get("Relation Name") == "jobs_uniquekey"]
         assert {node["Index Name"] for node in on_jobs} == {INDEX}
         assert sum(node.get("Rows Removed by Filter", 0) for node in on_jobs) == 0
         assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 30

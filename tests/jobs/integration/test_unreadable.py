@@ -11,18 +11,18 @@ pytestmark = pytest.mark.django_db
 LONG = "1" * 5000
 
 
-def _write(column: str, job_id: int) -> None:
+def _poison(job_id: int) -> None:
     with connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE jobs_body DISABLE TRIGGER USER")
-        cursor.execute(f"UPDATE jobs_body SET {column} = %s WHERE job_id = %s", [LONG, job_id])
+        cursor.execute("ALTER TABLE jobs_job DISABLE TRIGGER USER")
+        cursor.execute("UPDATE jobs_job SET payload = %s WHERE id = %s", [LONG, job_id])
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        cursor.execute("ALTER TABLE jobs_body ENABLE TRIGGER USER")
+        cursor.execute("ALTER TABLE jobs_job ENABLE TRIGGER USER")
 
 
 def test_fails_at_its_claim_with_the_reason_and_those_behind_it_are_claimed() -> None:
     farm.kind()
     poisoned, *others = farm.submit(3)
-    _write("payload", poisoned.pk)
+    _poison(poisoned.pk)
     claimed = operations.claim(farm.worker(), limit=3)
     assert [job.id for job in claimed] == [job.pk for job in others]
     assert farm.status(poisoned) == "failed"
@@ -32,6 +32,6 @@ def test_fails_at_its_claim_with_the_reason_and_those_behind_it_are_claimed() ->
 def test_keeps_no_other_from_being_resynced(caplog: pytest.LogCaptureFixture) -> None:
     farm.kind()
     jobs = farm.submit(3)
-    _write("result", jobs[1].pk)
+    _poison(jobs[1].pk)
     assert operations.resync([job.pk for job in jobs]) == [job.pk for job in jobs]
     assert f"the job {jobs[1].pk} cannot be read" in caplog.text

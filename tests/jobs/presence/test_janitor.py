@@ -86,7 +86,7 @@ class TestAStoppedJanitor:
 
     def _falls_silent_although_its_process_lives(self, pid: int) -> None:
         """Its first statement waits for a lock that nobody gives back: it is there, and does nothing."""
-        with running.locked("jobs_job"):
+        with running.locked("jobs_live"):
             seen = Process.objects.get(pid=pid).seen_at
             # Longer than it may take to come round, and no report came.
             farm.until(

@@ -42,7 +42,7 @@ class TestOtherCalls:
             chunks = list(client.completions.create(model="tiny", prompt="Once", stream=True))
         assert [chunk.choices[0].text for chunk in chunks] == ["On", "ce."]
         farm.until(lambda: Job.objects.get().status == "success")
-        assert Job.objects.get().body.result == {
+        assert Job.objects.get().result == {
             **head, "choices": [{"index": 0, "text": "Once.", "finish_reason": "stop"}]
         }  # fmt: skip
 
@@ -57,7 +57,7 @@ class TestOtherCalls:
             answer = client.embeddings.create(model="tiny", input="word", encoding_format="float")
         assert answer.data[0].embedding == vector
         job = Job.objects.get()
-        assert job.body.result == {"answer_file": "answer.json", "usage": usage}
+        assert job.result == {"answer_file": "answer.json", "usage": usage}
         used = metering.of_job(job.pk)
         assert used is not None
         assert (used.model, used.tokens_in, used.tokens_out) == ("tiny", 1, 0)

@@ -33,7 +33,7 @@ class TestAWholeAnswer:
         answer = response.parse()
         assert (answer.choices[0].message.content, answer.usage and answer.usage.total_tokens) == ("Hello.", 5)
         assert json.loads(response.text)["x_of_the_server"] == [1, None]
-        job = Job.objects.select_related("body").get()
+        job = Job.objects.whole().get()
         assert response.headers["x-job-id"] == str(job.pk)
         assert (job.kind, job.queue, job.status) == ("openai", "openai.tiny", "success")
         assert model.requests == [
@@ -100,7 +100,7 @@ class TestAStream:
         with working():
             list(client.chat.completions.create(model="tiny", messages=HELLO, stream=True))
         farm.until(lambda: Job.objects.get().status == "success")
-        assert Job.objects.get().body.result == completion("Hello.")
+        assert Job.objects.get().result == completion("Hello.")
 
     def test_comes_as_it_is_written_whatever_the_pieces_of_the_servers_body(
         self, client: openai.OpenAI, model: ModelServer, working: Working
@@ -216,7 +216,7 @@ class TestACallerThatGoesAway:
 
 def _result() -> Any:
     """The result of the one job."""
-    return Job.objects.select_related("body").get().body.result
+    return Job.objects.whole().get().result
 
 
 def _text(chunks: list[Any]) -> str:

@@ -42,7 +42,7 @@ def test_one_that_says_done_and_not_why_has_answered(
     assert "finish_reason" in chunks[-1].jobfarm["notes"][0]
     assert (response.type, response.response.output_text) == ("response.completed", "Hel")
     farm.until(lambda: set(farm.statuses()) == {"success"}, what="the ends")
-    first: Any = Job.objects.order_by("pk")[0].body.result
+    first: Any = Job.objects.order_by("pk")[0].result
     assert (first["choices"][0]["finish_reason"], first["jobfarm"]) == ("stop", chunks[-1].jobfarm)
     assert "".join(each.choices[0].delta.content or "" for each in again) == "At last."  # nothing is no answer
 

@@ -210,7 +210,7 @@ class TestResponses:
         lines = [line(n, url="/v1/responses", body=body) for n in range(2)]
         batch = to_the_end(made(text(*lines), user=ada, endpoint="/v1/responses"), by=worker)
         assert (batch.status, batch.completed) == ("completed", 2)
-        assert {job.body.payload["path"] for job in Job.objects.all()} == {"responses"}
+        assert {job.payload["path"] for job in Job.objects.all()} == {"responses"}
         following = line(0, url="/v1/responses", body={**body, "previous_response_id": "resp_1"})
         refused = step(made(text(following), user=ada, endpoint="/v1/responses"))
         assert (refused.status, errors(refused)) == ("failed", [(1, "invalid_request")])

@@ -34,10 +34,10 @@ class TestTheObjectsOfTheTables:
 
     def test_that_are_missing_are_named(self) -> None:
         do("DROP INDEX jobs_running")
-        do("ALTER TABLE jobs_job DISABLE TRIGGER an_ended_job_is_never_changed")
+        do("ALTER TABLE jobs_outcome DISABLE TRIGGER an_ended_job_is_never_changed")
         [finding] = database_health.schema()
         assert finding.level is Level.ERROR
-        assert "index jobs_running of jobs_job, trigger an_ended_job_is_never_changed" in finding.sentence
+        assert "index jobs_running of jobs_live, trigger an_ended_job_is_never_changed" in finding.sentence
 
 
 class TestAutovacuum:

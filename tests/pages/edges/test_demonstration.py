@@ -60,7 +60,7 @@ class TestAVisit:
         page = visit()
         job = Job.objects.get()
         assert (job.owner, job.queue, job.kind) == (None, demonstration.QUEUE, "image")
-        assert f"“{job.body.payload['prompt']}”" in page
+        assert f"“{job.payload['prompt']}”" in page
         claimed = farm.claim_one(demonstrator)
         players.paint(demonstrator, claimed, name="preview.png")
         operations.heartbeat(demonstrator, claimed.id, claimed.lease, progress=0.5, detail="Painting band 12")

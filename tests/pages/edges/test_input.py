@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from jobs import operations
-from jobs.models import Body, Job, Queue, Worker
+from jobs.models import Job, Queue, Worker
 from tests import farm
 from tests.looped import looped
 from tests.pages.edges.conftest import Browse, Farm
@@ -19,7 +19,7 @@ class TestSubmitting:
         answer = browse(little_farm.ada).post("/jobs/new/?kind=chat", {"prompt": "Why?"})
         job = Job.objects.latest("pk")
         assert (302, f"/jobs/{job.pk}/") == (answer.status_code, answer["Location"])
-        assert (job.kind, job.owner and job.owner.username, job.group, Body.objects.get(pk=job.pk).payload) == (
+        assert (job.kind, job.owner and job.owner.username, job.group, Job.objects.get(pk=job.pk).payload) == (
             "chat",
             "ada",
             None,

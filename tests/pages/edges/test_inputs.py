@@ -115,7 +115,7 @@ class TestTheForm:
         assert answer.status_code == 302, answer.content.decode()
         job = Job.objects.latest("pk")
         assert answer.headers["Location"] == f"/jobs/{job.pk}/"
-        given = {use.name: (use.filename, use.size, use.upload.owner) for use in job.inputs.all()}
+        given = {use.name: (use.filename, use.size, use.upload.owner) for use in job.input_files.all()}
         assert given == {"audio": ("My-sound-1.ogg", 3, little_farm.ada), "picture": ("b.png", 3, little_farm.ada)}
 
     def test_names_files_as_they_are_called(self, little_farm: Farm, browse: Browse) -> None:
@@ -177,7 +177,7 @@ class TestACopy:
         assert answer.status_code == 302, answer.content.decode()
         copy = Job.objects.latest("pk")
         assert copy.owner == little_farm.bob
-        given = {use.name: use.upload_id for use in copy.inputs.all()}
+        given = {use.name: use.upload_id for use in copy.input_files.all()}
         assert given.keys() == {"audio", "note", "new"}
         assert given["audio"] == Input.objects.get(job=job, name="audio").upload_id
 
@@ -187,14 +187,14 @@ class TestACopy:
         both = send(browse, little_farm.ada, self._address(job), kept=["audio"], uploads=[file("c.ogg")], names="audio")
         assert "Two files have the same name" in both.content.decode()
         send(browse, little_farm.ada, self._address(job), uploads=[file("c.ogg")], names="audio")
-        [given] = Job.objects.latest("pk").inputs.all()
+        [given] = Job.objects.latest("pk").input_files.all()
         assert (given.name, given.filename) == ("audio", "c.ogg")
 
     def test_of_a_job_that_is_not_ones_own_takes_no_files(self, little_farm: Farm, browse: Browse, job: Job) -> None:
         assert send(browse, little_farm.eve, self._address(job), kept=["audio"]).status_code == 404
         answer = send(browse, little_farm.ada, self._address(little_farm.job), kept=["audio"])
         assert answer.status_code == 302  # that job has none: there is nothing to keep
-        assert not Job.objects.latest("pk").inputs.exists()
+        assert not Job.objects.latest("pk").input_files.exists()
 
 
 def test_the_command_lists_them(job: Job) -> None:

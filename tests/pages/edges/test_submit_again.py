@@ -71,7 +71,7 @@ def test_a_clone_is_submitted_at_once(little_farm: Farm, browse: Browse) -> None
     made = Job.objects.latest("pk")
     assert answer.redirect_chain[-1][0] == f"/jobs/{made.pk}/"
     assert f"Submitted as job #{made.pk}, like #{little_farm.job.pk}." in answer.content.decode()
-    assert made.body.payload == Job.objects.get(pk=little_farm.job.pk).body.payload
+    assert made.payload == Job.objects.get(pk=little_farm.job.pk).payload
 
 
 @pytest.mark.django_db

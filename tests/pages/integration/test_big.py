@@ -20,31 +20,13 @@ from jobs.domain.rollups import HOUR_S, MINUTE_S, PERIODS, floored
 from jobs.models import Job, RollupWatermark
 from jobs.operations import rollup
 from jobs.queries import gauges, lists, rollups
-from tests import farm
+from tests import farm, rows
 from tests.looped import looped
+from tests.rows import Sql
 
 pytestmark = [pytest.mark.usefixtures("no_dead_rows"), pytest.mark.django_db]
 ENDED, WAITING = 300_000, 12_000
 WHOLE_TABLE = 8_000  # buffers that a scan of these jobs reads at the least: some 37 rows in each
-
-FILL = """
-INSERT INTO jobs_job (kind, queue, status, priority, owner_id, group_id, worker_name, created_at, run_at, claimed_at,
-                      ended_at, max_attempts, failures, retry_on_timeout, fence, next_seq)
-SELECT CASE WHEN n %% 100000 = 7 THEN 'rare' ELSE 'work' END, 'q' || n %% 10,
-       CASE WHEN n %% 1000 = 1 THEN 'failed' WHEN n %% 5000 = 2 THEN 'timed_out' ELSE 'success' END, 0,
-       CASE WHEN n %% 3 = 0 THEN %(ada)s WHEN n < 20 THEN %(bob)s END, CASE WHEN n < 10 THEN %(club)s END,
-       'w' || n %% 7,
-       at, at, at + interval '1 s', at + interval '2 s', 3, 0, false, 1, 0
-FROM generate_series(1, %(count)s) AS n
-CROSS JOIN LATERAL (SELECT now() - interval '20 days' + n * interval '5.75 s' AS at) AS moment
-"""
-# Wide ones: small rows would fill the gaps that the ended ones left on each page, and so lie all over the table.
-WAIT = """
-INSERT INTO jobs_job (kind, queue, status, priority, created_at, run_at, max_attempts, failures, retry_on_timeout,
-                      fence, next_seq, detail)
-SELECT 'work', 'q1', 'pending', 0, now(), now(), 3, 0, false, 0, 0, repeat('x', 150)
-FROM generate_series(1, %(count)s)
-"""
 
 
 class Big:
@@ -55,12 +37,19 @@ class Big:
         self.ada, self.bob = farm.user("ada"), farm.user("bob", groups=[self.club])
         self.boss = User.objects.create_superuser("boss", password=farm.PASSWORD)
         operations.create_worker("names", queues=[f"q{n}" for n in range(10)])
-        given = {"ada": self.ada.pk, "bob": self.bob.pk, "club": self.club.pk, "count": ENDED}
+        at = "(now() - interval '20 days' + n * interval '5.75 s')"
+        rows.fill(
+            ENDED,
+            status=Sql("CASE WHEN n %% 1000 = 1 THEN 'failed' WHEN n %% 5000 = 2 THEN 'timed_out' ELSE 'success' END"),
+            kind=Sql("CASE WHEN n %% 100000 = 7 THEN 'rare' ELSE 'work' END"), queue=Sql("'q' || n %% 10"),
+            owner_id=Sql(f"CASE WHEN n %% 3 = 0 THEN {self.ada.pk} WHEN n < 20 THEN {self.bob.pk} END"),
+            group_id=Sql(f"CASE WHEN n < 10 THEN {self.club.pk} END"), worker_name=Sql("'w' || n %% 7"),
+            created_at=Sql(at), run_at=Sql(at), claimed_at=Sql(f"{at} + interval '1 s'"),
+            ended_at=Sql(f"{at} + interval '2 s'"), fence=1, payload='{"prompt": "x"}',
+        )  # fmt: skip
+        rows.fill(WAITING, queue="q1", created_at=Sql("now()"), run_at=Sql("now()"), payload='{"prompt": "x"}')
         with connection.cursor() as cursor:
-            cursor.execute(FILL, given)
-            cursor.execute(WAIT, {"count": WAITING})
-            cursor.execute('INSERT INTO jobs_body (job_id, payload) SELECT id, \'{"prompt": "x"}\' FROM jobs_job')
-            cursor.execute("VACUUM (ANALYZE) jobs_job, jobs_body")
+            cursor.execute("VACUUM (ANALYZE) jobs_job, jobs_live, jobs_outcome")
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +62,8 @@ def big(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[B
         finally:
             with connection.cursor() as cursor:
                 cursor.execute(
-                    "TRUNCATE jobs_job, jobs_body, jobs_worker, jobs_queue, jobs_rollup, jobs_rollupwatermark,"
-                    " jobs_bulk, jobs_bulkitem, auth_user, auth_group, auth_user_groups CASCADE"
+                    "TRUNCATE jobs_job, jobs_live, jobs_outcome, jobs_worker, jobs_queue, jobs_rollup,"
+                    " jobs_rollupwatermark, jobs_bulk, jobs_bulkitem, auth_user, auth_group, auth_user_groups CASCADE"
                 )
             operations.sync()
             connection.close()
@@ -167,8 +156,8 @@ class TestAList:
 
         with connection.execute_wrapper(note):
             lists.page(viewer=lists.EVERYBODY, filters=Filters(text="needle"))
-        plans = [_plan(sql, params) for sql, params in statements if "jobs_body" in sql]
-        assert [plan for plan in plans if "Seq Scan on jobs_body" in plan or not plan] == []
+        plans = [_plan(sql, params) for sql, params in statements if "payload" in sql]
+        assert [plan for plan in plans if "Seq Scan on jobs_job" in plan or not plan] == []
         assert plans != []
 
     @pytest.mark.parametrize("given", [{}, {"status": "failed"}, {"owner": "bob"}, {"group": "club"}])

@@ -1,6 +1,7 @@
 """Undoing a bulk: what happened to its jobs since decides, and the claim number tells where nothing else does."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -13,6 +14,10 @@ from tests.pages.integration.test_bulk import _do, _to_the_end, worker
 
 pytestmark = pytest.mark.django_db
 __all__ = ["worker"]
+
+
+def _stored(column: str) -> dict[int, Any]:
+    return {job.pk: getattr(job, column) for job in Job.objects.all()}
 
 
 class TestUndoing:
@@ -29,15 +34,15 @@ class TestUndoing:
     ) -> None:
         """It waits as before and is as the deed left it, but it was claimed since: the claim number alone tells."""
         farm.submit(2, run_at=farm.now() + timedelta(hours=5) if action is BulkAction.RUN_NOW else None)
-        before = dict(Job.objects.values_list("pk", column))
+        before = _stored(column)
         made = _do(action, boss, value=value)
         claimed = farm.claim_one(worker)
         operations.release(worker, claimed.id, claimed.lease)
-        left = dict(Job.objects.values_list("pk", column))
+        left = _stored(column)
         assert left[claimed.id] != before[claimed.id]
         undone = _to_the_end(operations.bulk.undo(made.pk, by=boss))
         assert undone.results == {"put back": 1, "did not wait any more, or were changed since": 1}
-        assert dict(Job.objects.values_list("pk", column)) == before | {claimed.id: left[claimed.id]}
+        assert _stored(column) == before | {claimed.id: left[claimed.id]}
 
     def test_counts_what_has_ended_meanwhile_as_waiting_no_more(self, boss: User, worker: Worker) -> None:
         """Canceled while it waited: its claim number and its priority are as the deed left them."""

@@ -23,13 +23,16 @@ pytestmark = pytest.mark.django_db
 
 COUNTED = ("arrived", "success", "failed", "canceled", "timed_out")
 FILL = """
-INSERT INTO jobs_job (kind, queue, status, priority, created_at, run_at, claimed_at, ended_at,
-                      max_attempts, failures, retry_on_timeout, fence, next_seq)
-SELECT 'work', queue, status, 0, created_at, created_at, created_at + waited, created_at + waited + ran,
-       3, 0, false, 1, 0
-FROM unnest(%s::text[], %s::text[], %s::timestamptz[], %s::interval[], %s::interval[])
-     AS past (queue, status, created_at, waited, ran)
-ORDER BY created_at
+WITH past AS MATERIALIZED (
+    SELECT nextval('jobs_job_id_seq') AS id, ordered.* FROM (
+        SELECT * FROM unnest(%s::text[], %s::text[], %s::timestamptz[], %s::interval[], %s::interval[])
+                      AS past (queue, status, created_at, waited, ran) ORDER BY created_at) AS ordered
+), record AS (
+    INSERT INTO jobs_job (id, kind, queue, priority, created_at, max_attempts, retry_on_timeout, payload)
+    SELECT id, 'work', queue, 0, created_at, 3, false, '{}' FROM past
+)
+INSERT INTO jobs_outcome (job_id, kind, queue, status, run_at, claimed_at, ended_at, fence)
+SELECT id, 'work', queue, status, created_at, created_at + waited, created_at + waited + ran, 1 FROM past
 """
 
 

@@ -152,7 +152,7 @@ class TestACronOfJobs:
         scheduling.fire_due()
         assert scheduling.run_due() == 1
         job = Job.objects.get()
-        assert (job.kind, job.priority, job.owner, job.body.payload) == ("work", 3, None, {"prompt": "hi"})
+        assert (job.kind, job.priority, job.owner, job.payload) == ("work", 3, None, {"prompt": "hi"})
 
     def test_submits_jobs_for_the_machines_that_it_names(self) -> None:
         farm.kind()

@@ -201,5 +201,5 @@ def assert_jobs(*, rounds: int) -> None:
         for number in range(1, DELIVERIES + 1)
     }
     assert Counter(row[1:] for row in rows) == Counter(expected)
-    jobs = Job.objects.values_list("pk", "body__payload__number")
+    jobs = Job.objects.values_list("pk", "payload__number")
     assert Counter((pk, f"delivery-{number}") for pk, number in jobs) == Counter((row[0], row[3]) for row in rows)

@@ -30,7 +30,7 @@ def replayed(delivery: Delivery, **options: Any) -> None:
 
 
 def payloads() -> list[Any]:
-    return [job.body.payload for job in Job.objects.select_related("body").order_by("pk")]
+    return [job.payload for job in Job.objects.whole().order_by("pk")]
 
 
 def starts() -> list[tuple[str, int, str, bool]]:

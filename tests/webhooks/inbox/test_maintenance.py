@@ -36,7 +36,7 @@ def jobs(transactional_db: None) -> Iterator[None]:
     """For tests that make jobs: takes them away again."""
     yield
     with connection.cursor() as cursor:
-        cursor.execute("TRUNCATE jobs_job, jobs_worker, jobs_attempt, jobs_body CASCADE")
+        cursor.execute("TRUNCATE jobs_job, jobs_worker, jobs_attempt, jobs_live, jobs_outcome CASCADE")
         cursor.execute("DELETE FROM jobs_queue WHERE name = 'work'; DELETE FROM jobs_kind WHERE name = 'work'")
 
 
