@@ -1,9 +1,10 @@
-"""Who the live queries of jobs are read for."""
+"""Who the live queries of jobs are read for, and how the parts of its pages are declared."""
 
+from collections.abc import Callable
 from typing import Any
 
 from jobs.queries import fleet, pages, reads
-from live.registry import Viewer
+from live.registry import StateQuery, StateRead, Viewer, live_query
 
 PUBLIC = "public"  # whoever holds the token of a share link
 MEMBER = "member"  # who may see the job, or whose jobs are shown
@@ -45,3 +46,38 @@ def audience_of_worker(viewer: Viewer, *, worker_id: int, **_: Any) -> str | Non
 
 def operators(viewer: Viewer, **_: Any) -> str | None:
     return OPERATOR if reads.is_operator(viewer.user) else None
+
+
+_AUDIENCES: dict[Callable[..., str | None], tuple[str, ...]] = {
+    audience_of_job: (PUBLIC, MEMBER), audience_of_detail: (PUBLIC, MEMBER, OPERATOR), audience_of_worker: (MEMBER,),
+    audience_of_list: (MEMBER, OPERATOR), operators: (OPERATOR,),
+}  # fmt: skip
+
+
+def shared(job_id: int, **_: Any) -> list[str]:
+    return [f"share:{job_id}"]
+
+
+def part(
+    name: str,
+    *topics: str,
+    seen_by: Callable[..., str | None] | None = None,
+    audiences: tuple[str, ...] = (),
+    template: str = "",
+    every_s: float = 0.02,
+) -> Callable[[StateRead], StateQuery]:
+    """Declare a part of a page, for the audiences of `seen_by` if that is named. Topics name arguments as
+    "job:{job_id}"; the template is called like the part where none is named."""
+    audiences = _AUDIENCES[seen_by] if seen_by else audiences
+
+    def declare(read: StateRead) -> StateQuery:
+        query = live_query(
+            name, topics=lambda **arguments: [topic.format(**arguments) for topic in topics], audiences=audiences,
+            template=f"jobs/live/{template or name.replace('-', '_')}.html", at_most_every_s=every_s,
+            rights_topics=shared if PUBLIC in audiences else None,
+            anonymous="ticket" if PUBLIC in audiences else "never",
+        )(read)  # fmt: skip
+        query.rights = seen_by
+        return query
+
+    return declare

@@ -8,11 +8,10 @@ from jobs.domain import charts
 from jobs.domain.filters import Filters
 from jobs.domain.rollups import PERIODS, Period
 from jobs.domain.states import Status
-from jobs.live_queries.common import MEMBER, OPERATOR, audience_of_list, audience_of_worker, operators
+from jobs.live_queries.common import audience_of_list, audience_of_worker, operators, part
 from jobs.operations import rollup
 from jobs.queries import fleet, gauges, lists, pages, reads, rollups, timeline
 from jobs.queries.pages import EVERYBODY
-from live.registry import live_query
 from postgres import clock
 
 ON_OVERVIEW = 20  # running jobs and workers
@@ -31,13 +30,7 @@ WORKER_ORDERS: Final[Mapping[str, Callable[[fleet.WorkerRow], Any]]] = {
 STALE = timedelta(minutes=1)  # the roll-up counts what happened within ten seconds
 
 
-@live_query(
-    "overview",
-    topics=lambda **_: ["jobs", "workers", "queues"],
-    audiences=(MEMBER, OPERATOR),
-    template="jobs/live/overview.html",
-    at_most_every_s=1.0,
-)
+@part("overview", "jobs", "workers", "queues", seen_by=audience_of_list, every_s=1.0)
 def overview(*, whose: int) -> Mapping[str, Any]:
     """What runs at this moment, where the rest waits, who works, and what ended last."""
     queues = fleet.queue_rows(viewer=whose)
@@ -52,13 +45,10 @@ def overview(*, whose: int) -> Mapping[str, Any]:
     }
 
 
-@live_query(
-    "overview-figures",
-    topics=lambda **_: ["jobs", "workers", "queues", rollup.TOPIC],
-    audiences=(MEMBER, OPERATOR),
-    template="jobs/live/figures.html",
-    at_most_every_s=1.0,
-)
+@part(
+    "overview-figures", "jobs", "workers", "queues", rollup.TOPIC, seen_by=audience_of_list, template="figures",
+    every_s=1.0,
+)  # fmt: skip
 def overview_figures(*, whose: int) -> Mapping[str, Any]:
     """The farm in four numbers, and for operators how many jobs stand how: counted up to a bound, or estimated."""
     return {"summary": gauges.summary(viewer=whose), "health": _health(whose)}
@@ -72,13 +62,7 @@ def _health(whose: int) -> pages.Health:
     return pages.Health(ended=total.judged, succeeded=total.success, mean_s=None)
 
 
-@live_query(
-    "overview-charts",
-    topics=lambda **_: [rollup.TOPIC],
-    audiences=(OPERATOR,),
-    template="jobs/live/charts.html",
-    at_most_every_s=1.0,
-)
+@part("overview-charts", rollup.TOPIC, seen_by=operators, template="charts", every_s=1.0)
 def overview_charts(*, period: str = "hour") -> Mapping[str, Any]:
     """Arrivals and ends, waits and runs of the last hour, day or week, in all and by queue."""
     chosen = PERIODS.get(period, PERIODS["hour"])
@@ -121,24 +105,12 @@ def _plots(history: rollups.History, period: Period) -> dict[str, Any]:
     }
 
 
-@live_query(
-    "queues",
-    topics=lambda **_: ["jobs", "workers", "queues"],
-    audiences=(MEMBER, OPERATOR),
-    template="jobs/live/queues.html",
-    at_most_every_s=1.0,
-)
+@part("queues", "jobs", "workers", "queues", seen_by=audience_of_list, every_s=1.0)
 def queues(*, whose: int) -> Mapping[str, Any]:
     return {"queues": fleet.queue_rows(viewer=whose)}
 
 
-@live_query(
-    "queue",
-    topics=lambda queue, **_: [f"queue:{queue}", f"work:{queue}", "jobs", "workers"],
-    audiences=(MEMBER, OPERATOR),
-    template="jobs/live/queue.html",
-    at_most_every_s=1.0,
-)
+@part("queue", "queue:{queue}", "work:{queue}", "jobs", "workers", seen_by=audience_of_list, every_s=1.0)
 def queue(*, whose: int, queue: str) -> Mapping[str, Any] | None:
     rows = fleet.queue_rows(viewer=whose, name=queue) if queue else []
     if not rows:
@@ -148,13 +120,7 @@ def queue(*, whose: int, queue: str) -> Mapping[str, Any] | None:
     return {"queue": rows[0], "unserved": unserved[0] if unserved else None}
 
 
-@live_query(
-    "queue-durations",
-    topics=lambda **_: [rollup.TOPIC],
-    audiences=(OPERATOR,),
-    template="jobs/live/queue_durations.html",
-    at_most_every_s=5.0,
-)
+@part("queue-durations", rollup.TOPIC, seen_by=operators, every_s=5.0)
 def queue_durations(*, queue: str) -> Mapping[str, Any]:
     """Arrivals, ends, waits and runs of one queue in the last hour; waits and runs also of the day and the week."""
     now = clock.now()
@@ -162,13 +128,7 @@ def queue_durations(*, queue: str) -> Mapping[str, Any]:
     return {"queue": queue, "totals": totals if queue else [], **_charted(PERIODS["hour"], queue=queue or "-")}
 
 
-@live_query(
-    "queue-work",
-    topics=lambda queue, **_: [f"queue:{queue}", f"work:{queue}", "jobs", "workers"],
-    audiences=(MEMBER, OPERATOR),
-    template="jobs/live/queue_work.html",
-    at_most_every_s=2.0,
-)
+@part("queue-work", "queue:{queue}", "work:{queue}", "jobs", "workers", seen_by=audience_of_list, every_s=2.0)
 def queue_work(*, whose: int, queue: str) -> Mapping[str, Any]:
     """The workers of one queue, and its newest jobs: those in progress, and the others."""
     running = lists.page(viewer=whose, filters=Filters(queue=queue, status=Status.IN_PROGRESS), limit=ON_QUEUE)
@@ -183,13 +143,7 @@ def queue_work(*, whose: int, queue: str) -> Mapping[str, Any]:
     }
 
 
-@live_query(
-    "workers",
-    topics=lambda **_: ["jobs", "workers"],
-    audiences=(MEMBER, OPERATOR),
-    template="jobs/live/workers.html",
-    at_most_every_s=1.0,
-)
+@part("workers", "jobs", "workers", seen_by=audience_of_list, every_s=1.0)
 def workers(*, whose: int, text: str = "", status: str = "", sort: str = "") -> Mapping[str, Any]:
     """The workers and what each of them does: those whose name, host, queues or labels have the text, of that status
     (WORKER_STATUSES), by one of WORKER_ORDERS, else those seen last first."""
@@ -208,35 +162,13 @@ def _fits(row: fleet.WorkerRow, text: str, status: str) -> bool:
     return not text or any(text in each.lower() for each in (*named, host or ""))
 
 
-@live_query(
-    "timeline",
-    topics=lambda **_: ["jobs", "workers"],
-    audiences=(OPERATOR,),
-    template="jobs/live/timeline.html",
-    at_most_every_s=3.0,
-)
+@part("timeline", "jobs", "workers", seen_by=operators, every_s=3.0)
 def timeline_of_workers(*, minutes: int) -> Mapping[str, Any]:
     """What all workers ran of late: a lane for each."""
     return {"timeline": timeline.of_last(minutes if minutes in TIMELINE_MINUTES else TIMELINE_MINUTES[1])}
 
 
-for part in (overview_charts, queue_durations, timeline_of_workers):
-    part.may_see(operators)
-
-for listing in (overview, overview_figures, queues, queue, queue_work, workers):
-    listing.may_see(audience_of_list)
-
-
-@live_query(
-    "worker",
-    topics=lambda worker_id: [f"worker:{worker_id}", "jobs", "workers"],
-    audiences=(MEMBER,),
-    template="jobs/live/worker.html",
-    at_most_every_s=1.0,
-)
+@part("worker", "worker:{worker_id}", "jobs", "workers", seen_by=audience_of_worker, every_s=1.0)
 def worker(*, worker_id: int) -> Mapping[str, Any] | None:
     row = fleet.worker_row(worker_id, jobs_each=JOBS_OF_ONE)
     return None if row is None else {"row": row}
-
-
-worker.may_see(audience_of_worker)

@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 
 from jobs.domain.bulks import OVER, UNDOING, BulkAction, Phase, sentence
 from jobs.domain.filters import DESCRIBED, Filters
-from jobs.live_queries.common import MEMBER, OPERATOR, audience_of_list
+from jobs.live_queries.common import MEMBER, audience_of_list, part
 from jobs.queries import bulks, lists, reads
-from live.registry import Viewer, live_query
+from live.registry import Viewer
 
 _ORDERS: Final = {"wait": "Longest wait first", "run": "Longest run first"}
 
@@ -26,13 +26,7 @@ def _narrowed(read: Callable[..., Mapping[str, Any]]) -> Callable[..., Mapping[s
     return read
 
 
-@live_query(
-    "jobs",
-    topics=lambda **_: ["jobs"],
-    audiences=(MEMBER, OPERATOR),
-    template="jobs/live/jobs.html",
-    at_most_every_s=1.0,
-)
+@part("jobs", "jobs", seen_by=audience_of_list, every_s=1.0)
 @_narrowed
 def jobs(*, whose: int, before: int = 0, sort: str = "", **texts: str) -> Mapping[str, Any]:
     """A page of a list of jobs; `before` 0 is the first one. The filters are those of `jobs.domain.filters`; `sort` is
@@ -53,16 +47,7 @@ def jobs(*, whose: int, before: int = 0, sort: str = "", **texts: str) -> Mappin
     }
 
 
-jobs.may_see(audience_of_list)
-
-
-@live_query(
-    "jobs-count",
-    topics=lambda **_: ["jobs"],
-    audiences=(MEMBER, OPERATOR),
-    template="jobs/live/count.html",
-    at_most_every_s=5.0,
-)
+@part("jobs-count", "jobs", seen_by=audience_of_list, template="count", every_s=5.0)
 @_narrowed
 def count(*, whose: int, **texts: str) -> Mapping[str, Any]:
     """How many jobs a list has on all its pages."""
@@ -72,16 +57,7 @@ def count(*, whose: int, **texts: str) -> Mapping[str, Any]:
     return {"matches": matches, "most_counted": lists.MOST_COUNTED, "scanned": most}
 
 
-count.may_see(audience_of_list)
-
-
-@live_query(
-    "bulk",
-    topics=lambda bulk_id: [f"bulk:{bulk_id}"],
-    audiences=(MEMBER,),
-    template="jobs/live/bulk.html",
-    at_most_every_s=0.25,
-)
+@part("bulk", "bulk:{bulk_id}", audiences=(MEMBER,), every_s=0.25)
 def bulk(*, bulk_id: int) -> Mapping[str, Any] | None:
     """A bulk action on many jobs: how many match, how far it is, what it came to."""
     row = bulks.find(bulk_id)

@@ -3,14 +3,15 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from jobs import kinds
 from jobs.domain import outputs, payloads, timelines
 from jobs.domain.reasons import NEED_SOMEBODY
 from jobs.domain.states import ENDED, Status
 from jobs.domain.timelines import Current, Span
-from jobs.live_queries.common import MEMBER, OPERATOR, PUBLIC, audience_of_detail, audience_of_job, member
+from jobs.live_queries import common
+from jobs.live_queries.common import MEMBER, OPERATOR, part
 from jobs.models import Attempt, Job, OutputChunk, ResultFile, Stage
 from jobs.protocol import jobs as protocol
 from jobs.queries import pages, reads, reports
@@ -20,14 +21,6 @@ from postgres import clock
 _CURSOR = re.compile(r"([0-9]{1,18}):(-?[0-9]{1,9})")
 
 
-def _of_job(job_id: int) -> list[str]:
-    return [f"job:{job_id}"]
-
-
-def _shared(job_id: int, **_: Any) -> list[str]:
-    return [f"share:{job_id}"]
-
-
 @live_query("job-json", topics=lambda job_id: [f"job:{job_id}"], audiences=(MEMBER,), render="json")
 def job_json(*, job_id: int) -> dict[str, Any] | None:
     """A job as the API shows it, without its payload; of an ended one, how many pieces of output it wrote."""
@@ -35,17 +28,10 @@ def job_json(*, job_id: int) -> dict[str, Any] | None:
     if not jobs:
         return None
     [job] = jobs
-    written = _written(job_id) if job.status in ENDED else 0
-    return (
-        None
-        if written is None
-        else {"job": job.model_dump(mode="json", exclude={"payload", "attempts"}), "written": written}
-    )
-
-
-def _written(job_id: int) -> int | None:
-    """How many pieces the current attempt wrote; None for a job that is gone by now."""
-    return None if (job := Job.objects.filter(pk=job_id).first()) is None else job.next_seq
+    ended = reports.status(job_id) if job.status in ENDED else {"written": 0}
+    if ended is None:  # it is gone by now
+        return None
+    return {"job": job.model_dump(mode="json", exclude={"payload", "attempts"}), "written": ended["written"]}
 
 
 @live_query("job-status", topics=lambda job_id: [f"job:{job_id}"], audiences=(MEMBER,), render="json")
@@ -54,21 +40,16 @@ def job_status(*, job_id: int) -> dict[str, Any] | None:
     return reports.status(job_id)
 
 
-@job_json.may_see
-def _(viewer: Viewer, *, job_id: int) -> str | None:
-    return member(viewer, job_id)
+job_json.may_see(common.member)
+job_status.may_see(common.member)
 
 
-job_status.may_see(member)
+_OUTPUT: Final[dict[str, Any]] = {
+    "topics": lambda job_id: [f"output:{job_id}"], "rights_topics": common.shared, "anonymous": "ticket",
+}  # fmt: skip
 
 
-@live_stream(
-    "job-output",
-    topics=lambda job_id: [f"output:{job_id}"],
-    rights_topics=_shared,
-    is_appended=True,
-    anonymous="ticket",
-)
+@live_stream("job-output", is_appended=True, **_OUTPUT)
 def job_output(after: str | None, limit: int, *, job_id: int) -> list[Item]:
     """The pieces after `<fence>:<seq>`, through later claims.
 
@@ -77,7 +58,7 @@ def job_output(after: str | None, limit: int, *, job_id: int) -> list[Item]:
     return [outputs.item(chunk.attempt, chunk.seq, chunk.text) for chunk in _pieces(after, limit, job_id)]
 
 
-@live_stream("job-text", topics=lambda job_id: [f"output:{job_id}"], rights_topics=_shared, anonymous="ticket")
+@live_stream("job-text", **_OUTPUT)
 def job_text(after: str | None, limit: int, *, job_id: int) -> list[Item]:
     """The same pieces as the text that they add, of a job whose kind declares how its lines are read."""
     kind = Job.objects.filter(pk=job_id).values_list("kind", flat=True).first()
@@ -102,59 +83,31 @@ def _pieces(after: str | None, limit: int, job_id: int) -> list[reports.Piece]:
 
 
 for stream in (job_output, job_text):
-    stream.may_see(audience_of_job)
+    stream.may_see(common.audience_of_job)
 
 
-@live_query(
-    "job",
-    topics=_of_job,
-    rights_topics=_shared,
-    audiences=(PUBLIC, MEMBER),
-    template="jobs/live/job.html",
-    anonymous="ticket",
-)
+@part("job", "job:{job_id}", seen_by=common.audience_of_job)
 def job(*, job_id: int) -> Mapping[str, Any] | None:
     """Where a job stands: status, stage, progress, attempt, times."""
     row = pages.job(job_id)
     return None if row is None else {"job": row}
 
 
-@live_query("job-badge", topics=_of_job, audiences=(OPERATOR,), template="jobs/live/badge.html", at_most_every_s=0.5)
+@part("job-badge", "job:{job_id}", seen_by=common.operators, template="badge", every_s=0.5)
 def job_badge(*, job_id: int) -> Mapping[str, Any] | None:
     """How a job stands and how far it is, for a row of the administration's list."""
     row = pages.job(job_id)
     return None if row is None else {"job": row}
 
 
-@job_badge.may_see
-def _(viewer: Viewer, *, job_id: int) -> str | None:  # noqa: ARG001  # operators see every job
-    return OPERATOR if reads.is_operator(viewer.user) else None
-
-
-@live_query(
-    "job-facts",
-    topics=_of_job,
-    rights_topics=_shared,
-    audiences=(PUBLIC, MEMBER, OPERATOR),
-    template="jobs/live/facts.html",
-    at_most_every_s=0.25,
-    anonymous="ticket",
-)
+@part("job-facts", "job:{job_id}", seen_by=common.audience_of_detail, template="facts", every_s=0.25)
 def job_facts(*, job_id: int) -> Mapping[str, Any] | None:
     """What is known about a job beside its state: kind, queue, worker, owner, times."""
     row = pages.job(job_id)
     return None if row is None else {"job": row}
 
 
-@live_query(
-    "job-files",
-    topics=_of_job,
-    rights_topics=_shared,
-    audiences=(PUBLIC, MEMBER),
-    template="jobs/live/files.html",
-    at_most_every_s=0.1,
-    anonymous="ticket",
-)
+@part("job-files", "job:{job_id}", seen_by=common.audience_of_job, template="files", every_s=0.1)
 def job_files(*, job_id: int) -> Mapping[str, Any] | None:
     """The files of a job: of each name the one that its latest attempt handed in."""
     row = pages.job(job_id)
@@ -165,15 +118,7 @@ def job_files(*, job_id: int) -> Mapping[str, Any] | None:
     return {"job": row, "pictures": shown, "others": [(file, payloads.shown_as(file.name)) for file in stored.values()]}
 
 
-@live_query(
-    "job-history",
-    topics=_of_job,
-    rights_topics=_shared,
-    audiences=(PUBLIC, MEMBER, OPERATOR),
-    template="jobs/live/history.html",
-    at_most_every_s=0.25,
-    anonymous="ticket",
-)
+@part("job-history", "job:{job_id}", seen_by=common.audience_of_detail, template="history", every_s=0.25)
 def job_history(*, job_id: int) -> Mapping[str, Any] | None:
     """A job's result, its attempts with their waits, runs and stages, and the jobs that try it again."""
     row = pages.job_with_body(job_id)
@@ -252,13 +197,10 @@ def _stage_rows(stages: list[Stage], *, job: Job, attempt: Attempt | None) -> li
     ]
 
 
-@live_query(
-    "job-why",
-    topics=lambda job_id, queue: [f"job:{job_id}", f"queue:{queue}", f"work:{queue}", "workers"],
-    audiences=(MEMBER, OPERATOR),
-    template="jobs/live/why.html",
-    at_most_every_s=1.0,
-)
+@part(
+    "job-why", "job:{job_id}", "queue:{queue}", "work:{queue}", "workers", audiences=(MEMBER, OPERATOR), template="why",
+    every_s=1.0,
+)  # fmt: skip
 def job_why(*, job_id: int, queue: str) -> Mapping[str, Any] | None:
     """Why a pending job does not run, and what would change that; nothing for any other."""
     row = pages.job(job_id)
@@ -273,13 +215,6 @@ def job_why(*, job_id: int, queue: str) -> Mapping[str, Any] | None:
     }
 
 
-for part in (job, job_files):
-    part.may_see(audience_of_job)
-
-for detail in (job_facts, job_history):
-    detail.may_see(audience_of_detail)
-
-
 @job_why.may_see
 def _(viewer: Viewer, *, job_id: int, queue: str) -> str | None:  # noqa: ARG001  # which queue is no secret
-    return OPERATOR if reads.is_operator(viewer.user) else member(viewer, job_id)
+    return OPERATOR if reads.is_operator(viewer.user) else common.member(viewer, job_id)

@@ -4,19 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from jobs.domain import charts
-from jobs.live_queries.common import MEMBER, audience_of_worker
+from jobs.live_queries.common import audience_of_worker, part
 from jobs.queries import fleet
 from jobs.queries import workers as done
-from live.registry import live_query
 
 
-@live_query(
-    "worker-history",
-    topics=lambda worker_id: [f"worker:{worker_id}", "jobs"],
-    audiences=(MEMBER,),
-    template="jobs/live/worker_history.html",
-    at_most_every_s=5.0,
-)
+@part("worker-history", "worker:{worker_id}", "jobs", seen_by=audience_of_worker, every_s=5.0)
 def worker_history(*, worker_id: int) -> Mapping[str, Any] | None:
     """What one worker did: lately, in a week, and by day."""
     row = fleet.worker_row(worker_id)
@@ -37,13 +30,7 @@ def worker_history(*, worker_id: int) -> Mapping[str, Any] | None:
     }
 
 
-@live_query(
-    "worker-arrival",
-    topics=lambda worker_id, **_: [f"worker:{worker_id}", "workers"],
-    audiences=(MEMBER,),
-    template="jobs/live/worker_arrival.html",
-    at_most_every_s=0.5,
-)
+@part("worker-arrival", "worker:{worker_id}", "workers", seen_by=audience_of_worker, every_s=0.5)
 def worker_arrival(*, worker_id: int, since_ms: int) -> Mapping[str, Any] | None:
     """Whether a worker has called since a moment, in milliseconds since 1970: then its new key is in use."""
     row = fleet.worker_row(worker_id)
@@ -51,7 +38,3 @@ def worker_arrival(*, worker_id: int, since_ms: int) -> Mapping[str, Any] | None
         return None
     seen = row.worker.last_seen_at
     return {"row": row, "has_arrived": seen is not None and seen.timestamp() * 1000 > since_ms}
-
-
-for part in (worker_history, worker_arrival):
-    part.may_see(audience_of_worker)

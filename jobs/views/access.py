@@ -1,16 +1,50 @@
 """What every page asks first: who is it, may they, and how a refusal is shown."""
 
 import json
+from collections.abc import Callable
 from http import HTTPStatus
+from typing import Any, TypeVar
 
 from django.contrib import messages
+from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from jobs.errors import JobsError, NotFound, UnknownQueue
 from jobs.models import Job
 from jobs.queries import pages, reads
+from ratelimits.errors import RateLimitsError
 
 _MOODS = {messages.SUCCESS: "good", messages.WARNING: "", messages.ERROR: "bad"}
+View = TypeVar("View", bound=Callable[..., Any])
+
+
+def page(view: View) -> View:
+    """A page to look at, for whoever is logged in; no browser keeps it."""
+    return login_required(require_safe(never_cache(view)))
+
+
+def page_with_form(view: View) -> View:
+    """The same, with a form that is sent to the page itself."""
+    return login_required(require_http_methods(["GET", "HEAD", "POST"])(never_cache(view)))
+
+
+def button(view: View) -> View:
+    """What a button of a page does, for whoever is logged in."""
+    return login_required(require_POST(view))
+
+
+def done(request: HttpRequest, url: str, do: Callable[[], str | HttpResponse]) -> HttpResponse:
+    """Do it, and answer with what it returns, or say at `url` why it was refused; 404 for what they may not see."""
+    try:
+        answer = do()
+    except (NotFound, UnknownQueue) as refusal:
+        raise Http404(refusal.message) from refusal
+    except (JobsError, RateLimitsError) as refusal:
+        return respond(request, refusal.message, level=messages.ERROR, url=url)
+    return respond(request, answer, level=messages.SUCCESS, url=url) if isinstance(answer, str) else answer
 
 
 def viewer(user: User) -> int:

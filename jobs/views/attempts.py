@@ -6,11 +6,8 @@ from datetime import datetime
 from typing import Final
 
 from django import forms
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
 
 from jobs.domain.differences import compare
 from jobs.models import Job
@@ -47,9 +44,7 @@ class Choice(forms.Form):
             self.fields[name] = forms.TypedChoiceField(choices=options, coerce=int, label=label)
 
 
-@login_required
-@require_safe
-@never_cache
+@access.page
 def compared(request: HttpRequest, job_id: int) -> HttpResponse:
     """The attempts that `?a=` and `?b=` name by their fences; without them the last two."""
     job = access.visible(request, job_id)

@@ -3,28 +3,23 @@
 from collections.abc import Callable
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from core import people
 from jobs import operations
 from jobs.domain.bulks import BulkAction, sentence
 from jobs.domain.filters import Filters, ids_of
-from jobs.errors import JobsError, NotFound
 from jobs.models import Bulk
 from jobs.queries import bulks, reads
+from jobs.views import access
 from jobs.views.lists import BulkActionForm, FilterForm
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
+@access.page_with_form
 def index(request: HttpRequest) -> HttpResponse:
     """The latest bulks of this person, or of everybody; a POST asks for a new one and leads to its page."""
     user = people.person(request)
@@ -34,9 +29,7 @@ def index(request: HttpRequest) -> HttpResponse:
     return render(request, "jobs/bulks.html", {"bulks": rows})
 
 
-@login_required
-@require_safe
-@never_cache
+@access.page
 def bulk(request: HttpRequest, bulk_id: int) -> HttpResponse:
     """One bulk, live: how many match, how far it is, what it came to, and what can be taken back."""
     user = people.person(request)
@@ -57,20 +50,17 @@ def bulk(request: HttpRequest, bulk_id: int) -> HttpResponse:
     return render(request, "jobs/bulk.html", context)
 
 
-@login_required
-@require_POST
+@access.button
 def begin(request: HttpRequest, bulk_id: int) -> HttpResponse:
     return _done(request, bulk_id, operations.bulk.begin)
 
 
-@login_required
-@require_POST
+@access.button
 def stop(request: HttpRequest, bulk_id: int) -> HttpResponse:
     return _done(request, bulk_id, operations.bulk.stop)
 
 
-@login_required
-@require_POST
+@access.button
 def undo(request: HttpRequest, bulk_id: int) -> HttpResponse:
     """Take it back, and go to the page that shows how that goes."""
     return _done(request, bulk_id, operations.bulk.undo)
@@ -86,26 +76,17 @@ def _create(request: HttpRequest, user: User) -> HttpResponse:
             for field_errors in errors.values():
                 messages.error(request, " ".join(str(error) for error in field_errors))
         return HttpResponseRedirect(back)
-    try:
-        made = operations.bulk.create(
-            BulkAction(form.cleaned_data["action"]),
-            by=user,
-            filters=filters,
-            value=form.cleaned_data["value"],
-            back=back,
-        )
-    except JobsError as refusal:
-        messages.error(request, refusal.message)
-        return HttpResponseRedirect(back)
-    return HttpResponseRedirect(reverse("jobs:bulk", args=[made.pk]))
+    action, value = BulkAction(form.cleaned_data["action"]), form.cleaned_data["value"]
+
+    def do() -> HttpResponse:
+        made = operations.bulk.create(action, by=user, filters=filters, value=value, back=back)
+        return HttpResponseRedirect(reverse("jobs:bulk", args=[made.pk]))
+
+    return access.done(request, back, do)
 
 
 def _done(request: HttpRequest, bulk_id: int, action: Callable[..., Bulk]) -> HttpResponse:
-    try:
-        bulk = action(bulk_id, by=people.person(request))
-    except NotFound as refusal:
-        raise Http404(refusal.message) from refusal
-    except JobsError as refusal:
-        messages.error(request, refusal.message)
-        return HttpResponseRedirect(reverse("jobs:bulk", args=[bulk_id]))
-    return HttpResponseRedirect(reverse("jobs:bulk", args=[bulk.pk]))
+    def do() -> HttpResponse:
+        return HttpResponseRedirect(reverse("jobs:bulk", args=[action(bulk_id, by=people.person(request)).pk]))
+
+    return access.done(request, reverse("jobs:bulk", args=[bulk_id]), do)

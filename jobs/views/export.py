@@ -6,10 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
 
 from core import people
 from jobs.domain.filters import Filters
@@ -29,17 +26,13 @@ _HEADINGS: Final = {"id": "Job", "created_at": "Submitted", "run_at": "Not befor
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
-@login_required
-@require_safe
-@never_cache
+@access.page
 def as_csv(request: HttpRequest) -> HttpResponse:
     """The jobs that the list would show, newest first, MOST at most. `before` stands in the Link to the next file."""
     return _file(request, name="jobs.csv", content_type="text/csv; charset=utf-8", written=_csv)
 
 
-@login_required
-@require_safe
-@never_cache
+@access.page
 def as_json_lines(request: HttpRequest) -> HttpResponse:
     """The same, an object on each line."""
     return _file(request, name="jobs.jsonl", content_type="application/jsonl", written=_json_lines)

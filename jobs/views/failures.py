@@ -5,14 +5,11 @@ from typing import Any, Final
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods
 
 from core import people
 from jobs import operations
@@ -37,9 +34,7 @@ class AgeForm(forms.Form):
     age = forms.ChoiceField(choices=list(_AGES.items()), label="Submitted")
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
+@access.page_with_form
 def failures(request: HttpRequest) -> HttpResponse:
     """What failed of late, by error; a POST leads to the page on which the action on one group is confirmed."""
     user = people.person(request)

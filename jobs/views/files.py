@@ -9,7 +9,6 @@ from django.contrib.auth.decorators import login_required
 from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import render
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from jobs import http
@@ -35,9 +34,7 @@ def input_file(request: HttpRequest, job_id: int, name: str) -> HttpResponseBase
     return input_response(request, access.visible(request, job_id), name)
 
 
-@login_required
-@require_safe
-@never_cache
+@access.page
 def link(request: HttpRequest, job_id: int, name: str) -> HttpResponse:
     """A link to a result file that needs no log-in, and soon shows nothing any more; for who may see the job."""
     job = access.visible(request, job_id)

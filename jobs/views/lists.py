@@ -5,14 +5,11 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from django import forms
-from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
 
 from core import people
 from core.values import row_id
@@ -131,9 +128,7 @@ class BulkActionForm(forms.Form):
         return {**values, "value": "" if value is None else str(value)}
 
 
-@login_required
-@require_safe
-@never_cache
+@access.page
 def jobs(request: HttpRequest) -> HttpResponse:
     """The jobs that this person may see, newest first, live; the filters stand in the address.
 

@@ -1,35 +1,32 @@
 """The page of one job, and what can be done with it."""
 
 import json
+from collections.abc import Callable
 from typing import Any, Final
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_POST
 
 from accounts.http import members_only
 from core import people
 from core.verdicts import CancelVerdict
 from jobs import http, operations
 from jobs.domain import snippets
-from jobs.errors import JobsError, NotAllowed, NotFound, NotWaiting, WaitsForLimit
 from jobs.live_queries.common import MEMBER, OPERATOR
 from jobs.models import Job
 from jobs.queries import fleet, inputs, pages, reads
 from jobs.views import access
-from ratelimits.errors import RateLimitsError
 
 LONGEST_SNIPPET: Final = 20_000  # characters of a payload that is shown as a command
 VERDICTS: Final = {
     CancelVerdict.BEFORE_START: "Canceled before it started: no worker ever ran it.",
     CancelVerdict.BEFORE_RETRY: "Canceled before its next attempt: an earlier one ran, no further one will.",
     CancelVerdict.WHILE_RUNNING: "Canceled while it ran: its worker is notified, and its result will be refused.",
-    CancelVerdict.TOO_LATE: "Too late: it has already ended.",
 }
 
 
@@ -37,9 +34,7 @@ class PriorityForm(forms.Form):
     priority = forms.IntegerField(min_value=-100, max_value=100)
 
 
-@login_required
-@require_safe
-@never_cache
+@access.page
 def job(request: HttpRequest, job_id: int) -> HttpResponse:
     """A job, live: where it stands, what it writes and makes, its attempts, and why it does not run."""
     row = access.visible(request, job_id)
@@ -62,113 +57,88 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
         return render(request, "jobs/job.html", context)
 
 
-@login_required
-@require_POST
+@access.button
 def cancel(request: HttpRequest, job_id: int) -> HttpResponse:
-    page = reverse("jobs:job", args=[job_id])
-    try:
+    def do() -> str | HttpResponse:
         canceled = operations.cancel(job_id, by=people.person(request))
-    except NotFound as refusal:
-        raise Http404(refusal.message) from refusal
-    except NotAllowed as refusal:
-        return access.respond(request, refusal.message, level=messages.ERROR, url=page)
-    sentence = VERDICTS[canceled.verdict]
-    if canceled.verdict is CancelVerdict.TOO_LATE:
+        if canceled.verdict is not CancelVerdict.TOO_LATE:
+            return VERDICTS[canceled.verdict]
         sentence = f"Too late: it has already ended as {canceled.status.replace('_', ' ')}."
-        return access.respond(request, sentence, level=messages.WARNING, url=page)
-    return access.respond(request, sentence, level=messages.SUCCESS, url=page)
+        return access.respond(request, sentence, level=messages.WARNING, url=_page(job_id))
+
+    return access.done(request, _page(job_id), do)
 
 
-@login_required
-@require_POST
+@access.button
 def retry(request: HttpRequest, job_id: int) -> HttpResponse:
     """Retry an ended job: submit it again, as a new one, and go there."""
-    page = reverse("jobs:job", args=[job_id])
-    person = people.person(request)
-    try:
-        http.count_submitted(request, person)
-        again = operations.retry(job_id, by=person, once=True)  # a second press makes no second job
-    except NotFound as refusal:
-        raise Http404(refusal.message) from refusal
-    except (JobsError, RateLimitsError) as refusal:
-        return access.respond(request, refusal.message, level=messages.ERROR, url=page)
-    messages.success(request, f"Retried as job #{again.pk}.")
-    return HttpResponseRedirect(reverse("jobs:job", args=[again.pk]))
+    # A second press makes no second job.
+    return _submitted(request, job_id, lambda by: operations.retry(job_id, by=by, once=True), "Retried as job #{new}.")
 
 
-@login_required
-@require_POST
+@access.button
 def run_now(request: HttpRequest, job_id: int) -> HttpResponse:
-    page = reverse("jobs:job", args=[job_id])
-    try:
+    def do() -> str:
         operations.run_now(job_id, by=people.person(request))
-    except NotFound as refusal:
-        raise Http404(refusal.message) from refusal
-    except (NotAllowed, NotWaiting, WaitsForLimit) as refusal:
-        return access.respond(request, refusal.message, level=messages.ERROR, url=page)
-    return access.respond(request, "The job is due now.", level=messages.SUCCESS, url=page)
+        return "The job is due now."
+
+    return access.done(request, _page(job_id), do)
 
 
-@login_required
-@require_POST
+@access.button
 def change_priority(request: HttpRequest, job_id: int) -> HttpResponse:
-    """Move a job that waits before or behind others."""
-    page = reverse("jobs:job", args=[job_id])
     form = PriorityForm(request.POST)
     if not form.is_valid():
-        return access.respond(request, str(form.errors["priority"][0]), level=messages.ERROR, url=page)
-    try:
+        return access.respond(request, str(form.errors["priority"][0]), level=messages.ERROR, url=_page(job_id))
+
+    def do() -> str:
         job = operations.change_priority(job_id, form.cleaned_data["priority"], by=people.person(request))
-    except NotFound as refusal:
-        raise Http404(refusal.message) from refusal
-    except JobsError as refusal:
-        return access.respond(request, refusal.message, level=messages.ERROR, url=page)
-    return access.respond(request, f"The priority is {job.priority}.", level=messages.SUCCESS, url=page)
+        return f"The priority is {job.priority}."
+
+    return access.done(request, _page(job_id), do)
 
 
 @members_only
 @require_POST
 def clone(request: HttpRequest, job_id: int) -> HttpResponse:
     """Submit a job like this one at once, as the person's own, and go there."""
-    person = people.person(request)
-    try:
-        http.count_submitted(request, person)
-        made = operations.clone(job_id, by=person)
-    except NotFound as refusal:
-        raise Http404(refusal.message) from refusal
-    except (JobsError, RateLimitsError) as refusal:
-        url = reverse("jobs:job", args=[job_id])
-        return access.respond(request, refusal.message, level=messages.ERROR, url=url)
-    messages.success(request, f"Submitted as job #{made.pk}, like #{job_id}.")
-    return HttpResponseRedirect(reverse("jobs:job", args=[made.pk]))
+    sentence = f"Submitted as job #{{new}}, like #{job_id}."
+    return _submitted(request, job_id, lambda by: operations.clone(job_id, by=by), sentence)
 
 
-@login_required
-@require_POST
+@access.button
 def share(request: HttpRequest, job_id: int) -> HttpResponse:
     """Make the link that shows this job to whoever has it."""
-    return _sharing(request, job_id, done="Anyone with the link can see this job now.", makes=True)
+    return _sharing(request, job_id, operations.share, "Anyone with the link can see this job now.")
 
 
-@login_required
-@require_POST
+@access.button
 def unshare(request: HttpRequest, job_id: int) -> HttpResponse:
     """Make that link worthless, on pages that are open too."""
-    return _sharing(request, job_id, done="The link no longer works.", makes=False)
+    return _sharing(request, job_id, operations.unshare, "The link no longer works.")
 
 
-def _sharing(request: HttpRequest, job_id: int, *, done: str, makes: bool) -> HttpResponse:
-    page = reverse("jobs:job", args=[job_id])
-    operation = operations.share if makes else operations.unshare
-    try:
+def _submitted(request: HttpRequest, job_id: int, submit: Callable[[User], Job], sentence: str) -> HttpResponse:
+    def do() -> HttpResponse:
+        http.count_submitted(request, people.person(request))
+        new = submit(people.person(request))
+        messages.success(request, sentence.format(new=new.pk))
+        return HttpResponseRedirect(_page(new.pk))
+
+    return access.done(request, _page(job_id), do)
+
+
+def _sharing(request: HttpRequest, job_id: int, operation: Callable[..., object], sentence: str) -> HttpResponse:
+    def do() -> HttpResponse:
         operation(job_id, by=people.person(request))
-    except NotFound as refusal:
-        raise Http404(refusal.message) from refusal
-    except JobsError as refusal:
-        messages.error(request, refusal.message)
-        return HttpResponseRedirect(page)
-    messages.success(request, done)
-    return HttpResponseRedirect(f"{page}#share")
+        messages.success(request, sentence)
+        return HttpResponseRedirect(f"{_page(job_id)}#share")
+
+    return access.done(request, _page(job_id), do)
+
+
+def _page(job_id: int) -> str:
+    return reverse("jobs:job", args=[job_id])
 
 
 def _snippets(request: HttpRequest, job: Job) -> dict[str, str] | None:

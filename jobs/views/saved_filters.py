@@ -4,15 +4,14 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.views.decorators.http import require_POST
 
 from core import people
 from jobs.queries import saved_filters
+from jobs.views import access
 from jobs.views.lists import FilterForm
 
 
@@ -30,8 +29,7 @@ class SaveForm(forms.Form):
         return name
 
 
-@login_required
-@require_POST
+@access.button
 def save(request: HttpRequest) -> HttpResponse:
     """Keep the filters of the list that the form stands on."""
     user = people.person(request)
@@ -46,8 +44,7 @@ def save(request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(f"{reverse('jobs:list')}?{urlencode(query)}")
 
 
-@login_required
-@require_POST
+@access.button
 def forget(request: HttpRequest, filter_id: int) -> HttpResponse:
     if not saved_filters.forget(people.person(request), filter_id):
         raise Http404("There is no such saved filter.")

@@ -2,16 +2,14 @@
 
 from typing import Final
 
-from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
 
 from core import people
 from jobs.live_queries.farm import TIMELINE_MINUTES
 from jobs.queries import reads
+from jobs.views import access
 
 _LEGEND: Final = (
     ("in_progress", "in progress"),
@@ -21,9 +19,7 @@ _LEGEND: Final = (
 )
 
 
-@login_required
-@require_safe
-@never_cache
+@access.page
 def timeline(request: HttpRequest) -> HttpResponse:
     """Workers as lanes, attempts as bars, over the last minutes (`?minutes=` 5, 15 or 60), live. For operators."""
     if not reads.is_operator(people.person(request)):

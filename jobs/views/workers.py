@@ -4,22 +4,20 @@ from collections.abc import Callable
 from typing import Final
 
 from django import forms
-from django.contrib import messages
-from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts import http as accounts_http
 from accounts import operations as accounts
 from core import people
 from jobs import operations
 from jobs.domain import labels
-from jobs.errors import InvalidValue, UnknownWorker, WorkerNotYours
+from jobs.errors import UnknownWorker, WorkerNotYours
 from jobs.live_queries.farm import WORKER_STATUSES
 from jobs.models import Worker
 from jobs.queries import fleet, reads
@@ -45,9 +43,7 @@ class WorkerFilterForm(forms.Form):
     )  # fmt: skip
 
 
-@login_required
-@require_safe
-@never_cache
+@access.page
 def workers(request: HttpRequest) -> HttpResponse:
     user = people.person(request)
     form = WorkerFilterForm(request.GET)
@@ -57,9 +53,7 @@ def workers(request: HttpRequest) -> HttpResponse:
     return render(request, "jobs/workers.html", context)
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
+@access.page_with_form
 @sensitive_variables("made")
 def connect(request: HttpRequest) -> HttpResponse:
     """A form for a new worker of the queues of `?queue=`; the answer to the POST has its key, how to start it, and
@@ -76,12 +70,10 @@ def connect(request: HttpRequest) -> HttpResponse:
     return render(request, "jobs/connect.html", context, status=422 if form.is_bound else 200)
 
 
-@login_required
-@require_safe
-@never_cache
+@access.page
 def worker(request: HttpRequest, worker_id: int) -> HttpResponse:
     """One worker, live, and what can be done with its key."""
-    row = _visible(request, worker_id)
+    row = _worker(request, worker_id, fleet.visible_worker)
     context = {
         "row": row,
         "worker": row.worker,
@@ -92,55 +84,58 @@ def worker(request: HttpRequest, worker_id: int) -> HttpResponse:
     return render(request, "jobs/worker.html", context)
 
 
-@login_required
-@require_POST
+@access.button
 @never_cache
 def rotate(request: HttpRequest, worker_id: int) -> HttpResponse:
     """Give the worker a new key and show it, this once; the old one is worthless from here on."""
-    worker = _manageable(request, worker_id).worker
+    worker = _worker(request, worker_id).worker
     return _shown_once(request, worker, operations.rotate_key(worker, by=people.person(request)))
 
 
-@login_required
-@require_POST
+@access.button
 def revoke(request: HttpRequest, worker_id: int) -> HttpResponse:
-    """Make the worker's key worthless."""
-    operations.revoke(_manageable(request, worker_id).worker, by=people.person(request))
-    messages.success(request, "Its key is revoked. Its job is lost when the lease ends.")
-    return HttpResponseRedirect(reverse("jobs:worker", args=[worker_id]))
+    sentence = "Its key is revoked. Its job is lost when the lease ends."
+    return _changed(request, worker_id, operations.revoke, sentence)
 
 
-@login_required
-@require_POST
+@access.button
 def drain(request: HttpRequest, worker_id: int) -> HttpResponse:
     """Have the worker finish what it holds, and give it nothing more."""
-    row = _manageable(request, worker_id)
-    operations.drain(row.worker, by=people.person(request))
-    messages.success(request, "It is drained: it finishes what it holds, and is given no more jobs.")
-    return HttpResponseRedirect(reverse("jobs:worker", args=[worker_id]))
+    sentence = "It is drained: it finishes what it holds, and is given no more jobs."
+    return _changed(request, worker_id, operations.drain, sentence)
 
 
-@login_required
-@require_POST
+@access.button
 def undrain(request: HttpRequest, worker_id: int) -> HttpResponse:
-    operations.undrain(_manageable(request, worker_id).worker, by=people.person(request))
-    messages.success(request, "It is given jobs again.")
-    return HttpResponseRedirect(reverse("jobs:worker", args=[worker_id]))
+    return _changed(request, worker_id, operations.undrain, "It is given jobs again.")
 
 
-@login_required
-@require_POST
+@access.button
 def label(request: HttpRequest, worker_id: int) -> HttpResponse:
     """Set the labels that win over what the worker announces."""
-    row = _labelled(request, worker_id)
-    try:
+
+    def set_labels(worker: Worker, *, by: User) -> None:
         named = labels.read_pairs(words(request.POST.get("labels", "")), field="labels")
-        operations.set_labels(row.worker, named, by=people.person(request))
-    except InvalidValue as refusal:
-        messages.error(request, refusal.message)
-    else:
-        messages.success(request, "Its labels are set: jobs that require others do not go to it any more.")
-    return HttpResponseRedirect(reverse("jobs:worker", args=[worker_id]))
+        operations.set_labels(worker, named, by=by)
+
+    sentence = "Its labels are set: jobs that require others do not go to it any more."
+    return _changed(request, worker_id, set_labels, sentence, find=fleet.labelled_worker)
+
+
+def _changed(
+    request: HttpRequest,
+    worker_id: int,
+    operation: Callable[..., object],
+    sentence: str,
+    find: Callable[..., WorkerRow] = fleet.manageable_worker,
+) -> HttpResponse:
+    worker = _worker(request, worker_id, find).worker
+
+    def do() -> str:
+        operation(worker, by=people.person(request))
+        return sentence
+
+    return access.done(request, reverse("jobs:worker", args=[worker_id]), do)
 
 
 @sensitive_variables("key")
@@ -159,22 +154,9 @@ def _shown_once(request: HttpRequest, worker: Worker, key: str) -> HttpResponse:
     return render(request, "jobs/worker_key.html", context)
 
 
-def _visible(request: HttpRequest, worker_id: int) -> WorkerRow:
-    try:
-        return fleet.visible_worker(worker_id, user=people.person(request))
-    except UnknownWorker as error:
-        raise Http404(error.message) from None
-
-
-def _labelled(request: HttpRequest, worker_id: int) -> WorkerRow:
-    return _changeable(request, worker_id, fleet.labelled_worker)
-
-
-def _manageable(request: HttpRequest, worker_id: int) -> WorkerRow:
-    return _changeable(request, worker_id, fleet.manageable_worker)
-
-
-def _changeable(request: HttpRequest, worker_id: int, find: Callable[..., WorkerRow]) -> WorkerRow:
+def _worker(
+    request: HttpRequest, worker_id: int, find: Callable[..., WorkerRow] = fleet.manageable_worker
+) -> WorkerRow:
     try:
         return find(worker_id, user=people.person(request))
     except UnknownWorker as error:
