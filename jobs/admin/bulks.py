@@ -27,14 +27,8 @@ class BulkAdmin(administration.BoundedList):
     list_select_related = ["by"]
     search_fields = ["=id", "=by__username"]
     fields = [
-        ("action", "value"),
-        "live_state",
-        "by",
-        "filters",
-        "undoes",
-        ("created_at", "began_at", "ended_at"),
-        "why",
-    ]
+        ("action", "value"), "live_state", "by", "filters", "undoes", ("created_at", "began_at", "ended_at"), "why"
+    ]  # fmt: skip
     readonly_fields = ["live_state"]
 
     def view_on_site(self, obj: Bulk) -> str:
@@ -42,7 +36,7 @@ class BulkAdmin(administration.BoundedList):
 
     @display(description="Status", label=COLOURS)  # type: ignore[untyped-decorator]
     def how(self, bulk: Bulk) -> tuple[str, str]:
-        return bulk.phase, badges.PHASES[Phase(bulk.phase)].label
+        return bulk.phase, badges.PHASES[Phase(bulk.phase)]["label"]
 
     @display(description="Status")  # type: ignore[untyped-decorator]
     @administration.once

@@ -92,18 +92,7 @@ class KindAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
 
 
 def _kind(name: str, values: dict[str, Any]) -> operations.Kind:
-    return operations.Kind(
-        name=name,
-        queue=values["queue"],
-        priority=values["priority"],
-        max_attempts=values["max_attempts"],
-        backoff=Backoff(first_s=values["backoff_first_s"], base=values["backoff_base"], cap_s=values["backoff_cap_s"]),
-        timeout_s=values["timeout_s"],
-        expires_s=values["expires_s"],
-        retry_when_lost=values["retry_when_lost"],
-        retry_on_timeout=values["retry_on_timeout"],
-        limit=values["limit"],
-        limit_count=values["limit_count"],
-        limit_key=values["limit_key"],
-        requires=values["requires"] or {},
-    )
+    fields = operations.Kind.__dataclass_fields__
+    own = {field: value for field, value in values.items() if field in fields and field not in {"name", "requires"}}
+    backoff = Backoff(first_s=values["backoff_first_s"], base=values["backoff_base"], cap_s=values["backoff_cap_s"])
+    return operations.Kind(name=name, backoff=backoff, requires=values["requires"] or {}, **own)

@@ -27,13 +27,10 @@ class Phase(StrEnum):
 
 OVER: Final = frozenset({Phase.DONE, Phase.STOPPED})
 
-_WAITING = frozenset({Status.PENDING})
 FITS: Final = {
+    **dict.fromkeys((BulkAction.QUEUE, BulkAction.PRIORITY, BulkAction.RUN_NOW), frozenset({Status.PENDING})),
     BulkAction.CANCEL: LIVE,
     BulkAction.RETRY: ENDED,
-    BulkAction.QUEUE: _WAITING,
-    BulkAction.PRIORITY: _WAITING,
-    BulkAction.RUN_NOW: _WAITING,
 }
 
 # An ended job is never changed again (DESIGN promise 3), so a cancel is not taken back: what waited is submitted once
@@ -47,19 +44,16 @@ UNDOING: Final = {
 }
 
 
+_SENTENCES: Final = {
+    BulkAction.CANCEL: "Cancel {them}",
+    BulkAction.RETRY: "Retry {them}",
+    BulkAction.QUEUE: "Move {them} to the queue {value}",
+    BulkAction.PRIORITY: "Give {them} the priority {value}",
+    BulkAction.RUN_NOW: "Run {them} now",
+    BulkAction.UNDO: "Undo",
+}
+
+
 def sentence(action: BulkAction, value: str, *, jobs: int) -> str:
     """What is about to be done to so many, as a person says it."""
-    them = f"{jobs:,} job{'' if jobs == 1 else 's'}"
-    match action:
-        case BulkAction.CANCEL:
-            return f"Cancel {them}"
-        case BulkAction.RETRY:
-            return f"Retry {them}"
-        case BulkAction.QUEUE:
-            return f"Move {them} to the queue {value}"
-        case BulkAction.PRIORITY:
-            return f"Give {them} the priority {value}"
-        case BulkAction.RUN_NOW:
-            return f"Run {them} now"
-        case BulkAction.UNDO:
-            return "Undo"
+    return _SENTENCES[action].format(them=f"{jobs:,} job{'' if jobs == 1 else 's'}", value=value)

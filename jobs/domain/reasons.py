@@ -3,7 +3,7 @@
 Who may do that is for the call, or the page, that does it to say.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
@@ -114,26 +114,36 @@ RETRY: Final = Remedy(code="retry", label="Retry it as a new job", call="retry")
 ADD_LABEL: Final = Remedy(code="add_label", label="Start a worker that has what it requires, or label one")
 RAISE_LIMIT: Final = Remedy(code="raise_limit", label="Raise the limit")
 RAISE_BUDGET: Final = Remedy(code="raise_budget", label="Raise the budget, and submit it again")
+RESUME_QUEUE: Final = Remedy(code="resume_queue", label="Resume the queue {queue}")
+RAISE_CEILING: Final = Remedy(code="raise_ceiling", label="Raise the ceiling of the queue {queue}")
+ADD_WORKER: Final = Remedy(code="add_worker", label="Add a worker for the queue {queue}")
+ASK_FOR_QUEUE: Final = Remedy(code="ask_for_queue", label="Have one of these workers ask for the queue {queue} too")
+
+
+def _wait(label: str) -> Remedy:
+    return Remedy(code="wait", label=label)
+
+
 # Of each reason what changes it, the surest first.
-REMEDIES: Final[Mapping[str, Callable[[str], tuple[Remedy, ...]]]] = {
-    "expired": lambda _: (wait("Wait a few seconds: once it has ended, it can be retried"),),
-    "waiting_for_limit": lambda _: (wait("Wait until its tokens are available"), RAISE_LIMIT, CANCEL),
-    "waiting_for_budget": lambda _: (wait("Wait until the budget has room"), RAISE_BUDGET, CANCEL),
-    "unconfirmed": lambda _: (wait("Wait for another worker to try it"), CANCEL),
-    "not_due": lambda _: (RUN_NOW, CANCEL),
-    "queue_paused": lambda queue: (resume_queue(queue),),
-    "queue_full": lambda queue: (raise_ceiling(queue),),
-    "no_worker": lambda queue: (add_worker(queue),),
-    "all_drained": lambda queue: (add_worker(queue),),
-    "expires": lambda _: (CANCEL,),
-    "out_of_scope": lambda queue: (add_worker(queue),),
-    "not_asked": lambda queue: (ask_for_queue(queue), add_worker(queue)),
-    "stealers_busy": lambda queue: (wait("Wait until one of them is idle"), add_worker(queue)),
-    "no_label": lambda queue: (ADD_LABEL, add_worker(queue)),
-    "head_start": lambda _: (wait("Wait a few seconds"),),
-    "all_failed_it": lambda queue: (wait("Wait until one of them may try again"), add_worker(queue)),
-    "ahead": lambda queue: (wait("Wait for its turn"), add_worker(queue)),
-    "next": lambda queue: (wait("Wait for a worker to ask for jobs"), add_worker(queue)),
+REMEDIES: Final[Mapping[str, tuple[Remedy, ...]]] = {
+    "expired": (_wait("Wait a few seconds: once it has ended, it can be retried"),),
+    "waiting_for_limit": (_wait("Wait until its tokens are available"), RAISE_LIMIT, CANCEL),
+    "waiting_for_budget": (_wait("Wait until the budget has room"), RAISE_BUDGET, CANCEL),
+    "unconfirmed": (_wait("Wait for another worker to try it"), CANCEL),
+    "not_due": (RUN_NOW, CANCEL),
+    "queue_paused": (RESUME_QUEUE,),
+    "queue_full": (RAISE_CEILING,),
+    "no_worker": (ADD_WORKER,),
+    "all_drained": (ADD_WORKER,),
+    "expires": (CANCEL,),
+    "out_of_scope": (ADD_WORKER,),
+    "not_asked": (ASK_FOR_QUEUE, ADD_WORKER),
+    "stealers_busy": (_wait("Wait until one of them is idle"), ADD_WORKER),
+    "no_label": (ADD_LABEL, ADD_WORKER),
+    "head_start": (_wait("Wait a few seconds"),),
+    "all_failed_it": (_wait("Wait until one of them may try again"), ADD_WORKER),
+    "ahead": (_wait("Wait for its turn"), ADD_WORKER),
+    "next": (_wait("Wait for a worker to ask for jobs"), ADD_WORKER),
 }
 
 
@@ -165,38 +175,12 @@ def duration(seconds: float) -> str:
 
 
 def _countdown(seconds: float) -> str:
-    """How far a moment that was named is ahead, while people can picture it."""
     return f": in {duration(seconds)}" if seconds < FAR_S else ""
 
 
-def wait(label: str) -> Remedy:
-    return Remedy(code="wait", label=label)
-
-
-def resume_queue(queue: str) -> Remedy:
-    return Remedy(code="resume_queue", label=f"Resume the queue {queue}")
-
-
-def raise_ceiling(queue: str) -> Remedy:
-    return Remedy(code="raise_ceiling", label=f"Raise the ceiling of the queue {queue}")
-
-
-def add_worker(queue: str) -> Remedy:
-    """For a job that nobody takes, or not soon."""
-    return Remedy(code="add_worker", label=f"Add a worker for the queue {queue}")
-
-
-def undrain(worker: Named) -> Remedy:
-    return Remedy(code="undrain_worker", label=f"Undrain {worker.name}", worker_id=worker.id)
-
-
-def ask_for_queue(queue: str) -> Remedy:
-    """For workers that could take it and ask for other queues."""
-    return Remedy(code="ask_for_queue", label=f"Have one of these workers ask for the queue {queue} too")
-
-
 def _reason(facts: Facts, code: str, sentence: str, **numbers: Any) -> Reason:
-    return Reason(code=code, sentence=sentence, numbers=numbers, remedies=REMEDIES[code](facts.queue))
+    remedies = tuple(replace(each, label=each.label.format(queue=facts.queue)) for each in REMEDIES[code])
+    return Reason(code=code, sentence=sentence, numbers=numbers, remedies=remedies)
 
 
 def _not_waiting(facts: Facts) -> Reason:
@@ -292,7 +276,11 @@ def _unserved(facts: Facts) -> Reason:
         return _reason(facts, "no_worker", unserved.sentence, **numbers)
     names = [worker.name for worker in facts.drained]
     reason = _reason(facts, "all_drained", unserved.sentence, drained=len(names), names=names)
-    return replace(reason, remedies=(*map(undrain, facts.drained[:NAMED]), *reason.remedies))
+    undrain = [
+        Remedy(code="undrain_worker", label=f"Undrain {worker.name}", worker_id=worker.id)
+        for worker in facts.drained[:NAMED]
+    ]
+    return replace(reason, remedies=(*undrain, *reason.remedies))
 
 
 def _expires(facts: Facts) -> list[Reason]:

@@ -27,7 +27,6 @@ from jobs.errors import InvalidValue, QuotaReached, TooManyWaiting
 from jobs.models import ALL_JOBS
 from jobs.queries import reports, submits, usage
 from jobs.queries.reports import NOTHING, FilesUsed
-from jobs.queries.usage import Used
 from postgres import transactions
 from ratelimits import operations as limits
 from ratelimits.operations import RateLimited, UnknownLimit
@@ -177,7 +176,7 @@ def admit(new: Sequence[JobRecord]) -> None:
         WAITING.add(owner, count)
 
 
-def waiting_of(owner: int, stored: Used) -> int:
+def waiting_of(owner: int, stored: usage.Row) -> int:
     """How many jobs of this owner wait now, counted up to some more than the quota; of the farm what the cron counted,
     where it did lately."""
     return stored.waiting if owner == ALL_JOBS and _is_counted(stored) else _counted(owner)
@@ -256,7 +255,7 @@ def _of_job(used: FilesUsed, size: int) -> Iterator[tuple[Quota, int]]:
 
 
 def _of_owner(used: FilesUsed, size: int, *, owner_id: int | None) -> Iterator[tuple[Quota, int]]:
-    stored: dict[int, Used] = usage.of([ALL_JOBS] if owner_id is None else [owner_id, ALL_JOBS])
+    stored: dict[int, usage.Row] = usage.of([ALL_JOBS] if owner_id is None else [owner_id, ALL_JOBS])
     for owner, of, quota in _whose(owner_id, "FILES"):
         yield Quota(resource="files", of=of, quota=quota, used=stored[owner].files - used.files_replaced), 1
     for owner, of, quota in _whose(owner_id, "FILE_BYTES"):
@@ -288,7 +287,7 @@ def _check_waiting(owner: int, quota: int, new: Sequence[JobRecord]) -> None:
         raise TooManyWaiting(what="waiting jobs", of=of, quota=quota, used=used, more=more, retry_after=_RETRY_AFTER_S)
 
 
-def _is_counted(stored: Used) -> bool:
+def _is_counted(stored: usage.Row) -> bool:
     return stored.counted_ago_s is not None and stored.counted_ago_s < _COUNTED_S
 
 

@@ -16,20 +16,7 @@ from jobs.domain.outputs import Piece
 from jobs.domain.states import Status
 from jobs.errors import InvalidJson, LeaseLost, PayloadTooLarge
 from jobs.models import Worker
-from jobs.protocol.answers import (
-    Claimed,
-    ClaimedJob,
-    Ended,
-    EndedMany,
-    EndedOne,
-    LostOne,
-    Released,
-    Renewed,
-    RenewedMany,
-    RenewedOne,
-    Unclaimed,
-    Written,
-)
+from jobs.protocol import answers
 from jobs.protocol.hello import Hello, hello
 from jobs.protocol.jobs import JobId, LeaseText, RequestId
 from jobs.queries.reads import Interest
@@ -141,46 +128,45 @@ class Unclaim(Body):
 
 
 @operations.rechecked
-def claim(worker: Worker, body: Claim) -> Claimed:
+def claim(worker: Worker, body: Claim) -> answers.Claimed:
     """Claim once, without waiting. Raises UnknownQueue, QueueNotAllowed."""
     jobs = operations.claim(worker, queues=body.queues, limit=body.limit, request_id=body.request_id)
-    return Claimed(jobs=[ClaimedJob.of(job) for job in jobs], drained=is_drained(worker))
+    return answers.Claimed(jobs=[answers.ClaimedJob.of(job) for job in jobs], drained=is_drained(worker))
 
 
 @operations.rechecked
-def heartbeat(worker: Worker, job_id: int, body: Heartbeat) -> Renewed:
+def heartbeat(worker: Worker, job_id: int, body: Heartbeat) -> answers.Renewed:
     """Renew the lease. Raises LeaseLost."""
-    detail = body.detail
-    at = operations.heartbeat(worker, job_id, body.parsed, progress=body.progress, detail=detail)
-    return Renewed(lease_expires_at=at)
+    at = operations.heartbeat(worker, job_id, body.parsed, progress=body.progress, detail=body.detail)
+    return answers.Renewed(lease_expires_at=at)
 
 
 @operations.rechecked
-def heartbeat_many(worker: Worker, body: Heartbeats) -> RenewedMany:
+def heartbeat_many(worker: Worker, body: Heartbeats) -> answers.RenewedMany:
     """Renew several leases; the answer names those that are lost."""
     read = [refusal.value_or_refusal(_beat, beat) for beat in body.jobs]
     ends = operations.heartbeats(worker, [beat for beat in read if isinstance(beat, operations.Beat)])
-    answers = zip(body.jobs, refusal.in_place(read, ends), strict=True)
-    return RenewedMany(jobs=[_renewed(beat.id, end) for beat, end in answers])
+    pairs = zip(body.jobs, refusal.in_place(read, ends), strict=True)
+    return answers.RenewedMany(jobs=[_renewed(beat.id, end) for beat, end in pairs])
 
 
 @operations.rechecked
-def write_output(worker: Worker, job_id: int, body: Output) -> Written:
+def write_output(worker: Worker, job_id: int, body: Output) -> answers.Written:
     """Append output. Raises LeaseLost, OutputGap, PayloadTooLarge."""
-    return Written(next_seq=operations.write_output(worker, job_id, body.parsed, seq=body.seq, text=body.text))
+    return answers.Written(next_seq=operations.write_output(worker, job_id, body.parsed, seq=body.seq, text=body.text))
 
 
 @operations.rechecked
-def write_outputs(worker: Worker, pieces: Sequence[tuple[int, Output]]) -> list[Written | Refusal]:
+def write_outputs(worker: Worker, pieces: Sequence[tuple[int, Output]]) -> list[answers.Written | Refusal]:
     """`write_output` for several jobs, a piece of each, together: what it returns or raises, in order."""
     read = [refusal.value_or_refusal(_piece, job_id, body) for job_id, body in pieces]
     numbers = operations.write_outputs(worker, [piece for piece in read if isinstance(piece, Piece)])
-    written = (n if isinstance(n, Refusal) else Written(next_seq=n) for n in numbers)
+    written = (n if isinstance(n, Refusal) else answers.Written(next_seq=n) for n in numbers)
     return refusal.in_place(read, written)
 
 
 @operations.rechecked
-def finish(worker: Worker, job_id: int, body: Finish) -> Ended:
+def finish(worker: Worker, job_id: int, body: Finish) -> answers.Ended:
     """Hand in one job, then claim the next. Raises LeaseLost, InvalidJson, PayloadTooLarge."""
     finished = [_finished(job_id, body)]
     [status], jobs = operations.finish_and_claim(
@@ -188,11 +174,11 @@ def finish(worker: Worker, job_id: int, body: Finish) -> Ended:
     )
     if isinstance(status, LeaseLost):
         raise status
-    return Ended(status=status, jobs=[ClaimedJob.of(job) for job in jobs], drained=is_drained(worker))
+    return answers.Ended(status=status, jobs=[answers.ClaimedJob.of(job) for job in jobs], drained=is_drained(worker))
 
 
 @operations.rechecked
-def finish_many(worker: Worker, body: FinishMany) -> EndedMany:
+def finish_many(worker: Worker, body: FinishMany) -> answers.EndedMany:
     """Hand in several jobs, then claim the next. One whose result cannot be stored is put aside with why; its lease
     holds on."""
     read = [refusal.value_or_refusal(_finished, ending.id, ending) for ending in body.finished]
@@ -205,9 +191,9 @@ def finish_many(worker: Worker, body: FinishMany) -> EndedMany:
         ]
         ended, jobs = _hand_in(worker, body, read)
     verdicts = refusal.in_place(read, ended)
-    answers = [_ended(ending.id, verdict) for ending, verdict in zip(body.finished, verdicts, strict=True)]
-    taken = [ClaimedJob.of(job) for job in jobs]
-    return EndedMany(finished=answers, jobs=taken, drained=is_drained(worker))
+    finished = [_ended(ending.id, verdict) for ending, verdict in zip(body.finished, verdicts, strict=True)]
+    taken = [answers.ClaimedJob.of(job) for job in jobs]
+    return answers.EndedMany(finished=finished, jobs=taken, drained=is_drained(worker))
 
 
 def _hand_in(
@@ -217,17 +203,17 @@ def _hand_in(
     return operations.finish_and_claim(worker, real, limit=body.claim_next, request_id=body.request_id)
 
 
-def release(worker: Worker, job_id: int, body: Release) -> Released:
+def release(worker: Worker, job_id: int, body: Release) -> answers.Released:
     """Give a job back. Raises LeaseLost."""
     operations.release(worker, job_id, body.parsed)
-    return Released()
+    return answers.Released()
 
 
-def unclaim(worker: Worker, body: Unclaim) -> Unclaimed:
+def unclaim(worker: Worker, body: Unclaim) -> answers.Unclaimed:
     """Give back what no call has named since it was claimed, as if it had not been; the rest is left alone."""
     leases = [(named.id, refusal.value_or_refusal(Lease.parse, named.lease)) for named in body.jobs]
     real = [(job_id, lease) for job_id, lease in leases if isinstance(lease, Lease)]
-    return Unclaimed(unclaimed=operations.withdraw(worker, real))
+    return answers.Unclaimed(unclaimed=operations.withdraw(worker, real))
 
 
 def is_drained(worker: Worker) -> bool:
@@ -278,23 +264,17 @@ def _piece(job_id: int, body: Output) -> Piece:
 
 
 def _finished(job_id: int, ending: Ending) -> operations.Finished:
-    return operations.Finished(
-        job_id=job_id,
-        lease=ending.parsed,
-        outcome=ending.outcome,
-        result=ending.result,
-        error=ending.error,
-        retryable=ending.retryable,
-    )
+    same = {name: getattr(ending, name) for name in ("outcome", "result", "error", "retryable")}
+    return operations.Finished(job_id=job_id, lease=ending.parsed, **same)
 
 
-def _ended(job_id: int, verdict: Status | Refusal) -> EndedOne | LostOne:
-    return _lost(job_id, verdict) if isinstance(verdict, Refusal) else EndedOne(id=job_id, status=verdict)
+def _ended(job_id: int, verdict: Status | Refusal) -> answers.EndedOne | answers.LostOne:
+    return _lost(job_id, verdict) if isinstance(verdict, Refusal) else answers.EndedOne(id=job_id, status=verdict)
 
 
-def _renewed(job_id: int, end: datetime | Refusal) -> RenewedOne | LostOne:
-    return _lost(job_id, end) if isinstance(end, Refusal) else RenewedOne(id=job_id, lease_expires_at=end)
+def _renewed(job_id: int, end: datetime | Refusal) -> answers.RenewedOne | answers.LostOne:
+    return _lost(job_id, end) if isinstance(end, Refusal) else answers.RenewedOne(id=job_id, lease_expires_at=end)
 
 
-def _lost(job_id: int, refused: Refusal) -> LostOne:
-    return LostOne(id=job_id, error=refused.code, message=refused.message, **refused.numbers)
+def _lost(job_id: int, refused: Refusal) -> answers.LostOne:
+    return answers.LostOne(id=job_id, error=refused.code, message=refused.message, **refused.numbers)

@@ -32,6 +32,10 @@ class Moments:
     horizon: datetime
 
 
+def _quantile(name: str, share: float) -> property:
+    return property(lambda point: rollups.quantile_s(getattr(point, name), share))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
     """What happened in one step of time, in one queue or to one kind. Durations in seconds; None where nothing was.
@@ -63,35 +67,9 @@ class Point:
         """Of those that ended and were not canceled, the share that failed or timed out; None if there were none."""
         return (self.failed + self.timed_out) / self.judged if self.judged else None
 
-    @property
-    def ran_p50_s(self) -> float | None:
-        """Half of the runs took no longer."""
-        return rollups.quantile_s(self.ran, 0.5)
-
-    @property
-    def ran_p95_s(self) -> float | None:
-        """All but a twentieth of the runs took no longer."""
-        return rollups.quantile_s(self.ran, 0.95)
-
-    @property
-    def ran_p99_s(self) -> float | None:
-        """All but a hundredth of the runs took no longer."""
-        return rollups.quantile_s(self.ran, 0.99)
-
-    @property
-    def waited_p50_s(self) -> float | None:
-        """Half of the waits took no longer."""
-        return rollups.quantile_s(self.waited, 0.5)
-
-    @property
-    def waited_p95_s(self) -> float | None:
-        """All but a twentieth of the waits took no longer."""
-        return rollups.quantile_s(self.waited, 0.95)
-
-    @property
-    def waited_p99_s(self) -> float | None:
-        """All but a hundredth of the waits took no longer."""
-        return rollups.quantile_s(self.waited, 0.99)
+    # What that share of the runs, or of the waits, stayed below.
+    ran_p50_s, ran_p95_s, ran_p99_s = (_quantile("ran", share) for share in (0.5, 0.95, 0.99))
+    waited_p50_s, waited_p95_s, waited_p99_s = (_quantile("waited", share) for share in (0.5, 0.95, 0.99))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +95,7 @@ class History:
 def moments() -> Moments:
     """What `Moments` says, by one statement; see its caption for why it has to be one of its own."""
     [row] = statements.load("jobs", "rollup_horizon").run()
-    return Moments(now=row.now, horizon=row.horizon)
+    return Moments(**row._asdict())
 
 
 def lock_watermark(*, settled_until: datetime) -> RollupWatermark:

@@ -1,7 +1,6 @@
 """Statements about what the jobs of owners, and all jobs, keep (docs/adr/0057)."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from jobs.models import ALL_JOBS, Usage
@@ -11,30 +10,11 @@ Row = statements.Row
 _LOCKS: Final = 1_784_635_253  # the first of the two numbers of these advisory locks; the second is the owner's
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Used:
-    """What the jobs of one owner, or all, keep. `waiting` was counted so many seconds ago; None: never."""
-
-    waiting: int
-    output_bytes: int
-    files: int
-    file_bytes: int
-    counted_ago_s: float | None
-
-
-def of(owners: Iterable[int]) -> dict[int, Used]:
-    """What is kept now, by owner (ALL_JOBS: all jobs). Of a running job, output is in it by whole MiB."""
+def of(owners: Iterable[int]) -> dict[int, Row]:
+    """What is kept now, by owner (ALL_JOBS: all jobs): rows of `waiting` (counted `counted_ago_s` ago; None: never),
+    `output_bytes` (of a running job by whole MiB), `files` and `file_bytes`."""
     rows = statements.load("jobs", "usage").run({"owners": list(owners)})
-    return {
-        row.owner_id: Used(
-            waiting=row.waiting,
-            output_bytes=row.output_bytes,
-            files=row.files,
-            file_bytes=row.file_bytes,
-            counted_ago_s=row.counted_ago_s,
-        )
-        for row in rows
-    }
+    return {row.owner_id: row for row in rows}
 
 
 def waiting(owner: int, *, limit: int) -> int:

@@ -12,20 +12,8 @@ from django.core.files.uploadedfile import UploadedFile
 
 from core.refusal import Refusal
 from core.values import loads
-from jobs import operations
+from jobs import errors, operations
 from jobs.domain import files, kinds, labels
-from jobs.errors import (
-    InvalidJson,
-    InvalidValue,
-    JobsError,
-    NotAMember,
-    NotUnique,
-    PayloadTooLarge,
-    PriorityNotAllowed,
-    QuotaReached,
-    TooManyWaiting,
-    UnknownKind,
-)
 from jobs.models import Job, Upload
 from jobs.operations.queues import ANY_QUEUE, HIGHEST_CEILING
 from jobs.queries import fleet, pages
@@ -95,10 +83,10 @@ class SubmitForm(forms.Form):
                 prefers=self.cleaned_data.get("prefers"),
                 priority=self.cleaned_data.get("priority"),
             )
-        except (JobsError, RateLimitsError) as refusal:
+        except (errors.JobsError, RateLimitsError) as refusal:
             for upload in new:  # a browser sends them again with the form
                 operations.delete_upload(upload.pk, by=self._user)
-            if not isinstance(refusal, JobsError | CountExceedsLimit | UnknownLimit):
+            if not isinstance(refusal, errors.JobsError | CountExceedsLimit | UnknownLimit):
                 raise
             self.add_error(self._field_of(refusal), refusal.message)
             return None
@@ -107,14 +95,18 @@ class SubmitForm(forms.Form):
         """The input files of the job by name; those that are stored just now are put into `new`."""
         return None
 
-    def _field_of(self, refusal: JobsError | RateLimitsError) -> str | None:
-        if isinstance(refusal, InvalidJson | PayloadTooLarge):
+    def _field_of(self, refusal: errors.JobsError | RateLimitsError) -> str | None:
+        if isinstance(refusal, errors.InvalidJson | errors.PayloadTooLarge):
             return "payload" if "payload" in self.fields else "prompt"
-        if isinstance(refusal, InvalidValue):
+        if isinstance(refusal, errors.InvalidValue):
             return refusal.field if refusal.field in self.fields else None
-        if isinstance(refusal, PriorityNotAllowed):
+        if isinstance(refusal, errors.PriorityNotAllowed):
             return "priority" if "priority" in self.fields else None
-        fields: dict[type[Refusal], str] = {NotUnique: "unique_key", NotAMember: "group", UnknownKind: "kind"}
+        fields: dict[type[Refusal], str] = {
+            errors.NotUnique: "unique_key",
+            errors.NotAMember: "group",
+            errors.UnknownKind: "kind",
+        }
         return fields.get(type(refusal))
 
 
@@ -174,7 +166,7 @@ class Conditions(forms.CharField):
         try:
             named = labels.read_pairs(words(str(super().clean(value))), field=self._field)
             return labels.conditions(named, field=self._field)
-        except InvalidValue as refusal:
+        except errors.InvalidValue as refusal:
             raise forms.ValidationError(refusal.message) from None
 
 
@@ -267,22 +259,22 @@ class OtherForm(SubmitForm):
             self.add_error("names", "Two files have the same name: each needs one of its own.")
         try:
             files.references(dict.fromkeys(all_names, _ANY_ID))
-        except JobsError as refusal:
+        except errors.JobsError as refusal:
             self.add_error("names", refusal.message)
 
-    def _field_of(self, refusal: JobsError | RateLimitsError) -> str | None:
-        if isinstance(refusal, QuotaReached) or getattr(refusal, "numbers", {}).get("what") == "file":
-            return None if isinstance(refusal, TooManyWaiting) else "uploads"
-        if isinstance(refusal, InvalidJson | PayloadTooLarge):
+    def _field_of(self, refusal: errors.JobsError | RateLimitsError) -> str | None:
+        if isinstance(refusal, errors.QuotaReached) or getattr(refusal, "numbers", {}).get("what") == "file":
+            return None if isinstance(refusal, errors.TooManyWaiting) else "uploads"
+        if isinstance(refusal, errors.InvalidJson | errors.PayloadTooLarge):
             return "payload_text"
-        return "kind_name" if isinstance(refusal, UnknownKind) else super()._field_of(refusal)
+        return "kind_name" if isinstance(refusal, errors.UnknownKind) else super()._field_of(refusal)
 
 
 def _as_of(job: Job, *, by: User) -> dict[str, Any]:
     """What the form of an edited copy of this job begins with: its priority, too, where `by` may give that."""
     try:
         operations.check_submit(job.kind, owner=by, queue=None, priority=job.priority, by=by)
-    except JobsError:
+    except errors.JobsError:
         priority = None
     else:
         priority = job.priority
@@ -346,8 +338,8 @@ class WorkerForm(forms.Form):
             return operations.create_worker(
                 values["name"], queues=values["queues"], steals=values["steals"], owner=owner, by=self._user
             )
-        except (InvalidValue, QuotaReached) as refusal:
-            field = refusal.field if isinstance(refusal, InvalidValue) else None
+        except (errors.InvalidValue, errors.QuotaReached) as refusal:
+            field = refusal.field if isinstance(refusal, errors.InvalidValue) else None
             self.add_error(field if field in self.fields else None, refusal.message)
             return None
 

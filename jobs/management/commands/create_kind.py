@@ -54,18 +54,12 @@ class Command(BaseCommand):
 
 
 def _kind(name: str, options: dict[str, Any]) -> Kind:
-    return Kind(
-        name=name,
-        queue=options["queue"],
-        max_attempts=options["max_attempts"],
-        backoff=Backoff(first_s=options["backoff"]),
-        timeout_s=options["timeout"],
-        expires_s=options["expires"],
-        retry_when_lost=options["retry_when_lost"],
-        retry_on_timeout=options["retry_on_timeout"],
-        priority=options["priority"],
-        limit=options["limit"],
-        limit_count=options["limit_count"],
-        limit_key=options["limit_key"],
-        requires=labels.read_pairs(options["require"], field="require"),
+    names = (
+        *("queue", "max_attempts", "retry_when_lost", "retry_on_timeout", "priority"),
+        *("limit", "limit_count", "limit_key"),
     )
+    return Kind(
+        name=name, backoff=Backoff(first_s=options["backoff"]), timeout_s=options["timeout"],
+        expires_s=options["expires"], requires=labels.read_pairs(options["require"], field="require"),
+        **{option: options[option] for option in names},
+    )  # fmt: skip

@@ -42,7 +42,10 @@ class Command(BaseCommand):
 
     def handle(self, *, verb: str, **options: Any) -> None:
         try:
-            getattr(self, f"_{verb}")(options)
+            if verb in {"list", "tail"}:
+                getattr(self, f"_{verb}")(options)
+            for job_id in [] if verb in {"list", "tail"} else options["job"]:
+                self._show(job_id) if verb == "show" else self._change(verb, job_id, options.get("to", 0))
         except (JobsError, RateLimitsError) as error:
             raise CommandError(error.message) from None
 
@@ -52,43 +55,37 @@ class Command(BaseCommand):
         for job in jobs.order_by("-pk")[: options["limit"]]:
             self.stdout.write(_row(job))
 
-    def _show(self, options: dict[str, Any]) -> None:
-        for job_id in options["job"]:
-            job = reads.operable(job_id, by=None)
-            self.stdout.write(_row(job))
-            self.stdout.write(f"  payload  {json.dumps(job.payload)}")
-            for file in inputs.of_job(job_id):
-                self.stdout.write(f"  input    {file.name}: {file.filename}, {file.size} bytes")
-            if job.requirement is not None:
-                self.stdout.write(f"  requires {labels.in_words(job.requirement.requires) or '-'}")
-                self.stdout.write(f"  prefers  {labels.in_words(job.requirement.prefers) or '-'}")
-            self.stdout.write(f"  result   {json.dumps(job.result)}")
-            for attempt in queries.reads.attempts(job_id):
-                self.stdout.write(f"  attempt  {attempt.number} on {attempt.worker_name}: {attempt.outcome}")
-                self.stdout.write("           " + attempt.error.replace("\n", "\n           "))
-            if job.status == Status.PENDING:
-                for reason in queries.reads.why_not_running(job_id):
-                    self.stdout.write(f"  waits    {reason.sentence}")
-                    self.stdout.write(f"           {'; '.join(remedy.label for remedy in reason.remedies)}")
+    def _show(self, job_id: int) -> None:
+        job = reads.operable(job_id, by=None)
+        self.stdout.write(_row(job))
+        self.stdout.write(f"  payload  {json.dumps(job.payload)}")
+        for file in inputs.of_job(job_id):
+            self.stdout.write(f"  input    {file.name}: {file.filename}, {file.size} bytes")
+        if job.requirement is not None:
+            self.stdout.write(f"  requires {labels.in_words(job.requirement.requires) or '-'}")
+            self.stdout.write(f"  prefers  {labels.in_words(job.requirement.prefers) or '-'}")
+        self.stdout.write(f"  result   {json.dumps(job.result)}")
+        for attempt in queries.reads.attempts(job_id):
+            self.stdout.write(f"  attempt  {attempt.number} on {attempt.worker_name}: {attempt.outcome}")
+            self.stdout.write("           " + attempt.error.replace("\n", "\n           "))
+        if job.status == Status.PENDING:
+            for reason in queries.reads.why_not_running(job_id):
+                self.stdout.write(f"  waits    {reason.sentence}")
+                self.stdout.write(f"           {'; '.join(remedy.label for remedy in reason.remedies)}")
 
-    def _cancel(self, options: dict[str, Any]) -> None:
-        for job_id in options["job"]:
-            answer = operations.cancel(job_id, by=None)
-            self.stdout.write(f"#{job_id}: {answer.verdict} ({answer.status})")
-
-    def _retry(self, options: dict[str, Any]) -> None:
-        for job_id in options["job"]:
-            self.stdout.write(f"#{job_id}: retried as #{operations.retry(job_id, by=None).pk}")
-
-    def _run_now(self, options: dict[str, Any]) -> None:
-        for job_id in options["job"]:
-            operations.run_now(job_id, by=None)
-            self.stdout.write(f"#{job_id}: due now")
-
-    def _priority(self, options: dict[str, Any]) -> None:
-        for job_id in options["job"]:
-            job = operations.change_priority(job_id, options["to"], by=None)
-            self.stdout.write(f"#{job_id}: priority {job.priority}")
+    def _change(self, verb: str, job_id: int, priority: int) -> None:
+        match verb:
+            case "cancel":
+                canceled = operations.cancel(job_id, by=None)
+                came_to = f"{canceled.verdict} ({canceled.status})"
+            case "retry":
+                came_to = f"retried as #{operations.retry(job_id, by=None).pk}"
+            case "run_now":
+                operations.run_now(job_id, by=None)
+                came_to = "due now"
+            case _:
+                came_to = f"priority {operations.change_priority(job_id, priority, by=None).priority}"
+        self.stdout.write(f"#{job_id}: {came_to}")
 
     def _tail(self, options: dict[str, Any]) -> None:
         job_id, attempt, after = options["job"], 0, -1
