@@ -1,9 +1,10 @@
 """What the administration's pages of jobs share: who may act, jobs that are named in lists, and a key shown once."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django.forms import Script
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
@@ -31,6 +32,17 @@ class Operated:
         """Django's, which is one transaction: what is sent is done again when that collides."""
         view = super().changeform_view  # type: ignore[misc]  # of the ModelAdmin that this is mixed into
         return (transactions.retried(view) if request.method == "POST" else view)(request, *args, **kwargs)
+
+    def for_one(
+        self: Any, request: HttpRequest, pk: str, title: str, button: str,
+        *, lines: Callable[[Any], list[str]], do: Callable[[Any], HttpResponse],
+    ) -> HttpResponse:  # fmt: skip
+        """Do something to one, after a question whose `lines` say what it means."""
+        one = self.get_object(request, pk)
+        if one is None:
+            return self._get_obj_does_not_exist_redirect(request, self.opts, pk)  # type: ignore[no-any-return]
+        question = administration.carry_out(self, request, title=title, lines=lines(one), button=button)
+        return question or do(one)
 
 
 def job_link(pk: int | None) -> SafeString | str:

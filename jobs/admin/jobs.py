@@ -196,42 +196,34 @@ class JobAdmin(common.Operated, JobFields):
     @admin.action(description="Cancel", permissions=["operate"])
     def cancel_selected(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
         """Cancel each, after a question that says how they stand; then say what it came to, by verdict."""
-        return self._each(
-            request, queryset, title="Cancel these jobs?", button="Cancel them", action=job_actions.cancel
-        )
+        return self._each(request, queryset, "Cancel these jobs?", "Cancel them", job_actions.cancel)
 
     @admin.action(description="Retry", permissions=["operate"])
     def retry_selected(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
         """Retry each ended one that no job retries, after a question; then say what it came to."""
-        return self._each(request, queryset, title="Retry these jobs?", button="Retry them", action=job_actions.retry)
+        return self._each(request, queryset, "Retry these jobs?", "Retry them", job_actions.retry)
 
     @action(description="Cancel", url_path="cancel", permissions=["operate"])  # type: ignore[untyped-decorator]
     def cancel_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self._one(request, object_id, title="Cancel this job?", button="Cancel it", action=job_actions.cancel)
+        return self._one(request, object_id, "Cancel this job?", "Cancel it", job_actions.cancel)
 
     @action(description="Retry", url_path="retry", permissions=["operate"])  # type: ignore[untyped-decorator]
     def retry_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self._one(request, object_id, title="Retry this job?", button="Retry it", action=job_actions.retry)
+        return self._one(request, object_id, "Retry this job?", "Retry it", job_actions.retry)
 
     @action(description="Run now", url_path="run-now", permissions=["operate"])  # type: ignore[untyped-decorator]
     def run_now_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Make this one due, after a question."""
-        return self._one(request, object_id, title="Run this job now?", button="Run it now", action=job_actions.run_now)
+        return self._one(request, object_id, "Run this job now?", "Run it now", job_actions.run_now)
 
     def _each(
-        self, request: HttpRequest, queryset: QuerySet[Job], *, title: str, button: str, action: job_actions.Action
+        self, request: HttpRequest, queryset: QuerySet[Job], title: str, button: str, action: job_actions.Action
     ) -> HttpResponse | None:
         chosen = job_actions.chosen(queryset, action)
-        some = chosen[: job_actions.AT_ONCE]
-        if not administration.is_confirmed(request):
-            return administration.question(
-                self,
-                request,
-                title=title,
-                lines=job_actions.preview(chosen, fits=job_actions.FITS[action]),
-                button=button,
-            )
-        results = Counter(action(request, job_id) for job_id, _ in some)
+        lines = job_actions.preview(chosen, fits=job_actions.FITS[action])
+        if question := administration.carry_out(self, request, title=title, lines=lines, button=button):
+            return question
+        results = Counter(action(request, job_id) for job_id, _ in chosen[: job_actions.AT_ONCE])
         self.message_user(request, job_actions.counted(results), messages.SUCCESS)
         if len(chosen) > job_actions.AT_ONCE:
             most = job_actions.AT_ONCE
@@ -240,18 +232,13 @@ class JobAdmin(common.Operated, JobFields):
         return None
 
     def _one(
-        self, request: HttpRequest, object_id: str, *, title: str, button: str, action: job_actions.Action
+        self, request: HttpRequest, object_id: str, title: str, button: str, action: job_actions.Action
     ) -> HttpResponse:
-        job = self.get_object(request, object_id)
-        if job is None:
-            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
-        if not administration.is_confirmed(request):
-            return administration.question(
-                self,
-                request,
-                title=title,
-                lines=job_actions.preview([(job.pk, job.status)], fits=job_actions.FITS[action]),
-                button=button,
-            )
-        self.message_user(request, job_actions.counted(Counter([action(request, job.pk)])), messages.SUCCESS)
-        return HttpResponseRedirect(reverse("admin:jobs_job_change", args=[job.pk]))
+        def lines(job: Job) -> list[str]:
+            return job_actions.preview([(job.pk, job.status)], fits=job_actions.FITS[action])
+
+        def do(job: Job) -> HttpResponse:
+            self.message_user(request, job_actions.counted(Counter([action(request, job.pk)])), messages.SUCCESS)
+            return HttpResponseRedirect(reverse("admin:jobs_job_change", args=[job.pk]))
+
+        return self.for_one(request, object_id, title, button, lines=lines, do=do)

@@ -191,16 +191,12 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
         return Worker.objects.filter(pk=object_id, drained_at__isnull=False, revoked_at=None).exists()
 
     def _drained_one(self, request: HttpRequest, object_id: str, *, drained: bool) -> HttpResponse:
-        worker = self.get_object(request, object_id)
-        if worker is None:
-            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
-        if not administration.is_confirmed(request):
-            verb, lines = ("Drain", [_DRAINED]) if drained else ("Undrain", [_UNDRAINED])
-            return administration.question(
-                self, request, title=f"{verb} this worker?", lines=lines, button=f"{verb} it"
-            )
-        self._set_drained(request, [worker], drained=drained)
-        return self.response_post_save_change(request, worker)  # type: ignore[no-any-return]
+        def do(worker: Worker) -> HttpResponse:
+            self._set_drained(request, [worker], drained=drained)
+            return self.response_post_save_change(request, worker)  # type: ignore[no-any-return]
+
+        verb, line = ("Drain", _DRAINED) if drained else ("Undrain", _UNDRAINED)
+        return self.for_one(request, object_id, f"{verb} this worker?", f"{verb} it", lines=lambda _: [line], do=do)
 
     def _set_drained(self, request: HttpRequest, workers: Iterable[Worker], *, drained: bool) -> None:
         change = operations.drain if drained else operations.undrain
@@ -212,8 +208,9 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
     def revoke_selected(self, request: HttpRequest, queryset: QuerySet[Worker]) -> HttpResponse | None:
         """Make their keys worthless, after a question."""
         names = [worker.name for worker in queryset]
-        if not administration.is_confirmed(request):
-            return administration.question(self, request, title="Revoke these keys?", lines=names, button="Revoke them")
+        texts = {"title": "Revoke these keys?", "button": "Revoke them"}
+        if question := administration.carry_out(self, request, lines=names, **texts):
+            return question
         for worker in queryset:
             operations.revoke(worker, by=people.person(request))
         self.message_user(request, f"Revoked: {', '.join(names)}.", messages.SUCCESS)
@@ -222,27 +219,26 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
     @action(description="New key", url_path="rotate", permissions=["operate"])  # type: ignore[untyped-decorator]
     def rotate_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Give it a new key and show it, after a question."""
-        worker = self.get_object(request, object_id)
-        if worker is None:
-            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
-        if not administration.is_confirmed(request):
-            lines = [f"Requests with the old key of {worker} are refused at once."]
-            return administration.question(
-                self, request, title="Create a new key?", lines=lines, button="Create a new key"
-            )
-        return common.key_page(
-            self, request, worker=worker, key=operations.rotate_key(worker, by=people.person(request))
-        )
+
+        def lines(worker: Worker) -> list[str]:
+            return [f"Requests with the old key of {worker} are refused at once."]
+
+        def do(worker: Worker) -> HttpResponse:
+            key = operations.rotate_key(worker, by=people.person(request))
+            return common.key_page(self, request, worker=worker, key=key)
+
+        return self.for_one(request, object_id, "Create a new key?", "Create a new key", lines=lines, do=do)
 
     @action(description="Revoke", url_path="revoke", permissions=["operate"])  # type: ignore[untyped-decorator]
     def revoke_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Make its key worthless, after a question."""
-        worker = self.get_object(request, object_id)
-        if worker is None:
-            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
-        if not administration.is_confirmed(request):
-            lines = [f"{worker} is refused at once; its job is lost when the lease ends."]
-            return administration.question(self, request, title="Revoke this key?", lines=lines, button="Revoke it")
-        operations.revoke(worker, by=people.person(request))
-        self.message_user(request, f"Revoked: {worker}.", messages.SUCCESS)
-        return self.response_post_save_change(request, worker)  # type: ignore[no-any-return]
+
+        def lines(worker: Worker) -> list[str]:
+            return [f"{worker} is refused at once; its job is lost when the lease ends."]
+
+        def do(worker: Worker) -> HttpResponse:
+            operations.revoke(worker, by=people.person(request))
+            self.message_user(request, f"Revoked: {worker}.", messages.SUCCESS)
+            return self.response_post_save_change(request, worker)  # type: ignore[no-any-return]
+
+        return self.for_one(request, object_id, "Revoke this key?", "Revoke it", lines=lines, do=do)

@@ -15,23 +15,12 @@ MOST_INPUTS: Final = 16  # of one job
 UNUSED_FOR_S: Final = 24 * 3600.0  # how long an upload is kept that no job uses
 # What a browser may show in a page of ours. All else is for saving: whoever made a file chooses what is in it.
 SHOWN: Final[Mapping[str, str]] = {
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-    ".webp": "image/webp",
+    ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp",
     ".txt": "text/plain; charset=utf-8",
-    ".mp3": "audio/mpeg",
-    ".ogg": "audio/ogg",
-    ".oga": "audio/ogg",
-    ".opus": "audio/ogg",
-    ".wav": "audio/wav",
-    ".m4a": "audio/mp4",
-    ".flac": "audio/flac",
-    ".mp4": "video/mp4",
-    ".webm": "video/webm",
-    ".ogv": "video/ogg",
-}
+    ".mp3": "audio/mpeg", ".ogg": "audio/ogg", ".oga": "audio/ogg", ".opus": "audio/ogg", ".wav": "audio/wav",
+    ".m4a": "audio/mp4", ".flac": "audio/flac",
+    ".mp4": "video/mp4", ".webm": "video/webm", ".ogv": "video/ogg",
+}  # fmt: skip
 UNKNOWN_TYPE: Final = "application/octet-stream"
 _TYPES: Final = MimeTypes(filenames=())  # what Python knows, whatever this machine's /etc/mime.types says
 _ODD: Final = re.compile(r"[^A-Za-z0-9._-]+")

@@ -1,7 +1,7 @@
 """The states of a job and the table of moves between them. docs/states.md is drawn from this table."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from core.verdicts import CancelVerdict
 
@@ -36,8 +36,7 @@ class AttemptOutcome(StrEnum):
     UNCONFIRMED = "unconfirmed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class Move(NamedTuple):
     """One allowed step: from where (None: it did not exist), to where, and when."""
 
     source: Status | None
@@ -46,29 +45,22 @@ class Move:
 
 
 MOVES: tuple[Move, ...] = (
-    Move(source=None, target=Status.PENDING, when="submitted"),
-    Move(source=Status.PENDING, target=Status.IN_PROGRESS, when="claimed by a worker"),
-    Move(source=Status.PENDING, target=Status.CANCELED, when="canceled by its owner or staff"),
-    Move(source=Status.PENDING, target=Status.TIMED_OUT, when="expired while it waited"),
-    Move(source=Status.IN_PROGRESS, target=Status.SUCCESS, when="the lease holder hands in the result"),
+    Move(None, Status.PENDING, "submitted"),
+    Move(Status.PENDING, Status.IN_PROGRESS, "claimed by a worker"),
+    Move(Status.PENDING, Status.CANCELED, "canceled by its owner or staff"),
+    Move(Status.PENDING, Status.TIMED_OUT, "expired while it waited"),
+    Move(Status.IN_PROGRESS, Status.SUCCESS, "the lease holder hands in the result"),
+    Move(Status.IN_PROGRESS, Status.FAILED, "the attempt failed, and it was the last one or is not retryable"),
     Move(
-        source=Status.IN_PROGRESS,
-        target=Status.FAILED,
-        when="the attempt failed, and it was the last one or is not retryable",
+        Status.IN_PROGRESS, Status.PENDING, "the attempt failed, was lost or took too long and may be retried, "
+        "it was released, or its lease was never confirmed",
     ),
+    Move(Status.IN_PROGRESS, Status.CANCELED, "canceled by its owner or staff"),
     Move(
-        source=Status.IN_PROGRESS,
-        target=Status.PENDING,
-        when="the attempt failed, was lost or took too long and may be retried, it was released, "
-        "or its lease was never confirmed",
+        Status.IN_PROGRESS, Status.TIMED_OUT, "it was lost or took too long, and its kind does not retry that or its "
+        "attempts are used up",
     ),
-    Move(source=Status.IN_PROGRESS, target=Status.CANCELED, when="canceled by its owner or staff"),
-    Move(
-        source=Status.IN_PROGRESS,
-        target=Status.TIMED_OUT,
-        when="it was lost or took too long, and its kind does not retry that or its attempts are used up",
-    ),
-)
+)  # fmt: skip
 
 
 def may_move(source: Status | None, target: Status) -> bool:

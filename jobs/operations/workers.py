@@ -66,7 +66,7 @@ class Presence:
         """
         lease_s: float = settings.JOBFARM["LEASE_S"]
         beat_s, gap_s = presence.beat_s(lease_s), presence.gap_s(lease_s)
-        fleet.report_web_process(self.id, part=self.part, host=self.host, pid=self.pid, beat_s=beat_s, gap_s=gap_s)
+        fleet.report_process(self.id, part=self.part, host=self.host, pid=self.pid, beat_s=beat_s, gap_s=gap_s)
 
     def end(self) -> None:
         """Say that it ends. Nothing that it reports afterwards counts."""

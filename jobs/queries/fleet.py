@@ -219,13 +219,9 @@ def worker_counts(*, viewer: int) -> WorkerCounts:
     if viewer != EVERYBODY:
         workers = workers.filter(owner_id=viewer)
     is_alive = Q(last_seen_at__gt=Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"]))
-    return WorkerCounts(
-        **workers.aggregate(
-            workers=Count("pk"),
-            alive=Count("pk", filter=is_alive),
-            drained=Count("pk", filter=is_alive & Q(drained_at__isnull=False)),
-        )
-    )
+    counts = {"alive": is_alive, "drained": is_alive & Q(drained_at__isnull=False)}
+    filtered = {name: Count("pk", filter=where) for name, where in counts.items()}
+    return WorkerCounts(**workers.aggregate(workers=Count("pk"), **filtered))
 
 
 def labels_of(worker: Worker) -> list[str]:
@@ -251,13 +247,10 @@ def known_queues() -> list[str]:
     return list(Queue.objects.order_by("name").values_list("name", flat=True))
 
 
-def report_process(process: UUID, *, part: Part, host: str, pid: int) -> None:
-    _report(process, part=part, host=host, pid=pid, serves_workers=False, beat_s=0.0, gap_s=0.0)
-
-
-def report_web_process(process: UUID, *, part: Part, host: str, pid: int, beat_s: float, gap_s: float) -> None:
-    """A process is there and reachable for workers."""
-    _report(process, part=part, host=host, pid=pid, serves_workers=True, beat_s=beat_s, gap_s=gap_s)
+def report_process(process: UUID, *, part: Part, host: str, pid: int, beat_s: float = 0.0, gap_s: float = 0.0) -> None:
+    """A process is there; with `beat_s`, also reachable for workers."""
+    params = {"part": part, "host": host, "pid": pid, "beat_s": beat_s, "gap_s": gap_s, "serves_workers": beat_s > 0}
+    statements.load("jobs", "report").run({"id": process, **params})
 
 
 def end_process(process: UUID) -> None:
@@ -324,7 +317,3 @@ def _held_by(workers: Sequence[int], *, each: int | None = None) -> dict[int, li
         held = Window(Count("pk"), partition_by="live__worker_id")
         jobs = jobs.annotate(place=place, held=held).filter(place__lte=each)
     return {worker: list(theirs) for worker, theirs in groupby(jobs, key=lambda job: job.worker_id or 0)}
-
-
-def _report(process: UUID, **params: object) -> None:
-    statements.load("jobs", "report").run({"id": process, **params})

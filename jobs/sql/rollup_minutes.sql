@@ -27,26 +27,19 @@ WITH arrived AS (
            count(*) FILTER (WHERE status = 'canceled')::integer AS canceled,
            count(*) FILTER (WHERE status = 'timed_out')::integer AS timed_out
     FROM ended GROUP BY 1, 2, 3
-), ran AS (
-    SELECT at, queue, kind, jsonb_object_agg(bucket, jobs) AS buckets
-    FROM (SELECT at, queue, kind,
-                 floor(4 * ln(least(greatest(ran_s, 0.001), 252979200)) / ln(2))::integer AS bucket, count(*) AS jobs
-          FROM ended WHERE ran_s IS NOT NULL GROUP BY 1, 2, 3, 4) AS counted
-    GROUP BY 1, 2, 3
-), waited AS (
-    SELECT at, queue, kind, jsonb_object_agg(bucket, jobs) AS buckets
-    FROM (SELECT at, queue, kind,
-                 floor(4 * ln(least(greatest(waited_s, 0.001), 252979200)) / ln(2))::integer AS bucket, count(*) AS jobs
-          FROM ended WHERE waited_s IS NOT NULL GROUP BY 1, 2, 3, 4) AS counted
+), times AS (
+    SELECT at, queue, kind, jsonb_object_agg(bucket, jobs) FILTER (WHERE is_run) AS ran,
+           jsonb_object_agg(bucket, jobs) FILTER (WHERE NOT is_run) AS waited
+    FROM (SELECT at, queue, kind, is_run, count(*) AS jobs,
+                 floor(4 * ln(least(greatest(seconds, 0.001), 252979200)) / ln(2))::integer AS bucket
+          FROM ended CROSS JOIN LATERAL (VALUES (true, ran_s), (false, waited_s)) AS one (is_run, seconds)
+          WHERE seconds IS NOT NULL GROUP BY at, queue, kind, is_run, bucket) AS counted
     GROUP BY 1, 2, 3
 ), fresh AS MATERIALIZED (
     SELECT at, queue, kind, coalesce(arrived.jobs, 0) AS arrived, coalesce(success, 0) AS success,
            coalesce(failed, 0) AS failed, coalesce(canceled, 0) AS canceled, coalesce(timed_out, 0) AS timed_out,
-           coalesce(ran.buckets, '{}') AS ran, coalesce(waited.buckets, '{}') AS waited
-    FROM arrived
-    FULL JOIN outcome USING (at, queue, kind)
-    LEFT JOIN ran USING (at, queue, kind)
-    LEFT JOIN waited USING (at, queue, kind)
+           coalesce(ran, '{}') AS ran, coalesce(waited, '{}') AS waited
+    FROM arrived FULL JOIN outcome USING (at, queue, kind) LEFT JOIN times USING (at, queue, kind)
 ), gone AS (  -- a job that moved to another queue is not counted in both
     DELETE FROM jobs_rollup AS rollup
     WHERE rollup.step_s = 60 AND rollup.at >= %(since)s::timestamptz AND rollup.at < %(until)s::timestamptz

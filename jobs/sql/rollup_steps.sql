@@ -9,15 +9,12 @@ WITH whole AS MATERIALIZED (
            rollup.arrived, rollup.success, rollup.failed, rollup.canceled, rollup.timed_out, rollup.ran, rollup.waited
     FROM jobs_rollup AS rollup, whole
     WHERE rollup.step_s = %(part_s)s::bigint AND rollup.at >= whole.since AND rollup.at < whole.until
-), ran AS (
-    SELECT at, queue, kind, jsonb_object_agg(key, jobs) AS buckets
-    FROM (SELECT at, queue, kind, key, sum(value::bigint) AS jobs
-          FROM part, jsonb_each_text(part.ran) GROUP BY 1, 2, 3, 4) AS counted
-    GROUP BY 1, 2, 3
-), waited AS (
-    SELECT at, queue, kind, jsonb_object_agg(key, jobs) AS buckets
-    FROM (SELECT at, queue, kind, key, sum(value::bigint) AS jobs
-          FROM part, jsonb_each_text(part.waited) GROUP BY 1, 2, 3, 4) AS counted
+), times AS (
+    SELECT at, queue, kind, jsonb_object_agg(key, jobs) FILTER (WHERE is_run) AS ran,
+           jsonb_object_agg(key, jobs) FILTER (WHERE NOT is_run) AS waited
+    FROM (SELECT at, queue, kind, is_run, key, sum(value::bigint) AS jobs
+          FROM part CROSS JOIN LATERAL (VALUES (true, part.ran), (false, part.waited)) AS one (is_run, buckets),
+               jsonb_each_text(buckets) GROUP BY 1, 2, 3, 4, 5) AS counted
     GROUP BY 1, 2, 3
 ), fresh AS MATERIALIZED (
     SELECT at, queue, kind, sum(arrived)::integer AS arrived, sum(success)::integer AS success,
@@ -31,8 +28,8 @@ WITH whole AS MATERIALIZED (
 INSERT INTO jobs_rollup AS rollup
     (step_s, at, queue, kind, arrived, success, failed, canceled, timed_out, ran, waited)
 SELECT %(step_s)s::bigint, fresh.at, fresh.queue, fresh.kind, arrived, success, failed, canceled, timed_out,
-       coalesce(ran.buckets, '{}'), coalesce(waited.buckets, '{}')
-FROM fresh LEFT JOIN ran USING (at, queue, kind) LEFT JOIN waited USING (at, queue, kind)
+       coalesce(ran, '{}'), coalesce(waited, '{}')
+FROM fresh LEFT JOIN times USING (at, queue, kind)
 ORDER BY at, queue, kind
 ON CONFLICT (step_s, at, queue, kind) DO UPDATE
 SET arrived = excluded.arrived, success = excluded.success, failed = excluded.failed, canceled = excluded.canceled,
