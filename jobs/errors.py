@@ -32,7 +32,6 @@ class LeaseLost(JobsError, code="lease_lost", http_status=409):
 
     @property
     def message(self) -> str:
-        """The sentence for this reason."""
         job_status = str(self.numbers.get("job_status", "")).replace("_", " ")
         return self.SENTENCES[self.numbers["reason"]].format(job_status=job_status)
 
@@ -81,7 +80,6 @@ class QuotaReached(JobsError, code="quota_reached", http_status=413):
 
     @property
     def message(self) -> str:
-        """The sentence with whose quota it is, and its numbers."""
         sentence = self.WHOSE[self.numbers["of"]] + ": {quota} allowed, {used} used, {more} more requested."
         return sentence.format(**self.numbers)
 

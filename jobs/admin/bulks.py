@@ -41,5 +41,4 @@ class BulkAdmin(administration.BoundedList):
     @display(description="Status")  # type: ignore[untyped-decorator]
     @administration.once
     def live_state(self, bulk: Bulk) -> SafeString:
-        """How many match, how far it is and what it came to, live."""
         return html.wrapper("bulk", {"bulk_id": bulk.pk}, audience=live_queries.MEMBER)

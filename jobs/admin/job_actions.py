@@ -22,6 +22,14 @@ AT_ONCE: Final = 1000  # jobs that one action touches; the message says when mor
 Action = Callable[[HttpRequest, int], str]
 
 
+def _came_to(act: Callable[[], object], done: str) -> str:
+    try:
+        act()
+    except (JobsError, RateLimitsError) as refusal:
+        return refusal.message
+    return done
+
+
 def cancel(request: HttpRequest, job_id: int) -> str:
     try:
         return operations.cancel(job_id, by=people.person(request)).verdict.value.replace("_", " ")
@@ -31,19 +39,11 @@ def cancel(request: HttpRequest, job_id: int) -> str:
 
 def retry(request: HttpRequest, job_id: int) -> str:
     """Retry it unless another job does; what it came to."""
-    try:
-        operations.retry(job_id, by=people.person(request), once=True)
-    except (JobsError, RateLimitsError) as refusal:
-        return refusal.message
-    return "retried"
+    return _came_to(lambda: operations.retry(job_id, by=people.person(request), once=True), "retried")
 
 
 def run_now(request: HttpRequest, job_id: int) -> str:
-    try:
-        operations.run_now(job_id, by=people.person(request))
-    except JobsError as refusal:
-        return refusal.message
-    return "due now"
+    return _came_to(lambda: operations.run_now(job_id, by=people.person(request)), "due now")
 
 
 def fitting(job: Job, *, now: datetime) -> set[str]:

@@ -100,12 +100,10 @@ class JobFields(administration.BoundedList):
 
     @display(description="Requires")  # type: ignore[untyped-decorator]
     def requires(self, job: Job) -> str:
-        """The conditions on its worker's labels."""
         return labels.in_words(job.requirement.requires) if job.requirement else "–"
 
     @display(description="Prefers")  # type: ignore[untyped-decorator]
     def prefers(self, job: Job) -> str:
-        """Those on the workers that get it first."""
         return labels.in_words(job.requirement.prefers) if job.requirement else "–"
 
     @display(description="Submitted by")  # type: ignore[untyped-decorator]
@@ -127,7 +125,6 @@ class JobFields(administration.BoundedList):
     @display(description="Status")  # type: ignore[untyped-decorator]
     @administration.once
     def live_state(self, job: Job) -> SafeString:
-        """Status, stage and progress, live."""
         return html.wrapper("job", {"job_id": job.pk}, audience=live_queries.MEMBER)
 
     @display(description="Why it is not running")  # type: ignore[untyped-decorator]

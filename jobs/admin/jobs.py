@@ -195,12 +195,10 @@ class JobAdmin(common.Operated, JobFields):
 
     @admin.action(description="Cancel", permissions=["operate"])
     def cancel_selected(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
-        """Cancel each, after a question that says how they stand; then say what it came to, by verdict."""
         return self._each(request, queryset, "Cancel these jobs?", "Cancel them", job_actions.cancel)
 
     @admin.action(description="Retry", permissions=["operate"])
     def retry_selected(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
-        """Retry each ended one that no job retries, after a question; then say what it came to."""
         return self._each(request, queryset, "Retry these jobs?", "Retry them", job_actions.retry)
 
     @action(description="Cancel", url_path="cancel", permissions=["operate"])  # type: ignore[untyped-decorator]
@@ -213,7 +211,6 @@ class JobAdmin(common.Operated, JobFields):
 
     @action(description="Run now", url_path="run-now", permissions=["operate"])  # type: ignore[untyped-decorator]
     def run_now_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Make this one due, after a question."""
         return self._one(request, object_id, "Run this job now?", "Run it now", job_actions.run_now)
 
     def _each(

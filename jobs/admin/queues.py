@@ -78,13 +78,11 @@ class QueueAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold s
 
     @admin.action(description="Pause", permissions=["operate"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Queue]) -> HttpResponse | None:
-        """Let nothing of them be claimed, after a question."""
         texts = {"title": "Pause these queues?", "button": "Pause them"}
         return self._each(request, queryset, operations.pause, word="Paused", texts=texts)
 
     @admin.action(description="Resume", permissions=["operate"])
     def resume(self, request: HttpRequest, queryset: QuerySet[Queue]) -> HttpResponse | None:
-        """Let their jobs be claimed again, after a question."""
         texts = {"title": "Resume these queues?", "button": "Resume them"}
         return self._each(request, queryset, operations.resume, word="Resumed", texts=texts)
 

@@ -38,7 +38,6 @@ class UsageAdmin(administration.ReadOnly):
 
     @display(description="Owner", ordering="username")  # type: ignore[untyped-decorator]
     def whose(self, row: Any) -> str:
-        """The person, by name; the column that leads to the row itself."""
         return "All jobs" if row.pk == ALL_JOBS else row.username or f"{row.pk}, who is gone"
 
     @display(description="Person")  # type: ignore[untyped-decorator]

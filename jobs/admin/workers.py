@@ -165,7 +165,6 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
 
     @admin.action(description="Drain", permissions=["operate"])
     def drain_selected(self, request: HttpRequest, queryset: QuerySet[Worker]) -> None:
-        """Have them finish what they hold and take nothing more."""
         self._set_drained(request, queryset, drained=True)
 
     @admin.action(description="Undrain", permissions=["operate"])
@@ -174,12 +173,10 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
 
     @action(description="Drain", url_path="drain", permissions=["operate", "drain_one"])  # type: ignore[untyped-decorator]
     def drain_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Have it finish what it holds and take nothing more."""
         return self._drained_one(request, object_id, drained=True)
 
     @action(description="Undrain", url_path="undrain", permissions=["operate", "undrain_one"])  # type: ignore[untyped-decorator]
     def undrain_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Let it claim again."""
         return self._drained_one(request, object_id, drained=False)
 
     def has_drain_one_permission(self, request: HttpRequest, object_id: Any = None) -> bool:  # noqa: ARG002
@@ -206,7 +203,6 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
 
     @admin.action(description="Revoke", permissions=["operate"])
     def revoke_selected(self, request: HttpRequest, queryset: QuerySet[Worker]) -> HttpResponse | None:
-        """Make their keys worthless, after a question."""
         names = [worker.name for worker in queryset]
         texts = {"title": "Revoke these keys?", "button": "Revoke them"}
         if question := administration.carry_out(self, request, lines=names, **texts):
@@ -218,8 +214,6 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
 
     @action(description="New key", url_path="rotate", permissions=["operate"])  # type: ignore[untyped-decorator]
     def rotate_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Give it a new key and show it, after a question."""
-
         def lines(worker: Worker) -> list[str]:
             return [f"Requests with the old key of {worker} are refused at once."]
 
@@ -231,8 +225,6 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
 
     @action(description="Revoke", url_path="revoke", permissions=["operate"])  # type: ignore[untyped-decorator]
     def revoke_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Make its key worthless, after a question."""
-
         def lines(worker: Worker) -> list[str]:
             return [f"{worker} is refused at once; its job is lost when the lease ends."]
 

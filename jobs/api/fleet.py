@@ -1,5 +1,7 @@
 """What people call about their workers: look at them, drain them, end that."""
 
+from collections.abc import Callable
+
 from django.http import HttpRequest
 
 from accounts import http as people
@@ -47,9 +49,7 @@ def drain(request: HttpRequest, worker_id: int) -> FleetWorker:
     For its owner, and for staff who may operate the farm; of one that is drained already nothing changes. It is empty
     when `jobs` is.
     """
-    row = fleet.manageable_worker(worker_id, user=_user(request))
-    operations.drain(row.worker, by=_user(request))
-    return FleetWorker.of(fleet.visible_worker(worker_id, user=_user(request)))
+    return _changed(request, worker_id, operations.drain)
 
 
 @router.call(
@@ -73,6 +73,9 @@ def undrain(request: HttpRequest, worker_id: int) -> FleetWorker:
 
     The worker is given jobs again. For whoever may drain it; of one that is not drained nothing changes.
     """
-    row = fleet.manageable_worker(worker_id, user=_user(request))
-    operations.undrain(row.worker, by=_user(request))
+    return _changed(request, worker_id, operations.undrain)
+
+
+def _changed(request: HttpRequest, worker_id: int, change: Callable[..., bool]) -> FleetWorker:
+    change(fleet.manageable_worker(worker_id, user=_user(request)).worker, by=_user(request))
     return FleetWorker.of(fleet.visible_worker(worker_id, user=_user(request)))

@@ -23,7 +23,6 @@ class Call:
 
     @property
     def authorization(self) -> str:
-        """The header that says who calls."""
         return f"Bearer {self.key}"
 
 

@@ -21,7 +21,6 @@ class Row:
 
     @property
     def is_gap(self) -> bool:
-        """Whether equal lines were left out here."""
         return self.left is None and self.right is None
 
 

@@ -41,7 +41,6 @@ def type_of(name: str) -> str:
 
 
 def check_name(name: str) -> None:
-    """Raise InvalidName for what cannot name a file here."""
     if not NAME.fullmatch(name):
         raise InvalidName(name=name)
 

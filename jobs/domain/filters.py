@@ -9,17 +9,13 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
-from jobs.domain.states import LIVE, Status
+from jobs.domain.states import Status
 
-AGES: Final = {
-    "hour": timedelta(hours=1),
-    "day": timedelta(days=1),
-    "week": timedelta(days=7),
-    "month": timedelta(days=30),
+AGES: Final = {"hour": timedelta(hours=1)} | {
+    name: timedelta(days=days) for name, days in (("day", 1), ("week", 7), ("month", 30))
 }
 # `https://…` is no key with a value, nor is `12:30`; a value with spaces stands in quotes.
 _PAIR: Final = re.compile(r'(?<!\S)([A-Za-z_][\w.-]*):(?!//)(?:"([^"]+)"|([^\s"]+))(?!\S)')
-_UNHAPPY: Final = frozenset({Status.FAILED, Status.CANCELED, Status.TIMED_OUT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,20 +80,6 @@ class Filters:
         if len(self.ids) > longest:
             values["ids"] = self.ids[: longest + 1].rpartition(",")[0]
         return values
-
-    @property
-    def named(self) -> frozenset[str]:
-        return frozenset(self.as_dict())
-
-    @property
-    def is_one_unhappy_status(self) -> bool:
-        """Whether an index of its own leads to what matches the status."""
-        return self.status in _UNHAPPY
-
-    @property
-    def is_live(self) -> bool:
-        """Whether only jobs are wanted that wait or run: seldom many, and all of them in small indexes."""
-        return self.status in LIVE
 
     def at(self, now: datetime) -> "Filters":
         """The same for good: what "of the last hour" means is said by the moment at which somebody asked."""

@@ -80,7 +80,6 @@ class Ledger:
         return [owner for owner, one in tuple(self._readings.items()) if one.used + one.since > most]
 
     def forget(self) -> None:
-        """Know nothing any more."""
         self._readings = {}
 
 

@@ -57,7 +57,6 @@ class Lane:
 
     @property
     def tracks(self) -> int:
-        """How many of them lie below each other."""
         return max((bar.track for bar in self.bars), default=0) + 1
 
     @property

@@ -1,6 +1,7 @@
 """Input files (docs/adr/0029): what people uploaded for jobs, and which job has which upload under which name."""
 
 import uuid
+from operator import attrgetter
 
 from django.conf import settings
 from django.db import models
@@ -39,20 +40,10 @@ class Input(models.Model):
     name = models.CharField(max_length=100)
     upload = models.ForeignKey(Upload, models.CASCADE, db_constraint=False, related_name="uses")
 
+    filename, size, sha256 = (property(attrgetter(f"upload.{name}")) for name in ("name", "size", "sha256"))
+
     class Meta:
         constraints = [models.UniqueConstraint(fields=["job", "name"], name="an_input_name_is_used_once")]
 
     def __str__(self) -> str:
         return self.name
-
-    @property
-    def filename(self) -> str:
-        return self.upload.name
-
-    @property
-    def size(self) -> int:
-        return self.upload.size
-
-    @property
-    def sha256(self) -> str:
-        return self.upload.sha256

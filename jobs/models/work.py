@@ -276,7 +276,6 @@ class Live(_Run):
 
     @property
     def status(self) -> str:
-        """Pending or in progress."""
         return (Status.PENDING if self.lease_secret is None else Status.IN_PROGRESS).value
 
     @property

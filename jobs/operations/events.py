@@ -75,11 +75,7 @@ def _event(event_type: str, row: Any) -> NewEvent:
 
 def _data(row: Any) -> dict[str, Any]:
     return {
-        "id": row.id,
-        "kind": row.kind,
-        "queue": row.queue,
-        "status": row.status,
-        "owner": row.owner,
+        **{name: getattr(row, name) for name in ("id", "kind", "queue", "status", "owner")},
         "group": row.team,
         "unique_key": row.unique_key,
         "retry_of": row.retry_of_id,

@@ -209,17 +209,11 @@ def _work(queue: str, at: datetime | None) -> str:
 def _ended(row: Any, settlement: Settlement, was: Any) -> Move:
     status = Status(row.status)
     return Move(
-        job_id=row.id,
-        kind=was.kind,
-        attempt=was.fence,
-        worker_name=was.worker_name or "",
-        from_=Status.IN_PROGRESS,
-        to=status,
-        outcome=settlement.outcome,
+        job_id=row.id, kind=was.kind, attempt=was.fence, worker_name=was.worker_name or "", from_=Status.IN_PROGRESS,
+        to=status, outcome=settlement.outcome, error=settlement.error or "",
         result=None if settlement.result is None else json.loads(settlement.result),
-        error=settlement.error or "",
         run_at=row.run_at if status is Status.PENDING else None,
-    )
+    )  # fmt: skip
 
 
 def _notify(moves: Iterable[Move]) -> None:
@@ -256,19 +250,13 @@ def _call_hook(hook: OnTransition, moves: Sequence[Move]) -> bool:
 
 def _move(job: Job, last: Attempt | None) -> Move:
     status = Status(job.status)
-    is_of_last = last is not None and last.number == job.fence
+    last = last if last is not None and last.number == job.fence else None
     return Move(
-        job_id=job.pk,
-        kind=job.kind,
-        attempt=job.fence,
-        from_=None,
-        to=status,
-        worker_name=job.worker_name or "",
-        outcome=AttemptOutcome(last.outcome) if last is not None and is_of_last else None,
+        job_id=job.pk, kind=job.kind, attempt=job.fence, from_=None, to=status, worker_name=job.worker_name or "",
+        outcome=AttemptOutcome(last.outcome) if last else None, error=last.error if last else "",
         result=job.result if status is Status.SUCCESS else None,
-        error=last.error if last is not None and is_of_last else "",
         run_at=job.run_at if status is Status.PENDING else None,
-    )
+    )  # fmt: skip
 
 
 def _call_prepare(prepare: Prepare, jobs: Sequence[Prepared]) -> dict[int, Any]:

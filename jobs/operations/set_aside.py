@@ -29,7 +29,6 @@ class SetAside:
     _until_s: dict[int, float] = field(default_factory=dict)
 
     def ids(self) -> list[int]:
-        """Those that are left alone now."""
         now_s = time.monotonic()
         self._until_s = {job_id: until_s for job_id, until_s in self._until_s.items() if until_s > now_s}
         return list(self._until_s)

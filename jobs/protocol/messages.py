@@ -56,12 +56,10 @@ def read(text: str | None) -> Call:
 
 
 def answer(call: Call, body: BaseModel) -> str:
-    """The answer to a verb."""
     return _dumps({**body.model_dump(mode="json"), "type": call.name, "ref": call.ref})
 
 
 def error(ref: Any, *, status: int, body: Mapping[str, Any]) -> str:
-    """The answer to a message that is refused."""
     return _dumps({**body, "status": status, "type": "error", "ref": ref})
 
 

@@ -140,12 +140,10 @@ def without_claiming(call: Call) -> Call | None:
 
 
 def claimed(answer: BaseModel) -> Sequence[ClaimedJob]:
-    """The jobs that came with an answer."""
     return answer.jobs if isinstance(answer, answers.Claimed | Ended | EndedMany) else ()
 
 
 def wanted_jobs(call: Call) -> int:
-    """How many jobs a call wants."""
     if isinstance(call.body, verbs.Claim):
         return call.body.limit
     return call.body.claim_next if isinstance(call.body, Finish | FinishMany) else 0

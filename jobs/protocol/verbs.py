@@ -217,7 +217,6 @@ def unclaim(worker: Worker, body: Unclaim) -> answers.Unclaimed:
 
 
 def is_drained(worker: Worker) -> bool:
-    """Whether this worker is given nothing."""
     return worker.drained_at is not None
 
 

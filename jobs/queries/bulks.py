@@ -106,7 +106,6 @@ def change_waiting(job_ids: Sequence[int], **columns: Any) -> int:
 
 
 def keep(bulk: Bulk, items: dict[int, dict[str, Any]]) -> None:
-    """Remember what these jobs had before."""
     BulkItem.objects.bulk_create([BulkItem(bulk=bulk, job_id=job_id, was=was) for job_id, was in items.items()])
 
 
@@ -117,7 +116,6 @@ def open_of(owner: User) -> Quota:
 
 
 def count_items(bulk_id: int) -> int:
-    """How many jobs this bulk can take back."""
     return BulkItem.objects.filter(bulk_id=bulk_id).count()
 
 

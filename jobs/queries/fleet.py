@@ -44,7 +44,6 @@ class QueueRow:
 
     @property
     def pending_text(self) -> str:
-        """ "7", "10,000+"."""
         return f"{self.pending:,}{'+' if self.has_more else ''}"
 
     @property
@@ -98,7 +97,6 @@ class WorkerRow:
 
     @property
     def is_drained(self) -> bool:
-        """Whether it is given nothing, by somebody's wish."""
         return self.worker.drained_at is not None and self.worker.revoked_at is None
 
 

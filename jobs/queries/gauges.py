@@ -34,7 +34,6 @@ class Figure:
 
     @property
     def text(self) -> str:
-        """ "7", "10,000+", "about 1.2 million"."""
         if self.has_more:
             return f"{self.number:,}+"
         return f"about {_rounded(self.number)}" if self.is_estimate else f"{self.number:,}"
@@ -68,7 +67,6 @@ def settled(*, since: datetime | None) -> Settled | None:
 
 
 def summary(*, viewer: int) -> Summary:
-    """The numbers of the first page, each read once."""
     workers = fleet.worker_counts(viewer=viewer)
     if viewer == EVERYBODY:
         all_figures = figures()

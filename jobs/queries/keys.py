@@ -108,7 +108,6 @@ def all_queues() -> list[str]:
 
 
 def lock_queue(name: str) -> Queue | None:
-    """The queue's row, locked until the transaction ends."""
     return Queue.objects.select_for_update().filter(name=name).first()
 
 

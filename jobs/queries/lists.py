@@ -7,7 +7,7 @@ by many jobs without meeting one that fits, the way ends after SCAN_LIMIT of the
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ from django.db.models.lookups import GreaterThan, IsNull, LessThanOrEqual
 
 from jobs.domain import payloads, reasons
 from jobs.domain.filters import DESCRIBED, Filters, ids_of, moment
-from jobs.domain.states import Status
+from jobs.domain.states import ENDED, LIVE, Status
 from jobs.models import LIVING, WAITING, Attempt, Job, Live, Outcome, with_status
 from jobs.queries import rollups, searches
 from jobs.queries.reads import BIGGEST_ID
@@ -66,12 +66,8 @@ def page(*, viewer: int, filters: Filters, before: int | None = None, limit: int
     What no index leads to is searched for among SCAN_LIMIT jobs at most (TEXT_SCAN_LIMIT for a text), so a rare one
     costs a page without rows and not a read of the whole table; `older` then goes on where this page stopped.
     """
-    filters = filters.at(clock.now()) if filters.age else filters
-    below = _below(filters, before)
-    arms = [arm & below for arm in _arms(viewer, filters)]
-    floor = _floor(arms, filters) if _may_pass_by_many(viewer, filters) else 0
-    where = narrowed(filters, within=below & Q(pk__gte=floor))
-    jobs = newest([arm & where & Q(pk__gte=floor) for arm in arms], limit=limit + 1)
+    arms, floor = _scanned(viewer, filters, before)
+    jobs = newest([arm & Q(pk__gte=floor) for arm in arms], limit=limit + 1)
     if len(jobs) > limit:
         return JobPage(jobs=tuple(jobs[:limit]), older=jobs[limit - 1].pk)
     return JobPage(jobs=tuple(jobs), older=floor if floor > 0 else None)
@@ -115,13 +111,19 @@ def failed(*, viewer: int, filters: Filters, limit: int) -> list[Job]:
 
 def _matching(viewer: int, filters: Filters) -> tuple[QuerySet[Any], int]:
     """The ids of the newest MOST_COUNTED and one that match, and the id up to which none was read (0: all were)."""
+    arms, floor = _scanned(viewer, filters)
+    first, *rest = [_ids(arm & Q(pk__gt=floor)) for arm in arms]
+    return first.union(*rest) if rest else first, floor
+
+
+def _scanned(viewer: int, filters: Filters, before: int | None = None) -> tuple[list[Q], int]:
+    """What the filters ask for, in arms, and the id below which nothing is looked at."""
     filters = filters.at(clock.now()) if filters.age else filters
-    below = _below(filters, None)
+    below = _below(filters, before)
     arms = [arm & below for arm in _arms(viewer, filters)]
     floor = _floor(arms, filters) if _may_pass_by_many(viewer, filters) else 0
-    where = narrowed(filters, within=below & Q(pk__gt=floor))
-    first, *rest = [_ids(arm & where & Q(pk__gt=floor)) for arm in arms]
-    return first.union(*rest) if rest else first, floor
+    where = narrowed(filters, within=below & Q(pk__gte=floor))
+    return [arm & where for arm in arms], floor
 
 
 def _ids(where: Q) -> QuerySet[Any]:
@@ -229,9 +231,9 @@ def _arms(viewer: int, filters: Filters) -> list[Q]:
         return [_of_owner(filters.owner)]
     if filters.group:
         return [_of_group(filters.group)]
-    if filters.is_one_unhappy_status:
+    if filters.status in ENDED - {Status.SUCCESS}:
         return [with_status(filters.status)]
-    if filters.is_live and (ids := live_ids(filters.status)) is not None:
+    if filters.status in LIVE and (ids := live_ids(filters.status)) is not None:
         return [Q(pk__in=ids)]
     return [Q()]
 
@@ -240,7 +242,7 @@ def _may_pass_by_many(viewer: int, filters: Filters) -> bool:
     """Unless an index leads to exactly what is asked, the next one that fits may be far."""
     if filters.ids:
         return False
-    named = filters.named - {"since", "until"}
+    named = filters.as_dict().keys() - {"since", "until"}
     if viewer != EVERYBODY:
         return bool(named)
     leads = named in ({"owner"}, {"group"}) or (named == {"status"} and filters.status != Status.SUCCESS)
@@ -255,13 +257,11 @@ def _floor(arms: Sequence[Q], filters: Filters) -> int:
 
 
 def _of_owner(username: str) -> Q:
-    owner = User.objects.filter(username=username).values_list("pk", flat=True).first()
-    return Q(owner_id=_NOBODY if owner is None else owner)
+    return Q(owner_id=User.objects.filter(username=username).values_list("pk", flat=True).first() or _NOBODY)
 
 
 def _of_group(name: str) -> Q:
-    group = Group.objects.filter(name=name).values_list("pk", flat=True).first()
-    return Q(group_id=_NOBODY if group is None else group)
+    return Q(group_id=Group.objects.filter(name=name).values_list("pk", flat=True).first() or _NOBODY)
 
 
 def _of_worker(name: str, within: Q | None = None) -> Q:
@@ -272,12 +272,8 @@ def _of_worker(name: str, within: Q | None = None) -> Q:
     return reduce(or_, (Q(Exists(rows)) for rows in theirs))
 
 
-def _since(text: str) -> Q:
-    return Q(created_at__gte=since) if (since := moment(text)) else Q()
-
-
-def _until(text: str) -> Q:
-    return Q(created_at__lt=until) if (until := moment(text)) else Q()
+def _submitted(lookup: str, text: str) -> Q:
+    return Q((f"created_at__{lookup}", at)) if (at := moment(text)) else Q()
 
 
 # How long a job waited for its last start, or waits; and how long its last attempt ran, or runs.
@@ -297,6 +293,8 @@ def _due(text: str) -> Q:
 
 # Filters that are more than a comparison with a column. An age was made a moment before.
 _CONDITIONS: Final[dict[str, Callable[[str], Q]]] = {
-    "owner": _of_owner, "group": _of_group, "age": lambda _: Q(), "since": _since, "until": _until, "due": _due,
-    "status": with_status, "worker": _of_worker, "text": searches.fits, "ids": lambda text: Q(pk__in=ids_of(text)),
+    "owner": _of_owner, "group": _of_group, "age": lambda _: Q(), "due": _due,
+    "since": partial(_submitted, "gte"), "until": partial(_submitted, "lt"),
+    "status": with_status, "worker": lambda name: Q(live__worker_name=name) | Q(outcome__worker_name=name),
+    "text": searches.fits, "ids": lambda text: Q(pk__in=ids_of(text)),
 }  # fmt: skip

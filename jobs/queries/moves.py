@@ -45,7 +45,6 @@ class Settlement:
 
 
 def keep_origin(job_ids: Sequence[int], *, function_id: int) -> None:
-    """Remember which scheduled function submitted these jobs."""
     Origin.objects.bulk_create([Origin(job_id=job_id, function_id=function_id) for job_id in job_ids])
 
 

@@ -91,7 +91,6 @@ def job_with_body(job_id: int) -> Job | None:
 
 
 def retries(job_id: int) -> list[int]:
-    """The jobs that try this one again, oldest first."""
     return list(Job.objects.filter(retry_of_id=job_id).order_by("pk").values_list("pk", flat=True)[:20])
 
 
@@ -150,7 +149,6 @@ def file(job_id: int, *, name: str, attempt: int | None) -> ResultFile | None:
 
 
 def share(job_id: int) -> Share | None:
-    """The link that shows this job to strangers, if there is one."""
     return Share.objects.filter(job_id=job_id).first()
 
 

@@ -60,7 +60,6 @@ def make(sets: Iterable[Requirement], *, bases: Mapping[str, int]) -> None:
 
 
 def everything() -> dict[int, Requirement]:
-    """All sets that are not retired, by id."""
     rows = Row.objects.filter(_IN_USE).values_list("pk", _text("requires"), _text("prefers"))
     return {pk: Requirement(requires=_read(requires), prefers=_read(prefers)) for pk, requires, prefers in rows}
 
@@ -110,7 +109,6 @@ def set_satisfied(worker_id: int, requirement_ids: Sequence[int]) -> bool:
 
 
 def set_labels(worker_id: int, by_staff: Mapping[str, str]) -> None:
-    """Write the labels that win over what a worker announces."""
     Worker.objects.filter(pk=worker_id).update(labels=dict(by_staff))
 
 

@@ -59,7 +59,6 @@ class Point:
 
     @property
     def judged(self) -> int:
-        """How many ended and were not canceled."""
         return self.success + self.failed + self.timed_out
 
     @property

@@ -18,10 +18,8 @@ def is_full(owner: User, *, name: str) -> bool:
 
 
 def save(owner: User, *, name: str, query: dict[str, str]) -> None:
-    """Keep the query under this name, instead of what had it."""
     SavedFilter.objects.update_or_create(owner=owner, name=name, defaults={"query": query})
 
 
 def forget(owner: User, pk: int) -> bool:
-    """Delete one of this person's; whether there was one."""
     return SavedFilter.objects.filter(owner=owner, pk=pk).delete()[0] > 0

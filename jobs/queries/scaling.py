@@ -38,13 +38,9 @@ def queue_loads(*, queue: str = "") -> list[QueueLoad]:
             queue=row.name,
             oldest_wait_s=row.oldest_wait_s if row.waiting else 0.0,  # what waits may have expired
             load=Load(
-                waiting=row.waiting,
-                running=row.running,
-                draining=row.draining,
                 arrivals_per_s=arrived.get(row.name, 0) / ARRIVALS_OF.total_seconds(),
                 mean_run_s=rollups.mean_s(rollups.merged(ran[row.name])),
-                ceiling=row.ceiling,
-                is_paused=row.is_paused,
+                **{name: getattr(row, name) for name in ("waiting", "running", "draining", "ceiling", "is_paused")},
             ),
         )
         for row in rows

@@ -13,6 +13,9 @@ from jobs.domain.reasons import duration
 from jobs.domain.states import Status
 
 register = template.Library()
+register.filter("own_frames", failures.own_frames)
+register.filter("as_query", urlencode)
+register.filter("conditions", labels.in_words)
 
 LONGEST_TEXT = 50_000  # characters of a JSON value or a traceback in a page; the API has all of it
 
@@ -34,12 +37,6 @@ def last_line(text: str) -> str:
     """The last line that says something: of a traceback, the error itself."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:300] if lines else ""
-
-
-@register.filter
-def own_frames(error: str) -> str:
-    """A traceback without the frames of the worker that called the handler."""
-    return failures.own_frames(error)
 
 
 @register.filter
@@ -80,17 +77,6 @@ def span(number: float) -> str:
 def mood(status: str) -> str:
     """The class of a progress bar in this state: "good", "bad" or none."""
     return {Status.SUCCESS: "good", Status.FAILED: "bad", Status.TIMED_OUT: "bad"}.get(Status(status), "")
-
-
-@register.filter
-def as_query(values: dict[str, str]) -> str:
-    return urlencode(values)
-
-
-@register.filter
-def conditions(named: dict[str, str]) -> str:
-    """Conditions on labels as people write them: "region=home and vram>=16"."""
-    return labels.in_words(named)
 
 
 @register.filter

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
@@ -77,17 +77,13 @@ def _row(job: Job) -> dict[str, Any]:
         "failures": job.failures,
         "about": dressed.excerpt,
         "error": _whole_lines(dressed.last_error) or None,
-        **{name: _moment(getattr(job, name)) for name in COLUMNS if name.endswith("_at")},
+        **{name: at and at.isoformat() for name in COLUMNS if name.endswith("_at") for at in [getattr(job, name)]},
     }
 
 
 def _whole_lines(error: str) -> str:
     """The end of an error, from the first line of which nothing is missing."""
     return (error.partition("\n")[2] or error) if len(error) >= lists.ERROR_END else error
-
-
-def _moment(at: Any) -> str | None:
-    return None if at is None else at.isoformat()
 
 
 def _csv(jobs: Sequence[Job]) -> str:
@@ -103,8 +99,4 @@ def _cell(value: Any) -> Any:
 
 
 def _json_lines(jobs: Sequence[Job]) -> str:
-    return "".join(f"{line}\n" for line in _lines(jobs))
-
-
-def _lines(jobs: Sequence[Job]) -> Iterator[str]:
-    return (json.dumps(_row(job), ensure_ascii=False) for job in jobs)
+    return "".join(f"{json.dumps(_row(job), ensure_ascii=False)}\n" for job in jobs)

@@ -80,7 +80,6 @@ class FilterForm(forms.Form):
         return query | {"sort": sort} if sort else query
 
     def place(self) -> dict[str, str]:
-        """`query`, and the page."""
         query, before = self.query(), self.cleaned_data.get("before")
         return query | {"before": str(before)} if before else query
 

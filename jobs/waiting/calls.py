@@ -30,7 +30,6 @@ class Calls:
         return len(self._waiting)
 
     def put(self, received: Received) -> None:
-        """Let this call wait behind the others."""
         self._waiting.append(received)
         self._changed.set()
 

@@ -36,7 +36,6 @@ class Seen:
             del self._connected[worker_id]
 
     async def stop(self) -> None:
-        """Note nothing any more."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})

@@ -91,7 +91,6 @@ class Stories:
 
     @property
     def are_over(self) -> bool:
-        """Whether nothing more comes of any."""
         return all(story.is_over for story in self.of.values())
 
     def events(self, messages: Sequence[Message]) -> Iterator[bytes]:

@@ -100,7 +100,6 @@ class WaitGroup:
             self.on_change()
 
     def leave(self, waiter: Waiter, *, now: float) -> None:
-        """Remove a waiter, if it is still there."""
         self.waiters.pop(waiter, None)
         if not self.waiters:
             self.emptied_at = now
@@ -140,6 +139,5 @@ class WaitGroup:
             self.recount()
 
     def recount(self) -> None:
-        """The last count is not good any more."""
         self.dirty = True
         self.on_change()
