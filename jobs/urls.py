@@ -3,21 +3,7 @@
 from django.urls import path
 
 import jobs.http  # noqa: F401  # declares the converter
-from jobs.views import (
-    attempts,
-    bulks,
-    export,
-    failures,
-    files,
-    lists,
-    one,
-    queues,
-    saved_filters,
-    shared,
-    submit,
-    timeline,
-    workers,
-)
+from jobs.views import attempts, bulks, export, failures, files, lists, one, queues, shared, submit, workers
 
 app_name = "jobs"
 urlpatterns = [
@@ -25,8 +11,8 @@ urlpatterns = [
     path("jobs/export.csv", export.as_csv, name="export_csv"),
     path("jobs/export.jsonl", export.as_json_lines, name="export_json_lines"),
     path("jobs/failures/", failures.failures, name="failures"),
-    path("jobs/filters/save/", saved_filters.save, name="save_filter"),
-    path("jobs/filters/<int:filter_id>/forget/", saved_filters.forget, name="forget_filter"),
+    path("jobs/filters/save/", lists.save_filter, name="save_filter"),
+    path("jobs/filters/<int:filter_id>/forget/", lists.forget_filter, name="forget_filter"),
     path("jobs/new/", submit.new, name="submit"),
     path("jobs/bulk/", bulks.index, name="bulks"),
     path("jobs/bulk/<jobid:bulk_id>/", bulks.bulk, name="bulk"),
@@ -56,7 +42,7 @@ urlpatterns = [
     path("queues/<str:name>/pause/", queues.pause, name="pause"),
     path("queues/<str:name>/resume/", queues.resume, name="resume"),
     path("queues/<str:name>/ceiling/", queues.set_ceiling, name="ceiling"),
-    path("timeline/", timeline.timeline, name="timeline"),
+    path("timeline/", workers.timeline, name="timeline"),
     path("workers/", workers.workers, name="workers"),
     path("workers/connect/", workers.connect, name="connect"),
     path("workers/<jobid:worker_id>/", workers.worker, name="worker"),

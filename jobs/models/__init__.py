@@ -1,10 +1,11 @@
 """The tables: `work` is what the farm lives by, `workers` who does it, `lanes` who may take a waiting job, `kinds` the
 kinds that people make, `inputs` the files that jobs are given, `history` what its pages keep to look back and to act on
-many jobs, `presence` which processes are there, `usage` what each owner's jobs keep, `scores` how each day went."""
+many jobs, `presence` which processes are there, `usage` what each owner's jobs keep."""
 
 from jobs.models.history import (
     Bulk,
     BulkItem,
+    HealthScore,
     IdempotencyKey,
     Offspring,
     Origin,
@@ -17,7 +18,6 @@ from jobs.models.inputs import Input, Upload
 from jobs.models.kinds import Kind, valid_name
 from jobs.models.lanes import Lane, Mark
 from jobs.models.presence import Process, Reachability, WorkerFacts
-from jobs.models.scores import HealthScore
 from jobs.models.usage import ALL_JOBS, Usage, UsageDelta
 from jobs.models.work import (
     ENDED_ONES,

@@ -29,9 +29,8 @@ from jobs.operations.quotas import allowed, setting_of, used
 from jobs.operations.report import heartbeat, heartbeats, put_file, write_output, write_outputs
 from jobs.operations.rollup import measure_usage, recount_usage, roll_up
 from jobs.operations.scores import score_also, score_yesterday
-from jobs.operations.sharing import move_link, share, unshare
 from jobs.operations.submit import check_payload, check_submit, clone, retry, store, submit, submit_many
-from jobs.operations.waiting import change_priority, run_now
+from jobs.operations.waiting import change_priority, move_link, run_now, share, unshare
 from jobs.operations.workers import (
     authenticate,
     create_worker,

@@ -257,32 +257,24 @@ def _soon(bulk: Bulk) -> None:
 
 def _do(bulk: Bulk, job_ids: Sequence[int], *, now: datetime) -> BatchResult:
     """Apply the bulk's action to these jobs, in the caller's transaction, as far as their status still allows it."""
-    match BulkAction(bulk.action):
-        case BulkAction.CANCEL:
-            return _cancel(job_ids, by=bulk.by)
-        case BulkAction.RETRY:
-            return _retry(job_ids, by=bulk.by)
-        case BulkAction.QUEUE:
-            return _change(job_ids, "queue", bulk.value)
-        case BulkAction.PRIORITY:
-            return _change(job_ids, "priority", int(bulk.value))
-        case _:
-            return _run_now(job_ids, now=now)
+    return {
+        BulkAction.CANCEL: lambda: _cancel(job_ids, by=bulk.by),
+        BulkAction.RETRY: lambda: _retry(job_ids, by=bulk.by),
+        BulkAction.QUEUE: lambda: _change(job_ids, "queue", bulk.value),
+        BulkAction.PRIORITY: lambda: _change(job_ids, "priority", int(bulk.value)),
+        BulkAction.RUN_NOW: lambda: _run_now(job_ids, now=now),
+    }[BulkAction(bulk.action)]()
 
 
 def _take_back(of: Bulk, items: Sequence[BulkItem], *, by: User, now: datetime) -> BatchResult:
     """Take back what `of` did to these jobs, where that is still true to do (jobs.domain.bulks)."""
-    match BulkAction(of.action):
-        case BulkAction.CANCEL:
-            return _submit_again(items, now=now)
-        case BulkAction.RETRY:
-            return _cancel_new(items, by=by)
-        case BulkAction.QUEUE:
-            return _restore(items, "queue", lambda was: was["queue"])
-        case BulkAction.PRIORITY:
-            return _restore(items, "priority", lambda was: was["priority"])
-        case _:
-            return _restore(items, "run_at", lambda was: datetime.fromisoformat(was["run_at"]))
+    return {
+        BulkAction.CANCEL: lambda: _submit_again(items, now=now),
+        BulkAction.RETRY: lambda: _cancel_new(items, by=by),
+        BulkAction.QUEUE: lambda: _restore(items, "queue", lambda was: was["queue"]),
+        BulkAction.PRIORITY: lambda: _restore(items, "priority", lambda was: was["priority"]),
+        BulkAction.RUN_NOW: lambda: _restore(items, "run_at", lambda was: datetime.fromisoformat(was["run_at"])),
+    }[BulkAction(of.action)]()
 
 
 def _cancel(job_ids: Sequence[int], *, by: User) -> BatchResult:

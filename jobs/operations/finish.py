@@ -237,7 +237,7 @@ class Successes:
             _announce_successes(moved, [self.results[row.place - 1] for row in moved])
             events.settled(moved)
             for queue in {row.counted_in for row in moved} - {None}:
-                hooks.room(queue)
+                hooks.available(queue)
             metering.succeeded(moved, results=[self.results[row.place - 1] for row in moved])
         return {self.places[row.place - 1]: Status(row.status) for row in moved}
 
@@ -316,4 +316,4 @@ def _announce(row: Any) -> None:
         if row.avoids:  # who is to leave it to others may have it after the grace
             hooks.available(row.queue, row.run_at + timedelta(seconds=settings.JOBFARM["EXCLUSION_S"]))
     if row.made_room:
-        hooks.room(row.queue)
+        hooks.available(row.queue)

@@ -89,10 +89,6 @@ def available(queue: str, at: datetime | None = None) -> None:
     live.touch(_work(queue, at))
 
 
-def room(queue: str) -> None:
-    live.touch(_work(queue, None))
-
-
 def wrote(piece: Piece) -> None:
     live.append(f"output:{piece.job_id}", outputs.item(piece.lease.fence, piece.seq, piece.text))
 

@@ -7,13 +7,13 @@ from typing import Any
 from django.db.models.functions import Now
 
 from jobs.models import HealthScore
-from jobs.queries import scores
+from jobs.queries import rollups
 from live import operations as live
 from postgres import clock
 from scheduling import operations as scheduling
 
 Measured = Callable[..., Sequence[Any]]
-_subjects: dict[str, Measured] = {"queue": scores.day_of_queues, "worker": scores.day_of_workers}
+_subjects: dict[str, Measured] = {"queue": rollups.day_of_queues, "worker": rollups.day_of_workers}
 
 
 def score_also(subject: str, measured: Measured) -> None:
@@ -50,7 +50,7 @@ def keep_scores(*, day: str, subject: str = "") -> int:
         for name in ([subject] if subject else _subjects)
         for row in _subjects[name](start=start, stop=start + timedelta(days=1))
     ]
-    scores.keep(kept)
+    rollups.keep_scores(kept)
     live.touch("health-scores")
     return len(kept)
 

@@ -1,5 +1,6 @@
-"""What a person changes of one job while it waits: when it is due, and its priority."""
+"""What a person changes of one job: when it is due and its priority, while it waits, and who sees it by a link."""
 
+import secrets
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -8,9 +9,10 @@ from core import audit
 from jobs import registry
 from jobs.domain.states import Status
 from jobs.errors import NotWaiting, WaitsForBudget, WaitsForLimit
-from jobs.models import Job
+from jobs.models import Job, Share
 from jobs.operations import hooks, queues
 from jobs.queries import bulks, reads
+from live import operations as live
 from postgres import clock, transactions
 
 
@@ -47,6 +49,37 @@ def change_priority(job_id: int, priority: int, *, by: User | None) -> Job:
         _write(job, priority=priority)
         audit.record(by, job, f"priority changed from {before} to {priority}")
     return job
+
+
+@transactions.retried
+def share(job_id: int, *, by: User) -> Share:
+    """The link that shows this job without a log-in, made at the first call. Raises NotFound, NotAllowed."""
+    job = reads.operable(job_id, by=by)
+    share, is_new = Share.objects.get_or_create(
+        job_id=job.pk, defaults={"token": secrets.token_urlsafe(32), "created_by": by}
+    )
+    if is_new:
+        audit.record(by, job, "shared by a link")
+    return share
+
+
+@transactions.retried
+def move_link(token: str, job_id: int) -> None:
+    """Have a link of the site's own, with this token, show this job from now on, and no other."""
+    earlier = Share.objects.filter(token=token)
+    moved = [*earlier.values_list("job_id", flat=True), job_id]
+    earlier.delete()
+    Share.objects.create(job_id=job_id, token=token)
+    live.touch(*(f"share:{each}" for each in moved), f"link:{token}")
+
+
+@transactions.retried
+def unshare(job_id: int, *, by: User) -> None:
+    """Make the job's link worthless. Raises NotFound, NotAllowed."""
+    job = reads.operable(job_id, by=by)
+    if Share.objects.filter(job_id=job.pk).delete()[0]:
+        audit.record(by, job, "link withdrawn")
+    live.touch(f"share:{job.pk}")
 
 
 def _waiting(job_id: int, *, by: User | None) -> Job:

@@ -1,6 +1,6 @@
-"""Statements of the roll-up, what the charts read of it, and ids by the time of submission or end."""
+"""Statements of the roll-up and the health scores, what the charts read, and ids by the time of submission or end."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from jobs.domain import charts, rollups
 from jobs.domain.rollups import Period
-from jobs.models import Attempt, Job, Rollup, RollupWatermark
+from jobs.models import Attempt, HealthScore, Job, Rollup, RollupWatermark
 from postgres import clock, statements
 
 # How far the order of ids may differ from that of the times of submission: a statement takes its time when it begins
@@ -197,6 +197,24 @@ def total(period: Period, *, now: datetime, queue: str = "") -> Point:
     since = next(_steps(period, now=now))
     rows = _rows(period, since=since, until=now)
     return _together(since, [row for row in rows if queue in ("", row.queue)])
+
+
+def day_of_queues(*, start: datetime, stop: datetime) -> list[statements.Row]:
+    """How each queue did; rows of `name ended succeeded latency_p50_s latency_p95_s backlog`."""
+    return statements.load("jobs", "day_of_queues").run({"start": start, "stop": stop})
+
+
+def day_of_workers(*, start: datetime, stop: datetime) -> list[statements.Row]:
+    """The same of each worker that is not revoked or that ended something."""
+    return statements.load("jobs", "day_of_workers").run({"start": start, "stop": stop})
+
+
+def keep_scores(scores: Sequence[HealthScore]) -> None:
+    """Store scores; those of a day that were kept before are replaced."""
+    numbers = ["ended", "succeeded", "score", "latency_p50_s", "latency_p95_s", "backlog", "computed_at"]
+    HealthScore.objects.bulk_create(
+        scores, update_conflicts=True, unique_fields=["day", "subject", "name"], update_fields=numbers
+    )
 
 
 def _parts(rows: list[Rollup], steps: list[datetime], *, of: Literal["queue", "kind"]) -> list[Part]:

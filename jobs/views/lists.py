@@ -1,12 +1,13 @@
-"""Lists of jobs, narrowed by a form, and bulk actions on what they show."""
+"""Lists of jobs, narrowed by a form that people keep under names, and bulk actions on what they show."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
 from django import forms
+from django.contrib import messages
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -127,6 +128,20 @@ class BulkActionForm(forms.Form):
         return {**values, "value": "" if value is None else str(value)}
 
 
+class SaveForm(forms.Form):
+    name = forms.CharField(max_length=60, label="Name", widget=forms.TextInput({"autocomplete": "off"}))
+
+    def __init__(self, data: Any = None, *, user: User) -> None:
+        super().__init__(data, auto_id="save-%s")
+        self._user = user
+
+    def clean_name(self) -> str:
+        name: str = self.cleaned_data["name"]
+        if saved_filters.is_full(self._user, name=name):
+            raise forms.ValidationError(f"You have {saved_filters.MOST} saved filters, which is all you can have.")
+        return name
+
+
 @access.page
 def jobs(request: HttpRequest) -> HttpResponse:
     """The jobs that this person may see, newest first, live; the filters stand in the address.
@@ -152,6 +167,28 @@ def jobs(request: HttpRequest) -> HttpResponse:
         "is_operator": reads.is_operator(user),
     }
     return render(request, "jobs/list.html", context, status=200 if form.is_valid() else 422)
+
+
+@access.button
+def save_filter(request: HttpRequest) -> HttpResponse:
+    """Keep the filters of the list that the form stands on."""
+    user = people.person(request)
+    narrowed, form = FilterForm(request.POST, user=user), SaveForm(request.POST, user=user)
+    query = narrowed.query()
+    if query and form.is_valid():
+        saved_filters.save(user, name=form.cleaned_data["name"], query=query)
+        messages.success(request, f"Saved as “{form.cleaned_data['name']}”.")
+    else:
+        errors = [str(error) for error in form.errors.get("name", ())]
+        messages.error(request, " ".join(errors) or "There is no filter to save.")
+    return HttpResponseRedirect(f"{reverse('jobs:list')}?{urlencode(query)}")
+
+
+@access.button
+def forget_filter(request: HttpRequest, filter_id: int) -> HttpResponse:
+    if not saved_filters.forget(people.person(request), filter_id):
+        raise Http404("There is no such saved filter.")
+    return HttpResponseRedirect(reverse("jobs:list"))
 
 
 def _field(described: Filter) -> forms.Field:

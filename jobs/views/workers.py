@@ -1,4 +1,4 @@
-"""Pages of workers: who works here, new ones, and their keys."""
+"""Pages of workers: who works here, what they ran of late, new ones, and their keys."""
 
 from collections.abc import Callable
 from typing import Final
@@ -18,7 +18,7 @@ from core import people
 from jobs import operations
 from jobs.domain import labels
 from jobs.errors import UnknownWorker, WorkerNotYours
-from jobs.live_queries.farm import WORKER_STATUSES
+from jobs.live_queries.farm import TIMELINE_MINUTES, WORKER_STATUSES
 from jobs.models import Worker
 from jobs.queries import fleet, reads
 from jobs.queries.fleet import WorkerRow
@@ -27,6 +27,12 @@ from jobs.views.forms import WorkerForm, words
 from postgres import clock
 
 _COMING_ALONG: Final = ("chat", "image", "openai")  # handlers of jobfarm_worker, named like their kinds and queues
+_LEGEND: Final = (
+    ("in_progress", "in progress"),
+    ("success", "success"),
+    ("failed", "failed, lost or timed out"),
+    ("canceled", "canceled or given back"),
+)
 
 
 class WorkerFilterForm(forms.Form):
@@ -136,6 +142,17 @@ def _changed(
         return sentence
 
     return access.done(request, reverse("jobs:worker", args=[worker_id]), do)
+
+
+@access.page
+def timeline(request: HttpRequest) -> HttpResponse:
+    """Workers as lanes, attempts as bars, over the last minutes (`?minutes=` 5, 15 or 60), live. For operators."""
+    if not reads.is_operator(people.person(request)):
+        raise PermissionDenied
+    wanted = {str(minutes): minutes for minutes in TIMELINE_MINUTES}
+    minutes = wanted.get(request.GET.get("minutes", ""), 15)
+    context = {"minutes": minutes, "choices": TIMELINE_MINUTES, "legend": _LEGEND}
+    return render(request, "jobs/timeline.html", context)
 
 
 @sensitive_variables("key")

@@ -6,7 +6,7 @@ from django.test import Client
 
 from jobs import operations
 from jobs.domain.workers import Facts, Gpu
-from jobs.live_queries.workers import worker_arrival
+from jobs.live_queries.farm import worker_arrival
 from jobs.models import Worker
 from tests import farm
 
