@@ -62,7 +62,7 @@ def label(request: HttpRequest, worker_id: int, body: Labels) -> FleetWorker:
     takes a label away. For staff who may operate the farm alone, since what is set here its owner cannot announce away.
     What the worker holds it keeps.
     """
-    row = fleet.labelled_worker(worker_id, user=_user(request))
+    row = fleet.manageable_worker(worker_id, user=_user(request), by_staff=True)
     operations.set_labels(row.worker, body.labels, by=_user(request))
     return FleetWorker.of(fleet.visible_worker(worker_id, user=_user(request)))
 

@@ -17,6 +17,7 @@ from jobs.protocol import jobs as protocol
 from observing import fields
 
 router = Calls(auth=http.WorkerKey(), tags=["Workers"])
+HeldLease = Annotated[str, parameters.Query(..., description="The lease of the job.")]
 _RECOGNIZED: Final = http.WorkerKey(recognizes=True)
 
 
@@ -119,12 +120,7 @@ def write_output(request: HttpRequest, job_id: int, body: verbs.Output) -> answe
 
 
 @router.call("put", "/jobs/{jobid:job_id}/files/{name}", sample=Sample(query="lease=$LEASE", sends="picture.png"))
-def put_file(
-    request: HttpRequest,
-    job_id: int,
-    name: str,
-    lease: Annotated[str, parameters.Query(..., description="The lease of the job.")],
-) -> Status[protocol.ResultFile]:
+def put_file(request: HttpRequest, job_id: int, name: str, lease: HeldLease) -> Status[protocol.ResultFile]:
     """Hand in a result file.
 
     Keeps the request's body as a file of the job, under a plain name (letters, digits, dots, dashes,
@@ -141,12 +137,7 @@ def put_file(
 @router.call(
     "get", "/jobs/{jobid:job_id}/inputs/{name}", sample=Sample(query="lease=$LEASE", keeps="input.ogg", name="audio")
 )
-def get_input(
-    request: HttpRequest,
-    job_id: int,
-    name: str,
-    lease: Annotated[str, parameters.Query(..., description="The lease of the job.")],
-) -> HttpResponseBase:
+def get_input(request: HttpRequest, job_id: int, name: str, lease: HeldLease) -> HttpResponseBase:
     """Fetch an input file.
 
     A file that the job was given, for whoever holds its lease; renews the lease as well. A download that was cut goes

@@ -105,7 +105,7 @@ def effective(
 
 
 def meets(named: Conditions, values: Values) -> bool:
-    return all(_meets(condition, values.get(key, ())) for key, condition in named.items())
+    return not unmet(named, values)
 
 
 def unmet(named: Conditions, values: Values) -> dict[str, str]:

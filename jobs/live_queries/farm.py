@@ -66,8 +66,7 @@ def _health(whose: int) -> pages.Health:
 @part("overview-charts", rollup.TOPIC, seen_by=operators, template="charts", every_s=1.0)
 def overview_charts(*, period: str = "hour") -> Mapping[str, Any]:
     """Arrivals and ends, waits and runs of the last hour, day or week, in all and by queue."""
-    chosen = PERIODS.get(period, PERIODS["hour"])
-    return _charted(chosen)
+    return _charted(PERIODS.get(period, PERIODS["hour"]))
 
 
 def _charted(period: Period, *, queue: str = "") -> dict[str, Any]:

@@ -110,13 +110,9 @@ class Bulk(models.Model):
     value = models.CharField(max_length=100, blank=True, help_text="The new queue or priority.")
     filters = models.JSONField(help_text="The filters of the list.")
     undoes = models.OneToOneField(
-        "self",
-        models.CASCADE,
-        null=True,
-        blank=True,
-        related_name="undone_by",
+        "self", models.CASCADE, null=True, blank=True, related_name="undone_by",
         help_text="The bulk action that this one undoes.",
-    )
+    )  # fmt: skip
     back = models.TextField(blank=True, default="", db_default="", help_text="The page that it was asked on.")
     error = models.TextField(blank=True, default="", db_default="", help_text="What all of the jobs failed of.")
     phase = models.CharField(max_length=8, choices=[(p.value, p.value) for p in Phase], default=Phase.COUNTING.value)

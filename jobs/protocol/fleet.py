@@ -8,7 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from core.values import Body, Text
 from jobs.domain.labels import MOST_LABELS
 from jobs.domain.workers import Presence
-from jobs.models import WorkerFacts
 from jobs.queries.fleet import WorkerRow
 
 
@@ -78,7 +77,8 @@ class FleetWorker(BaseModel):
             last_seen_at=worker.last_seen_at, drained_at=worker.drained_at,
             drained_by=worker.drained_by.get_username() if worker.drained_by else None, revoked_at=worker.revoked_at,
             jobs=[job.pk for job in row.jobs], stuck=[Stuck.model_validate(slot) for slot in row.stuck],
-            labels=row.labels, labels_by_staff=worker.labels, about=_about(row.facts),
+            labels=row.labels, labels_by_staff=worker.labels,
+            about=About.model_validate(row.facts) if row.facts else None,
         )  # fmt: skip
 
 
@@ -95,7 +95,3 @@ class Fleet(BaseModel):
     """Workers, the workers, most recently seen first."""
 
     workers: list[FleetWorker]
-
-
-def _about(facts: WorkerFacts | None) -> About | None:
-    return None if facts is None else About.model_validate(facts)

@@ -183,13 +183,10 @@ def _columns(job: models.Job) -> Mapping[str, Any]:
 
 def _full(job: models.Job, *, error: str | None, files: Sequence[models.ResultFile]) -> Job:
     return Job(
-        **_columns(job),
-        payload=job.payload,
-        result=job.result,
-        error=None if job.status == Status.SUCCESS else error,
+        **_columns(job), payload=job.payload, result=job.result, error=None if job.status == Status.SUCCESS else error,
         files=[file(stored) for stored in files if stored.attempt == job.fence],
         inputs=[_input(job, entry) for entry in job.inputs or ()],
-    )
+    )  # fmt: skip
 
 
 def _input(job: models.Job, entry: Mapping[str, Any]) -> InputFile:

@@ -37,13 +37,10 @@ def scale(queue_load: QueueLoad, *, drain_s: float, jobs_per_worker: int) -> Que
     """One queue's answer."""
     load = queue_load.load
     return QueueScale(
-        queue=queue_load.queue,
-        waiting=load.waiting,
-        running=load.running,
+        queue=queue_load.queue, waiting=load.waiting, running=load.running,
         oldest_wait_s=round(queue_load.oldest_wait_s, 3),
         wanted_workers=wanted_workers(load, drain_s=drain_s, jobs_per_worker=jobs_per_worker),
         arrivals_per_s=round(load.arrivals_per_s, 6),
-        mean_run_s=None if load.mean_run_s is None else round(load.mean_run_s, 6),
-        ceiling=load.ceiling,
+        mean_run_s=None if load.mean_run_s is None else round(load.mean_run_s, 6), ceiling=load.ceiling,
         paused=load.is_paused,
-    )
+    )  # fmt: skip

@@ -178,20 +178,11 @@ def visible_worker(worker_id: int, *, user: AnyUser) -> WorkerRow:
     return row
 
 
-def labelled_worker(worker_id: int, *, user: AnyUser) -> WorkerRow:
-    """One worker whose labels `user` may set, which staff alone may: they win over what its owner has it announce.
-
-    Raises UnknownWorker, and WorkerNotYours."""
+def manageable_worker(worker_id: int, *, user: AnyUser, by_staff: bool = False) -> WorkerRow:
+    """One worker that `user` may change; `by_staff`: in what its owner may not, as its labels, which win over what the
+    owner has it announce. Raises UnknownWorker, and WorkerNotYours for one that `user` may look at."""
     row = visible_worker(worker_id, user=user)
-    if not runs_the_farm(user):
-        raise WorkerNotYours
-    return row
-
-
-def manageable_worker(worker_id: int, *, user: AnyUser) -> WorkerRow:
-    """One worker that `user` may change. Raises UnknownWorker, and WorkerNotYours for one that `user` may look at."""
-    row = visible_worker(worker_id, user=user)
-    if not may_manage(user, row.worker):
+    if not (runs_the_farm(user) if by_staff else may_manage(user, row.worker)):
         raise WorkerNotYours
     return row
 

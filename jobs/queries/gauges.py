@@ -85,13 +85,10 @@ def figures() -> list[Figure]:
     """Jobs by where they stand, all of the farm; waiting ones apart from those that are not due yet."""
     [row] = statements.load("jobs", "states").run({"limit": COUNTED + 1})
     counted = (
-        (Status.PENDING, "Pending", row.due, "now"),
-        (Status.PENDING, "Pending, due later", row.later, "later"),
-        (Status.IN_PROGRESS, "In progress", row.running, ""),
-        (Status.FAILED, "Failed", row.failed, ""),
-        (Status.TIMED_OUT, "Timed out", row.timed_out, ""),
-        (Status.CANCELED, "Canceled", row.canceled, ""),
-    )
+        (Status.PENDING, "Pending", row.due, "now"), (Status.PENDING, "Pending, due later", row.later, "later"),
+        (Status.IN_PROGRESS, "In progress", row.running, ""), (Status.FAILED, "Failed", row.failed, ""),
+        (Status.TIMED_OUT, "Timed out", row.timed_out, ""), (Status.CANCELED, "Canceled", row.canceled, ""),
+    )  # fmt: skip
     success = Figure(status=Status.SUCCESS, title="Success", number=row.success, is_estimate=not row.is_small)
     return [*(_counted(*each, row) for each in counted), success]
 

@@ -74,12 +74,9 @@ def _act(request: HttpRequest, user: User, of_late: queries.Failures, age: str) 
         messages.error(request, "All of these jobs have been deleted.")
         return HttpResponseRedirect(f"{reverse('jobs:failures')}?{urlencode({'age': age})}")
     made = operations.bulk.create(
-        _ACTIONS[Status(group.status)],
-        by=user,
-        filters=_filters(group.ids),
-        back=f"{reverse('jobs:failures')}?{urlencode({'age': age})}",
-        error=last_line(group.error),
-    )
+        _ACTIONS[Status(group.status)], by=user, filters=_filters(group.ids),
+        back=f"{reverse('jobs:failures')}?{urlencode({'age': age})}", error=last_line(group.error),
+    )  # fmt: skip
     return HttpResponseRedirect(reverse("jobs:bulk", args=[made.pk]))
 
 

@@ -29,19 +29,13 @@ class SubmitForm(forms.Form):
     """What all jobs have in common. The form of a kind adds `kind` and `payload` to the cleaned data (`clean`)."""
 
     group = forms.ModelChoiceField(
-        Group.objects.none(),
-        required=False,
-        empty_label="Nobody else",
-        label="Shared with",
+        Group.objects.none(), required=False, empty_label="Nobody else", label="Shared with",
         help_text="Everybody in the group sees the job, and workers of its members may take it.",
-    )
+    )  # fmt: skip
     delay_min = forms.IntegerField(
-        required=False,
-        min_value=0,
-        max_value=LONGEST_DELAY_MIN,
-        label="Start in",
+        required=False, min_value=0, max_value=LONGEST_DELAY_MIN, label="Start in",
         help_text="Minutes from now; empty means at once.",
-    )
+    )  # fmt: skip
     unique_key = forms.CharField(
         required=False,
         max_length=200,
@@ -71,18 +65,12 @@ class SubmitForm(forms.Form):
         new: list[Upload] = []
         try:
             return operations.submit(
-                self.cleaned_data["kind"],
-                self.cleaned_data["payload"],
-                by=self._user,
-                owner=self._user,
-                group=self.cleaned_data["group"],
-                unique_key=self.cleaned_data["unique_key"] or None,
-                run_at=clock.now() + timedelta(minutes=minutes) if minutes else None,
-                files=self.files_of_job(new),
-                requires=self.cleaned_data.get("requires"),
-                prefers=self.cleaned_data.get("prefers"),
+                self.cleaned_data["kind"], self.cleaned_data["payload"], by=self._user, owner=self._user,
+                group=self.cleaned_data["group"], unique_key=self.cleaned_data["unique_key"] or None,
+                run_at=clock.now() + timedelta(minutes=minutes) if minutes else None, files=self.files_of_job(new),
+                requires=self.cleaned_data.get("requires"), prefers=self.cleaned_data.get("prefers"),
                 priority=self.cleaned_data.get("priority"),
-            )
+            )  # fmt: skip
         except (errors.JobsError, RateLimitsError) as refusal:
             for upload in new:  # a browser sends them again with the form
                 operations.delete_upload(upload.pk, by=self._user)
@@ -348,9 +336,6 @@ class CeilingForm(forms.Form):
     """How many jobs of a queue may run at a time."""
 
     ceiling = forms.IntegerField(
-        required=False,
-        min_value=0,
-        max_value=HIGHEST_CEILING,
-        label="At most",
+        required=False, min_value=0, max_value=HIGHEST_CEILING, label="At most",
         help_text="Empty: any number. 0: none at all.",
-    )
+    )  # fmt: skip

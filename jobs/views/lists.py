@@ -1,6 +1,6 @@
 """Lists of jobs, narrowed by a form that people keep under names, and bulk actions on what they show."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -23,29 +23,22 @@ _ANY: Final = [("", "Any")]
 _WIDGETS: Final = {"search": forms.TextInput({"type": "search", "placeholder": "Text, #id, key:value"})}
 
 
-class Moment(forms.CharField):
-    """A moment as `<input type="datetime-local">` says it, in UTC; kept as text."""
+class Checked(forms.CharField):
+    """A text of a certain form, kept as text."""
 
-    widget = forms.DateTimeInput(attrs={"type": "datetime-local"})
+    def __init__(self, is_good: Callable[[str], bool], message: str, **options: Any) -> None:
+        super().__init__(**options)
+        self._is_good, self._message = is_good, message
 
     def clean(self, value: Any) -> str:
         text: str = super().clean(value)
-        if text and moment(text) is None:
-            raise forms.ValidationError("Enter a date and a time, like 2026-09-30T14:05.")
+        if text and not self._is_good(text):
+            raise forms.ValidationError(self._message)
         return text
 
 
-class Ids(forms.CharField):
-    """Ids of jobs with commas between them; kept as text."""
-
-    widget = forms.HiddenInput
-
-    def clean(self, value: Any) -> str:
-        """The text, if it lists ids and nothing else."""
-        text: str = super().clean(value)
-        if text and len(ids_of(text)) != text.count(",") + 1:
-            raise forms.ValidationError("Enter ids of jobs with commas between them, like 7,9.")
-        return text
+def _are_ids(text: str) -> bool:
+    return len(ids_of(text)) == text.count(",") + 1
 
 
 class FilterForm(forms.Form):
@@ -200,7 +193,10 @@ def _field(described: Filter) -> forms.Field:
             names = pages.known_kinds() if described.type == "kinds" else fleet.known_queues()
             return forms.ChoiceField(choices=[*_ANY, *((name, name) for name in names)], **common)
         case "moment":
-            return Moment(**common)
+            message = "Enter a date and a time, like 2026-09-30T14:05."
+            widget = forms.DateTimeInput(attrs={"type": "datetime-local"})
+            return Checked(lambda text: moment(text) is not None, message, widget=widget, **common)
         case "ids":
-            return Ids(max_length=described.longest, **common)
+            message = "Enter ids of jobs with commas between them, like 7,9."
+            return Checked(_are_ids, message, widget=forms.HiddenInput, max_length=described.longest, **common)
     return forms.CharField(max_length=described.longest, widget=_WIDGETS.get(described.type), **common)

@@ -1,6 +1,7 @@
 """Pages of workers: who works here, what they ran of late, new ones, and their keys."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from django import forms
@@ -125,7 +126,7 @@ def label(request: HttpRequest, worker_id: int) -> HttpResponse:
         operations.set_labels(worker, named, by=by)
 
     sentence = "Its labels are set: jobs that require others do not go to it any more."
-    return _changed(request, worker_id, set_labels, sentence, find=fleet.labelled_worker)
+    return _changed(request, worker_id, set_labels, sentence, find=partial(fleet.manageable_worker, by_staff=True))
 
 
 def _changed(
