@@ -93,7 +93,10 @@ def submit_many(request: HttpRequest, body: clients.NewJobs, idempotency_key: Id
         count=lambda: http.count_submitted(request, _user(request), jobs=len(body.jobs)),
         submit=lambda: _stored(request, body.jobs),
     )
-    jobs = [_skipped(job) if isinstance(job, JobsError) else job for job in _shown(request, answers, body.jobs)]
+    jobs = [
+        clients.SkippedJob(error=job.code, message=job.message, job=job.job) if isinstance(job, JobsError) else job
+        for job in _shown(request, answers, body.jobs)
+    ]
     return http.answered(clients.Submitted(jobs=jobs), status=201)
 
 
@@ -329,10 +332,6 @@ def _raised(job: T | JobsError) -> T:
     if isinstance(job, JobsError):
         raise job
     return job
-
-
-def _skipped(why: JobsError) -> clients.SkippedJob:
-    return clients.SkippedJob(error=why.code, message=why.message, job=why.job)
 
 
 def _filtered(jobs: QuerySet[Job], filters: clients.Filters) -> QuerySet[Job]:

@@ -10,6 +10,7 @@ from jobs.domain.kinds import NAME
 MODELS: Final = "openai"  # whose key names this queue serves the queue of every model that it announces
 PREFIX: Final = f"{MODELS}."
 _NO_NAME: Final = re.compile(r"[^a-z0-9_.-]+")
+_HASHED: Final = re.compile(r".*-[0-9a-f]{12}")
 _SLUG_CHARACTERS: Final = 60
 
 
@@ -19,7 +20,7 @@ def queue_of_model(model: str) -> str:
     What cannot be a queue's name as it is becomes one by a part of its SHA-256, so that no two models share a queue.
     """
     name = PREFIX + model
-    if NAME.fullmatch(name) and not _looks_hashed(model):
+    if NAME.fullmatch(name) and not _HASHED.fullmatch(model):
         return name
     slug = _NO_NAME.sub("-", model.lower())[:_SLUG_CHARACTERS]
     return f"{PREFIX}{slug}-{hashlib.sha256(model.encode(errors='surrogatepass')).hexdigest()[:12]}"
@@ -39,7 +40,3 @@ def with_models(queues: Sequence[str], models: Iterable[str]) -> list[str]:
         return list(queues)
     own = [queue for queue in queues if not queue.startswith(PREFIX)]
     return [*own, *dict.fromkeys(map(queue_of_model, models))]
-
-
-def _looks_hashed(model: str) -> bool:
-    return re.fullmatch(r".*-[0-9a-f]{12}", model) is not None

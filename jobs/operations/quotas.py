@@ -36,11 +36,8 @@ OUTPUT: Final = Ledger()  # bytes of output by owner, as this process knows it
 _NEAR_BYTES: Final = 16_000_000
 _ANY_BYTES: Final = 2**62
 SETTINGS: Final = {
-    "waiting jobs": "WAITING_JOBS",
-    "bytes of output": "OUTPUT_BYTES",
-    "files": "FILES",
-    "bytes of files": "FILE_BYTES",
-}
+    "waiting jobs": "WAITING_JOBS", "bytes of output": "OUTPUT_BYTES", "files": "FILES", "bytes of files": "FILE_BYTES"
+}  # fmt: skip
 WAITING: Final = Ledger()
 _RETRY_AFTER_S: Final = 10  # waiting jobs leave as workers take them; nobody knows when
 _COUNTED_S: Final = 60.0  # what the cron counted is good for so long; then a cluster is missing, and it is counted here

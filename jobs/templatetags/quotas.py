@@ -11,11 +11,8 @@ from jobs.domain.quotas import Quota
 
 register = template.Library()
 _LABELS: Final = {
-    "waiting jobs": "Pending jobs",
-    "bytes of output": "Output",
-    "files": "Files",
-    "bytes of files": "Bytes of files",
-}
+    "waiting jobs": "Pending jobs", "bytes of output": "Output", "files": "Files", "bytes of files": "Bytes of files"
+}  # fmt: skip
 
 
 @register.inclusion_tag("jobs/parts/usage.html")

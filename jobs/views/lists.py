@@ -37,10 +37,6 @@ class Checked(forms.CharField):
         return text
 
 
-def _are_ids(text: str) -> bool:
-    return len(ids_of(text)) == text.count(",") + 1
-
-
 class FilterForm(forms.Form):
     """What a list of jobs is filtered by; comes from the address."""
 
@@ -198,5 +194,6 @@ def _field(described: Filter) -> forms.Field:
             return Checked(lambda text: moment(text) is not None, message, widget=widget, **common)
         case "ids":
             message = "Enter ids of jobs with commas between them, like 7,9."
-            return Checked(_are_ids, message, widget=forms.HiddenInput, max_length=described.longest, **common)
+            common |= {"widget": forms.HiddenInput, "max_length": described.longest}
+            return Checked(lambda text: len(ids_of(text)) == text.count(",") + 1, message, **common)
     return forms.CharField(max_length=described.longest, widget=_WIDGETS.get(described.type), **common)

@@ -51,7 +51,7 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
         "snippets": _snippets(request, row),
         "left_out": _left_out(row),
         "inputs": inputs.shown(row),
-        "share_url": share and _share_url(request, share.token),
+        "share_url": share and request.build_absolute_uri(reverse("jobs:shared", args=[share.token])),
     }
     with pages.known(row):
         return render(request, "jobs/job.html", context)
@@ -169,7 +169,3 @@ def _left_out(job: Job) -> list[str]:
         "queue and priority": kind is None,
     }
     return [name for name, is_left_out in left_out.items() if is_left_out]
-
-
-def _share_url(request: HttpRequest, token: str) -> str:
-    return request.build_absolute_uri(reverse("jobs:shared", args=[token]))
