@@ -1,6 +1,6 @@
 """Live queries of the inbox: what its pages show, and when that is stale. For whoever may see deliveries."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -9,7 +9,7 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser, PermissionsMixin
 
 from jobs import operations as jobs
-from live.registry import StateQuery, Viewer, live_query
+from live.registry import StateQuery, StateRead, Topics, Viewer, live_query
 from postgres import clock
 from webhooks import operations
 from webhooks.domain.filters import Filter
@@ -30,6 +30,23 @@ DAY: Final = timedelta(days=1)
 _TROUBLED: Final = (Status.FAILED, Status.DEAD, Status.REJECTED)
 
 
+def may_view(user: AbstractBaseUser | AnonymousUser) -> bool:
+    """Whether somebody may see deliveries."""
+    return isinstance(user, PermissionsMixin) and user.has_perm(VIEW)
+
+
+def _shown(name: str, template: str, topics: Topics, *, every_s: float = 0.02) -> Callable[[StateRead], StateQuery]:
+    """A live query for whoever may see deliveries."""
+
+    def declare(read: StateRead) -> StateQuery:
+        where = f"webhooks/live/{template}.html"
+        query = live_query(name, topics=topics, audiences=(OPERATOR,), template=where, at_most_every_s=every_s)(read)
+        query.may_see(lambda viewer, **_: OPERATOR if may_view(viewer.user) else None)
+        return query
+
+    return declare
+
+
 def wanted(
     *, source: str = "", event: str = "", status: str = "", sandbox: str = "", since: str = "", until: str = "",
     text: str = ""
@@ -47,11 +64,6 @@ def wanted(
     )
 
 
-def may_view(user: AbstractBaseUser | AnonymousUser) -> bool:
-    """Whether somebody may see deliveries."""
-    return isinstance(user, PermissionsMixin) and user.has_perm(VIEW)
-
-
 def moment(text: str) -> datetime | None:
     """The moment that a text says, in UTC where it names no zone; None for what is none."""
     try:
@@ -61,13 +73,7 @@ def moment(text: str) -> datetime | None:
         return None
 
 
-@live_query(
-    "deliveries",
-    topics=lambda **_: ["deliveries"],
-    audiences=(OPERATOR,),
-    template="webhooks/live/deliveries.html",
-    at_most_every_s=1.0,
-)
+@_shown("deliveries", "deliveries", lambda **_: ["deliveries"], every_s=1.0)
 def deliveries(
     *, source: str = "", event: str = "", status: str = "", sandbox: str = "", since: str = "", until: str = "",
     text: str = "", before: int = 0
@@ -87,62 +93,34 @@ def deliveries(
     }
 
 
-@live_query(
-    "inbox-figures",
-    topics=lambda: ["deliveries", "refusals", "webhook-secrets"],
-    audiences=(OPERATOR,),
-    template="webhooks/live/figures.html",
-    at_most_every_s=2.0,
-)
+@_shown("inbox-figures", "figures", lambda: ["deliveries", "refusals", "webhook-secrets"], every_s=2.0)
 def figures() -> Mapping[str, Any]:
     """What waits, failed or died, what was refused, and what a person has to do."""
     inbox_health = operations.health()
     return {"inbox": inbox_health, "refused": sum(inbox_health.refused.values()), "most": pages.COUNTED}
 
 
-@live_query(
-    "webhook-refusals",
-    topics=lambda **_: ["refusals"],
-    audiences=(OPERATOR,),
-    template="webhooks/live/refusals.html",
-    at_most_every_s=2.0,
-)
+@_shown("webhook-refusals", "refusals", lambda **_: ["refusals"], every_s=2.0)
 def refusals(*, source: str = "") -> Mapping[str, Any]:
     """What was refused within a day, by source and reason, the latest first; of one source if it is named."""
     return {"refusals": pages.refusals(since=DAY, source=source), "source": source}
 
 
-@live_query(
-    "delivery-state",
-    topics=lambda delivery_id: [f"delivery:{delivery_id}"],
-    audiences=(OPERATOR,),
-    template="webhooks/live/delivery_state.html",
-)
+@_shown("delivery-state", "delivery_state", lambda delivery_id: [f"delivery:{delivery_id}"])
 def delivery_state(*, delivery_id: int) -> Mapping[str, Any] | None:
     """How one delivery stands: of the page of a delivery what the administration shows too."""
     row = pages.delivery(delivery_id)
     return None if row is None else _status(row)
 
 
-@live_query(
-    "delivery-badge",
-    topics=lambda delivery_id: [f"delivery:{delivery_id}"],
-    audiences=(OPERATOR,),
-    template="webhooks/live/delivery_badge.html",
-    at_most_every_s=0.5,
-)
+@_shown("delivery-badge", "delivery_badge", lambda delivery_id: [f"delivery:{delivery_id}"], every_s=0.5)
 def delivery_badge(*, delivery_id: int) -> Mapping[str, Any] | None:
     """How one delivery stands, for a row of the administration's list."""
     row = pages.delivery(delivery_id)
     return None if row is None else {"delivery": row}
 
 
-@live_query(
-    "delivery",
-    topics=lambda delivery_id: [f"delivery:{delivery_id}"],
-    audiences=(OPERATOR,),
-    template="webhooks/live/delivery.html",
-)
+@_shown("delivery", "delivery", lambda delivery_id: [f"delivery:{delivery_id}"])
 def delivery(*, delivery_id: int) -> Mapping[str, Any] | None:
     """How one delivery stands, its attempts, what it wrote, and who replayed it."""
     row = pages.delivery(delivery_id)
@@ -159,12 +137,9 @@ def delivery(*, delivery_id: int) -> Mapping[str, Any] | None:
 
 
 @live_query(
-    "delivery-jobs",
-    topics=lambda delivery_id: [f"delivery:{delivery_id}", "jobs"],
-    audiences=(OPERATOR, INBOX),
-    template="webhooks/live/delivery_jobs.html",
-    at_most_every_s=1.0,
-)
+    "delivery-jobs", topics=lambda delivery_id: [f"delivery:{delivery_id}", "jobs"], audiences=(OPERATOR, INBOX),
+    template="webhooks/live/delivery_jobs.html", at_most_every_s=1.0,
+)  # fmt: skip
 def delivery_jobs(*, delivery_id: int) -> Mapping[str, Any] | None:
     """The jobs that a delivery started, as they stand, and those that it did not start."""
     starts = job_starts.of_delivery(delivery_id)
@@ -179,40 +154,17 @@ def _may_see_jobs(viewer: Viewer, **_: Any) -> str | None:
     return OPERATOR if jobs.sees_all(viewer.user) else INBOX
 
 
-@live_query(
-    "webhook-sources",
-    topics=lambda: ["deliveries", "refusals", "webhook-secrets"],
-    audiences=(OPERATOR,),
-    template="webhooks/live/sources.html",
-    at_most_every_s=2.0,
-)
+@_shown("webhook-sources", "sources", lambda: ["deliveries", "refusals", "webhook-secrets"], every_s=2.0)
 def sources() -> Mapping[str, Any]:
-    inbox_health = operations.health()
-    return {"rows": [_row(one, inbox_health) for one in pages.source_health()]}
+    return {"rows": _sources()}
 
 
-@live_query(
-    "webhook-source",
-    topics=lambda source: [f"webhook-source:{source}"],
-    audiences=(OPERATOR,),
-    template="webhooks/live/source.html",
-    at_most_every_s=2.0,
-)
+@_shown("webhook-source", "source", lambda source: [f"webhook-source:{source}"], every_s=2.0)
 def source(*, source: str) -> Mapping[str, Any] | None:
-    inbox_health = operations.health()
-    health = next((one for one in pages.source_health() if one.source == source), None)
-    if health is None:
-        return None
-    return _row(health, inbox_health)
+    return next((row for row in _sources() if row["health"].source == source), None)
 
 
-@live_query(
-    "webhook-secret",
-    topics=lambda source, **_: [f"webhook-source:{source}"],
-    audiences=(OPERATOR,),
-    template="webhooks/live/secret.html",
-    at_most_every_s=2.0,
-)
+@_shown("webhook-secret", "secret", lambda source, **_: [f"webhook-source:{source}"], every_s=2.0)
 def secret(*, secret_id: int, source: str) -> Mapping[str, Any] | None:
     """When a secret was used last, and until when it opens something."""
     row = pages.secret(secret_id)
@@ -221,25 +173,13 @@ def secret(*, secret_id: int, source: str) -> Mapping[str, Any] | None:
     return {"secret": row, "is_live": pages.is_live(row)}
 
 
-@live_query(
-    "webhook-replay",
-    topics=lambda **_: ["scheduled"],
-    audiences=(OPERATOR,),
-    template="webhooks/live/replay.html",
-    at_most_every_s=1.0,
-)
+@_shown("webhook-replay", "replay", lambda **_: ["scheduled"], every_s=1.0)
 def replay(*, first: int) -> Mapping[str, Any] | None:
     row = pages.Replay.find(first)
     return None if row is None else {"replay": row}
 
 
-@live_query(
-    "activity",
-    topics=lambda **_: ["activity"],
-    audiences=(OPERATOR,),
-    template="webhooks/live/activity.html",
-    at_most_every_s=1.0,
-)
+@_shown("activity", "activity", lambda **_: ["activity"], every_s=1.0)
 def activity(
     *, source: str = "", text: str = "", kind: str = "", resource: str = "", before: str = ""
 ) -> Mapping[str, Any] | None:
@@ -259,44 +199,27 @@ def activity(
     }
 
 
-@live_query(
-    "activity-digest",
-    topics=lambda: ["activity"],
-    audiences=(OPERATOR,),
-    template="webhooks/live/digest.html",
-    at_most_every_s=5.0,
-)
+@_shown("activity-digest", "digest", lambda: ["activity"], every_s=5.0)
 def digest() -> Mapping[str, Any]:
     """What today (UTC) came to so far."""
     now = clock.now().astimezone(UTC)
     return {"digest": feed.digest(day=now.date(), now=now)}
 
 
-def _status(row: Delivery) -> Mapping[str, Any]:
-    return {
-        "delivery": row,
-        "is_replayable": is_replayable(row.status, tries=row.tries),
-        "is_waiting": row.status in WAITING,
-    }
+def _status(row: Delivery) -> dict[str, Any]:
+    is_waiting = row.status in WAITING
+    return {"delivery": row, "is_replayable": is_replayable(row.status, tries=row.tries), "is_waiting": is_waiting}
 
 
-def _row(one: pages.SourceHealth, health: operations.Health) -> Mapping[str, Any]:
-    return {"health": one, "state": _state(one.source, health), "refused": health.refused.get(one.source, 0)}
+def _sources() -> list[dict[str, Any]]:
+    inbox_health = operations.health()
+    return [
+        {"health": row, "state": _state(row.source, inbox_health), "refused": inbox_health.refused.get(row.source, 0)}
+        for row in pages.source_health()
+    ]
 
 
-def _state(source: Source, health: operations.Health) -> str:
+def _state(source: str, health: operations.Health) -> str:
     if source in health.unreadable:
         return "unreadable"
     return "ready" if source in health.ready else "needs_secret"
-
-
-def _may_see(viewer: Viewer, **_: Any) -> str | None:
-    return OPERATOR if may_view(viewer.user) else None
-
-
-_ALL: Final[tuple[StateQuery, ...]] = (
-    deliveries, figures, refusals, delivery, delivery_badge, delivery_state, sources, source, secret, replay,
-    activity, digest,
-)  # fmt: skip
-for _query in _ALL:
-    _query.may_see(_may_see)

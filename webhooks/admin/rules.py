@@ -17,6 +17,7 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 
 from core import administration, people
+from core.values import row_id
 from webhooks import live_queries, operations
 from webhooks.admin import common
 from webhooks.domain import bodies, rules
@@ -28,7 +29,6 @@ from webhooks.queries import job_starts
 AT_ONCE: Final = 1000  # starts that one action touches
 _PROPOSED: Final = 20
 _EXCERPT: Final = 60  # characters of a reason that fit into a phone's list
-_LONGEST_ID: Final = 18  # digits that a number of ours may have
 
 
 class StrictJSON(forms.JSONField):
@@ -220,9 +220,8 @@ def _start_again(request: HttpRequest, pk: int) -> str:
 def _trial(rule: Rule, requested: str) -> dict[str, Any]:
     if not requested:
         return {"error": f"Nothing has come from {rule.get_source_display()} yet."}
-    is_number = requested.isascii() and requested.isdigit() and len(requested) <= _LONGEST_ID
     try:
-        trial = operations.try_rule(rule.pk, delivery=int(requested) if is_number else 0)
+        trial = operations.try_rule(rule.pk, delivery=row_id(requested) or 0)
     except NotFound as refusal:
         return {"error": refusal.message}
     if trial.mismatch or trial.error:

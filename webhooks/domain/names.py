@@ -19,19 +19,7 @@ class Source(StrEnum):
 
     @property
     def label(self) -> str:
-        return _LABELS[self]
-
-
-_LABELS = {
-    Source.CLERK: "Clerk",
-    Source.GITHUB: "GitHub",
-    Source.JIRA: "Jira",
-    Source.CONFLUENCE: "Confluence",
-    Source.STRIPE: "Stripe",
-    Source.SANDBOX_HOOKS: "Sandbox hooks",
-    Source.SANDBOX_COMPLETION: "Sandbox completion",
-    Source.SANDBOX_TELEMETRY: "Sandbox telemetry",
-}
+        return "GitHub" if self is Source.GITHUB else self.replace("_", " ").capitalize()
 
 
 def has_unsigned_id(source: Source) -> bool:

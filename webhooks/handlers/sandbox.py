@@ -16,7 +16,7 @@ from webhooks.errors import BadPayload
 from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
 from webhooks.models import SandboxRun, SandboxSession, SandboxTelemetry, SandboxToolUse
-from webhooks.queries.upserts import SessionEvent, measure, upsert, upsert_session
+from webhooks.queries.upserts import measure, upsert, upsert_session
 
 _HOOKS, _COMPLETION, _TELEMETRY = "sandbox_hooks", "sandbox_completion", "sandbox_telemetry"
 _Phase = SandboxSession.Phase
@@ -113,7 +113,7 @@ def completion(event: Event) -> None:
     version = body.moment("timestamp")
     at, sandbox = version or event.occurred_at, run.get("sandbox_id", ID) or ""
     if session_id := run.get("session_id", ID):
-        upsert_session(SessionEvent(session_id=session_id, at=at, sandbox=sandbox))
+        upsert_session(session_id, at, sandbox=sandbox)
     status = run.text("status") or event.action
     # An end is one report and no state that is observed again: what it leaves out, another end does not fill in, and
     # of two reports of one moment the one that says more stays.
@@ -139,19 +139,11 @@ def telemetry(event: Event) -> None:
 
 
 def _update_session(event: Event, hook: Part, phase: SandboxSession.Phase) -> bool:
+    reason = hook.text("reason") if phase is _Phase.ENDED else ""
     return upsert_session(
-        SessionEvent(
-            session_id=hook.need("session_id", ID),
-            at=event.occurred_at,
-            phase=phase,
-            phase_rank=_RANKS[phase],
-            reason=hook.text("reason") if phase is _Phase.ENDED else "",
-            model=hook.text("model"),
-            folder=hook.text("cwd"),
-            sandbox=event.sandbox or "",
-            bearer=event.sandbox,
-        )
-    )
+        hook.need("session_id", ID), event.occurred_at, phase=phase, phase_rank=_RANKS[phase], reason=reason,
+        model=hook.text("model"), folder=hook.text("cwd"), sandbox=event.sandbox or "", bearer=event.sandbox,
+    )  # fmt: skip
 
 
 def _failure(hook: Part) -> str:

@@ -54,9 +54,9 @@ def feed(
     entries = queries.newest(
         limit=limit + 1, before=position, source=source, kind=kind, resource=resource, search=search
     )
-    is_more = len(entries) > limit
-    entries = entries[:limit]
-    return Feed(entries=tuple(entries), older=_cursor(entries[-1]) if is_more else None)
+    shown = tuple(entries[:limit])
+    older = f"{shown[-1].at.astimezone(UTC).isoformat()}_{shown[-1].pk}" if len(entries) > limit else None
+    return Feed(entries=shown, older=older)
 
 
 def digest(*, day: date, now: datetime) -> Digest:
@@ -69,7 +69,7 @@ def digest(*, day: date, now: datetime) -> Digest:
         return _from_json(day, stored.digest)
     computed = _compute(day)
     if day < now.astimezone(UTC).date():
-        queries.store_digest(day, _as_json(computed))
+        queries.store_digest(day, asdict(computed) | {"day": day.isoformat()})
     return computed
 
 
@@ -77,15 +77,6 @@ def digest(*, day: date, now: datetime) -> Digest:
 def invalidate_digests() -> int:
     """Drop every stored digest; how many there were. The next reader computes anew."""
     return queries.forget_digests()
-
-
-def of_delivery(*, delivery: int) -> list[Activity]:
-    """The entries that a delivery emitted, in their order."""
-    return queries.of_delivery(delivery)
-
-
-def _cursor(entry: Activity) -> str:
-    return f"{entry.at.astimezone(UTC).isoformat()}_{entry.pk}"
 
 
 def _position(cursor: str) -> queries.Cursor:
@@ -112,10 +103,6 @@ def _compute(day: date) -> Digest:
         actors=tuple(named[:_MOST_GROUPS]),
         actions=tuple((row["source"], row["verb"], row["entries"]) for row in actions),
     )
-
-
-def _as_json(value: Digest) -> dict[str, Any]:
-    return asdict(value) | {"day": value.day.isoformat()}
 
 
 def _from_json(day: date, stored: Mapping[str, Any]) -> Digest:

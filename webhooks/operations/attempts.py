@@ -109,35 +109,22 @@ def _handle(event: Event) -> tuple[Outcome, str | None]:
 
 
 def _ended(row: Any, outcome: Outcome, note: str | None) -> Settlement:
-    return Settlement(
-        id=row.id,
-        row_pointer=row.row_pointer,
-        number=row.tries + 1,
-        attempts=row.attempts + 1,
-        started_at=row.now,
-        outcome=outcome,
-        status=Status(outcome),
-        note=note,
-        error=note if outcome is Outcome.REJECTED else None,
-    )
+    error = note if outcome is Outcome.REJECTED else None
+    return Settlement(**_attempt_of(row), outcome=outcome, status=Status(outcome), note=note, error=error)
 
 
 def _failed(row: Any, *, error: str, error_class: str, error_trace: str | None = None) -> Settlement:
-    wait = _retry().wait(after=row.attempts + 1, rng=_RNG)
+    retry = Retry(attempts=settings.WEBHOOKS["ATTEMPTS"], first=timedelta(seconds=settings.WEBHOOKS["FIRST_RETRY_S"]))
+    wait = retry.wait(after=row.attempts + 1, rng=_RNG)
     return Settlement(
-        id=row.id,
-        row_pointer=row.row_pointer,
-        number=row.tries + 1,
-        attempts=row.attempts + 1,
-        started_at=row.now,
-        outcome=Outcome.FAILED,
-        status=Status.DEAD if wait is None else Status.FAILED,
-        note=error,
-        wait_s=None if wait is None else wait.total_seconds(),
-        error=error,
-        error_class=error_class,
-        traceback=error_trace,
-    )
+        **_attempt_of(row), outcome=Outcome.FAILED, status=Status.DEAD if wait is None else Status.FAILED, note=error,
+        wait_s=None if wait is None else wait.total_seconds(), error=error, error_class=error_class, traceback=error_trace,
+    )  # fmt: skip
+
+
+def _attempt_of(row: Any) -> dict[str, Any]:
+    numbers = {"number": row.tries + 1, "attempts": row.attempts + 1}
+    return numbers | {"id": row.id, "row_pointer": row.row_pointer, "started_at": row.now}
 
 
 def _settle(settlement: Settlement, row: Any, *, words: str | None = None) -> str:
@@ -156,10 +143,6 @@ def _record_death(settlement: Settlement, row: Any) -> None:
     about = {"id": settlement.id, "source": row.source, "delivery_id": row.delivery_id, "type": row.event_type}
     data = {**about, "attempts": settlement.attempts, "error": settlement.error}
     outbox.record("delivery.dead", f"delivery/{settlement.id}", data)
-
-
-def _retry() -> Retry:
-    return Retry(attempts=settings.WEBHOOKS["ATTEMPTS"], first=timedelta(seconds=settings.WEBHOOKS["FIRST_RETRY_S"]))
 
 
 def _class(error: Exception) -> str:

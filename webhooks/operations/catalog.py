@@ -10,6 +10,7 @@ from django.conf import settings
 from live import operations as live
 from scheduling import operations as scheduling
 from webhooks.domain import bodies, catalog
+from webhooks.models import ModelServer
 from webhooks.queries import maintenance
 
 if TYPE_CHECKING:
@@ -38,13 +39,13 @@ def _noted(url: str, answer: Sequence[catalog.Offered] | BaseException) -> int |
     try:
         if isinstance(answer, BaseException):
             raise answer
-        return note_answer(url=url, models=[[one.name, one.owned_by, _text(one.made_at)] for one in answer])
+        models = [[one.name, one.owned_by, one.made_at.isoformat() if one.made_at else None] for one in answer]
+        return note_answer(url=url, models=models)
     except Exception as error:
         if scheduling.is_away(error):
             raise
-        sentence = f"{type(error).__name__}: {str(error) or f'no whole answer within {_TIMEOUT_S:g} s'}"[
-            :_LONGEST_ERROR
-        ]
+        why = str(error) or f"no whole answer within {_TIMEOUT_S:g} s"
+        sentence = f"{type(error).__name__}: {why}"[:_LONGEST_ERROR]
         note_silence(url=url, error=sentence)
         return sentence
 
@@ -67,32 +68,21 @@ def note_silence(*, url: str, error: str) -> None:
 @scheduling.mutation
 def forget_servers(*, configured: list[str]) -> int:
     """Forget servers that nobody names any more; how many rows."""
-    return maintenance.forget_servers(except_for=configured)
-
-
-def _text(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()
-
-
-def _headers() -> dict[str, str]:
-    return {"Authorization": f"Bearer {settings.LLM_API_KEY}"} if settings.LLM_API_KEY else {}
+    return ModelServer.objects.exclude(url__in=configured).delete()[0]
 
 
 async def _ask_all(urls: Sequence[str]) -> list[list[catalog.Offered] | BaseException]:
     import httpx  # noqa: PLC0415 (0.1 s, which no process need spend when it starts)
 
-    async with httpx.AsyncClient(timeout=_TIMEOUT_S, headers=_headers(), follow_redirects=False) as client:
+    headers = {"Authorization": f"Bearer {settings.LLM_API_KEY}"} if settings.LLM_API_KEY else {}
+    async with httpx.AsyncClient(timeout=_TIMEOUT_S, headers=headers, follow_redirects=False) as client:
         return await asyncio.gather(*(_ask(client, url) for url in urls), return_exceptions=True)
 
 
 async def _ask(client: "httpx.AsyncClient", url: str) -> list[catalog.Offered]:
-    async with asyncio.timeout(_TIMEOUT_S):  # what comes a byte at a time is in time for every read
-        return await _fetch(client, url)
-
-
-async def _fetch(client: "httpx.AsyncClient", url: str) -> list[catalog.Offered]:
-    body = b""
-    async with client.stream("GET", f"{url.rstrip('/')}/models") as answer:
+    body, address = b"", f"{url.rstrip('/')}/models"
+    # One deadline for all of it: what comes a byte at a time is in time for every read.
+    async with asyncio.timeout(_TIMEOUT_S), client.stream("GET", address) as answer:
         answer.raise_for_status()
         async for piece in answer.aiter_bytes():
             body += piece

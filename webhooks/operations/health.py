@@ -1,5 +1,6 @@
 """Whether the inbox does its work: the facts for `manage.py doctor` and the health pages."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -39,20 +40,15 @@ def health() -> Health:
     """Look at secrets, deliveries and refusals."""
     [numbers] = statements.load("webhooks", "health").run({"since_s": REFUSALS_SINCE.total_seconds()})
     live, unreadable = _secrets()
-    refused: dict[str, int] = {}
+    refused: Counter[str] = Counter()
     for refusal in inbox.refusals(since=REFUSALS_SINCE):
-        refused[refusal.source] = refused.get(refusal.source, 0) + refusal.count
+        refused[refusal.source] += refusal.count
     return Health(
         ready=tuple(source for source in Source if source in live),
         needs_secret=tuple(source for source in Source if source not in live | unreadable),
         unreadable=tuple(source for source in Source if source in unreadable),
-        waiting=numbers.waiting,
-        late=numbers.late,
-        failed=numbers.failed,
-        dead=numbers.dead,
-        rejected=numbers.rejected,
         refused=refused,
-        unstarted=numbers.unstarted,
+        **numbers._asdict(),
     )
 
 

@@ -7,7 +7,7 @@ at once: those that come while one batch commits are the next.
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -22,6 +22,7 @@ from webhooks.domain import names
 from webhooks.domain.names import Source
 from webhooks.domain.states import Status
 from webhooks.errors import BadSignature, NoSecret
+from webhooks.models import Secret
 from webhooks.operations import attempts, tokens
 from webhooks.operations.deliveries import drain_soon, touch
 from webhooks.operations.secrets import keyring
@@ -33,8 +34,6 @@ from webhooks.sources.envelopes import Opened
 from webhooks.sources.requests import Envelope, Key, Request, Verified
 
 _AHEAD = timedelta(minutes=5)
-# A transaction that stores runs again when it collides: two batches may hold the same deliveries.
-_TRIES = 3
 _NOTED_EVERY_S = secret_queries.USE_NOTED_EVERY.total_seconds()
 _noted_at: dict[int, float] = {}
 
@@ -70,7 +69,7 @@ def check_head(source: Source, headers: Mapping[str, str], *, now: datetime) -> 
     if source is Source.SANDBOX_HOOKS and _bearer(headers):
         return
     try:
-        configs.config_of(source).verify(Request(headers=headers, body=b""), keys=(), now=now)
+        configs.config_of(source).scheme.verify(Request(headers=headers, body=b""), keys=(), now=now)
     except BadSignature as error:
         if error.reason != "bad_signature":  # that none of no keys fits is all that should be wrong with it
             raise
@@ -80,7 +79,7 @@ def verify(source: Source, request: Request, *, keys: Sequence[Key], now: dateti
     """By which of these secrets a request is signed. Raises BadSignature, NoSecret."""
     if not keys:
         raise NoSecret(source=source)
-    verified = configs.config_of(source).verify(request, keys=keys, now=now)
+    verified = configs.config_of(source).scheme.verify(request, keys=keys, now=now)
     return Signed(verified=verified, secret=verified.key_id)
 
 
@@ -124,19 +123,23 @@ def delivery(
     )
 
 
+@transactions.retried
 def keep(deliveries: Sequence[NewDelivery]) -> list[Kept]:
     """Store requests that were judged, and schedule the processing of what is new, in one transaction of its own.
 
     One that is there already is counted, and processed again if it had failed, died or been rejected by its handler.
     What each came to, in order.
     """
-    for _ in range(_TRIES - 1):
-        try:
-            return _keep(deliveries)
-        except Exception as error:
-            if not transactions.collided(error):
-                raise
-    return _keep(deliveries)
+    stored = inbox.keep(deliveries)
+    answers = _answers_to_new(deliveries, stored)
+    known = [position for position, answer in enumerate(answers) if answer is None]
+    repeated = inbox.count_duplicates([deliveries[position] for position in known]) if known else []
+    for row in reversed(repeated):  # of two rows that are the same delivery, the older one answers
+        position = known[row.position - 1]
+        answers[position] = _answer_to_repeated(row, deliveries[position])
+    _schedule(stored, repeated)
+    _note_use(deliveries)
+    return [answer or Kept(verdict=Verdict.UNSIGNED) for answer in answers]
 
 
 def _own_id(delivery_id: str, signed: Signed) -> str:
@@ -168,20 +171,6 @@ def _stored_headers(request: Request) -> dict[str, str]:
 def _bearer(headers: Mapping[str, str]) -> str:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
-
-
-def _keep(deliveries: Sequence[NewDelivery]) -> list[Kept]:
-    with transaction.atomic():
-        stored = inbox.keep(deliveries)
-        answers = _answers_to_new(deliveries, stored)
-        known = [row_pointer for row_pointer, answer in enumerate(answers) if answer is None]
-        repeated = inbox.count_duplicates([deliveries[row_pointer] for row_pointer in known]) if known else []
-        for row in reversed(repeated):  # of two rows that are the same delivery, the older one answers
-            row_pointer = known[row.position - 1]
-            answers[row_pointer] = _answer_to_repeated(row, deliveries[row_pointer])
-        _schedule(stored, repeated)
-        _note_use(deliveries)
-    return [answer or Kept(verdict=Verdict.UNSIGNED) for answer in answers]
 
 
 def _answers_to_new(deliveries: Sequence[NewDelivery], stored: Sequence[Any]) -> list[Kept | None]:
@@ -225,7 +214,7 @@ def _note_use(deliveries: Sequence[NewDelivery]) -> None:
     used = {one.secret for one in deliveries if one.secret is not None}
     due = [secret for secret in used if now - _noted_at.get(secret, -math.inf) > _NOTED_EVERY_S]
     if due:
-        secret_queries.note_use(due)
+        secret_queries.note_use(Secret, due)
         _noted_at.update(dict.fromkeys(due, now))
 
 
@@ -246,9 +235,6 @@ def count_refusals(refusals: Sequence[Refused]) -> None:
     """Count them, each line once, in one order: two processes count the same lines."""
     with transaction.atomic():
         for one in sorted(refusals, key=lambda one: (one.source, one.reason)):
-            inbox.count_refusal(
-                one.source, reason=one.reason, address=one.address, size=one.size,
-                header_names=one.header_names, times=one.times,
-            )  # fmt: skip
+            inbox.count_refusal(**asdict(one))
         for source in {one.source for one in refusals}:
             live.touch("refusals", f"webhook-source:{source}")

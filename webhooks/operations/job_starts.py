@@ -90,7 +90,11 @@ def values_of(event: Event) -> dict[str, Any]:
 
 def payload_of(rule: Rule, event: Event, values: Mapping[str, Any]) -> Any:
     """The payload that a rule makes of an event; what its function raises, or MissingValue, PayloadTooBig, BadRule."""
-    return rule.build(event) if rule.build else templates.render(rule.template, values, limit_bytes=_limit())
+    return (
+        rule.build(event)
+        if rule.build
+        else templates.render(rule.template, values, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"])
+    )
 
 
 def owner_of(rule: Rule) -> User | None:
@@ -143,31 +147,22 @@ def _submit(rule: Rule, event: Event, *, is_checked: bool) -> int | None:
         return None
     owner = owner_of(rule)
     job = jobs.submit(
-        rule.kind,
-        payload,
-        by=owner if rule.pk is not None else None,  # code of the site submits as it likes
-        owner=owner,
-        queue=rule.queue,
-        priority=rule.priority,
-        unique_key=_unique_key(rule, values),
-    )
+        rule.kind, payload, by=owner if rule.pk is not None else None,  # code of the site submits as it likes
+        owner=owner, queue=rule.queue, priority=rule.priority, unique_key=_unique_key(rule, values),
+    )  # fmt: skip
     return job.pk
-
-
-def _limit() -> int:
-    limit: int = settings.JOBFARM["PAYLOAD_BYTES"]
-    return limit
 
 
 def _unique_key(rule: Rule, values: Mapping[str, Any]) -> str | None:
     if rule.unique_key is None:
         return None
-    return templates.as_text(templates.render(rule.unique_key, values, limit_bytes=_limit()))
+    return templates.as_text(templates.render(rule.unique_key, values, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"]))
 
 
 def _again(row: JobStart) -> Delivery:
     """Write into the row what another attempt of it comes to; its delivery."""
-    rule, delivery = _rule_of(row), inbox.lock(row.delivery_id)
+    rule = declared.find(row.rule_key) if row.rule_id is None else queries.rule(row.rule_id)
+    delivery = inbox.lock(row.delivery_id)
     if rule is None or delivery is None:
         raise CannotStart(reason="its rule is gone" if rule is None else "its delivery is gone")
     event, _ = deliveries.opened(inbox.with_body(delivery.pk))
@@ -177,10 +172,6 @@ def _again(row: JobStart) -> Delivery:
     row.outcome, row.job_id, row.error = result.outcome, result.job, result.error
     row.save(update_fields=["outcome", "job_id", "error"])
     return delivery
-
-
-def _rule_of(row: JobStart) -> Rule | None:
-    return declared.find(row.rule_key) if row.rule_id is None else queries.rule(row.rule_id)
 
 
 def _message(row: JobStart) -> str:

@@ -82,7 +82,7 @@ def report(*, findings: dict[str, Any], files: int) -> dict[str, Any]:
     }
     details = findings | {"deliveries": findings["deliveries"][:_MOST_DETAILS]}
     with transaction.atomic():
-        maintenance.keep_reconciliation(Reconciliation(details=details, **numbers))
+        Reconciliation.objects.create(details=details, **numbers)
         maintenance.forget_reconciliations(keep=_KEPT)
         live.touch("reconciliations")
     return numbers

@@ -28,6 +28,7 @@ from webhooks.sources.requests import Key
 # secret lives (sql/keep.sql), and what no known secret signed is retried with fresh ones.
 KEPT_S = 60.0
 _SECRET_BYTES = 32
+_SEALER: Final = Sealer(b"jobfarm webhooks secrets v1")
 
 
 class Keyring:
@@ -64,14 +65,14 @@ def add(source: Source, secret: str | None = None, *, name: str = "", by: User |
 
     Raises BadSecret: it is not of the sender's form, or lives already.
     """
-    adapter = configs.config_of(source)
-    plaintext = secret if secret is not None else adapter.new_secret(rng.token_bytes(_SECRET_BYTES))
-    adapter.check_secret(plaintext)
-    fingerprint = fingerprint_of(plaintext)
+    scheme = configs.config_of(source).scheme
+    plaintext = secret if secret is not None else scheme.new_secret(rng.token_bytes(_SECRET_BYTES))
+    scheme.check_secret(plaintext, source=source)
+    fingerprint = _SEALER.fingerprint(plaintext)
     with transaction.atomic():
         if queries.is_live(source, fingerprint=fingerprint):
             raise BadSecret(source=source, reason="the source has it already")
-        row = queries.add(source, name=name[:100], sealed=seal(plaintext), fingerprint=fingerprint)
+        row = queries.add(source, name=name[:100], sealed=_SEALER.seal(plaintext), fingerprint=fingerprint)
         audit.record(by, row, f"Added the secret {fingerprint} of {source}")
         _touch(source)
     return row, plaintext
@@ -124,22 +125,9 @@ def _after(grace: timedelta) -> str:
     return f", after {grace}" if grace else ""
 
 
-_SEALER: Final = Sealer(b"jobfarm webhooks secrets v1")
-
-
-def seal(secret: str) -> bytes:
-    """Encrypt under the present SECRET_KEY."""
-    return _SEALER.seal(secret)
-
-
 def unseal(sealed: bytes | memoryview, *, source: str) -> str:
     """Decrypt under SECRET_KEY or one of SECRET_KEY_FALLBACKS. Raises CannotOpen."""
     try:
         return _SEALER.unseal(sealed)
     except CannotUnseal:
         raise CannotOpen(source=source) from None
-
-
-def fingerprint_of(secret: str) -> str:
-    """Twelve hex digits that identify a secret (`core.sealing`)."""
-    return _SEALER.fingerprint(secret)

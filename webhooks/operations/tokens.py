@@ -28,7 +28,7 @@ def sandbox_of(token: str) -> str:
     row = queries.live_token(_hash(token)) if len(token) <= _LONGEST else None
     if row is None:
         raise BadSignature(reason="bad_token")
-    queries.note_token_use(row)
+    queries.note_use(SandboxToken, [row.pk])
     return row.sandbox
 
 

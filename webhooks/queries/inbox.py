@@ -81,7 +81,7 @@ def count_duplicates(new: Sequence[NewDelivery]) -> list[Row]:
 
 
 def count_refusal(
-    source: Source, *, reason: str, address: str | None, size: int | None, header_names: Sequence[str], times: int = 1
+    *, source: Source, reason: str, address: str | None, size: int | None, header_names: Sequence[str], times: int
 ) -> None:
     """Count so many refused requests; the address, the size and the headers are those of the last."""
     params = {"source": source.value, "reason": reason, "address": address, "bytes": size, "times": times}

@@ -3,6 +3,7 @@
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
+from core.values import row_id
 from postgres import statements
 from webhooks.domain import rules
 from webhooks.domain.states import StartOutcome
@@ -33,19 +34,10 @@ def rule(pk: int) -> rules.Rule | None:
 
 def as_rule(row: Rule) -> rules.Rule:
     return rules.Rule(
-        key=row.key,
-        name=row.name,
-        source=row.source,
-        event=row.event,
-        kind=row.kind,
-        template=row.payload,
-        filter=row.filter,
-        queue=row.queue or None,
-        priority=row.priority,
-        unique_key=row.unique_key or None,
-        owner=row.owner.get_username() if row.owner else None,
-        pk=row.pk,
-    )
+        key=row.key, name=row.name, source=row.source, event=row.event, kind=row.kind, template=row.payload,
+        filter=row.filter, queue=row.queue or None, priority=row.priority, unique_key=row.unique_key or None,
+        owner=row.owner.get_username() if row.owner else None, pk=row.pk,
+    )  # fmt: skip
 
 
 def active_person(name: str) -> User | None:
@@ -73,9 +65,7 @@ def of_delivery(delivery: int) -> list[JobStart]:
 
 def of_delivery_by_id(delivery: int, start: str) -> int | None:
     """The number that a form says, if it is that of a start of this delivery."""
-    is_number = start.isascii() and start.isdigit() and len(start) <= 18
-    rows = JobStart.objects.filter(delivery_id=delivery, pk=int(start)) if is_number else JobStart.objects.none()
-    return rows.values_list("pk", flat=True).first()
+    return JobStart.objects.filter(delivery_id=delivery, pk=row_id(start) or 0).values_list("pk", flat=True).first()
 
 
 def of_job(job: int) -> list[JobStart]:

@@ -36,16 +36,6 @@ def note_silence(url: str, *, error: str) -> None:
     ModelServer.objects.update_or_create(url=url, defaults={"polled_at": Now(), "error": error})
 
 
-def forget_servers(*, except_for: Sequence[str]) -> int:
-    """Delete servers that are not configured any more, with their models; how many rows."""
-    return ModelServer.objects.exclude(url__in=except_for).delete()[0]
-
-
-def keep_reconciliation(row: Reconciliation) -> Reconciliation:
-    row.save(force_insert=True)
-    return row
-
-
 def forget_reconciliations(*, keep: int) -> None:
     """Delete all but the newest."""
     oldest = Reconciliation.objects.order_by("-pk").values_list("pk", flat=True)[keep - 1 : keep]

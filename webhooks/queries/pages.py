@@ -1,7 +1,6 @@
 """What pages read: deliveries without their bodies, a body's beginning, and how sources and replays do."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -27,58 +26,12 @@ COUNTED: Final = 10_000  # deliveries that a page counts one by one
 _TOKENS: Final = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceHealth:
-    """How a source does, by its newest deliveries of a day. Durations in seconds; None where no delivery has one."""
-
-    source: Source
-    last_at: datetime | None
-    arrived: int
-    succeeded: int
-    unhappy: int
-    rejected: int
-    duplicates: int
-    took_p50_s: float | None
-    took_p95_s: float | None
-    skew_s: float | None
-
-    @property
-    def has_more(self) -> bool:
-        return self.arrived >= HEALTH_SAMPLE
-
-    @property
-    def share(self) -> float | None:
-        """Of those that were tried, the share that went well; None if none was."""
-        tried = self.succeeded + self.unhappy
-        return self.succeeded / tried if tried else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
-    """How many requests of a source were refused for one reason, and the line of the hour that has the last of them."""
-
-    count: int
-    last: Refusal
-
-
 class Replay(Chain):
     FUNCTION = "webhooks.operations.replays.replay_batch"
 
     @property
     def wanted(self) -> Filter:
         return Filter.of_json(self.arguments["wanted"])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
-    """A row that a delivery's line speaks of: what sort it is, its name, and whether it was deleted at its sender."""
-
-    kind: str
-    external_id: str
-    sort: str
-    name: str
-    pk: int
-    is_deleted: bool
 
 
 def arrivals(wanted: Filter, *, before: int | None, limit: int) -> list[Delivery]:
@@ -115,8 +68,11 @@ def newest_with_body(source: Source, *, sha256: bytes) -> Delivery | None:
     return rows.order_by("-pk").first()
 
 
-def resources(entries: Sequence[Activity]) -> list[Resource]:
-    """The rows that these lines speak of, each once, as they are now; those that are not kept are left out."""
+def resources(entries: Sequence[Activity]) -> list[dict[str, Any]]:
+    """The rows that these lines speak of, each once, as they are now; those that are not kept are left out.
+
+    `sort` is what kind of thing it is in words, `is_deleted` whether it was deleted at its sender.
+    """
     by_kind: dict[str, dict[str, None]] = {}
     for entry in entries:
         if entry.kind and entry.resource:
@@ -124,7 +80,7 @@ def resources(entries: Sequence[Activity]) -> list[Resource]:
     return [resource for kind, ids in by_kind.items() for resource in _resources(kind, list(ids))]
 
 
-def find_resource(kind: str, resource: str) -> Resource | None:
+def find_resource(kind: str, resource: str) -> dict[str, Any] | None:
     """The row that a line names by `kind` and `resource`; None if there is none (any more)."""
     return next(iter(_resources(kind, [resource])), None)
 
@@ -136,21 +92,25 @@ def audit(model: type[Model], pk: int) -> list[LogEntry]:
     return list(entries.order_by("-action_time", "-pk")[:20])
 
 
-def source_health() -> list[SourceHealth]:
+def source_health() -> list[statements.Row]:
+    """How each source does, by its newest deliveries of a day; durations in seconds, None where no delivery has one.
+
+    Rows of `source last_at arrived has_more succeeded unhappy share rejected duplicates took_s skew_s`: of those that
+    were tried `share` went well, and `took_s` is the median and the 95th percentile.
+    """
     params = {"sources": [source.value for source in Source], "sample": HEALTH_SAMPLE}
-    return [_health(row) for row in statements.load("webhooks", "source_health").run(params)]
+    return statements.load("webhooks", "source_health").run(params)
 
 
-def refusals(*, since: timedelta, source: str = "") -> list[Refused]:
-    """What was refused of late, the latest first; of one source if it is named."""
+def refusals(*, since: timedelta, source: str = "") -> list[Refusal]:
+    """What was refused of late, the latest first; of one source if it is named. For each reason the line of the hour
+    that has the last of them, with the count of all hours."""
     rows = inbox.refusals(since=since)
     newest: dict[tuple[str, str], Refusal] = {}
-    counts: dict[tuple[str, str], int] = {}
     for refusal in rows.filter(source=source) if source else rows:
-        key = (refusal.source, refusal.reason)
-        newest.setdefault(key, refusal)
-        counts[key] = counts.get(key, 0) + refusal.count
-    return [Refused(count=counts[key], last=refusal) for key, refusal in newest.items()]
+        first = newest.setdefault((refusal.source, refusal.reason), refusal)
+        first.count += refusal.count if first is not refusal else 0
+    return list(newest.values())
 
 
 def secrets(source: Source) -> "QuerySet[Secret]":
@@ -190,57 +150,36 @@ def _by_time(matches: "QuerySet[Delivery]", *, before: int | None) -> "QuerySet[
     return matches.order_by("-received_at", "-pk")
 
 
-def _resources(kind: str, ids: Sequence[str]) -> list[Resource]:
+def _resources(kind: str, ids: Sequence[str]) -> list[dict[str, Any]]:
     try:
         table = apps.get_model("webhooks", kind)
         table._meta.get_field("external_id")
     except (LookupError, ValueError, FieldDoesNotExist):
         return []
     rows = table._default_manager.filter(external_id__in=ids).order_by("pk")
-    return [_resource(kind, row) for row in rows]
-
-
-def _resource(kind: str, row: Any) -> Resource:
-    return Resource(
-        kind=kind,
-        external_id=row.external_id,
-        sort=str(row._meta.verbose_name),
-        name=str(row),
-        pk=row.pk,
-        is_deleted=getattr(row, "deleted_at", None) is not None,
-    )
-
-
-def _health(row: Any) -> SourceHealth:
-    took = row.took_s or [None, None]
-    return SourceHealth(
-        source=Source(row.name),
-        last_at=row.last_at,
-        arrived=row.arrived,
-        succeeded=row.succeeded,
-        unhappy=row.unhappy,
-        rejected=row.rejected,
-        duplicates=row.duplicates,
-        took_p50_s=took[0],
-        took_p95_s=took[1],
-        skew_s=row.skew_s,
-    )
+    return [
+        {
+            "kind": kind, "external_id": row.external_id, "sort": row._meta.verbose_name, "name": str(row),
+            "pk": row.pk, "is_deleted": getattr(row, "deleted_at", None) is not None,
+        }
+        for row in rows
+    ]  # fmt: skip
 
 
 PROCESS: Final = "webhooks.operations.attempts.process"
 MOST_RUNS_SCANNED: Final = 10_000  # scheduled functions among which those of one delivery are searched
 _DISORDER: Final = timedelta(minutes=1)  # between ids and times of receipt, of transactions side by side
-_BEYOND: Final = 2**63 - 1
+_ARRIVALS: Final = ("webhooks_delivery", "received_at")
 
 
 def first_since(moment: datetime) -> int:
     """An id below which nothing was received at this moment or later; at most a minute's worth of ids too low."""
-    return _first_since(moment - _DISORDER)
+    return statements.first_id_since(*_ARRIVALS, moment - _DISORDER)
 
 
 def end_before(moment: datetime) -> int:
     """An id from which on everything was received at this moment or later; at most a minute's worth too high."""
-    return _first_since(moment + _DISORDER)
+    return statements.first_id_since(*_ARRIVALS, moment + _DISORDER)
 
 
 def with_words(rows: "QuerySet[Delivery]", text: str, *, or_pk: int | None) -> "QuerySet[Delivery]":
@@ -264,8 +203,3 @@ def runs_of(delivery: Delivery) -> Sequence[ScheduledFunction]:
         return []
     about = rows.filter(pk__gte=candidates[-1], args__contains={"delivery": delivery.pk})
     return list(about.only("pk", "status")[:20])
-
-
-def _first_since(moment: datetime) -> int:
-    later = Delivery.objects.filter(received_at__gte=moment).order_by("received_at", "pk")
-    return later.values_list("pk", flat=True).first() or _BEYOND

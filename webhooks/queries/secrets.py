@@ -36,10 +36,10 @@ def retire(secrets: Sequence[int], *, at: datetime) -> int:
     return Secret.objects.filter(later, pk__in=secrets).update(retired_at=at)
 
 
-def note_use(secrets: Sequence[int]) -> None:
+def note_use(table: type[Secret | SandboxToken], ids: Sequence[int]) -> None:
     """Remember that these were used; of many who say so within a minute, one writes."""
     unnoted = Q(last_used_at=None) | Q(last_used_at__lte=Now() - USE_NOTED_EVERY)
-    Secret.objects.filter(unnoted, pk__in=secrets).update(last_used_at=Now())
+    table.objects.filter(unnoted, pk__in=ids).update(last_used_at=Now())
 
 
 def add_token(sandbox: str, *, token_hash: str, expires_at: datetime | None) -> SandboxToken:
@@ -50,12 +50,6 @@ def live_token(token_hash: str) -> SandboxToken | None:
     """The token with this hash, if it opens something now."""
     unexpired = Q(expires_at=None) | Q(expires_at__gt=Now())
     return SandboxToken.objects.filter(unexpired, token_hash=token_hash, revoked_at=None).first()
-
-
-def note_token_use(token: SandboxToken) -> None:
-    """As `note_use`."""
-    unnoted = Q(last_used_at=None) | Q(last_used_at__lte=Now() - USE_NOTED_EVERY)
-    SandboxToken.objects.filter(unnoted, pk=token.pk).update(last_used_at=Now())
 
 
 def revoke_tokens(sandbox: str) -> int:

@@ -4,7 +4,6 @@ The statements are sql/upsert_resource.sql, sql/tombstone_resource.sql and sql/u
 """
 
 import json
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,22 +12,6 @@ from webhooks.domain import staleness
 from webhooks.domain.parts import ABSENT
 from webhooks.domain.staleness import Version
 from webhooks.models import Resource, SandboxTelemetry
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionEvent:
-    """The parts of an agent's session in one event; "" is no part. `bearer` is the sandbox whose
-    token it came with; None: it is signed."""
-
-    session_id: str
-    at: datetime
-    phase: str = ""
-    phase_rank: int = 0
-    reason: str = ""
-    model: str = ""
-    folder: str = ""
-    sandbox: str = ""
-    bearer: str | None = None
 
 
 def upsert(table: type[Resource], external_id: str, version: Version, /, **document: Any) -> bool:
@@ -54,16 +37,21 @@ def tombstone(table: type[Resource], external_id: str, /, *, at: datetime) -> bo
     return bool(statements.load("webhooks", "tombstone_resource").run(params))
 
 
-def upsert_session(event: SessionEvent, /) -> bool:
-    """Store an event's parts of a session. Whether it may: a session is that of its first sandbox."""
-    version = Version(at=event.at)
-    parts = {"model": event.model, "folder": event.folder, "sandbox": event.sandbox}
+def upsert_session(
+    session_id: str, at: datetime, *, phase: str = "", phase_rank: int = 0, reason: str = "", bearer: str | None = None,
+    **said: str,
+) -> bool:  # fmt: skip
+    """Store an event's parts of an agent's session: `model`, `folder`, `sandbox` and the phase; "" is no part. Whether
+    it may: a session is that of its first sandbox. `bearer` is the sandbox whose token the event came with; None: it is
+    signed."""
+    version = Version(at=at)
+    parts = {"model": "", "folder": "", "sandbox": ""} | said
     keys = {f"{part}_key": staleness.key(version, {part: value}) if value else "" for part, value in parts.items()}
-    phase = {"phase": event.phase, "reason": event.reason}
-    ranked = Version(at=event.at, number=bool(event.reason), rank=event.phase_rank)  # only an end has a reason
-    phase_key = staleness.key(ranked, phase) if event.phase else ""
-    params = {"external_id": event.session_id, "at": event.at, "phase_key": phase_key} | phase | parts | keys
-    return bool(statements.load("webhooks", "upsert_session").run(params | {"bearer": event.bearer}))
+    shown = {"phase": phase, "reason": reason}
+    ranked = Version(at=at, number=bool(reason), rank=phase_rank)  # only an end has a reason
+    phase_key = staleness.key(ranked, shown) if phase else ""
+    params = {"external_id": session_id, "at": at, "phase_key": phase_key, "bearer": bearer} | shown | parts | keys
+    return bool(statements.load("webhooks", "upsert_session").run(params))
 
 
 def measure(invocations: list[SandboxTelemetry]) -> None:

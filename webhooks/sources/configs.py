@@ -9,7 +9,7 @@ from webhooks.domain.names import LONGEST, Source
 from webhooks.errors import BadEnvelope, UnknownSource
 from webhooks.sources import fields
 from webhooks.sources.fields import NameReader, Parsed, TimeReader
-from webhooks.sources.requests import Envelope, Key, Request, Verified
+from webhooks.sources.requests import Envelope, Request, Verified
 from webhooks.sources.schemes import BodyHmac, Scheme, StandardWebhooks, TimestampedHmac
 
 _JSON: Final = "application/json"
@@ -33,10 +33,6 @@ class SourceConfig:
     is_dated_by_body: bool = False
     headers: Callable[[str, str], dict[str, str]] = lambda event_type, delivery_id: {}  # noqa: ARG005
 
-    def verify(self, request: Request, *, keys: Sequence[Key], now: datetime) -> Verified:
-        """Which key signed these bytes, compared in constant time. Raises BadSignature with its `reason`."""
-        return self.scheme.verify(request, keys=keys, now=now)
-
     def envelope(self, request: Request, document: Any, *, verified: Verified) -> Envelope:
         """Read id, type and time; `document` is the parsed body, whose time goes before the signature's. Raises
         BadEnvelope."""
@@ -51,14 +47,6 @@ class SourceConfig:
         """The headers with which the sender itself would post these bytes."""
         signature = self.scheme.sign(body, secret=secret, delivery_id=delivery_id, now=now)
         return signature | self.headers(event_type, delivery_id)
-
-    def new_secret(self, random_bytes: bytes) -> str:
-        """A secret in the source's form, made of these 32 random bytes."""
-        return self.scheme.new_secret(random_bytes)
-
-    def check_secret(self, secret: str) -> None:
-        """Raise BadSecret for what cannot be a secret of this source."""
-        self.scheme.check_secret(secret, source=self.source)
 
 
 def find(name: str) -> Source:

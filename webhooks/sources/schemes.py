@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from webhooks.errors import BadSecret, BadSignature
 from webhooks.sources.requests import Key, Request, Verified
@@ -32,22 +32,6 @@ _MOST_DIGITS: Final = 12  # of seconds since 1970: the year 33658
 SHORTEST_SECRET: Final = 8
 _STRIPE_SECRET: Final = re.compile(r"whsec_[A-Za-z0-9_+/=-]+")
 LONGEST_SECRET: Final = 255
-
-
-class Scheme(Protocol):
-    """One way to sign. Pure: the clock is an argument, and so is what is random."""
-
-    def verify(self, request: Request, *, keys: Sequence[Key], now: datetime) -> Verified:
-        """Which key signed these bytes. Raises BadSignature with its `reason`."""
-
-    def sign(self, body: bytes, *, secret: str, delivery_id: str, now: datetime) -> dict[str, str]:
-        """The headers of the signature."""
-
-    def new_secret(self, random_bytes: bytes) -> str:
-        """A secret made of these 32 random bytes."""
-
-    def check_secret(self, secret: str, *, source: str) -> None:
-        """Raise BadSecret for what cannot be a secret of this scheme."""
 
 
 class _TextSecret:
@@ -162,6 +146,9 @@ class StandardWebhooks:
     def check_secret(self, secret: str, *, source: str) -> None:
         """Raise BadSecret for what is not base64 of 16 to 128 bytes."""
         _key(secret, source=source)
+
+
+Scheme = BodyHmac | TimestampedHmac | StandardWebhooks
 
 
 def _header(request: Request, *names: str) -> str:

@@ -3,10 +3,13 @@
 -- after the moment in the body they came, which shows a clock that is off as well as a sender that is late. "At least and
 -- at most" is "equals" in words that lead to the index by source alone: for a source of which there is nothing the planner
 -- would else walk through all deliveries by id.
-SELECT listed.name, max(newest.received_at) AS last_at,
+SELECT listed.name AS source, max(newest.received_at) AS last_at,
        count(*) FILTER (WHERE newest.is_fresh) AS arrived,
+       count(*) FILTER (WHERE newest.is_fresh) >= %(sample)s AS has_more,
        count(*) FILTER (WHERE newest.is_fresh AND newest.status IN ('processed', 'ignored')) AS succeeded,
        count(*) FILTER (WHERE newest.is_fresh AND newest.status IN ('failed', 'dead')) AS unhappy,
+       avg((newest.status IN ('processed', 'ignored'))::integer) FILTER (
+           WHERE newest.is_fresh AND newest.status IN ('processed', 'ignored', 'failed', 'dead'))::float8 AS share,
        count(*) FILTER (WHERE newest.is_fresh AND newest.status = 'rejected') AS rejected,
        coalesce(sum(newest.duplicates) FILTER (WHERE newest.is_fresh), 0)::bigint AS duplicates,
        percentile_cont(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY extract(epoch FROM newest.ended_at - newest.received_at)::float8)

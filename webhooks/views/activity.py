@@ -1,5 +1,8 @@
 """The activity feed."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -40,11 +43,11 @@ def _check(before: str) -> None:
         raise Http404(refusal.message) from refusal
 
 
-def _admin_url(user: User, resource: pages.Resource) -> str:
+def _admin_url(user: User, resource: Mapping[str, Any]) -> str:
     """Its row in the administration, for whoever may look there."""
-    if not (user.is_staff and user.has_perm(f"webhooks.view_{resource.kind}")):
+    if not (user.is_staff and user.has_perm(f"webhooks.view_{resource['kind']}")):
         return ""
     try:
-        return reverse(f"admin:webhooks_{resource.kind}_change", args=[resource.pk])
+        return reverse(f"admin:webhooks_{resource['kind']}_change", args=[resource["pk"]])
     except NoReverseMatch:
         return ""

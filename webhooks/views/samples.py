@@ -9,6 +9,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from core import audit, people
+from core.values import row_id
 from postgres import clock
 from webhooks import operations
 from webhooks.domain import bodies
@@ -18,8 +19,6 @@ from webhooks.operations.samples import sample
 from webhooks.queries import pages
 from webhooks.views import access
 from webhooks.views.forms import LONGEST_BODY, SendForm, known_types
-
-_BIGINT = 2**63 - 1
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -58,8 +57,7 @@ def _page(request: HttpRequest, source: Source, form: SendForm, *, status: int) 
 
 
 def _initial(source: Source, *, like: str) -> dict[str, str]:
-    is_id = like.isascii() and like.isdecimal() and len(like) < 20 and int(like) <= _BIGINT
-    delivery = pages.delivery(int(like)) if is_id else None
+    delivery = pages.delivery(row_id(like) or 0)
     if delivery is None or delivery.source != source or delivery.body_bytes > LONGEST_BODY:
         event_type, body = sample(source, now=clock.now(), token=rng.token_hex(6))
         return {"event": event_type, "body": body}

@@ -3,6 +3,7 @@
 import itertools
 import random
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from webhooks.domain import staleness
 from webhooks.domain.parts import ABSENT
 from webhooks.domain.staleness import Version
 from webhooks.models import ClerkOrganization, SandboxSession
-from webhooks.queries.upserts import SessionEvent, tombstone, upsert, upsert_session
+from webhooks.queries.upserts import tombstone, upsert, upsert_session
 
 pytestmark = pytest.mark.django_db
 
@@ -201,16 +202,16 @@ def test_every_order_of_a_story_ends_with_the_newest_of_each_column_and_the_earl
 class TestReceive:
     def test_keeps_each_part_newest_for_itself(self) -> None:
         parts = [
-            SessionEvent(session_id="s", at=at(1), phase="started", model="sonnet", folder="/a"),
-            SessionEvent(session_id="s", at=at(2), phase="working", phase_rank=1, folder="/b"),
-            SessionEvent(session_id="s", at=at(3), phase="ended", phase_rank=4, reason="logout"),
-            SessionEvent(session_id="s", at=at(9), sandbox="sbx"),
+            partial(upsert_session, "s", at(1), phase="started", model="sonnet", folder="/a"),
+            partial(upsert_session, "s", at(2), phase="working", phase_rank=1, folder="/b"),
+            partial(upsert_session, "s", at(3), phase="ended", phase_rank=4, reason="logout"),
+            partial(upsert_session, "s", at(9), sandbox="sbx"),
         ]
         shown = ("first_seen_at", "last_seen_at", "phase", "reason", "model", "folder", "sandbox")
         for order in itertools.permutations(parts):
             SandboxSession.objects.all().delete()
             for part in (*order, *order):
-                upsert_session(part)
+                part()
             assert SandboxSession.objects.values(*shown).get() == {
                 "first_seen_at": at(1),
                 "last_seen_at": at(9),
@@ -222,6 +223,6 @@ class TestReceive:
             }
 
     def test_decides_within_a_second_by_the_phase(self) -> None:
-        upsert_session(SessionEvent(session_id="s", at=NOON, phase="ended", phase_rank=4, reason="other"))
-        upsert_session(SessionEvent(session_id="s", at=NOON, phase="idle", phase_rank=3))
+        upsert_session("s", NOON, phase="ended", phase_rank=4, reason="other")
+        upsert_session("s", NOON, phase="idle", phase_rank=3)
         assert SandboxSession.objects.values_list("phase", "reason").get() == ("ended", "other")
