@@ -36,8 +36,8 @@ def endpoint(*, endpoint_id: int) -> Mapping[str, Any] | None:
     row = Endpoint.objects.select_related("owner").filter(pk=endpoint_id).first()
     if row is None:
         return None
-    [counted] = queries.counted([row])
-    return {"row": counted, "most": queries.COUNTED, "secrets": queries.secrets(endpoint_id)}
+    queries.counted([row])
+    return {"endpoint": row, "most": queries.COUNTED, "secrets": queries.secrets(endpoint_id)}
 
 
 @live_query(
@@ -99,12 +99,8 @@ def _sees_endpoints(viewer: Viewer, *, whose: int) -> str | None:
 
 
 @endpoint.may_see
-def _sees_endpoint(viewer: Viewer, *, endpoint_id: int) -> str | None:
-    return MEMBER if operations.visible_to(viewer.user).filter(pk=endpoint_id).exists() else None
-
-
 @messages.may_see
-def _sees_messages(viewer: Viewer, *, endpoint_id: int, **_: Any) -> str | None:
+def _sees_endpoint(viewer: Viewer, *, endpoint_id: int, **_: Any) -> str | None:
     return MEMBER if operations.visible_to(viewer.user).filter(pk=endpoint_id).exists() else None
 
 

@@ -4,6 +4,7 @@ Foreign keys on the way of an event carry no database constraint, as on the way 
 transaction that ends a job writes it.
 """
 
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -54,6 +55,10 @@ class Endpoint(models.Model):
         default="", db_default="", editable=False, help_text="What the last attempt came to, while it fails."
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    waiting: int  # these as `queries.counted` counts
+    dead: int
+    last_delivered_at: datetime | None
 
     class Meta:
         ordering = ["name", "id"]

@@ -97,18 +97,11 @@ class Endpoint(BaseModel):
     last_delivered_at: datetime | None
 
     @classmethod
-    def of(cls, counted: queries.Counted, **more: Any) -> Self:
-        """The wire form of an endpoint."""
-        row = counted.endpoint
-        same = (
-            "name", "url", "events", "kinds", "with_result", "per_minute", "is_callback", "status", "note",
-            "held_until", "failing_since", "last_failure", "created_at",
-        )  # fmt: skip
-        return cls(
-            id=row.pk, owner=row.owner.get_username() if row.owner else None, for_farm=row.owner is None,
-            waiting=counted.waiting, dead=counted.dead, last_delivered_at=counted.last_delivered_at,
-            **{name: getattr(row, name) for name in same}, **more,
-        )  # fmt: skip
+    def of(cls, row: models.Endpoint, **more: Any) -> Self:
+        """The wire form of an endpoint that was counted."""
+        own = {name: getattr(row, name) for name in Endpoint.model_fields if name not in {"owner", "for_farm"}}
+        owner = row.owner.get_username() if row.owner else None
+        return cls(owner=owner, for_farm=row.owner is None, **own, **more)
 
 
 class EndpointInFull(Endpoint):

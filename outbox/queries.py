@@ -28,7 +28,7 @@ _COLUMNS = (
 
 
 def listens() -> bool:
-    """Whether there is an endpoint that is not disabled."""
+    """Whether any endpoint could get an event: ask before gathering its data. One short statement."""
     [row] = statements.load("outbox", "listens").run()
     return bool(row.listens)
 
@@ -47,10 +47,6 @@ def notify() -> None:
 
 def _array(words: Sequence[str]) -> str:
     return "{" + ",".join(words) + "}"
-
-
-def add_secret(endpoint_id: int, *, sealed: bytes, fingerprint: str) -> None:
-    EndpointSecret.objects.create(endpoint_id=endpoint_id, sealed=sealed, fingerprint=fingerprint)
 
 
 def retire_secrets(endpoint_id: int, *, at: datetime, but: int = 0) -> None:
@@ -177,27 +173,15 @@ def requeue(message_ids: Sequence[int]) -> int:
     return ended.update(status=Status.PENDING, attempts=0, next_attempt_at=Now(), lease=None, ended_at=None, note="")
 
 
-def retain(limit: int, skip: int) -> int:
-    """Delete a batch of old messages after the oldest so many; how many."""
-    return _retain("retain", limit, skip)
-
-
-def retain_events(limit: int, skip: int) -> int:
-    """As `retain`, events of which no message is left."""
-    return _retain("retain_events", limit, skip)
-
-
-def _retain(statement: str, limit: int, skip: int) -> int:
+def retain(statement: str, limit: int, skip: int) -> int:
+    """Delete a batch of old messages ("retain"), or of events of which no message is left ("retain_events"), after the
+    oldest so many; how many."""
     params = {"age_s": settings.OUTBOX["RETENTION_DAYS"] * 86400.0, "limit": limit, "skip": skip}
     return len(statements.load("outbox", statement).run(params))
 
 
 def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, UUID) else value
-
-
-def with_owner(endpoint_id: int) -> Endpoint | None:
-    return Endpoint.objects.select_related("owner").filter(pk=endpoint_id).first()
 
 
 def hasten(endpoint_id: int) -> None:
@@ -211,33 +195,14 @@ def delete_messages(endpoint_id: int) -> None:
     Callback.objects.filter(endpoint_id=endpoint_id).delete()
 
 
-def add_callbacks(job_ids: Sequence[int], *, endpoint_id: int) -> None:
-    """Let an endpoint get the events of these jobs."""
-    Callback.objects.bulk_create(
-        [Callback(job_id=pk, endpoint_id=endpoint_id) for pk in job_ids], ignore_conflicts=True
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
-    """An endpoint and how many of its messages wait and are dead, each counted up to COUNTED."""
-
-    endpoint: Endpoint
-    waiting: int
-    dead: int
-    last_delivered_at: datetime | None
-
-
-def counted(endpoints: Sequence[Endpoint]) -> list[Counted]:
+def counted(endpoints: Sequence[Endpoint]) -> Sequence[Endpoint]:
+    """These, each with how many of its messages are `waiting` and `dead`, counted up to COUNTED, and when one was
+    delivered last (`last_delivered_at`)."""
     rows = statements.load("outbox", "counts").run({"ids": [row.pk for row in endpoints], "most": COUNTED})
     by_id = {row.id: row for row in rows}
-    return [
-        Counted(
-            endpoint=one, waiting=by_id[one.pk].waiting, dead=by_id[one.pk].dead,
-            last_delivered_at=by_id[one.pk].last_delivered_at,
-        )
-        for one in endpoints
-    ]  # fmt: skip
+    for one in endpoints:
+        vars(one).update(by_id[one.pk]._asdict())
+    return endpoints
 
 
 def health() -> Row:
@@ -291,7 +256,7 @@ class Replay(Chain):
 
     @property
     def wanted(self) -> Filter:
-        return Filter.of_json(self.arguments["wanted"])
+        return Filter.read(**self.arguments["wanted"])
 
     @property
     def by(self) -> int:

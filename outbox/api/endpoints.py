@@ -36,8 +36,7 @@ def list_endpoints(request: HttpRequest, cursor: Cursor = None, limit: Limit = 5
     page = list(rows.order_by("-pk")[: limit + 1])
     shown = queries.counted(page[:limit])
     return protocol.Endpoints(
-        endpoints=[protocol.Endpoint.of(one) for one in shown],
-        next=shown[-1].endpoint.pk if len(page) > limit else None,
+        endpoints=[protocol.Endpoint.of(one) for one in shown], next=shown[-1].pk if len(page) > limit else None
     )
 
 
@@ -159,22 +158,14 @@ def _acted(act: Callable[..., Any], endpoint_id: int, *, by: User) -> protocol.E
     return _in_full(endpoint_id, by=by)
 
 
-def _in_full(endpoint_id: int, *, by: User) -> protocol.EndpointInFull:
-    return protocol.EndpointInFull.of(_counted(endpoint_id, by=by), secrets=_secrets(endpoint_id))
-
-
 @sensitive_variables("secret")
 def _with_secret(endpoint_id: int, secret: str, *, by: User) -> protocol.EndpointWithSecret:
-    counted = _counted(endpoint_id, by=by)
-    return protocol.EndpointWithSecret.of(counted, secrets=_secrets(endpoint_id), secret=secret)
+    return protocol.EndpointWithSecret(**dict(_in_full(endpoint_id, by=by)), secret=secret)
 
 
-def _counted(endpoint_id: int, *, by: User) -> queries.Counted:
+def _in_full(endpoint_id: int, *, by: User) -> protocol.EndpointInFull:
     row: Endpoint | None = operations.visible_to(by).select_related("owner").filter(pk=endpoint_id).first()
     if row is None:
         raise NotFound(resource="endpoint")
-    return queries.counted([row])[0]
-
-
-def _secrets(endpoint_id: int) -> list[protocol.EndpointSecret]:
-    return [protocol.EndpointSecret.model_validate(one) for one in queries.secrets(endpoint_id)]
+    secrets = [protocol.EndpointSecret.model_validate(one) for one in queries.secrets(endpoint_id)]
+    return protocol.EndpointInFull.of(queries.counted([row])[0], secrets=secrets)

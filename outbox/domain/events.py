@@ -1,6 +1,6 @@
 """The types of events, and which of them an endpoint asks for."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 TEST: Final = "outbox.test"
@@ -32,7 +32,3 @@ OF_PEOPLE: Final = tuple(name for name in PATTERNS if name.partition(".")[0] in 
 
 def patterns_of(event_type: str) -> tuple[str, str, str]:
     return event_type, f"{event_type.partition('.')[0]}.*", ALL
-
-
-def is_requested(event_type: str, *, patterns: Collection[str]) -> bool:
-    return not set(patterns_of(event_type)).isdisjoint(patterns)

@@ -1,7 +1,6 @@
 """Which messages somebody means."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from outbox.domain.events import TYPES
@@ -31,19 +30,11 @@ class Filter:
         return ", ".join(filter(None, (self.status or "", self.event_type, self.subject, endpoint))) or "all"
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "endpoint": self.endpoint, "status": self.status or "",
-            "event_type": self.event_type, "subject": self.subject,
-        }  # fmt: skip
-
-    @classmethod
-    def of_json(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of `as_json`."""
-        return cls.read(**values)
+        return asdict(self) | {"status": self.status or ""}
 
     @classmethod
     def read(cls, *, endpoint: int | None = None, status: str = "", event_type: str = "", subject: str = "") -> Self:
-        """The filter of a form or an address; what is unknown there does not narrow."""
+        """The filter of `as_json`, of a form or an address; what is unknown there does not narrow."""
         return cls(
             endpoint=endpoint,
             status=Status(status) if status in set(Status) else None,

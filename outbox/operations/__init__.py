@@ -26,9 +26,10 @@ from outbox.operations.endpoints import (
     visible_to,
 )
 from outbox.operations.health import Health, health
-from outbox.operations.record import NO_RESULT, TOO_LARGE, NewEvent, listens, record, record_all
+from outbox.operations.record import NO_RESULT, TOO_LARGE, NewEvent, record, record_all
 from outbox.operations.replays import MOST_COUNTED, count_matching, find_replay, replay, replay_matching, stop_replay
 from outbox.operations.requests import send
+from outbox.queries import listens
 
 __all__ = [
     "MOST_COUNTED", "Health", "NO_RESULT", "PATTERNS", "TOO_LARGE", "TYPES", "Answer", "Background", "BadUrl", "Filter",

@@ -150,11 +150,6 @@ def release(claimed: Collection[Claimed]) -> None:
     queries.release([(one.id, one.lease) for one in claimed])
 
 
-def next_due_s() -> float | None:
-    """In how many seconds something becomes due by itself."""
-    return queries.next_due_s()
-
-
 def _within_limits(rows: Sequence[Any], failures: scheduling.Failures) -> list[Any]:
     """Those that may be sent now; the others go back. One whose limit cannot be asked passes, with a fault."""
     passed: list[Any] = []

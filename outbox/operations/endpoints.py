@@ -18,7 +18,7 @@ from outbox.domain.endpoints import Wanted
 from outbox.domain.events import TEST
 from outbox.domain.states import EndpointStatus
 from outbox.errors import CallbacksNotAllowed, NotAllowed, NotFound, TooManyEndpoints
-from outbox.models import Endpoint, Message
+from outbox.models import Callback, Endpoint, Message
 from outbox.operations import secrets
 from outbox.operations.record import NewEvent, record_all, wake
 
@@ -185,7 +185,7 @@ def callback(url: str, *, owner: User | None) -> Endpoint:
 
 def call_back(job_ids: list[int], endpoint: Endpoint) -> None:
     """Let an endpoint get the events of these jobs, in the transaction that submits them."""
-    queries.add_callbacks(job_ids, endpoint_id=endpoint.pk)
+    Callback.objects.bulk_create([Callback(job_id=pk, endpoint=endpoint) for pk in job_ids], ignore_conflicts=True)
 
 
 def _set_status(endpoint_id: int, status: EndpointStatus, *, by: User, note: str) -> Endpoint:

@@ -38,7 +38,5 @@ def health() -> Health:
     facts = queries.health()
     opened = secrets.of(queries.newest_ids(limit=_CHECKED))
     unreadable = sum(not one for one in opened.values())
-    return Health(
-        waiting=facts.waiting, dead=facts.dead, oldest_due_s=facts.oldest_due_s, paused=facts.paused,
-        failing_s=facts.failing_s, failing=queries.failing(for_s=FAILING_S, limit=MOST_FAILING), unreadable=unreadable,
-    )  # fmt: skip
+    failing = queries.failing(for_s=FAILING_S, limit=MOST_FAILING)
+    return Health(**facts._asdict(), failing=failing, unreadable=unreadable)

@@ -53,11 +53,6 @@ class NewEvent:
             raise ValueError(f"there is no type of event {self.type!r}; outbox.domain.events has them")
 
 
-def listens() -> bool:
-    """Whether any endpoint could get an event: ask before gathering its data. One short statement."""
-    return queries.listens()
-
-
 def record(
     event_type: str,
     subject: str,
@@ -78,7 +73,7 @@ def record(
         type=event_type, subject=subject, data=data, kind=kind, occurred_at=occurred_at,
         owner_id=None if owner is None else owner.pk, group_id=None if group is None else group.pk,
     )  # fmt: skip
-    return record_all([event]) if listens() else 0
+    return record_all([event]) if queries.listens() else 0
 
 
 def record_cron_failure(cron: str, function_id: int, error: str) -> None:

@@ -1,4 +1,4 @@
-"""Replaying: messages that have ended are sent once more, because a person asks for it; and how long messages are kept.
+"""Replaying: messages that have ended are sent once more, because a person asks for it.
 
 All that match a filter are replayed in batches, a second apart, so that what is recorded meanwhile does not wait behind
 them. Each batch checks the rights of who asked again.
@@ -29,8 +29,6 @@ from scheduling.operations import mutation
 MOST_COUNTED: Final = 100_000  # when it is asked for; all that match are replayed
 BATCH: Final = 500
 PAUSE: Final = timedelta(seconds=1)
-_RETAINED: Final = 500  # messages deleted at once
-_BATCHES: Final = 200  # in one run of `retain`
 
 
 @transaction.atomic
@@ -84,7 +82,7 @@ def replay_batch(*, wanted: dict[str, Any], by: int, after: int, until: int, mat
     person = User.objects.filter(pk=by, is_active=True).first()
     if person is None:
         return 0
-    matching = _replayable(Filter.of_json(wanted), person).filter(pk__gt=after, pk__lte=until)
+    matching = _replayable(Filter.read(**wanted), person).filter(pk__gt=after, pk__lte=until)
     rows = list(matching.order_by("pk").values_list("pk", "endpoint_id")[:BATCH])
     if len(rows) == BATCH:
         scheduling.run_after(PAUSE, replay_batch, wanted=wanted, by=by, after=rows[-1][0], until=until, matched=matched)

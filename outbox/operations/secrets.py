@@ -26,7 +26,7 @@ def add(endpoint: Endpoint, secret: str | None = None) -> str:
         signatures.key_of(plaintext)
     except ValueError as error:
         raise BadEndpoint(field="secret", reason=str(error)) from None
-    queries.add_secret(endpoint.pk, sealed=_SEALER.seal(plaintext), fingerprint=_SEALER.fingerprint(plaintext))
+    endpoint.secrets.create(sealed=_SEALER.seal(plaintext), fingerprint=_SEALER.fingerprint(plaintext))
     return plaintext
 
 

@@ -17,6 +17,7 @@ from django.db import DatabaseError, InterfaceError
 
 from live.listening import Listener
 from observing import fields, numbers
+from outbox import queries
 from outbox.domain.answers import Answer
 from outbox.operations import attempts
 from outbox.operations.attempts import Claimed, Ended
@@ -69,7 +70,7 @@ class Sender:
             self._start(one)
         if claimed:
             return GATHER_S
-        next_s = await connections.run(attempts.next_due_s) if room > 0 else None
+        next_s = await connections.run(queries.next_due_s) if room > 0 else None
         return POLL_S if next_s is None else min(max(next_s, GATHER_S), POLL_S)
 
     async def drain(self) -> None:

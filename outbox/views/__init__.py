@@ -11,6 +11,7 @@ from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from core import people
+from core.values import row_id
 from outbox import live_queries, operations, queries
 from outbox.domain.states import Status
 from outbox.errors import NotAllowed, NotFound, OutboxError
@@ -78,14 +79,13 @@ def edit(request: HttpRequest, endpoint_id: int) -> HttpResponse:
 def endpoint(request: HttpRequest, endpoint_id: int) -> HttpResponse:
     """One endpoint and its messages, live; the filter stands in the address."""
     row = _endpoint_or_404(request, endpoint_id)
-    before = request.GET.get("before", "")
     form = FilterForm(request.GET)
     context = {
         "endpoint": row,
         "form": form,
         "filters": live_queries.in_address(form.filter(endpoint_id)),
         "statuses": list(Status),
-        "before": int(before) if before.isascii() and before.isdecimal() and len(before) < 19 else 0,
+        "before": row_id(request.GET.get("before", "")) or 0,
         "may_act": operations.may_operate(people.person(request), row),
     }
     return render(request, "outbox/endpoint.html", context)

@@ -117,8 +117,9 @@ def _failed(row: Any, *, error: str, error_class: str, error_trace: str | None =
     retry = Retry(attempts=settings.WEBHOOKS["ATTEMPTS"], first=timedelta(seconds=settings.WEBHOOKS["FIRST_RETRY_S"]))
     wait = retry.wait(after=row.attempts + 1, rng=_RNG)
     return Settlement(
-        **_attempt_of(row), outcome=Outcome.FAILED, status=Status.DEAD if wait is None else Status.FAILED, note=error,
-        wait_s=None if wait is None else wait.total_seconds(), error=error, error_class=error_class, traceback=error_trace,
+        **_attempt_of(row), outcome=Outcome.FAILED, status=Status.DEAD if wait is None else Status.FAILED,
+        wait_s=None if wait is None else wait.total_seconds(), note=error, error=error, error_class=error_class,
+        traceback=error_trace,
     )  # fmt: skip
 
 

@@ -90,11 +90,9 @@ def values_of(event: Event) -> dict[str, Any]:
 
 def payload_of(rule: Rule, event: Event, values: Mapping[str, Any]) -> Any:
     """The payload that a rule makes of an event; what its function raises, or MissingValue, PayloadTooBig, BadRule."""
-    return (
-        rule.build(event)
-        if rule.build
-        else templates.render(rule.template, values, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"])
-    )
+    if rule.build:
+        return rule.build(event)
+    return templates.render(rule.template, values, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"])
 
 
 def owner_of(rule: Rule) -> User | None:

@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from pytest_django import Settings
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from outbox import operations
+from outbox import operations, queries
 from outbox.domain import retries
 from outbox.models import Attempt, Endpoint, Event, Message
 from outbox.operations import attempts, secrets
@@ -210,7 +210,7 @@ class TestWhatAReceiverAsksFor:
             assert len(there.requests) == 1
             row.refresh_from_db()
             assert row.held_until is not None
-            assert 595 < (attempts.next_due_s() or 0) < 605
+            assert 595 < (queries.next_due_s() or 0) < 605
 
     def test_is_to_be_forgotten(self, root: User) -> None:
         with receiver(status=410) as there:
@@ -321,7 +321,7 @@ class TestAnEndpoint:
             assert len(there.requests) == 3
             row.refresh_from_db()
             assert row.held_until is not None
-            assert 0 < (attempts.next_due_s() or 0) <= 20
+            assert 0 < (queries.next_due_s() or 0) <= 20
         assert Message.objects.filter(status="pending", attempts=0, lease=None).count() == 2
 
     def test_gets_a_test_event_whatever_it_asks_for(self, root: User) -> None:
