@@ -28,34 +28,19 @@ AT_ONCE: Final = 1000  # deliveries that one action touches; the inbox replays a
 _MAY_BREAK: Final = mark_safe("<wbr>")
 
 
-class SourceFilter(admin.SimpleListFilter):
-    """Deliveries of one sender, found by an index."""
-
+class SourceFilter(common.ChoiceFilter):
     title = parameter_name = "source"
-    leads = True
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002  # the admin's
-        return [(source.value, source.label) for source in Source]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> QuerySet[Delivery]:  # noqa: ARG002
-        return queryset.filter(source=self.value()) if self.value() else queryset
+    values = Source
 
 
-class StatusFilter(admin.SimpleListFilter):
-    """Deliveries that stand so; all but those that went well are found by an index."""
-
+class StatusFilter(common.ChoiceFilter):
     title = parameter_name = "status"
+    values = Status
 
     @property
     def leads(self) -> bool:
         """Most were processed, and have no index of their own."""
         return self.value() != Status.PROCESSED
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
-        return [(status.value, status.value) for status in Status]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> QuerySet[Delivery]:  # noqa: ARG002
-        return queryset.filter(status=self.value()) if self.value() in set(Status) else queryset
 
 
 FILTERS: Final = [
@@ -210,8 +195,7 @@ class DeliveryAdmin(common.BoundedList):
         if not administration.is_confirmed(request):
             title, button = f"Replay these deliveries{_and_jobs(with_jobs)}?", "Replay them"
             return administration.question(self, request, title=title, lines=_preview(chosen), button=button)
-        some = chosen[:AT_ONCE]
-        self._report(request, Counter(_replay(request, pk, with_jobs=with_jobs) for pk, _ in some))
+        common.report(request, Counter(_replay(request, pk, with_jobs=with_jobs) for pk, _ in chosen[:AT_ONCE]))
         return None
 
     def _replay_one(self, request: HttpRequest, object_id: str, *, with_jobs: bool) -> HttpResponse:
@@ -221,12 +205,8 @@ class DeliveryAdmin(common.BoundedList):
         if not administration.is_confirmed(request):
             title, preview = f"Replay this delivery{_and_jobs(with_jobs)}?", _preview([(row.pk, row.status)])
             return administration.question(self, request, title=title, lines=preview, button="Replay it")
-        self._report(request, Counter([_replay(request, row.pk, with_jobs=with_jobs)]))
+        common.report(request, Counter([_replay(request, row.pk, with_jobs=with_jobs)]))
         return HttpResponseRedirect(reverse("admin:webhooks_delivery_change", args=[row.pk]))
-
-    def _report(self, request: HttpRequest, outcomes: "Counter[str]") -> None:
-        summary = "; ".join(f"{count:,} {outcome}" for outcome, count in outcomes.most_common())
-        self.message_user(request, summary or "Nothing was selected.", messages.SUCCESS)
 
 
 @admin.register(Refusal)

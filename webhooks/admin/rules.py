@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.forms.fields import InvalidJSONInput, JSONString
@@ -132,20 +132,14 @@ class RuleAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         return TemplateResponse(request, "admin/webhooks/try.html", context)
 
 
-class OutcomeFilter(admin.SimpleListFilter):
-    """Starts that ended so; those that failed are found by an index."""
-
+class OutcomeFilter(common.ChoiceFilter):
     title = parameter_name = "outcome"
+    values = StartOutcome
 
     @property
     def leads(self) -> bool:
+        """Those that failed have an index."""
         return self.value() == StartOutcome.FAILED
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002  # the admin's
-        return [(outcome.value, outcome.value) for outcome in StartOutcome]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[JobStart]) -> QuerySet[JobStart]:  # noqa: ARG002
-        return queryset.filter(outcome=self.value()) if self.value() in set(StartOutcome) else queryset
 
 
 class _Shown:
@@ -202,10 +196,7 @@ class JobStartAdmin(_Shown, common.BoundedList):
             return administration.question(
                 self, request, title="Start these jobs again?", lines=preview, button="Start them again"
             )
-        outcomes = Counter(_start_again(request, pk) for pk, _ in chosen)
-        self.message_user(
-            request, "; ".join(f"{count:,} {outcome}" for outcome, count in outcomes.items()), messages.SUCCESS
-        )
+        common.report(request, Counter(_start_again(request, pk) for pk, _ in chosen))
         return None
 
 

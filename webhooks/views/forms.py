@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from django import forms
 
@@ -30,23 +30,29 @@ class Moment(forms.CharField):
         return text
 
 
-class FilterForm(forms.Form):
+def _search(placeholder: str) -> forms.CharField:
+    widget = forms.TextInput(attrs={"type": "search", "placeholder": placeholder})
+    return forms.CharField(required=False, max_length=200, label="Text", widget=widget)
+
+
+class _Form(forms.Form):
+    """A form whose fields have ids of its own on the page."""
+
+    ids: ClassVar[str]
+
+    def __init__(self, data: Mapping[str, Any] | None = None, **options: Any) -> None:
+        super().__init__(data, auto_id=f"{self.ids}-%s", **options)
+
+
+class FilterForm(_Form):
     """What the inbox is narrowed to; comes from the address."""
 
-    text = forms.CharField(
-        required=False,
-        max_length=200,
-        label="Text",
-        widget=forms.TextInput(attrs={"type": "search", "placeholder": "words, an id, a type"}),
-    )
+    ids = "filter"
+    text = _search("words, an id, a type")
     source = forms.ChoiceField(required=False, choices=_SOURCES)
+    _statuses = [(status.value, status.value) for status in Status]
     status = forms.ChoiceField(
-        required=False,
-        choices=[
-            *_ANY,
-            (live_queries.TROUBLE, "failed, dead or rejected"),
-            *((status.value, status.value) for status in Status),
-        ],
+        required=False, choices=[*_ANY, (live_queries.TROUBLE, "failed, dead or rejected"), *_statuses]
     )
     event = forms.CharField(
         required=False,
@@ -60,9 +66,6 @@ class FilterForm(forms.Form):
     before = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput)
     further = ("event", "sandbox", "since", "until")
     narrowing = ("text", "source", "status", "event", "sandbox", "since", "until")
-
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        super().__init__(data, auto_id="filter-%s")
 
     def shown(self) -> dict[str, str]:
         """The filters that are set and make sense, as the live query and an address take them."""
@@ -79,29 +82,23 @@ class FilterForm(forms.Form):
         return any(self.data.get(name) for name in self.further)
 
 
-class ActivityForm(forms.Form):
+class ActivityForm(_Form):
     """What the feed is narrowed to; comes from the address."""
 
-    text = forms.CharField(
-        required=False,
-        max_length=200,
-        label="Text",
-        widget=forms.TextInput(attrs={"type": "search", "placeholder": "in actors, actions, objects"}),
-    )
+    ids = "filter"
+    text = _search("in actors, actions, objects")
     source = forms.ChoiceField(required=False, choices=_SOURCES)
     kind = forms.SlugField(required=False, max_length=40, widget=forms.HiddenInput)
     resource = forms.CharField(required=False, max_length=255, widget=forms.HiddenInput)
     before = forms.CharField(required=False, max_length=BEFORE, widget=forms.HiddenInput)
-
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        super().__init__(data, auto_id="filter-%s")
 
     def shown(self) -> dict[str, str]:
         self.is_valid()
         return {name: value for name in self.fields if (value := self.cleaned_data.get(name))}
 
 
-class SecretForm(forms.Form):
+class SecretForm(_Form):
+    ids = "secret"
     secret = forms.CharField(
         required=False,
         max_length=255,
@@ -118,9 +115,6 @@ class SecretForm(forms.Form):
         help_text="A rotation: until then both are accepted, so no request is refused while you change the sender.",
     )
 
-    def __init__(self, data: Mapping[str, Any] | None = None) -> None:
-        super().__init__(data, auto_id="secret-%s")
-
     def after(self) -> timedelta | None:
         """When the earlier ones retire; None: they do not."""
         hours = self.cleaned_data["grace"]
@@ -135,7 +129,8 @@ class RetireForm(forms.Form):
         return timedelta(hours=int(self.cleaned_data["grace"]))
 
 
-class TokenForm(forms.Form):
+class TokenForm(_Form):
+    ids = "token"
     sandbox = forms.CharField(max_length=100, help_text="Its name, as deliveries will show it.")
     days = forms.TypedChoiceField(
         choices=[("1", "a day"), ("7", "a week"), ("90", "90 days"), ("", "until it is revoked")],
@@ -145,16 +140,14 @@ class TokenForm(forms.Form):
         label="Valid for",
     )
 
-    def __init__(self, data: Mapping[str, Any] | None = None) -> None:
-        super().__init__(data, auto_id="token-%s")
-
     def lifetime(self) -> timedelta | None:
         """How long it opens something; None: until it is revoked."""
         days: int | None = self.cleaned_data["days"]
         return None if days is None else timedelta(days=days)
 
 
-class SendForm(forms.Form):
+class SendForm(_Form):
+    ids = "test"
     event = forms.CharField(
         required=False, max_length=255, label="Type", widget=forms.TextInput(attrs={"list": "known-types"})
     )
@@ -164,9 +157,6 @@ class SendForm(forms.Form):
         widget=forms.Textarea(attrs={"class": "mono", "rows": 14, "spellcheck": "false"}),
         help_text="Signed and posted byte for byte as written here.",
     )
-
-    def __init__(self, data: Mapping[str, Any] | None = None, *, initial: Mapping[str, Any] | None = None) -> None:
-        super().__init__(data, initial=dict(initial or {}), auto_id="test-%s")
 
     def bytes(self) -> bytes:
         """What is sent. Browsers end lines with CR LF."""
