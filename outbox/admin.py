@@ -22,7 +22,6 @@ AT_ONCE: Final = 1000  # messages that one action replays
 
 class _Operated:
     def has_operate_permission(self, request: HttpRequest, object_id: Any = None) -> bool:  # noqa: ARG002  # the admin's
-        """Who may change endpoints and replay messages."""
         return operations.is_operator(people.person(request))
 
 
@@ -40,7 +39,6 @@ class AttemptInline(administration.Part):
 
     @display(description="Answer")  # type: ignore[untyped-decorator]
     def shown_answer(self, attempt: Attempt) -> str:
-        """Its beginning, folded away."""
         return administration.folded("the answer", attempt.answer)
 
 
@@ -146,7 +144,6 @@ class MessageAdmin(_Operated, administration.BoundedList):
 
     @admin.action(description="Replay", permissions=["operate"])
     def replay_selected(self, request: HttpRequest, queryset: QuerySet[Message]) -> HttpResponse | None:
-        """Send them once more, those that have ended."""
         rows = list(queryset.exclude(status=Status.PENDING)[:AT_ONCE])
         question = administration.carry_out(
             self, request, title=f"{len(rows):,} messages are sent once more",
@@ -158,7 +155,6 @@ class MessageAdmin(_Operated, administration.BoundedList):
 
     @action(description="Replay", permissions=["operate"])  # type: ignore[untyped-decorator]
     def replay_one(self, request: HttpRequest, object_id: int) -> HttpResponse:
-        """Send it once more."""
         self._replay(request, [int(object_id)])
         back: HttpResponse = self.response_post_save_change(request, Message.objects.get(pk=object_id))
         return back

@@ -21,10 +21,6 @@ Row = statements.Row
 COUNTED = 1000
 LONGEST_JOB_DAYS = 365  # from its submission on a job may wait; its callback does as long
 _LIVE = Q(retired_at=None) | Q(retired_at__gt=Now())
-_COLUMNS = (
-    *("uid", "type", "subject", "job_id", "kind", "owner_id", "group_id", "occurred_at"),
-    *("data", "data_with_result"),
-)
 
 
 def listens() -> bool:
@@ -35,7 +31,7 @@ def listens() -> bool:
 
 def record(events: Sequence[Mapping[str, Any]], *, only: int | None) -> list[Row]:
     """Write these events for whoever asks for them; a row of `id` and `endpoint_id` for each message."""
-    columns: dict[str, Any] = {name: arrays.literal(event[name] for event in events) for name in _COLUMNS}
+    columns: dict[str, Any] = {name: arrays.literal(event[name] for event in events) for name in events[0]}
     columns["patterns"] = arrays.literal(_array(patterns_of(event["type"])) for event in events)
     return statements.load("outbox", "record").run(columns | {"only": only})
 
@@ -131,7 +127,6 @@ def hold(endpoint_id: int, *, seconds: float) -> None:
 
 
 def note_success(endpoint_ids: Collection[int]) -> None:
-    """These endpoints take messages again."""
     failing = Endpoint.objects.filter(pk__in=endpoint_ids, failing_since__isnull=False)
     failing.update(failing_since=None, last_failure="")
 
@@ -247,7 +242,6 @@ def body_of(row: Message) -> str:
 
 
 def attempts(message_id: int) -> list[Attempt]:
-    """The attempts of a message, the newest first."""
     return list(Attempt.objects.filter(message_id=message_id).order_by("-number"))
 
 

@@ -31,7 +31,6 @@ _TROUBLED: Final = (Status.FAILED, Status.DEAD, Status.REJECTED)
 
 
 def may_view(user: AbstractBaseUser | AnonymousUser) -> bool:
-    """Whether somebody may see deliveries."""
     return isinstance(user, PermissionsMixin) and user.has_perm(VIEW)
 
 

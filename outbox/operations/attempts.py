@@ -74,8 +74,6 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """An attempt, begun at this moment, and its answer."""
-
     claimed: Claimed
     started_at: datetime
     answer: Answer

@@ -113,18 +113,10 @@ def _notify() -> None:
 
 
 def _columns(event: NewEvent) -> dict[str, Any]:
-    return {
-        "uid": str(event.uid),
-        "type": event.type,
-        "subject": event.subject[:_LONGEST_SUBJECT],
-        "job_id": event.job_id,
-        "kind": event.kind,
-        "owner_id": event.owner_id,
-        "group_id": event.group_id,
-        "occurred_at": event.occurred_at,
-        "data": _json(event.data),
-        "data_with_result": _with_result(event),
-    }
+    same = ("type", "job_id", "kind", "owner_id", "group_id", "occurred_at")
+    texts = {"uid": str(event.uid), "subject": event.subject[:_LONGEST_SUBJECT]}
+    data = {"data": _json(event.data), "data_with_result": _with_result(event)}
+    return {name: getattr(event, name) for name in same} | texts | data
 
 
 def _with_result(event: NewEvent) -> str | None:

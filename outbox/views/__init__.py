@@ -112,7 +112,6 @@ def delete(request: HttpRequest, endpoint_id: int) -> HttpResponse:
 @require_POST
 @for_members
 def act(request: HttpRequest, endpoint_id: int, action: str) -> HttpResponse:
-    """Pause, resume, disable, test."""
     if action not in _ACTIONS:
         raise Http404("There is nothing at this address.")
     came = _ACTIONS[action](endpoint_id, by=people.person(request))

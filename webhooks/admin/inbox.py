@@ -112,7 +112,6 @@ class DeliveryAdmin(common.BoundedList):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Delivery], search_term: str  # noqa: ARG002
     ) -> tuple[QuerySet[Delivery], bool]:  # fmt: skip
-        """By what indexes find: words, ids, types, and our own number."""
         term = search_term.strip()
         if not term:
             return queryset, False
@@ -126,14 +125,12 @@ class DeliveryAdmin(common.BoundedList):
     @display(description="Processed by")  # type: ignore[untyped-decorator]
     @administration.once
     def functions(self, row: Delivery) -> SafeString | str:
-        """The scheduled functions that processed it, or will."""
         page = "scheduling_scheduledfunction"
         links = [(administration.link(page, one.pk, f"#{one.pk}"), one.status) for one in pages.runs_of(row)]
         return format_html_join(", ", "{} {}", links) or "–"
 
     @display(description="Note")  # type: ignore[untyped-decorator]
     def excerpt(self, row: Delivery) -> str:
-        """The beginning of why it was ignored or how it failed."""
         note = row.note or ""
         return note if len(note) <= 80 else f"{note[:79]}…"
 
@@ -175,17 +172,14 @@ class DeliveryAdmin(common.BoundedList):
 
     @admin.action(description="Replay and start their jobs again", permissions=["operate"])
     def replay_selected_with_jobs(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> HttpResponse | None:
-        """The same, and each starts the jobs of its rules again."""
         return self._replay_each(request, queryset, with_jobs=True)
 
     @action(description="Replay", url_path="replay", permissions=["operate"])  # type: ignore[untyped-decorator]
     def replay_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Process this one again, after a question."""
         return self._replay_one(request, object_id, with_jobs=False)
 
     @action(description="Replay with its jobs", url_path="replay-with-jobs", permissions=["operate"])  # type: ignore[untyped-decorator]
     def replay_one_with_jobs(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """The same, and it starts the jobs of its rules again."""
         return self._replay_one(request, object_id, with_jobs=True)
 
     def _replay_each(
@@ -240,7 +234,6 @@ class SecretAdmin(common.ReadOnly):
 
     @admin.action(description="Retire at once", permissions=["operate"])
     def retire_selected(self, request: HttpRequest, queryset: QuerySet[Secret]) -> HttpResponse | None:
-        """Let them open nothing any more, after a question."""
         if not administration.is_confirmed(request):
             preview = [f"{row.get_source_display()} {row.fingerprint} {row.name}" for row in queryset]
             return administration.question(

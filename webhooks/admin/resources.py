@@ -22,7 +22,6 @@ _recent = cache(administration.recent)  # one class for a column: Django compare
 
 @cache
 def _field(name: str) -> Any:
-    """A column with one field of the documents."""
 
     def value(row: Resource) -> Any:
         field = row.document.get(name)

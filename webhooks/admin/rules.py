@@ -74,7 +74,6 @@ class RuleForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
                 self.fields[name].widget.attrs |= {"style": "font-family: monospace", "spellcheck": "false", "rows": 8}
 
     def clean_filter(self) -> Any:
-        """Nothing means every delivery."""
         value = self.cleaned_data["filter"]
         return {} if value is None else value
 
@@ -156,7 +155,6 @@ class _Shown:
 
     @display(description="Reason")  # type: ignore[untyped-decorator]
     def excerpt(self, start: JobStart) -> str:
-        """The beginning of why no job was started."""
         reason = self.reason(start)
         return reason if len(reason) <= _EXCERPT else f"{reason[: _EXCERPT - 1]}…"
 

@@ -13,8 +13,6 @@ class Status(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How one attempt to process a delivery ended."""
-
     PROCESSED = "processed"
     IGNORED = "ignored"
     REJECTED = "rejected"
@@ -22,8 +20,6 @@ class Outcome(StrEnum):
 
 
 class StartOutcome(StrEnum):
-    """What became of a delivery that met a rule."""
-
     STARTED = "started"
     SKIPPED = "skipped"  # a job with the same unique key had not ended
     FAILED = "failed"

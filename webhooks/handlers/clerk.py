@@ -28,8 +28,6 @@ _INVITATIONS = {
 
 
 class _Report:
-    """An event and the object that it is about."""
-
     def __init__(self, event: Event, *, needs_id: bool = True) -> None:
         self.event, self.body = event, event.read()
         self.data = self.body.need_part("data")
@@ -48,7 +46,6 @@ class _Report:
 
 @handles("clerk", "user.created", "user.updated")
 def user(event: Event) -> None:
-    """Somebody signed up, or changed."""
     report = _Report(event)
     person, email = report.data, _email(report.data)
     upsert(ClerkUser, report.id, report.version(person), email=email, **person.document(_USER))
@@ -59,7 +56,6 @@ def user(event: Event) -> None:
 
 @handles("clerk", "organization.created", "organization.updated")
 def organization(event: Event) -> None:
-    """An organization was made, or changed."""
     report = _Report(event)
     version = report.version(report.data, 1 + _RANKS[event.action])
     upsert(ClerkOrganization, report.id, version, **report.data.document(_ORGANIZATION))
@@ -112,7 +108,6 @@ def invitation(event: Event) -> None:
 
 @handles("clerk", *(f"session.{action}" for action in _SESSIONS))
 def session(event: Event) -> None:
-    """Somebody logged in or out."""
     report = _Report(event)
     upsert(ClerkSession, report.id, report.version(report.data), **report.data.document(_SESSION))
     user_id = report.data.get("user_id", ID)

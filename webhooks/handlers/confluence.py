@@ -25,7 +25,6 @@ _COMMENT_VERBS = {"created": "commented on", "updated": "changed a comment on", 
 
 @handles("confluence", *(f"{kind}_{action}" for kind in _LABELS for action in _RANKS))
 def content(event: Event) -> None:
-    """Something happened to a page or a blog post."""
     body = event.read()
     kind, _, action = event.type.partition("_")
     body.need(f"{kind}.id", NUMBER)
@@ -65,7 +64,6 @@ def comment(event: Event) -> None:
 
 
 def _line(body: Part, verb: str, label: str, *parts: Part) -> Line:
-    """What was done to the first of these parts."""
     return Line(
         verb,
         f"{label} {parts[0].text('title') or parts[0].number('id')}",

@@ -8,21 +8,12 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from webhooks import models
 from webhooks.domain import links, staleness
 from webhooks.domain.parts import ABSENT, ANY, COUNT, FLAG, ID, LINK, NUMBER, OBJECT, TEXT, Kind, fields
 from webhooks.domain.staleness import EPOCH, Version
 from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
-from webhooks.models import (
-    GithubDeployment,
-    GithubDeploymentStatus,
-    GithubIssue,
-    GithubPullRequest,
-    GithubPush,
-    GithubRepository,
-    GithubReview,
-    Resource,
-)
 from webhooks.queries.upserts import tombstone, upsert
 
 _REPOSITORY = fields(
@@ -107,7 +98,7 @@ class _Report:
         self.action, self.actor = self.body.text("action"), self.body.text("sender.login")
         if self.repository_id:
             version = event.version(self.updated_at, rank=rank)
-            upsert(GithubRepository, self.repository_id, version, **repository.document(_REPOSITORY))
+            upsert(models.GithubRepository, self.repository_id, version, **repository.document(_REPOSITORY))
 
     @property
     def rank(self) -> int:
@@ -121,7 +112,7 @@ class _Report:
         """An address within the repository; "" if the body does not say that, or one of the parts is None."""
         return "" if None in parts else links.under(self.address, *parts)
 
-    def keep(self, table: type[Resource], path: str, version: Version, document: dict[str, Any]) -> str | None:
+    def keep(self, table: type[models.Resource], path: str, version: Version, document: dict[str, Any]) -> str | None:
         """Keep the resource at a path, if there is one; its id."""
         number = self.body.number(f"{path}.id")
         if number is not None:
@@ -133,7 +124,7 @@ class _Report:
 
     def emit_of_repository(self, verb: str, target: str, *, at: datetime | None = None) -> None:
         where = f"{target} {self.where or 'an organization'}"
-        self.emit(verb, where, at=at, about=(GithubRepository, self.repository_id), link=self.address or "")
+        self.emit(verb, where, at=at, about=(models.GithubRepository, self.repository_id), link=self.address or "")
 
 
 class _Listed:
@@ -150,7 +141,7 @@ class _Listed:
     def keep(self, *, rank: int = 1) -> None:
         if self.path == "issue" and not self.is_issue:
             return
-        table, of_table = (GithubIssue, _ISSUE) if self.is_issue else (GithubPullRequest, _PULL_REQUEST)
+        table, of_table = (models.GithubIssue, _ISSUE) if self.is_issue else (models.GithubPullRequest, _PULL_REQUEST)
         link = {"link": self.link} if self.report.address is not None and self.number is not None else {}
         version = self.report.event.version(self.part.moment("updated_at"), rank=rank)
         self.id = self.report.keep(table, self.path, version, self.part.document(of_table) | link)
@@ -159,16 +150,15 @@ class _Listed:
         """The line of what somebody did to it: `octo/repo#7: Title`, without what the event does not say."""
         place = self.report.where + (f"#{self.number}" if self.number is not None else "")
         name = ": ".join(part for part in (place, self.part.text("title")) if part) or "of GitHub"
-        label, table = ("issue", GithubIssue) if self.is_issue else ("pull request", GithubPullRequest)
+        label, table = ("issue", models.GithubIssue) if self.is_issue else ("pull request", models.GithubPullRequest)
         self.report.emit(verb, f"{label} {name}", at=at, about=(table, self.id), link=self.link)
 
 
 @handles("github", *_types("repository", _OF_REPOSITORIES))
 def repository(event: Event) -> None:
-    """A repository was made, changed or deleted."""
     report = _Report(event, {"repository.id": NUMBER}, rank=1)
     if report.action == "deleted":
-        tombstone(GithubRepository, str(report.repository_id), at=report.updated_at or event.occurred_at)
+        tombstone(models.GithubRepository, str(report.repository_id), at=report.updated_at or event.occurred_at)
     if report.action not in _QUIET:
         report.emit_of_repository(report.verb, "repository")
 
@@ -180,9 +170,8 @@ def push(event: Event) -> None:
     body, pushed_at = report.body, report.pushed_at or EPOCH
     moved = {"ref": body.text("ref"), "before": body.text("before"), "after": body.text("after")}
     push_id = f"{report.repository_id}/{staleness.digest({**moved, 'at': pushed_at})}"
-    upsert(
-        GithubPush, push_id, Version(at=pushed_at), **{**body.document(_PUSH), **moved}, parent=report.repository_id
-    )  # fmt: skip
+    document = {**body.document(_PUSH), **moved, "parent": report.repository_id}
+    upsert(models.GithubPush, push_id, Version(at=pushed_at), **document)
     if count := body.get("commits", COUNT):
         ref = moved["ref"].removeprefix("refs/heads/").removeprefix("refs/tags/")
         report.actor = body.text("pusher.name")
@@ -190,27 +179,25 @@ def push(event: Event) -> None:
             "force-pushed" if body.get("forced", FLAG) else "pushed",
             f"{count} {'commit' if count == 1 else 'commits'} to {report.where} {ref}",
             at=report.pushed_at,
-            about=(GithubPush, push_id),
+            about=(models.GithubPush, push_id),
             link=body.get("compare", LINK) or "",
         )
 
 
 @handles("github", *_types("issues", _OF_ISSUES))
 def issue(event: Event) -> None:
-    """An issue was opened, changed, closed or deleted."""
     report = _Report(event, {"issue.id": NUMBER})
     listed = _Listed(report, "issue")
     listed.keep(rank=report.rank)
     at = listed.part.moment("updated_at")
     if report.action in _GONE and listed.id:
-        tombstone(GithubIssue, listed.id, at=at or event.occurred_at)
+        tombstone(models.GithubIssue, listed.id, at=at or event.occurred_at)
     if report.action not in _QUIET:
         listed.emit(report.verb, at=at)
 
 
 @handles("github", *_types("pull_request", _OF_PULL_REQUESTS))
 def pull_request(event: Event) -> None:
-    """A pull request was opened, changed, merged or closed."""
     report = _Report(event, {"pull_request.id": NUMBER})
     listed = _Listed(report, "pull_request")
     listed.keep(rank=report.rank)
@@ -221,7 +208,6 @@ def pull_request(event: Event) -> None:
 
 @handles("github", *_types("pull_request_review", "submitted edited dismissed"))
 def review(event: Event) -> None:
-    """Somebody reviewed a pull request."""
     report = _Report(event, {"review.id": NUMBER})
     listed = _Listed(report, "pull_request")
     listed.keep()
@@ -234,7 +220,7 @@ def review(event: Event) -> None:
         document["parent"] = listed.id
     if listed.link:
         document["link"] = f"{listed.link}#pullrequestreview-{part.number('id')}"
-    report.keep(GithubReview, "review", event.version(at, rank=report.rank), {"parent": ABSENT, **document})
+    report.keep(models.GithubReview, "review", event.version(at, rank=report.rank), {"parent": ABSENT, **document})
     if report.action not in _QUIET:
         verb = _REVIEW_VERBS.get(document.get("state", ""), "reviewed")
         listed.emit(verb if report.action == "submitted" else "dismissed a review of", at=at)
@@ -258,13 +244,13 @@ def deployment(event: Event) -> None:
     report = _Report(event, {f"{family}.id": NUMBER})
     part, status = report.body.part("deployment"), report.body.part("deployment_status")
     version = event.version(part.moment("updated_at"))
-    deployment_id = report.keep(GithubDeployment, "deployment", version, part.document(_DEPLOYMENT))
+    deployment_id = report.keep(models.GithubDeployment, "deployment", version, part.document(_DEPLOYMENT))
     if family == "deployment":
         verb, at = "started", part.moment("created_at")
     else:
         parent = {"parent": deployment_id or ABSENT}
         version = event.version(status.moment("updated_at"))
-        report.keep(GithubDeploymentStatus, family, version, status.document(_STATUS) | parent)
+        report.keep(models.GithubDeploymentStatus, family, version, status.document(_STATUS) | parent)
         verb, at = f"ended with {status.text('state')}", status.moment("created_at")
         if status.text("state") in _QUIET_STATES:
             return
@@ -272,7 +258,7 @@ def deployment(event: Event) -> None:
     words = (report.where and f"of {report.where}", part.text("ref"), environment and f"to {environment}")
     target = " ".join(("deployment", *filter(None, words)))
     link = report.link("deployments", environment or None)
-    report.emit(verb, target, at=at, about=(GithubDeployment, deployment_id), link=link)
+    report.emit(verb, target, at=at, about=(models.GithubDeployment, deployment_id), link=link)
 
 
 @handles("github", "ping")
@@ -286,7 +272,6 @@ def ping(event: Event) -> None:
 
 @handles("github", *_types("release", _OF_RELEASES))
 def release(event: Event) -> None:
-    """A version is offered."""
     report = _Report(event, {"release": OBJECT})
     part = report.body.part("release")
     if report.action in _RELEASED:
@@ -298,7 +283,6 @@ def release(event: Event) -> None:
 
 @handles("github", "create", "delete")
 def ref(event: Event) -> None:
-    """A branch or tag was made or deleted."""
     report = _Report(event, {"ref": TEXT})
     target = f"{report.body.text('ref_type')} {report.body.text('ref')} of".lstrip()
     report.emit_of_repository(f"{event.type}d", target, at=report.pushed_at)
@@ -306,7 +290,6 @@ def ref(event: Event) -> None:
 
 @handles("github", "fork")
 def fork(event: Event) -> None:
-    """Somebody copied a repository."""
     report = _Report(event)
     copy = report.body.part("forkee")
     target = f"repository {report.where} to {copy.text('full_name') or 'another'}"

@@ -2,7 +2,7 @@
 
 from webhooks.handlers.registry import Handler, handles
 
-_IGNORED = (
+IGNORED = (
     ("clerk", "email.created", "It carries other people's mail."),
     ("clerk", "sms.created", "It carries other people's messages."),
     ("clerk", "role.*", "Roles are shown as memberships name them."),
@@ -32,5 +32,5 @@ def _ignore(reason: str) -> Handler:
     return lambda _event: reason
 
 
-for source, types, reason in _IGNORED:
+for source, types, reason in IGNORED:
     handles(source, *types.split())(_ignore(reason))

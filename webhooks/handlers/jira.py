@@ -135,7 +135,6 @@ def _change(event: Event, body: Part) -> tuple[str, str]:
 
 
 def _changes(items: Any) -> dict[str, str]:
-    """What each field was changed to."""
     return {TEXT.read(item.get("field")): TEXT.read(item.get("toString") or "") for item in OBJECTS.read(items)}
 
 

@@ -109,5 +109,4 @@ def find(source: str, event_type: str) -> Handler | None:
 
 
 def everything() -> dict[tuple[str, str], Handler]:
-    """All that are registered, by source and type."""
     return dict(sorted(_handlers.items(), key=lambda pair: pair[0]))

@@ -84,7 +84,6 @@ def on(  # noqa: PLR0913  # what a rule says; they are named wherever they are g
 
 
 def declared() -> list[Declaration]:
-    """All of them, in the order in which they were declared."""
     return list(_declared)
 
 

@@ -58,8 +58,6 @@ _OTHERS_OF_SUBSCRIPTIONS = ("updated", "pending_update_applied", "pending_update
 
 
 class _Report:
-    """An event and the object that it is about."""
-
     def __init__(self, event: Event) -> None:
         self.event, self.body = event, event.read()
         self.object = self.body.need_part("data.object")
@@ -87,7 +85,6 @@ class _Report:
 
 @handles("stripe", "customer.created", "customer.updated", "customer.deleted")
 def customer(event: Event) -> None:
-    """A customer came, changed or went."""
     report = _Report(event)
     customer = report.object
     customer_id = report.keep(StripeCustomer, customer.document(_CUSTOMER))

@@ -54,7 +54,6 @@ class Held:
         self._add(size)
 
     def give_back(self) -> None:
-        """Take nothing any more."""
         self._add(-self._size)
 
     def _add(self, size: int) -> None:

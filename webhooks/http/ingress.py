@@ -51,7 +51,7 @@ from webhooks.operations.ingest import Kept, Refused, Signed, Verdict
 from webhooks.operations.secrets import keyring
 from webhooks.queries.inbox import NewDelivery
 from webhooks.sources import configs
-from webhooks.sources.envelopes import Opened
+from webhooks.sources.envelopes import Opened, opened
 from webhooks.sources.requests import Request
 
 log = logging.getLogger(__name__)
@@ -268,7 +268,7 @@ async def _signed_anew(call: _Call, request: Request) -> Signed:
 async def _opened(call: _Call, request: Request, signed: Signed) -> Opened:
     if len(request.body) > child_process.LARGE_BYTES:
         return await child_process.open_in_child(call.source, request, verified=signed.verified)
-    open_body = partial(ingest.opened, call.source, request, signed)
+    open_body = partial(opened, call.source, request, verified=signed.verified)
     return open_body() if len(request.body) <= SMALL_BYTES else await connections.run(open_body)
 
 

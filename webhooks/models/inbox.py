@@ -152,8 +152,6 @@ class Delivery(models.Model):
 
 
 class DeliveryAttempt(models.Model):
-    """One attempt to process a delivery, and how it ended."""
-
     delivery = loose(Delivery, related_name="history", db_index=False)
     number = models.PositiveIntegerField()
     started_at = models.DateTimeField()

@@ -42,7 +42,6 @@ class ResourceType:
 
 
 def is_flag(field: str) -> bool:
-    """Whether a field is yes or no."""
     return field.startswith("is_") or field == "banned"
 
 

@@ -35,25 +35,14 @@ class Digest:
     actions: tuple[tuple[str, str, int], ...]  # source, verb, how many
 
 
-def feed(
-    *,
-    limit: int = PAGE,
-    before: str | None = None,
-    source: str | None = None,
-    kind: str | None = None,
-    resource: str | None = None,
-    search: str | None = None,
-) -> Feed:
+def feed(*, limit: int = PAGE, before: str | None = None, search: str | None = None, **of: str) -> Feed:
     """Up to `limit` (at most 200) entries by when they happened, the newest first.
 
-    `before` is the `older` of the page before; `source` one of the eight; `kind` and `resource` name a row as an entry
-    does; `search` is a text in actor, verb or object. Late entries stand where they belong. Raises NotFound for a
-    `before` that no page gave."""
+    `before` is the `older` of the page before; `search` is a text in actor, verb or object. Of a `source`, one of the
+    eight, or of a `kind` and a `resource`, which name a row as an entry does. Late entries stand where they belong.
+    Raises NotFound for a `before` that no page gave."""
     limit = min(max(limit, 1), MOST)
-    position = _position(before) if before else None
-    entries = queries.newest(
-        limit=limit + 1, before=position, source=source, kind=kind, resource=resource, search=search
-    )
+    entries = queries.newest(limit=limit + 1, before=_position(before) if before else None, search=search, **of)
     shown = tuple(entries[:limit])
     older = f"{shown[-1].at.astimezone(UTC).isoformat()}_{shown[-1].pk}" if len(entries) > limit else None
     return Feed(entries=shown, older=older)

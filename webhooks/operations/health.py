@@ -37,7 +37,6 @@ class Health:
 
 
 def health() -> Health:
-    """Look at secrets, deliveries and refusals."""
     [numbers] = statements.load("webhooks", "health").run({"since_s": REFUSALS_SINCE.total_seconds()})
     live, unreadable = _secrets()
     refused: Counter[str] = Counter()

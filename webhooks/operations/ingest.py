@@ -59,7 +59,6 @@ class Signed:
     """A request whose bytes are its sender's: which of our secrets signed them, or which sandbox's token came along."""
 
     verified: Verified
-    secret: int | None = None
     sandbox: str | None = None
 
 
@@ -79,8 +78,7 @@ def verify(source: Source, request: Request, *, keys: Sequence[Key], now: dateti
     """By which of these secrets a request is signed. Raises BadSignature, NoSecret."""
     if not keys:
         raise NoSecret(source=source)
-    verified = configs.config_of(source).scheme.verify(request, keys=keys, now=now)
-    return Signed(verified=verified, secret=verified.key_id)
+    return Signed(verified=configs.config_of(source).scheme.verify(request, keys=keys, now=now))
 
 
 def verify_anew(source: Source, request: Request, *, now: datetime) -> Signed:
@@ -90,15 +88,11 @@ def verify_anew(source: Source, request: Request, *, now: datetime) -> Signed:
     return verify(source, request, keys=keyring.read(source), now=now)
 
 
-def opened(source: Source, request: Request, signed: Signed) -> Opened:
-    """Parse the body of a request that was verified, and read its envelope."""
-    return envelopes.opened(source, request, verified=signed.verified)
-
-
 def judge(source: Source, request: Request, *, keys: Sequence[Key], address: str | None, now: datetime) -> NewDelivery:
-    """All three: verify a request, open it, and say what is to be stored. Raises BadSignature, NoSecret."""
+    """Verify a request, open it, and say what is to be stored. Raises BadSignature, NoSecret."""
     signed = verify(source, request, keys=keys, now=now)
-    return delivery(source, request, signed, opened(source, request, signed), address=address, now=now)
+    opened = envelopes.opened(source, request, verified=signed.verified)
+    return delivery(source, request, signed, opened, address=address, now=now)
 
 
 def delivery(
@@ -117,7 +111,7 @@ def delivery(
         body_sha256=opened.digest,
         headers=_stored_headers(request),
         address=address,
-        secret=signed.secret,
+        secret=signed.verified.key_id if signed.sandbox is None else None,
         sandbox=signed.sandbox,
         occurred_at=opened.envelope.occurred_at,
     )

@@ -39,8 +39,6 @@ _OURS = (WebhooksError, JobsError, RateLimitsError)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Result:
-    """What became of a rule and an event."""
-
     outcome: StartOutcome
     job: int | None = None
     error: str | None = None
@@ -50,7 +48,7 @@ def start_jobs(row: Any, event: Event) -> None:
     """Start the jobs of a delivery, a row of `sql/take.sql`, that ends well in this transaction."""
     if not row.starts_jobs:
         return
-    kept = queries.rules_of(event.source) if row.has_rules else []
+    kept = queries.enabled(source=event.source) if row.has_rules else []
     failures = scheduling.Failures()
     for rule in [*declared.declared_for(event.source, event.type), *kept]:
         with failures.aside(f"rule {rule.name} on delivery {event.pk}"):

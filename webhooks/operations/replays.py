@@ -17,6 +17,7 @@ from webhooks.models import Delivery
 from webhooks.operations import attempts
 from webhooks.operations.deliveries import drain_soon, touch
 from webhooks.queries import inbox
+from webhooks.queries.pages import Replay
 
 # Of a replay of many: so many at once, and so long a pause, so that what arrives meanwhile does not wait behind it.
 BATCH: Final = 100
@@ -48,22 +49,22 @@ def count_matching(wanted: Filter) -> int:
     return inbox.replayable(wanted).count()
 
 
-def replay_matching(wanted: Filter, *, with_jobs: bool = False, by: User | None = None) -> int:
-    """Replay every delivery that matches and came before now, a batch at a time; how many match.
+@transaction.atomic
+def replay_matching(wanted: Filter, *, with_jobs: bool = False, by: User | None = None) -> Replay | None:
+    """Replay every delivery that matches and came before now, a batch at a time; how far that is, None when none match.
 
     The first batch is scheduled for now; they are a hundred a second, oldest first. One that ends or starts to match
     meanwhile is replayed if it matches when its turn comes. `with_jobs` as in `replay`.
     """
-    with transaction.atomic():
-        matched = count_matching(wanted)
-        last = inbox.replayable(wanted).last()
-        if last is None:
-            return 0
-        arguments: dict[str, Any] = {"wanted": wanted.as_json(), "until": last.pk, "matched": matched}
-        scheduling.run_after(0, replay_batch, after=0, with_jobs=with_jobs, **arguments)
-        which = f"{'with their jobs, ' if with_jobs else ''}up to this one: {wanted.sentence()}"
-        audit.record(by, last, f"Replays {matched:,} deliveries {which}")
-    return matched
+    last, matched = inbox.replayable(wanted).last(), count_matching(wanted)
+    if last is None:
+        return None
+    first = scheduling.run_after(
+        0, replay_batch, wanted=wanted.as_json(), after=0, until=last.pk, matched=matched, with_jobs=with_jobs
+    )
+    which = f"{'with their jobs, ' if with_jobs else ''}up to this one: {wanted.sentence()}"
+    audit.record(by, last, f"Replays {matched:,} deliveries {which}")
+    return Replay.find(first.pk)
 
 
 @scheduling.mutation
@@ -73,8 +74,8 @@ def replay_batch(*, wanted: dict[str, Any], after: int, until: int, matched: int
     matching = inbox.replayable(Filter.of_json(wanted)).filter(pk__gt=after, pk__lte=until)
     rows = list(matching.select_for_update(of=("self",), no_key=True)[:BATCH])
     if len(rows) == BATCH:
-        arguments: dict[str, Any] = {"wanted": wanted, "until": until, "matched": matched}
-        scheduling.run_after(PAUSE, replay_batch, after=rows[-1].pk, with_jobs=with_jobs, **arguments)
+        further: dict[str, Any] = {"wanted": wanted, "until": until, "matched": matched, "with_jobs": with_jobs}
+        scheduling.run_after(PAUSE, replay_batch, after=rows[-1].pk, **further)
     _requeue(rows, with_jobs=with_jobs)
     return len(rows)
 

@@ -67,16 +67,6 @@ TYPE: Final = "jobfarm.test"
 
 def sample(source: Source, *, now: datetime, token: str) -> tuple[str, str]:
     """A type and a body. `token` makes it another one than the last, which would be a repeat of the same."""
-    body = _body(source, now=now, token=token)
-    return _type_of(source), json.dumps(body, indent=2)
-
-
-def _type_of(source: Source) -> str:
-    """Telemetry is always a batch; GitHub's types have a part after a full stop only where the body has an action."""
-    return {Source.GITHUB: "jobfarm_test", Source.SANDBOX_TELEMETRY: "batch"}.get(source, TYPE)
-
-
-def _body(source: Source, *, now: datetime, token: str) -> Any:
     at_ms = int(now.timestamp() * 1000)
     data = {"message": "A test delivery, sent by hand.", "test": token}
     bodies: dict[Source, Any] = {
@@ -84,14 +74,14 @@ def _body(source: Source, *, now: datetime, token: str) -> Any:
         Source.GITHUB: {"zen": "Half measures are as bad as nothing at all.", **data},
         Source.JIRA: {"webhookEvent": TYPE, "timestamp": at_ms, **data},
         Source.CONFLUENCE: {"event": TYPE, "timestamp": at_ms, **data},
-        Source.STRIPE: _stripe(data, token=token, at_ms=at_ms),
+        Source.STRIPE: {
+            "id": f"evt_test_{token}", "object": "event", "type": TYPE, "created": at_ms // 1000, "livemode": False,
+            "data": {"object": data},
+        },
         Source.SANDBOX_HOOKS: {"hook_event_name": TYPE, "session_id": f"test-{token}", **data},
         Source.SANDBOX_COMPLETION: {"type": TYPE, "timestamp": now.isoformat(), "data": data},
         Source.SANDBOX_TELEMETRY: [],
-    }
-    return bodies[source]
-
-
-def _stripe(data: dict[str, str], *, token: str, at_ms: int) -> dict[str, Any]:
-    named = {"id": f"evt_test_{token}", "object": "event", "type": TYPE, "created": at_ms // 1000}
-    return {**named, "livemode": False, "data": {"object": data}}
+    }  # fmt: skip
+    # Telemetry is always a batch; GitHub's types have a part after a full stop only where the body has an action.
+    event_type = {Source.GITHUB: "jobfarm_test", Source.SANDBOX_TELEMETRY: "batch"}.get(source, TYPE)
+    return event_type, json.dumps(bodies[source], indent=2)

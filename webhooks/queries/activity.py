@@ -16,19 +16,9 @@ def write(entries: Sequence[Activity]) -> None:
     Activity.objects.bulk_create(entries, ignore_conflicts=True)
 
 
-def newest(
-    *,
-    limit: int,
-    before: Cursor | None = None,
-    source: str | None = None,
-    kind: str | None = None,
-    resource: str | None = None,
-    search: str | None = None,
-) -> list[Activity]:
+def newest(*, limit: int, before: Cursor | None = None, search: str | None = None, **of: str) -> list[Activity]:
     """Up to `limit` lines, the newest first; those before a cursor, of a source, of a resource, with a text in them."""
-    rows = Activity.objects.order_by("-at", "-id")
-    exact = {"source": source, "kind": kind, "resource": resource}
-    rows = rows.filter(**{name: value for name, value in exact.items() if value is not None})
+    rows = Activity.objects.filter(**of).order_by("-at", "-id")
     if search:
         rows = rows.filter(Q(actor__icontains=search) | Q(verb__icontains=search) | Q(object__icontains=search))
     if before:

@@ -165,7 +165,6 @@ def stuck(*, function: str, late_s: float, limit: int) -> list[Row]:
 
 
 def waiting_telemetry(limit: int) -> list[int]:
-    """Telemetry that waits for its first attempt, the oldest first."""
     waiting = Delivery.objects.filter(source=Source.SANDBOX_TELEMETRY, status=Status.RECEIVED)
     return list(waiting.order_by("id").values_list("pk", flat=True)[:limit])
 
@@ -187,5 +186,4 @@ def forget(*, days: float, sources: Sequence[Source], limit: int, skip: int) -> 
 
 
 def refusals(*, since: timedelta) -> QuerySet[Refusal]:
-    """The counters of the last hours, the newest first."""
     return Refusal.objects.filter(hour__gte=Now() - since).order_by(F("last_at").desc())

@@ -1,7 +1,6 @@
 """Statements about rules and the jobs that deliveries started."""
 
 from django.contrib.auth.models import User
-from django.db.models import QuerySet
 
 from core.values import row_id
 from postgres import statements
@@ -12,18 +11,9 @@ from webhooks.models import Delivery, JobStart, Rule
 SHOWN = 200  # starts of one delivery or one job that a page lists
 
 
-def rules_of(source: str) -> list[rules.Rule]:
-    """The enabled rules for deliveries of a source, the oldest first."""
-    return [as_rule(row) for row in _enabled().filter(source=source)]
-
-
-def enabled() -> list[rules.Rule]:
-    """The enabled rules for deliveries of any source, the oldest first."""
-    return [as_rule(row) for row in _enabled()]
-
-
-def _enabled() -> QuerySet[Rule]:
-    return Rule.objects.select_related("owner").filter(is_enabled=True).order_by("pk")
+def enabled(**of: str) -> list[rules.Rule]:
+    """The enabled rules, the oldest first: for deliveries of any `source`, or of one."""
+    return [as_rule(row) for row in Rule.objects.select_related("owner").filter(is_enabled=True, **of).order_by("pk")]
 
 
 def rule(pk: int) -> rules.Rule | None:
@@ -76,6 +66,5 @@ def of_job(job: int) -> list[JobStart]:
 
 
 def newest(source: str, *, among: int) -> list[Delivery]:
-    """The newest deliveries of a source, without bodies."""
     rows = Delivery.objects.defer("body", "search", "headers").filter(source=source)
     return list(rows.order_by("-pk")[:among])

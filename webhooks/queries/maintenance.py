@@ -37,6 +37,5 @@ def note_silence(url: str, *, error: str) -> None:
 
 
 def forget_reconciliations(*, keep: int) -> None:
-    """Delete all but the newest."""
     oldest = Reconciliation.objects.order_by("-pk").values_list("pk", flat=True)[keep - 1 : keep]
     Reconciliation.objects.filter(pk__lt=next(iter(oldest), 0)).delete()

@@ -119,7 +119,6 @@ def secrets(source: Source) -> "QuerySet[Secret]":
 
 
 def secret(pk: int) -> Secret | None:
-    """One secret, still sealed and unread."""
     return Secret.objects.defer("sealed").filter(pk=pk).first()
 
 
@@ -131,13 +130,6 @@ def is_live(secret: Secret) -> bool:
 def tokens() -> list[SandboxToken]:
     """The newest tokens of sandboxes, those that open something first."""
     return list(SandboxToken.objects.order_by(F("revoked_at").desc(nulls_first=True), "-pk")[:_TOKENS])
-
-
-def newest_replay(wanted: Filter) -> int | None:
-    """The first batch of the newest replay of what this filter names."""
-    filters = {"args__after": 0, "args__wanted": wanted.as_json()}
-    rows = ScheduledFunction.objects.filter(function=Replay.FUNCTION, **filters)
-    return rows.order_by("-pk").values_list("pk", flat=True).first()
 
 
 def _by_time(matches: "QuerySet[Delivery]", *, before: int | None) -> "QuerySet[Delivery]":

@@ -117,104 +117,93 @@ def _batch(parsed: Parsed) -> str:
     return "batch"
 
 
-# Clerk sends through Svix: `svix-` headers, `webhook-` where they are not branded.
-_CLERK: Final = SourceConfig(
-    source=Source.CLERK,
-    path="/clerk-users-webhook",
-    scheme=StandardWebhooks(prefixes=("svix", "webhook")),
-    delivery_id=fields.header("svix-id", "webhook-id"),
-    event_type=fields.optional("type"),
-    occurred_at=fields.milliseconds("timestamp"),
+_ALL: Final = (
+    # Clerk sends through Svix: `svix-` headers, `webhook-` where they are not branded.
+    SourceConfig(
+        source=Source.CLERK,
+        path="/clerk-users-webhook",
+        scheme=StandardWebhooks(prefixes=("svix", "webhook")),
+        delivery_id=fields.header("svix-id", "webhook-id"),
+        event_type=fields.optional("type"),
+        occurred_at=fields.milliseconds("timestamp"),
+    ),
+    # Neither id nor event is signed, so the digest of the body is a second key. GitHub never repeats by itself. A hook
+    # that posts forms has its JSON in `payload`.
+    SourceConfig(
+        source=Source.GITHUB,
+        path="/api/webhooks/github",
+        scheme=BodyHmac(header="X-Hub-Signature-256"),
+        delivery_id=fields.header("x-github-delivery"),
+        event_type=_github_type,
+        body_limit=25 << 20,  # GitHub's own: what is larger it does not send
+        media_types=(_JSON, "application/x-www-form-urlencoded"),
+        headers=_github_headers,
+    ),
+    # An administrator's hook with a secret. The identifier is not signed, so the digest of the body is a second key.
+    # Jira repeats on 408, 409, 425, 429, 5xx and silence, within 75 minutes; any other 4xx loses the event for good.
+    SourceConfig(
+        source=Source.JIRA,
+        path="/api/webhooks/jira",
+        scheme=BodyHmac(header="X-Hub-Signature"),
+        delivery_id=fields.header("x-atlassian-webhook-identifier"),
+        event_type=fields.optional("webhookEvent"),
+        occurred_at=fields.milliseconds("timestamp"),
+        body_limit=5 << 20,
+        is_dated_by_body=True,
+        headers=lambda _, delivery_id: _ATLASSIAN_HEADERS | {"X-Atlassian-Webhook-Identifier": delivery_id},
+    ),
+    # Data Center signs as Jira does; from the Cloud a relay of one's own signs in the same way. There is no id.
+    SourceConfig(
+        source=Source.CONFLUENCE,
+        path="/api/webhooks/confluence",
+        scheme=BodyHmac(header="X-Hub-Signature"),
+        delivery_id=fields.digest,
+        event_type=_confluence_type,
+        occurred_at=fields.milliseconds("timestamp"),
+        body_limit=5 << 20,
+        is_dated_by_body=True,
+        headers=lambda *_: _ATLASSIAN_HEADERS,
+    ),
+    # A thin event of version 2 has its time in ISO 8601.
+    SourceConfig(
+        source=Source.STRIPE,
+        path="/api/webhooks/stripe",
+        scheme=TimestampedHmac(header="Stripe-Signature"),
+        delivery_id=fields.required("id"),
+        event_type=fields.optional("type"),
+        occurred_at=fields.seconds_or_iso("created"),
+        body_limit=2 << 20,
+    ),
+    # Hooks of the agents in sandboxes, whose bodies have no time. The agent's own HTTP hooks cannot sign, so a bearer
+    # token of the sandbox is a second way in (operations.tokens). They read the answer: it is `{}` and nothing else,
+    # since other keys would steer the agent.
+    SourceConfig(
+        source=Source.SANDBOX_HOOKS,
+        path="/api/sandbox/hook-events",
+        scheme=StandardWebhooks(),
+        delivery_id=_hook_id,
+        event_type=fields.optional("hook_event_name"),
+    ),
+    # Ends of sandbox sessions: `sandbox.session.completed`, `failed`, `canceled` and so on.
+    SourceConfig(
+        source=Source.SANDBOX_COMPLETION,
+        path="/api/sandbox/completion",
+        scheme=StandardWebhooks(),
+        delivery_id=fields.header("webhook-id"),
+        event_type=fields.optional("type"),
+        occurred_at=fields.iso("timestamp"),
+    ),
+    # Of the Tail Worker: a list of trace items, or one of them. The busiest of the eight; stored at once and processed
+    # by the cron `sandbox queue drain`. The Worker's `fetch` sends text/plain by default.
+    SourceConfig(
+        source=Source.SANDBOX_TELEMETRY,
+        path="/api/sandbox/tail-telemetry",
+        scheme=StandardWebhooks(),
+        delivery_id=fields.header("webhook-id"),
+        event_type=_batch,
+        body_limit=4 << 20,
+        media_types=(_JSON, "text/plain"),
+    ),
 )
-
-# Neither id nor event is signed, so the digest of the body is a second key. GitHub never repeats by itself. A hook that
-# posts forms has its JSON in `payload`.
-_GITHUB: Final = SourceConfig(
-    source=Source.GITHUB,
-    path="/api/webhooks/github",
-    scheme=BodyHmac(header="X-Hub-Signature-256"),
-    delivery_id=fields.header("x-github-delivery"),
-    event_type=_github_type,
-    body_limit=25 << 20,  # GitHub's own: what is larger it does not send
-    media_types=(_JSON, "application/x-www-form-urlencoded"),
-    headers=_github_headers,
-)
-
-# An administrator's hook with a secret. The identifier is not signed, so the digest of the body is a second key. Jira
-# repeats on 408, 409, 425, 429, 5xx and silence, within 75 minutes; any other 4xx loses the event for good.
-_JIRA: Final = SourceConfig(
-    source=Source.JIRA,
-    path="/api/webhooks/jira",
-    scheme=BodyHmac(header="X-Hub-Signature"),
-    delivery_id=fields.header("x-atlassian-webhook-identifier"),
-    event_type=fields.optional("webhookEvent"),
-    occurred_at=fields.milliseconds("timestamp"),
-    body_limit=5 << 20,
-    is_dated_by_body=True,
-    headers=lambda _, delivery_id: _ATLASSIAN_HEADERS | {"X-Atlassian-Webhook-Identifier": delivery_id},
-)
-
-# Data Center signs as Jira does; from the Cloud a relay of one's own signs in the same way. There is no id.
-_CONFLUENCE: Final = SourceConfig(
-    source=Source.CONFLUENCE,
-    path="/api/webhooks/confluence",
-    scheme=BodyHmac(header="X-Hub-Signature"),
-    delivery_id=fields.digest,
-    event_type=_confluence_type,
-    occurred_at=fields.milliseconds("timestamp"),
-    body_limit=5 << 20,
-    is_dated_by_body=True,
-    headers=lambda *_: _ATLASSIAN_HEADERS,
-)
-
-# A thin event of version 2 has its time in ISO 8601.
-_STRIPE: Final = SourceConfig(
-    source=Source.STRIPE,
-    path="/api/webhooks/stripe",
-    scheme=TimestampedHmac(header="Stripe-Signature"),
-    delivery_id=fields.required("id"),
-    event_type=fields.optional("type"),
-    occurred_at=fields.seconds_or_iso("created"),
-    body_limit=2 << 20,
-)
-
-# Hooks of the agents in sandboxes, whose bodies have no time. The agent's own HTTP hooks cannot sign, so a bearer token
-# of the sandbox is a second way in (operations.tokens). They read the answer: it is `{}` and nothing else, since other
-# keys would steer the agent.
-_SANDBOX_HOOKS: Final = SourceConfig(
-    source=Source.SANDBOX_HOOKS,
-    path="/api/sandbox/hook-events",
-    scheme=StandardWebhooks(),
-    delivery_id=_hook_id,
-    event_type=fields.optional("hook_event_name"),
-)
-
-# Ends of sandbox sessions: `sandbox.session.completed`, `failed`, `canceled` and so on.
-_SANDBOX_COMPLETION: Final = SourceConfig(
-    source=Source.SANDBOX_COMPLETION,
-    path="/api/sandbox/completion",
-    scheme=StandardWebhooks(),
-    delivery_id=fields.header("webhook-id"),
-    event_type=fields.optional("type"),
-    occurred_at=fields.iso("timestamp"),
-)
-
-# Of the Tail Worker: a list of trace items, or one of them. The busiest of the eight; stored at once and processed by
-# the cron `sandbox queue drain`. The Worker's `fetch` sends text/plain by default.
-_SANDBOX_TELEMETRY: Final = SourceConfig(
-    source=Source.SANDBOX_TELEMETRY,
-    path="/api/sandbox/tail-telemetry",
-    scheme=StandardWebhooks(),
-    delivery_id=fields.header("webhook-id"),
-    event_type=_batch,
-    body_limit=4 << 20,
-    media_types=(_JSON, "text/plain"),
-)
-
-CONFIGS: Final[Mapping[Source, SourceConfig]] = {
-    config.source: config
-    for config in (
-        _CLERK, _GITHUB, _JIRA, _CONFLUENCE, _STRIPE, _SANDBOX_HOOKS, _SANDBOX_COMPLETION, _SANDBOX_TELEMETRY,
-    )
-}  # fmt: skip
+CONFIGS: Final[Mapping[Source, SourceConfig]] = {config.source: config for config in _ALL}
 PATHS: Final[Mapping[str, Source]] = {config.path: source for source, config in CONFIGS.items()}

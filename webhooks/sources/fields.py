@@ -68,12 +68,10 @@ def optional(field: str) -> NameReader:
 
 
 def milliseconds(field: str) -> TimeReader:
-    """A field of the body in milliseconds since 1970."""
     return lambda parsed: _moment(parsed.body.get(field), per_second=1000)
 
 
 def iso(field: str) -> TimeReader:
-    """A field of the body in ISO 8601 with a zone."""
     return lambda parsed: _iso(parsed.body.get(field))
 
 

@@ -55,7 +55,6 @@ class BodyHmac(_TextSecret):
     header: str
 
     def verify(self, request: Request, *, keys: Sequence[Key], now: datetime) -> Verified:  # noqa: ARG002 (undated)
-        """Raises BadSignature."""
         signature = _header(request, self.header.lower())
         key_id = _matching_key([signature], keys=keys, expected=lambda key: self._value(key.secret, request.body))
         return Verified(key_id=key_id)
@@ -78,7 +77,6 @@ class TimestampedHmac(_TextSecret):
     header: str
 
     def verify(self, request: Request, *, keys: Sequence[Key], now: datetime) -> Verified:
-        """Raises BadSignature."""
         header = _header(request, self.header.lower())
         pairs = [part.strip().partition("=") for part in header.split(",")]
         stamps = [value for name, _, value in pairs if name == "t"]
@@ -118,7 +116,6 @@ class StandardWebhooks:
     prefixes: tuple[str, ...] = ("webhook",)
 
     def verify(self, request: Request, *, keys: Sequence[Key], now: datetime) -> Verified:
-        """Raises BadSignature."""
         message_id, stamp, signature = (
             _header(request, *(f"{prefix}-{part}" for prefix in self.prefixes))
             for part in ("id", "timestamp", "signature")

@@ -17,22 +17,11 @@ OPERATE: Final = "webhooks.operate_delivery"
 View = Callable[..., HttpResponse]
 
 
-def viewers_only(view: View) -> View:
-    return _for(live_queries.VIEW)(view)
-
-
-def operators_only(view: View) -> View:
-    """For whoever may replay, send tests and change secrets."""
-    return _for(OPERATE)(view)
-
-
 def may_act(request: HttpRequest) -> bool:
-    """Whether to offer what changes something."""
     return request.user.has_perm(OPERATE)
 
 
 def with_jobs(request: HttpRequest) -> bool:
-    """Whether a form that replays asks for the jobs too."""
     return request.POST.get("with_jobs") == "yes"
 
 
@@ -58,3 +47,7 @@ def _for(permission: str) -> Callable[[View], View]:
         return never_cache(login_required(allowed))
 
     return decorate
+
+
+viewers_only = _for(live_queries.VIEW)
+operators_only = _for(OPERATE)  # who may replay, send tests and change secrets

@@ -45,8 +45,6 @@ class _Form(forms.Form):
 
 
 class FilterForm(_Form):
-    """What the inbox is narrowed to; comes from the address."""
-
     ids = "filter"
     text = _search("words, an id, a type")
     source = forms.ChoiceField(required=False, choices=_SOURCES)
@@ -83,8 +81,6 @@ class FilterForm(_Form):
 
 
 class ActivityForm(_Form):
-    """What the feed is narrowed to; comes from the address."""
-
     ids = "filter"
     text = _search("in actors, actions, objects")
     source = forms.ChoiceField(required=False, choices=_SOURCES)
@@ -165,6 +161,5 @@ class SendForm(_Form):
 
 
 def known_types(source: str = "") -> list[str]:
-    """The types that something handles, of one source or of all."""
     named = {event_type for at, event_type in registry.everything() if source in ("", at)}
     return sorted(name for name in named if not name.endswith(".*"))

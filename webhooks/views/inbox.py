@@ -76,7 +76,6 @@ def replay(request: HttpRequest, delivery_id: int) -> HttpResponse:
 @require_POST
 @access.operators_only
 def start_again(request: HttpRequest, delivery_id: int) -> HttpResponse:
-    """Start a job that one of its rules could not start."""
     start = job_starts.of_delivery_by_id(delivery_id, request.POST.get("start", ""))
     if start is None:
         raise Http404("This delivery has no such start of a job.")

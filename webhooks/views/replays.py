@@ -3,7 +3,6 @@
 from typing import Final
 
 from django.contrib import messages
-from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -22,7 +21,6 @@ REPLAYS: Final = 20  # on a page
 @require_safe
 @access.viewers_only
 def replays(request: HttpRequest) -> HttpResponse:
-    """Those that were begun lately."""
     return render(request, "webhooks/replays.html", {"replays": pages.Replay.latest(limit=REPLAYS)})
 
 
@@ -36,7 +34,11 @@ def ask(request: HttpRequest) -> HttpResponse:
         return render(request, "webhooks/replay_ask.html", {"form": form, "shown": shown}, status=422)
     wanted = live_queries.wanted(**shown)
     if request.method == "POST":
-        return _begin(request, wanted)
+        begun = operations.replay_matching(wanted, with_jobs=access.with_jobs(request), by=people.person(request))
+        if begun is not None:
+            return redirect("webhooks:replay", begun.first)
+        messages.warning(request, "No delivery matches any more: none was replayed.")
+        return redirect("webhooks:inbox")
     context = {"form": form, "shown": shown, "matched": operations.count_matching(wanted)}
     return render(request, "webhooks/replay_ask.html", {**context, "sentence": wanted.sentence()})
 
@@ -59,17 +61,6 @@ def stop(request: HttpRequest, first: int) -> HttpResponse:
     else:
         _note(request, row)
         messages.success(request, "Stopped: no further batch is begun.")
-    return redirect("webhooks:replay", first)
-
-
-def _begin(request: HttpRequest, wanted: operations.Filter) -> HttpResponse:
-    """Both in one transaction, so that the batch that is found is this one's."""
-    with transaction.atomic():
-        matched = operations.replay_matching(wanted, with_jobs=access.with_jobs(request), by=people.person(request))
-        first = pages.newest_replay(wanted) if matched else None
-    if first is None:
-        messages.warning(request, "No delivery matches any more: none was replayed.")
-        return redirect("webhooks:inbox")
     return redirect("webhooks:replay", first)
 
 

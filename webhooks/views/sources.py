@@ -129,7 +129,6 @@ def create_token(request: HttpRequest) -> HttpResponse:
 @require_POST
 @access.operators_only
 def revoke_tokens(request: HttpRequest) -> HttpResponse:
-    """Let all tokens of a sandbox open nothing any more."""
     sandbox = request.POST.get("sandbox", "")[:100].replace("\x00", "")
     rows = [row for row in pages.tokens() if row.sandbox == sandbox and row.revoked_at is None]
     if not rows:

@@ -130,7 +130,9 @@ def receive_all(server: Server, cluster: Supervisor, secret: str) -> Adapter:
 def replay_all(cluster: Supervisor, *, with_jobs: bool) -> None:
     """Replay all deliveries while the cluster is killed."""
     before = DeliveryAttempt.objects.count()
-    assert replay_matching(Filter(), with_jobs=with_jobs) == DELIVERIES
+    begun = replay_matching(Filter(), with_jobs=with_jobs)
+    assert begun is not None
+    assert begun.matched == DELIVERIES
     kill_at(moments(KILLS_OF_A_REPLAY, after=before), DeliveryAttempt.objects.count, lambda _: kill_a_process(cluster))
 
 

@@ -37,7 +37,6 @@ class Command(BaseCommand):
             token.add_parser(action, help=description).add_argument("sandbox")
 
     def handle(self, *, word: str, **options: Any) -> None:
-        """Do it; a refusal is one sentence."""
         action = options.get("action")
         try:
             getattr(self, f"_{word}_{action}" if action else f"_{word}")(**options)
