@@ -14,8 +14,6 @@ from accounts import http as people
 from core.api import Calls, Cursor, Limit, Sample, caller, refuse_unknown_parameters
 from outbox import operations, protocol, queries
 from outbox.domain.endpoints import Wanted
-from outbox.errors import NotFound
-from outbox.models import Endpoint
 
 router = Calls(tags=["Outbox"])
 READ, OPERATE, CHANGE = map(people.callers, ("read", "operate", "endpoints"))
@@ -164,8 +162,5 @@ def _with_secret(endpoint_id: int, secret: str, *, by: User) -> protocol.Endpoin
 
 
 def _in_full(endpoint_id: int, *, by: User) -> protocol.EndpointInFull:
-    row: Endpoint | None = operations.visible_to(by).select_related("owner").filter(pk=endpoint_id).first()
-    if row is None:
-        raise NotFound(resource="endpoint")
     secrets = [protocol.EndpointSecret.model_validate(one) for one in queries.secrets(endpoint_id)]
-    return protocol.EndpointInFull.of(queries.counted([row])[0], secrets=secrets)
+    return protocol.EndpointInFull.of(queries.counted([operations.find(endpoint_id, by=by)])[0], secrets=secrets)

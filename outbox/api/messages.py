@@ -6,7 +6,6 @@ from ninja import Query, Status
 from accounts import http as people
 from core.api import Calls, Sample, caller, refuse_unknown_parameters
 from outbox import operations, protocol, queries
-from outbox.errors import NotFound
 
 router = Calls(tags=["Outbox"])
 READ, OPERATE = map(people.callers, ("read", "operate"))
@@ -35,9 +34,7 @@ def show(request: HttpRequest, message_id: int) -> protocol.MessageInFull:
 
     One message with its body and its attempts, each with its time and the first 4 kB of the answer.
     """
-    row = operations.messages_visible_to(caller(request)).filter(pk=message_id).first()
-    if row is None:
-        raise NotFound(resource="message")
+    row = operations.find_message(message_id, by=caller(request))
     return protocol.MessageInFull.with_attempts(row, queries.attempts(row.pk))
 
 

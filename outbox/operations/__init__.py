@@ -14,6 +14,8 @@ from outbox.operations.endpoints import (
     create,
     delete,
     disable,
+    find,
+    find_message,
     is_operator,
     may_operate,
     messages_visible_to,
@@ -32,9 +34,9 @@ from outbox.operations.requests import send
 from outbox.queries import listens
 
 __all__ = [
-    "MOST_COUNTED", "Health", "NO_RESULT", "PATTERNS", "TOO_LARGE", "TYPES", "Answer", "Background", "BadUrl", "Filter",
-    "NewEvent", "OutboxError", "Target", "Wanted", "call_back", "callback", "change", "count_matching", "create",
-    "delete", "disable", "find_replay", "health", "is_operator", "listens", "may_operate", "messages_visible_to",
-    "operable", "pause", "record", "record_all", "replay", "replay_matching", "resume", "rotate", "sees_all",
-    "send", "send_test", "stop_replay", "target", "visible_to",
+    "MOST_COUNTED", "Health", "NO_RESULT", "PATTERNS", "TOO_LARGE", "TYPES", "Answer", "Background", "BadUrl",
+    "Filter", "NewEvent", "OutboxError", "Target", "Wanted", "call_back", "callback", "change", "count_matching",
+    "create", "delete", "disable", "find", "find_message", "find_replay", "health", "is_operator", "listens",
+    "may_operate", "messages_visible_to", "operable", "pause", "record", "record_all", "replay", "replay_matching",
+    "resume", "rotate", "sees_all", "send", "send_test", "stop_replay", "target", "visible_to",
 ]  # fmt: skip

@@ -52,6 +52,23 @@ def messages_visible_to(user: User | AnonymousUser | AbstractBaseUser) -> QueryS
     return messages if sees_all(user) else messages.filter(endpoint__in=visible_to(user).values("pk"))
 
 
+def find(endpoint_id: int, *, by: User) -> Endpoint:
+    """The endpoint, for `by` to look at. Raises NotFound."""
+    row = visible_to(by).select_related("owner").filter(pk=endpoint_id).first()
+    if row is None:
+        raise NotFound(resource="endpoint")
+    return row
+
+
+def find_message(message_id: int, *, by: User, lock: bool = False) -> Message:
+    """The message with its event and endpoint, for `by` to look at. Raises NotFound."""
+    rows = messages_visible_to(by).filter(pk=message_id)
+    row = (rows.select_for_update(of=("self",)) if lock else rows).first()
+    if row is None:
+        raise NotFound(resource="message")
+    return row
+
+
 def operable(endpoint_id: int, *, by: User, lock: bool = False) -> Endpoint:
     """The endpoint, for `by` to change: its owner, and operators. Raises NotFound, also for one that `by` may not see,
     and NotAllowed for one that `by` may only look at."""

@@ -35,9 +35,7 @@ PAUSE: Final = timedelta(seconds=1)
 def replay(message_id: int, *, by: User) -> Message:
     """Send a message once more, with the id and the body it had; its history stays. Raises NotFound, NotAllowed,
     CannotReplay."""
-    row = endpoints.messages_visible_to(by).select_for_update(of=("self",)).filter(pk=message_id).first()
-    if row is None:
-        raise NotFound(resource="message")
+    row = endpoints.find_message(message_id, by=by, lock=True)
     if not endpoints.may_operate(by, row.endpoint):
         raise NotAllowed
     if row.status not in REPLAYABLE:

@@ -15,7 +15,7 @@ from core.values import row_id
 from outbox import live_queries, operations, queries
 from outbox.domain.states import Status
 from outbox.errors import NotAllowed, NotFound, OutboxError
-from outbox.models import Endpoint, Message
+from outbox.models import Endpoint
 from outbox.views.access import for_members
 from outbox.views.forms import EndpointForm, FilterForm, initial
 
@@ -78,7 +78,7 @@ def edit(request: HttpRequest, endpoint_id: int) -> HttpResponse:
 @for_members
 def endpoint(request: HttpRequest, endpoint_id: int) -> HttpResponse:
     """One endpoint and its messages, live; the filter stands in the address."""
-    row = _endpoint_or_404(request, endpoint_id)
+    row = operations.find(endpoint_id, by=people.person(request))
     form = FilterForm(request.GET)
     context = {
         "endpoint": row,
@@ -126,7 +126,7 @@ def act(request: HttpRequest, endpoint_id: int, action: str) -> HttpResponse:
 @for_members
 def message(request: HttpRequest, message_id: int) -> HttpResponse:
     """One message: how it stands and its attempts, live, and its body, which stays as it is."""
-    row = _message_or_404(request, message_id)
+    row = operations.find_message(message_id, by=people.person(request))
     body = queries.body_of(row)
     may_act = operations.may_operate(people.person(request), row.endpoint)
     context = {"message": row, "body": body, "value": json.loads(body), "may_act": may_act}
@@ -150,17 +150,3 @@ def replay(request: HttpRequest, message_id: int) -> HttpResponse:
 @sensitive_variables("secret")
 def _secret(request: HttpRequest, row: Endpoint, secret: str) -> HttpResponse:
     return render(request, "outbox/secret.html", {"endpoint": row, "secret": secret})
-
-
-def _endpoint_or_404(request: HttpRequest, endpoint_id: int) -> Endpoint:
-    row = operations.visible_to(people.person(request)).select_related("owner").filter(pk=endpoint_id).first()
-    if row is None:
-        raise NotFound(resource="endpoint")
-    return row
-
-
-def _message_or_404(request: HttpRequest, message_id: int) -> Message:
-    row = queries.message(message_id)
-    if row is None or not operations.messages_visible_to(people.person(request)).filter(pk=message_id).exists():
-        raise NotFound(resource="message")
-    return row

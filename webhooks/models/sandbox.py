@@ -42,7 +42,7 @@ class SandboxSession(models.Model):
 
 
 class SandboxTelemetry(models.Model):
-    """One invocation of a sandbox's gateway. Kept for some days (operations.activity.prune_telemetry)."""
+    """One invocation of a sandbox's gateway. Kept for some days (`crons`)."""
 
     external_id = models.CharField(max_length=255, help_text="The delivery's id and the place in it.")
     at = models.DateTimeField()

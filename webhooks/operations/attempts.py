@@ -45,8 +45,8 @@ _RNG = random.SystemRandom()
 def process(*, delivery: int, row_pointer: str = "(0,0)", number: int | None = None) -> str | None:
     """Run the handler of a delivery that waits, and write how that ended; None if it does not wait any more.
 
-    `place` is where its row lay when this was scheduled, `number` the attempt that this is to be: when that was made
-    meanwhile, because somebody replayed the delivery, the next one has a time of its own. None: the next, whichever.
+    `row_pointer` is where its row lay when this was scheduled, `number` the attempt that this is to be: when that was
+    made meanwhile, because somebody replayed the delivery, the next one has a time of its own. None: whichever is next.
     """
     row = inbox.take(delivery, row_pointer=row_pointer)
     if row is None or row.status not in WAITING or number not in {None, row.tries + 1}:

@@ -184,7 +184,7 @@ def with_words(rows: "QuerySet[Delivery]", text: str, *, or_pk: int | None) -> "
 def runs_of(delivery: Delivery) -> Sequence[ScheduledFunction]:
     """The scheduled functions that processed a delivery or will, the newest first, as far as they are kept.
 
-    No index leads from a delivery to them: they are searched among RUNS_LOOKED_AT that were scheduled while it was
+    No index leads from a delivery to them: they are searched among MOST_RUNS_SCANNED that were scheduled while it was
     received and processed.
     """
     last = delivery.ended_at or delivery.received_at

@@ -39,13 +39,13 @@ def tombstone(table: type[Resource], external_id: str, /, *, at: datetime) -> bo
 
 def upsert_session(
     session_id: str, at: datetime, *, phase: str = "", phase_rank: int = 0, reason: str = "", bearer: str | None = None,
-    **said: str,
+    **fields: str,
 ) -> bool:  # fmt: skip
     """Store an event's parts of an agent's session: `model`, `folder`, `sandbox` and the phase; "" is no part. Whether
     it may: a session is that of its first sandbox. `bearer` is the sandbox whose token the event came with; None: it is
     signed."""
     version = Version(at=at)
-    parts = {"model": "", "folder": "", "sandbox": ""} | said
+    parts = {"model": "", "folder": "", "sandbox": ""} | fields
     keys = {f"{part}_key": staleness.key(version, {part: value}) if value else "" for part, value in parts.items()}
     shown = {"phase": phase, "reason": reason}
     ranked = Version(at=at, number=bool(reason), rank=phase_rank)  # only an end has a reason

@@ -43,6 +43,11 @@ class _Form(forms.Form):
     def __init__(self, data: Mapping[str, Any] | None = None, **options: Any) -> None:
         super().__init__(data, auto_id=f"{self.ids}-%s", **options)
 
+    def shown(self) -> dict[str, str]:
+        """What is set and makes sense."""
+        self.is_valid()
+        return {name: value for name in self.fields if (value := self.cleaned_data.get(name))}
+
 
 class FilterForm(_Form):
     ids = "filter"
@@ -63,12 +68,10 @@ class FilterForm(_Form):
     until = Moment(required=False, label="Until (UTC)", max_length=40)
     before = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput)
     further = ("event", "sandbox", "since", "until")
-    narrowing = ("text", "source", "status", "event", "sandbox", "since", "until")
 
     def shown(self) -> dict[str, str]:
         """The filters that are set and make sense, as the live query and an address take them."""
-        self.is_valid()
-        return {name: value for name in self.narrowing if (value := self.cleaned_data.get(name))}
+        return {name: value for name, value in super().shown().items() if name != "before"}
 
     def page(self) -> int:
         """The id before which the page begins; 0 for the newest."""
@@ -87,10 +90,6 @@ class ActivityForm(_Form):
     kind = forms.SlugField(required=False, max_length=40, widget=forms.HiddenInput)
     resource = forms.CharField(required=False, max_length=255, widget=forms.HiddenInput)
     before = forms.CharField(required=False, max_length=BEFORE, widget=forms.HiddenInput)
-
-    def shown(self) -> dict[str, str]:
-        self.is_valid()
-        return {name: value for name in self.fields if (value := self.cleaned_data.get(name))}
 
 
 class SecretForm(_Form):
