@@ -28,7 +28,7 @@ def hooks() -> Endpoint:
     record(*(f"queue/{number}" for number in range(100)))
     Message.objects.update(status="delivered", next_attempt_at=None, ended_at=Now())
     with connection.cursor() as cursor:
-        cursor.execute("ANALYZE outbox_message")  # as it was before the backlog
+        cursor.execute("VACUUM (ANALYZE) outbox_message")  # as it was before the backlog, without what other tests left
     record(*["job/1"] * (BACKLOG + 1))
     first = waiting()[0]
     Message.objects.filter(pk=first.pk).update(attempts=3, next_attempt_at=Now() + timedelta(hours=1))
