@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from django.conf import settings
 from django.db import connection
 
+from core.refusal import Refusal
 from jobfarm import backup_files, backup_proof
 from postgres import clock, programs, statements
 from postgres.errors import ProgramFailed
@@ -29,73 +30,41 @@ NOTE: Final = "backup.json"
 FORMAT: Final = 1
 
 
-class BackupError(Exception):
+class BackupError(Refusal):
     """The backup cannot be used."""
 
-    code: ClassVar[str] = "backup_error"
 
-    def __init__(self, **facts: object) -> None:
-        self.__dict__.update(facts)
-        super().__init__(" ".join((self.__doc__ or "").split()).format(**facts))
-
-
-class AlreadyThere(BackupError):
+class AlreadyThere(BackupError, code="already_there"):
     """{folder} exists already: a backup is never written over another."""
 
-    code = "already_there"
-    folder: Path
 
-
-class NoBackup(BackupError):
+class NoBackup(BackupError, code="no_backup"):
     """{folder} holds no whole backup of this form."""
 
-    code = "no_backup"
-    folder: Path
 
-
-class DamagedBackup(BackupError):
+class DamagedBackup(BackupError, code="damaged_backup"):
     """{folder}/database.dump is not what was written there (its SHA-256 differs). Use another copy of this backup."""
 
-    code = "damaged_backup"
-    folder: Path
 
-
-class FilesMissing(BackupError):
+class FilesMissing(BackupError, code="files_missing"):
     """{folder} was made with result files, and has no folder files. Use another copy of this backup."""
 
-    code = "files_missing"
-    folder: Path
 
-
-class UnreadableDump(BackupError):
+class UnreadableDump(BackupError, code="unreadable_dump"):
     """{folder} was made by a newer PostgreSQL than the programs of this machine, or is damaged: {reason}
     Install the newest postgresql-client, or use another copy."""
 
-    code = "unreadable_dump"
-    folder: Path
-    reason: str
 
-
-class DatabaseInUse(BackupError):
+class DatabaseInUse(BackupError, code="database_in_use"):
     """The database {name} is not empty. Restore into a new one: an earlier JOBFARM_DATA, or createdb."""
 
-    code = "database_in_use"
-    name: str
 
-
-class RestoreDiffers(BackupError):
+class RestoreDiffers(BackupError, code="restore_differs"):
     """What was restored from {folder} is not the farm that was backed up, do not start it: {why}"""
 
-    code = "restore_differs"
-    folder: Path
-    why: str
 
-
-class OtherKey(BackupError):
+class OtherKey(BackupError, code="other_key"):
     """SECRET_KEY is another than the one that this backup was made under. Set it to what {folder}/secret_key holds."""
-
-    code = "other_key"
-    folder: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,14 +3,13 @@
 import errno
 import socket
 
+from core.refusal import Refusal
+
 BACKLOG = 2048
 
 
-class AddressInUse(Exception):
+class AddressInUse(Refusal, code="address_in_use"):
     """Another program listens at {host}:{port}: stop it, or choose another port with PORT=... ."""
-
-    def __init__(self, host: str, port: int) -> None:
-        super().__init__((AddressInUse.__doc__ or "").format(host=host, port=port))
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -26,6 +25,6 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            raise AddressInUse(host, port) from None
+            raise AddressInUse(host=host, port=port) from None
         raise
     return listener

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from django.conf import settings
@@ -27,6 +28,8 @@ from webhooks import operations as webhooks
 T = TypeVar("T")
 
 OPERATOR, PUBLIC = "operator", "public"
+_operators_query = partial(live_query, audiences=(OPERATOR,))
+_public_query = partial(live_query, audiences=(PUBLIC,), anonymous="always")
 EXAMINED_EVERY_S: Final = 3.0  # however many watch: 20 ms of some thirty short statements
 SURROUNDINGS_EVERY_S: Final = 10.0  # a bucket that is away, or a pooler that swallows LISTEN, takes seconds
 PUBLIC_EVERY_S: Final = 5.0  # however many visitors come, some four statements
@@ -66,10 +69,9 @@ def _warnings() -> list[Finding]:
 warnings: Final = _Remembered(_warnings, for_s=EXAMINED_EVERY_S)
 
 
-@live_query(
+@_operators_query(
     "overview-warnings",
     topics=lambda: [TOPIC, "workers", "queues", PROCESSES_TOPIC],
-    audiences=(OPERATOR,),
     template="jobfarm/live/warnings.html",
     at_most_every_s=2.0,
 )
@@ -83,33 +85,22 @@ def overview_warnings() -> Mapping[str, Any]:
     }
 
 
-@live_query(
-    "overview-processes",
-    topics=lambda: [PROCESSES_TOPIC],
-    audiences=(OPERATOR,),
-    template="jobfarm/live/processes.html",
-    at_most_every_s=2.0,
+@_operators_query(
+    "overview-processes", topics=lambda: [PROCESSES_TOPIC], template="jobfarm/live/processes.html", at_most_every_s=2.0
 )
 def overview_processes() -> Mapping[str, Any]:
     """The processes of the farm, and which of them is silent."""
     return {"processes": presence.rows()}
 
 
-@live_query(
-    "overview-crons",
-    topics=lambda: ["crons"],
-    audiences=(OPERATOR,),
-    template="jobfarm/live/crons.html",
-    at_most_every_s=5.0,
-)
+@_operators_query("overview-crons", topics=lambda: ["crons"], template="jobfarm/live/crons.html", at_most_every_s=5.0)
 def overview_crons() -> Mapping[str, Any]:
     return {"crons": _next_crons()}
 
 
-@live_query(
+@_operators_query(
     "overview-limits",
     topics=lambda: [ratelimits.TOPIC, TOPIC],
-    audiences=(OPERATOR,),
     template="jobfarm/live/limits.html",
     at_most_every_s=5.0,
 )
@@ -117,10 +108,9 @@ def overview_limits() -> Mapping[str, Any]:
     return {"gauges": _gauges_nearly_empty()}
 
 
-@live_query(
+@_operators_query(
     "overview-webhooks",
     topics=lambda: ["deliveries", "refusals", "webhook-secrets"],
-    audiences=(OPERATOR,),
     template="jobfarm/live/webhooks.html",
     at_most_every_s=5.0,
 )
@@ -133,13 +123,11 @@ def overview_webhooks() -> Mapping[str, Any]:
 public_numbers: Final = _Remembered(front.numbers, for_s=PUBLIC_EVERY_S)
 
 
-@live_query(
+@_public_query(
     "front",
     topics=lambda: [TOPIC, "jobs", "workers"],
-    audiences=(PUBLIC,),
     template="jobfarm/live/front.html",
     at_most_every_s=PUBLIC_EVERY_S,
-    anonymous="always",
 )
 def front_numbers() -> Mapping[str, Any]:
     """The farm as a whole, in numbers that name no job, queue, kind or person."""
@@ -155,13 +143,11 @@ visited: Final = _Remembered(demonstration.start_if_due, for_s=PUBLIC_EVERY_S)
 is_painted_here: Final = _Remembered(demonstration.is_served, for_s=PUBLIC_EVERY_S)
 
 
-@live_query(
+@_public_query(
     "front-demonstration",
     topics=lambda: [demonstration.TOPIC, "workers"],
-    audiences=(PUBLIC,),
     template="jobfarm/live/demonstration.html",
     at_most_every_s=1.0,
-    anonymous="always",
 )
 def front_demonstration() -> Mapping[str, Any]:
     """Which picture the front page shows, and whether somebody paints another."""
@@ -175,14 +161,12 @@ def _(_: Viewer) -> str | None:
     return PUBLIC if demonstration.is_shown() else None
 
 
-@live_query(
+@_public_query(
     "front-picture",
     topics=lambda job_id: [f"job:{job_id}"],
     rights_topics=lambda job_id: [f"share:{job_id}"],
-    audiences=(PUBLIC,),
     template="jobfarm/live/front_picture.html",
     at_most_every_s=0.25,
-    anonymous="always",
 )
 def front_picture(*, job_id: int) -> Mapping[str, Any] | None:
     """The front page's job: its progress, and the picture as it is painted."""

@@ -1,15 +1,13 @@
 """What every answer of the site goes through."""
 
-import inspect
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
-from django.utils.decorators import sync_and_async_middleware
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 POLICY = (
@@ -19,26 +17,15 @@ POLICY = (
 # unfold's pages run Alpine.js, which evaluates expressions, and set style attributes.
 ADMIN_POLICY = f"{POLICY}; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'"
 
-Answer = HttpResponseBase | Awaitable[HttpResponseBase]
 
-
-@sync_and_async_middleware
-def content_security_policy(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Answer]:
+def content_security_policy(
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
     """Tell browsers to run nothing that does not come from this site, unless the view set a policy itself.
 
     With it, markup that slipped into a page out of a payload or an output still runs no script.
     """
-    if inspect.iscoroutinefunction(get_response):
-
-        async def asynchronous(request: HttpRequest) -> HttpResponseBase:
-            return _with_policy(request, await get_response(request))
-
-        return asynchronous
-
-    def synchronous(request: HttpRequest) -> HttpResponseBase:
-        return _with_policy(request, get_response(request))
-
-    return synchronous
+    return lambda request: _with_policy(request, get_response(request))
 
 
 def _with_policy(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:

@@ -16,6 +16,7 @@ from typing import Any
 
 from core import forked
 from core.backoff import Backoff
+from core.refusal import Refusal
 from postgres import connections
 from postgres.embedded.locks import Lock
 
@@ -182,11 +183,8 @@ class Supervisor:
         draft.replace(self._note)  # who reads it after a kill finds all of it or all of the one before
 
 
-class AnotherFarm(Exception):
+class AnotherFarm(Refusal, code="another_farm"):
     """Another farm runs with the data in {folder}: stop it, or give this one a folder of its own (JOBFARM_DATA)."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__((AnotherFarm.__doc__ or "").format(folder=folder))
 
 
 def alone(folder: Path) -> Lock:
@@ -196,7 +194,7 @@ def alone(folder: Path) -> Lock:
     try:
         return Lock.exclusive_now(folder / "farm.lock")
     except BlockingIOError:
-        raise AnotherFarm(folder) from None
+        raise AnotherFarm(folder=folder) from None
 
 
 def end_leftovers(folder: Path) -> int:

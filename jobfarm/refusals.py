@@ -9,11 +9,9 @@ from typing import Any, Final, cast
 
 import ninja.errors
 import pydantic
-from asgiref.sync import iscoroutinefunction
 from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.utils.decorators import sync_and_async_middleware
 
 from core.refusal import CHALLENGE, Refusal
 from openai_api import domain as openai
@@ -96,24 +94,13 @@ def respond(refused: Answer) -> HttpResponse:
     )
 
 
-@sync_and_async_middleware
-def api_form(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+def api_form(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
     """Middleware: under /api/ whatever goes wrong is answered in our form, also what fails before the API; under /v1/
     in OpenAI's.
 
     Unknown addresses, wrong methods, foreign hosts and broken requests are refused by Django in HTML or text.
     """
-    if iscoroutinefunction(get_response):
-
-        async def asynchronous(request: HttpRequest) -> HttpResponseBase:
-            return _in_form(request, await get_response(request))
-
-        return asynchronous
-
-    def synchronous(request: HttpRequest) -> HttpResponseBase:
-        return _in_form(request, get_response(request))
-
-    return synchronous
+    return lambda request: _in_form(request, get_response(request))
 
 
 def _in_form(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:

@@ -1,6 +1,7 @@
 """Live queries of the scheduler: what its pages show, and when that is stale. For operators."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,12 +17,12 @@ VIEW = "scheduling.view_scheduledfunction"
 ROWS = 50
 NEXT = 10
 _UNWELL = frozenset({"failed", "unknown"})
+_live_query = partial(live_query, audiences=(OPERATOR,))
 
 
-@live_query(
+@_live_query(
     "scheduled-functions",
     topics=lambda **_: ["scheduled"],
-    audiences=(OPERATOR,),
     template="scheduling/live/functions.html",
     at_most_every_s=1.0,
 )
@@ -34,10 +35,9 @@ def functions(*, status: str = "", function: str = "", cron: str = "", before: i
     return {"functions": rows[:ROWS], "older": older, "newest": urlencode(active) if before else None}
 
 
-@live_query(
+@_live_query(
     "scheduled-function",
     topics=lambda function_id: [f"scheduled:{function_id}"],
-    audiences=(OPERATOR,),
     template="scheduling/live/function.html",
 )
 def function(*, function_id: int) -> Mapping[str, Any] | None:
@@ -53,10 +53,9 @@ def function(*, function_id: int) -> Mapping[str, Any] | None:
     }
 
 
-@live_query(
+@_live_query(
     "function-state",
     topics=lambda function_id: [f"scheduled:{function_id}"],
-    audiences=(OPERATOR,),
     template="scheduling/live/status.html",
     at_most_every_s=0.5,
 )
@@ -66,10 +65,9 @@ def function_state(*, function_id: int) -> Mapping[str, Any] | None:
     return None if row is None else {"status": row.status}
 
 
-@live_query(
+@_live_query(
     "scheduling-crons",
     topics=lambda: ["crons", "scheduled"],  # a firing ends
-    audiences=(OPERATOR,),
     template="scheduling/live/crons.html",
     at_most_every_s=2.0,
 )
@@ -84,10 +82,9 @@ def crons() -> Mapping[str, Any]:
     }
 
 
-@live_query(
+@_live_query(
     "scheduling-cron",
     topics=lambda name: [f"cron:{name}", "scheduled"],
-    audiences=(OPERATOR,),
     template="scheduling/live/cron.html",
     at_most_every_s=1.0,
 )
@@ -99,12 +96,8 @@ def cron(*, name: str) -> Mapping[str, Any] | None:
     return {"cron": row, "upcoming": operations.upcoming(row, count=NEXT), "firings": pages.functions(cron=name)[:20]}
 
 
-@live_query(
-    "scheduling-clusters",
-    topics=lambda: ["scheduled"],
-    audiences=(OPERATOR,),
-    template="scheduling/live/clusters.html",
-    at_most_every_s=2.0,
+@_live_query(
+    "scheduling-clusters", topics=lambda: ["scheduled"], template="scheduling/live/clusters.html", at_most_every_s=2.0
 )
 def clusters() -> Mapping[str, Any]:
     """Whether anything runs scheduled functions, and how that goes."""

@@ -3,7 +3,6 @@
 import gc
 import logging
 import os
-import random
 import signal
 import time
 import uuid
@@ -42,6 +41,7 @@ STEADY_S = 30.0  # a cluster that lived this long is well again
 RECORDED_WITHIN_S = 4.0  # the farm gives all of it ten seconds more than the grace
 MARGIN_S = 5.0  # beyond the grace, until the cluster is killed
 TRIES_TO_RECORD_END = 20
+_PAUSES = Backoff(first_s=0.2, cap_s=5)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,7 +79,6 @@ class Supervisor:
         # interrupted may hold, as an Event's.
         self._must_stop = self._is_in_a_hurry = False
         self._is_ready = False
-        self._pauses = Backoff(first_s=0.2, cap_s=5, jitter=0)
         self._deaths = 0
 
     def run(self) -> None:
@@ -188,7 +187,7 @@ class Supervisor:
     def _pause(self, life: Life) -> None:
         steady = time.monotonic() - life.began_at > STEADY_S
         self._deaths = 1 if steady else self._deaths + 1
-        until = time.monotonic() + (self._pauses.delay_s(self._deaths - 1, rng=_FIXED_RNG) if self._deaths > 1 else 0.0)
+        until = time.monotonic() + (_PAUSES.plain_s(self._deaths - 1) if self._deaths > 1 else 0.0)
         while time.monotonic() < until and not self._must_stop:
             self._signals.wait(TICK_S)
 
@@ -208,6 +207,3 @@ def _takes_writes() -> bool:
         return probe.probe() is Verdict.WRITABLE
     except PostgresError:  # the embedded server is away
         return False
-
-
-_FIXED_RNG = random.Random(0)  # noqa: S311 (the pauses have no jitter)

@@ -100,7 +100,7 @@ def action(dispatch: Dispatch, *, by: Holder, deadline: Callable[[float | None],
     if row is None:
         return False
     notifications.changed([row.pk])
-    call, since = _call_of(row), time.monotonic()
+    call, since = _call_of(row, kind=Kind.ACTION, ran_by=by.ran_by), time.monotonic()
     timeout_s = _timeout_s(call)
     deadline(timeout_s)
     try:
@@ -203,15 +203,7 @@ def _take_and_run(run: _Run) -> None:
             raise _NotOurs
         if row.function is None:
             raise RowMoved
-        call = Call(
-            id=row.id,
-            function=row.function,
-            kind=Kind.MUTATION,
-            stored_args=row.args,
-            attempt=row.attempt,
-            task_backend=row.task_backend,
-            ran_by=run.by.ran_by,
-        )
+        call = _call_of(row, kind=Kind.MUTATION, ran_by=run.by.ran_by)
         run.task_backend, run.function = call.task_backend, call.function
         transaction.on_commit(run.commit)
         with context.running(call), guards.mutation(call.function):
@@ -340,13 +332,8 @@ def _task_backend(function_id: int) -> str | None:
     return row.task_backend if row else None
 
 
-def _call_of(row: ScheduledFunction) -> Call:
+def _call_of(row: Any, *, kind: Kind, ran_by: str) -> Call:
     return Call(
-        id=row.pk,
-        function=row.function,
-        kind=Kind(row.kind),
-        stored_args=row.args,
-        attempt=row.attempt,
-        task_backend=row.task_backend,
-        ran_by=row.ran_by or "",
-    )
+        id=row.id, function=row.function, kind=kind, stored_args=row.args, attempt=row.attempt,
+        task_backend=row.task_backend, ran_by=ran_by,
+    )  # fmt: skip

@@ -281,7 +281,7 @@ class FunctionsMachine(RuleBasedStateMachine):
         if row is not None:
             model.move(Status.IN_PROGRESS)
             model.by = by
-            self.calls.append((by, runner._call_of(row)))
+            self.calls.append((by, runner._call_of(row, kind=Kind.ACTION, ran_by=by.ran_by)))
 
     def _run_batch(self, data: st.DataObject, one: Dispatch, by: Holder) -> None:
         """One after the other, the second perhaps the same again."""
