@@ -1,6 +1,6 @@
 """What the administration's pages of all apps are made of: bounded however large a table is, and asking first."""
 
-from core.administration.cells import folded, link, once, preformatted
+from core.administration.cells import folded, link, once, preformatted, shown
 from core.administration.confirmation import carry_out, is_confirmed, question
 from core.administration.filters import by_day, by_flag, known, recent
 from core.administration.tables import (
@@ -17,4 +17,5 @@ from core.administration.tables import (
 __all__ = [
     "COUNTED", "BoundedChangeList", "BoundedList", "Counted", "Part", "ReadOnly", "Untouched", "by_day", "by_flag",
     "carry_out", "folded", "is_confirmed", "known", "link", "once", "preformatted", "question", "recent", "registered",
+    "shown",
 ]  # fmt: skip

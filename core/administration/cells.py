@@ -1,12 +1,13 @@
 """What columns and fields show: links and long texts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Final, TypeVar
 
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from unfold.decorators import display
 
 Shown = TypeVar("Shown")
 
@@ -25,6 +26,21 @@ def once(show: Callable[[Any, Any], Shown]) -> Callable[[Any, Any], Shown]:
         return kept[show.__name__]
 
     return shown
+
+
+def shown(
+    title: str, value: Callable[[Any], Any], *, ordering: str | None = None, label: Mapping[str, str] | None = None
+) -> Callable[[Any, Any], Any]:
+    """A column or a field that shows what `value` makes of a row, computed once."""
+
+    def cell(_: Any, row: Any) -> Any:
+        kept: dict[Any, Any] = row.__dict__.setdefault("_shown", {})
+        if value not in kept:
+            kept[value] = value(row)
+        return kept[value]
+
+    described: Callable[[Any, Any], Any] = display(description=title, ordering=ordering, label=label)(cell)
+    return described
 
 
 def link(page: str, pk: object, text: object) -> SafeString | str:

@@ -5,7 +5,6 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from unfold.decorators import display
 
 from core import administration
 from scheduling.admin import common
@@ -28,9 +27,7 @@ class ClusterAdmin(administration.BoundedList):
     readonly_fields = ["shown_status"]
     ordering = ["-started_at"]
 
-    @display(description="Status", label=common.COLOURS)  # type: ignore[untyped-decorator]
-    def shown_status(self, cluster: Cluster) -> str:
-        return cluster.ending or "living"
+    shown_status = administration.shown("Status", lambda cluster: cluster.ending or "living", label=common.COLOURS)
 
 
 class TaskAdmin(administration.ReadOnly):

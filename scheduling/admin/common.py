@@ -5,7 +5,9 @@ from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.safestring import SafeString
 
+from core import administration
 from scheduling import views
 
 COLOURS: Final = {
@@ -24,7 +26,11 @@ COLOURS: Final = {
     "frozen": "danger",
     "lost": "danger",
 }
-FUNCTION: Final = "scheduling_scheduledfunction"
+
+
+def function(pk: int | None) -> SafeString | str:
+    """A link to the page of a scheduled function."""
+    return administration.link("scheduling_scheduledfunction", pk, f"#{pk}")
 
 
 class Operated:

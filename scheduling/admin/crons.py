@@ -1,5 +1,6 @@
 """Crons in the admin: as the apps' crons.py declare them, and as people change and make them."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from django import forms
@@ -10,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import path, reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
-from unfold.decorators import action, display
+from unfold.decorators import action
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from core import administration
@@ -24,7 +25,6 @@ from scheduling.queries import pages
 from scheduling.templatetags.scheduling import cron_status, pretty, short, timing, wall
 
 SOURCES: Final = {Source.CODE: "code", Source.EDITED: "code, changed by a person", Source.PERSON: "a person"}
-
 
 _WIDGETS: Final = {
     "function": UnfoldAdminSelectWidget, "zone": UnfoldAdminSelectWidget, "timing": UnfoldAdminTextInputWidget,
@@ -40,6 +40,26 @@ class AdminCronForm(CronForm):
             field.widget = _WIDGETS[name](attrs={"rows": 4} if name == "arguments_text" else None)
             if isinstance(field, forms.ChoiceField):
                 field.widget.choices = field.choices
+
+
+def _upcoming(cron: Cron) -> SafeString | str:
+    moments = [(wall(moment),) for moment in operations.upcoming(cron)]
+    return format_html_join("", "{}<br>", moments) or "none: it is not active"
+
+
+def _history(cron: Cron) -> SafeString | str:
+    rows = [(common.function(row.pk), row.fire_at, row.status) for row in pages.firings(cron.pk)]
+    return format_html_join("", "{} {} {}<br>", rows) or "none yet"
+
+
+def _on_many(sentence: str, do: Callable[[str], object], done: str) -> Any:
+    """An action on the chosen crons, after a question."""
+
+    def act(page: "CronAdmin", request: HttpRequest, queryset: "QuerySet[Cron]") -> HttpResponse | None:
+        dialog = {"title": f"{sentence.format('these crons')}?", "button": sentence.format("them")}
+        return page._each(request, list(queryset), do, done, dialog)  # noqa: SLF001 (it is a part of that page)
+
+    return admin.action(description=sentence.replace(" {}", ""), permissions=["operate"])(act)
 
 
 @admin.register(Cron)
@@ -110,64 +130,20 @@ class CronAdmin(common.Operated, administration.ReadOnly):
     def _is_form(self, request: HttpRequest, obj: Cron | None) -> bool:
         return self.has_add_permission(request) if obj is None else self.has_change_permission(request, obj)
 
-    @display(description="Schedule", ordering="schedule")  # type: ignore[untyped-decorator]
-    def shown_schedule(self, cron: Cron) -> str:
-        return timing(cron.schedule)
-
-    @display(description="Function", ordering="function")  # type: ignore[untyped-decorator]
-    def shown_function(self, cron: Cron) -> str:
-        """What it calls; the whole name is on its page."""
-        return short(cron.function)
-
-    @display(description="Defined by")  # type: ignore[untyped-decorator]
-    def shown_source(self, cron: Cron) -> str:
-        return SOURCES[Source(cron.source)]
+    shown_schedule = administration.shown("Schedule", lambda cron: timing(cron.schedule), ordering="schedule")
+    shown_function = administration.shown("Function", lambda cron: short(cron.function), ordering="function")
+    shown_source = administration.shown("Defined by", lambda cron: SOURCES[Source(cron.source)])
+    arguments = administration.shown("Arguments", lambda cron: administration.preformatted(pretty(cron.args)))
+    upcoming = administration.shown("Next ten firings", _upcoming)
+    history = administration.shown("Last firings", _history)
+    shown_status = administration.shown("Status", cron_status, label=common.COLOURS)
 
     def view_on_site(self, obj: Cron) -> str:
         return reverse("scheduling:cron", args=[obj.pk])
 
-    @display(description="Arguments")  # type: ignore[untyped-decorator]
-    def arguments(self, cron: Cron) -> SafeString:
-        return administration.preformatted(pretty(cron.args))
-
-    @display(description="Next ten firings")  # type: ignore[untyped-decorator]
-    @administration.once
-    def upcoming(self, cron: Cron) -> SafeString | str:
-        """In the cron's own zone."""
-        moments = [(wall(moment),) for moment in operations.upcoming(cron)]
-        return format_html_join("", "{}<br>", moments) or "none: it is not active"
-
-    @display(description="Last firings")  # type: ignore[untyped-decorator]
-    @administration.once
-    def history(self, cron: Cron) -> SafeString | str:
-        """The last ten, each with its state and its page."""
-        rows = pages.firings(cron.pk)
-        entries = [
-            (administration.link(common.FUNCTION, row.pk, f"#{row.pk}"), row.fire_at, row.status) for row in rows
-        ]
-        return format_html_join("", "{} {} {}<br>", entries) or "none yet"
-
-    @display(description="Status", label=common.COLOURS)  # type: ignore[untyped-decorator]
-    def shown_status(self, cron: Cron) -> str:
-        return cron_status(cron)
-
-    @admin.action(description="Pause", permissions=["operate"])
-    def pause(self, request: HttpRequest, queryset: "QuerySet[Cron]") -> HttpResponse | None:
-        """Let them fire no more, after a question."""
-        dialog = {"title": "Pause these crons?", "button": "Pause them"}
-        return self._each(request, list(queryset), operations.pause, "Paused.", dialog)
-
-    @admin.action(description="Resume", permissions=["operate"])
-    def resume(self, request: HttpRequest, queryset: "QuerySet[Cron]") -> HttpResponse | None:
-        """Let them fire again, after a question."""
-        dialog = {"title": "Resume these crons?", "button": "Resume them"}
-        return self._each(request, list(queryset), operations.resume, "Resumed.", dialog)
-
-    @admin.action(description="Run now", permissions=["operate"])
-    def run_now(self, request: HttpRequest, queryset: "QuerySet[Cron]") -> HttpResponse | None:
-        """Fire each once, besides its times, after a question."""
-        dialog = {"title": "Run these crons now?", "button": "Run them now"}
-        return self._each(request, list(queryset), operations.run_now, "Fired now.", dialog)
+    pause = _on_many("Pause {}", operations.pause, "Paused.")
+    resume = _on_many("Resume {}", operations.resume, "Resumed.")
+    run_now = _on_many("Run {} now", operations.run_now, "Fired now.")
 
     @action(description="Run now", url_path="run-now", permissions=["operate"])  # type: ignore[untyped-decorator]
     def run_one_now(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
-from unfold.decorators import action, display
+from unfold.decorators import action
 
 from core import administration
 from live import html
@@ -59,6 +59,42 @@ FILTERS: Final = [
 ]
 
 
+def _pretty(value: Any) -> SafeString:
+    return administration.preformatted(pretty(value))
+
+
+def _traceback(row: ScheduledFunction) -> SafeString | str:
+    return administration.preformatted(row.traceback) if row.traceback else "–"
+
+
+def _cron(row: ScheduledFunction) -> SafeString | str:
+    return administration.link("scheduling_cron", row.cron_id, row.cron_id)
+
+
+def _failed_runs(row: ScheduledFunction) -> str:
+    """What its runs came to while it is still pending: collisions with their statement, deaths of its process."""
+    queued = pages.queued(row.pk)
+    if queued is None or not (queued.collisions or queued.deaths):
+        return "–"
+    collided = f"{queued.collisions} runs collided, last at: {queued.colliding_statement}"
+    died = f"its process died {queued.deaths} times while it ran"
+    return "; ".join([collided] * bool(queued.collisions) + [died] * bool(queued.deaths))
+
+
+def _state_in_list(row: ScheduledFunction) -> SafeString:
+    arguments, known = {"function_id": row.pk}, {"status": row.status}
+    return html.wrapper_of_context("function-state", arguments, context=known, audience=live_queries.OPERATOR)
+
+
+def _live_state(row: ScheduledFunction) -> SafeString:
+    return html.wrapper("function-state", {"function_id": row.pk}, audience=live_queries.OPERATOR)
+
+
+def _made(row: ScheduledFunction) -> SafeString | str:
+    links = [(common.function(made.pk), made.function) for made in pages.descendants(row.pk, limit=20)]
+    return format_html_join("", "<div>{} {}</div>", links) or "–"
+
+
 @admin.register(ScheduledFunction)
 class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
     list_display = ["id", "function", "kind", "state_now", "attempt", "run_at", "started_at", "ended_at"]
@@ -91,68 +127,18 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
     def finds_exactly(self, term: str) -> bool:
         return bool(term.strip())
 
-    @display(description="Arguments")  # type: ignore[untyped-decorator]
-    @administration.once
-    def arguments(self, row: ScheduledFunction) -> SafeString:
-        return administration.preformatted(pretty(row.args))
-
-    @display(description="Result")  # type: ignore[untyped-decorator]
-    @administration.once
-    def outcome(self, row: ScheduledFunction) -> SafeString | str:
-        return "–" if row.result is None else administration.preformatted(pretty(row.result))
-
-    @display(description="Failed runs")  # type: ignore[untyped-decorator]
-    @administration.once
-    def in_vain(self, row: ScheduledFunction) -> str:
-        """What its runs came to while it is still pending: collisions with their statement, deaths of its process."""
-        queued = pages.queued(row.pk)
-        if queued is None or not (queued.collisions or queued.deaths):
-            return "–"
-        collided = f"{queued.collisions} runs collided, last at: {queued.colliding_statement}"
-        died = f"its process died {queued.deaths} times while it ran"
-        return "; ".join([collided] * bool(queued.collisions) + [died] * bool(queued.deaths))
-
-    @display(description="Traceback")  # type: ignore[untyped-decorator]
-    @administration.once
-    def shown_traceback(self, row: ScheduledFunction) -> SafeString | str:
-        return administration.preformatted(row.traceback) if row.traceback else "–"
-
-    @display(description="Status")  # type: ignore[untyped-decorator]
-    def state_now(self, row: ScheduledFunction) -> SafeString:
-        arguments, known = {"function_id": row.pk}, {"status": row.status}
-        return html.wrapper_of_context("function-state", arguments, context=known, audience=live_queries.OPERATOR)
-
-    @display(description="Status")  # type: ignore[untyped-decorator]
-    @administration.once
-    def live_state(self, row: ScheduledFunction) -> SafeString:
-        return html.wrapper("function-state", {"function_id": row.pk}, audience=live_queries.OPERATOR)
-
-    @display(description="Scheduled by")  # type: ignore[untyped-decorator]
-    def from_parent(self, row: ScheduledFunction) -> SafeString | str:
-        return _function(row.parent_id)
-
-    @display(description="Retry of")  # type: ignore[untyped-decorator]
-    def from_try(self, row: ScheduledFunction) -> SafeString | str:
-        return _function(row.retry_of_id)
-
-    @display(description="Rerun of")  # type: ignore[untyped-decorator]
-    def from_run(self, row: ScheduledFunction) -> SafeString | str:
-        return _function(row.run_again_of_id)
-
-    @display(description="Cron")  # type: ignore[untyped-decorator]
-    def from_cron(self, row: ScheduledFunction) -> SafeString | str:
-        return administration.link("scheduling_cron", row.cron_id, row.cron_id)
-
-    @display(description="Scheduled functions")  # type: ignore[untyped-decorator]
-    @administration.once
-    def made(self, row: ScheduledFunction) -> SafeString | str:
-        links = [(_function(made.pk), made.function) for made in pages.descendants(row.pk, limit=20)]
-        return format_html_join("", "<div>{} {}</div>", links) or "–"
-
-    @display(description="Next attempt")  # type: ignore[untyped-decorator]
-    @administration.once
-    def next_try(self, row: ScheduledFunction) -> SafeString | str:
-        return _function(retry_of(row.pk))
+    arguments = administration.shown("Arguments", lambda row: _pretty(row.args))
+    outcome = administration.shown("Result", lambda row: "–" if row.result is None else _pretty(row.result))
+    in_vain = administration.shown("Failed runs", _failed_runs)
+    shown_traceback = administration.shown("Traceback", _traceback)
+    state_now = administration.shown("Status", _state_in_list)
+    live_state = administration.shown("Status", _live_state)
+    from_parent = administration.shown("Scheduled by", lambda row: common.function(row.parent_id))
+    from_try = administration.shown("Retry of", lambda row: common.function(row.retry_of_id))
+    from_run = administration.shown("Rerun of", lambda row: common.function(row.run_again_of_id))
+    from_cron = administration.shown("Cron", _cron)
+    made = administration.shown("Scheduled functions", _made)
+    next_try = administration.shown("Next attempt", lambda row: common.function(retry_of(row.pk)))
 
     @admin.action(description="Cancel", permissions=["operate"])
     def cancel(self, request: HttpRequest, queryset: "QuerySet[ScheduledFunction]") -> HttpResponse | None:
@@ -206,10 +192,6 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
 
 
 Action = Callable[[HttpRequest, ScheduledFunction], str]
-
-
-def _function(pk: int | None) -> SafeString | str:
-    return administration.link(common.FUNCTION, pk, f"#{pk}")
 
 
 def _chosen(queryset: "QuerySet[ScheduledFunction]") -> Sequence[ScheduledFunction]:
