@@ -41,7 +41,6 @@ class WholeMoments(NinjaJSONEncoder):
     """Moments with all their digits, as the sockets and the event streams say them; Django's own cuts microseconds."""
 
     def default(self, o: Any) -> Any:
-        """The JSON form of what json does not know."""
         if isinstance(o, datetime):
             return o.isoformat().replace("+00:00", "Z")
         return super().default(o)
@@ -73,29 +72,21 @@ class FarmApi(NinjaAPI):
         return super().get_openapi_schema(path_prefix=path_prefix, path_params=path_params)
 
     def on_exception(self, request: HttpRequest, exc: Any) -> HttpResponse:  # noqa: ARG002 (ninja's signature)
-        """The response for an error that a call raised."""
         refused = refusals.refusal(exc)
         if refused is None:
             raise exc
         return refusals.respond(refused)
 
 
-api = FarmApi(
-    title="jobfarm",
-    version="1",
-    description=documents.API,
-    docs_url="/docs",
-    openapi_url="/v1/openapi.json",
-    urls_namespace="api",
-    parser=JsonParser(),
-    renderer=JsonRenderer(),
-)
+_BOTH: Any = {"version": "1", "parser": JsonParser(), "renderer": JsonRenderer()}
+_PAGES: Any = {"docs_url": "/docs", "openapi_url": "/v1/openapi.json"}
+api = FarmApi(title="jobfarm", description=documents.API, urls_namespace="api", **_PAGES, **_BOTH)
 api.add_router("/v1", router)
 api.add_router("/v1", metering_router)
 api.add_router("/v1/outbox", outbox_router)
 api.add_router("/v1/alerts", alerts_router)
 
-openai = FarmApi(docs_url=None, openapi_url=None, urls_namespace="openai", parser=JsonParser(), renderer=JsonRenderer())
+openai = FarmApi(docs_url=None, openapi_url=None, urls_namespace="openai", **_BOTH)
 openai.add_router("", openai_router)
 openai.add_router("", openai_files)
 

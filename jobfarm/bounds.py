@@ -1,10 +1,5 @@
 """Checks that never end in a traceback and never hang: what goes wrong with one is a finding like any other."""
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import Final
 
 from django.db import connections
@@ -12,6 +7,7 @@ from django.db import connections
 from jobfarm.conditions import Area
 from jobfarm.findings import Check, Finding, Level
 from postgres import deadline, reachability
+from scheduling.operations.time_limits import time_limit
 
 CHECKED_WITHIN_S: Final = 10.0  # all of them take 20 ms on a farm that is well
 UNREACHABLE: Final = "The database does not answer."
@@ -28,13 +24,13 @@ def bounded(check: Check, *, within_s: float = CHECKED_WITHIN_S) -> list[Finding
     findings: list[Finding] = []
     name = _name(check)
     try:
-        with _alarm(within_s + _ALARM_LATER_S), deadline.within(within_s):
+        with time_limit(within_s + _ALARM_LATER_S, _TooLong), deadline.within(within_s):
             findings.extend(check())
     except _TooLong:
         connections.close_all()
         sentence = f"The check of {name} did not end within {within_s:g} s."
         remedy = "Something that it asks hangs. Look at pg_stat_activity, at the bucket and at Redis."
-        findings.append(Finding(level=Level.ERROR, sentence=sentence, remedy=remedy))
+        findings.append(Finding(Level.ERROR, sentence, remedy))
     except Exception as error:
         findings.append(_failure(name, error))
     return findings
@@ -46,24 +42,6 @@ def _name(check: Check) -> str:
 
 def _failure(name: str, error: Exception) -> Finding:
     if why := reachability.explain_unreachable(error):
-        return Finding(level=Level.ERROR, sentence=UNREACHABLE, remedy=why)
+        return Finding(Level.ERROR, UNREACHABLE, why)
     message = str(error).partition("\n")[0]
-    return Finding(level=Level.ERROR, sentence=f"The check of {name} failed: {type(error).__name__}.", remedy=message)
-
-
-@contextmanager
-def _alarm(within_s: float) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGALRM, _raise)
-    signal.setitimer(signal.ITIMER_REAL, within_s)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def _raise(_number: int, _frame: FrameType | None) -> None:
-    raise _TooLong
+    return Finding(Level.ERROR, f"The check of {name} failed: {type(error).__name__}.", message)

@@ -77,7 +77,6 @@ class Condition(Generic[F]):
     rule: Rule | None = None
 
     def findings(self, facts: F) -> Iterator[Finding]:
-        """The finding, if a number is above what is noticed."""
         if self.sentence and any(number > self.noticed for number in self._numbers(facts).values()):
             yield Finding(
                 level=presence.absence() if self.is_absence else self.level,

@@ -13,6 +13,7 @@ from core.commands import MANAGE
 from jobfarm import schema_objects
 from jobfarm.conditions import Area, Condition, Gauge, Rule
 from jobfarm.findings import Finding, Level
+from jobfarm.remembered import Remembered
 from postgres import probe, statements
 from postgres.probe import Verdict
 from postgres.statements import Row
@@ -21,7 +22,7 @@ OLDEST_VERSION: Final = 150000  # of PostgreSQL, as server_version_num; the test
 ROOM_BYTES: Final = 1 << 30
 MOST_NAMED: Final = 5
 _OF_DOCTOR: Final = "jobfarm_doctor"  # a prepared statement
-_WRITES: Final = probe.Shared()
+_WRITES: Final = Remembered(probe.probe, for_s=1.0)
 _UNWRITABLE: Final[Mapping[Verdict, tuple[str, str]]] = {
     Verdict.READ_ONLY: (
         "The database is read-only: no job can be submitted, claimed or finished.",
@@ -52,37 +53,33 @@ _UNWRITABLE: Final[Mapping[Verdict, tuple[str, str]]] = {
 
 def database() -> Iterator[Finding]:
     """Whether it answers, and is new enough. Why one is away, connecting says; not of a frozen one."""
-    if _WRITES.verdict() is Verdict.FROZEN:
+    if _WRITES() is Verdict.FROZEN:
         yield _unwritable(Verdict.FROZEN)
         return
     [version] = statements.load("jobfarm", "version").run()
     if version.number < OLDEST_VERSION:
-        yield Finding(level=Level.ERROR, sentence=f"PostgreSQL {version.name} is too old.", remedy="Use 15 or newer.")
+        yield Finding(Level.ERROR, f"PostgreSQL {version.name} is too old.", "Use 15 or newer.")
     else:
-        yield Finding(level=Level.FINE, sentence=f"PostgreSQL {version.name} answers.")
+        yield Finding(Level.FINE, f"PostgreSQL {version.name} answers.")
 
 
 def writes() -> Iterator[Finding]:
     """Whether it takes writes: a server that does not answers every other question here."""
-    verdict = _WRITES.verdict()
+    verdict = _WRITES()
     if verdict is not Verdict.WRITABLE:
         yield _unwritable(verdict)
 
 
 def _unwritable(verdict: Verdict) -> Finding:
     sentence, remedy = _UNWRITABLE[verdict]
-    return Finding(level=Level.ERROR, sentence=sentence, remedy=" ".join(remedy.split()))
+    return Finding(Level.ERROR, sentence, " ".join(remedy.split()))
 
 
 def migrations() -> Iterator[Finding]:
     executor = MigrationExecutor(connection)
     missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if missing:
-        yield Finding(
-            level=Level.ERROR,
-            sentence=f"Migrations that have not been applied: {len(missing)}.",
-            remedy=f"Run {MANAGE} migrate.",
-        )
+        yield Finding(Level.ERROR, f"Migrations that have not been applied: {len(missing)}.", f"Run {MANAGE} migrate.")
 
 
 def schema() -> Iterator[Finding]:
@@ -92,9 +89,9 @@ def schema() -> Iterator[Finding]:
         named = ", ".join(missing[:MOST_NAMED])
         more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
         yield Finding(
-            level=Level.ERROR,
-            sentence=f"The database lacks objects that the migrations created: {named}{more}.",
-            remedy="Without an index, calls read whole tables; without a trigger, a guarantee is lost. "
+            Level.ERROR,
+            f"The database lacks objects that the migrations created: {named}{more}.",
+            "Without an index, calls read whole tables; without a trigger, a guarantee is lost. "
             f"{MANAGE} sqlmigrate shows how each was created: create it again (an index with "
             "CONCURRENTLY), and find out "
             "who dropped it.",
@@ -105,9 +102,9 @@ def autovacuum() -> Iterator[Finding]:
     off = [row.name for row in statements.load("jobfarm", "autovacuum_off").run()]
     if off:
         yield Finding(
-            level=Level.WARNING,
-            sentence=f"Autovacuum is off for {', '.join(off[:MOST_NAMED])}.",
-            remedy="Every claim leaves a dead row that nothing removes: tables grow and claims become slow. Turn "
+            Level.WARNING,
+            f"Autovacuum is off for {', '.join(off[:MOST_NAMED])}.",
+            "Every claim leaves a dead row that nothing removes: tables grow and claims become slow. Turn "
             "autovacuum and track_counts on. For one table: alter table NAME reset (autovacuum_enabled);",
         )
 
@@ -117,9 +114,9 @@ def disk() -> Iterator[Finding]:
     folder = data_folder()
     if folder is not None and (free := shutil.disk_usage(folder).free) < ROOM_BYTES:
         yield Finding(
-            level=Level.WARNING,
-            sentence=f"The disk of the database has {free >> 20} MiB left.",
-            remedy=f"Make room where {folder} is, or lower JOBFARM_RETENTION_DAYS: a full disk stops the farm.",
+            Level.WARNING,
+            f"The disk of the database has {free >> 20} MiB left.",
+            f"Make room where {folder} is, or lower JOBFARM_RETENTION_DAYS: a full disk stops the farm.",
         )
 
 
@@ -145,9 +142,9 @@ def pooler() -> Iterator[Finding]:
     if connection.settings_dict["OPTIONS"].get("prepare_threshold") is None or not _passes_prepared_statements():
         return
     yield Finding(
-        level=Level.ERROR,
-        sentence="The database is behind a pooler that does not support prepared statements.",
-        remedy='Calls fail now and then: "prepared statement does not exist". Set JOBFARM_PREPARE=0, or use '
+        Level.ERROR,
+        "The database is behind a pooler that does not support prepared statements.",
+        'Calls fail now and then: "prepared statement does not exist". Set JOBFARM_PREPARE=0, or use '
         "PgBouncer 1.22 or newer with max_prepared_statements.",
     )
 

@@ -70,14 +70,9 @@ def start_if_due(*, every: timedelta = EVERY, choose: Callable[[tuple[str, ...]]
 @transaction.atomic
 def _start(prompt: str) -> None:
     job = jobs.submit(
-        KIND,
-        {"prompt": prompt},
-        queue=QUEUE,
-        unique_key=TOKEN,
-        max_attempts=1,
-        timeout_s=TIMEOUT_S,
+        KIND, {"prompt": prompt}, queue=QUEUE, unique_key=TOKEN, max_attempts=1, timeout_s=TIMEOUT_S,
         expires_at=clock.now() + EVERY,
-    )
+    )  # fmt: skip
     jobs.move_link(TOKEN, job.pk)
 
 

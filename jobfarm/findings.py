@@ -14,7 +14,7 @@ class Level(IntEnum):
     ERROR = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """The result of one check: a sentence, what to do if it is not fine, and the name of the page on which that is done
     (`page_of` is what its address holds).

@@ -1,8 +1,7 @@
 """The numbers of the front page: the farm as a whole, for everybody, if the settings allow it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from jobs.domain.rollups import PERIODS
 from jobs.queries import gauges, pages, rollups
@@ -12,8 +11,7 @@ CHART_HEIGHT: Final = 40  # of the drawing, whose bars are ten units apart
 STEP: Final = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
+class Bar(NamedTuple):
     """A minute of the chart, in units of the drawing: where it begins, its upper edge and its height."""
 
     x: int
@@ -21,8 +19,7 @@ class Bar:
     height: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Numbers:
+class Numbers(NamedTuple):
     """What everybody may know: sums over all queues, of this moment and of the last hour."""
 
     running: str
@@ -46,17 +43,13 @@ def numbers() -> Numbers:
     summary = gauges.summary(viewer=pages.EVERYBODY)
     history = rollups.history(PERIODS["hour"], now=clock.now())
     total = history.total
-    return Numbers(
-        running=summary.running.text,
-        workers=summary.workers.alive,
-        ended=total.ended,
-        success_share=total.success / total.judged if total.judged else None,
-        bars=bars([point.ended for point in history.points]),
-    )
+    share = total.success / total.judged if total.judged else None
+    drawn = bars([point.ended for point in history.points])
+    return Numbers(summary.running.text, summary.workers.alive, total.ended, share, drawn)
 
 
 def bars(counts: Sequence[int]) -> list[Bar]:
     """A bar for each count, the highest as high as the drawing."""
     unit = CHART_HEIGHT / max([*counts, 1])
     heights = [round(count * unit, 1) for count in counts]
-    return [Bar(x=STEP * at, y=round(CHART_HEIGHT - height, 1), height=height) for at, height in enumerate(heights)]
+    return [Bar(STEP * at, round(CHART_HEIGHT - height, 1), height) for at, height in enumerate(heights)]

@@ -62,9 +62,9 @@ def _clock() -> Iterator[Finding]:
     skew = abs((clock.now() - datetime.now(UTC)).total_seconds())  # noqa: TID251 (this is about the machine's clock)
     if skew > SKEW_S:
         yield Finding(
-            level=Level.WARNING,
-            sentence=f"This machine's clock and the database's differ by {skew:.1f} s.",
-            remedy="Jobs use the database's clock. Synchronize this machine by NTP, or times on pages look wrong.",
+            Level.WARNING,
+            f"This machine's clock and the database's differ by {skew:.1f} s.",
+            "Jobs use the database's clock. Synchronize this machine by NTP, or times on pages look wrong.",
         )
 
 
@@ -111,9 +111,9 @@ janitor: Final = Area(
 def _rules() -> Iterator[Finding]:
     for name, why in webhooks.broken_rules().items():
         yield Finding(
-            level=Level.WARNING,
-            sentence=f"The rule {name} starts no job when a webhook comes. {why}",
-            remedy="Fix it in the administration, under Rules, or in its app's code.",
+            Level.WARNING,
+            f"The rule {name} starts no job when a webhook comes. {why}",
+            "Fix it in the administration, under Rules, or in its app's code.",
         )
 
 
@@ -123,9 +123,9 @@ def _alerts() -> Iterator[Finding]:
     if unknown:
         listed = "; ".join(f"{row.name}: {row.unknown}" for row in unknown[:3])
         yield Finding(
-            level=Level.WARNING,
-            sentence=f"Alert rules of which nothing has been known for an hour: {len(unknown)}.",
-            remedy=f"Mend what they watch, or change or disable them. {listed}",
+            Level.WARNING,
+            f"Alert rules of which nothing has been known for an hour: {len(unknown)}.",
+            f"Mend what they watch, or change or disable them. {listed}",
         )
 
 
@@ -148,10 +148,9 @@ def is_round_trip_done(*, within_s: float) -> bool:
 def _notifications() -> Iterator[Finding]:
     if not is_round_trip_done(within_s=NOTIFICATION_WITHIN_S):
         yield Finding(
-            level=Level.WARNING,
-            sentence="A notification that the farm sent to itself did not arrive within "
-            f"{NOTIFICATION_WITHIN_S:.0f} s.",
-            remedy="A pooler in transaction mode drops LISTEN, so whatever waits for it only polls every few "
+            Level.WARNING,
+            f"A notification that the farm sent to itself did not arrive within {NOTIFICATION_WITHIN_S:.0f} s.",
+            "A pooler in transaction mode drops LISTEN, so whatever waits for it only polls every few "
             "seconds: set DATABASE_DIRECT_URL to the same database, bypassing the pooler.",
         )
 
@@ -170,9 +169,9 @@ def redis() -> Iterator[Finding]:
                 client.ping()
         except RedisError as error:
             yield Finding(
-                level=Level.WARNING,
-                sentence=f"Redis, which carries live messages, cannot be used: {type(error).__name__}.",
-                remedy="Until it can, pages and waiting workers only poll every few seconds. Start it, or check "
+                Level.WARNING,
+                f"Redis, which carries live messages, cannot be used: {type(error).__name__}.",
+                "Until it can, pages and waiting workers only poll every few seconds. Start it, or check "
                 "REDIS_URL; without that variable, messages go through PostgreSQL.",
             )
 
@@ -181,25 +180,21 @@ def _files() -> Iterator[Finding]:
     if settings.FILES_ORIGIN:
         if complaint := getattr(storages["default"], "complaint", lambda: None)():
             sentence = f"The bucket for result files cannot be used: {complaint}"
-            yield Finding(level=Level.ERROR, sentence=sentence, remedy="Check FILES_URL and its keys.")
+            yield Finding(Level.ERROR, sentence, "Check FILES_URL and its keys.")
         return
     folder = settings.MEDIA_ROOT
     folder.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(folder).free
     if not os.access(folder, os.W_OK):
-        yield Finding(level=Level.ERROR, sentence=f"{folder} is not writable.", remedy="Result files go there.")
+        yield Finding(Level.ERROR, f"{folder} is not writable.", "Result files go there.")
     elif free < database_health.ROOM_BYTES:
         sentence = f"{folder} has {free >> 20} MiB left."
-        yield Finding(level=Level.WARNING, sentence=sentence, remedy="Make room, or lower JOBFARM_RETENTION_DAYS.")
+        yield Finding(Level.WARNING, sentence, "Make room, or lower JOBFARM_RETENTION_DAYS.")
 
 
 def _settings() -> Iterator[Finding]:
     if settings.DEBUG:
-        yield Finding(
-            level=Level.WARNING,
-            sentence="DEBUG is on.",
-            remedy="Error pages reveal settings: unset DEBUG outside development.",
-        )
+        yield Finding(Level.WARNING, "DEBUG is on.", "Error pages reveal settings: unset DEBUG outside development.")
 
 
 FOUNDATIONS: Mapping[str, Check] = {

@@ -1,10 +1,8 @@
 """Live queries that span all apps: what an operator watches."""
 
-import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -12,6 +10,7 @@ from django.urls import reverse
 
 from jobfarm import demonstration, front, health, presence
 from jobfarm.findings import Finding, Level
+from jobfarm.remembered import Remembered
 from jobs.operations.rollup import TOPIC
 from jobs.operations.workers import PROCESSES_TOPIC
 from jobs.queries import reads
@@ -19,13 +18,9 @@ from live import html
 from live.registry import MaySee, Viewer, live_query
 from ratelimits import operations as ratelimits
 from ratelimits import queries as gauges
-from ratelimits.queries import Gauge
 from scheduling import operations as scheduling
-from scheduling.models import Cron
 from scheduling.queries import pages as scheduled
 from webhooks import operations as webhooks
-
-T = TypeVar("T")
 
 OPERATOR, PUBLIC = "operator", "public"
 _operators_query = partial(live_query, audiences=(OPERATOR,))
@@ -38,35 +33,14 @@ NEARLY_EMPTY: Final = 0.2  # of what a limit holds when it is full
 MOST_GAUGES: Final = 6
 
 
-class _Remembered(Generic[T]):
-    """A result that this process keeps for some seconds, for all callers."""
-
-    def __init__(self, compute: Callable[[], T], *, for_s: float) -> None:
-        self._compute, self._for_s = compute, for_s
-        self._lock = threading.Lock()
-        self._until = 0.0
-        self._answer: T | None = None
-
-    def __call__(self) -> T:
-        with self._lock:
-            if self._answer is None or time.monotonic() >= self._until:
-                self._answer = self._compute()
-                self._until = time.monotonic() + self._for_s
-            return self._answer
-
-    def forget(self) -> None:
-        """Compute it anew the next time."""
-        self._until = 0.0
-
-
-_around: Final = _Remembered(lambda: list(health.examine_surroundings()), for_s=SURROUNDINGS_EVERY_S)
+_around: Final = Remembered(lambda: list(health.examine_surroundings()), for_s=SURROUNDINGS_EVERY_S)
 
 
 def _warnings() -> list[Finding]:
     return [finding for finding in health.examine(surroundings=_around) if finding.level > Level.FINE]
 
 
-warnings: Final = _Remembered(_warnings, for_s=EXAMINED_EVERY_S)
+warnings: Final = Remembered(_warnings, for_s=EXAMINED_EVERY_S)
 
 
 @_operators_query(
@@ -95,7 +69,10 @@ def overview_processes() -> Mapping[str, Any]:
 
 @_operators_query("overview-crons", topics=lambda: ["crons"], template="jobfarm/live/crons.html", at_most_every_s=5.0)
 def overview_crons() -> Mapping[str, Any]:
-    return {"crons": _next_crons()}
+    """Those that fire next, of added apps and of people; the farm's own fire all the time."""
+    due = scheduled.crons().filter(retired_at__isnull=True, paused_at__isnull=True, next_at__isnull=False)
+    rows = [cron for cron in due.order_by("next_at", "name") if not scheduling.is_internal(cron)]
+    return {"crons": rows[:NEXT_FIRINGS]}
 
 
 @_operators_query(
@@ -105,7 +82,10 @@ def overview_crons() -> Mapping[str, Any]:
     at_most_every_s=5.0,
 )
 def overview_limits() -> Mapping[str, Any]:
-    return {"gauges": _gauges_nearly_empty()}
+    """Of the limits and keys most used, those that are nearly empty, the emptiest first."""
+    used, _ = gauges.gauges(limit=100)
+    nearly_empty = sorted((g for g in used if g.share < NEARLY_EMPTY), key=lambda gauge: gauge.share)
+    return {"gauges": nearly_empty[:MOST_GAUGES]}
 
 
 @_operators_query(
@@ -120,7 +100,7 @@ def overview_webhooks() -> Mapping[str, Any]:
     return {"inbox": inbox, "refused": sum(inbox.refused.values())}
 
 
-public_numbers: Final = _Remembered(front.numbers, for_s=PUBLIC_EVERY_S)
+public_numbers: Final = Remembered(front.numbers, for_s=PUBLIC_EVERY_S)
 
 
 @_public_query(
@@ -139,8 +119,8 @@ def _(_: Viewer) -> str | None:
     return PUBLIC if settings.JOBFARM["PUBLIC_NUMBERS"] else None
 
 
-visited: Final = _Remembered(demonstration.start_if_due, for_s=PUBLIC_EVERY_S)
-is_painted_here: Final = _Remembered(demonstration.is_served, for_s=PUBLIC_EVERY_S)
+visited: Final = Remembered(demonstration.start_if_due, for_s=PUBLIC_EVERY_S)
+is_painted_here: Final = Remembered(demonstration.is_served, for_s=PUBLIC_EVERY_S)
 
 
 @_public_query(
@@ -205,16 +185,3 @@ def _who_has(right: str) -> MaySee:
 
 for _query, _right in _RIGHTS:
     _query.may_see(_who_has(_right))
-
-
-def _next_crons() -> list[Cron]:
-    """Of added apps and of people; the farm's own fire all the time."""
-    due = scheduled.crons().filter(retired_at__isnull=True, paused_at__isnull=True, next_at__isnull=False)
-    rows = [cron for cron in due.order_by("next_at", "name") if not scheduling.is_internal(cron)]
-    return rows[:NEXT_FIRINGS]
-
-
-def _gauges_nearly_empty() -> list[Gauge]:
-    """Of the limits and keys most used, those that are nearly empty, the emptiest first."""
-    used, _ = gauges.gauges(limit=100)
-    return sorted((g for g in used if g.share < NEARLY_EMPTY), key=lambda gauge: gauge.share)[:MOST_GAUGES]

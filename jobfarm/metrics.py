@@ -4,10 +4,7 @@ Two halves: what this process did itself (observing.numbers), and what the farm 
 reads from the database alike. Of the past nothing is counted for this: it comes from the roll-up of the charts.
 """
 
-import threading
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from django.db import Error as DatabaseError
@@ -19,6 +16,7 @@ from psycopg_pool import PoolTimeout
 
 from jobfarm import __version__, database_health, health, job_health, job_metrics, message_health, scheduler_health
 from jobfarm.conditions import Area
+from jobfarm.remembered import Remembered
 from postgres import deadline, statements
 from postgres.errors import PostgresError
 
@@ -34,31 +32,18 @@ AREAS: Final[Sequence[Area[Any]]] = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """What was read of the database, and when by this process's clock."""
-
-    at: float
-    families: Sequence[Metric]
-
-
 class Farm(Collector):
     """What the farm has in common. One for a process: it adds up what it has reported of the past."""
 
     def __init__(self) -> None:
-        self._reading: Reading | None = None
         self._past = job_metrics.Past()
-        self._one_at_a_time = threading.Lock()
+        self.families = Remembered(self._read, for_s=KEPT_S)
 
     def collect(self) -> Iterator[Metric]:
         """Everything, at most KEPT_S old. Without a database only that it does not answer: what the process counted
         itself is worth reading then more than ever."""
-        with self._one_at_a_time:
-            if self._reading is None or time.monotonic() > self._reading.at + KEPT_S:
-                self._reading = Reading(at=time.monotonic(), families=self._read())
-            families = self._reading.families
         yield InfoMetricFamily("jobfarm", "Which release this process runs.", value={"version": __version__})
-        yield from families
+        yield from self.families()
         yield from _pool()
 
     def _read(self) -> Sequence[Metric]:

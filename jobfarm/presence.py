@@ -1,9 +1,8 @@
 """Whether the processes of the farm are there: they report themselves, and the silent are named (docs/adr/0047)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from core.commands import MANAGE
 from jobfarm.findings import Finding, Level
@@ -13,34 +12,21 @@ from jobs.queries.fleet import processes
 from scheduling import operations as scheduling
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
-    """How a part is spoken of: as a noun, by what its absence means, and by the command that starts it."""
+class Words(NamedTuple):
+    """How a part is spoken of: as a noun, and by what its absence means."""
 
     noun: str
     plural: str
     absence: str
-    start: str
 
 
 WORDS: Final = {
-    Part.WEB: Words(
-        noun="web process",
-        plural="web processes",
-        absence="no page is served, and no worker's call is answered",
-        start=f"Start {MANAGE} web ({MANAGE} farm does).",
-    ),
-    Part.JANITOR: Words(
-        noun="janitor",
-        plural="janitors",
-        absence="leases that run out, and jobs that wait too long, are not ended",
-        start=f"Start {MANAGE} janitor ({MANAGE} farm does).",
-    ),
+    Part.WEB: Words("web process", "web processes", "no page is served, and no worker's call is answered"),
+    Part.JANITOR: Words("janitor", "janitors", "leases that run out, and jobs that wait too long, are not ended"),
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessRow:
+class ProcessRow(NamedTuple):
     """One process in the list of them. `silent_s`: None for one that reports."""
 
     part: str
@@ -53,8 +39,7 @@ class ProcessRow:
 def rows() -> list[ProcessRow]:
     """The processes of the farm that are there, and those that have fallen silent a moment ago."""
     clusters = [
-        ProcessRow(part=f"cluster for {one.role}", host=one.host, pid=one.pid, started_at=one.started_at)
-        for one in scheduling.health().clusters
+        ProcessRow(f"cluster for {one.role}", one.host, one.pid, one.started_at) for one in scheduling.health().clusters
     ]
     others = [_row(one) for one in processes() if one.state in {State.PRESENT, State.SILENT}]
     return sorted([*others, *clusters], key=lambda row: (_PLACES.get(row.part, 2), row.part, row.started_at))
@@ -71,9 +56,7 @@ _PLACES: Final = {"web": 0, "janitor": 1}
 
 def _row(process: Process) -> ProcessRow:
     silent_s = process.silent_s if process.state is State.SILENT else None
-    return ProcessRow(
-        part=process.part, host=process.host, pid=process.pid, started_at=process.started_at, silent_s=silent_s
-    )
+    return ProcessRow(process.part, process.host, process.pid, process.started_at, silent_s)
 
 
 def is_starting() -> bool:
@@ -100,33 +83,37 @@ def _of(part: Part, reported: Sequence[Process]) -> Iterator[Finding]:
     there = presence.of(reported, part, State.PRESENT)
     silent = presence.of(reported, part, State.SILENT)
     for process in silent:
-        yield _silent(process, WORDS[part], level=Level.WARNING if there else Level.ERROR)
+        yield _silent(process, part, level=Level.WARNING if there else Level.ERROR)
     if there:
         noun = f"{WORDS[part].noun} runs" if len(there) == 1 else f"{WORDS[part].plural} run"
-        yield Finding(level=Level.FINE, sentence=f"{len(there)} {noun}.")
+        yield Finding(Level.FINE, f"{len(there)} {noun}.")
     elif not silent:
         yield _missing(part, reported)
 
 
-def _silent(process: Process, words: Words, *, level: Level) -> Finding:
+def _silent(process: Process, part: Part, *, level: Level) -> Finding:
     return Finding(
-        level=level,
-        sentence=f"A {words.noun} has not reported for {process.silent_s:.0f} s.",
-        remedy=f"It is pid {process.pid} on {process.host}: frozen (kill -CONT {process.pid} resumes it), "
-        f"stuck, or killed. If it does not come back, end it (kill -9). {words.start}",
+        level,
+        f"A {WORDS[part].noun} has not reported for {process.silent_s:.0f} s.",
+        f"It is pid {process.pid} on {process.host}: frozen (kill -CONT {process.pid} resumes it), "
+        f"stuck, or killed. If it does not come back, end it (kill -9). {_start(part)}",
     )
 
 
 def _missing(part: Part, reported: Sequence[Process]) -> Finding:
     words = WORDS[part]
     if presence.is_expected(reported, part):
-        return Finding(level=Level.STARTING, sentence=f"No {words.noun} has reported yet.")
+        return Finding(Level.STARTING, f"No {words.noun} has reported yet.")
     last = next((process for process in reported if process.part == part), None)
     return Finding(
-        level=Level.ERROR,
-        sentence=f"No {words.noun} runs: {words.absence}.",
-        remedy=words.start if last is None else f"{words.start} {_farewell(last)}",
+        Level.ERROR,
+        f"No {words.noun} runs: {words.absence}.",
+        _start(part) if last is None else f"{_start(part)} {_farewell(last)}",
     )
+
+
+def _start(part: Part) -> str:
+    return f"Start {MANAGE} {part} ({MANAGE} farm does)."
 
 
 def _farewell(last: Process) -> str:

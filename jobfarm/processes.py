@@ -1,16 +1,14 @@
 """The processes of one farm on one machine: started together, restarted when they die, stopped together."""
 
-import contextlib
-import ctypes
 import json
 import logging
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from core.backoff import Backoff
 from core.refusal import Refusal
 from postgres import connections
 from postgres.embedded.locks import Lock
+from scheduling.cluster import process_group
 
 _RESTARTS = Backoff(first_s=0.5, cap_s=30)
 KILLED_WITHIN_S = 5.0
@@ -27,7 +26,6 @@ RESTING_S = 5.0  # while all run: the end of one is a signal
 SHORT_S = 0.02
 SILENCE_S = 1.5  # whoever presses Ctrl-C and sees nothing happen for longer wants to know why
 STEADY_S = 60.0  # a process that ran this long is well again: its next restart is quick
-_PR_SET_PDEATHSIG = 1
 log = logging.getLogger(__name__)
 
 
@@ -60,10 +58,10 @@ class Child:
 
     def _fork(self, run: Callable[[], object]) -> forked.Forked:
         connections.close_before_fork()
-        end_with_the_parent = _die_with_the_parent(os.getpid())
+        farm = os.getpid()
 
         def live() -> None:
-            end_with_the_parent()
+            process_group.end_with(farm, by=signal.SIGTERM)
             os.environ.update(self.environment)
             run()
 
@@ -77,7 +75,7 @@ class Child:
             start_new_session=True,
             stdin=subprocess.DEVNULL,
             # Called when the rights are given up already: the kernel drops what was set before that.
-            preexec_fn=_die_with_the_parent(os.getpid()),  # noqa: PLW1509 (the supervisor has no other threads)
+            preexec_fn=partial(process_group.end_with, os.getpid(), by=signal.SIGTERM),  # noqa: PLW1509 (the supervisor has no other threads)
             **self.credentials,
         )
 
@@ -102,8 +100,7 @@ class Child:
     def end(self) -> None:
         """SIGKILL for its whole group, which is all that is left of it."""
         if self.process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+            process_group.kill_group(self.process.pid)
             self.process.kill()  # one that was forked a moment ago leads no group yet
             self.process.wait()
 
@@ -210,8 +207,7 @@ def end_leftovers(folder: Path) -> int:
         return 0
     groups = [entry["pid"] for entry in entries if born(entry["pid"]) == entry["born"] is not None]
     for group in groups:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, signal.SIGKILL)
+        process_group.kill_group(group)
     _await_their_end(groups)
     note.unlink(missing_ok=True)
     return len(groups)
@@ -238,17 +234,3 @@ def _born_by_ps(pid: int) -> str | None:
         return None
     answer = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return answer.stdout.strip() or None
-
-
-def _die_with_the_parent(parent: int) -> Callable[[], None]:
-    """What makes a child end when its supervisor is killed: Linux sends it SIGTERM. Elsewhere the note has to do."""
-    if sys.platform != "linux":
-        return lambda: None
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-
-    def arrange() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # it died between the fork and the call
-            os._exit(1)
-
-    return arrange

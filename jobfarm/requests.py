@@ -1,9 +1,8 @@
 """Every HTTP request from outside: what its log lines are about, whose trace it is part of, how it is counted."""
 
 import re
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Final
 
 from core.asgi import App, Message, Receive, Scope, Send, header
@@ -58,20 +57,15 @@ class Observed:
 def _counted(part: str, answer: access.Answer) -> Iterator[None]:
     """Count the request, by the status of its answer when it is over; 499 for a client that left before, 500 for an
     error that nobody caught."""
-    since = time.perf_counter()
-    waiting = numbers.OPEN.labels("waiting requests") if part == WAITS else None
-    if waiting is not None:
-        waiting.inc()
+    took = numbers.REQUEST_SECONDS.labels(part).time() if part != WAITS else nullcontext()
+    waiting = numbers.OPEN.labels("waiting requests").track_inprogress() if part == WAITS else nullcontext()
     status = access.BROKE
     try:
-        yield
+        with took, waiting:
+            yield
         status = answer.status
     finally:
         numbers.REQUESTS.labels(part, str(status)).inc()
-        if waiting is not None:
-            waiting.dec()
-        else:
-            numbers.REQUEST_SECONDS.labels(part).observe(time.perf_counter() - since)
 
 
 def _part(path: str) -> str:

@@ -88,14 +88,9 @@ def _obstacle(account: Account) -> str:
     packages = sorted({app.partition(".")[0] for app in settings.INSTALLED_APPS} | {"uvicorn", "psycopg"})
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _PROBE, str(settings.BASE_DIR), str(_files() or ""), *packages],
-            cwd="/",
-            capture_output=True,
-            text=True,
-            timeout=_PROBE_S,
-            check=False,
-            **account.credentials,
-        )
+            [sys.executable, "-c", _PROBE, str(settings.BASE_DIR), str(_files() or ""), *packages], cwd="/",
+            capture_output=True, text=True, timeout=_PROBE_S, check=False, **account.credentials,
+        )  # fmt: skip
     except PermissionError:
         python = Path(sys.executable)
         return f"user {account.uid} may not enter {_closed([python, python.resolve(), settings.BASE_DIR])}"

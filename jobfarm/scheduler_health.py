@@ -18,16 +18,16 @@ def _clusters(facts: scheduling.Health) -> Iterator[Finding]:
     for role in missing:
         yield _no_cluster(role)
     if not missing:
-        yield Finding(level=Level.FINE, sentence=f"Clusters that run scheduled functions: {len(facts.clusters)}.")
+        yield Finding(Level.FINE, f"Clusters that run scheduled functions: {len(facts.clusters)}.")
 
 
 def _no_cluster(role: str) -> Finding:
     if presence.is_starting():
-        return Finding(level=Level.STARTING, sentence=f"No cluster for {role} has reported yet.")
+        return Finding(Level.STARTING, f"No cluster for {role} has reported yet.")
     return Finding(
-        level=Level.ERROR,
-        sentence=f"No cluster for {role} runs: no {role[:-1]} is run, however long it has been due.",
-        remedy=f"Start {MANAGE} cluster --{role} ({MANAGE} farm does).",
+        Level.ERROR,
+        f"No cluster for {role} runs: no {role[:-1]} is run, however long it has been due.",
+        f"Start {MANAGE} cluster --{role} ({MANAGE} farm does).",
     )
 
 

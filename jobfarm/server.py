@@ -83,7 +83,6 @@ class Running:
         self._sockets = sockets
 
     async def begin(self) -> None:
-        """What comes before the first request."""
         _allow_files()
         await self._beats.begin()
 
@@ -117,7 +116,6 @@ class Running:
             self._ending = self._loop.create_task(self._stop_waiting())
 
     async def stop(self) -> None:
-        """End everything that was started here."""
         self.begin_to_stop()
         if self._ending is not None:
             await self._ending

@@ -41,7 +41,6 @@ class Protocol(HttpToolsProtocol):
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for a request, so long."""
         super().connection_made(transport)
         self._watch()
 

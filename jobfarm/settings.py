@@ -5,6 +5,7 @@ import os
 import secrets
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,34 +52,15 @@ CSRF_TRUSTED_ORIGINS = _ENV["CSRF_TRUSTED_ORIGINS"]
 JOBFARM_APPS: list[str] = _ENV["JOBFARM_APPS"]
 OF_APPS = {variable.name: _ENV[variable.name] for variable in jobfarm.environment.table.of_apps(JOBFARM_APPS)}
 INSTALLED_APPS = [
-    "unfold",
-    "jobfarm.lazy_admin.LazyAdminConfig",  # Django's administration
-    "django.contrib.auth",
-    "django.contrib.contenttypes",
-    "django.contrib.sessions",
-    "django.contrib.messages",
-    "whitenoise.runserver_nostatic",
-    "django.contrib.staticfiles",
-    "channels",
-    "django_htmx",
-    "captcha",
-    "ninja",
-    "live",
-    "django_q",
+    "unfold", "jobfarm.lazy_admin.LazyAdminConfig",  # Django's administration
+    "django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions", "django.contrib.messages",
+    "whitenoise.runserver_nostatic", "django.contrib.staticfiles", "channels", "django_htmx", "captcha", "ninja",
+    "live", "django_q",
     # Django 6 has its own tasks, and asks for the app of PostgreSQL's types.
     "django_tasks" if django.VERSION < (6,) else "django.contrib.postgres",
-    "scheduling",
-    "ratelimits",
-    "accounts",
-    "outbox",
-    "jobs",
-    "webhooks",
-    "metering",
-    "alerts",
-    "openai_api",
-    *JOBFARM_APPS,
-    "jobfarm",
-]
+    "scheduling", "ratelimits", "accounts", "outbox", "jobs", "webhooks", "metering", "alerts", "openai_api",
+    *JOBFARM_APPS, "jobfarm",
+]  # fmt: skip
 
 MIDDLEWARE = [
     "jobfarm.refusals.api_form", "ratelimits.http.report", "django.middleware.security.SecurityMiddleware",
@@ -92,31 +74,21 @@ MIDDLEWARE = [
 ROOT_URLCONF = "jobfarm.urls"
 ASGI_APPLICATION = "jobfarm.asgi.application"
 
-TEMPLATES: list[dict[str, Any]] = [
-    {
-        "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
-        "APP_DIRS": True,
-        "OPTIONS": {
-            "context_processors": [
-                "django.template.context_processors.request",
-                "django.contrib.auth.context_processors.auth",
-                "django.contrib.messages.context_processors.messages",
-                "jobfarm.navigation.navigation",
-            ],
-            "builtins": ["live.templatetags.words"],
-        },
-    }
-]
+_PROCESSORS = [
+    "django.template.context_processors.request", "django.contrib.auth.context_processors.auth",
+    "django.contrib.messages.context_processors.messages", "jobfarm.navigation.navigation",
+]  # fmt: skip
+TEMPLATES: list[dict[str, Any]] = [{
+    "BACKEND": "django.template.backends.django.DjangoTemplates", "DIRS": [BASE_DIR / "templates"], "APP_DIRS": True,
+    "OPTIONS": {"context_processors": _PROCESSORS, "builtins": ["live.templatetags.words"]},
+}]  # fmt: skip
 
 DATABASES = {"default": postgres.configuration.database(_ENV["DATABASE_URL"], data=JOBFARM_DATA)}
 _IS_TEST = "pytest" in sys.modules or "JOBFARM_TEST_DATABASE" in os.environ
 if _test_database := os.environ.get("JOBFARM_TEST_DATABASE"):  # a server that a test starts (tests/servers.py)
     DATABASES["default"]["NAME"] = _test_database
 if _ENV["DATABASE_URL"] and not _IS_TEST:
-    DATABASES["default"]["MARK_IN"] = (
-        JOBFARM_DATA  # so that no embedded database is used there (postgres.embedded.mark)
-    )
+    DATABASES["default"]["MARK_IN"] = JOBFARM_DATA  # no embedded one is used there (postgres.embedded.mark)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 CHANNEL_LAYERS = live.configuration.channel_layers(_ENV["REDIS_URL"])
 
@@ -131,8 +103,7 @@ LOGOUT_REDIRECT_URL = reverse_lazy("accounts:login")
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SECURE_COOKIES: bool = _ENV["SECURE_COOKIES"]  # on behind TLS; off for http://127.0.0.1
-SESSION_COOKIE_SECURE = SECURE_COOKIES
-CSRF_COOKIE_SECURE = SECURE_COOKIES
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_COOKIES
 # Once all of a name is served over TLS: browsers then refuse anything else for so many seconds (docs/security.md).
 SECURE_HSTS_SECONDS = _ENV["SECURE_HSTS_SECONDS"]
 SECURE_HSTS_INCLUDE_SUBDOMAINS = _ENV["SECURE_HSTS_INCLUDE_SUBDOMAINS"]
@@ -144,8 +115,7 @@ SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 
 LANGUAGE_CODE = "en-gb"
-USE_I18N = True
-USE_TZ = True
+USE_I18N = USE_TZ = True
 TIME_ZONE = "UTC"
 FORMAT_MODULE_PATH = ["jobfarm.formats"]
 
@@ -199,26 +169,23 @@ PRIMARY = {
     "50": "#f3f4fd", "100": "#eceefb", "200": "#d5d9f6", "300": "#b6c0ff", "400": "#9dabff", "500": "#8a98f5",
     "600": "#3d4fc4", "700": "#3141a8", "800": "#283586", "900": "#20253e", "950": "#10142e",
 }  # fmt: skip
+
+
+def _static(path: str, _request: Any) -> str:
+    return static(path)
+
+
 UNFOLD = {
-    "SITE_TITLE": "jobfarm",
-    "SITE_HEADER": "jobfarm",
-    "SITE_SUBHEADER": "Administration",
-    "SITE_ICON": lambda _: static("jobfarm/favicon.svg"),
-    "SITE_URL": "/",
-    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda _: static("jobfarm/favicon.svg")}],
-    "SHOW_HISTORY": True,
-    "SHOW_VIEW_ON_SITE": True,
-    "SHOW_BACK_BUTTON": True,
-    "STYLES": [
-        lambda _: static("jobfarm/values.css"),
-        lambda _: static("jobs/charts.css"),
-        lambda _: static("live/admin.css"),
-    ],
-    "SCRIPTS": [lambda _: static("live/live.js"), lambda _: static("live/admin.js")],
+    **dict.fromkeys(("SITE_TITLE", "SITE_HEADER"), "jobfarm"), "SITE_SUBHEADER": "Administration", "SITE_URL": "/",
+    "SITE_ICON": partial(_static, "jobfarm/favicon.svg"),
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": partial(_static, "jobfarm/favicon.svg")}],
+    "SHOW_HISTORY": True, "SHOW_VIEW_ON_SITE": True, "SHOW_BACK_BUTTON": True,
+    "STYLES": [partial(_static, path) for path in ("jobfarm/values.css", "jobs/charts.css", "live/admin.css")],
+    "SCRIPTS": [partial(_static, path) for path in ("live/live.js", "live/admin.js")],
     "COLORS": {"primary": PRIMARY},
     "DASHBOARD_CALLBACK": "jobfarm.administration.dashboard",
     "SIDEBAR": {"show_search": True, "navigation": "jobfarm.administration.sidebar"},
-}
+}  # fmt: skip
 
 
 def _group(prefix: str, **constants: Any) -> dict[str, Any]:
@@ -255,18 +222,12 @@ SCHEDULING_GUARDS = DEBUG or _IS_TEST if _GUARDS is None else _GUARDS
 TASKS = {"default": {"BACKEND": "scheduling.backend.SchedulingBackend", "QUEUES": []}}
 # django-q2 is the pool of processes; its own tasks and schedules (async_task) are run by the cluster for actions.
 Q_CLUSTER: dict[str, Any] = {
-    "name": "jobfarm",
-    "label": "django-q2",
-    "broker_class": "scheduling.cluster.django_q2.Broker",
+    "name": "jobfarm", "label": "django-q2", "broker_class": "scheduling.cluster.django_q2.Broker",
     "workers": SCHEDULING["WORKERS"],
     "recycle": 5000,  # tasks until a worker is replaced by a fresh one; a batch of mutations is one task
-    "timeout": 300,
-    "retry": 360,
-    "ack_failures": True,
-    "catch_up": False,
-    "log_level": "WARNING",
+    "timeout": 300, "retry": 360, "ack_failures": True, "catch_up": False, "log_level": "WARNING",
     "ALT_CLUSTERS": {"mutations": {"scheduler": False}},
-}
+}  # fmt: skip
 
 # Where this farm answers, for test deliveries; and as receivers of several farms see it (ce-source).
 WEBHOOKS = _group("WEBHOOKS_", OWN_URL=_OWN_URL)

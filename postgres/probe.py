@@ -7,7 +7,6 @@ waiting, and is gone at its deadline: no thread and no connection of the pool st
 tried at once: one that is frozen would else use up the time of the one that took its place.
 """
 
-import threading
 import time
 from enum import StrEnum
 from typing import Final
@@ -19,7 +18,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from postgres import connections, descriptors, hosts, statements
 
 WITHIN_S: Final = 1.8  # for /health/ready, which answers within 2 s
-FRESH_S: Final = 1.0
 _READ_ONLY: Final = "25006"
 _DISK_FULL: Final = "53100"
 
@@ -54,24 +52,6 @@ def probe(conninfo: str | None = None, *, within_s: float = WITHIN_S) -> Verdict
     finally:
         for attempt in attempts:
             attempt.finish()
-
-
-class Shared:
-    """One probe for all who ask at about the same time, however many they are."""
-
-    def __init__(self, *, fresh_s: float = FRESH_S) -> None:
-        self._lock = threading.Lock()
-        self._fresh_s = fresh_s
-        self._verdict = Verdict.AWAY
-        self._until = float("-inf")
-
-    def verdict(self) -> Verdict:
-        """Of a probe that ended within the last second, or else of one made now."""
-        with self._lock:
-            if time.monotonic() >= self._until:
-                self._verdict = probe()
-                self._until = time.monotonic() + self._fresh_s
-            return self._verdict
 
 
 def _first_connected(attempts: list[pq.abc.PGconn], deadline: float) -> pq.abc.PGconn | None:

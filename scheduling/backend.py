@@ -8,6 +8,7 @@ has no word for, canceled and unknown, is FAILED there, and the error's class sa
 
 import json
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
@@ -48,14 +49,11 @@ from scheduling.registry import Call
 
 log = logging.getLogger(__name__)
 
-_BIGINT = 2**63 - 1
 _STATUS: Mapping[str, TaskResultStatus] = {
+    **dict.fromkeys(Status, TaskResultStatus.FAILED),
     Status.PENDING: TaskResultStatus.READY,
     Status.IN_PROGRESS: TaskResultStatus.RUNNING,
     Status.SUCCESS: TaskResultStatus.SUCCESSFUL,
-    Status.FAILED: TaskResultStatus.FAILED,
-    Status.CANCELED: TaskResultStatus.FAILED,
-    Status.UNKNOWN: TaskResultStatus.FAILED,
 }
 _ERRORS = {Status.CANCELED: Canceled, Status.UNKNOWN: OutcomeUnknown}
 
@@ -97,26 +95,19 @@ class SchedulingBackend(BaseTaskBackend):
             raise ValueError(refusal.message) from refusal
         except BadMoment as refusal:
             raise InvalidTask(refusal.message) from refusal
-        [row] = insert(
-            [
-                NewFunction(
-                    function=task.module_path,
-                    kind=Kind.MUTATION if _is_mutation(task) else Kind.ACTION,
-                    args=json.dumps(stored),
-                    run_at=run_at,
-                    queue=task.queue_name,
-                    priority=task.priority,
-                    task_backend=self.alias,
-                )
-            ]
-        )
+        new = NewFunction(
+            function=task.module_path, kind=Kind.MUTATION if _is_mutation(task) else Kind.ACTION,
+            args=json.dumps(stored), run_at=run_at, queue=task.queue_name, priority=task.priority,
+            task_backend=self.alias,
+        )  # fmt: skip
+        [row] = insert([new])
         result = self.result_of(row, task=task)
         _notify(task_enqueued, self, result)
         return result
 
     def get_result(self, result_id: str) -> AnyResult:
         """The result as it is now, also of a task that is gone from the code. Raises TaskResultDoesNotExist."""
-        row = functions.find(int(result_id)) if _is_id(result_id) else None
+        row = functions.find(int(result_id)) if re.fullmatch("[0-9]{1,18}", result_id) else None
         if row is None or row.task_backend != self.alias:
             raise TaskResultDoesNotExist(result_id)
         return self.result_of(row, task=_find(row.function) or _gone(row))
@@ -132,18 +123,11 @@ class SchedulingBackend(BaseTaskBackend):
         later = row.run_at if row.run_at != row.created_at else None
         result: AnyResult = TaskResult(
             task=_changed(task, priority=row.priority, queue_name=row.queue, run_after=later, backend=self.alias),
-            id=str(row.pk),
-            status=_STATUS[status],
-            enqueued_at=row.created_at,
-            started_at=row.started_at,
-            finished_at=row.ended_at,
-            last_attempted_at=row.started_at,
-            args=row.args["args"],
-            kwargs=row.args["kwargs"],
-            backend=self.alias,
-            errors=_errors(row, status),
+            id=str(row.pk), status=_STATUS[status], enqueued_at=row.created_at, started_at=row.started_at,
+            finished_at=row.ended_at, last_attempted_at=row.started_at, args=row.args["args"],
+            kwargs=row.args["kwargs"], backend=self.alias, errors=_errors(row, status),
             worker_ids=[row.ran_by] if row.ran_by else [],
-        )
+        )  # fmt: skip
         object.__setattr__(result, "_return_value", row.result)
         return result
 
@@ -259,10 +243,6 @@ def _stands_for(row: ScheduledFunction) -> BaseException | None:
 
 def _is_mutation(task: AnyTask) -> bool:
     return isinstance(task, SchedulingTask) and task.mutation
-
-
-def _is_id(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= _BIGINT
 
 
 def _errors(row: ScheduledFunction, status: Status) -> list[TaskError]:

@@ -27,13 +27,11 @@ _noted: ContextVar[list[int] | None] = ContextVar("scheduling_noted", default=No
 
 
 def current() -> Running | None:
-    """The scheduled function that runs in this context, if one does."""
     return _running.get()
 
 
 @contextmanager
 def running(call: Running) -> Iterator[None]:
-    """Set the running call, for the length of the block."""
     token = _running.set(call)
     try:
         with fields.about(function_id=call.id, function=call.function):

@@ -72,7 +72,6 @@ def function_state(*, function_id: int) -> Mapping[str, Any] | None:
     at_most_every_s=2.0,
 )
 def crons() -> Mapping[str, Any]:
-    """All crons, the farm's own apart."""
     rows: list[Any] = list(pages.crons())  # with what it adds
     internal = [row for row in rows if operations.is_internal(row)]
     return {

@@ -205,10 +205,7 @@ class Cluster(models.Model):
     stat = models.BinaryField(null=True, blank=True, help_text="What django-q2's own monitor shows.")
     ended_at = models.DateTimeField("ended", null=True, blank=True)
     ending = models.CharField(
-        max_length=7,
-        null=True,
-        blank=True,
-        choices=[("stopped", "stopped"), ("died", "died"), ("frozen", "frozen"), ("lost", "lost")],
+        max_length=7, null=True, blank=True, choices=[(e, e) for e in ("stopped", "died", "frozen", "lost")]
     )
     why = models.CharField("reason", max_length=200, null=True, blank=True)
 

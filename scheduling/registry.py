@@ -87,33 +87,13 @@ _functions: dict[str, Function] = {}
 _offered: dict[str, Offer] = {}
 
 
-def register(
-    call: Callable[..., Any],
-    *,
-    kind: Kind,
-    timeout_s: float | None = None,
-    retry: Retry | None = None,
-    idempotent: bool = False,
-    own_writes: bool = False,
-    queue: str = options.DEFAULT_QUEUE,
-    priority: int = 0,
-) -> Function:
+def register(call: Callable[..., Any], *, kind: Kind, queue: str, priority: int, **of_actions: Any) -> Function:
     """Make `call` known under its dotted name; again under the same name replaces it. Raises NotAFunction, BadQueue."""
     name = dotted_name(call)
-    function = Function(
-        name=name,
-        kind=kind,
-        call=call,
-        signature=arguments.signature(call, name=name),
-        timeout_s=timeout_s,
-        retry=retry,
-        idempotent=idempotent,
-        own_writes=own_writes,
-        queue=options.queue(queue),
-        priority=options.priority(priority),
-    )
-    _functions[name] = function
-    return function
+    place: dict[str, Any] = {"queue": options.queue(queue), "priority": options.priority(priority)}
+    signature = arguments.signature(call, name=name)
+    _functions[name] = Function(name=name, kind=kind, call=call, signature=signature, **place, **of_actions)
+    return _functions[name]
 
 
 def find(function: Callable[..., Any] | str) -> Function:
@@ -135,7 +115,6 @@ def find(function: Callable[..., Any] | str) -> Function:
 
 
 def dotted_name(call: Callable[..., Any]) -> str:
-    """Module and name, as `import_string` takes it."""
     module, name = getattr(call, "__module__", None), getattr(call, "__qualname__", None)
     return f"{module}.{name}" if module and name else repr(call)
 

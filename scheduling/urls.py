@@ -1,32 +1,21 @@
 """Addresses of scheduled functions and crons."""
 
 from django.urls import path, register_converter
+from django.urls.converters import IntConverter, StringConverter
 
 from scheduling import views
 
 app_name = "scheduling"
 
 
-class FunctionId:
+class FunctionId(IntConverter):
     """The id of a scheduled function. What bigint cannot hold matches nothing: 404, as for any unknown one."""
 
     regex = "[0-9]{1,18}"
 
-    def to_python(self, value: str) -> int:
-        return int(value)
 
-    def to_url(self, value: int) -> str:
-        return str(value)
-
-
-class CronAction:
+class CronAction(StringConverter):
     regex = "pause|resume|run"
-
-    def to_python(self, value: str) -> str:
-        return value
-
-    def to_url(self, value: str) -> str:
-        return value
 
 
 register_converter(FunctionId, "functionid")

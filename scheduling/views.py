@@ -1,5 +1,6 @@
 """Pages of scheduled functions and crons, for operators."""
 
+import re
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -30,9 +31,8 @@ CANCEL_MESSAGES = {
     CancelVerdict.WHILE_RUNNING: (
         "Canceled while running: it continues, but its outcome and whatever it schedules are ignored."
     ),
-    CancelVerdict.TOO_LATE: "Too late",
 }
-_BIGINT = 2**63 - 1
+_ID = "[0-9]{1,18}"  # a bigint holds it
 
 View = Callable[..., HttpResponse]
 
@@ -45,7 +45,10 @@ def _for(permission: str) -> Callable[[View], View]:
         def allowed(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             if not request.user.has_perm(permission):
                 raise Http404("There is nothing at this address.")
-            return view(request, *args, **kwargs)
+            try:
+                return view(request, *args, **kwargs)
+            except NotFound as refusal:
+                raise Http404(refusal.message) from refusal
 
         return login_required(allowed)
 
@@ -55,11 +58,9 @@ def _for(permission: str) -> Callable[[View], View]:
 @require_safe
 @_for(live_queries.VIEW)
 def functions(request: HttpRequest) -> HttpResponse:
-    """The list, filtered by what stands in the address."""
     filters = {name: request.GET.get(name, "")[:200] for name in ("status", "function", "cron")}
     before = request.GET.get("before", "")
-    is_id = before.isascii() and before.isdecimal() and len(before) < 20 and int(before) <= _BIGINT
-    shown = {**filters, "before": int(before) if is_id else 0}
+    shown = {**filters, "before": int(before) if re.fullmatch(_ID, before) else 0}
     context = {"shown": shown, "statuses": list(Status), "names": pages.names()}
     return render(request, "scheduling/functions.html", context)
 
@@ -76,10 +77,7 @@ def function(request: HttpRequest, function_id: int) -> HttpResponse:
 @require_POST
 @_for(OPERATE)
 def cancel(request: HttpRequest, function_id: int) -> HttpResponse:
-    try:
-        done = operations.cancel(function_id)
-    except NotFound as refusal:
-        raise Http404(refusal.message) from refusal
+    done = operations.cancel(function_id)
     if done.verdict is CancelVerdict.TOO_LATE:
         how = "it is running and will finish." if done.status is Status.PENDING else f"it has ended as {done.status}."
         messages.warning(request, f"Too late: {how}")
@@ -94,8 +92,6 @@ def cancel(request: HttpRequest, function_id: int) -> HttpResponse:
 def run_again(request: HttpRequest, function_id: int) -> HttpResponse:
     try:
         row = operations.run_again(function_id)
-    except NotFound as refusal:
-        raise Http404(refusal.message) from refusal
     except NotEnded as refusal:
         messages.warning(request, refusal.message)
         return redirect("scheduling:function", function_id)
@@ -126,7 +122,6 @@ def cron(request: HttpRequest, name: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @_for(ADD_CRON)
 def new_cron(request: HttpRequest) -> HttpResponse:
-    """The form of a new cron, and what becomes of it."""
     form = CronForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         name = form.cleaned_data["name"]
@@ -142,21 +137,17 @@ def new_cron(request: HttpRequest) -> HttpResponse:
     return render(request, "scheduling/new_cron.html", {"form": form}, status=status)
 
 
-@require_safe
-@_for(ADD_CRON)
-def preview(request: HttpRequest) -> HttpResponse:
-    """The next ten firings of the schedule that is being typed, or why it is none."""
-    return firings(request)
-
-
-def firings(request: HttpRequest) -> JsonResponse:
-    """What the form shows below a schedule; the administration has it too."""
+def firings(request: HttpRequest) -> HttpResponse:
+    """The next ten firings of the schedule that is being typed, or why it is none; the administration has it too."""
     try:
         schedule = schedules.typed(request.GET.get("timing", ""), tz=request.GET.get("zone", "UTC"))
     except BadSchedule as refusal:
         return JsonResponse({"error": refusal.message})
     moments = schedules.upcoming(schedule, first=schedule.after(clock.now()), count=10)
     return JsonResponse({"firings": [wall(moment.astimezone(schedule.zone)) for moment in moments]})
+
+
+preview = require_safe(_for(ADD_CRON)(firings))
 
 
 @require_POST
@@ -169,8 +160,8 @@ def cron_action(request: HttpRequest, name: str, action: str) -> HttpResponse:
     }[action]
     try:
         do(name)
-    except NotFound as refusal:
-        raise Http404(refusal.message) from refusal
+    except NotFound:
+        raise
     except SchedulingError as refusal:  # its function or its zone is gone
         messages.error(request, refusal.message)
         return redirect("scheduling:cron", name)

@@ -41,17 +41,17 @@ def whole(least: int, most: int | None = None) -> Reader:
     return read
 
 
-def number(name: str, raw: str) -> float:
-    if (value := _number(raw)) is None or value < 0:
-        raise ValueError(f'{name} must be a number of at least 0, not "{raw}".')
-    return value
+def _bounded(bounds: str, is_right: Callable[[float], bool]) -> Reader:
+    def read(name: str, raw: str) -> float:
+        if (value := _number(raw)) is None or not is_right(value):
+            raise ValueError(f'{name} must be a number {bounds}, not "{raw}".')
+        return value
+
+    return read
 
 
-def positive(name: str, raw: str) -> float:
-    """A number above 0."""
-    if (value := _number(raw)) is None or value <= 0:
-        raise ValueError(f'{name} must be a number above 0, not "{raw}".')
-    return value
+number = _bounded("of at least 0", lambda value: value >= 0)
+positive = _bounded("above 0", lambda value: value > 0)
 
 
 def one_of(*words: str) -> Reader:
@@ -75,22 +75,21 @@ def phrases(_name: str, raw: str) -> list[str]:
     return [phrase.strip() for phrase in raw.split(",") if phrase.strip()]
 
 
-def hosts(name: str, raw: str) -> list[str]:
-    """Names of hosts, with commas between them."""
-    items = phrases(name, raw)
-    for host in items:
-        if "/" in host:
-            raise ValueError(f'{name} must hold names of hosts, such as farm.example.org, not "{host}".')
-    return items
+def _each(pattern: str, form: str) -> Reader:
+    """Phrases that all have this form."""
+
+    def read(name: str, raw: str) -> list[str]:
+        items = phrases(name, raw)
+        for item in items:
+            if not re.fullmatch(pattern, item):
+                raise ValueError(f'{name} must hold {form}, not "{item}".')
+        return items
+
+    return read
 
 
-def origins(name: str, raw: str) -> list[str]:
-    """Schemes with hosts, with commas between them."""
-    items = phrases(name, raw)
-    for origin in items:
-        if not re.fullmatch(r"https?://[^/\s]+", origin):
-            raise ValueError(f'{name} must hold origins, such as https://farm.example.org, not "{origin}".')
-    return items
+hosts = _each(r"[^/]+", "names of hosts, such as farm.example.org")
+origins = _each(r"https?://[^/\s]+", "origins, such as https://farm.example.org")
 
 
 def address(name: str, raw: str) -> str:

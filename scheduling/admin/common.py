@@ -12,19 +12,10 @@ from scheduling import views
 
 COLOURS: Final = {
     "pending": "info",
-    "in_progress": "warning",
-    "success": "success",
-    "failed": "danger",
-    "canceled": "",
-    "unknown": "danger",
-    "paused": "warning",
-    "retired": "",
-    "active": "success",
-    "living": "success",
-    "stopped": "",
-    "died": "danger",
-    "frozen": "danger",
-    "lost": "danger",
+    **dict.fromkeys(("success", "active", "living"), "success"),
+    **dict.fromkeys(("in_progress", "paused"), "warning"),
+    **dict.fromkeys(("failed", "unknown", "died", "frozen", "lost"), "danger"),
+    **dict.fromkeys(("canceled", "retired", "stopped"), ""),
 }
 
 
@@ -37,7 +28,6 @@ class Operated:
     """Whose actions are for who runs the farm."""
 
     def has_operate_permission(self, request: HttpRequest, object_id: Any = None) -> bool:  # noqa: ARG002  # the admin's
-        """Who may cancel, run again, pause."""
         return bool(request.user.has_perm(views.OPERATE))
 
     def act_on_one(self: Any, request: HttpRequest, object_id: str, act: Callable[[Any], Any]) -> HttpResponse:

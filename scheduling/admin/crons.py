@@ -84,7 +84,6 @@ class CronAdmin(common.Operated, administration.ReadOnly):
     actions_detail = ["run_one_now", "follow_code", "remove"]
 
     def has_add_permission(self, request: HttpRequest, obj: Cron | None = None) -> bool:  # noqa: ARG002  # the admin's
-        """Whoever has Django's right to."""
         return bool(request.user.has_perm("scheduling.add_cron"))
 
     def has_change_permission(self, request: HttpRequest, obj: Cron | None = None) -> bool:
@@ -147,7 +146,6 @@ class CronAdmin(common.Operated, administration.ReadOnly):
 
     @action(description="Run now", url_path="run-now", permissions=["operate"])  # type: ignore[untyped-decorator]
     def run_one_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Fire this one once, besides its times, after a question."""
         dialog = {"title": "Run this cron now?", "button": "Run it now"}
         return self._alone(request, object_id, operations.run_now, "Fired now.", dialog)
 

@@ -159,7 +159,6 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
 
     @action(description="Run again", url_path="run-again", permissions=["operate"])  # type: ignore[untyped-decorator]
     def run_one_again(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Retry this one, after a question."""
         dialog = {"title": "Run this function again?", "button": "Run it again"}
         return self._one(request, object_id, self._run_again, dialog)
 

@@ -32,7 +32,7 @@ from scheduling.domain.states import Kind
 from scheduling.operations import clusters, crons, runner
 from scheduling.operations.functions import POLL_S
 from scheduling.queries import functions
-from scheduling.queries.clusters import Report
+from scheduling.queries.clusters import Report, report
 from scheduling.queries.functions import Dispatch
 
 log = logging.getLogger(__name__)
@@ -238,7 +238,6 @@ class Dispatcher:
     # Chores.
 
     def _chores(self) -> Iterator[Callable[[], object]]:
-        """Those whose time has come."""
         overdue_s = REPORT_S if self._pulse.is_overdue else OVERDUE_S
         schedules_s = django_q2.SCHEDULER_S if django_q2.Conf.SCHEDULER else math.inf
         for do, every_s in (
@@ -250,7 +249,6 @@ class Dispatcher:
                 yield do
 
     def _make_own_tasks(self) -> None:
-        """Of django-q2's schedules that are due."""
         django_q2.scheduler(broker=self._broker)
 
     def _look_for_overdue(self) -> None:
@@ -277,7 +275,7 @@ class Dispatcher:
 
     def _write(self, facts: Report) -> None:
         stat = django_q2.stat(self._cluster_id, self._broker, self._pool)
-        if not clusters.report(self._cluster_id, replace(facts, stat=stat)):
+        if not report(self._cluster_id, replace(facts, stat=stat)):
             # Others took us for dead and took over what we had: nothing here may go on.
             log.error("This cluster was given up by the others; it ends at once")
             process_group.kill_group(os.getpid())

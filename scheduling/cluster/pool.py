@@ -100,7 +100,6 @@ class Pool:
         return [one for one in self.workers if one.stage is Stage.BUSY]
 
     def in_hands(self) -> list[int]:
-        """The ids of the functions that workers have."""
         return [dispatch.id for one in self.workers for dispatch in one.batch]
 
     def lines(self) -> list[int]:
@@ -155,7 +154,6 @@ class Pool:
         return self.size + min(sum(one.is_long() for one in self.workers), self._spares)
 
     def stop(self) -> None:
-        """Let every worker end after what it does now."""
         self._is_stopping = True
         for one in self.workers:
             if one.stage is not Stage.LEAVING:
@@ -209,7 +207,6 @@ class Pool:
         return back
 
     def _remove(self, one: Worker) -> Handback:
-        """Forget a worker that has ended."""
         self.workers.remove(one)
         one.line.close()
         self.died.append(one.by)

@@ -7,17 +7,18 @@ import signal
 import sys
 
 _PR_SET_PDEATHSIG = 1
+_LIBRARY = ctypes.CDLL(None, use_errno=True)
 
 
 def end_with(parent: int, *, by: signal.Signals) -> None:
-    """Let the kernel send this process `by` when its parent dies; at once, if that has happened.
+    """Let the kernel send this process `by` when its parent dies; end at once, if that has happened.
 
-    Linux only. Elsewhere whoever loops looks at `is_orphan` now and then.
+    Linux only. Elsewhere whoever loops looks at `is_orphan` now and then, and the note of a farm names its children.
     """
     if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, by)
+        _LIBRARY.prctl(_PR_SET_PDEATHSIG, by)
     if is_orphan(parent):
-        os.kill(os.getpid(), by)
+        os._exit(1)
 
 
 def is_orphan(parent: int) -> bool:

@@ -6,16 +6,15 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 from django.conf import settings
 from django.db import Error as DatabaseFailure
 from django.db import connections
 from prometheus_client import REGISTRY, generate_latest
-from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
 
 from core import forked, service
 from core.backoff import Backoff
@@ -74,7 +73,7 @@ class Supervisor:
         self._queues = queues
         self._workers = workers
         self._counts = FunctionCounts(pool.places(kind, workers))
-        self._exposition = self._expose(metrics) if metrics else None
+        self._exposition = metrics and exposition.opened(metrics, token=settings.METRICS_TOKEN, render=self._numbers)
         # Set by the signal handlers, looked at by the loops: a handler must not touch a lock that the code it
         # interrupted may hold, as an Event's.
         self._must_stop = self._is_in_a_hurry = False
@@ -153,11 +152,9 @@ class Supervisor:
         if self._exposition is not None:
             self._exposition.answer()
 
-    def _expose(self, address: tuple[str, int]) -> exposition.Exposition | None:
-        return exposition.opened(address, token=settings.METRICS_TOKEN, render=self._numbers)
-
     def _numbers(self) -> bytes:
-        return generate_latest(REGISTRY) + generate_latest(_Numbers(self._counts, role=f"{self._kind.value}s"))
+        own: Any = SimpleNamespace(collect=partial(self._counts.families, f"{self._kind.value}s"))
+        return generate_latest(REGISTRY) + generate_latest(own)
 
     def _check(self, life: Life) -> str | None:
         if (now := time.monotonic()) < life.check_at:
@@ -190,16 +187,6 @@ class Supervisor:
         until = time.monotonic() + (_PAUSES.plain_s(self._deaths - 1) if self._deaths > 1 else 0.0)
         while time.monotonic() < until and not self._must_stop:
             self._signals.wait(TICK_S)
-
-
-class _Numbers(Collector):
-    """What this cluster counted, in the form that prometheus_client writes."""
-
-    def __init__(self, counts: FunctionCounts, *, role: str) -> None:
-        self._counts, self._role = counts, role
-
-    def collect(self) -> Iterator[Metric]:
-        return self._counts.families(self._role)
 
 
 def _takes_writes() -> bool:

@@ -17,7 +17,6 @@ class Pace:
     size: int = FIRST
 
     def measure(self, *, done: int, seconds: float) -> None:
-        """A worker did so many within so many seconds."""
         if done and seconds > 0:
             self.size = max(1, min(ceil(done / seconds * AHEAD_S), MOST))
 

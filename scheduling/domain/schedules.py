@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
@@ -19,29 +19,13 @@ SHORTEST = timedelta(seconds=1)
 LONGEST = timedelta(days=5 * 365)  # as far as a function can be scheduled: what lies further ahead leaves the calendar
 
 
-class Schedule(Protocol):
-    """What all forms can do. Moments are aware and in UTC."""
-
-    def first(self, *, now: datetime) -> datetime | None:
-        """When a cron that is new at `now` fires first; None if never."""
-
-    def after(self, moment: datetime) -> datetime | None:
-        """The first fire time after `moment`; None if there is none. `moment` is a fire time, or any for Calendar."""
-
-    def latest(self, *, start: datetime, end: datetime, most: int) -> tuple[int, list[datetime]]:
-        """How many fire times lie in [start, end], and the last `most` of them, in order. `start` is one of them."""
-
-    def text(self) -> str:
-        """A text from which `parse` makes the same schedule again."""
-
-
 _AS_TYPED = ", as typed"
 _NO_INTERVAL = "an interval is from one second to five years"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """Every so often, beginning when the cron is first seen; `written`: as somebody typed it."""
+    """Every so often, beginning when the cron is first seen; `written`: as somebody typed it. Moments are in UTC."""
 
     every: timedelta
     written: str = field(default="", compare=False)
@@ -55,13 +39,17 @@ class Interval:
         return UTC
 
     def first(self, *, now: datetime) -> datetime | None:
+        """When a cron that is new at `now` fires first; None if never."""
         return now
 
     def after(self, moment: datetime) -> datetime | None:
+        """The first fire time after `moment`, which is one (any moment for a calendar); None if there is none."""
         return moment + self.every
 
     def latest(self, *, start: datetime, end: datetime, most: int) -> tuple[int, list[datetime]]:
-        """Counted, not walked: a year of seconds takes no longer than one."""
+        """How many fire times lie in [start, end], and the last `most` of them, in order. `start` is one of them.
+
+        Counted, not walked: a year of seconds takes no longer than one."""
         count = (end - start) // self.every + 1 if end >= start else 0
         kept = range(max(count - most, 0), count)
         return count, [start + self.every * n for n in kept]
@@ -125,7 +113,6 @@ class Calendar:
         return _zone(self.tz)
 
     def first(self, *, now: datetime) -> datetime | None:
-        """The next time that the calendar has after `now`."""
         return self.after(now)
 
     def after(self, moment: datetime) -> datetime | None:
@@ -167,6 +154,9 @@ class Calendar:
             if fire_time > last:
                 yield fire_time
                 last = fire_time
+
+
+Schedule: TypeAlias = Interval | Calendar
 
 
 def _fixed(walls: Iterable[datetime], zone: tzinfo) -> Iterator[datetime]:
@@ -244,7 +234,7 @@ def cron(expression: str, *, tz: str = "UTC") -> Calendar:
     return Calendar(expression=" ".join(expression.split()), tz=tz)
 
 
-def parse(text: str) -> Interval | Calendar:
+def parse(text: str) -> Schedule:
     """The schedule that `text()` wrote. Raises BadSchedule."""
     if text.endswith(_AS_TYPED):
         return typed(text.removesuffix(_AS_TYPED), tz="UTC")
@@ -277,7 +267,7 @@ _UNITS = {"h": timedelta(hours=1), "min": timedelta(minutes=1), "s": timedelta(s
 _EVERY = re.compile(r"every ([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(s|min|h)")
 
 
-def typed(text: str, *, tz: str) -> Interval | Calendar:
+def typed(text: str, *, tz: str) -> Schedule:
     """What a person typed: "every 30 s", "every 5 min", "every 2 h", or a cron expression of the zone `tz`.
 
     Raises BadSchedule.

@@ -29,7 +29,6 @@ _THIS_MACHINE = frozenset({"", "localhost", "127.0.0.1", "::1"})
 
 
 def install() -> None:
-    """Guard from now on, for as long as this process lives."""
     for cursor, names in _METHODS:
         for name in names:
             _guard(cursor, name)

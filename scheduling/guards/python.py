@@ -21,7 +21,6 @@ _Refusal = Callable[[str, tuple[Any, ...]], SchedulingError | None]
 
 
 def install() -> None:
-    """Guard from now on, for as long as this process lives."""
     sys.addaudithook(_audit)
     _wrap(Thread, "start", _thread_starts)
     _wrap(ThreadPoolExecutor, "submit", _work_is_submitted)
@@ -98,13 +97,9 @@ def _thread_starts(original: Callable[..., Any], thread: Thread) -> None:
 
 
 def _work_is_submitted(
-    original: Callable[..., Any],
-    executor: ThreadPoolExecutor,
-    function: Callable[..., Any],
-    /,
-    *args: Any,
+    original: Callable[..., Any], executor: ThreadPoolExecutor, function: Callable[..., Any], /, *args: Any,
     **kwargs: Any,
-) -> Any:
+) -> Any:  # fmt: skip
     _refuse_thread(function)
     if (action := watched.current(Kind.ACTION)) is not None:
         function = partial(watched.in_context, action, function)

@@ -62,13 +62,9 @@ class Failures:
 
 
 def in_batches(
-    step: Callable[[int], int],
-    put_aside: Callable[[Exception], None],
-    *,
-    size: int,
-    most: int | None = None,
+    step: Callable[[int], int], put_aside: Callable[[Exception], None], *, size: int, most: int | None = None,
     is_of_all: Callable[[Exception], bool] = endings.is_away,
-) -> int:
+) -> int:  # fmt: skip
     """Let `step(limit)` take what is due, `size` at once, until less is left, or `most` times; how many it took.
 
     A batch that fails is taken in smaller ones. `put_aside` is called for what fails alone, and makes later steps pass

@@ -15,7 +15,6 @@ from scheduling.domain.states import Kind
 from scheduling.operations import endings, notifications, runner
 from scheduling.operations.functions import POLL_S
 from scheduling.queries import clusters, functions
-from scheduling.queries.clusters import Report
 from scheduling.queries.functions import Dispatch, Holder, Lane, Share
 
 # How long a cluster may be silent until the others take what it had. Its own watcher is much quicker.
@@ -28,11 +27,6 @@ _UNTIMED_S = 3600.0
 
 def begin(cluster_id: UUID, *, role: str) -> None:
     clusters.begin(cluster_id, role=role, host=socket.gethostname(), pid=os.getpid())
-
-
-def report(cluster_id: UUID, seen: Report) -> bool:
-    """A cluster reports that it lives; False if it was given up, and has to stop."""
-    return clusters.report(cluster_id, seen)
 
 
 def dispatch(kind: Kind, *, limit: int, queues: Sequence[str] | None = None) -> list[Dispatch]:
@@ -89,10 +83,8 @@ def run_due(*, limit: int = 1000, kinds: Sequence[Kind] = tuple(Kind), queues: S
 
 
 def _run_due(kind: Kind, *, limit: int, queues: Sequence[str] | None, by: Holder) -> int:
-    run = runner.mutation if kind is Kind.MUTATION else _action
-    done = [one.id for one in dispatch(kind, limit=limit, queues=queues) if run(one, by=by)]
-    notifications.changed(done)
-    return len(done)
+    due = dispatch(kind, limit=limit, queues=queues)
+    return runner.mutations(due, by=by) if kind is Kind.MUTATION else sum(_action(one, by=by) for one in due)
 
 
 def _action(dispatch: Dispatch, *, by: Holder) -> bool:

@@ -53,28 +53,16 @@ _hastened_until: dict[tuple[str, float], float] = {}  # a cron within so many se
 # As for `run_after`: see the note [Which arguments a type checker compares].
 @overload
 def declare(
-    name: str,
-    schedule: Interval | Calendar,
-    function: Callable[..., Any] | str,
-    /,
-    *,
-    missed: Missed | str,
-    at_most: int = 1,
-    overlap: Overlap | str = Overlap.SKIP,
-    **args: Json,
-) -> None: ...
+    name: str, schedule: Interval | Calendar, function: Callable[..., Any] | str, /, *, missed: Missed | str,
+    at_most: int = 1, overlap: Overlap | str = Overlap.SKIP, **args: Json,
+) -> None: ...  # fmt: skip
 
 
 @overload
 def declare(
-    name: str,
-    schedule: Interval | Calendar,
-    function: Callable[..., Any] | str,
-    /,
-    *,
-    overlap: Overlap | str,
+    name: str, schedule: Interval | Calendar, function: Callable[..., Any] | str, /, *, overlap: Overlap | str,
     **args: Json,
-) -> None: ...
+) -> None: ...  # fmt: skip
 
 
 @overload
@@ -88,16 +76,9 @@ def declare(
 
 
 def declare(  # type: ignore[misc]  # it takes what any of these names; positional arguments fit none
-    name: str,
-    schedule: Interval | Calendar,
-    function: Callable[..., Any] | str,
-    /,
-    *,
-    missed: Missed | str = Missed.ONCE,
-    at_most: int = 1,
-    overlap: Overlap | str = Overlap.SKIP,
-    **args: Json,
-) -> None:
+    name: str, schedule: Interval | Calendar, function: Callable[..., Any] | str, /, *,
+    missed: Missed | str = Missed.ONCE, at_most: int = 1, overlap: Overlap | str = Overlap.SKIP, **args: Json,
+) -> None:  # fmt: skip
     """Declare a cron in an app's `crons.py`: `declare("clean up", daily(hour=3), clean_up, days=7)`.
 
     `missed` says what becomes of fire times that passed while nothing ran: "once" runs once for all of them, as soon
@@ -184,7 +165,7 @@ def resume(name: str) -> None:
         cron = locked(name)
         if cron.paused_at is not None:
             crons.change(name, paused_at=None, pause_reason=None, next_at=_next_after_pause(cron, now=clock.now()))
-            notifications.due([firing_kind(cron)])
+            notifications.due([registry.find(cron.function).kind])
         notifications.changed([], crons=[name])
 
 
@@ -227,11 +208,6 @@ def follow_code(name: str) -> Cron:
         return locked(name)
 
 
-def firing_kind(cron: Cron) -> Any:
-    """The kind of the function that a cron fires. Raises UnknownFunction."""
-    return registry.find(cron.function).kind
-
-
 def _hasten(names: list[str], within_s: float) -> None:
     now = time.monotonic()
     due = [name for name in names if now >= _hastened_until.get((name, within_s), 0.0)]
@@ -242,14 +218,7 @@ def _hasten(names: list[str], within_s: float) -> None:
 
 
 def _sync(declared: Declared, row: Cron | None, *, now: datetime) -> None:
-    columns = {
-        "function": declared.function.name,
-        "args": dict(declared.args),
-        "schedule": declared.schedule.text(),
-        "missed": declared.policy.missed,
-        "at_most": declared.policy.at_most,
-        "overlap": declared.policy.overlap,
-    }
+    columns = {"function": declared.function.name, **columns_of(declared.schedule, declared.args, declared.policy)}
     if row is None:
         crons.insert(declared.name, next_at=declared.schedule.first(now=now), **columns)
         return
@@ -260,6 +229,12 @@ def _sync(declared: Declared, row: Cron | None, *, now: datetime) -> None:
     if row.schedule != columns["schedule"] or row.retired_at is not None:
         columns["next_at"] = _later(declared.schedule.first(now=now), row)
     crons.change(declared.name, retired_at=None, **columns)
+
+
+def columns_of(schedule: Interval | Calendar, args: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
+    """What a cron is, as its row has it."""
+    of_policy = {"missed": policy.missed, "at_most": policy.at_most, "overlap": policy.overlap}
+    return {"args": dict(args), "schedule": schedule.text(), **of_policy}
 
 
 def _later(first: datetime | None, row: Cron) -> datetime | None:

@@ -11,7 +11,7 @@ from scheduling.domain.schedules import Calendar, Interval, Policy, Source
 from scheduling.errors import CronExists, NotEditable, NotFound
 from scheduling.models import Cron
 from scheduling.operations import notifications
-from scheduling.operations.crons import checked_name, is_internal, locked
+from scheduling.operations.crons import checked_name, columns_of, is_internal, locked
 from scheduling.queries import crons
 
 
@@ -69,13 +69,7 @@ def is_editable(cron: Cron) -> bool:
 
 
 def _columns(function: str, schedule: Interval | Calendar, args: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
-    return {
-        "args": registry.check_for_people(function, args),
-        "schedule": schedule.text(),
-        "missed": policy.missed,
-        "at_most": policy.at_most,
-        "overlap": policy.overlap,
-    }
+    return columns_of(schedule, registry.check_for_people(function, args), policy)
 
 
 def _announced(name: str) -> Cron:

@@ -60,14 +60,9 @@ def _mutation(function: Callable[P, R], *, queue: str, priority: int) -> Callabl
 
 
 def action(
-    *,
-    timeout: timedelta | float = registry.ACTION_TIMEOUT_S,
-    retry: Retry | None = None,
-    idempotent: bool = False,
-    own_writes: bool = False,
-    queue: str = DEFAULT_QUEUE,
-    priority: int = 0,
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    *, timeout: timedelta | float = registry.ACTION_TIMEOUT_S, retry: Retry | None = None, idempotent: bool = False,
+    own_writes: bool = False, queue: str = DEFAULT_QUEUE, priority: int = 0,
+) -> Callable[[Callable[P, R]], Callable[P, R]]:  # fmt: skip
     """Declare a function that touches the world outside. It is started at most once (DESIGN promise 8).
 
     `timeout` (seconds or a timedelta) raises ActionTimedOut in it. With `retry` a failed one is scheduled again;
@@ -78,20 +73,13 @@ def action(
     NotAFunction, BadQueue.
     """
     place: Any = {"queue": options.queue(queue), "priority": options.priority(priority)}
+    marks: Any = {"idempotent": idempotent, "own_writes": own_writes}
     seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
     if not (math.isfinite(seconds) and 0 < seconds <= LONGEST_TIMEOUT_S):
         raise NotAFunction(function="action", why=f"its timeout must be above 0 and at most a week, not {seconds} s")
 
     def declare(function: Callable[P, R]) -> Callable[P, R]:
-        registry.register(
-            function,
-            kind=Kind.ACTION,
-            timeout_s=seconds,
-            retry=retry,
-            idempotent=idempotent,
-            own_writes=own_writes,
-            **place,
-        )
+        registry.register(function, kind=Kind.ACTION, timeout_s=seconds, retry=retry, **marks, **place)
         return function
 
     return declare

@@ -57,14 +57,9 @@ def run_after(
 
 
 def run_after(  # type: ignore[misc]  # it takes what any of these names; positional arguments fit none
-    delay: timedelta | float,
-    function: Callable[..., Any] | str,
-    /,
-    *,
-    queue: str | None = None,
-    priority: int | None = None,
-    **args: Json,
-) -> ScheduledFunction:
+    delay: timedelta | float, function: Callable[..., Any] | str, /, *, queue: str | None = None,
+    priority: int | None = None, **args: Json,
+) -> ScheduledFunction:  # fmt: skip
     """Schedule a registered function to run `delay` (a timedelta or seconds) from now, and return its row.
 
     It exists if and only if the caller's transaction commits; with a delay of 0 it runs right after that. `queue` and
@@ -100,14 +95,9 @@ def run_at(moment: datetime, function: Callable[P, Any], /, *args: P.args, **kwa
 
 
 def run_at(  # type: ignore[misc]  # it takes what any of these names; positional arguments fit none
-    moment: datetime,
-    function: Callable[..., Any] | str,
-    /,
-    *,
-    queue: str | None = None,
-    priority: int | None = None,
-    **args: Json,
-) -> ScheduledFunction:
+    moment: datetime, function: Callable[..., Any] | str, /, *, queue: str | None = None,
+    priority: int | None = None, **args: Json,
+) -> ScheduledFunction:  # fmt: skip
     """Schedule a registered function for an aware moment. One that has passed is kept, and runs at once: of several
     the oldest first. Otherwise as `run_after`."""
     checked = options.moment(moment, now=clock.now())
@@ -132,36 +122,23 @@ def run_again(function_id: int) -> ScheduledFunction:
 def like(old: ScheduledFunction, **changes: Any) -> NewFunction:
     """A row for another run of what an old one ran."""
     return NewFunction(
-        function=old.function,
-        kind=Kind(old.kind),
-        args=json.dumps(old.args),
-        queue=old.queue,
-        priority=old.priority,
+        function=old.function, kind=Kind(old.kind), args=json.dumps(old.args), queue=old.queue, priority=old.priority,
         **changes,
-    )
+    )  # fmt: skip
 
 
 def new(
-    function: Callable[..., Any] | str,
-    args: dict[str, Any],
-    *,
-    delay_s: float = 0.0,
-    run_at: datetime | None = None,
-    queue: str | None = None,
-    priority: int | None = None,
-) -> NewFunction:
+    function: Callable[..., Any] | str, args: dict[str, Any], *, delay_s: float = 0.0, run_at: datetime | None = None,
+    queue: str | None = None, priority: int | None = None,
+) -> NewFunction:  # fmt: skip
     """A row for a registered function, all of it checked. Raises UnknownFunction, BadArguments, NotJson, BadQueue."""
     registered = registry.find(function)
     checked = arguments.checked(args, signature=registered.signature, name=registered.name)
     return NewFunction(
-        function=registered.name,
-        kind=registered.kind,
-        args=json.dumps(checked),
-        delay_s=delay_s,
-        run_at=run_at,
+        function=registered.name, kind=registered.kind, args=json.dumps(checked), delay_s=delay_s, run_at=run_at,
         queue=registered.queue if queue is None else options.queue(queue),
         priority=registered.priority if priority is None else options.priority(priority),
-    )
+    )  # fmt: skip
 
 
 def insert(rows: Sequence[NewFunction]) -> list[ScheduledFunction]:

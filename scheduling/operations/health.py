@@ -41,12 +41,8 @@ class Health:
 def health() -> Health:
     [numbers] = statements.load("scheduling", "health").run({"late_s": LATE.total_seconds()})
     return Health(
+        **numbers._asdict(),
         clusters=tuple(clusters.living(within=SEEN_WITHIN)),
-        late=numbers.late,
-        oldest_late_s=numbers.oldest_late_s or 0.0,
-        frozen=numbers.frozen,
-        unknown=numbers.unknown,
-        failed=numbers.failed,
         colliding=tuple(functions.colliding(limit=MOST_COLLIDING)),
         overdue=tuple(crons.overdue(by=CRON_LATE)[:MOST_CRONS]),
         unfirable=tuple(crons.unfirable()[:MOST_CRONS]),

@@ -20,7 +20,7 @@ from scheduling import context, guards, registry
 from scheduling.domain import arguments
 from scheduling.domain.retries import delay_before_next_s
 from scheduling.domain.states import Kind, Status
-from scheduling.errors import KeepsColliding, KillsItsProcess, NotJson, RowMoved, UnknownFunction
+from scheduling.errors import ActionTimedOut, KeepsColliding, KillsItsProcess, NotJson, RowMoved, UnknownFunction
 from scheduling.models import ScheduledFunction
 from scheduling.operations import endings, notifications
 from scheduling.operations.functions import POLL_S, insert, like
@@ -39,6 +39,7 @@ COLLIDED = Backoff(first_s=0.5, base=2, cap_s=60, jitter=1)
 RUNS_IN_PLACE = transactions.ATTEMPTS
 SHORT = Backoff(first_s=0.5, base=1, jitter=1)  # the wait for a server that is short of something
 DIED = Backoff(first_s=1, base=2, cap_s=60, jitter=0)
+_AGAIN_S = 5.0  # an action that catches ActionTimedOut gets another
 _RNG = random.SystemRandom()
 
 
@@ -250,7 +251,8 @@ def _postpone(run: _Run, *, delay_s: float, **noted: Any) -> None:
 
 def _perform(call: Call, *, timeout_s: float | None) -> Ending:
     try:
-        with context.running(call), _watched(call), time_limit(timeout_s, function=call.function):
+        error = partial(ActionTimedOut, function=call.function, timeout_s=timeout_s)
+        with context.running(call), _watched(call), time_limit(timeout_s, error, again_s=_AGAIN_S):
             value = _run(call)
     except BaseException as error:  # SystemExit too: it is the function's end, not the worker's
         return endings.failed(error)

@@ -42,12 +42,10 @@ class Chain:
 
     @property
     def is_over(self) -> bool:
-        """Whether no further batch comes."""
         return self.ended_at is not None
 
     @property
     def matched(self) -> int:
-        """How many rows there were to handle when it began."""
         return int(self.arguments.get("matched", 0))
 
     @property

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from postgres import statements
@@ -42,13 +42,10 @@ def find(cluster_id: UUID) -> tuple[Cluster | None, float | None]:
     return cluster, None if age is None else age.total_seconds()
 
 
-def end(cluster_id: UUID, *, ending: str, why: str | None) -> bool:
-    """A cluster's life is over; False if that was known."""
-    return bool(
-        Cluster.objects.filter(cluster_id=cluster_id, ended_at=None).update(
-            ended_at=Now(), ending=ending, why=why and why[:200]
-        )
-    )
+def end(cluster_id: UUID, *, ending: str, why: str | None) -> None:
+    """A cluster's life is over, if that was not known."""
+    living = Cluster.objects.filter(cluster_id=cluster_id, ended_at=None)
+    living.update(ended_at=Now(), ending=ending, why=why and why[:200])
 
 
 def lose_silent(*, silent_s: float) -> list[UUID]:
@@ -60,17 +57,20 @@ def lose_silent(*, silent_s: float) -> list[UUID]:
 
 def living(*, within: timedelta) -> list[Cluster]:
     """Those that reported lately, the oldest first."""
-    return list(Cluster.objects.filter(ended_at=None, last_seen_at__gt=Now() - within).order_by("role", "started_at"))
+    return list(_living(within).order_by("role", "started_at"))
 
 
 def siblings(cluster_id: UUID, *, within: timedelta) -> list[UUID]:
     """The cluster ids of the clusters of the same role that reported lately, itself among them; in a fixed order."""
     role = Cluster.objects.filter(cluster_id=cluster_id).values("role")
-    living = Cluster.objects.filter(role__in=role, ended_at=None, last_seen_at__gt=Now() - within)
-    return list(living.order_by("cluster_id").values_list("cluster_id", flat=True))
+    return list(_living(within).filter(role__in=role).order_by("cluster_id").values_list("cluster_id", flat=True))
 
 
 def stats(*, within: timedelta = timedelta(seconds=10)) -> list[bytes]:
     """What django-q2's monitor shows, of the clusters that reported lately."""
-    clusters = Cluster.objects.filter(ended_at=None, last_seen_at__gt=Now() - within, stat__isnull=False)
-    return [bytes(stat) for stat in clusters.values_list("stat", flat=True) if stat is not None]
+    stats = _living(within).filter(stat__isnull=False).values_list("stat", flat=True)
+    return [bytes(stat) for stat in stats if stat is not None]
+
+
+def _living(within: timedelta) -> "QuerySet[Cluster]":
+    return Cluster.objects.filter(ended_at=None, last_seen_at__gt=Now() - within)

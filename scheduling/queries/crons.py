@@ -52,7 +52,6 @@ def hasten(names: Sequence[str], *, within_s: float) -> None:
 
 
 def lock(name: str) -> Cron | None:
-    """The cron, locked in the caller's transaction."""
     return Cron.objects.select_for_update().filter(pk=name).first()
 
 

@@ -47,7 +47,7 @@ class NewFunction:
     fire_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Dispatch:
     """One due function that is given to a worker: where its two rows lie, and what its runs so far came to."""
 
@@ -130,11 +130,12 @@ def dispatch(
 ) -> tuple[list[Dispatch], list[Lane]]:
     """Up to `limit` due functions of these lanes, the most urgent first; and the lanes they are of, each from the first
     function that is left in it. Writes nothing: any number may look at once, and who starts a function runs it."""
-    params = {"kind": kind.value, "limit": limit, "excluded": list(excluded)} | _in(lanes)
+    params = {"kind": kind.value, "limit": limit, "excluded": list(excluded)} | _of(lanes)
+    params |= {"since_at": [lane.since_at for lane in lanes], "since_id": [lane.since_id for lane in lanes]}
     params |= {"fresh": ceil(limit * FRESH), "fresh_s": FRESH_S, "behind_s": BEHIND_S}
     rows = statements.load("scheduling", "dispatch").run(params | {"rank": share.rank, "clusters": share.clusters})
     heads = {(row.queue, row.priority): row for row in rows if row.lane_id is not None}
-    return [_dispatch(row) for row in rows], [
+    return [Dispatch(*row[:5]) for row in rows], [
         Lane(queue=queue, priority=priority, since_at=row.lane_at, since_id=row.lane_id)
         for (queue, priority), row in heads.items()
     ]
@@ -273,23 +274,8 @@ def _instance(row: Row) -> ScheduledFunction:
     return ScheduledFunction.from_db("default", names, [getattr(row, name) for name in names])
 
 
-def _dispatch(row: Row) -> Dispatch:
-    return Dispatch(
-        id=row.id,
-        due_pointer=row.due_pointer,
-        row_pointer=row.row_pointer,
-        deaths=row.deaths,
-        collisions=row.collisions,
-    )
-
-
 def _of(lanes: Sequence[Lane]) -> dict[str, Any]:
     return {"queue": [lane.queue for lane in lanes], "priority": [lane.priority for lane in lanes]}
-
-
-def _in(lanes: Sequence[Lane]) -> dict[str, Any]:
-    since = {"since_at": [lane.since_at for lane in lanes], "since_id": [lane.since_id for lane in lanes]}
-    return _of(lanes) | since
 
 
 def _some(queues: Sequence[str] | None) -> list[str] | None:

@@ -45,12 +45,12 @@ def firings(cron: str, *, limit: int = 10) -> Sequence[ScheduledFunction]:
 
 def first_since(moment: datetime) -> int:
     """An id below which nothing was scheduled at this moment or later; at most a minute's worth of ids too low."""
-    return _first_since(moment - _DISORDER)
+    return statements.first_id_since("scheduling_scheduledfunction", "created_at", moment - _DISORDER)
 
 
 def end_before(moment: datetime) -> int:
     """An id from which on everything was scheduled at this moment or later; at most a minute's worth too high."""
-    return _first_since(moment + _DISORDER)
+    return statements.first_id_since("scheduling_scheduledfunction", "created_at", moment + _DISORDER)
 
 
 def function(pk: int) -> ScheduledFunction | None:
@@ -91,7 +91,3 @@ def crons() -> "QuerySet[Cron]":
 
 def cron(name: str) -> Cron | None:
     return Cron.objects.filter(pk=name).first()
-
-
-def _first_since(moment: datetime) -> int:
-    return statements.first_id_since("scheduling_scheduledfunction", "created_at", moment)

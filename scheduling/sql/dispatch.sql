@@ -51,6 +51,6 @@ WITH lane AS MATERIALIZED (
 )
 SELECT c.function_id AS id, c.due_pointer::text AS due_pointer,
        (SELECT f.ctid::text FROM scheduling_scheduledfunction AS f WHERE f.id = c.function_id) AS row_pointer,
-       c.queue, c.priority, c.deaths, c.collisions, c.lane_at, c.lane_id
+       c.deaths, c.collisions, c.queue, c.priority, c.lane_at, c.lane_id
 FROM chosen AS c
 ORDER BY c.priority DESC, c.is_fresh DESC, c.next_at, c.function_id

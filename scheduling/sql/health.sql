@@ -22,7 +22,7 @@ WITH RECURSIVE lane (kind, queue, priority) AS (
 )
 SELECT
     (SELECT count(*) FROM late) AS late,
-    (SELECT extract(epoch FROM clock_timestamp() - min(run_at))::float8 FROM late) AS oldest_late_s,
+    (SELECT coalesce(extract(epoch FROM clock_timestamp() - min(run_at)), 0)::float8 FROM late) AS oldest_late_s,
     (SELECT count(*) FROM scheduling_cluster
       WHERE ending = 'frozen' AND ended_at > clock_timestamp() - interval '1 day') AS frozen,
     (SELECT count(*) FROM (SELECT 1 FROM scheduling_scheduledfunction

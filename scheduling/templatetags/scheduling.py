@@ -42,7 +42,6 @@ def took(begin: datetime | None, end: datetime | None) -> str:
 
 @register.filter
 def short(function: str) -> str:
-    """The last two parts of a dotted name."""
     return ".".join(function.split(".")[-2:])
 
 

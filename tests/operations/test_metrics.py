@@ -55,7 +55,7 @@ def settle(*, in_s: float = 0) -> None:
     """Have the roll-up settle the minutes that are over, as if so many seconds had passed."""
     then = farm.now() + timedelta(seconds=in_s)
     rollup.count(Moments(now=then, horizon=then))
-    metrics.FARM._reading = None  # which is a few seconds old by then
+    metrics.FARM.families.forget()  # which is a few seconds old by then
 
 
 class TestWhoMayRead:

@@ -33,6 +33,7 @@ Address = tuple[str, int]
 DEMONSTRATOR = "demonstrator"
 LINK_MIN = 15  # good for: it stands in the terminal's scrollback
 PAINTS_WITH = ("numpy", "PIL")
+NO_PAINTER = "No worker paints pictures here: for one that does, pip install numpy pillow."
 CLUSTER_ENDS_S = 10.0  # beyond the grace for its actions, until its end is written and its processes are gone
 
 
@@ -66,7 +67,9 @@ class Command(BaseCommand):
             lowered = rights.of_servants()
             children = [_web(listener, lowered), _janitor(listener, metrics), *_clusters(listener, metrics)]
             children += [_worker(url, lowered)] if with_worker else []
-            self._welcome(url, [lowered.complaint, _lacking() if with_worker else ""])
+            self._welcome(
+                url, [lowered.complaint, NO_PAINTER if with_worker and "image" not in _demonstrated() else ""]
+            )
             gc.collect()
             processes.Supervisor(children, folder=settings.JOBFARM_DATA, report=self._print).run()
         finally:
@@ -134,14 +137,10 @@ def _web(listener: socket.socket, lowered: Rights) -> Child:
     """Forked as the others are, unless it has an account of its own: then its settings are others."""
     fd = listener.fileno()
     return Child(
-        name="web",
-        argv=commands.argv("web", "--fd", str(fd)),
-        run=None if lowered.credentials else lambda: call_command("web", fd=fd, skip_checks=False),
-        inherited=[fd],
-        stop_order=4,
-        environment=dict(lowered.environment),
-        credentials=lowered.credentials,
-    )
+        name="web", argv=commands.argv("web", "--fd", str(fd)),
+        run=None if lowered.credentials else lambda: call_command("web", fd=fd, skip_checks=False), inherited=[fd],
+        stop_order=4, environment=dict(lowered.environment), credentials=lowered.credentials,
+    )  # fmt: skip
 
 
 def _janitor(listener: socket.socket, metrics: Address | None) -> Child:
@@ -188,14 +187,6 @@ def _demonstration_queue(kinds: list[str]) -> list[str]:
     has_server = os.environ.get("JOBFARM_IMAGE_URL") or os.environ.get("OPENAI_BASE_URL")
     is_wanted = demonstration.is_shown() and "image" in kinds and not has_server
     return [demonstration.QUEUE] if is_wanted else []
-
-
-def _lacking() -> str:
-    return (
-        ""
-        if "image" in _demonstrated()
-        else "No worker paints pictures here: for one that does, pip install numpy pillow."
-    )
 
 
 def _without(listener: socket.socket, *words: str) -> None:

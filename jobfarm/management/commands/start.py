@@ -11,6 +11,5 @@ class Command(farm.Command):
     help = f"{farm.Command.help} It starts a worker too, which `farm` does not."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Those of `farm`."""
         super().add_arguments(parser)
         parser.set_defaults(with_worker=True)

@@ -37,15 +37,9 @@ class Command(BaseCommand):
         parser.add_argument("--metrics", type=exposition.address, metavar="[HOST:]PORT", help=METRICS_HELP)
 
     def handle(
-        self,
-        *,
-        kind: Kind,
-        workers: int,
-        queues: list[str] | None,
-        once: bool,
-        metrics: tuple[str, int] | None,
+        self, *, kind: Kind, workers: int, queues: list[str] | None, once: bool, metrics: tuple[str, int] | None,
         **_: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if workers < 1:
             raise CommandError("--workers must be at least 1.")
         keep_connections(kind)

@@ -27,7 +27,7 @@ from scheduling import operations as scheduling
 from scheduling.models import Cluster, Due, ScheduledFunction
 from scheduling.operations import clusters
 from scheduling.queries import functions
-from scheduling.queries.clusters import Report
+from scheduling.queries.clusters import Report, report
 from scheduling.queries.functions import Holder
 from tests.scheduling.integration import sample
 from tests.servers import serve
@@ -44,7 +44,7 @@ def live_cluster(role: str) -> uuid.UUID:
     """A cluster that has just reported."""
     cluster_id = uuid.uuid4()
     clusters.begin(cluster_id, role=role)
-    assert clusters.report(cluster_id, Report(workers=2, free=2, waits=False))
+    assert report(cluster_id, Report(workers=2, free=2, waits=False))
     return cluster_id
 
 

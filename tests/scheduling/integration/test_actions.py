@@ -22,7 +22,7 @@ from scheduling.errors import NotEnded, NotFound
 from scheduling.models import Due, ScheduledFunction
 from scheduling.operations import clusters, retention, runner
 from scheduling.queries import functions
-from scheduling.queries.clusters import Report
+from scheduling.queries.clusters import Report, report
 from scheduling.queries.functions import Holder
 from tests.farm import rescanning, until, waiting_for_locks
 from tests.scheduling.integration import sample
@@ -367,7 +367,7 @@ class TestASilentCluster:
         until(lambda: clusters.sweep() == 1, what="the sweep")
         assert (stored(row).status, stored(row).error_class) == ("unknown", "scheduling.errors.OutcomeUnknown")
         assert Cluster.objects.get().ending == "lost"
-        assert clusters.report(cluster_id, _report()) is False
+        assert report(cluster_id, _report()) is False
 
 
 def _report() -> Report:

@@ -26,7 +26,7 @@ from scheduling.cluster.pool import Pool
 from scheduling.domain.states import Kind
 from scheduling.models import Cluster
 from scheduling.operations import clusters
-from scheduling.queries.clusters import Report
+from scheduling.queries.clusters import Report, report
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -178,7 +178,7 @@ class TestItsMonitor:
         assert Stat.get_all() == []
         pool = Pool(cluster_id=cluster_id, kind=Kind.ACTION, size=2, counts=FunctionCounts(2))
         stat = django_q2.stat(cluster_id, broker, pool)
-        clusters.report(cluster_id, Report(workers=2, free=2, waits=False, dispatched=0, stat=stat))
+        report(cluster_id, Report(workers=2, free=2, waits=False, dispatched=0, stat=stat))
         [seen] = Stat.get_all()
         assert (seen.cluster_id, seen.workers, seen.status) == (cluster_id, [], django_q2.Conf.IDLE)
         assert Stat.get(pid=1, cluster_id=cluster_id).cluster_id == cluster_id

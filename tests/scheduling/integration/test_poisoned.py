@@ -17,7 +17,7 @@ from scheduling.domain import schedules
 from scheduling.errors import BadSchedule, UnknownFunction
 from scheduling.models import Cron, ScheduledFunction
 from scheduling.operations import clusters, crons, notifications
-from scheduling.queries.clusters import Report
+from scheduling.queries.clusters import Report, report
 from tests import farm
 from tests.scheduling.integration import sample
 
@@ -120,7 +120,7 @@ class TestCronsThatAreOverdue:
         Cron.objects.filter(pk="judge things").update(source="code")
         cluster_id = uuid.uuid4()
         clusters.begin(cluster_id, role="mutations")
-        clusters.report(cluster_id, Report(workers=1, free=1, waits=False))
+        report(cluster_id, Report(workers=1, free=1, waits=False))
         [finding] = [each for each in scheduler_health.scheduler() if "should have fired" in each.sentence]
         assert finding.sentence.endswith(": judge things, 1 made or changed by people.")
         assert "judge things, mine" in finding.remedy or "mine, judge things" in finding.remedy
