@@ -615,11 +615,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='live',
-            index=models.Index(models.F('owner'), models.F('queue'), condition=models.Q(('lease_secret__isnull', True), ('owner__isnull', False)), name='jobs_waiting_of_owner'),
+            index=models.Index(models.F('owner'), models.F('queue'), models.F('lane'), condition=models.Q(('lease_secret__isnull', True), ('owner__isnull', False)), name='jobs_waiting_of_owner'),
         ),
         migrations.AddIndex(
             model_name='live',
-            index=models.Index(models.F('group'), models.F('queue'), condition=models.Q(('lease_secret__isnull', True), ('group__isnull', False)), name='jobs_waiting_of_group'),
+            index=models.Index(models.F('group'), models.F('queue'), models.F('lane'), condition=models.Q(('lease_secret__isnull', True), ('group__isnull', False)), name='jobs_waiting_of_group'),
         ),
         migrations.AddIndex(
             model_name='live',

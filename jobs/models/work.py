@@ -265,8 +265,10 @@ class Live(_Run):
         indexes = [
             models.Index("lane", "run_at", "job", name="jobs_waiting", condition=_WAITS),
             models.Index("worker", "job", name="jobs_running", condition=_RUNS),
-            models.Index("owner", "queue", name="jobs_waiting_of_owner", condition=_WAITS & Q(owner__isnull=False)),
-            models.Index("group", "queue", name="jobs_waiting_of_group", condition=_WAITS & Q(group__isnull=False)),
+            models.Index("owner", "queue", "lane", name="jobs_waiting_of_owner",
+                         condition=_WAITS & Q(owner__isnull=False)),
+            models.Index("group", "queue", "lane", name="jobs_waiting_of_group",
+                         condition=_WAITS & Q(group__isnull=False)),
             models.Index("expires_at", name="jobs_expiring", condition=_WAITS & Q(expires_at__isnull=False)),
             models.Index("counted_in", name="jobs_counted", condition=Q(counted_in__isnull=False)),
             models.Index("requirement", "owner", name="jobs_living_of_requirement",

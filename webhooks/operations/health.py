@@ -46,7 +46,7 @@ def health() -> Health:
         ready=tuple(source for source in Source if source in live),
         needs_secret=tuple(source for source in Source if source not in live | unreadable),
         unreadable=tuple(source for source in Source if source in unreadable),
-        refused=refused,
+        refused=dict(refused),  # a template asks a Counter for its key "items", and has 0
         **numbers._asdict(),
     )
 

@@ -27,6 +27,8 @@ from scheduling.domain.schedules import Policy
 from scheduling.models import Cron
 from tests import farm
 from tests.pages.edges.conftest import Browse, Farm
+from webhooks.domain.names import Source
+from webhooks.queries import inbox
 
 MOST_STATEMENTS = 25  # of the overview as who may see all of it sees it, without what doctor warns of
 SUBMIT = "jobs.operations.from_crons.submit_job"
@@ -68,6 +70,16 @@ class TestRights:
         for name in (*OPERATORS_ALONE, *WITH_A_RIGHT):
             assert f'data-live="{name}"' not in page
         assert "The last" not in page
+
+
+class TestTheInbox:
+    def test_says_how_many_requests_of_each_source_were_refused(self, browse: Browse, little_farm: Farm) -> None:
+        for times in (2, 1):
+            inbox.count_refusal(
+                source=Source.GITHUB, reason="bad_signature", address=None, size=1, header_names=(), times=times
+            )
+        boss = farm.user("boss", is_superuser=True, is_staff=True)
+        assert "github 3" in browse(boss).get("/").content.decode()
 
 
 class TestCharts:
