@@ -32,6 +32,10 @@ def _buffers(statement: statements.Statement, params: statements.Params) -> int:
 
 
 def _fill(owner_id: int) -> None:
+    rows.fill(3_000, owner_id=rows.Sql("200000 + n %% 20"))
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE jobs_live")  # which an empty table keeps: twenty people, one lane
+        cursor.execute("TRUNCATE jobs_job, jobs_live, jobs_mark CASCADE")
     rows.fill(50_000, status="success", fence=1)
     with connection.cursor() as cursor:
         cursor.execute("VACUUM (ANALYZE) jobs_job, jobs_live, jobs_outcome")  # of an idle hour
