@@ -41,13 +41,21 @@ def pytest_configure() -> None:
     quickly; and nothing of what is collected is garbage (`pytest_collection_finish`)."""
     from django.conf import settings
 
-    from tests import emptying, once
+    from tests import emptying, locks, once
 
     gc.disable()
     emptying.in_place_of_flush()
     once.in_place_of_each_time()
+    locks.as_on_a_farm()
     # Django's hash is slow on purpose, half a second for each password; here nobody attacks it.
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+def pytest_runtest_setup() -> None:
+    """A request that broke with its test is over."""
+    from tests import locks
+
+    locks.forget()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

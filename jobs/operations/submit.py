@@ -90,6 +90,7 @@ def check_payload(payload: Any) -> None:
     payloads.encoded(payload, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], subject="payload")
 
 
+@transactions.retried
 def retry(job_id: int, *, by: User | None, once: bool = False) -> Job:
     """Retry an ended job: submit it again, as a new job that points at it; history never changes.
 

@@ -123,7 +123,7 @@ class TestWork:
             job.write("wörld \0")
             job.file("data.bin", b"\x00\xff" * 1000)
             go_on.wait(20)
-            return {"said": job.payload}
+            return {"echo": job.payload}
 
         with working(server, handlers, transport=transport):
             job = one_job({"n": 7})
@@ -133,7 +133,7 @@ class TestWork:
             assert ended(job) == "success"
 
         job = Job.objects.whole().get(pk=job.pk)
-        assert (job.result, text(job)) == ({"said": {"n": 7}}, "Hello, wörld \ufffd")
+        assert (job.result, text(job)) == ({"echo": {"n": 7}}, "Hello, wörld \ufffd")
         assert (job.fence, job.worker_name, Attempt.objects.count()) == (1, "laptop", 0)
 
     def test_is_done_once_each_when_there_is_plenty(self, server: Server, transport: Any) -> None:
