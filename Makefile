@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 PY := .venv/bin/python
-.PHONY: help run test test-landing test-all test-fast test-django6 chaos lint format docs constraints screenshots clean bench
+.PHONY: help run test test-landing test-all test-fast test-django6 chaos schedules lint format docs constraints screenshots clean bench
 
 help:  ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "} {printf "  make %-12s %s\n", $$1, $$2}'
@@ -72,6 +72,9 @@ else
 	JOBFARM_DATA=$(CURDIR)/var/test JOBFARM_MODEL_EXAMPLES=$$(($(MINUTES) * 40)) $(PY) -m pytest -q tests/models
 	JOBFARM_DATA=$(CURDIR)/var/test JOBFARM_FUZZ_EXAMPLES=$$(($(MINUTES) * 40)) $(PY) -m pytest -q tests/fuzz
 endif
+
+schedules: .venv/ready-dev  ## let real statements meet in every order (MINUTES=3; docs/chaos.md)
+	JOBFARM_DATA=$(CURDIR)/var/test SCHEDULES_MINUTES=$(MINUTES) $(PY) -m pytest -q -s tests/schedules
 
 EXAMPLES := examples.chat,examples.imagegame
 lint: .venv/ready-dev  ## style, types, layers, migrations

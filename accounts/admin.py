@@ -2,30 +2,38 @@
 
 from typing import Any
 
+from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
+from allauth.usersessions.models import UserSession
 from django.contrib import admin, messages
-from django.contrib.admin.models import ADDITION, CHANGE, DELETION, LogEntry
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
+from django.core.exceptions import PermissionDenied
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 from unfold.admin import ModelAdmin, StackedInline
 from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from accounts import operations, queries
+from accounts import domain, operations, queries
 from accounts.errors import InactiveUser, NotFound
-from accounts.models import ApiToken, MemberGroup
-from core import administration
+from accounts.models import ApiToken, AuditLine, MemberGroup
+from core import administration, exports
 
-admin.site.unregister(User)
-admin.site.unregister(Group)
+for model in (User, Group, EmailAddress, UserSession, Authenticator, SocialAccount, SocialApp, SocialToken):
+    if admin.site.is_registered(model):  # of these people have pages
+        admin.site.unregister(model)
 
 
 @admin.register(User)
-class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # unfold ships no types
+class UserAdmin(administration.Paged, DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # unfold ships no types
     """People, with a way to let somebody in who has no password."""
 
     form = UserChangeForm
@@ -42,12 +50,8 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  #
     ]
     filter_horizontal = ["user_permissions"]
     autocomplete_fields = ["groups"]
-    paginator = administration.Counted
-    show_full_result_count = False
-    show_facets = admin.ShowFacets.NEVER
-    list_per_page = 50
     readonly_fields = ["last_login", "date_joined"]
-    actions = ["make_login_link"]
+    actions = ["make_login_link", "forget_second_factors"]
 
     def has_login_link_permission(self, request: HttpRequest) -> bool:
         """Only superusers: a link to a superuser's account would make its maker one."""
@@ -55,15 +59,24 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  #
 
     @admin.action(description="Create a one-time log-in link", permissions=["login_link"])
     def make_login_link(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
-        """Show a link for each person, and write into the log who made it."""
         for person in queryset:
             try:
                 link = request.build_absolute_uri(operations.one_time_link(person))
             except InactiveUser as refusal:
                 self.message_user(request, refusal.message, messages.ERROR)
                 continue
-            self.log_change(request, person, "Created a one-time log-in link.")
             self.message_user(request, f"Logs {person} in once, within a day: {link}", messages.SUCCESS)
+
+    @admin.action(description="Take second factors away (a lost device)", permissions=["login_link"])
+    def forget_second_factors(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse | None:
+        """Let each in by password alone, after a question."""
+        wording = {"title": "Take the second factors of these people away?", "button": "Take them away"}
+        if question := administration.carry_out(self, request, lines=[str(person) for person in queryset], **wording):
+            return question
+        for person in queryset:
+            operations.forget_second_factors(person)
+        self.message_user(request, "They log in by password alone, or set up a new one.", messages.SUCCESS)
+        return None
 
 
 class InvitationInline(StackedInline):  # type: ignore[misc]
@@ -80,16 +93,12 @@ class InvitationInline(StackedInline):  # type: ignore[misc]
 
 
 @admin.register(Group)
-class GroupAdmin(DjangoGroupAdmin, ModelAdmin):  # type: ignore[misc]
+class GroupAdmin(administration.Paged, DjangoGroupAdmin, ModelAdmin):  # type: ignore[misc]
     """Groups: whoever is in one sees its jobs. Where members made it, its invitation can be closed here."""
 
     list_display = ["name", "size", "maker"]
     list_filter = [("by_members", admin.EmptyFieldListFilter)]
     inlines = [InvitationInline]
-    paginator = administration.Counted
-    show_full_result_count = False
-    show_facets = admin.ShowFacets.NEVER
-    list_per_page = 50
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
         of_group = User.groups.through.objects.filter(group_id=OuterRef("pk")).order_by()
@@ -112,16 +121,12 @@ class GroupAdmin(DjangoGroupAdmin, ModelAdmin):  # type: ignore[misc]
 
 
 @admin.register(ApiToken)
-class ApiTokenAdmin(ModelAdmin):  # type: ignore[misc]
+class ApiTokenAdmin(administration.Paged, ModelAdmin):  # type: ignore[misc]
     """Whose programs may call. Keys are not here: they are shown once, to the person who makes them."""
 
     list_display = ["name", "user", "key_hint", "scopes", "created_at", "expires_at", "last_used_at", "status"]
     list_filter = [("revoked_at", admin.EmptyFieldListFilter), administration.by_day("created_at")]
     list_select_related = ["user"]
-    paginator = administration.Counted
-    show_full_result_count = False
-    show_facets = admin.ShowFacets.NEVER
-    list_per_page = 50
     search_fields = ["name", "user__username", "key_hint"]
     fields = ["name", "user", "key_hint", "scopes", "created_at", "expires_at", "last_used_at", "revoked_at"]
     readonly_fields = fields
@@ -143,46 +148,66 @@ class ApiTokenAdmin(ModelAdmin):  # type: ignore[misc]
 
     @admin.action(description="Revoke", permissions=["delete"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> HttpResponse | None:
-        """Revoke each, after a question, and write into the log who did."""
         lines = [f"{token} of {token.user}" for token in queryset]
         wording = {"title": "Revoke these tokens?", "button": "Revoke them"}
         if question := administration.carry_out(self, request, lines=lines, **wording):
             return question
-        revoked = sum(self._revoke(request, token) for token in queryset)
+        revoked = sum(_revoke(token) for token in queryset)
         self.message_user(request, f"Revoked: {revoked}.", messages.SUCCESS if revoked else messages.WARNING)
         return None
 
-    def _revoke(self, request: HttpRequest, token: Any) -> bool:
-        try:
-            operations.revoke_token(token.pk, by=None)
-        except NotFound:
-            return False
-        self.log_change(request, token, "Revoked.")
-        return True
+
+def _revoke(token: ApiToken) -> bool:
+    try:
+        operations.revoke_token(token.pk, by=None)
+    except NotFound:
+        return False
+    return True
 
 
-@admin.register(LogEntry)
-class LogEntryAdmin(administration.BoundedList):
-    """Who did what: all that was done here and on the farm's pages by who runs it."""
+@admin.register(AuditLine)
+class AuditAdmin(administration.BoundedList):
+    """Who did what: how people came in and went, what became of their rights and tokens, and what staff did."""
 
-    list_display = ["action_time", "user", "action", "content_type", "object_link", "summary"]
-    list_display_links = ["action_time"]
-    list_filter = ["action_flag", administration.by_day("action_time")]
-    list_select_related = ["user", "content_type"]
-    search_fields = ["=user__username", "=object_id"]
-    search_help_text = "A username, or the id of the object"
-    fields = ["action_time", "user", "action", "content_type", "object_link", "summary"]
-    readonly_fields = fields
+    list_display = ["at", "event_name", "by", "object_link", "address", "excerpt"]
+    list_display_links = ["at"]
+    list_filter = [administration.known("event", "event", lambda: domain.EVENTS), administration.by_day("at")]
+    list_select_related = ["by", "content_type"]
+    list_after_template = "admin/audit.html"
+    search_fields = ["=by__username", "=about", "=object_id", "=address"]
+    search_help_text = "A username, an address, or the id of the object"
+    fields = ["at", "event_name", "by", "object_link", "address", "summary"]
+    excerpt = administration.shown("Summary", lambda line: Truncator(line.summary).chars(300))
 
-    @display(description="Action", label={ADDITION: "success", CHANGE: "info", DELETION: "danger"})  # type: ignore[untyped-decorator]
-    def action(self, entry: LogEntry) -> tuple[int, str]:
-        return entry.action_flag, entry.get_action_flag_display()
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.export)
+        files = [path(f"audit.{kind}", view, {"kind": kind}, name=f"audit_{kind}") for kind in ("csv", "jsonl")]
+        return [*files, *super().get_urls()]
 
-    @display(description="Object")  # type: ignore[untyped-decorator]
-    def object_link(self, entry: LogEntry) -> SafeString | str:
-        url = None if entry.is_deletion() else entry.get_admin_url()
-        return format_html('<a href="{}">{}</a>', url, entry.object_repr) if url else entry.object_repr
+    def export(self, request: HttpRequest, kind: str) -> HttpResponse:
+        """The lines that the list would show as a file, newest first; `before` stands in the Link to the next one."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        changes = self.get_changelist_instance(request)
+        lines = list(changes.get_queryset(request)[: administration.COUNTED])
+        rows = [line.row for line in lines]
+        if kind == "csv":
+            headings = [name.replace("_", " ").capitalize() for name in AuditLine.COLUMNS]
+            response = exports.as_csv(headings, (row.values() for row in rows), name="audit.csv")
+        else:
+            response = exports.as_json_lines(rows, name="audit.jsonl")
+        older = lines[-1].pk if len(lines) == administration.COUNTED else changes.floor
+        if older is not None:
+            response["Link"] = exports.next_link(request, before=older)
+        return response
 
-    @display(description="Change")  # type: ignore[untyped-decorator]
-    def summary(self, entry: LogEntry) -> str:
-        return entry.get_change_message()
+    @display(description="Event")  # type: ignore[untyped-decorator]
+    def event_name(self, line: AuditLine) -> str:
+        return line.event.replace("_", " ").capitalize()
+
+    @display(description="About")  # type: ignore[untyped-decorator]
+    def object_link(self, line: AuditLine) -> SafeString | str:
+        kind = line.content_type
+        about = LogEntry(content_type=kind, object_id=line.object_id) if kind and line.event != "deleted" else None
+        url = about and about.get_admin_url()
+        return format_html('<a href="{}">{}</a>', url, line.about) if url else line.about

@@ -11,6 +11,25 @@ KEY_PREFIX = "jft_"  # so that a leaked key names what it opens, and scanners of
 # What an API token may do, as OAuth writes it (RFC 6749, section 3.3). submit: send in jobs; read: look at all that its
 # person may see; operate: cancel, retry, run now; endpoints: say where the farm posts events and alerts to.
 SCOPES = ("submit", "read", "operate", "endpoints")
+# What the audit log says of people; the last three are lines of Django's own log.
+EVENTS = {
+    "log_in": "Somebody logged in.",
+    "log_in_failed": "A log-in failed: a wrong password, code, link or answer of a provider.",
+    "log_out": "Somebody logged out, or ended a session of theirs.",
+    "password_changed": "A password was changed, set or reset.",
+    "second_factor_added": "Somebody has another second factor.",
+    "second_factor_removed": "A second factor was taken away.",
+    "token_created": "An API token was created.",
+    "token_revoked": "An API token was revoked.",
+    "token_from_new_address": "An API token was used from an address for the first time.",
+    "link_created": "A one-time log-in link was created.",
+    "rights_changed": "Rights of somebody or of a group were changed, or somebody was switched on or off.",
+    "groups_changed": "Somebody came into groups or out of them.",
+    "added": "Somebody of staff added something.",
+    "changed": "Somebody of staff changed something.",
+    "deleted": "Somebody of staff deleted something.",
+}
+ADDRESSES_LIMIT = 50  # from which a token is known to come; from a token of more no other is noted
 LONGEST_DAYS = 3650  # that a token may be good for, if it ends at all
 HINT_LENGTH = 8  # four of the prefix and four that distinguish one's own tokens: 24 of 256 bits revealed
 NAME_LIMIT = 100

@@ -9,12 +9,14 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from ninja.errors import AuthenticationError
 from ninja.security import APIKeyCookie, HttpBearer
 from ninja.utils import check_csrf
 
 from accounts import operations
 from accounts.errors import CsrfFailed, InsufficientScope, MembersOnly, Unauthorized
 from accounts.models import ApiToken
+from live import addresses
 from observing import fields
 from ratelimits import http as limits
 
@@ -24,18 +26,19 @@ _LET_IN_BY: Final = "_accounts_let_in_by"
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-def token_of(authorization: str) -> ApiToken:
+def token_of(authorization: str, *, find: Callable[..., ApiToken] = operations.token, address: str = "") -> ApiToken:
     """The API token in an `Authorization` header. Raises Unauthorized."""
     scheme, _, key = authorization.partition(" ")
     if scheme.lower() != "bearer":
         raise Unauthorized
-    return operations.token(key.strip())
+    return find(key.strip(), address=address)
 
 
-def _token(request: HttpRequest) -> ApiToken | None:
+def _token(request: HttpRequest, *, find: Callable[..., ApiToken] = operations.token) -> ApiToken | None:
     """The API token that comes as `Authorization: Bearer`; None without a good one. See `token_id`."""
     try:
-        token = token_of(request.headers.get("Authorization", ""))
+        address = addresses.network(request.META.get("REMOTE_ADDR")) or ""
+        token = token_of(request.headers.get("Authorization", ""), find=find, address=address)
     except Unauthorized:
         return None
     request.__dict__[_LET_IN_BY] = token
@@ -43,10 +46,35 @@ def _token(request: HttpRequest) -> ApiToken | None:
     return token
 
 
+def versions(request: HttpRequest) -> tuple[str, str] | None:
+    """Of which versions the rows of the token and its person have to be that let this request in, where they were
+    remembered (docs/adr/0115)."""
+    token: ApiToken | None = request.__dict__.get(_LET_IN_BY)
+    return None if token is None else token.versions
+
+
+def look_up(request: HttpRequest, scope: str) -> None:
+    """Look up the token that let this request in, where it was remembered. Raises AuthenticationError (what a request
+    without a good token is answered with), InsufficientScope."""
+    if versions(request) is None:
+        return
+    token = _token(request)
+    if token is None:
+        raise AuthenticationError
+    _check(token, scope)
+    request.auth = token.user  # type: ignore[attr-defined]  # as ninja does
+
+
 def token_id(request: HttpRequest) -> int | None:
     """The API token that let this request in; None where it was a session."""
     token: ApiToken | None = request.__dict__.get(_LET_IN_BY)
     return None if token is None else token.pk
+
+
+def may(request: HttpRequest, scope: str) -> bool:
+    """Whether who let this request in, an API token or a session, may do this as well; a session may."""
+    token: ApiToken | None = request.__dict__.get(_LET_IN_BY)
+    return token is None or token.may(scope)
 
 
 def require(request: HttpRequest, scope: str) -> None:
@@ -91,21 +119,22 @@ def for_members(request: HttpRequest) -> HttpResponse:
 class TokenAuth(HttpBearer):
     """An API token of a person, made on the account page or with `manage.py create_token USER`."""
 
-    def __init__(self, scope: str) -> None:
+    def __init__(self, scope: str, *, recognizes: bool = False) -> None:
+        """`recognizes`: for calls that `look_up` what was remembered, or whose statements look at its `versions`."""
         super().__init__()
         self.scope = scope
+        self._find = operations.recognize if recognizes else operations.token
 
     def __call__(self, request: HttpRequest) -> User | None:
         """The person, or None: django-ninja then asks the next way in, and ends with a 401. Raises InsufficientScope
         for a token that was not made for this."""
-        token = _token(request)
+        token = _token(request, find=self._find)
         if token is None:
             return None
         _check(token, self.scope)
         return token.user
 
     def authenticate(self, request: HttpRequest, token: str) -> User | None:  # noqa: ARG002  # ninja's signature
-        """The person whose token this is, or None."""
         return self(request)
 
 
@@ -138,6 +167,6 @@ class SessionAuth(APIKeyCookie):
         return user
 
 
-def callers(scope: str) -> list[TokenAuth | SessionAuth]:
+def callers(scope: str, *, recognizes: bool = False) -> list[TokenAuth | SessionAuth]:
     """The ways in which a person may do what this scope of tokens is for, in the order they are tried."""
-    return [TokenAuth(scope), SessionAuth()]
+    return [TokenAuth(scope, recognizes=recognizes), SessionAuth()]

@@ -1,7 +1,12 @@
 """The tables of accounts. People and groups are Django's own: `auth.User`, `auth.Group`, `user.groups`."""
 
+from typing import Any, ClassVar
+
 from django.conf import settings
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group
+from django.contrib.contenttypes.models import ContentType
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
@@ -36,6 +41,9 @@ class ApiToken(models.Model):
         "last used", null=True, blank=True, editable=False, help_text="To the minute, so that not every call writes."
     )
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
+    addresses = ArrayField(models.CharField(max_length=60), db_default=[], editable=False)
+    # Of a token that was read for an earlier call: as which versions of its row and its person's (docs/adr/0115).
+    versions: tuple[str, str] | None = None
 
     class Meta:
         verbose_name = "API token"
@@ -75,6 +83,59 @@ class OneTimeLink(models.Model):
 
     def __str__(self) -> str:
         return f"link for {self.user}"
+
+
+class AuditEvent(models.Model):
+    """What happened at the doors of the farm: a line of the audit log that is none of Django's own."""
+
+    id = models.AutoField(primary_key=True)  # of the sequence of Django's log, so that both have one order
+    at = models.DateTimeField(db_default=Now(), db_index=True, editable=False)
+    event = models.CharField(max_length=30)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
+    about = models.CharField(max_length=200)
+    address = models.CharField(max_length=60, blank=True)
+    detail = models.TextField(blank=True)
+
+    class Meta:
+        verbose_name = "event of people"
+        verbose_name_plural = "events of people"
+
+
+class AuditLine(models.Model):
+    """A line of the audit log: an AuditEvent, or one of Django's log of what staff do."""
+
+    COLUMNS: ClassVar = ("id", "at", "event", "by", "about", "object_id", "address", "detail")
+
+    id = models.IntegerField(primary_key=True)
+    at = models.DateTimeField()
+    event = models.TextField()
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.DO_NOTHING, null=True, related_name="+")
+    content_type = models.ForeignKey(ContentType, models.DO_NOTHING, null=True, related_name="+")
+    object_id = models.TextField()
+    about = models.TextField()
+    address = models.TextField()
+    detail = models.TextField()
+
+    class Meta:
+        managed = False
+        db_table = "accounts_audit_line"
+        verbose_name = "audit log"
+        verbose_name_plural = "audit log"
+
+    def __str__(self) -> str:
+        return f"{self.event} {self.about}"
+
+    @property
+    def row(self) -> dict[str, Any]:
+        values = {name: getattr(self, name) for name in self.COLUMNS}
+        by = self.by.get_username() if self.by else None
+        return {**values, "at": self.at.isoformat(), "by": by, "detail": self.summary}
+
+    @property
+    def summary(self) -> str:
+        """What was done, in words: the administration writes it as JSON."""
+        return LogEntry(change_message=self.detail).get_change_message()
 
 
 class MemberGroup(models.Model):

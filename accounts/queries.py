@@ -2,14 +2,16 @@
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Any
 
 from captcha.models import CaptchaStore
 from django.contrib.auth.models import Group, Permission, User
 from django.db import transaction
-from django.db.models import BooleanField, Count, ExpressionWrapper, F, ForeignObjectRel, Q, QuerySet
+from django.db.models import BooleanField, Count, ExpressionWrapper, F, ForeignObjectRel, Func, Q, QuerySet, Value
 from django.db.models.functions import Now
 
-from accounts.models import ApiToken, Guest, MemberGroup, OneTimeLink
+from accounts import domain
+from accounts.models import ApiToken, AuditEvent, AuditLine, Guest, MemberGroup, OneTimeLink
 from postgres import statements
 
 _TOKEN, _PERSON = ([field.attname for field in model._meta.concrete_fields] for model in (ApiToken, User))
@@ -17,23 +19,34 @@ _TOKEN, _PERSON = ([field.attname for field in model._meta.concrete_fields] for 
 USE_NOTED_EVERY = timedelta(minutes=1)  # a page that says "a minute ago" is served; a write for each call is not
 
 
-def live_token(key_hash: str) -> tuple[ApiToken, bool] | None:
-    """The token with this hash and its user, and whether its last use was noted within the last minute.
+def live_token(key_hash: str, *, address: str) -> statements.Row | None:
+    """The row of the token with this hash and of its user, and whether a use of it from this address needs no note: one
+    was noted within the last minute, and the address is known.
 
     None if it was revoked or ran out, or its user may not log in.
     """
-    params = {"key_hash": key_hash, "every_s": USE_NOTED_EVERY.total_seconds()}
-    for row in statements.load("accounts", "token_by_hash").run(params):
-        token = ApiToken.from_db("default", _TOKEN, [getattr(row, name) for name in _TOKEN])
-        token.user = User.from_db("default", _PERSON, [getattr(row, f"person_{name}") for name in _PERSON])
-        return token, row.is_noted
-    return None
+    params = {"key_hash": key_hash, "every_s": USE_NOTED_EVERY.total_seconds(), "address": address}
+    params["most"] = domain.ADDRESSES_LIMIT
+    return next(iter(statements.load("accounts", "token_by_hash").run(params)), None)
 
 
-def note_use(token: ApiToken) -> None:
-    """Remember that the token was used just now; of many who call at once, one writes."""
+def token_of(row: statements.Row, *, is_remembered: bool = False) -> ApiToken:
+    """The token of this row with its user; what acts for one `is_remembered` looks whether it is still that version."""
+    token = ApiToken.from_db("default", _TOKEN, [getattr(row, name) for name in _TOKEN])
+    token.user = User.from_db("default", _PERSON, [getattr(row, f"person_{name}") for name in _PERSON])
+    token.versions = (row.version, row.person_version) if is_remembered else None
+    return token
+
+
+def note_use(token: ApiToken, *, address: str) -> bool:
+    """Remember that the token was used just now, of many who call at once by one; whether this address is a new one."""
     unnoted = Q(last_used_at=None) | Q(last_used_at__lte=Now() - USE_NOTED_EVERY)
-    ApiToken.objects.filter(unnoted, pk=token.pk).update(last_used_at=Now())
+    row = ApiToken.objects.filter(pk=token.pk)
+    if not address or address in token.addresses or len(token.addresses) >= domain.ADDRESSES_LIMIT:
+        row.filter(unnoted).update(last_used_at=Now())
+        return False
+    known = Func("addresses", Value(address), function="array_append", output_field=ApiToken.addresses.field)
+    return bool(row.exclude(addresses__contains=[address]).update(last_used_at=Now(), addresses=known))
 
 
 def tokens_of(user: User) -> QuerySet[ApiToken]:
@@ -53,12 +66,12 @@ def revoke_ended() -> list[int]:
     return list(people.values())
 
 
-def revoke(token_id: int, *, owner: User | None) -> int | None:
-    """Revoke a token (if an owner is named, only theirs). The id of its user, or None if there was none."""
+def revoke(token_id: int, *, owner: User | None) -> ApiToken | None:
+    """Revoke a token (if an owner is named, only theirs), and return it; None if there was none."""
     tokens = ApiToken.objects.filter(pk=token_id, **({"user": owner} if owner else {}))
     if not tokens.filter(revoked_at=None).update(revoked_at=Now()):
         return None
-    return tokens.values_list("user_id", flat=True).get()
+    return tokens.select_related("user").get()
 
 
 def spend(token_hash: str, *, now: datetime) -> OneTimeLink | None:
@@ -84,6 +97,11 @@ def forget_links(user: User, *, before: datetime) -> None:
     OneTimeLink.objects.filter(user=user, expires_at__lt=before).delete()
 
 
+def audit_line(pk: int) -> dict[str, Any]:
+    """A line of the audit log as it goes to others."""
+    return AuditLine.objects.select_related("by").get(pk=pk).row
+
+
 def person(username: str) -> User | None:
     return User.objects.filter(username=username).first()
 
@@ -104,7 +122,13 @@ def people_with(permission: Permission) -> list[int]:
     return list(User.objects.filter(holds).values_list("pk", flat=True).distinct())
 
 
+def flags(user_id: int, names: Iterable[str]) -> dict[str, bool]:
+    """These flags of a person as they are stored."""
+    return User.objects.filter(pk=user_id).values(*names).first() or {}
+
+
 def groups_of(user: User) -> list[Group]:
+    """The groups somebody is in, those of staff included, by name."""
     return list(user.groups.order_by("name", "pk"))
 
 
@@ -115,10 +139,6 @@ def groups_with_counts(user: User) -> QuerySet[Group]:
     return mine.annotate(size=Count("user"), is_kept=is_kept).order_by("name", "pk")
 
 
-def group_of(user: User, group_id: int) -> Group | None:
-    return user.groups.filter(pk=group_id).first()
-
-
 def members(group: Group) -> list[User]:
     """Everybody in a group, who has been in it longest first."""
     memberships = User.groups.through.objects.filter(group=group)
@@ -126,6 +146,7 @@ def members(group: Group) -> list[User]:
 
 
 def is_member(user: User, group: Group) -> bool:
+    """Whether somebody is in a group now."""
     return User.groups.through.objects.filter(user=user, group=group).exists()
 
 
@@ -177,9 +198,9 @@ def guest(user: User) -> Guest | None:
     return row
 
 
-def has_name(username: str) -> bool:
-    """Whether somebody is called so, in capitals or not."""
-    return User.objects.filter(username__iexact=username).exists()
+def called(username: str) -> User | None:
+    """Who is called so, in capitals or not."""
+    return User.objects.filter(username__iexact=username).first()
 
 
 def lock_guest(user_id: int) -> Guest | None:
@@ -200,7 +221,7 @@ def owns_something(user: User) -> bool:
     return any(
         pointer.model._default_manager.filter(**{pointer.name: user}).exists()
         for pointer in pointers
-        if pointer.model not in {Guest, MemberGroup}
+        if pointer.model not in {AuditEvent, Guest, MemberGroup}
     )
 
 

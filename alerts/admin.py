@@ -10,7 +10,6 @@ from core import administration
 class AlertInline(administration.Part):
     model = Alert
     fields = ["subject", "state", "value", "since", "is_notified"]
-    readonly_fields = fields
 
 
 @admin.register(Rule)
@@ -24,7 +23,6 @@ class RuleAdmin(administration.ReadOnly):
         ("Messages", {"fields": [("mail_to", "webhook_host"), ("repeat_s", "muted_until", "notified_at")]}),
         ("Judging", {"fields": [("observed_at", "unknown")]}),
     ]
-    readonly_fields = ["condition", "webhook_host", "created_at", "observed_at", "notified_at", "unknown"]
     inlines = [AlertInline]
 
     def view_on_site(self, obj: Rule) -> str:
@@ -36,4 +34,3 @@ class NotificationAdmin(administration.BoundedList):
     list_display = ["id", "status", "title", "channel", "recipient", "tries", "error", "created_at"]
     list_filter = ["status", "channel"]
     fields = [("status", "tries", "ended_at"), ("rule", "channel", "recipient"), "title", "body", "error", "created_at"]
-    readonly_fields = ["created_at"]

@@ -2,15 +2,14 @@
 
 from datetime import datetime
 
-from django.contrib.auth.models import User
 from django.db import transaction
 from django.http import HttpRequest
 from ninja import Status
 
 from accounts import http as people
 from alerts import operations, protocol, queries, registry
-from alerts.errors import NotFound, RightMissing
-from core.api import Calls, Sample, caller, refuse_unknown_parameters
+from alerts.errors import NotFound
+from core.api import Calls, Deleted, Sample, allowed, refuse_unknown_parameters
 
 router = Calls(tags=["Alerts"])
 READ, OPERATE = map(people.callers, ("read", "operate"))
@@ -26,7 +25,7 @@ def firing(request: HttpRequest) -> protocol.Alerts:
     `judged_at` is the moment of that: rules are judged every minute, by a cluster for actions.
     """
     refuse_unknown_parameters(request, [])
-    _allowed(request, "view")
+    allowed(request, "alerts.view_rule")
     judged_at: datetime | None = queries.last_observed_at()
     return protocol.Alerts.of(queries.alerts(limit=SHOWN), queries.count_alerts(), judged_at=judged_at)
 
@@ -38,7 +37,7 @@ def conditions(request: HttpRequest) -> protocol.AlertConditions:
     What a rule may watch.
     """
     refuse_unknown_parameters(request, [])
-    _allowed(request, "view")
+    allowed(request, "alerts.view_rule")
     return protocol.AlertConditions(conditions=[protocol.AlertCondition.of(one) for one in registry.everything()])
 
 
@@ -49,7 +48,7 @@ def rules(request: HttpRequest) -> protocol.AlertRules:
     All rules by name, and how each stands.
     """
     refuse_unknown_parameters(request, [])
-    _allowed(request, "view")
+    allowed(request, "alerts.view_rule")
     return protocol.AlertRules(rules=[protocol.AlertRule.of(row) for row in queries.rules()])
 
 
@@ -67,7 +66,7 @@ def create(request: HttpRequest, body: protocol.NewAlertRule) -> Status[protocol
     Makes a rule, which is judged within a minute. To name who gets its messages takes the scope `endpoints` as well.
     422 `bad_rule` names the `field` that is wrong, and the `reason`.
     """
-    by, values = _allowed(request, "add"), body.values(of=None)
+    by, values = allowed(request, "alerts.add_rule"), body.values(of=None)
     _check_recipients(request, body)
     if values["threshold"] is None:
         condition = registry.find(body.condition)
@@ -81,7 +80,7 @@ def rule(request: HttpRequest, rule_id: int) -> protocol.AlertRule:
 
     One rule.
     """
-    _allowed(request, "view")
+    allowed(request, "alerts.view_rule")
     return _rule(rule_id)
 
 
@@ -94,7 +93,7 @@ def change(request: HttpRequest, rule_id: int, body: protocol.ChangedAlertRule) 
     Changes the fields that are there. What fires stays, and is judged by the new numbers; a rule with `is_enabled`
     false forgets it, without a message.
     """
-    by = _allowed(request, "change")
+    by = allowed(request, "alerts.change_rule")
     _check_recipients(request, body)
     with transaction.atomic():
         if (row := queries.locked_rule(rule_id)) is None:
@@ -109,7 +108,7 @@ def send_test(request: HttpRequest, rule_id: int) -> protocol.SentAlertTest:
 
     Sends a message to each of its recipients, to see that it arrives.
     """
-    sent = operations.send_test(rule_id, by=_allowed(request, "change"))
+    sent = operations.send_test(rule_id, by=allowed(request, "alerts.change_rule"))
     return protocol.SentAlertTest(messages=len(sent))
 
 
@@ -119,7 +118,7 @@ def mute(request: HttpRequest, rule_id: int, body: protocol.NewAlertMute) -> pro
 
     Sends nothing of it for so many seconds. It is judged meanwhile.
     """
-    operations.mute(rule_id, for_s=body.for_s, by=_allowed(request, "change"))
+    operations.mute(rule_id, for_s=body.for_s, by=allowed(request, "alerts.change_rule"))
     return _rule(rule_id)
 
 
@@ -129,32 +128,24 @@ def unmute(request: HttpRequest, rule_id: int) -> protocol.AlertRule:
 
     Lets it send again.
     """
-    operations.unmute(rule_id, by=_allowed(request, "change"))
+    operations.unmute(rule_id, by=allowed(request, "alerts.change_rule"))
     return _rule(rule_id)
 
 
 @router.call("delete", "/rules/{jobid:rule_id}", auth=OPERATE)
-def delete(request: HttpRequest, rule_id: int) -> protocol.DeletedAlertRule:
+def delete(request: HttpRequest, rule_id: int) -> Deleted:
     """Delete a rule.
 
     Deletes it with what fires of it. No message of a resolved alert follows.
     """
-    operations.remove(rule_id, by=_allowed(request, "delete"))
-    return protocol.DeletedAlertRule(id=rule_id)
+    operations.remove(rule_id, by=allowed(request, "alerts.delete_rule"))
+    return Deleted(id=rule_id)
 
 
 def _check_recipients(request: HttpRequest, body: protocol.ChangedAlertRule) -> None:
     """Where messages go is what a scope of its own is for, as with endpoints of the outbox."""
     if body.mail_to or body.webhook_url:
         people.require(request, "endpoints")
-
-
-def _allowed(request: HttpRequest, right: str) -> User:
-    """Who calls, if they may do this with rules, as on the pages. Raises RightMissing."""
-    person = caller(request)
-    if not person.has_perm(f"alerts.{right}_rule"):
-        raise RightMissing(right=f"alerts.{right}_rule")
-    return person
 
 
 def _rule(rule_id: int) -> protocol.AlertRule:

@@ -15,9 +15,5 @@ class NotFound(AlertsError, LookupError, code="not_found", http_status=404):
     """There is no such rule."""
 
 
-class RightMissing(AlertsError, code="forbidden", http_status=403):
-    """This takes the right {right}."""
-
-
 class CannotSend(AlertsError, code="cannot_send"):
     """The message cannot be sent: {reason}"""

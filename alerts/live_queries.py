@@ -3,37 +3,31 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
 from django.conf import settings
-from django.contrib.auth.models import PermissionsMixin
 from django.urls import NoReverseMatch, reverse
 
 from alerts import operations, queries, registry
 from alerts.domain.conditions import Unit, written
 from alerts.models import Alert, Rule
-from live.registry import Viewer, live_query
+from live.registry import for_holders, live_query
 from postgres import clock
 
 OPERATOR: Final = "operator"
 SHOWN: Final = 100  # alerts on a page
-VIEW: Final = "alerts.view_rule"
 _LATE: Final = timedelta(minutes=3)  # rules are judged every minute
+_shown = partial(live_query, audiences=(OPERATOR,), may_see=for_holders("alerts.view_rule"), at_most_every_s=1.0)
 
 
-@live_query(
-    "alerts",
-    topics=lambda **_: [operations.TOPIC],
-    audiences=(OPERATOR,),
-    template="alerts/live/alerts.html",
-    at_most_every_s=1.0,
-)
+@_shown("alerts", topics=lambda **_: [operations.TOPIC])
 def alerts(*, rule_id: int = 0) -> Mapping[str, Any]:
     """What fires now or is about to, of one rule or of all; and whether anybody judges."""
     counts = queries.count_alerts(rule_id=rule_id)
     return {
-        "alerts": [_shown(alert) for alert in queries.alerts(limit=SHOWN, rule_id=rule_id)],
+        "alerts": [_entry(alert) for alert in queries.alerts(limit=SHOWN, rule_id=rule_id)],
         "firing": counts.get("firing", 0),
         "pending": counts.get("pending", 0),
         "is_one": bool(rule_id),
@@ -41,51 +35,24 @@ def alerts(*, rule_id: int = 0) -> Mapping[str, Any]:
     }
 
 
-@live_query(
-    "alert-rules",
-    topics=lambda: [operations.TOPIC],
-    audiences=(OPERATOR,),
-    template="alerts/live/rules.html",
-    at_most_every_s=1.0,
-)
+@_shown("alert-rules", topics=lambda: [operations.TOPIC])
 def rules() -> Mapping[str, Any]:
     return {"rules": [_described(rule) for rule in queries.rules()]}
 
 
-@live_query(
-    "alert-rule",
-    topics=lambda **_: [operations.TOPIC],
-    audiences=(OPERATOR,),
-    template="alerts/live/rule.html",
-    at_most_every_s=1.0,
-)
+@_shown("alert-rule", topics=lambda **_: [operations.TOPIC])
 def rule(*, rule_id: int) -> Mapping[str, Any] | None:
     row = queries.rules().filter(pk=rule_id).first()
     return None if row is None else {"entry": _described(row)}
 
 
-@live_query(
-    "alert-notifications",
-    topics=lambda **_: [operations.TOPIC],
-    audiences=(OPERATOR,),
-    template="alerts/live/notifications.html",
-    at_most_every_s=1.0,
-)
+@_shown("alert-notifications", topics=lambda **_: [operations.TOPIC])
 def notifications(*, rule_id: int = 0) -> Mapping[str, Any]:
     """The last messages, and what became of each; of one rule or of all."""
     return {"notifications": queries.notifications(rule_id=rule_id)}
 
 
-def _may_see(viewer: Viewer, **_: Any) -> str | None:
-    user = viewer.user
-    return OPERATOR if isinstance(user, PermissionsMixin) and user.has_perm(VIEW) else None
-
-
-for _query in (alerts, rules, rule, notifications):
-    _query.may_see(_may_see)
-
-
-def _shown(alert: Alert) -> dict[str, Any]:
+def _entry(alert: Alert) -> dict[str, Any]:
     condition = registry.find(alert.rule.condition)
     return {
         "row": alert,

@@ -13,10 +13,6 @@ from alerts.domain.judging import State
 from alerts.domain.rules import Severity
 from core.values import Body, Number, Text, Whole
 
-_SAME = (
-    "name", "condition", "target", "threshold", "window_s", "hold_s", "keep_firing_s", "repeat_s", "severity",
-    "is_enabled", "muted_until", "created_at",
-)  # fmt: skip
 # Inline in the document, whose definitions of all apps share their names.
 AlertState = Annotated[State, WithJsonSchema({"type": "string", "enum": [State.FIRING, State.PENDING]})]
 Name = Annotated[Text, Field(min_length=1, max_length=rules.LONGEST_NAME)]
@@ -109,10 +105,8 @@ class AlertRule(BaseModel):
     @classmethod
     def of(cls, row: Any) -> Self:
         """The wire form of a row of `queries.rules`."""
-        more = ("webhook_host", "firing", "pending", "observed_at", "notified_at", "unknown")
-        return cls(
-            id=row.pk, mail_to=rules.addresses(row.mail_to), **{name: getattr(row, name) for name in (*_SAME, *more)}
-        )
+        same = {name: getattr(row, name) for name in cls.model_fields.keys() - {"mail_to"}}
+        return cls(mail_to=rules.addresses(row.mail_to), **same)
 
 
 class AlertRules(BaseModel):
@@ -125,13 +119,6 @@ class SentAlertTest(BaseModel):
     """What a test message came to."""
 
     messages: int = Field(description="Recipients; 0: the rule names none. What becomes of each is on its page.")
-
-
-class DeletedAlertRule(BaseModel):
-    """A rule that is gone."""
-
-    id: int
-    deleted: bool = True
 
 
 class Alert(BaseModel):
@@ -147,7 +134,6 @@ class Alert(BaseModel):
 
     @classmethod
     def of(cls, row: models.Alert) -> Self:
-        """The wire form of an alert."""
         return cls(
             rule=row.rule_id, rule_name=row.rule.name, severity=Severity(row.rule.severity), subject=row.subject,
             state=State(row.state), value=row.value, since=row.since,
@@ -164,7 +150,6 @@ class Alerts(BaseModel):
 
     @classmethod
     def of(cls, alerts: list[models.Alert], counts: Mapping[str, int], *, judged_at: datetime | None) -> Self:
-        """The wire form of what fires."""
         return cls(
             firing=counts.get(State.FIRING, 0), pending=counts.get(State.PENDING, 0), judged_at=judged_at,
             alerts=[Alert.of(row) for row in alerts],
@@ -183,7 +168,6 @@ class AlertCondition(BaseModel):
 
     @classmethod
     def of(cls, condition: Condition) -> Self:
-        """The wire form of a condition."""
         return cls(**{name: getattr(condition, name) for name in cls.model_fields})
 
 

@@ -1,47 +1,26 @@
 """Reads and writes of rules, alerts and notifications."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from django.db.models import Count, DateTimeField, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from alerts.domain import judging
 from alerts.domain.judging import Memory, State
-from alerts.models import Alert, Notification, NotificationStatus, Rule
+from alerts.models import Alert, Notification, Rule
 
 SHOWN: Final = 100  # notifications on the page
 _STATE: Final = ("subject", "state", "value", "since", "known_at", "below_since", "is_notified")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
-    """What a rule wants to have read."""
-
-    pk: int
-    condition: str
-    window_s: int
-    target: str
-    threshold: float
-
-
-def watched() -> list[Watched]:
-    rows = Rule.objects.filter(is_enabled=True).order_by("pk")
-    return [Watched(**row) for row in rows.values("pk", "condition", "window_s", "target", "threshold")]
-
-
-def lock(pks: Sequence[int]) -> list[Rule]:
-    """These rules, as far as they are there and enabled, locked in the order of their ids."""
-    return list(Rule.objects.select_for_update().filter(pk__in=pks, is_enabled=True).order_by("pk"))
 
 
 def memories(rules: Sequence[Rule]) -> dict[int, Memory]:
     """What is kept of each of these rules."""
     alerts: dict[int, dict[str, judging.Alert]] = {rule.pk: {} for rule in rules}
     for row in Alert.objects.filter(rule__in=rules):
-        alerts[row.rule_id][row.subject] = _as_alert(row)
+        state = {name: getattr(row, name) for name in _STATE} | {"state": State(row.state)}
+        alerts[row.rule_id][row.subject] = judging.Alert(**state)
     return {
         rule.pk: Memory(alerts=alerts[rule.pk], observed_at=rule.observed_at, notified_at=rule.notified_at)
         for rule in rules
@@ -65,11 +44,6 @@ def keep(rule: Rule, before: Memory, after: Memory, *, unknown: str) -> bool:
     return bool(gone or changed or is_shown_otherwise)
 
 
-def note_unknown(rule: Rule, reason: str) -> None:
-    """Nothing is known of a rule, and why; what is kept of it stays."""
-    Rule.objects.filter(pk=rule.pk).update(unknown=reason)
-
-
 def unknown(*, for_s: float, limit: int) -> list[Rule]:
     """The enabled rules of which nothing has been known for so long, by name."""
     before = Now() - timedelta(seconds=for_s)
@@ -78,61 +52,9 @@ def unknown(*, for_s: float, limit: int) -> list[Rule]:
     return list(rows.order_by("name")[:limit])
 
 
-def drop_alerts(rule: Rule) -> None:
-    """Forget what a rule's alerts were, without a message."""
-    rule.alerts.all().delete()
-    Rule.objects.filter(pk=rule.pk).update(observed_at=None, notified_at=None, unknown="")
-
-
-def insert_notifications(rule: Rule, *, title: str, body: str, to: Sequence[tuple[str, str]]) -> list[int]:
-    """One for each (channel, recipient); their ids."""
-    rows = [
-        Notification(rule=rule, channel=channel, recipient=recipient, title=title, body=body)
-        for channel, recipient in to
-    ]
-    return [row.pk for row in Notification.objects.bulk_create(rows)]
-
-
-def pending(pk: int) -> Notification | None:
-    """A notification that is not sent yet."""
-    return Notification.objects.filter(pk=pk, status=NotificationStatus.PENDING).select_related("rule").first()
-
-
-def record_sent(pk: int) -> int:
-    """It was sent; how many rows that changed."""
-    ended: dict[str, Any] = {"status": NotificationStatus.SENT, "ended_at": Now(), "error": ""}
-    return Notification.objects.filter(pk=pk, status=NotificationStatus.PENDING).update(**ended)
-
-
-def record_failure(pk: int, *, error: str, attempt: int, is_last: bool) -> int:
-    """A try failed; how many rows that changed."""
-    ended: dict[str, Any] = {"status": NotificationStatus.FAILED, "ended_at": Now()} if is_last else {}
-    rows = Notification.objects.filter(pk=pk, status=NotificationStatus.PENDING)
-    return rows.update(tries=attempt, error=error[:300], **ended)
-
-
-def fail_forgotten(*, older_than: timedelta, error: str) -> int:
-    """Those that nobody will send any more count as failed; how many."""
-    rows = Notification.objects.filter(status=NotificationStatus.PENDING, created_at__lt=Now() - older_than)
-    return rows.update(status=NotificationStatus.FAILED, ended_at=Now(), error=error)
-
-
-def rule(pk: int) -> Rule | None:
-    return Rule.objects.filter(pk=pk).first()
-
-
 def locked_rule(pk: int) -> Rule | None:
     """One rule, locked in the caller's transaction."""
     return Rule.objects.select_for_update().filter(pk=pk).first()
-
-
-def count_rules() -> int:
-    return Rule.objects.count()
-
-
-def has_name(name: str, *, but: int | None) -> bool:
-    others = Rule.objects.filter(name=name)
-    return (others if but is None else others.exclude(pk=but)).exists()
 
 
 def rules() -> "QuerySet[Rule]":
@@ -164,7 +86,3 @@ def last_observed_at() -> datetime | None:
     """When a rule was last judged with something known; None if none ever was."""
     rows = Rule.objects.filter(is_enabled=True, observed_at__isnull=False)
     return rows.order_by("-observed_at").values_list("observed_at", flat=True).first()
-
-
-def _as_alert(row: Alert) -> judging.Alert:
-    return judging.Alert(**{name: getattr(row, name) for name in _STATE} | {"state": State(row.state)})

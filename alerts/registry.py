@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -17,13 +16,7 @@ log = logging.getLogger(__name__)
 MODULE: Final = "alert_conditions"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Registered:
-    condition: Condition
-    reader: Reader
-
-
-_registered: dict[str, _Registered] = {}
+_registered: dict[str, tuple[Condition, Reader]] = {}
 
 
 def register(condition: Condition) -> Callable[[Reader], Reader]:
@@ -31,8 +24,7 @@ def register(condition: Condition) -> Callable[[Reader], Reader]:
     condition has its code."""
 
     def decorate(reader: Reader) -> Reader:
-        known = _registered.setdefault(condition.code, _Registered(condition=condition, reader=reader))
-        if known.reader is not reader:
+        if _registered.setdefault(condition.code, (condition, reader))[1] is not reader:
             raise ValueError(f"two conditions are called {condition.code!r}")
         return reader
 
@@ -42,13 +34,13 @@ def register(condition: Condition) -> Callable[[Reader], Reader]:
 def everything() -> list[Condition]:
     """All conditions, in the order in which they were registered."""
     _discover()
-    return [each.condition for each in _registered.values()]
+    return [condition for condition, _ in _registered.values()]
 
 
 def find(code: str) -> Condition | None:
     """The condition of this code; None if no app knows it."""
     _discover()
-    return _registered[code].condition if code in _registered else None
+    return _registered[code][0] if code in _registered else None
 
 
 def read(code: str, *, window_s: int) -> Reading | Unknown:
@@ -56,7 +48,7 @@ def read(code: str, *, window_s: int) -> Reading | Unknown:
     if find(code) is None:
         return Unknown(reason="No app knows this condition.")
     try:
-        return _registered[code].reader(window_s)
+        return _registered[code][1](window_s)
     except Exception as error:
         log.exception("The condition %s cannot be read", code)
         return Unknown(reason=f"It cannot be read: {type(error).__name__}. The log has its traceback.")

@@ -312,7 +312,7 @@ def _batch() -> Part:
     return part
 
 
-def _succeeded(one: operations.Claimed) -> operations.Finished:
+def _succeeded(one: operations.ClaimedJob) -> operations.Finished:
     return operations.Finished(job_id=one.id, lease=one.lease, outcome="success", result=1)
 
 

@@ -22,6 +22,7 @@ class Holder:
         self.tasks = Tasks(self.fail)
         self.heartbeats = Heartbeats(farm, tasks=self.tasks)
         self.context = contextvars.copy_context()
+        self.stopping = asyncio.Event()
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def hand_in(self, held: HeldJob, outcome: JobResult, _took_s: float) -> None:

@@ -122,7 +122,7 @@ async def _until(event: asyncio.Event, *, within_s: float) -> None:
         await asyncio.wait_for(event.wait(), within_s)
 
 
-def _prepared() -> tuple[Worker, str, list[operations.Claimed]]:
+def _prepared() -> tuple[Worker, str, list[operations.ClaimedJob]]:
     operations.sync()
     person, _ = get_user_model().objects.get_or_create(username="bench")
     worker, _ = operations.create_worker("bench", queues=["noop"])
@@ -130,7 +130,7 @@ def _prepared() -> tuple[Worker, str, list[operations.Claimed]]:
     return worker, own.logged_in(person), operations.claim(worker, limit=JOBS)
 
 
-async def _change(worker: Worker, held: list[operations.Claimed], seconds: float) -> dict[str, float]:
+async def _change(worker: Worker, held: list[operations.ClaimedJob], seconds: float) -> dict[str, float]:
     """Change one job after the other; when each change was committed, by job and detail."""
     committed: dict[str, float] = {}
     began = time.monotonic()

@@ -107,7 +107,7 @@ class Frames:
     nodes: int
 
 
-Flight: TypeAlias = tuple[Worker, jobs.Claimed]  # who holds a job that stays in progress, and its lease
+Flight: TypeAlias = tuple[Worker, jobs.ClaimedJob]  # who holds a job that stays in progress, and its lease
 
 
 class Work(threading.Thread):

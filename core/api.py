@@ -37,7 +37,7 @@ _EVENT: Final = {  # one of the stream's
     "schema": {
         "type": "object",
         "properties": {
-            "event": {"type": "string", "enum": ["job", "output", "end"]},
+            "event": {"type": "string", "enum": ["job", "output", "end", "reset"]},
             "id": {"type": "string"},
             "data": {"type": "string", "description": "JSON, as the description of this call has it."},
         },
@@ -55,14 +55,33 @@ class Problem(BaseModel):
     message: str = Field(description="For people.")
 
 
+class Deleted(BaseModel):
+    """What is gone."""
+
+    id: int
+    deleted: bool = True
+
+
 class UnknownParameter(Refusal, code="invalid", http_status=422):
     """{field}: {why}."""
+
+
+class RightMissing(Refusal, code="forbidden", http_status=403):
+    """This takes the right {right}."""
 
 
 def caller(request: HttpRequest) -> User:
     """Who calls, as the way in (`accounts.http.callers`) established it."""
     user: User = request.auth  # type: ignore[attr-defined]  # set by ninja
     return user
+
+
+def allowed(request: HttpRequest, right: str) -> User:
+    """Who calls, if they have this right, such as `alerts.add_rule`. Raises RightMissing."""
+    person = caller(request)
+    if not person.has_perm(right):
+        raise RightMissing(right=right)
+    return person
 
 
 def refuse_unknown_parameters(request: HttpRequest, known: Iterable[str]) -> None:

@@ -30,7 +30,6 @@ class Backoff:
         return min(self.plain_s(failures) * rng.uniform(*self._factors), self.cap_s)
 
     def plain_s(self, failures: int) -> float:
-        """The same without jitter."""
         # Past any cap long before a float overflows (1e308), which neither 1000**64 nor LONGEST_S**32 does.
         steps = min(failures - 1, 64 if self.base <= 1000 else 32)
         return min(self.first_s * self.base**steps, self.cap_s)

@@ -1,5 +1,5 @@
-"""How commands of the farm are typed and started: `manage.py X` in a checkout, `jobfarm X` where a wheel is installed
-(docs/adr/0071)."""
+"""How commands of the farm are typed and started: `manage.py X` in a checkout, `jobfarm X` where a wheel
+is installed."""
 
 import os
 import sys

@@ -46,7 +46,6 @@ class Refusal(Exception):
 
     @property
     def body(self) -> Mapping[str, Any]:
-        """The JSON object that callers are answered with."""
         return {**self.numbers, "error": self.code, "message": self.message}
 
     @property

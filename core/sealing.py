@@ -23,7 +23,6 @@ class Sealer:
     purpose: bytes
 
     def seal(self, secret: str) -> bytes:
-        """Encrypt under the present SECRET_KEY."""
         return self._box().encrypt(secret.encode())
 
     def unseal(self, sealed: bytes | memoryview) -> str:
@@ -32,6 +31,14 @@ class Sealer:
             return self._box().decrypt(bytes(sealed)).decode()
         except InvalidToken:
             raise CannotUnseal from None
+
+    def opens(self, sealed: bytes | memoryview) -> bool:
+        """Whether `unseal` would."""
+        try:
+            self.unseal(sealed)
+        except CannotUnseal:
+            return False
+        return True
 
     def fingerprint(self, secret: str) -> str:
         """Twelve hex digits that identify a secret. Keyed, so that a weak secret cannot be looked up by them."""

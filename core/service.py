@@ -17,7 +17,6 @@ def ready() -> None:
 
 
 def stopping() -> None:
-    """Say that this process is about to end."""
     _notify("STOPPING=1")
 
 

@@ -11,6 +11,10 @@ from core.refusal import Refusal
 
 BIGINT = 2**63 - 1
 INTEGER = 2**31 - 1
+# Arrays and objects around one another; a number or a text has depth 0, `[]` and `[1]` depth 1, `[[]]` depth 2.
+# jsonb nests by recursion and refuses at the server's stack depth; json.dumps refuses at about 1,000.
+_MOST_LEVELS = 100
+_ENCODER = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
 class Body(BaseModel):
@@ -35,6 +39,22 @@ def loads(text: str | bytes) -> Any:
         return json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=unique_names)
     except (ValueError, RecursionError) as error:
         raise NotJsonError(f"The body is not JSON: {_why(error)}.") from None
+
+
+def dumps(value: Any) -> str:
+    """The JSON text of a value, ready for a jsonb column, which takes less than Python's json gives.
+
+    Raises ValueError, with why, for what is no JSON, NaN and infinities, NUL characters, lone surrogates, numbers of
+    more than 4096 bits, and more than 100 arrays and objects around one another.
+    """
+    try:
+        _check(value, depth=0)
+        text = _ENCODER.encode(value)
+        if not text.isascii():
+            text.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(_why(error)) from None
+    return text
 
 
 def without_empty(parameters: Any) -> Any:
@@ -64,9 +84,41 @@ def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return built
 
 
-def _why(error: ValueError | RecursionError) -> str:
+def _check(value: Any, *, depth: int) -> None:
+    """Raise for what jsonb cannot hold. `depth`: how many arrays and objects are around this value."""
+    if depth == _MOST_LEVELS and isinstance(value, dict | list | tuple):
+        raise ValueError(f"it has more than {_MOST_LEVELS} levels of arrays and objects")
+    if isinstance(value, str):
+        _check_text(value)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _check_key(key)
+            _check(item, depth=depth + 1)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _check(item, depth=depth + 1)
+    elif isinstance(value, int) and abs(value).bit_length() > 4096:
+        raise ValueError("it holds a number of more than 4096 bits")
+
+
+def _check_key(key: object) -> None:
+    if not isinstance(key, str):
+        raise TypeError(f"its keys must be strings, got {type(key).__name__}")
+    _check_text(key)
+
+
+def _check_text(text: str) -> None:
+    if "\x00" in text:
+        raise ValueError("it holds a NUL character")
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, UnicodeEncodeError):
+        return "it holds half of a surrogate pair"
     if isinstance(error, RecursionError):
         return "it is nested too deep"
+    if str(error).startswith("Out of range float"):
+        return "it holds NaN or an infinity"
     # What Python says of a longer number speaks of Python.
     return "it holds a number of more than 4,300 digits" if "integer string" in str(error) else str(error)
 
@@ -83,8 +135,7 @@ def _finite(digits: str) -> float:
 
 
 def _storable(text: str) -> str:
-    if "\x00" in text:
-        raise ValueError("it holds a NUL character")
+    _check_text(text)
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -117,3 +168,29 @@ Moment = Annotated[datetime, BeforeValidator(_only_text), AfterValidator(_in_ran
 Whole = Annotated[int, Strict()]
 # A number in JSON may lack its decimal point, so an int is taken; a bool or a text is not.
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+
+
+def words(text: str) -> list[str]:
+    return [word for each in text.split(",") if (word := each.strip())]
+
+
+def moment(text: str) -> datetime | None:
+    """The moment that a text says, in UTC where it names no zone; None for what is none."""
+    try:
+        parsed = datetime.fromisoformat(text)
+        return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def duration(seconds: float) -> str:
+    """A length of time as people say it: "40 s", "3 min", "2 h 5 min", "3 days"."""
+    whole = round(seconds) or math.ceil(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 7200:
+        return f"{whole // 60} min"
+    if whole < 2 * 86400:
+        hours, minutes = whole // 3600, whole % 3600 // 60
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{whole // 86400} days"

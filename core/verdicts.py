@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class CancelVerdict(StrEnum):
-    """What a cancel came to (DESIGN promise 4)."""
+    """What a cancel came to."""
 
     BEFORE_START = "canceled_before_start"
     BEFORE_RETRY = "canceled_before_retry"

@@ -23,7 +23,7 @@ LONGEST_PATH: Final = 300  # characters; whoever asks chooses them
 LEFT: Final = 499  # as nginx says it: the client left before it was answered
 BROKE: Final = 500
 # Addresses that let in whoever has them (a test looks at all routes).
-_SECRET: Final = re.compile(r"^(/(?:accounts/link|accounts/join|jobs/shared|files)/)[^/]+")
+_SECRET: Final = re.compile(r"^(/(?:accounts/(?:link|join|email|password/reset)|jobs/shared|files)/)[^/]+")
 NORMAL: Final = 1000
 NO_CODE: Final = 1005  # RFC 6455: it was closed without one, or just gone
 

@@ -24,7 +24,8 @@ OPERATORS: Final = "operators"
 # could make themselves a superuser (docs/adr/0031-lists-are-bounded.md).
 ACTIONS: Final = frozenset(
     {
-        "jobs.operate_job", "jobs.add_kind", "jobs.change_kind", "jobs.delete_worker",
+        "jobs.operate_job", "jobs.add_kind", "jobs.change_kind", "jobs.delete_worker", "jobs.add_weight",
+        "jobs.change_weight", "jobs.delete_weight", "jobs.add_pausedowner", "jobs.delete_pausedowner",
         "scheduling.operate_scheduledfunction", "scheduling.add_cron", "scheduling.change_cron",
         "outbox.operate_endpoint", "webhooks.operate_delivery", "webhooks.add_rule", "webhooks.change_rule",
         "webhooks.delete_rule", "alerts.add_rule", "alerts.change_rule", "alerts.delete_rule", "metering.add_budget",
@@ -93,7 +94,6 @@ def unchanged_groups() -> list[str]:
 
 
 def extend(names: Iterable[str]) -> None:
-    """Give these groups all the rights of new ones."""
     rights = _rights() if names else {}
     for group in Group.objects.filter(name__in=names):
         group.permissions.set(rights[group.name])
@@ -152,6 +152,7 @@ def _item(request: HttpRequest, label: str, icon: str) -> dict[str, Any]:
 _SECTIONS: Final[list[tuple[str, bool, list[tuple[str, str]]]]] = [
     ("Work", False, [
         ("jobs.Job", "work"), ("jobs.Attempt", "replay"), ("jobs.Bulk", "checklist"), ("jobs.Queue", "queue"),
+        ("jobs.ConcurrencyKey", "vpn_key"), ("jobs.Weight", "balance"),
         ("jobs.Kind", "label"), ("jobs.Worker", "precision_manufacturing"), ("jobs.HealthScore", "ecg_heart"),
     ]),
     ("Scheduler", False, [
@@ -170,8 +171,8 @@ _SECTIONS: Final[list[tuple[str, bool, list[tuple[str, str]]]]] = [
     ("Usage", False, [("metering.Budget", "savings"), ("metering.Model", "payments"), ("metering.Day", "data_usage")]),
     ("Limits", False, [("ratelimits.Limit", "tune"), ("ratelimits.Bucket", "speed"), ("jobs.Usage", "data_usage")]),
     ("People", False, [
-        ("auth.User", "person"), ("auth.Group", "group"), ("accounts.ApiToken", "password"),
-        ("admin.LogEntry", "history"),
+        ("auth.User", "person"), ("auth.Group", "group"), ("jobs.PausedOwner", "pause"),
+        ("accounts.ApiToken", "password"), ("accounts.AuditLine", "history"),
     ]),
     ("Examples", True, [table for example in examples.installed() for table in example.tables]),
 ]  # fmt: skip

@@ -7,19 +7,25 @@ and a job's row says which files there are.
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from django.apps import apps
 from django.conf import settings
+from django.core.files.storage import default_storage, storages
 from django.db import connection
+from django.db.models import Model, QuerySet
 
 from core.refusal import Refusal
-from jobfarm import backup_files, backup_proof
+from jobs.models import Job, ResultFile, Upload
+from jobs.queries import inputs, reads
 from postgres import clock, programs, statements
 from postgres.errors import ProgramFailed
 
@@ -95,12 +101,12 @@ def make(folder: Path, *, with_files: bool = True) -> Note:
     made_at = clock.now()
     try:
         with programs.one_moment() as snapshot:
-            rows = backup_proof.counts()
+            rows = count_rows()
             programs.dump(unfinished / DUMP, snapshot=snapshot)
         note = _note(made_at, unfinished, rows=rows, with_files=with_files)
         _write_secret(unfinished / KEY, settings.SECRET_KEY)
         if note.with_files:
-            backup_files.take(unfinished / FILES)
+            take_files(unfinished / FILES)
         (unfinished / NOTE).write_text(json.dumps(asdict(note), default=str, indent=2) + "\n")
         unfinished.rename(folder)
     except BaseException:
@@ -120,16 +126,16 @@ def restore(folder: Path) -> Note:
     _check_empty()
     _take_key(folder)
     programs.fill(folder / DUMP)
-    if differences := backup_proof.differences(note.rows):
+    if differences := differing(note.rows):
         raise RestoreDiffers(folder=folder, why=" ".join(differences))
     if (folder / FILES).exists():
-        backup_files.put(folder / FILES)
+        put_files(folder / FILES)
     return note
 
 
 def prove(folder: Path, note: Note) -> None:
     """Read of the restored and migrated farm what a page would. Raises RestoreDiffers."""
-    if unreadable := backup_proof.unreadable(with_files=note.with_files):
+    if unreadable := unreadable_parts(with_files=note.with_files):
         raise RestoreDiffers(folder=folder, why=" ".join(unreadable))
 
 
@@ -190,3 +196,126 @@ def _write_secret(path: Path, key: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(key)
+
+
+def take_files(folder: Path) -> None:
+    """Copy all files of jobs into a new folder. What retention deletes meanwhile is left out. Raises OSError."""
+    if settings.FILES_ORIGIN:
+        _download(folder)
+    elif settings.MEDIA_ROOT.exists():
+        shutil.copytree(settings.MEDIA_ROOT, folder, ignore=_gone)
+    else:
+        folder.mkdir()  # a farm that never had a file: one that is lost from the backup is noticed
+
+
+def put_files(folder: Path) -> None:
+    """Copy the files of a backup to where this farm keeps its own, under the same names. Raises OSError."""
+    if not settings.FILES_ORIGIN:
+        shutil.copytree(folder, settings.MEDIA_ROOT, dirs_exist_ok=True)
+        return
+    bucket: Any = storages["default"]
+    for path in sorted(each for each in folder.rglob("*") if each.is_file()):
+        bucket.upload(path, path.relative_to(folder).as_posix())
+
+
+def _download(folder: Path) -> None:
+    """One after the other, each straight to the disk: a bucket may have more than memory holds."""
+    bucket: Any = storages["default"]
+    folder.mkdir()
+    names = (rows.objects.values_list("stored_as", flat=True).iterator() for rows in (ResultFile, Upload))
+    for name in chain.from_iterable(names):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        bucket.download(name, path)
+
+
+def _gone(folder: str, names: list[str]) -> set[str]:
+    return {name for name in names if not os.path.lexists(os.path.join(folder, name))}
+
+
+def count_rows() -> dict[str, int]:
+    """How many rows each table of the installed apps has, by its name."""
+    return {table: rows.count() for table, rows in _tables().items()}
+
+
+def differing(noted: Mapping[str, int]) -> list[str]:
+    """A sentence for each table that has another number of rows than was noted. Those that this version no longer has,
+    or that a migration is yet to make, are left out."""
+    tables = _tables()
+    restored = {table: tables[table].count() for table in sorted(noted) if table in tables}
+    return [
+        f"{table} has {number} rows, and had {noted[table]}."
+        for table, number in restored.items()
+        if number != noted[table]
+    ]
+
+
+def _tables() -> dict[str, QuerySet[Model]]:
+    models = [model for model in apps.get_models(include_auto_created=True) if model._meta.managed]
+    return {model._meta.db_table: model._base_manager.all() for model in models}
+
+
+def unreadable_parts(*, with_files: bool) -> list[str]:
+    """A sentence for each part of the newest job that ended which cannot be read. None for a farm without one."""
+    job = Job.objects.ended().whole().order_by("-pk").first()
+    return [] if job is None else list(_unreadable(job, with_files=with_files))
+
+
+def _unreadable(job: Job, *, with_files: bool) -> Iterator[str]:
+    input_files: list[ResultFile | Upload] = [use.upload for use in inputs.of_job(job.pk)]
+    for file in [*reads.files([job.pk])[job.pk], *input_files] if with_files else []:
+        size = default_storage.size(file.stored_as) if default_storage.exists(file.stored_as) else 0
+        if size != file.size:
+            yield f"The file {file.name} of job {job.pk} has {size} bytes, and had {file.size}."
+
+
+_NAME: Final = re.compile(r"\d{8}T\d{6}Z")
+_REMAINS: Final = re.compile(rf"{_NAME.pattern}\.unfinished-[0-9a-f]{{8}}")
+REMAINS_AFTER: Final = timedelta(days=1)  # without a write: no lock, since folders of NFS cannot be locked
+
+
+def add(folder: Path, *, keep: int, with_files: bool = True) -> tuple[Path, Note]:
+    """Write a backup into a new folder below `folder`, and remove what is older than the newest `keep` of them.
+
+    They go only when the new one is whole. What has another name, or is no whole backup, is not touched; what a killed
+    process left unfinished goes when nobody has written to it for a day. Raises what `make` raises.
+    """
+    path = folder / f"{clock.now().astimezone(UTC):%Y%m%dT%H%M%SZ}"
+    note = make(path, with_files=with_files)
+    for remains in _remains(folder):
+        shutil.rmtree(remains)
+    for old in _whole(folder)[:-keep]:
+        _remove(old)
+    return path, note
+
+
+def _whole(folder: Path) -> list[Path]:
+    """The backups that a restore would take, the oldest first."""
+    return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name) and _is_backup(path))
+
+
+def _is_backup(path: Path) -> bool:
+    try:
+        read(path)
+    except NoBackup:
+        return False
+    return True
+
+
+def _remove(path: Path) -> None:
+    """A removal that is broken off leaves no half of a backup under its name."""
+    going = path.with_name(f"{path.name}.unfinished-{0:08x}")
+    path.rename(going)
+    shutil.rmtree(going)
+
+
+def _remains(folder: Path) -> list[Path]:
+    since = datetime.now(UTC) - REMAINS_AFTER  # noqa: TID251 (times of files are this machine's)
+    return [
+        path for path in folder.iterdir() if _REMAINS.fullmatch(path.name) and _written_at(path) < since.timestamp()
+    ]
+
+
+def _written_at(path: Path) -> float:
+    places = [path, *(each for each in path.rglob("*") if each.is_dir()), *path.glob("*")]
+    return max(place.stat().st_mtime for place in places)

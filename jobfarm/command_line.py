@@ -13,6 +13,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from psycopg import errors
 
 from core import commands
+from core.refusal import Refusal
 from postgres import embedded, reachability
 from postgres.connections import close_before_fork
 from postgres.errors import causes
@@ -38,7 +39,7 @@ def run(argv: Sequence[str]) -> str | None:
             return sentence
         execute_from_command_line(list(argv))
     except Exception as error:
-        sentence = None if "--traceback" in argv else reachability.explain_unreachable(error) or _behind(error)
+        sentence = None if "--traceback" in argv else _sentence(error)
         if sentence is None:
             raise
         return sentence
@@ -57,6 +58,10 @@ def _obstacle(command: str) -> str | None:
             return _lacking()
     close_before_fork()
     return None
+
+
+def _sentence(error: Exception) -> str | None:
+    return error.message if isinstance(error, Refusal) else reachability.explain_unreachable(error) or _behind(error)
 
 
 def _behind(error: Exception) -> str | None:

@@ -1,4 +1,4 @@
-"""What may be wrong with a farm, declared once (docs/adr/0118).
+"""What may be wrong with a farm, declared once.
 
 One declaration gives what `manage.py doctor`, the overview and /health/ready find, what people's alert rules watch, the
 gauge of /metrics, and the rule of deploy/prometheus/alerts.yml.
@@ -79,13 +79,12 @@ class Condition(Generic[F]):
     def findings(self, facts: F) -> Iterator[Finding]:
         if self.sentence and any(number > self.noticed for number in self._numbers(facts).values()):
             yield Finding(
+                self.sentence(facts),
+                self.remedy if isinstance(self.remedy, str) else self.remedy(facts),
                 level=presence.absence() if self.is_absence else self.level,
-                sentence=self.sentence(facts),
-                remedy=self.remedy if isinstance(self.remedy, str) else self.remedy(facts),
             )
 
     def reading(self, facts: F) -> Reading | Unknown:
-        """What a rule of people's sees."""
         numbers = self._numbers(facts)
         if self.is_absence and any(numbers.values()) and presence.is_starting():
             return Unknown(reason="The farm has just been started.")
@@ -116,16 +115,13 @@ class Area(Generic[F]):
             yield from condition.findings(facts)
 
     def families(self) -> Iterator[Metric]:
-        """Its part of /metrics."""
         facts = self.read()
         return (gauge.family(facts) for gauge in self.gauges)
 
     def rules(self) -> list[Rule]:
-        """Those of its conditions that Prometheus is to have."""
         return [condition.rule.at(condition.above) for condition in self.conditions if condition.rule]
 
     def register(self) -> None:
-        """Let people make rules of its conditions."""
         for condition in self.conditions:
             if condition.unit is not None:
                 self._register(condition, condition.unit)

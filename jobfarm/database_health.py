@@ -58,9 +58,9 @@ def database() -> Iterator[Finding]:
         return
     [version] = statements.load("jobfarm", "version").run()
     if version.number < OLDEST_VERSION:
-        yield Finding(Level.ERROR, f"PostgreSQL {version.name} is too old.", "Use 15 or newer.")
+        yield Finding(f"PostgreSQL {version.name} is too old.", "Use 15 or newer.", level=Level.ERROR)
     else:
-        yield Finding(Level.FINE, f"PostgreSQL {version.name} answers.")
+        yield Finding(f"PostgreSQL {version.name} answers.", level=Level.FINE)
 
 
 def writes() -> Iterator[Finding]:
@@ -72,14 +72,16 @@ def writes() -> Iterator[Finding]:
 
 def _unwritable(verdict: Verdict) -> Finding:
     sentence, remedy = _UNWRITABLE[verdict]
-    return Finding(Level.ERROR, sentence, " ".join(remedy.split()))
+    return Finding(sentence, " ".join(remedy.split()), level=Level.ERROR)
 
 
 def migrations() -> Iterator[Finding]:
     executor = MigrationExecutor(connection)
     missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if missing:
-        yield Finding(Level.ERROR, f"Migrations that have not been applied: {len(missing)}.", f"Run {MANAGE} migrate.")
+        yield Finding(
+            f"Migrations that have not been applied: {len(missing)}.", f"Run {MANAGE} migrate.", level=Level.ERROR
+        )
 
 
 def schema() -> Iterator[Finding]:
@@ -89,12 +91,12 @@ def schema() -> Iterator[Finding]:
         named = ", ".join(missing[:MOST_NAMED])
         more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
         yield Finding(
-            Level.ERROR,
             f"The database lacks objects that the migrations created: {named}{more}.",
             "Without an index, calls read whole tables; without a trigger, a guarantee is lost. "
             f"{MANAGE} sqlmigrate shows how each was created: create it again (an index with "
             "CONCURRENTLY), and find out "
             "who dropped it.",
+            level=Level.ERROR,
         )
 
 
@@ -102,7 +104,6 @@ def autovacuum() -> Iterator[Finding]:
     off = [row.name for row in statements.load("jobfarm", "autovacuum_off").run()]
     if off:
         yield Finding(
-            Level.WARNING,
             f"Autovacuum is off for {', '.join(off[:MOST_NAMED])}.",
             "Every claim leaves a dead row that nothing removes: tables grow and claims become slow. Turn "
             "autovacuum and track_counts on. For one table: alter table NAME reset (autovacuum_enabled);",
@@ -114,7 +115,6 @@ def disk() -> Iterator[Finding]:
     folder = data_folder()
     if folder is not None and (free := shutil.disk_usage(folder).free) < ROOM_BYTES:
         yield Finding(
-            Level.WARNING,
             f"The disk of the database has {free >> 20} MiB left.",
             f"Make room where {folder} is, or lower JOBFARM_RETENTION_DAYS: a full disk stops the farm.",
         )
@@ -142,10 +142,10 @@ def pooler() -> Iterator[Finding]:
     if connection.settings_dict["OPTIONS"].get("prepare_threshold") is None or not _passes_prepared_statements():
         return
     yield Finding(
-        Level.ERROR,
         "The database is behind a pooler that does not support prepared statements.",
         'Calls fail now and then: "prepared statement does not exist". Set JOBFARM_PREPARE=0, or use '
         "PgBouncer 1.22 or newer with max_prepared_statements.",
+        level=Level.ERROR,
     )
 
 

@@ -34,7 +34,6 @@ _RNG = random.SystemRandom()
 
 
 def is_shown() -> bool:
-    """Whether the settings let everybody see it."""
     return bool(settings.JOBFARM["PUBLIC_NUMBERS"])
 
 

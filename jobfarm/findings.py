@@ -22,9 +22,9 @@ class Finding:
     /health/ready shows strangers the sentences of its checks and never a remedy: hosts are named in remedies alone.
     """
 
-    level: Level
     sentence: str
     remedy: str = ""
+    level: Level = Level.WARNING
     page: str = ""
     page_of: str = ""
 

@@ -39,7 +39,6 @@ class Numbers(NamedTuple):
 
 
 def numbers() -> Numbers:
-    """Count, in a handful of bounded statements."""
     summary = gauges.summary(viewer=pages.EVERYBODY)
     history = rollups.history(PERIODS["hour"], now=clock.now())
     total = history.total

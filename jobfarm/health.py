@@ -1,4 +1,5 @@
-"""What is wrong with this farm, and what to do about it: the checks behind `manage.py doctor` and /health/ready."""
+"""What is wrong with this farm, and what to do about it: the checks behind `manage.py doctor` and /health/ready. None
+ends in a traceback or hangs: what goes wrong with one is a finding like any other."""
 
 import os
 import shutil
@@ -10,22 +11,62 @@ from typing import Final
 
 from django.conf import settings
 from django.core.files.storage import storages
+from django.db import connections as django_connections
 from psycopg import sql
 
+from accounts import operations as accounts
 from alerts import queries as alerts
 from alerts.domain.conditions import Unit
 from core.commands import MANAGE
 from jobfarm import database_health, job_health, message_health, presence, scheduler_health
-from jobfarm.bounds import CHECKED_WITHIN_S, UNREACHABLE, bounded
 from jobfarm.conditions import Area, Condition, Gauge, Rule
 from jobfarm.findings import Check, Finding, Level
 from jobs.queries import reads
-from postgres import clock, connections, deadline, statements
+from postgres import clock, connections, deadline, reachability, statements
+from scheduling.operations.time_limits import time_limit
 from webhooks import operations as webhooks
+
+CHECKED_WITHIN_S: Final = 10.0  # all of them take 20 ms on a farm that is well
+UNREACHABLE: Final = "The database does not answer."
+_ALARM_LATER_S: Final = 0.5  # the deadline of the database names it
+
+
+class _TooLong(BaseException):
+    """Not an Exception: code that retries what failed must not retry this."""
+
+
+def bounded(check: Check, *, within_s: float = CHECKED_WITHIN_S) -> list[Finding]:
+    """What the check finds; an error if it fails, or takes longer: that of another thread waits no longer for the
+    database alone."""
+    findings: list[Finding] = []
+    name = _name(check)
+    try:
+        with time_limit(within_s + _ALARM_LATER_S, _TooLong), deadline.within(within_s):
+            findings.extend(check())
+    except _TooLong:
+        django_connections.close_all()
+        sentence = f"The check of {name} did not end within {within_s:g} s."
+        remedy = "Something that it asks hangs. Look at pg_stat_activity, at the bucket and at Redis."
+        findings.append(Finding(sentence, remedy, level=Level.ERROR))
+    except Exception as error:
+        findings.append(_failure(name, error))
+    return findings
+
+
+def _name(check: Check) -> str:
+    return (check.name if isinstance(check, Area) else check.__name__).strip("_").replace("_", " ")
+
+
+def _failure(name: str, error: Exception) -> Finding:
+    if why := reachability.explain_unreachable(error):
+        return Finding(UNREACHABLE, why, level=Level.ERROR)
+    message = str(error).partition("\n")[0]
+    return Finding(f"The check of {name} failed: {type(error).__name__}.", message, level=Level.ERROR)
+
 
 _UNKNOWN_S = 3600.0  # of an alert rule: a farm that starts knows within minutes
 _MOST_UNKNOWN = 500
-NOTICED_WITHIN_S = 5.0  # DESIGN promise 5
+NOTICED_WITHIN_S = 5.0  # promise 5 of docs/promises.md
 OVERDUE_S = 10.0  # of a lease: twice that is worth an alert
 SKEW_S = 2.0
 NOTIFICATION_WITHIN_S = 2.0
@@ -62,7 +103,6 @@ def _clock() -> Iterator[Finding]:
     skew = abs((clock.now() - datetime.now(UTC)).total_seconds())  # noqa: TID251 (this is about the machine's clock)
     if skew > SKEW_S:
         yield Finding(
-            Level.WARNING,
             f"This machine's clock and the database's differ by {skew:.1f} s.",
             "Jobs use the database's clock. Synchronize this machine by NTP, or times on pages look wrong.",
         )
@@ -111,7 +151,6 @@ janitor: Final = Area(
 def _rules() -> Iterator[Finding]:
     for name, why in webhooks.broken_rules().items():
         yield Finding(
-            Level.WARNING,
             f"The rule {name} starts no job when a webhook comes. {why}",
             "Fix it in the administration, under Rules, or in its app's code.",
         )
@@ -123,9 +162,18 @@ def _alerts() -> Iterator[Finding]:
     if unknown:
         listed = "; ".join(f"{row.name}: {row.unknown}" for row in unknown[:3])
         yield Finding(
-            Level.WARNING,
             f"Alert rules of which nothing has been known for an hour: {len(unknown)}.",
             f"Mend what they watch, or change or disable them. {listed}",
+        )
+
+
+def _second_factors() -> Iterator[Finding]:
+    if people := accounts.unreadable_second_factors():
+        yield Finding(
+            f"People with a second factor that SECRET_KEY cannot decrypt, so no code of theirs fits: {len(people)}.",
+            "Set the SECRET_KEY that they were stored under, or take them away in the administration, under Users. "
+            f"{', '.join(people[:10])}",
+            level=Level.ERROR,
         )
 
 
@@ -148,7 +196,6 @@ def is_round_trip_done(*, within_s: float) -> bool:
 def _notifications() -> Iterator[Finding]:
     if not is_round_trip_done(within_s=NOTIFICATION_WITHIN_S):
         yield Finding(
-            Level.WARNING,
             f"A notification that the farm sent to itself did not arrive within {NOTIFICATION_WITHIN_S:.0f} s.",
             "A pooler in transaction mode drops LISTEN, so whatever waits for it only polls every few "
             "seconds: set DATABASE_DIRECT_URL to the same database, bypassing the pooler.",
@@ -169,7 +216,6 @@ def redis() -> Iterator[Finding]:
                 client.ping()
         except RedisError as error:
             yield Finding(
-                Level.WARNING,
                 f"Redis, which carries live messages, cannot be used: {type(error).__name__}.",
                 "Until it can, pages and waiting workers only poll every few seconds. Start it, or check "
                 "REDIS_URL; without that variable, messages go through PostgreSQL.",
@@ -180,21 +226,21 @@ def _files() -> Iterator[Finding]:
     if settings.FILES_ORIGIN:
         if complaint := getattr(storages["default"], "complaint", lambda: None)():
             sentence = f"The bucket for result files cannot be used: {complaint}"
-            yield Finding(Level.ERROR, sentence, "Check FILES_URL and its keys.")
+            yield Finding(sentence, "Check FILES_URL and its keys.", level=Level.ERROR)
         return
     folder = settings.MEDIA_ROOT
     folder.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(folder).free
     if not os.access(folder, os.W_OK):
-        yield Finding(Level.ERROR, f"{folder} is not writable.", "Result files go there.")
+        yield Finding(f"{folder} is not writable.", "Result files go there.", level=Level.ERROR)
     elif free < database_health.ROOM_BYTES:
         sentence = f"{folder} has {free >> 20} MiB left."
-        yield Finding(Level.WARNING, sentence, "Make room, or lower JOBFARM_RETENTION_DAYS.")
+        yield Finding(sentence, "Make room, or lower JOBFARM_RETENTION_DAYS.")
 
 
 def _settings() -> Iterator[Finding]:
     if settings.DEBUG:
-        yield Finding(Level.WARNING, "DEBUG is on.", "Error pages reveal settings: unset DEBUG outside development.")
+        yield Finding("DEBUG is on.", "Error pages reveal settings: unset DEBUG outside development.")
 
 
 FOUNDATIONS: Mapping[str, Check] = {
@@ -208,7 +254,7 @@ CHECKS: dict[Check, str] = {
     job_health.lanes: "",
     job_health.quotas: "admin:jobs_usage_changelist", job_health.requirement_sets: "jobs:list",
     database_health.snapshots: "", database_health.dead_rows: "",
-    _settings: "",
+    _second_factors: "admin:auth_user_changelist", _settings: "",
 }  # fmt: skip
 SURROUNDINGS: tuple[Check, ...] = (
     _clock, _notifications, redis, _files, database_health.disk, database_health.schema, database_health.autovacuum,

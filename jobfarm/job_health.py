@@ -24,23 +24,20 @@ UNTIDIED: Final = 1_000  # lanes that claims look at for nothing; some hundred f
 
 
 def _live(live: keys.Live) -> Iterator[Finding]:
-    """Whether a worker is there that claims."""
     drained = f", {live.drained:,} of them drained" if live.drained else ""
     if live.workers > live.drained:
-        yield Finding(level=Level.FINE, sentence=f"Live workers: {live.workers:,}{drained}.")
+        yield Finding(f"Live workers: {live.workers:,}{drained}.", level=Level.FINE)
     elif live.workers:
         yield Finding(
-            level=Level.WARNING,
-            sentence="Every live worker is drained: nothing will run.",
-            remedy=f"Undrain one on its page, or with {MANAGE} workers undrain NAME.",
+            "Every live worker is drained: nothing will run.",
+            f"Undrain one on its page, or with {MANAGE} workers undrain NAME.",
         )
     elif presence.is_starting():
-        yield Finding(level=Level.STARTING, sentence="No worker has reported yet.")
+        yield Finding("No worker has reported yet.", level=Level.STARTING)
     else:
         yield Finding(
-            level=Level.WARNING,
-            sentence="No live worker: nothing will run.",
-            remedy=f"{MANAGE} create_worker NAME --queue Q prints a key; start python -m jobfarm_worker with it.",
+            "No live worker: nothing will run.",
+            f"{MANAGE} create_worker NAME --queue Q prints a key; start python -m jobfarm_worker with it.",
         )
 
 
@@ -64,53 +61,39 @@ def _untaken(waiting: Sequence[Row]) -> dict[str, float]:
 def _waiting(waiting: Sequence[Row]) -> Iterator[Finding]:
     """Whether what is due in each queue is taken by somebody."""
     for queue in waiting:
+        pending = f"Jobs are pending in the queue {queue.name}"
         if queue.paused:
-            yield Finding(
-                level=Level.WARNING,
-                page="jobs:queue",
-                page_of=queue.name,
-                sentence=f"Jobs are pending in the queue {queue.name}, which is paused.",
-                remedy="Resume it on its page when its jobs may run again.",
-            )
+            resume = "Resume it on its page when its jobs may run again."
+            yield Finding(f"{pending}, which is paused.", resume, page="jobs:queue", page_of=queue.name)
         elif not queue.served:
             yield _unserved(reads.unserved(queue))
         elif queue.out_of_scope:
-            yield Finding(
-                level=presence.absence(),
-                page="jobs:queue",
-                page_of=queue.name,
-                sentence=f"Jobs are pending in the queue {queue.name} that none of its live workers may take.",
-                remedy="Each of them serves only the jobs of its owner and the owner's groups. Start one that "
+            yield _untaken_of(
+                queue.name,
+                f"{pending} that none of its live workers may take.",
+                "Each of them serves only the jobs of its owner and the owner's groups. Start one that "
                 f"serves everybody: {MANAGE} create_worker NAME --queue {queue.name}.",
             )
         elif queue.lacking is not None:
-            wanted = labels.in_words(queue.lacking)
-            yield Finding(
-                level=presence.absence(),
-                page="jobs:queue",
-                page_of=queue.name,
-                sentence=f"Jobs are pending in the queue {queue.name} that require {wanted}, which none of its live "
-                "workers has.",
-                remedy="Start a worker with these labels (--label), or label one in the administration.",
+            yield _untaken_of(
+                queue.name,
+                f"{pending} that require {labels.in_words(queue.lacking)}, which none of its live workers has.",
+                "Start a worker with these labels (--label), or label one in the administration.",
             )
 
 
 def _unserved(queue: Unserved) -> Finding:
+    sentence = f"Jobs are pending. {queue.sentence}"
     if queue.drained:
-        return Finding(
-            level=Level.WARNING,
-            page="jobs:worker",
-            page_of=str(queue.drained[0].id),
-            sentence=f"Jobs are pending. {queue.sentence}",
-            remedy=f"Undrain it on its page, or with {MANAGE} workers undrain {queue.drained[0].name}.",
-        )
-    return Finding(
-        level=presence.absence(),
-        page="jobs:queue",
-        page_of=queue.queue,
-        sentence=f"Jobs are pending. {queue.sentence}",
-        remedy=f"Start a worker whose queues include {queue.queue}, or have a worker whose key allows it ask for it.",
-    )
+        worker = queue.drained[0]
+        undrain = f"Undrain it on its page, or with {MANAGE} workers undrain {worker.name}."
+        return Finding(sentence, undrain, page="jobs:worker", page_of=str(worker.id))
+    start = f"Start a worker whose queues include {queue.queue}, or have a worker whose key allows it ask for it."
+    return _untaken_of(queue.queue, sentence, start)
+
+
+def _untaken_of(queue: str, sentence: str, remedy: str) -> Finding:
+    return Finding(sentence, remedy, level=presence.absence(), page="jobs:queue", page_of=queue)
 
 
 queues: Final = Area(
@@ -167,10 +150,9 @@ def unconfirmed() -> Iterator[Finding]:
     named = [f"#{pk} ({kind})" for pk, kind in reads.unconfirmed(most=LISTED + 1)]
     if named:
         yield Finding(
-            level=Level.WARNING,
-            sentence="Jobs whose workers take them and never say a word: "
+            "Jobs whose workers take them and never say a word: "
             f"{', '.join(named[:LISTED])}{' and more' if len(named) > LISTED else ''}.",
-            remedy="Such a job may end its worker as soon as it begins (memory, a crash in a library), or no answer "
+            "Such a job may end its worker as soon as it begins (memory, a crash in a library), or no answer "
             "reaches the workers: their logs say which. Cancel it, or mend its handler.",
         )
 
@@ -180,9 +162,9 @@ def lanes() -> Iterator[Finding]:
     untidied = lane_queries.untidied(limit=10 * UNTIDIED)
     if untidied >= UNTIDIED:
         yield Finding(
+            f"Lanes are not tidied: nothing waits in {untidied:,} of them, and every claim looks at each.",
+            f"Janitors do it ({MANAGE} janitor): the log of one that runs says what fails.",
             level=presence.absence(),
-            sentence=f"Lanes are not tidied: nothing waits in {untidied:,} of them, and every claim looks at each.",
-            remedy=f"Janitors do it ({MANAGE} janitor): the log of one that runs says what fails.",
         )
 
 
@@ -193,10 +175,9 @@ def requirement_sets() -> Iterator[Finding]:
         by = requirements.most_by()
         whose = f"Those of {by[0]} have {by[1]:,} of them. " if by else ""
         yield Finding(
-            level=Level.WARNING,
-            sentence=f"Requirement sets nearly full: jobs that wait or run have {used:,} different sets of conditions "
+            f"Requirement sets nearly full: jobs that wait or run have {used:,} different sets of conditions "
             f"on labels; {most:,} are allowed.",
-            remedy=f"{whose}Cancel jobs that name what differs for each of them, or allow more "
+            f"{whose}Cancel jobs that name what differs for each of them, or allow more "
             "(JOBFARM_REQUIREMENTS_IN_ALL): every claim looks at each set in its queues.",
         )
 
@@ -212,7 +193,7 @@ def served() -> Iterator[Finding]:
         ),
     ):
         if queues:
-            yield Finding(level=presence.absence(), sentence=f"{sentence}: {len(queues)}.")
+            yield Finding(f"{sentence}: {len(queues)}.", level=presence.absence())
 
 
 def _nearly_reached(used: Sequence[Quota]) -> Iterator[Finding]:
@@ -221,9 +202,8 @@ def _nearly_reached(used: Sequence[Quota]) -> Iterator[Finding]:
         if quota.quota and quota.is_nearly_reached:
             setting = f"JOBFARM_{jobs.setting_of(quota.resource, of=quota.of)}"
             yield Finding(
-                level=Level.WARNING,
-                sentence=f"All jobs together have {quota.used:,} {quota.resource}; {quota.quota:,} are allowed.",
-                remedy="The administration's list of usage says whose they are. Delete jobs earlier "
+                f"All jobs together have {quota.used:,} {quota.resource}; {quota.quota:,} are allowed.",
+                "The administration's list of usage says whose they are. Delete jobs earlier "
                 f"(JOBFARM_RETENTION_DAYS), or allow more ({setting}).",
             )
 

@@ -1,10 +1,9 @@
 """Live queries that span all apps: what an operator watches."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.urls import reverse
 
@@ -15,7 +14,7 @@ from jobs.operations.rollup import TOPIC
 from jobs.operations.workers import PROCESSES_TOPIC
 from jobs.queries import reads
 from live import html
-from live.registry import MaySee, Viewer, live_query
+from live.registry import StateQuery, StateRead, Viewer, live_query
 from ratelimits import operations as ratelimits
 from ratelimits import queries as gauges
 from scheduling import operations as scheduling
@@ -23,7 +22,6 @@ from scheduling.queries import pages as scheduled
 from webhooks import operations as webhooks
 
 OPERATOR, PUBLIC = "operator", "public"
-_operators_query = partial(live_query, audiences=(OPERATOR,))
 _public_query = partial(live_query, audiences=(PUBLIC,), anonymous="always")
 EXAMINED_EVERY_S: Final = 3.0  # however many watch: 20 ms of some thirty short statements
 SURROUNDINGS_EVERY_S: Final = 10.0  # a bucket that is away, or a pooler that swallows LISTEN, takes seconds
@@ -31,6 +29,22 @@ PUBLIC_EVERY_S: Final = 5.0  # however many visitors come, some four statements
 NEXT_FIRINGS: Final = 6
 NEARLY_EMPTY: Final = 0.2  # of what a limit holds when it is full
 MOST_GAUGES: Final = 6
+
+
+def _operators_query(
+    name: str, *, right: str, every_s: float, topics: Sequence[str]
+) -> Callable[[StateRead], StateQuery]:
+    """Declare a part of the overview: for operators who also have the right that the page of it asks for, since keys of
+    limits are people's names and addresses."""
+
+    def may_see(viewer: Viewer, **_: Any) -> str | None:
+        user = viewer.user
+        return OPERATOR if isinstance(user, User) and reads.is_operator(user) and user.has_perm(right) else None
+
+    return live_query(
+        f"overview-{name}", topics=lambda: topics, template=f"jobfarm/live/{name}.html", at_most_every_s=every_s,
+        audiences=(OPERATOR,), may_see=may_see,
+    )  # fmt: skip
 
 
 _around: Final = Remembered(lambda: list(health.examine_surroundings()), for_s=SURROUNDINGS_EVERY_S)
@@ -43,12 +57,7 @@ def _warnings() -> list[Finding]:
 warnings: Final = Remembered(_warnings, for_s=EXAMINED_EVERY_S)
 
 
-@_operators_query(
-    "overview-warnings",
-    topics=lambda: [TOPIC, "workers", "queues", PROCESSES_TOPIC],
-    template="jobfarm/live/warnings.html",
-    at_most_every_s=2.0,
-)
+@_operators_query("warnings", right="jobs.view_job", every_s=2.0, topics=[TOPIC, "workers", "queues", PROCESSES_TOPIC])
 def overview_warnings() -> Mapping[str, Any]:
     """What `manage.py doctor` warns of, the worst first; apart from it what a farm that starts still waits for."""
     findings = warnings()
@@ -59,15 +68,13 @@ def overview_warnings() -> Mapping[str, Any]:
     }
 
 
-@_operators_query(
-    "overview-processes", topics=lambda: [PROCESSES_TOPIC], template="jobfarm/live/processes.html", at_most_every_s=2.0
-)
+@_operators_query("processes", right="jobs.view_job", every_s=2.0, topics=[PROCESSES_TOPIC])
 def overview_processes() -> Mapping[str, Any]:
     """The processes of the farm, and which of them is silent."""
     return {"processes": presence.rows()}
 
 
-@_operators_query("overview-crons", topics=lambda: ["crons"], template="jobfarm/live/crons.html", at_most_every_s=5.0)
+@_operators_query("crons", right="scheduling.view_scheduledfunction", every_s=5.0, topics=["crons"])
 def overview_crons() -> Mapping[str, Any]:
     """Those that fire next, of added apps and of people; the farm's own fire all the time."""
     due = scheduled.crons().filter(retired_at__isnull=True, paused_at__isnull=True, next_at__isnull=False)
@@ -75,12 +82,7 @@ def overview_crons() -> Mapping[str, Any]:
     return {"crons": rows[:NEXT_FIRINGS]}
 
 
-@_operators_query(
-    "overview-limits",
-    topics=lambda: [ratelimits.TOPIC, TOPIC],
-    template="jobfarm/live/limits.html",
-    at_most_every_s=5.0,
-)
+@_operators_query("limits", right="ratelimits.view_bucket", every_s=5.0, topics=[ratelimits.TOPIC, TOPIC])
 def overview_limits() -> Mapping[str, Any]:
     """Of the limits and keys most used, those that are nearly empty, the emptiest first."""
     used, _ = gauges.gauges(limit=100)
@@ -89,15 +91,16 @@ def overview_limits() -> Mapping[str, Any]:
 
 
 @_operators_query(
-    "overview-webhooks",
-    topics=lambda: ["deliveries", "refusals", "webhook-secrets"],
-    template="jobfarm/live/webhooks.html",
-    at_most_every_s=5.0,
+    "webhooks", right="webhooks.view_delivery", every_s=5.0, topics=["deliveries", "refusals", "webhook-secrets"]
 )
 def overview_webhooks() -> Mapping[str, Any]:
     """Deliveries that wait for a person, and requests that were refused."""
     inbox = webhooks.health()
     return {"inbox": inbox, "refused": sum(inbox.refused.values())}
+
+
+def _sees_public(_: Viewer, **__: Any) -> str | None:
+    return PUBLIC if demonstration.is_shown() else None
 
 
 public_numbers: Final = Remembered(front.numbers, for_s=PUBLIC_EVERY_S)
@@ -108,15 +111,11 @@ public_numbers: Final = Remembered(front.numbers, for_s=PUBLIC_EVERY_S)
     topics=lambda: [TOPIC, "jobs", "workers"],
     template="jobfarm/live/front.html",
     at_most_every_s=PUBLIC_EVERY_S,
+    may_see=_sees_public,
 )
 def front_numbers() -> Mapping[str, Any]:
     """The farm as a whole, in numbers that name no job, queue, kind or person."""
     return {"numbers": public_numbers()}
-
-
-@front_numbers.may_see
-def _(_: Viewer) -> str | None:
-    return PUBLIC if settings.JOBFARM["PUBLIC_NUMBERS"] else None
 
 
 visited: Final = Remembered(demonstration.start_if_due, for_s=PUBLIC_EVERY_S)
@@ -128,17 +127,13 @@ is_painted_here: Final = Remembered(demonstration.is_served, for_s=PUBLIC_EVERY_
     topics=lambda: [demonstration.TOPIC, "workers"],
     template="jobfarm/live/demonstration.html",
     at_most_every_s=1.0,
+    may_see=_sees_public,
 )
 def front_demonstration() -> Mapping[str, Any]:
     """Which picture the front page shows, and whether somebody paints another."""
     job = demonstration.current()
     picture = html.wrapper("front-picture", {"job_id": job.pk}, audience=PUBLIC) if job else ""
     return {"picture": picture, "is_served": is_painted_here()}
-
-
-@front_demonstration.may_see
-def _(_: Viewer) -> str | None:
-    return PUBLIC if demonstration.is_shown() else None
 
 
 @_public_query(
@@ -163,25 +158,3 @@ def front_picture(*, job_id: int) -> Mapping[str, Any] | None:
 def _(_: Viewer, *, job_id: int) -> str | None:
     job = demonstration.current() if demonstration.is_shown() else None
     return PUBLIC if job is not None and job.pk == job_id else None
-
-
-# Beside being an operator, what the page of each of them asks for: keys of limits are people's names and addresses.
-_RIGHTS: Final = (
-    (overview_warnings, "jobs.view_job"),
-    (overview_processes, "jobs.view_job"),
-    (overview_crons, "scheduling.view_scheduledfunction"),
-    (overview_limits, "ratelimits.view_bucket"),
-    (overview_webhooks, "webhooks.view_delivery"),
-)
-
-
-def _who_has(right: str) -> MaySee:
-    def may_see(viewer: Viewer, **_: Any) -> str | None:
-        user = viewer.user
-        return OPERATOR if isinstance(user, User) and reads.is_operator(user) and user.has_perm(right) else None
-
-    return may_see
-
-
-for _query, _right in _RIGHTS:
-    _query.may_see(_who_has(_right))

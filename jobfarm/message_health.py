@@ -18,7 +18,7 @@ def _without_secret(facts: webhooks.Health) -> Iterator[Finding]:
     """Fine: most farms are sent webhooks by one or two of the adapters, a new one by none."""
     if facts.needs_secret:
         named = ", ".join(source.label for source in facts.needs_secret)
-        yield Finding(Level.FINE, f"Webhooks that are refused because they have no secret: {named}.")
+        yield Finding(f"Webhooks that are refused because they have no secret: {named}.", level=Level.FINE)
 
 
 _Webhooks = Condition[webhooks.Health]

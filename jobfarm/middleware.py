@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -31,10 +32,20 @@ def content_security_policy(
 def _with_policy(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     in_admin = request.path.startswith(reverse("admin:index"))
     policy = ADMIN_POLICY if in_admin else POLICY
+    if places := _single_sign_on():  # a browser judges where a form ends, redirects included
+        policy = policy.replace("form-action 'self'", f"form-action 'self' {places}")
     if settings.FILES_ORIGIN:  # pictures lie there (FILES_URL), and a browser judges where a redirect ends
         policy = policy.replace("img-src 'self'", f"img-src 'self' {settings.FILES_ORIGIN}")
     response.headers.setdefault("Content-Security-Policy", policy)
     return response
+
+
+def _single_sign_on() -> str:
+    """Where forms of the log-in and the log-out lead beside here, as the policy writes it."""
+    if settings.SOCIALACCOUNT_PROVIDERS.keys() - {"openid_connect"}:
+        return "https:"
+    urls = (urlsplit(url) for url in (settings.OIDC_ISSUER, settings.REMOTE_USER_LOGOUT_URL))
+    return " ".join(f"{url.scheme}://{url.netloc}" for url in urls if url.netloc)
 
 
 class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]  # whitenoise ships no types

@@ -86,29 +86,29 @@ def _of(part: Part, reported: Sequence[Process]) -> Iterator[Finding]:
         yield _silent(process, part, level=Level.WARNING if there else Level.ERROR)
     if there:
         noun = f"{WORDS[part].noun} runs" if len(there) == 1 else f"{WORDS[part].plural} run"
-        yield Finding(Level.FINE, f"{len(there)} {noun}.")
+        yield Finding(f"{len(there)} {noun}.", level=Level.FINE)
     elif not silent:
         yield _missing(part, reported)
 
 
 def _silent(process: Process, part: Part, *, level: Level) -> Finding:
     return Finding(
-        level,
         f"A {WORDS[part].noun} has not reported for {process.silent_s:.0f} s.",
         f"It is pid {process.pid} on {process.host}: frozen (kill -CONT {process.pid} resumes it), "
         f"stuck, or killed. If it does not come back, end it (kill -9). {_start(part)}",
+        level=level,
     )
 
 
 def _missing(part: Part, reported: Sequence[Process]) -> Finding:
     words = WORDS[part]
     if presence.is_expected(reported, part):
-        return Finding(Level.STARTING, f"No {words.noun} has reported yet.")
+        return Finding(f"No {words.noun} has reported yet.", level=Level.STARTING)
     last = next((process for process in reported if process.part == part), None)
     return Finding(
-        Level.ERROR,
         f"No {words.noun} runs: {words.absence}.",
         _start(part) if last is None else f"{_start(part)} {_farewell(last)}",
+        level=Level.ERROR,
     )
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from jobfarm import health, job_health, presence, scheduler_health
-from jobfarm.bounds import UNREACHABLE
 from jobfarm.findings import Check, Finding, Level
+from jobfarm.health import UNREACHABLE
 from postgres import deadline
 from postgres.reachability import explain_unreachable
 

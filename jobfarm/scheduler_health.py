@@ -18,16 +18,16 @@ def _clusters(facts: scheduling.Health) -> Iterator[Finding]:
     for role in missing:
         yield _no_cluster(role)
     if not missing:
-        yield Finding(Level.FINE, f"Clusters that run scheduled functions: {len(facts.clusters)}.")
+        yield Finding(f"Clusters that run scheduled functions: {len(facts.clusters)}.", level=Level.FINE)
 
 
 def _no_cluster(role: str) -> Finding:
     if presence.is_starting():
-        return Finding(Level.STARTING, f"No cluster for {role} has reported yet.")
+        return Finding(f"No cluster for {role} has reported yet.", level=Level.STARTING)
     return Finding(
-        Level.ERROR,
         f"No cluster for {role} runs: no {role[:-1]} is run, however long it has been due.",
         f"Start {MANAGE} cluster --{role} ({MANAGE} farm does).",
+        level=Level.ERROR,
     )
 
 

@@ -29,7 +29,6 @@ def missing() -> list[str]:
 
 @cache
 def named_indexes() -> tuple[tuple[str, str], ...]:
-    """(table, name) of those that a model's Meta names."""
     listed = []
     for meta in _tables():
         listed += [(meta.db_table, index.name) for index in meta.indexes]

@@ -26,7 +26,7 @@ from observing import numbers
 from openai_api.waiting.calls import OpenAICalls
 from postgres import descriptors
 from postgres.exits import end_within
-from webhooks.routing import Webhooks
+from webhooks.http.ingress import Webhooks
 
 logger = logging.getLogger("jobfarm")
 LIVE_SOCKET: Final = "/ws/live/"

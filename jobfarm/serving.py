@@ -35,13 +35,19 @@ class Frames(WebSocketsSansIOProtocol):
 
 class Protocol(HttpToolsProtocol):
     """Uvicorn's, which waits for the head of a request as long as its client likes, and closes idle connections the
-    moment it ends: a request on its way to such a one is lost, and a proxy cannot say an unsafe one again."""
+    moment it ends: a request on its way to such a one is lost, and a proxy cannot say an unsafe one again.
+
+    `is_of_proxy` in the scope says that a trusted one sent a request: its `client` is by then whom that speaks for.
+    """
 
     _reads_head = True
+    _is_of_proxy = False
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        trusted = getattr(self.config.loaded_app, "trusted_hosts", ())
+        self._is_of_proxy = self.client is not None and self.client[0] in trusted
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -57,6 +63,7 @@ class Protocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._reads_head = True
         super().on_message_begin()
+        self.scope["is_of_proxy"] = self._is_of_proxy  # type: ignore[typeddict-unknown-key]  # ours
 
     def on_headers_complete(self) -> None:
         """Serve it; as the last one of this connection if the server is about to end."""

@@ -51,11 +51,15 @@ CSRF_TRUSTED_ORIGINS = _ENV["CSRF_TRUSTED_ORIGINS"]
 # of the variables that these declare.
 JOBFARM_APPS: list[str] = _ENV["JOBFARM_APPS"]
 OF_APPS = {variable.name: _ENV[variable.name] for variable in jobfarm.environment.table.of_apps(JOBFARM_APPS)}
+# Single sign-on at other sites by allauth's own settings, and at the provider that the OIDC_ variables name.
+SOCIALACCOUNT_PROVIDERS: dict[str, Any] = dict(_ENV["SOCIALACCOUNT_PROVIDERS"])
+_PROVIDERS = {"openid_connect", *SOCIALACCOUNT_PROVIDERS}
 INSTALLED_APPS = [
     "unfold", "jobfarm.lazy_admin.LazyAdminConfig",  # Django's administration
     "django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions", "django.contrib.messages",
     "whitenoise.runserver_nostatic", "django.contrib.staticfiles", "channels", "django_htmx", "captcha", "ninja",
-    "live", "django_q",
+    "live", "django_q", "django.contrib.humanize", "allauth", "allauth.account", "allauth.usersessions", "allauth.mfa",
+    "allauth.socialaccount", *(f"allauth.socialaccount.providers.{name}" for name in sorted(_PROVIDERS)),
     # Django 6 has its own tasks, and asks for the app of PostgreSQL's types.
     "django_tasks" if django.VERSION < (6,) else "django.contrib.postgres",
     "scheduling", "ratelimits", "accounts", "outbox", "jobs", "webhooks", "metering", "alerts", "openai_api",
@@ -63,12 +67,13 @@ INSTALLED_APPS = [
 ]  # fmt: skip
 
 MIDDLEWARE = [
-    "jobfarm.refusals.api_form", "ratelimits.http.report", "django.middleware.security.SecurityMiddleware",
-    "jobfarm.middleware.content_security_policy", "jobfarm.middleware.StaticFiles",
-    "django.contrib.sessions.middleware.SessionMiddleware", "django.middleware.common.CommonMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware", "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware", "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "django_htmx.middleware.HtmxMiddleware", "jobfarm.error_pages.explain_not_allowed",
+    "jobs.http.for_other_sites", "jobfarm.refusals.api_form", "ratelimits.http.report",
+    "django.middleware.security.SecurityMiddleware", "jobfarm.middleware.content_security_policy",
+    "jobfarm.middleware.StaticFiles", "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware", "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware", "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware", "django_htmx.middleware.HtmxMiddleware",
+    "allauth.account.middleware.AccountMiddleware", "jobfarm.error_pages.explain_not_allowed",
 ]  # fmt: skip
 
 ROOT_URLCONF = "jobfarm.urls"
@@ -80,7 +85,7 @@ _PROCESSORS = [
 ]  # fmt: skip
 TEMPLATES: list[dict[str, Any]] = [{
     "BACKEND": "django.template.backends.django.DjangoTemplates", "DIRS": [BASE_DIR / "templates"], "APP_DIRS": True,
-    "OPTIONS": {"context_processors": _PROCESSORS, "builtins": ["live.templatetags.words"]},
+    "OPTIONS": {"context_processors": _PROCESSORS, "builtins": ["live.templatetags.words", "jobfarm.markup"]},
 }]  # fmt: skip
 
 DATABASES = {"default": postgres.configuration.database(_ENV["DATABASE_URL"], data=JOBFARM_DATA)}
@@ -96,9 +101,9 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-LOGIN_URL = reverse_lazy("accounts:login")
+LOGIN_URL = reverse_lazy("account_login")
 LOGIN_REDIRECT_URL = "/"
-LOGOUT_REDIRECT_URL = reverse_lazy("accounts:login")
+LOGOUT_REDIRECT_URL = reverse_lazy("account_login")
 
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
@@ -156,6 +161,56 @@ else:  # which has this in place of those, and warns of them
         "timeout": _MAIL_S,
     }}}  # fmt: skip
 DEFAULT_FROM_EMAIL: str = _ENV["DEFAULT_FROM_EMAIL"]
+
+# What django-allauth does for people (docs/adr/0120): the rules that are this farm's are its adapter's.
+ACCOUNT_ADAPTER = "accounts.views.adapter.Adapter"
+ACCOUNT_SIGNUP_FIELDS = ["username*", "email", "password1*", "password2*"]
+ACCOUNT_EMAIL_VERIFICATION = "optional" if HAS_MAIL_SERVER else "none"
+ACCOUNT_EMAIL_NOTIFICATIONS = HAS_MAIL_SERVER
+ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
+ACCOUNT_PREVENT_ENUMERATION = "strict"  # two people may name one address; who reads its mail proves whose it is
+ACCOUNT_SESSION_REMEMBER = True
+ACCOUNT_REAUTHENTICATION_METHODS = ["password", "mfa"]
+ACCOUNT_AUTHENTICATED_LOGIN_REDIRECTS = False  # guests may log in; our views send the others on
+ACCOUNT_RATE_LIMITS = {"login": None, "signup": None}  # in place of which accounts.limits has stricter ones
+SOCIALACCOUNT_ADAPTER = "accounts.views.single_sign_on.Adapter"
+SOCIALACCOUNT_EMAIL_AUTHENTICATION = SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True  # of verified addresses
+REMOTE_USER_HEADER: str = _ENV["REMOTE_USER_HEADER"]
+REMOTE_EMAIL_HEADER: str = _ENV["REMOTE_EMAIL_HEADER"]
+REMOTE_GROUPS_HEADER: str = _ENV["REMOTE_GROUPS_HEADER"]
+REMOTE_USER_LOGOUT_URL: str = _ENV["REMOTE_USER_LOGOUT_URL"]
+if REMOTE_USER_HEADER:
+    MIDDLEWARE.append("accounts.views.single_sign_on.follow_proxy")
+OIDC_ISSUER: str = _ENV["OIDC_ISSUER"].rstrip("/")
+OIDC_CLIENT_ID: str = _ENV["OIDC_CLIENT_ID"]
+OIDC_GROUPS_CLAIM: str = _ENV["OIDC_GROUPS_CLAIM"]
+OIDC_GROUP_MAP: list[tuple[str, str]] = _ENV["OIDC_GROUP_MAP"]
+OIDC_SESSION_S = 2700  # and a quarter of an hour until its open pages end: who was switched off is out within an hour
+SSO_ONLY: bool = _ENV["SSO_ONLY"]
+AUDIT_DAYS: int = _ENV["JOBFARM_AUDIT_DAYS"]
+if OIDC_ISSUER:
+    _OF_OIDC = SOCIALACCOUNT_PROVIDERS.setdefault("openid_connect", {"OAUTH_PKCE_ENABLED": True})
+    _OF_OIDC.setdefault("APPS", []).append({
+        "provider_id": "sso", "name": _ENV["OIDC_NAME"], "client_id": OIDC_CLIENT_ID,
+        "secret": _ENV["OIDC_CLIENT_SECRET"],
+        "settings": {"server_url": OIDC_ISSUER, "fetch_userinfo": _ENV["OIDC_USERINFO"]},
+    })  # fmt: skip
+MFA_REQUIRED: str = _ENV["MFA_REQUIRED"]
+MFA_ADAPTER = "accounts.views.second_factors.Adapter"
+MFA_FORMS = {
+    "authenticate": "accounts.views.second_factors.CodeForm",
+    "reauthenticate": "accounts.views.second_factors.CodeAgainForm",
+}
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = not SSO_ONLY
+MFA_ALLOW_UNVERIFIED_EMAIL = True  # an address opens nothing here but a new password
+MFA_TOTP_ISSUER = "jobfarm"
+MFA_TOTP_TOLERANCE = 1  # steps of 30 s: clocks of phones
+# What all web processes know of codes that were used, and of how often one tried.
+CACHES = {"default": {
+    "BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "jobfarm_cache",
+    "OPTIONS": {"MAX_ENTRIES": 10_000},
+}}  # fmt: skip
 
 # The picture that guests read. Its letters are chosen in accounts.domain.
 CAPTCHA_FONT_SIZE = 36

@@ -1,14 +1,16 @@
 """Every address of the site."""
 
+from allauth.account.decorators import secure_admin_login
 from django.apps import apps
 from django.conf import settings
 from django.contrib import admin
 from django.templatetags.static import static
 from django.urls import URLResolver, include, path
 from django.utils.module_loading import module_has_submodule
+from django.views.decorators.http import require_safe
 from django.views.generic import RedirectView
 
-from accounts.views import admin_log_in
+from accounts.urls import of_allauth
 from jobfarm import views
 from jobfarm.api import api, openai
 
@@ -33,8 +35,9 @@ urlpatterns = [
     path("favicon.ico", RedirectView.as_view(url=static("jobfarm/favicon.svg"))),
     path("api/", api.urls),
     path("v1/", openai.urls),
+    path("accounts/", include(of_allauth)),
     path("accounts/", include("accounts.urls")),
-    path("admin/login/", admin_log_in),  # before the administration's own, which it stands in for
+    path("admin/login/", require_safe(secure_admin_login(admin.site.login))),  # one door, with one limit on it
     path("admin/", admin.site.urls),
     path("limits/", include("ratelimits.urls")),
     path("outbox/", include("outbox.urls")),

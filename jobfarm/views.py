@@ -82,6 +82,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "is_operator": is_operator,
         "period": PERIODS.get(request.GET.get("period", ""), PERIODS["hour"]),
         "periods": list(PERIODS.values()),
+        "tag": request.GET.get("tag", "").strip(),
         "example_cards": [example.card for example in examples.installed()],
     }
     return render(request, "jobfarm/overview.html", context)

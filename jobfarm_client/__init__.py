@@ -3,8 +3,7 @@
 from jobfarm_client import Client
 """
 
-from jobfarm_client.aio import AsyncClient
-from jobfarm_client.client import Client
+from jobfarm_client.client import AsyncClient, Client
 from jobfarm_client.errors import (
     BadOption,
     FarmError,
@@ -29,11 +28,25 @@ from jobfarm_client.errors import (
     WaitTimeout,
     WrongServer,
 )
-from jobfarm_client.models import Attempt, Canceled, Event, File, Job, NewJob, Reason, Skipped, Upload
+from jobfarm_client.models import (
+    Attempt,
+    BulkAction,
+    Canceled,
+    Event,
+    File,
+    Flow,
+    FlowStep,
+    Job,
+    NewJob,
+    Reason,
+    Skipped,
+    Upload,
+)
 
 __all__ = [
-    "AsyncClient", "Attempt", "BadOption", "Canceled", "Client", "Event", "FarmError", "File", "Forbidden",
-    "IdempotencyKeyReused", "InsufficientScope", "Invalid", "Job", "JobDeleted", "JobFailed", "NewJob", "NotEnded",
-    "NotFound", "NotUnique", "NotWaiting", "QuotaReached", "RateLimited", "Reason", "Refused", "Skipped", "TooLarge",
-    "Unauthorized", "Unavailable", "UnknownKind", "Unreachable", "Upload", "WaitTimeout", "WrongServer",
+    "AsyncClient", "Attempt", "BadOption", "BulkAction", "Canceled", "Client", "Event", "FarmError", "File", "Flow",
+    "FlowStep", "Forbidden", "IdempotencyKeyReused", "InsufficientScope", "Invalid", "Job", "JobDeleted",
+    "JobFailed", "NewJob", "NotEnded", "NotFound", "NotUnique", "NotWaiting", "QuotaReached", "RateLimited",
+    "Reason", "Refused", "Skipped", "TooLarge", "Unauthorized", "Unavailable", "UnknownKind", "Unreachable",
+    "Upload", "WaitTimeout", "WrongServer",
 ]  # fmt: skip

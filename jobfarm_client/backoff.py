@@ -1,7 +1,5 @@
 """How long to wait before trying again."""
 
-from __future__ import annotations
-
 import math
 import random
 
@@ -32,5 +30,4 @@ class Backoff:
         return delay_s(self._failures, rng=self._rng, base_s=self._base_s, cap_s=cap_s)
 
     def succeeded(self) -> None:
-        """Start again from the shortest pause."""
         self._failures = 0

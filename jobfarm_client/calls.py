@@ -1,121 +1,231 @@
-"""The calls of a client, each as a flow: which request it makes, and what its answer means."""
-
-from __future__ import annotations
+"""The calls of a client: what they promise, which requests each makes, and what answers mean."""
 
 import itertools
 import uuid
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Unpack
 from urllib.parse import quote
 
-from jobfarm_client.effects import Emit, Flow, Request
 from jobfarm_client.errors import JobFailed
-from jobfarm_client.following import Following, FollowingMany
-from jobfarm_client.models import Canceled, Job, JobFilters, NewJob, Reason, Skipped, Upload
-from jobfarm_client.paths import JOBS, UPLOADS, of_job
-from jobfarm_client.retrying import Policy, fetched, repeated
+from jobfarm_client.following import Following, FollowingJob, FollowingJobs
+from jobfarm_client.models import (
+    BulkAction,
+    BulkFilters,
+    Canceled,
+    Event,
+    EventFilters,
+    Flow,
+    FlowStep,
+    Job,
+    JobFilters,
+    JobOptions,
+    NewJob,
+    Reason,
+    Skipped,
+    Upload,
+)
+from jobfarm_client.transport import Request, Transport
+from jobfarm_client.wire import BULKS, EVENTS, FLOWS, JOBS, UPLOADS, of_job
 
 MOST_IN_A_BULK = 1000  # what a farm takes in one call
 PAGE = 200  # what it lists in one
 
 
-def submit(new: NewJob, policy: Policy, *, key: str | None) -> Flow[Job]:
-    """Submit one job, once, however often the request has to be sent."""
-    return Job.from_json((yield from repeated(_post(JOBS, new.as_json(), key=key or _key()), policy)))
+class Calls:
+    """All calls, by one transport; those of `client.Client` are the same ones, carried out where they stand."""
 
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
 
-def submit_many(jobs: Iterable[NewJob], policy: Policy, *, key: str | None) -> Flow[list[Job | Skipped]]:
-    """Submit them a thousand at a time, each thousand once and whole or not at all."""
-    answers: list[Job | Skipped] = []
-    key, rest = key or _key(), iter(jobs)
-    for number in itertools.count():
-        if not (part := [new.as_json() for new in itertools.islice(rest, MOST_IN_A_BULK)]):
-            break
-        request = _post(f"{JOBS}/bulk", {"jobs": part}, key=f"{key}.{number}")
-        answer = yield from repeated(request, policy)
-        answers += [
-            (Skipped if "error" in entry and "id" not in entry else Job).from_json(entry) for entry in answer["jobs"]
-        ]
-    return answers
+    async def submit(
+        self, kind: str, payload: Any = None, *, idempotency_key: str | None = None, **options: Unpack[JobOptions]
+    ) -> Job:
+        """Submit a job. `idempotency_key`: a name of your own for this submit; a repeat with it makes no second job.
 
+        Raises TypeError or ValueError for a payload that is not JSON, NotUnique while its `unique_key` has a twin.
+        """
+        new = NewJob(kind=kind, payload=payload, **options)
+        return await self._job(_post(JOBS, new.as_json(), key=idempotency_key or _key()))
 
-def job(job_id: int, policy: Policy) -> Flow[Job]:
-    """Look at a job."""
-    return Job.from_json((yield from repeated(Request(path=of_job(job_id)), policy)))
+    async def submit_many(self, jobs: Iterable[NewJob], *, idempotency_key: str | None = None) -> list[Job | Skipped]:
+        """Submit many jobs, a thousand a call; an entry for each, in order: the job, or why there is none.
 
+        Any other fault refuses its thousand whole; those before it are submitted, and a repeat with the same
+        `idempotency_key` and jobs answers with them.
+        """
+        entries: list[Job | Skipped] = []
+        key, rest = idempotency_key or _key(), iter(jobs)
+        for number in itertools.count():
+            if not (part := [new.as_json() for new in itertools.islice(rest, MOST_IN_A_BULK)]):
+                break
+            answer = await self._transport.answer(_post(f"{JOBS}/bulk", {"jobs": part}, key=f"{key}.{number}"))
+            entries += [
+                (Skipped if "error" in entry and "id" not in entry else Job).from_json(entry)
+                for entry in answer["jobs"]
+            ]
+        return entries
 
-def jobs(filters: JobFilters, policy: Policy) -> Flow[None]:
-    """Emit the jobs that fit, the newest first, page by page."""
-    cursor: dict[str, int] = {}
-    while True:
-        request = Request(path=JOBS, params={"limit": PAGE, **filters, **cursor})
-        page = yield from repeated(request, policy)
-        for entry in page["jobs"]:
-            yield Emit(Job.from_json(entry))
-        if page["next"] is None:
-            return
-        cursor = {"cursor": page["next"]}
+    async def run(
+        self,
+        kind: str,
+        payload: Any = None,
+        *,
+        wait_s: float | None = None,
+        idempotency_key: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> Any:
+        """Submit a job and wait for its result, `wait_s` seconds at most. Raises JobFailed, or WaitTimeout."""
+        submitted = await self.submit(kind, payload, idempotency_key=idempotency_key, **options)
+        ended = await self.wait(submitted.id, timeout_s=wait_s)
+        if ended.status != "success":
+            raise JobFailed(ended)
+        return ended.result
 
+    async def job(self, job_id: int) -> Job:
+        """The job as it stands, with its attempts. Raises NotFound."""
+        return await self._job(Request(path=of_job(job_id)))
 
-def cancel(job_id: int, policy: Policy) -> Flow[Canceled]:
-    """Cancel a job; what that came to."""
-    answer = yield from repeated(_post(of_job(job_id, "/cancel")), policy)
-    return Canceled(verdict=answer["verdict"], status=answer["status"])
+    async def jobs(self, **filters: Unpack[JobFilters]) -> AsyncGenerator[Job, None]:
+        """The jobs that fit, the newest first; pages are read as they are needed, without what came since."""
+        cursor: dict[str, int] = {}
+        while True:
+            page = await self._transport.answer(Request(path=JOBS, params={"limit": PAGE, **filters, **cursor}))
+            for entry in page["jobs"]:
+                yield Job.from_json(entry)
+            if page["next"] is None:
+                return
+            cursor = {"cursor": page["next"]}
 
+    async def wait(self, job_id: int, *, timeout_s: float | None = None) -> Job:
+        """Wait until a job has ended, however it does; the job. Raises WaitTimeout, and then the job goes on.
 
-def retry(job_id: int, policy: Policy, *, key: str | None) -> Flow[Job]:
-    """Submit an ended job once more."""
-    return Job.from_json((yield from repeated(_post(of_job(job_id, "/retry"), key=key or _key()), policy)))
+        It listens to the job's events, again where the stream breaks off, and asks now and then where none comes
+        through. It may take a quarter longer than `timeout_s` where something comes shortly before.
+        """
+        async for _ in self.events(job_id, timeout_s=timeout_s):
+            pass
+        return await self.job(job_id)
 
+    def events(
+        self, job_id: int, *, last_event_id: str = "", timeout_s: float | None = None
+    ) -> AsyncGenerator[Event, None]:
+        """What happens to a job, until it has ended: nothing twice, nothing lost, over any number of connections.
 
-def run_now(job_id: int, policy: Policy) -> Flow[Job]:
-    """Let a job that is due later run now."""
-    return Job.from_json((yield from repeated(_post(of_job(job_id, "/run_now")), policy)))
+        `last_event_id`: the `id` of an event; what comes is behind it. Raises WaitTimeout.
+        """
+        return FollowingJob(job_id, self._transport, last_event_id=last_event_id, timeout_s=timeout_s).events()
 
+    def events_of(
+        self, job_ids: Sequence[int], *, last_event_id: str = "", timeout_s: float | None = None
+    ) -> AsyncGenerator[Event, None]:
+        """What happens to up to 50 jobs, by one stream, until all have ended; `data["job"]` says to which."""
+        return FollowingJobs(job_ids, self._transport, last_event_id=last_event_id, timeout_s=timeout_s).events()
 
-def why(job_id: int, policy: Policy) -> Flow[list[Reason]]:
-    """Why a job does not run."""
-    answer = yield from repeated(Request(path=of_job(job_id, "/why")), policy)
-    return [Reason(code=reason["code"], sentence=reason["sentence"], details=reason) for reason in answer["reasons"]]
+    def events_that_match(
+        self, *, last_event_id: str = "", timeout_s: float | None = None, **filters: Unpack[EventFilters]
+    ) -> AsyncGenerator[Event, None]:
+        """What happens to all jobs that fit, new ones included, by one stream: without end, unless WaitTimeout.
 
+        First comes a `job` event for each of the newest 100, then one whenever a job is submitted or changes. Over lost
+        connections nothing is lost and some come again; after an hour without one, `reset` says to list jobs anew.
+        """
+        stream = Request(path=EVENTS, params=filters)
+        return Following(stream, self._transport, last_event_id=last_event_id, timeout_s=timeout_s).events()
 
-def upload(name: str, content: bytes, policy: Policy) -> Flow[Upload]:
-    """Store an input file. One that arrived twice is deleted after a day, since no job uses it."""
-    headers = {"Content-Type": "application/octet-stream"}
-    request = Request(method="POST", path=UPLOADS, params={"name": name}, content=content, headers=headers)
-    return Upload.from_json((yield from repeated(request, policy)))
+    def output(self, job_id: int, *, timeout_s: float | None = None) -> AsyncGenerator[str, None]:
+        """The text that a job writes, piece by piece as it is written, until it has ended. Raises WaitTimeout."""
+        return (event.text async for event in self.events(job_id, timeout_s=timeout_s) if event.name == "output")
 
+    async def cancel(self, job_id: int) -> Canceled:
+        """Cancel a job; what that came to."""
+        answer = await self._transport.answer(_post(of_job(job_id, "/cancel")))
+        return Canceled(verdict=answer["verdict"], status=answer["status"])
 
-def download(job_id: int, name: str, policy: Policy, *, fence: int | None) -> Flow[bytes]:
-    """A result file's bytes."""
-    params = {} if fence is None else {"fence": fence}
-    request = Request(path=of_job(job_id, f"/files/{quote(name, safe='')}"), params=params)
-    return (yield from fetched(request, policy))
+    async def retry(self, job_id: int, *, idempotency_key: str | None = None) -> Job:
+        """Submit an ended job once more; the new job. Raises NotEnded."""
+        return await self._job(_post(of_job(job_id, "/retry"), key=idempotency_key or _key()))
 
+    async def flow(self, flow_id: int) -> Flow:
+        """A flow as it stands. Raises NotFound."""
+        answer = await self._transport.answer(Request(path=f"{FLOWS}/{flow_id}"))
+        jobs = tuple(FlowStep.from_json(one) for one in answer["jobs"])
+        return Flow(id=answer["id"], counts=answer["counts"], jobs=jobs)
 
-def events(job_id: int, policy: Policy, *, last_event_id: str, timeout_s: float | None) -> Flow[None]:
-    """Emit the events of a job until it has ended."""
-    return Following(job_id, policy, last_event_id=last_event_id, timeout_s=timeout_s).events()
+    async def cancel_flow(self, flow_id: int) -> int:
+        """Cancel all jobs of a flow that have not ended; how many that were."""
+        return int((await self._transport.answer(_post(f"{FLOWS}/{flow_id}/cancel")))["canceled"])
 
+    async def retry_flow(self, flow_id: int) -> list[int]:
+        """Try again what failed in a flow, and what was canceled for its sake; the new jobs that try the former."""
+        return [*(await self._transport.answer(_post(f"{FLOWS}/{flow_id}/retry")))["jobs"]]
 
-def events_of(job_ids: Sequence[int], policy: Policy, *, last_event_id: str, timeout_s: float | None) -> Flow[None]:
-    """Emit the events of many jobs until all have ended."""
-    return FollowingMany(job_ids, policy, last_event_id=last_event_id, timeout_s=timeout_s).events()
+    async def run_now(self, job_id: int) -> Job:
+        """Let a job that is due later run now. Raises NotWaiting."""
+        return await self._job(_post(of_job(job_id, "/run_now")))
 
+    async def why(self, job_id: int) -> list[Reason]:
+        """Why a job does not run, what matters most first."""
+        answer = await self._transport.answer(Request(path=of_job(job_id, "/why")))
+        return [Reason(code=one["code"], sentence=one["sentence"], details=one) for one in answer["reasons"]]
 
-def wait(job_id: int, policy: Policy, *, timeout_s: float | None) -> Flow[Job]:
-    """Wait until a job has ended; the job."""
-    yield from events(job_id, policy, last_event_id="", timeout_s=timeout_s)
-    return (yield from job(job_id, policy))
+    async def bulk(
+        self,
+        action: str,
+        *,
+        value: str | int | None = None,
+        begin_up_to: int | None = None,
+        idempotency_key: str | None = None,
+        **filters: Unpack[BulkFilters],
+    ) -> BulkAction:
+        """Have many jobs counted, to `cancel`, `retry`, `run_now`, `change_queue` or `change_priority` (to `value`).
 
+        It begins by itself where no more than `begin_up_to` match; else it waits for `begin_bulk`.
+        """
+        named = {name: one.isoformat() if isinstance(one, datetime) else one for name, one in filters.items()}
+        body = {"action": action, "filters": named, "value": value, "begin_up_to": begin_up_to}
+        return await self._bulk(_post(BULKS, body, key=idempotency_key or _key()))
 
-def run(new: NewJob, policy: Policy, *, key: str | None, timeout_s: float | None) -> Flow[Any]:
-    """Submit a job and wait for it; its result. Raises JobFailed when it does not succeed."""
-    submitted = yield from submit(new, policy, key=key)
-    ended = yield from wait(submitted.id, policy, timeout_s=timeout_s)
-    if ended.status != "success":
-        raise JobFailed(ended)
-    return ended.result
+    async def bulk_action(self, bulk_id: int) -> BulkAction:
+        """How far a bulk action is."""
+        return await self._bulk(Request(path=f"{BULKS}/{bulk_id}"))
+
+    async def begin_bulk(self, bulk_id: int) -> BulkAction:
+        """Begin a bulk action that was counted; again changes nothing."""
+        return await self._bulk(_post(f"{BULKS}/{bulk_id}/begin"))
+
+    async def stop_bulk(self, bulk_id: int) -> BulkAction:
+        """Do no more of it; what is done is done."""
+        return await self._bulk(_post(f"{BULKS}/{bulk_id}/stop"))
+
+    async def undo_bulk(self, bulk_id: int) -> BulkAction:
+        """Take back a bulk action that is over, where that is still true to do; the one that does so."""
+        return await self._bulk(_post(f"{BULKS}/{bulk_id}/undo"))
+
+    async def upload(self, name: str, content: bytes) -> Upload:
+        """Store an input file; its `id` goes into the `files` of a submit. Raises QuotaReached.
+
+        One that arrived twice is deleted after a day, since no job uses it.
+        """
+        headers = {"Content-Type": "application/octet-stream"}
+        request = Request(method="POST", path=UPLOADS, params={"name": name}, content=content, headers=headers)
+        return Upload.from_json(await self._transport.answer(request))
+
+    async def download(self, job_id: int, name: str, *, fence: int | None = None) -> bytes:
+        """A result file's bytes; `fence`: of that attempt. Raises NotFound."""
+        params = {} if fence is None else {"fence": fence}
+        path = of_job(job_id, f"/files/{quote(name, safe='')}")
+        return await self._transport.content(Request(path=path, params=params))
+
+    async def close(self) -> None:
+        """Close the connections; the client is of no use then."""
+        await self._transport.close()
+
+    async def _bulk(self, request: Request) -> BulkAction:
+        return BulkAction.from_json(await self._transport.answer(request))
+
+    async def _job(self, request: Request) -> Job:
+        return Job.from_json(await self._transport.answer(request))
 
 
 def _post(path: str, body: Any = None, *, key: str | None = None) -> Request:

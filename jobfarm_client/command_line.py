@@ -1,11 +1,10 @@
-"""`jobfarm submit`, `watch`, `tail` and `cancel`: a farm from a terminal, with or without the server's packages."""
-
-from __future__ import annotations
+"""`jobfarm submit`, `watch`, `tail`, `cancel`, `bulk`: a farm from a terminal, also without the server's packages."""
 
 import argparse
 import json
 import re
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -14,9 +13,10 @@ from typing import Any, Final
 
 from jobfarm_client.client import Client
 from jobfarm_client.errors import BadOption, FarmError
-from jobfarm_client.models import Job
+from jobfarm_client.models import BulkAction, BulkFilters, EventFilters, Job
 
-VERBS: Final = ("submit", "watch", "tail", "cancel")
+_POLL_EVERY_S: Final = 0.5  # a bulk action, while it goes on
+VERBS: Final = ("submit", "watch", "tail", "cancel", "bulk")
 _CONDITION: Final = re.compile(r"\s*([^\s=<>]+?)\s*(>=|<=|=)\s*(.*?)\s*", re.DOTALL)
 EPILOG: Final = """\
 the farm's address and your token: --url and --token-file, or JOBFARM_URL and JOBFARM_TOKEN
@@ -53,10 +53,27 @@ def _parser() -> argparse.ArgumentParser:
         ).add_argument
 
     _add_submit(add("submit", "Submit a job and print its id."))
-    add("watch", "Show a job's progress and output until it has ended.")("job", type=int)
+    _add_watch(add("watch", "Show a job's progress and output until it has ended, or how all that match change."))
     add("tail", "Print what a job writes, until it has ended.")("job", type=int)
     add("cancel", "Cancel jobs and print what that came to.")("jobs", type=int, nargs="+", metavar="job")
+    _add_bulk(add("bulk", "Do something to all jobs that match: count them, and with --up-to do it."))
     return parser
+
+
+def _add_watch(add: Callable[..., Any]) -> None:
+    add("job", type=int, nargs="?", help="or, without end, all jobs")
+    add("--tag", help="with all of these: a,b")
+    add("--kind", help="of this kind")
+    add("--owner", help="of this person; me: yours")
+
+
+def _add_bulk(add: Callable[..., Any]) -> None:
+    add("action", choices=[*_BULKS, *_STEPS], help="for jobs; or, of a bulk action by its id, what to do with it")
+    add("value", nargs="?", help="the new queue or priority; of show, begin, stop and undo the id")
+    for name in ("status", "kind", "queue", "owner", "group", "worker", "tag", "due", "age", "text"):
+        add(f"--{name}", help=f"of jobs with this {name}" if name != "tag" else "of jobs with all of these: a,b")
+    add("--up-to", type=int, metavar="N", help="begin if no more than N match; else only count")
+    add("--idempotency-key", metavar="KEY", help="a repeat with this key within 24 hours makes no second one")
 
 
 def _add_submit(add: Callable[..., Any]) -> None:
@@ -66,8 +83,19 @@ def _add_submit(add: Callable[..., Any]) -> None:
     add("--priority", type=int, metavar="N")
     add("--run-at", type=datetime.fromisoformat, metavar="TIME", help="not before, as 2030-01-31T12:00:00Z")
     add("--unique-key", metavar="KEY", help="refused while a job of yours of this kind and key has not ended")
+    add(
+        "--on-conflict",
+        choices=["refuse", "replace", "after"],
+        help="while that has not ended: replace it or run after it",
+    )
+    add("--debounce", metavar="QUIET/AT_MOST", help="after it, once so many seconds were quiet, as 10/120")
+    add("--concurrency-key", metavar="KEY", help="so many jobs with it run at a time as its kind or queue says")
     add("--require", action="append", metavar="CONDITION", help="on its worker's labels, as vram>=16; may be repeated")
     add("--prefer", action="append", metavar="CONDITION", help="the same, of the workers that get it first")
+    add("--tag", action="append", metavar="TAG", help="that it is found by; may be repeated")
+    add("--after", action="append", type=int, metavar="JOB", help="that it starts after; may be repeated")
+    add("--when", choices=["success", "ended"], help="how those have to end (success)")
+    add("--name", help="what it is called within its flow")
     add("--group", help="of yours, that may see the job and work on it")
     add("--wait", action="store_true", help="for a budget's next window, where it has no room now")
     add("--idempotency-key", metavar="KEY", help="a repeat with this key within 24 hours submits nothing")
@@ -84,14 +112,27 @@ def _token(options: argparse.Namespace) -> str | None:
 
 
 def _submit(farm: Client, options: argparse.Namespace) -> int:
-    names = ("queue", "priority", "run_at", "unique_key", "group", "idempotency_key")
+    names = ("queue", "priority", "run_at", "unique_key", "on_conflict", "concurrency_key", "group", "idempotency_key")
     chosen = {name: getattr(options, name) for name in names} | {"wait": options.wait or None}
-    chosen |= {"requires": _conditions(options.require), "prefers": _conditions(options.prefer)}
+    chosen |= {"after": options.after, "when": options.when, "name": options.name}
+    chosen |= {"debounce": _debounce(options.debounce)}
+    chosen |= {"tags": options.tag, "requires": _conditions(options.require), "prefers": _conditions(options.prefer)}
     job = farm.submit(options.kind, _payload(options.payload), **chosen)
     if options.watch:
         return _show(farm, job.id, options)
     print(_text(asdict(job)) if options.json else job.id)
     return 0
+
+
+def _debounce(written: str | None) -> dict[str, float] | None:
+    """Seconds as people write them: `10/120`."""
+    if written is None:
+        return None
+    try:
+        quiet, at_most = map(float, written.split("/"))
+    except ValueError:
+        raise BadOption(f"A debounce is such as 10/120, not {written!r}.") from None
+    return {"quiet": quiet, "at_most": at_most}
 
 
 def _conditions(written: Sequence[str] | None) -> dict[str, Any] | None:
@@ -114,7 +155,20 @@ def _payload(text: str) -> Any:
 
 
 def _watch(farm: Client, options: argparse.Namespace) -> int:
-    return _show(farm, options.job, options)
+    filters = {name: value for name in EventFilters.__annotations__ if (value := getattr(options, name))}
+    if (options.job is None) != bool(filters):
+        raise BadOption("Which jobs? The number of one, or some of --tag, --kind and --owner.")
+    return _show(farm, options.job, options) if options.job else _show_all(farm, filters, options)
+
+
+def _show_all(farm: Client, filters: Any, options: argparse.Namespace) -> int:
+    """A line for each change, until it is interrupted."""
+    for event in farm.events_that_match(**filters):
+        if options.json:
+            print(_text({"event": event.name, **event.data}), flush=True)
+        else:
+            print(_line(event.job) if event.job else "more was missed than is sent again: list them anew", flush=True)
+    return 0
 
 
 def _show(farm: Client, job_id: int, options: argparse.Namespace) -> int:
@@ -125,7 +179,7 @@ def _show(farm: Client, job_id: int, options: argparse.Namespace) -> int:
             print(_text({"event": event.name, **event.data}), flush=True)
         elif event.name == "output":
             _write(event.text)
-        elif event.name == "job" and (now := _line(Job.from_json(event.data))) != line:
+        elif event.job and (now := _line(event.job)) != line:
             line = now
             print(line, file=sys.stderr)
     return 0 if _ended_well(farm, job_id, options) else 1
@@ -148,8 +202,46 @@ def _cancel(farm: Client, options: argparse.Namespace) -> int:
     return 0 if all(outcome.is_canceled for outcome in canceled.values()) else 1
 
 
+def _bulk(farm: Client, options: argparse.Namespace) -> int:
+    """Have it counted and perhaps done, or one that is there begun, stopped, undone; followed while it goes on."""
+    if (step := _STEPS.get(options.action)) is not None:
+        bulk = step(farm)(_number(options.value))
+    else:
+        named = {name: getattr(options, name) for name in BulkFilters.__annotations__ if getattr(options, name, None)}
+        own = {"begin_up_to": options.up_to, "idempotency_key": options.idempotency_key}
+        bulk = farm.bulk(options.action, value=options.value, **own, **named)
+    line = ""
+    while True:
+        if (now := _progress(bulk)) != line:
+            line = now
+            print(line, file=sys.stderr)
+        if bulk.phase not in {"counting", "running"}:
+            break
+        time.sleep(_POLL_EVERY_S)
+        bulk = farm.bulk_action(bulk.id)
+    print(_text(asdict(bulk)) if options.json else bulk.id)
+    return 1 if bulk.phase == "stopped" else 0
+
+
+def _number(text: str | None) -> int:
+    if text is None or not text.isdecimal():
+        raise BadOption("The id of a bulk action is a number.")
+    return int(text)
+
+
+def _progress(bulk: BulkAction) -> str:
+    came_to = "; ".join(f"{count} {result}" for result, count in bulk.results.items())
+    why = f" ({bulk.why})" if bulk.why else ""
+    return f"{bulk.phase}{why}: {bulk.handled} of {bulk.matched} jobs" + (f": {came_to}" if came_to else "")
+
+
+_BULKS: Final = ("cancel", "retry", "run_now", "change_queue", "change_priority")
+_STEPS: Final[Mapping[str, Callable[[Client], Callable[[int], BulkAction]]]] = {
+    "show": lambda farm: farm.bulk_action, "begin": lambda farm: farm.begin_bulk,
+    "stop": lambda farm: farm.stop_bulk, "undo": lambda farm: farm.undo_bulk,
+}  # fmt: skip
 _COMMANDS: Final[Mapping[str, Callable[[Client, argparse.Namespace], int]]] = {
-    "submit": _submit, "watch": _watch, "tail": _tail, "cancel": _cancel,
+    "submit": _submit, "watch": _watch, "tail": _tail, "cancel": _cancel, "bulk": _bulk,
 }  # fmt: skip
 
 

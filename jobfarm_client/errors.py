@@ -1,7 +1,5 @@
 """What can go wrong when a farm is called. The docstring of each class is its sentence for people."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -116,7 +114,10 @@ class NotFound(Refused, code="not_found"):
 
 
 class NotUnique(Refused, code="not_unique"):
-    """A job of yours of the same kind and `unique_key` has not ended; `job` is its id."""
+    """A job of yours of the same kind and `unique_key` has not ended; `job` is its id.
+
+    `reason` in `details` says why it could not be replaced: `in_progress`, `waits_for_retry` or `of_another_token`.
+    """
 
 
 class NotEnded(Refused, code="not_ended"):
@@ -163,7 +164,6 @@ class JobFailed(FarmError, code="job_failed"):
     """The job did not succeed; `job` is how it ended."""
 
     def __init__(self, job: Any) -> None:
-        """`job`: the ended jobfarm_client.Job."""
         error = f": {job.error}" if job.error else "."
         super().__init__(f"Job {job.id} ended as {job.status}{error}")
         self.job = job

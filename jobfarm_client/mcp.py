@@ -2,8 +2,6 @@
 output. The farm's address and a person's token are in JOBFARM_URL and JOBFARM_TOKEN; in a checkout,
 `pip install '.[mcp]'` brings what it needs."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
@@ -17,9 +15,9 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
-from jobfarm_client.aio import AsyncClient
+from jobfarm_client.client import AsyncClient
 from jobfarm_client.errors import FarmError, WaitTimeout
-from jobfarm_client.models import Condition, Event, Job, JobFilters, Status
+from jobfarm_client.models import Condition, Event, Job, JobFilters, JobOptions, OnConflict, Status
 from jobfarm_client.wire import VERSION
 
 P = ParamSpec("P")
@@ -44,9 +42,13 @@ Count = Annotated[int, Field(ge=1, le=200)]
 def server(farm: AsyncClient) -> MCPServer[Any]:
     """The five tools, on the farm that this client speaks to."""
     made = MCPServer("jobfarm", instructions=INSTRUCTIONS, version=VERSION, log_level="WARNING")
-    for function, hints in ((_submit, _CHANGES), (_status, _READS), (_wait, _READS), (_cancel, _ENDS), (_list, _READS)):
-        tool = function(farm)
-        made.add_tool(_refusing(tool), name=function.__name__.strip("_"), description=tool.__doc__, annotations=hints)
+    tools = Tools(farm)
+    named: dict[str, tuple[Callable[..., Awaitable[dict[str, Any]]], ToolAnnotations]] = {
+        "submit": (tools.submit, _CHANGES), "status": (tools.status, _READS), "wait": (tools.wait, _READS),
+        "cancel": (tools.cancel, _ENDS), "list": (tools.list_jobs, _READS),
+    }  # fmt: skip
+    for name, (tool, hints) in named.items():
+        made.add_tool(_refusing(tool), name=name, description=tool.__doc__, annotations=hints)
     return made
 
 
@@ -80,12 +82,22 @@ def _refusing(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     return refusing
 
 
-def _submit(farm: AsyncClient) -> Callable[..., Awaitable[dict[str, Any]]]:
+class Tools:
+    """What agents do with one farm; they read these docstrings."""
+
+    def __init__(self, farm: AsyncClient) -> None:
+        self._farm = farm
+
     async def submit(
+        self,
         kind: Annotated[str, Field(description="What sort of work, as the farm's people named it, such as chat.")],
         payload: Annotated[Any, Field(description="What the work is about, any JSON, as this kind wants it.")] = None,
         unique_key: Annotated[
             str | None, Field(description="Refused while a job of yours of this kind and key has not ended.")
+        ] = None,
+        on_conflict: Annotated[
+            OnConflict | None,
+            Field(description="While that has not ended: replace it, if nobody has begun it, or run after it."),
         ] = None,
         requires: Annotated[
             dict[str, Condition] | None,
@@ -95,60 +107,49 @@ def _submit(farm: AsyncClient) -> Callable[..., Awaitable[dict[str, Any]]]:
             dict[str, Condition] | None,
             Field(description="As requires, for what is only better: such a machine gets it first."),
         ] = None,
+        tags: Annotated[list[str] | None, Field(description="Up to 10 words by which list finds it again.")] = None,
     ) -> dict[str, Any]:
         """Submit a job to the farm. Answers at once with the job; its id is what the other tools take."""
-        job = await farm.submit(kind, payload, unique_key=unique_key, requires=requires, prefers=prefers)
-        return _shown(job)
+        options: JobOptions = {
+            "unique_key": unique_key, "on_conflict": on_conflict, "requires": requires, "prefers": prefers, "tags": tags
+        }  # fmt: skip
+        return _shown(await self._farm.submit(kind, payload, **options))
 
-    return submit
-
-
-def _status(farm: AsyncClient) -> Callable[..., Awaitable[dict[str, Any]]]:
-    async def status(job: JobId) -> dict[str, Any]:
+    async def status(self, job: JobId) -> dict[str, Any]:
         """How a job stands: its status, progress from 0 to 1, and once it has ended its result or error."""
-        return _shown(await farm.job(job))
+        return _shown(await self._farm.job(job))
 
-    return status
-
-
-def _wait(farm: AsyncClient) -> Callable[..., Awaitable[dict[str, Any]]]:
-    async def wait(job: JobId, context: Context[Any, Any], timeout_s: Seconds = WAIT_S) -> dict[str, Any]:
+    async def wait(self, job: JobId, context: Context[Any, Any], timeout_s: Seconds = WAIT_S) -> dict[str, Any]:
         """Wait until a job has ended, and answer as status does. If it has not ended in time its status says so: it
         goes on, and you may wait again."""
         try:
-            async for event in farm.events(job, timeout_s=timeout_s):
+            async for event in self._farm.events(job, timeout_s=timeout_s):
                 await _report(event, context)
         except WaitTimeout:
             pass
-        return _shown(await farm.job(job))
+        return _shown(await self._farm.job(job))
 
-    return wait
-
-
-def _cancel(farm: AsyncClient) -> Callable[..., Awaitable[dict[str, Any]]]:
-    async def cancel(job: JobId) -> dict[str, Any]:
+    async def cancel(self, job: JobId) -> dict[str, Any]:
         """Cancel a job. verdict says what that came to; too_late means that it had ended as status says."""
-        return asdict(await farm.cancel(job))
+        return asdict(await self._farm.cancel(job))
 
-    return cancel
-
-
-def _list(farm: AsyncClient) -> Callable[..., Awaitable[dict[str, Any]]]:
-    async def list_jobs(status: Status | None = None, kind: str | None = None, count: Count = 20) -> dict[str, Any]:
-        """The newest jobs that you may see, of one status or kind if you like."""
+    async def list_jobs(
+        self, status: Status | None = None, kind: str | None = None, tag: str | None = None, count: Count = 20
+    ) -> dict[str, Any]:
+        """The newest jobs that you may see, of one status, kind or tag if you like."""
         filters: JobFilters = {}
         if status is not None:
             filters["status"] = status
         if kind is not None:
             filters["kind"] = kind
+        if tag is not None:
+            filters["tag"] = tag
         jobs: list[dict[str, Any]] = []
-        async for job in farm.jobs(**filters):
+        async for job in self._farm.jobs(**filters):
             jobs.append(_shown(job))
             if len(jobs) == count:
                 break
         return {"jobs": jobs}
-
-    return list_jobs
 
 
 async def _report(event: Event, context: Context[Any, Any]) -> None:

@@ -1,8 +1,6 @@
 """What a farm answers, as values. Fields that a newer farm adds are left out."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal, Self, TypedDict
@@ -10,7 +8,8 @@ from typing import Any, Literal, Self, TypedDict
 Status = Literal["pending", "in_progress", "success", "failed", "timed_out", "canceled"]
 Condition = str | float | list[str | float]  # on a label: equal, one of, or ">=16" and "<=16"
 ENDED = frozenset({"success", "failed", "timed_out", "canceled"})
-_MOMENTS = frozenset({"created_at", "run_at", "claimed_at", "ended_at", "expires_at"})
+OnConflict = Literal["refuse", "replace", "after"]
+_MOMENTS = frozenset({"created_at", "replaced_at", "run_at", "claimed_at", "began_at", "ended_at", "expires_at"})
 
 
 class JobOptions(TypedDict, total=False):
@@ -20,10 +19,17 @@ class JobOptions(TypedDict, total=False):
     priority: int | None
     run_at: datetime | None
     unique_key: str | None
+    on_conflict: OnConflict | None
+    debounce: Mapping[str, float] | None
+    concurrency_key: str | None
     group: str | None
     files: Mapping[str, str] | None
     requires: Mapping[str, Condition] | None
     prefers: Mapping[str, Condition] | None
+    tags: Sequence[str] | None
+    name: str | None
+    after: Sequence[int | str] | None
+    when: Literal["success", "ended"] | None
     wait: bool | None
 
 
@@ -36,16 +42,49 @@ class JobFilters(TypedDict, total=False):
     owner: str
     group: str
     worker: str
+    tag: str
     retry_of: int
+
+
+class EventFilters(TypedDict, total=False):
+    """Which jobs are followed; several must all fit. `tag`: several with commas between; `owner`: `me` is you."""
+
+    tag: str
+    kind: str
+    owner: str
+
+
+class BulkFilters(TypedDict, total=False):
+    """Which jobs a bulk action means; several must all fit, none means all that you may act on."""
+
+    status: Status
+    kind: str
+    queue: str
+    owner: str
+    group: str
+    worker: str
+    tag: str
+    due: Literal["now", "later"]
+    age: Literal["hour", "day", "week", "month"]
+    since: datetime
+    until: datetime
+    text: str
+    ids: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
     """A job to submit. `payload` is anything JSON; a `run_at` needs a zone; None is the kind's own or nothing.
 
-    `files`: the ids of uploads, by the names that the worker asks for; 16 at most. `requires` and `prefers`: conditions
-    on the labels of its worker, such as `{"vram": ">=16", "region": ["home", "lab"]}`. `wait`: where a budget has no
-    room for it now, be due in the budget's next window instead of being refused with `budget_exhausted`.
+    `files`: the ids of uploads, by the names that the worker asks for; 16 at most. `requires` and `prefers`:
+    conditions on the labels of its worker, such as `{"vram": ">=16", "region": ["home", "lab"]}`. `tags`: up to 10
+    words that it is found by. `after`: jobs that it starts after, by id, or by `name` of others of the same call;
+    they have to end in success, or with `when="ended"` just to end. Of the jobs with one `concurrency_key` so many
+    run at a time as their kind, or queue, says. `wait`: where a budget has no room for it now, be due in the budget's
+    next window instead of being refused with `budget_exhausted`. `on_conflict`: what becomes of it while another job
+    has its `unique_key`: it is refused, replaces one that nobody has begun, or runs after it; `debounce`, such as
+    `{"quiet": 10, "at_most": 120}`: after it, and once no further one came for 10 s, at the latest 120 s after the
+    first.
     """
 
     kind: str
@@ -54,35 +93,46 @@ class NewJob:
     priority: int | None = None
     run_at: datetime | None = None
     unique_key: str | None = None
+    on_conflict: OnConflict | None = None
+    debounce: Mapping[str, float] | None = None
+    concurrency_key: str | None = None
     group: str | None = None
     files: Mapping[str, str] | None = None
     requires: Mapping[str, Condition] | None = None
     prefers: Mapping[str, Condition] | None = None
+    tags: Sequence[str] | None = None
+    name: str | None = None
+    after: Sequence[int | str] | None = None
+    when: Literal["success", "ended"] | None = None
     wait: bool | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The body of a submit."""
         named = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "payload"}
         if self.run_at is not None:
             named["run_at"] = self.run_at.isoformat()
         return {"payload": self.payload, **{key: value for key, value in named.items() if value is not None}}
 
 
+class _Described:
+    __slots__ = ()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The one that an answer describes."""
+        names = {one.name for one in fields(cls)}  # type: ignore[arg-type]  # of the dataclass that this is a base of
+        return cls(**{name: _value(name, value) for name, value in data.items() if name in names})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class File:
+class File(_Described):
     """A result file: its name and size in bytes."""
 
     name: str
     size: int
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The file that an answer describes."""
-        return cls(**_known(cls, data))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upload:
+class Upload(_Described):
     """An input file that jobs may be given. `expires_at`: when it is deleted unless a job comes to use it."""
 
     id: str
@@ -91,14 +141,39 @@ class Upload:
     sha256: str
     expires_at: datetime | None = None
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The upload that an answer describes."""
-        return cls(**_known(cls, data))
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkAction(_Described):
+    """How a bulk action stands: `phase` is counting, ready, running, done or stopped.
+
+    Of the jobs that it `matched`, it has come to `handled` and has `changed` so many; `results` says in words how many
+    came to what.
+    """
+
+    id: int
+    action: str
+    phase: str
+    value: str = ""
+    filters: Mapping[str, str] = field(default_factory=dict)
+    matched: int = 0
+    handled: int = 0
+    changed: int = 0
+    results: Mapping[str, int] = field(default_factory=dict)
+    by: str = ""
+    why: str = ""
+    undoes: int | None = None
+    undone_by: int | None = None
+    created_at: datetime | None = None
+    began_at: datetime | None = None
+    ended_at: datetime | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.phase in {"done", "stopped"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class Attempt(_Described):
     """One attempt: what became of it. `outcome` is None while it runs; `attempt` None for one that was given back."""
 
     fence: int
@@ -111,17 +186,13 @@ class Attempt:
     has_output: bool = False
     files: tuple[File, ...] = ()
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The attempt that an answer describes."""
-        return cls(**_known(cls, data))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(_Described):
     """A job as it was when the farm answered.
 
-    In lists `payload`, `result`, `error`, `files` and `attempts` are empty; `attempts` has the latest first.
+    In lists `payload`, `checkpoint`, `result`, `error`, `files` and `attempts` are empty; `attempts` has the latest
+    first.
     """
 
     id: int
@@ -139,8 +210,16 @@ class Job:
     owner: str | None = None
     group: str | None = None
     unique_key: str | None = None
+    concurrency_key: str | None = None
+    tags: tuple[str, ...] = ()
+    flow: int | None = None
+    name: str | None = None
+    after: tuple[int, ...] = ()
+    canceled_for: int | None = None
     retry_of: int | None = None
+    waits_for: int | None = None
     created_at: datetime | None = None
+    replaced_at: datetime | None = None
     run_at: datetime | None = None
     claimed_at: datetime | None = None
     ended_at: datetime | None = None
@@ -148,20 +227,41 @@ class Job:
     requires: Mapping[str, str] = field(default_factory=dict)
     prefers: Mapping[str, str] = field(default_factory=dict)
     payload: Any = None
+    checkpoint: Any = None
     result: Any = None
     error: str | None = None
     files: tuple[File, ...] = ()
     attempts: tuple[Attempt, ...] = ()
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The job that an answer describes."""
-        return cls(**_known(cls, data))
-
     @property
     def has_ended(self) -> bool:
-        """Whether nothing about it changes any more."""
         return self.status in ENDED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowStep(_Described):
+    """One place of a flow, with the job that has it now; `depth`: how many jobs come one after another before it."""
+
+    id: int
+    name: str
+    kind: str
+    status: Status
+    after: tuple[int, ...] = ()
+    depth: int = 0
+    progress: float | None = None
+    canceled_for: int | None = None
+    retry_of: int | None = None
+    claimed_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """Jobs that are connected; `counts`: how many of their places stand how."""
+
+    id: int
+    counts: Mapping[str, int]
+    jobs: tuple[FlowStep, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +306,8 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One event of a job: `job` (it changed), `output` (`fence`, `seq`, `text`) or `end` (`status`).
+    """One event: `job` (it is new, or changed), `output` (`fence`, `seq`, `text`), `end` (`status`) or, where all jobs
+    that match are followed, `reset` (more was missed than is sent again: list them anew).
 
     `id` sent back as `last_event_id` goes on behind it.
     """
@@ -216,14 +317,14 @@ class Event:
     data: Mapping[str, Any]
 
     @property
+    def job(self) -> Job | None:
+        """The job as it stood, of a `job` event."""
+        return Job.from_json(self.data) if self.name == "job" else None
+
+    @property
     def text(self) -> str:
         """The text of a piece of output; an empty one of any other event."""
         return str(self.data.get("text", "")) if self.name == "output" else ""
-
-
-def _known(cls: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    names = {one.name for one in fields(cls)}
-    return {name: _value(name, value) for name, value in data.items() if name in names}
 
 
 def _value(name: str, value: Any) -> Any:
@@ -233,4 +334,4 @@ def _value(name: str, value: Any) -> Any:
         return tuple(map(File.from_json, value))
     if name == "attempts":
         return tuple(map(Attempt.from_json, value))
-    return value
+    return tuple(value) if name == "tags" else value

@@ -1,14 +1,10 @@
 """When a call that went wrong is made again."""
 
-from __future__ import annotations
-
 import random
 import time
 from dataclasses import dataclass, field
-from typing import Any
 
 from jobfarm_client.backoff import Backoff
-from jobfarm_client.effects import Fetch, Flow, Pause, Request, Send
 from jobfarm_client.errors import FarmError, Refused, Unreachable
 
 LONGEST_PAUSE_S = 10.0
@@ -21,8 +17,7 @@ class Policy:
     retry_for_s: float
     rng: random.Random = field(default_factory=random.SystemRandom)
 
-    def patience(self) -> Patience:
-        """Of one call that begins now."""
+    def patience(self) -> "Patience":
         return Patience(self)
 
 
@@ -35,7 +30,6 @@ class Patience:
         self._until = time.monotonic() + policy.retry_for_s
 
     def succeeded(self) -> None:
-        """The farm answered: the time begins anew."""
         self._backoff.succeeded()
         self._until = time.monotonic() + self._retry_for_s
 
@@ -51,25 +45,3 @@ class Patience:
         if time.monotonic() + pause_s >= self._until:
             raise error
         return pause_s
-
-
-def repeated(request: Request, policy: Policy) -> Flow[dict[str, Any]]:
-    """The JSON of the answer to a request that may arrive twice: sent again until it is answered for good."""
-    answer: dict[str, Any] = yield from _until_answered(Send(request), policy)
-    return answer
-
-
-def fetched(request: Request, policy: Policy) -> Flow[bytes]:
-    """The bytes of the answer to a request, likewise."""
-    content: bytes = yield from _until_answered(Fetch(request), policy)
-    return content
-
-
-def _until_answered(wanted: Send | Fetch, policy: Policy) -> Flow[Any]:
-    patience = policy.patience()
-    while True:
-        try:
-            return (yield wanted)
-        except FarmError as error:
-            pause_s = patience.pause_s(error)
-        yield Pause(pause_s)

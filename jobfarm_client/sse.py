@@ -1,7 +1,5 @@
 """Server-sent events: from the text of a stream to events, whichever way the network cut it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 
@@ -12,7 +10,8 @@ from jobfarm_client.models import Event
 class Blocks:
     """Takes a stream's text piece by piece (HTML Living Standard, 9.2.6): lines end by CR, LF or both."""
 
-    def __init__(self) -> None:
+    def __init__(self, last_id: str = "") -> None:
+        self.last_id = last_id  # how far the stream is: an id goes for what comes after it, and needs no data
         self._rest: list[str] = []  # of a line that has not ended
         self._is_after_return = False
         self._fields: dict[str, str] = {}
@@ -25,6 +24,7 @@ class Blocks:
                 self._take(line)
                 continue
             fields, data, self._fields, self._data = self._fields, self._data, {}, []
+            self.last_id = fields.get("id", self.last_id)
             if data:
                 yield {**fields, "data": "\n".join(data)}
 
@@ -51,20 +51,23 @@ class Blocks:
 
 
 class Parser:
-    """The events of a farm's stream."""
+    """The events of a farm's stream that goes on behind `last_id`."""
 
-    def __init__(self) -> None:
-        self._blocks = Blocks()
+    def __init__(self, last_id: str = "") -> None:
+        self._blocks = Blocks(last_id)
+
+    @property
+    def last_id(self) -> str:
+        return self._blocks.last_id
 
     def feed(self, text: str) -> Iterator[Event]:
         """The events that are complete with this text; comments and retry times are none. Raises Unreachable for what
         cannot be read."""
-        return map(_event, self._blocks.feed(text))
+        return map(self._event, self._blocks.feed(text))
 
-
-def _event(fields: dict[str, str]) -> Event:
-    try:
-        data = json.loads(fields["data"])
-    except ValueError as error:
-        raise Unreachable("An event came that cannot be read.") from error
-    return Event(name=fields.get("event", "message"), id=fields.get("id", ""), data=data)
+    def _event(self, fields: dict[str, str]) -> Event:
+        try:
+            data = json.loads(fields["data"])
+        except ValueError as error:
+            raise Unreachable("An event came that cannot be read.") from error
+        return Event(name=fields.get("event", "message"), id=self.last_id, data=data)

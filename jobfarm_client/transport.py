@@ -1,25 +1,42 @@
-"""Carry out what calls want: with httpx and this thread's time, or with httpx and an event loop."""
-
-from __future__ import annotations
+"""Carries requests out by httpx: on an event loop, or in the thread that calls. Each call of a client is one coroutine
+for both; that of a blocking transport never waits for a loop, so `result` carries it out where it stands."""
 
 import asyncio
 import os
 import socket
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, ExitStack, aclosing
-from dataclasses import dataclass
-from typing import Any, cast
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import httpx
 
 from jobfarm_client import wire
-from jobfarm_client.effects import Effect, Emit, Fetch, Flow, Open, Pause, Read, Request, Send, T
 from jobfarm_client.errors import BadOption, FarmError
 from jobfarm_client.retrying import Policy
 
+T = TypeVar("T")
+TIMEOUT_S = 30.0
+RETRY_FOR_S = 60.0
 _BROKEN = (httpx.TransportError, httpx.DecodingError, httpx.StreamError, httpx.TooManyRedirects)
 _LACKING = "Whose jobs? Give a token, or set JOBFARM_TOKEN; the account page of the farm makes one."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request below the farm's address."""
+
+    path: str
+    method: str = "GET"
+    params: Mapping[str, Any] = field(default_factory=dict)
+    body: Any = None
+    content: bytes | None = None
+    """In place of a body of JSON."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout_s: float | None = None
+    """For each step of it; None: the client's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,159 +79,154 @@ def checked(url: str | None, token: str | None, *, timeout_s: float, retry_for_s
     )
 
 
-class Steps:
-    """One call under way: what it wants, and in the end what it returns."""
-
-    def __init__(self, flow: Flow[Any]) -> None:
-        self._flow = flow
-        self.result: Any = None
-        self.wanted: Effect | None = None
-        self.answer(None)
-
-    def answer(self, value: Any) -> None:
-        """What it wanted was done, and this is what came of it."""
-        self._advance(lambda: self._flow.send(value))
-
-    def fail(self, error: FarmError) -> None:
-        """What it wanted went wrong; raises the error if the call makes nothing of it."""
-        self._advance(lambda: self._flow.throw(error))
-
-    def _advance(self, step: Callable[[], Effect]) -> None:
-        try:
-            self.wanted = step()
-        except StopIteration as stop:
-            self.wanted, self.result = None, stop.value
-
-
-class Blocking:
-    """Carries calls out in the thread that makes them. May be used by several threads."""
+class Transport(ABC):
+    """Sends the requests of one client. All of its methods raise FarmError."""
 
     def __init__(self, options: Options) -> None:
+        self.policy = options.policy
         self._options = options
-        self._client = httpx.Client(headers=options.headers)
-        self._answers = wire.Answers(options.url)
+        self.answers = wire.Answers(options.url)
 
-    def result(self, flow: Flow[T]) -> T:
-        """Carry a call out to its end; what it returns."""
-        steps = Steps(flow)
-        for _ in self._items(steps):
-            pass
-        return cast("T", steps.result)
+    async def answer(self, request: Request) -> dict[str, Any]:
+        """The JSON object of the answer to a request that may arrive twice: sent again until it is answered."""
+        return await self._until_answered(self.sent, request)
 
-    def items(self, flow: Flow[None]) -> Iterator[Any]:
-        """What a call emits, as it comes. Its connection is closed when the caller has enough."""
-        yield from self._items(Steps(flow))
+    async def content(self, request: Request) -> bytes:
+        """The bytes of the answer to such a request, from wherever it redirects to."""
+        return await self._until_answered(self._fetched, request)
 
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
+    async def sent(self, request: Request) -> dict[str, Any]:
+        """The JSON object of the answer to a request that is sent once."""
+        with unreachable():
+            return self.answers.read(await self._send(request))
 
-    def _items(self, steps: Steps) -> Iterator[Any]:
-        with ExitStack() as streams:
-            texts: Iterator[str] = iter(())
-            while (wanted := steps.wanted) is not None:
-                if isinstance(wanted, Emit):
-                    yield wanted.item
-                    steps.answer(None)
-                    continue
-                try:
-                    answer = self._done(wanted, texts, streams)
-                except _BROKEN as error:
-                    steps.fail(wire.unreachable(error))
-                except FarmError as error:
-                    steps.fail(error)
-                else:
-                    texts = answer if isinstance(wanted, Open) else texts
-                    steps.answer(answer)
+    async def opened(self, request: Request) -> httpx.Response:
+        with unreachable():
+            response = await self._send(request, stream=True)
+            if self.answers.is_stream(response):
+                return response
+            await self._load(response)
+            raise self.answers.no_stream(response)
 
-    def _done(self, wanted: Effect, texts: Iterator[str], streams: ExitStack) -> Any:
-        match wanted:
-            case Pause(seconds):
-                time.sleep(seconds)
-            case Read():
-                return next(texts, None)
-            case Open(request):
-                streams.close()
-                return self._opened(request, streams)
-            case Send(request):
-                return self._answers.read(self._client.send(self._options.built(self._client, request)))
-            case Fetch(request):
-                built = self._options.built(self._client, request)
-                return self._answers.read_bytes(self._client.send(built, follow_redirects=True))
-        return None
+    async def texts(self, response: httpx.Response) -> AsyncGenerator[str, None]:
+        """The text of a stream as it comes; it is closed with this generator."""
+        with unreachable():
+            try:
+                async for text in self._pieces(response):
+                    yield text
+            finally:
+                await self._end(response)
 
-    def _opened(self, request: Request, streams: ExitStack) -> Iterator[str]:
-        response = self._client.send(self._options.built(self._client, request), stream=True)
-        streams.callback(response.close)
-        if not self._answers.is_stream(response):
-            response.read()
-            raise self._answers.no_stream(response)
-        return response.iter_text()
+    async def _fetched(self, request: Request) -> bytes:
+        with unreachable():
+            return self.answers.read_bytes(await self._send(request, follow_redirects=True))
 
+    async def _until_answered(self, send: Callable[[Request], Awaitable[T]], request: Request) -> T:
+        patience = self.policy.patience()
+        while True:
+            try:
+                return await send(request)
+            except FarmError as error:
+                pause_s = patience.pause_s(error)
+            await self.pause(pause_s)
 
-class Awaited:
-    """Carries calls out on an event loop, as `Blocking` does in a thread."""
+    @abstractmethod
+    async def pause(self, seconds: float) -> None:
+        """Let so many seconds pass."""
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
-        self._client = httpx.AsyncClient(headers=options.headers)
-        self._answers = wire.Answers(options.url)
-
-    async def result(self, flow: Flow[T]) -> T:
-        """Carry a call out to its end; what it returns."""
-        steps = Steps(flow)
-        async for _ in self._items(steps):
-            pass
-        return cast("T", steps.result)
-
-    async def items(self, flow: Flow[None]) -> AsyncIterator[Any]:
-        """What a call emits, as it comes. Its connection is closed when this generator is."""
-        async with aclosing(self._items(Steps(flow))) as items:
-            async for item in items:
-                yield item
-
+    @abstractmethod
     async def close(self) -> None:
         """Close the connections."""
+
+    @abstractmethod
+    async def _send(self, request: Request, **how: Any) -> httpx.Response: ...
+
+    @abstractmethod
+    async def _load(self, response: httpx.Response) -> None: ...
+
+    @abstractmethod
+    def _pieces(self, response: httpx.Response) -> AsyncIterator[str]: ...
+
+    @abstractmethod
+    async def _end(self, response: httpx.Response) -> None: ...
+
+
+class Awaited(Transport):
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._client = httpx.AsyncClient(headers=options.headers)
+
+    async def pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def close(self) -> None:
         await self._client.aclose()
 
-    async def _items(self, steps: Steps) -> AsyncGenerator[Any, None]:
-        async with AsyncExitStack() as streams:
-            texts: AsyncIterator[str] | None = None
-            while (wanted := steps.wanted) is not None:
-                if isinstance(wanted, Emit):
-                    yield wanted.item
-                    steps.answer(None)
-                    continue
-                try:
-                    answer = await self._done(wanted, texts, streams)
-                except _BROKEN as error:
-                    steps.fail(wire.unreachable(error))
-                except FarmError as error:
-                    steps.fail(error)
-                else:
-                    texts = answer if isinstance(wanted, Open) else texts
-                    steps.answer(answer)
+    async def _send(self, request: Request, **how: Any) -> httpx.Response:
+        return await self._client.send(self._options.built(self._client, request), **how)
 
-    async def _done(self, wanted: Effect, texts: AsyncIterator[str] | None, streams: AsyncExitStack) -> Any:
-        match wanted:
-            case Pause(seconds):
-                await asyncio.sleep(seconds)
-            case Read():
-                return None if texts is None else await anext(texts, None)
-            case Open(request):
-                await streams.aclose()
-                return await self._opened(request, streams)
-            case Send(request):
-                return self._answers.read(await self._client.send(self._options.built(self._client, request)))
-            case Fetch(request):
-                built = self._options.built(self._client, request)
-                return self._answers.read_bytes(await self._client.send(built, follow_redirects=True))
-        return None
+    async def _load(self, response: httpx.Response) -> None:
+        await response.aread()
 
-    async def _opened(self, request: Request, streams: AsyncExitStack) -> AsyncIterator[str]:
-        response = await self._client.send(self._options.built(self._client, request), stream=True)
-        streams.push_async_callback(response.aclose)
-        if not self._answers.is_stream(response):
-            await response.aread()
-            raise self._answers.no_stream(response)
+    def _pieces(self, response: httpx.Response) -> AsyncIterator[str]:
         return response.aiter_text()
+
+    async def _end(self, response: httpx.Response) -> None:
+        await response.aclose()
+
+
+class Blocking(Transport):
+    """In the thread that calls, whichever; several may."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._client = httpx.Client(headers=options.headers)
+
+    async def pause(self, seconds: float) -> None:
+        time.sleep(seconds)  # noqa: ASYNC251 (no loop waits for this)
+
+    async def close(self) -> None:
+        self._client.close()
+
+    async def _send(self, request: Request, **how: Any) -> httpx.Response:
+        return self._client.send(self._options.built(self._client, request), **how)
+
+    async def _load(self, response: httpx.Response) -> None:
+        response.read()
+
+    async def _pieces(self, response: httpx.Response) -> AsyncIterator[str]:
+        for text in response.iter_text():
+            yield text
+
+    async def _end(self, response: httpx.Response) -> None:
+        response.close()
+
+
+def result(call: Coroutine[Any, Any, T]) -> T:
+    """What a call of a blocking transport returns."""
+    try:
+        call.send(None)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+    raise RuntimeError("A call that blocks waits for an event loop.")
+
+
+def items(call: AsyncGenerator[T, None]) -> Generator[T, None, None]:
+    """What a call of a blocking transport yields, as it comes; it is closed with this generator."""
+    try:
+        while True:
+            yield result(call.asend(None))
+    except StopAsyncIteration:
+        return
+    finally:
+        result(call.aclose())
+
+
+@contextmanager
+def unreachable() -> Iterator[None]:
+    """What httpx raises of a broken network is Unreachable."""
+    try:
+        yield
+    except _BROKEN as error:
+        raise wire.unreachable(error) from error

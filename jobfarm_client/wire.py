@@ -1,7 +1,5 @@
 """How a farm is called over HTTP, by the client and by the worker: addresses, keys, and what an answer means."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,9 +9,19 @@ import httpx
 from jobfarm_client.errors import BadOption, FarmError, NoStream, Unauthorized, Unreachable, WrongServer, refusal
 
 VERSION = "0.1.0"
+JOBS = "/api/v1/jobs"
+EVENTS = "/api/v1/events"
+UPLOADS = "/api/v1/files"
+BULKS = "/api/v1/bulk-actions"
+FLOWS = "/api/v1/flows"
 CONNECT_S = 10.0
 _EVENTS = "text/event-stream"
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
+
+
+def of_job(job_id: int, part: str = "") -> str:
+    """The path of a job, or of a part of it."""
+    return f"{JOBS}/{job_id}{part}"
 
 
 def checked_url(url: str) -> str:
@@ -92,7 +100,6 @@ class Answers:
         return is_stream
 
     def no_stream(self, response: httpx.Response) -> FarmError:
-        """Why not, of one whose body was read."""
         if response.is_success:
             return NoStream()
         return self._error(response, _object(response))

@@ -1,7 +1,5 @@
 """`python -m jobfarm_worker`: a worker from the command line."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """The claims of a worker: one request at a time, repeated under its id until it is answered or too old."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,15 +1,11 @@
 """What can go wrong for a worker: what any caller of a farm meets, and what only handlers do."""
 
-from __future__ import annotations
-
 from jobfarm_client.errors import LOST, BadOption, Refused, Unauthorized, Unreachable, WrongServer
 from jobfarm_client.errors import FarmError as WorkerError
 
 
-class Failed(WorkerError):
+class Failed(WorkerError, code="failed"):
     """The handler says that the attempt failed."""
-
-    code = "failed"
 
     def __init__(self, message: str = "", *, retryable: bool = True) -> None:
         """`message` is kept on the attempt; `retryable=False` ends the job, whatever attempts are left."""
@@ -17,10 +13,8 @@ class Failed(WorkerError):
         self.retryable = retryable
 
 
-class JobStopped(WorkerError):
-    """The job is no longer ours: it was canceled, its lease was lost, or the worker shuts down."""
-
-    code = "job_stopped"
+class JobStopped(WorkerError, code="job_stopped"):
+    """The job is no longer ours: it was canceled, its lease was lost, its handler gave it back, or the worker ends."""
 
 
 __all__ = [

@@ -1,7 +1,5 @@
 """The farm as the worker sees it: calls that find their way over whichever transport there is."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging
@@ -17,6 +15,7 @@ from jobfarm_worker.http_link import HttpLink, Take
 from jobfarm_worker.outbox import File
 from jobfarm_worker.protocol import Call, ClaimedJob, InputFile
 from jobfarm_worker.socket_link import MessageTooLong, SocketLink, SocketRefused
+from jobfarm_worker.tasks import first
 
 Transport = Literal["auto", "ws", "http"]
 Opener = Callable[[float], Awaitable[SocketLink]]
@@ -45,14 +44,14 @@ class Farm:
         self._socket: SocketLink | None = None
         self._up = asyncio.Event()
         self._tried = asyncio.Event()
-        self.on_up: Callable[[], None] = _nothing
-        self.on_stop: Callable[[int, str], None] = _nothing_for
-        self.on_drained: Callable[[], None] = _nothing
-        self.on_share: Callable[[], None] = _nothing
+        self.on_up: Callable[[], None] = _ignored
+        self.on_stop: Callable[[int, str], None] = _ignored
+        self.on_drained: Callable[[], None] = _ignored
+        self.on_share: Callable[[], None] = _ignored
         self.is_drained = False
         """People have this worker finish what it holds and take no more, as far as an answer or a push says."""
-        self.on_unclaimed: Callable[[ClaimedJob], None] = _nothing_for
-        self.heartbeat_of_held: Callable[[], float] = _infinite
+        self.on_unclaimed: Callable[[ClaimedJob], None] = _ignored
+        self.heartbeat_of_held: Callable[[], float] = lambda: math.inf
         """The shortest heartbeat interval of the jobs that are held; infinite while there is none."""
 
     @property
@@ -70,7 +69,7 @@ class Farm:
         waiting = protocol.waiting(call, seconds=WAIT_S)
         claiming = asyncio.create_task(link.call(waiting, timeout_s=WAIT_S + answer_s))
         try:
-            await _first(asyncio.shield(claiming), stop.wait(), timeout_s=None)
+            await first(claiming, stop.wait())
             return protocol.claimed_jobs(self._noted(claiming.result())) if claiming.done() else []
         finally:
             claiming.cancel()
@@ -134,7 +133,7 @@ class Farm:
             return None
         await self._tried.wait()
         if self._needs_socket and self._socket is None:
-            await _first(self._up.wait(), timeout_s=patience_s)
+            await first(self._up.wait(), timeout_s=patience_s)
             if self._socket is None:
                 raise Unreachable("There is no socket to the farm.", maybe_done=False)
         return self._socket
@@ -192,7 +191,7 @@ class Farm:
 
     async def _announced(self, socket: SocketLink) -> None:
         """Log that we are connected after the first message: a wrong key is let in, and the socket closed."""
-        await _first(socket.received.wait(), socket.closed(), timeout_s=QUIET_S)
+        await first(socket.received.wait(), socket.closed(), timeout_s=QUIET_S)
         if not socket.is_closed:
             log.info("connected by WebSocket")
 
@@ -238,24 +237,5 @@ class Farm:
                 self.on_unclaimed(job)
 
 
-async def _first(*awaitables: Awaitable[Any], timeout_s: float | None) -> None:
-    """Wait until one of them is done or the time is up, and cancel the others; errors are ignored."""
-    tasks = {asyncio.ensure_future(each) for each in awaitables}
-    try:
-        await asyncio.wait(tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _nothing() -> None:
+def _ignored(*_: object) -> None:
     """Nobody listens yet."""
-
-
-def _nothing_for(*_: object) -> None:
-    """Nobody listens yet."""
-
-
-def _infinite() -> float:
-    return math.inf

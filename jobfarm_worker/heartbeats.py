@@ -1,7 +1,5 @@
 """Heartbeats of all the jobs that a worker holds: what is due together goes by one call."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
@@ -65,7 +63,6 @@ class Heartbeats:
         self._leases.discard(lease)
 
     def report(self, lease: Lease) -> None:
-        """There is progress to report: soon."""
         now_s = self._loop.time()
         self._advance(lease, now_s if lease.not_before_s else now_s + FIRST_REPORT_S)
 

@@ -1,7 +1,5 @@
 """One job from its claim to its end: run the handler, send what it writes, hand in how it ended or give it back."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import contextvars
@@ -40,11 +38,12 @@ class Holder(Protocol):
     heartbeats: Heartbeats
     tasks: Tasks
     context: contextvars.Context
+    stopping: asyncio.Event
 
-    def hand_in(self, held: HeldJob, outcome: JobResult, took_s: float) -> None:
+    def hand_in(self, held: "HeldJob", outcome: JobResult, took_s: float) -> None:
         """Say how an attempt ended that kept its slot for so long; then call `held.answered`."""
 
-    def let_go(self, held: HeldJob) -> None:
+    def let_go(self, held: "HeldJob") -> None:
         """It has ended, and the farm knows what there is to know."""
 
     def fail(self, error: Exception) -> None:
@@ -95,7 +94,6 @@ class HeldJob:
         self._halt()
 
     def beat_now(self) -> None:
-        """Ask at once whether the lease is still ours."""
         self._holder.heartbeats.beat(self._lease)
 
     async def give_back(self) -> None:
@@ -109,6 +107,8 @@ class HeldJob:
             return
         self._say(logging.INFO, "%s: given back", self.claimed)
         self._halt()
+        if self._outbox.checkpoint is not None:
+            await self._reporting().last_checkpoint()
         await give_back(self.claimed, farm=self._holder.farm)
 
     def answered(self, error: WorkerError | None) -> None:
@@ -126,7 +126,10 @@ class HeldJob:
             self._task = self._holder.tasks.start(self._finish_refused(outcome, error))
 
     def _begin(self) -> None:
-        job = Job(self.claimed, outbox=self._outbox, confirmed=self._confirmed, inputs=self._inputs)
+        job = Job(
+            self.claimed, outbox=self._outbox, confirmed=self._confirmed, stopping=self._holder.stopping,
+            inputs=self._inputs,
+        )  # fmt: skip
         context = self._holder.context.copy()  # not of the job that ended
         context.run(logs.enter, self.claimed)
         context.run(self._attempt.enter)
@@ -172,11 +175,19 @@ class HeldJob:
 
     def _hand_in(self, outcome: JobResult) -> None:
         self._is_finishing = True
-        self._outcome = outcome
         self._holder.heartbeats.drop(self._lease)
+        if self._outbox.is_released:
+            self._task = self._holder.tasks.start(self._released())
+            return
+        self._outcome = outcome
         if not outcome.success:
             self._say(logging.WARNING, "%s failed: %s", self.claimed, _last_line(outcome.error))
         self._holder.hand_in(self, outcome, time.monotonic() - self._started_s)
+
+    async def _released(self) -> None:
+        self._say(logging.INFO, "%s: given back by its handler", self.claimed)
+        await give_back(self.claimed, farm=self._holder.farm)
+        self._end("stopped")
 
     async def _finish_refused(self, outcome: JobResult, refusal: Refused) -> None:
         """The farm will not take this result (too large, for instance): report that as a failure, once."""
@@ -260,7 +271,8 @@ class HeldJob:
         await self._reporting().confirmed()
 
     def _inputs(self) -> Inputs:
-        return Inputs(self.claimed, farm=self._holder.farm, outbox=self._outbox, on_lost=self.stop, loop=self._loop)
+        farm = self._holder.farm
+        return Inputs(claimed=self.claimed, farm=farm, outbox=self._outbox, on_lost=self.stop, loop=self._loop)
 
     def _say(self, level: int, message: str, *arguments: object) -> None:
         if log.isEnabledFor(level):

@@ -1,12 +1,11 @@
 """The input files of a job: fetched from the farm, a cut download goes on where it was cut, the hash is checked."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import io
 import os
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -22,24 +21,16 @@ LOOK_S = 0.2  # how often a plain function that waits for a file looks whether i
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """Fetches the input files of one held job."""
+    """Fetches the input files of one held job. `loop` is the one that calls to the farm run on; `on_lost` gets why the
+    lease is gone."""
 
-    def __init__(
-        self,
-        claimed: ClaimedJob,
-        *,
-        farm: Farm,
-        outbox: Outbox,
-        on_lost: Callable[[str], None],
-        loop: asyncio.AbstractEventLoop,
-    ) -> None:
-        """`loop` is the one that calls to the farm run on. `on_lost` gets why the lease is gone."""
-        self._claimed = claimed
-        self._farm = farm
-        self._outbox = outbox
-        self._on_lost = on_lost
-        self._loop = loop
+    claimed: ClaimedJob
+    farm: Farm
+    outbox: Outbox
+    on_lost: Callable[[str], None]
+    loop: asyncio.AbstractEventLoop
 
     def read(self, name: str) -> Any:
         """The bytes of an input: to be awaited on the loop; in any other thread this waits for them itself."""
@@ -53,24 +44,24 @@ class Inputs:
         return self._here(self._save(self._named(name), Path(path)))
 
     def _named(self, name: str) -> InputFile:
-        self._outbox.check()
-        files = {file.name: file for file in self._claimed.files}
+        self.outbox.check()
+        files = {file.name: file for file in self.claimed.files}
         if name not in files:
             known = ", ".join(files) or "none"
             raise Failed(f"This job has no input {name!r}; it has: {known}.", retryable=False)
         return files[name]
 
     def _here(self, fetching: Coroutine[Any, Any, T]) -> Any:
-        if _running_loop() is self._loop:
+        if _running_loop() is self.loop:
             return fetching
-        future = asyncio.run_coroutine_threadsafe(fetching, self._loop)
+        future = asyncio.run_coroutine_threadsafe(fetching, self.loop)
         while True:
             try:
                 return future.result(timeout=LOOK_S)
             except TimeoutError:
                 if future.done():
                     raise
-            if self._outbox.stopped:
+            if self.outbox.stopped:
                 future.cancel()
                 raise JobStopped
 
@@ -100,13 +91,13 @@ class Inputs:
                 return
         raise Failed(f"The input {file.name} did not arrive as it was uploaded: its SHA-256 is another.")
 
-    async def _until_whole(self, file: InputFile, download: _Download) -> None:
-        backoff = Backoff(rng=self._farm.rng, cap_s=pace.pause_s(self._claimed.heartbeat_s))
+    async def _until_whole(self, file: InputFile, download: "_Download") -> None:
+        backoff = Backoff(rng=self.farm.rng, cap_s=pace.pause_s(self.claimed.heartbeat_s))
         cuts = 0
         while download.size < file.size:
             before = download.size
             try:
-                await self._farm.fetch(file, claimed=self._claimed, start=before, take=download.take)
+                await self.farm.fetch(file, claimed=self.claimed, start=before, take=download.take)
                 cuts += download.size == before
             except Unreachable as error:
                 cuts += error.maybe_done
@@ -122,7 +113,7 @@ class Inputs:
 
     def _check_for_now(self, refusal: Refused, file: InputFile) -> None:
         if refusal.code == "lease_lost":
-            self._on_lost(refusal.why_lost)
+            self.on_lost(refusal.why_lost)
             raise JobStopped from refusal
         if not refusal.is_for_now:
             raise Failed(f"The farm has no input {file.name}: {refusal}", retryable=False) from refusal

@@ -1,19 +1,86 @@
-"""What a worker reports of itself while it runs: what it is, which models it serves, which of its slots are stuck."""
-
-from __future__ import annotations
+"""What a worker reports of itself while it runs: its program, its machine and its GPUs, which models it serves, which
+of its slots are stuck."""
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
+import os
+import platform
+import shutil
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobfarm_worker import facts, protocol
+from jobfarm_worker import protocol
 from jobfarm_worker.errors import Refused, WrongServer
 from jobfarm_worker.farm import Farm
-from jobfarm_worker.options import Options
+from jobfarm_worker.options import VERSION, Options
 from jobfarm_worker.registry import Handlers
 from jobfarm_worker.scoreboard import Scoreboard
+
+SMI_S = 3.0  # a driver that hangs must not keep the worker from its work
+_MIB = 1024 * 1024
+_MOST_GPUS = 64  # what a farm takes
+_MOST_HANDLERS = 200
+_MOST_MODELS = 500
+_MOST_STUCK = 100
+_LONGEST_MODEL = 200
+_SMI = ("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
+
+
+def gathered(*, handlers: Sequence[str], concurrency: int, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The fields of the hello call; what cannot be found out is left out. Takes SMI_S seconds at most."""
+    machine = {"cpus": os.cpu_count(), "memory_bytes": _memory_bytes()}
+    return {
+        "version": f"jobfarm-worker/{VERSION}",
+        "host": socket.gethostname()[:255],
+        "platform": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"[:200],
+        "handlers": list(handlers)[:_MOST_HANDLERS],
+        "concurrency": concurrency,
+        **{name: value for name, value in machine.items() if value},
+        "gpus": gpus(),
+        **({"labels": dict(labels)} if labels else {}),  # an older farm knows none, and refuses the field
+    }
+
+
+def announced(models: Sequence[str]) -> list[str]:
+    return [name for name in models if 0 < len(name) <= _LONGEST_MODEL][:_MOST_MODELS]
+
+
+def stuck(jobs: Sequence[int]) -> dict[str, list[int]]:
+    """The jobs that were taken away and still have their slots, if there are any: an older farm refuses the field."""
+    return {"stuck": list(jobs)[:_MOST_STUCK]} if jobs else {}
+
+
+def gpus() -> list[dict[str, Any]]:
+    """The graphics processors that `nvidia-smi` names; none without it, or when it does not answer in time."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return []
+    try:
+        answer = subprocess.run([program, *_SMI], capture_output=True, text=True, timeout=SMI_S, check=True)
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return []
+    return [_gpu(line) for line in answer.stdout.splitlines() if line.strip()][:_MOST_GPUS]
+
+
+def _gpu(line: str) -> dict[str, Any]:
+    """A line such as "NVIDIA GeForce RTX 4090, 24564": the memory is in MiB."""
+    name, _, mebibytes = line.rpartition(",")
+    if not name:
+        return {"name": line.strip()[:100]}
+    is_number = mebibytes.strip().isdecimal()
+    memory = {"memory_bytes": int(mebibytes) * _MIB} if is_number else {}
+    return {"name": name.strip()[:100], **memory}
+
+
+def _memory_bytes() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
+        return None
+
 
 MODELS_EVERY_S = 60.0  # a model that was loaded or removed is known to the farm so soon
 NO_MODELS_EVERY_S = 5.0  # a server that is being started is asked sooner
@@ -33,17 +100,14 @@ class Introduction:
     async def run(self) -> None:
         """Report at once, when a slot gets stuck or is stuck no more, and every minute if models are served."""
         fields = await asyncio.to_thread(
-            facts.gathered,
-            handlers=list(self._handlers),
-            concurrency=self._options.concurrency,
-            labels=self._options.labels,
+            gathered, handlers=list(self._handlers), concurrency=self._options.concurrency, labels=self._options.labels
         )
         has_changed = asyncio.Event()
         self._board.on_stuck = has_changed.set
         while True:
             has_changed.clear()
             models, every_s = await self._served()
-            self._facts = {**fields, **models, **facts.stuck(self._board.stuck)}
+            self._facts = {**fields, **models, **stuck(self._board.stuck)}
             await self._say(self._facts)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(every_s):
@@ -58,8 +122,8 @@ class Introduction:
         """Which models this worker serves, as facts, and after how many seconds to ask again; None: it serves none."""
         if not self._handlers.serve_models:
             return {}, None
-        models = facts.announced(await self._handlers.models())
-        loaded = facts.announced(await self._handlers.loaded())
+        models = announced(await self._handlers.models())
+        loaded = announced(await self._handlers.loaded())
         named = {"models": models, **({"loaded": loaded} if loaded else {})}
         return named, MODELS_EVERY_S if models else NO_MODELS_EVERY_S
 

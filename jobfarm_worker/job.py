@@ -1,28 +1,30 @@
 """The job as a handler sees it. One interface for async and for plain functions."""
 
-from __future__ import annotations
-
 import asyncio
+import json
 import math
 import os
 import re
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NoReturn
 
+from jobfarm_client.wire import dumps
+from jobfarm_worker.errors import JobStopped
 from jobfarm_worker.inputs import Inputs
 from jobfarm_worker.outbox import File, Outbox, Progress
 from jobfarm_worker.protocol import ClaimedJob, storable
 
 FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")  # what every farm stores
+CHECKPOINT_BYTES = 64_000
 
 
 class Job:
     """One attempt of one job.
 
-    All methods but `flush`, `room`, `input` and `save_input` are plain, return at once and may be called from any
-    thread: they leave their message in a box that another task empties. After the job was canceled, its lease was lost
-    or the worker gave it back, they raise JobStopped; let it pass, nobody waits for the result any more.
+    All methods but `flush`, `room`, `input`, `save_input` and `until_stopping` are plain, return at once and may be
+    called from any thread: they leave their message in a box that another task empties. After the job was canceled, its
+    lease was lost or the worker gave it back, they raise JobStopped; let it pass, nobody waits for the result any more.
     """
 
     def __init__(
@@ -31,9 +33,11 @@ class Job:
         *,
         outbox: Outbox,
         confirmed: Callable[[], Awaitable[None]],
+        stopping: asyncio.Event | None = None,
         inputs: Callable[[], Inputs] | None = None,
     ) -> None:
-        """`confirmed` waits until the farm has everything that is in the outbox; `inputs` makes what fetches files."""
+        """`confirmed` waits until the farm has everything that is in the outbox; `stopping` is set when the worker is
+        to end; `inputs` makes what fetches files."""
         self.id = claimed.id
         self.kind = claimed.kind
         self.queue = claimed.queue
@@ -45,7 +49,10 @@ class Job:
         self.max_attempts = claimed.max_attempts  # how many there may be; None when the farm does not say
         self.traceparent = claimed.traceparent  # the trace it was submitted in, to pass on to what you call
         self.inputs = {file.name: file for file in claimed.files}  # each with its size, sha256 and type
+        self.after = claimed.after  # what it comes after in its flow: each with its id, name, kind, status and result
+        self.last_checkpoint: Any = claimed.checkpoint  # of an earlier attempt, until this one keeps its own
         self._outbox = outbox
+        self._stopping = stopping or asyncio.Event()
         self._inputs = inputs
         self._confirmed = confirmed
         self._loop_thread = threading.get_ident()
@@ -92,6 +99,25 @@ class Job:
         """
         self._outbox.put(File(name=_file_name(name), data=bytes(data)))
 
+    def checkpoint(self, value: Any) -> None:
+        """Keep what the job has found out so far: anything JSON of at most 64,000 bytes, in place of the last; None:
+        keep nothing.
+
+        If this attempt ends without success, however that comes, the next one finds it in `last_checkpoint` and goes on
+        from there: what was done after the last checkpoint that arrived is done again. Call it as often as you like:
+        the latest wins, and at most five a second are sent; `flush` waits until it has arrived. Raises ValueError for
+        what is not JSON or too long, JobStopped when stopped.
+        """
+        text = _checkpoint(value)
+        self._outbox.keep(text)
+        self.last_checkpoint = json.loads(text)
+
+    def release(self) -> NoReturn:
+        """Give the job back with its last checkpoint, by raising JobStopped: it waits again at once, for any worker,
+        and this counts as no attempt. For a handler that meets `stopping`."""
+        self._outbox.is_released = True
+        raise JobStopped
+
     def input(self, name: str) -> Any:
         """The bytes of an input file: `await job.input("audio")`; in a plain function `job.input("audio")` waits.
 
@@ -119,6 +145,16 @@ class Job:
         """Whether the job is no longer ours. Loops of plain functions look at it now and then."""
         return self._outbox.stopped
 
+    @property
+    def stopping(self) -> bool:
+        """Whether the worker is to end: after its grace the job is given back with its last checkpoint. A handler that
+        takes longer than that keeps one and calls `release`."""
+        return self._stopping.is_set()
+
+    async def until_stopping(self) -> None:
+        """Wait until the worker is to end (async handlers)."""
+        await self._stopping.wait()
+
     def check(self) -> None:
         """Raise JobStopped if the job is no longer ours."""
         self._outbox.check()
@@ -133,7 +169,7 @@ class Job:
         self._outbox.pause(seconds)
 
     async def flush(self) -> None:
-        """Wait until the farm has confirmed all text, due or not, and every file (async handlers).
+        """Wait until the farm has confirmed all text, due or not, every file and the checkpoint (async handlers).
 
         Raises JobStopped when stopped, Failed when the farm refused a piece for good.
         """
@@ -142,6 +178,19 @@ class Job:
         await self._confirmed()
         await asyncio.sleep(0)  # a stop that arrived meanwhile cancels the handler here
         self._outbox.check()
+
+
+def _checkpoint(value: Any) -> str:
+    try:
+        text = dumps(value)
+        size = len(text.encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"A checkpoint has to be JSON: {error}") from error
+    if size > CHECKPOINT_BYTES:
+        raise ValueError(
+            f"A checkpoint has at most {CHECKPOINT_BYTES:,} bytes, not {size:,}: keep what is long in a file."
+        )
+    return text
 
 
 def _file_name(name: str) -> str:

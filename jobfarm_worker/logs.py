@@ -3,8 +3,6 @@
 JOBFARM_LOG=json chooses JSON, one object a line.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -30,7 +28,6 @@ def enter(claimed: ClaimedJob) -> Token[Mapping[str, Any]]:
 
 @contextmanager
 def about(claimed: ClaimedJob) -> Iterator[None]:
-    """Lines of this block are about this job."""
     token = enter(claimed)
     try:
         yield

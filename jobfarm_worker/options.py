@@ -1,7 +1,5 @@
 """Options of a worker, checked before anything is connected."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,9 +1,7 @@
-"""What a handler has written and the farm has not confirmed yet.
+"""What a handler has written and kept, and the farm has not confirmed yet.
 
 Handlers fill it from any thread, the reporter empties it.
 """
-
-from __future__ import annotations
 
 import asyncio
 import threading
@@ -28,7 +26,7 @@ class Progress:
     fraction: float | None
     detail: str | None
 
-    def over(self, older: Progress | None) -> Progress:
+    def over(self, older: "Progress | None") -> "Progress":
         """This progress; where it is empty, the one before."""
         if older is None:
             return self
@@ -43,8 +41,6 @@ NOTHING = Progress(fraction=None, detail=None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """A result file on its way to the farm."""
-
     name: str
     data: bytes
 
@@ -55,7 +51,7 @@ def is_due(unsent: str) -> bool:
 
 
 class Outbox:
-    """Text, files and the latest progress of one attempt; every method may be called from any thread.
+    """Text, files, and the latest checkpoint and progress of one attempt; every method may be called from any thread.
 
     `wake` is called, outside of the lock, whenever there is something to send. Text costs what it is long, however much
     of it lies here: pieces are queued as they were written, and joined as they leave.
@@ -74,14 +70,16 @@ class Outbox:
         self._progress: Progress | None = None
         self._latest = NOTHING
         self._stopped = False
+        self.checkpoint: str | None = None
+        """The latest that the farm has not confirmed, as JSON."""
+        self.is_released = False
+        """Whether the handler gives its job back."""
 
     @property
     def stopped(self) -> bool:
-        """Whether the job is no longer ours."""
         return self._stopped
 
     def check(self) -> None:
-        """Raise JobStopped if the job is no longer ours."""
         if self._stopped:
             raise JobStopped
 
@@ -107,8 +105,8 @@ class Outbox:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether there is text or a file that was not taken out yet."""
-        return bool(self._young or self._due or self._files)
+        """Whether there is text or a file that was not taken out yet, or a checkpoint that was not confirmed."""
+        return bool(self._young or self._due or self._files or self.checkpoint)
 
     @property
     def has_due_text(self) -> bool:
@@ -125,7 +123,6 @@ class Outbox:
             return self._young_since_s + FLUSH_AFTER_S - self._clock() if self._young else None
 
     def flush(self) -> None:
-        """Make all text due, whatever the rule says."""
         with self._changed:
             self._make_due()
         self._wake()
@@ -150,6 +147,19 @@ class Outbox:
             self._files.pop(file.name, None)
             self._files[file.name] = file
         self._wake()
+
+    def keep(self, checkpoint: str) -> None:
+        """Let this be the checkpoint, in place of one that was not confirmed."""
+        with self._changed:
+            self.check()
+            self.checkpoint = checkpoint
+        self._wake()
+
+    def kept(self, checkpoint: str) -> None:
+        """The farm has this one. A newer one stays here."""
+        with self._changed:
+            if self.checkpoint is checkpoint:
+                self.checkpoint = None
 
     def take_text(self) -> str:
         """The next piece of due text, taken out of the box; empty when there is none."""
@@ -187,12 +197,10 @@ class Outbox:
 
     @property
     def latest(self) -> Progress:
-        """The latest progress of the handler, sent or not."""
         return self._latest
 
     @property
     def has_progress(self) -> bool:
-        """Whether there is progress that was not sent yet."""
         return self._progress is not None
 
     def take_progress(self) -> Progress | None:

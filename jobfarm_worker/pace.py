@@ -6,8 +6,6 @@ interval, a third of its lease, once the network lets it. (With heartbeats of le
 takes longer than that.)
 """
 
-from __future__ import annotations
-
 LONGEST_ANSWER_S = 20.0
 SHORTEST_ANSWER_S = 2.0  # a busy farm is slower than its heartbeats are short
 SHORTEST_PAUSE_S = 0.05

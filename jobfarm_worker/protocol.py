@@ -1,7 +1,5 @@
 """The words of the worker protocol: one call, sent over HTTP or over the WebSocket, and one claimed job."""
 
-from __future__ import annotations
-
 import json
 import math
 import uuid
@@ -32,7 +30,6 @@ class Call:
         return f"/api/v1/worker/{prefix}{self.verb.removesuffix('_many')}"
 
     def message(self, *, ref: int) -> str:
-        """The same call as a WebSocket message."""
         job = {} if self.job is None else {"job": self.job}
         return dumps({"type": self.verb, "ref": ref, **job, **self.body})
 
@@ -45,6 +42,18 @@ class InputFile:
     size: int
     sha256: str
     type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CameAfter:
+    """A job that this one comes after in its flow, as it ended. `is_too_long`: its result did not come along."""
+
+    id: int
+    kind: str
+    status: str
+    name: str = ""
+    result: Any = None
+    is_too_long: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,6 +73,8 @@ class ClaimedJob:
     retry_when_lost: bool = True
     traceparent: str | None = None
     files: tuple[InputFile, ...] = ()
+    after: tuple[CameAfter, ...] = ()
+    checkpoint: Any = None
     has_ceiling: bool = False
     """Its queue runs only so many jobs at a time: this is one of them, also while it lies ready."""
 
@@ -82,7 +93,6 @@ class JobResult:
     size: int = field(default=0, compare=False)  # bytes of the result or the error
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the finish body for the outcome."""
         if self.success:
             return {"outcome": "success", "result": self.result}
         return {"outcome": "failed", "error": self.error, "retryable": self.retryable}
@@ -134,8 +144,17 @@ def _claimed(job: Mapping[str, Any]) -> ClaimedJob:
         retry_when_lost=job.get("retry_when_lost") is not False,
         traceparent=None if job.get("traceparent") is None else str(job["traceparent"]),
         files=tuple(_input(file) for file in job.get("files") or ()),
+        after=tuple(_came_after(one) for one in job.get("after") or ()),
+        checkpoint=job.get("checkpoint"),
         has_ceiling=job.get("has_ceiling") is True,
     )
+
+
+def _came_after(one: Mapping[str, Any]) -> CameAfter:
+    return CameAfter(
+        id=int(one["id"]), kind=str(one["kind"]), status=str(one["status"]), name=str(one.get("name", "")),
+        result=one.get("result"), is_too_long=one.get("is_too_long") is True,
+    )  # fmt: skip
 
 
 def _input(file: Mapping[str, Any]) -> InputFile:
@@ -156,7 +175,6 @@ def claim(*, queues: Sequence[str] | None, limit: int) -> Call:
 
 
 def hello(facts: Mapping[str, Any]) -> Call:
-    """Report what this worker is."""
     return Call(verb="hello", body=facts)
 
 
@@ -182,6 +200,11 @@ def heartbeat(beats: Sequence[tuple[ClaimedJob, Mapping[str, Any]]]) -> Call:
         [(claimed, body)] = beats
         return Call(verb="heartbeat", job=claimed.id, body=body)
     return Call(verb="heartbeat_many", body={"jobs": [{"id": claimed.id, **body} for claimed, body in beats]})
+
+
+def checkpoint(claimed: ClaimedJob, text: str) -> Call:
+    """Keep this JSON text for whoever has the job next."""
+    return Call(verb="checkpoint", job=claimed.id, body={"lease": claimed.lease, "value": json.loads(text)})
 
 
 def verdicts(entries: Any, count: int) -> list[Refused | None]:

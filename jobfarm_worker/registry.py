@@ -1,7 +1,5 @@
 """Which function handles which kind of job."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Iterator
@@ -44,13 +42,12 @@ class Handlers:
         self._by_kind[kind] = function
         self._is_async[kind] = is_async(function)
 
-    def include(self, other: Handlers) -> None:
+    def include(self, other: "Handlers") -> None:
         """Take over all handlers of another set; raises BadOption for a kind that both have."""
         for kind, function in other.items():
             self.add(kind=kind, function=function)
 
     def get(self, kind: str) -> Handler | None:
-        """The function for this kind, if there is one."""
         return self._by_kind.get(kind)
 
     def is_async(self, kind: str) -> bool:
@@ -59,7 +56,6 @@ class Handlers:
 
     @property
     def serve_models(self) -> bool:
-        """Whether one of the handlers announces models."""
         return any(hasattr(function, "models") for function in self._by_kind.values())
 
     async def models(self) -> list[str]:
@@ -73,7 +69,6 @@ class Handlers:
         return list(dict.fromkeys([name for source in sources for name in await source()]))
 
     def items(self) -> list[tuple[str, Handler]]:
-        """Kinds with their functions, in alphabetical order."""
         return sorted(self._by_kind.items(), key=lambda item: item[0])
 
     def __iter__(self) -> Iterator[str]:

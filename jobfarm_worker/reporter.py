@@ -1,16 +1,18 @@
-"""Sends what one handler writes: its text, and its files beside it, each in order."""
-
-from __future__ import annotations
+"""Sends what one handler writes: its text, its files and its checkpoints beside it, each in order."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from jobfarm_worker import protocol
 from jobfarm_worker.errors import Failed, Refused
 from jobfarm_worker.farm import Farm
+from jobfarm_worker.heartbeats import GAP_S
 from jobfarm_worker.outbox import Outbox
 from jobfarm_worker.protocol import Call, ClaimedJob
-from jobfarm_worker.tasks import Tasks
+from jobfarm_worker.tasks import Tasks, first
+
+CHECKPOINT = "checkpoint"
 
 
 class Reporter:
@@ -38,14 +40,17 @@ class Reporter:
         self._is_over = False
         self._flushing: asyncio.TimerHandle | None = None
         self._sending: dict[str, asyncio.Task[None]] = {}
+        self._hurry = asyncio.Event()
 
     def end(self) -> None:
-        """Send nothing more of this job, and give up what is under way."""
+        """Send nothing more of this job, and give up what is under way, but for a checkpoint: it may arrive all the
+        same, and must not do so after the next one."""
         self._is_over = True
         if self._flushing is not None:
             self._flushing.cancel()
-        for task in self._sending.values():
-            task.cancel()
+        for name, task in self._sending.items():
+            if name != CHECKPOINT:
+                task.cancel()
 
     def wake(self) -> None:
         """There may be something in the outbox (call on the loop's thread)."""
@@ -53,15 +58,27 @@ class Reporter:
             self._send("text", self._send_texts)
         if self._outbox.has_files:
             self._send("files", self._send_files)
+        if self._outbox.checkpoint is not None:
+            self._send(CHECKPOINT, self._send_checkpoints)
         self._flush_in_time()
 
     async def confirmed(self) -> None:
-        """Wait until the farm has all due text and every file; raises Failed when it refused one for good."""
+        """Wait until the farm has all due text, every file and the checkpoint; raises Failed when it refused one for
+        good."""
+        self._hurry.set()
         self.wake()
         while sending := [task for task in self._sending.values() if not task.done()]:
             await asyncio.wait(sending)
+        self._hurry.clear()
         if self._trouble:
             raise Failed(self._trouble, retryable=False)
+
+    async def last_checkpoint(self) -> None:
+        """Wait until the farm has the latest checkpoint, also once this has ended."""
+        self._hurry.set()
+        if (sending := self._sending.get(CHECKPOINT)) is not None:
+            await asyncio.wait([sending])
+        await self._send_checkpoints()
 
     def _send(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if not self._is_over and (name not in self._sending or self._sending[name].done()):
@@ -93,6 +110,13 @@ class Reporter:
         while (file := self._outbox.take_file()) is not None:
             if not self._outbox.stopped:
                 await self._sent(self._farm.put(file, claimed=self._claimed), subject=f"the file {file.name}")
+
+    async def _send_checkpoints(self) -> None:
+        while (text := self._outbox.checkpoint) is not None:
+            call = protocol.checkpoint(self._claimed, text)
+            await self._sent(self._farm.insist(call, heartbeat_s=self._claimed.heartbeat_s), subject="the checkpoint")
+            self._outbox.kept(text)
+            await first(self._hurry.wait(), timeout_s=GAP_S)
 
     async def _sent(self, sending: Awaitable[object], *, subject: str) -> None:
         """Await a call that must arrive. Note the first thing that the farm will never take."""

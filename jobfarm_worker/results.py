@@ -1,12 +1,10 @@
 """How attempts ended, handed in; outcomes of short jobs together. The answers bring the next jobs."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from jobfarm_worker import protocol
@@ -32,6 +30,7 @@ class Entry:
     answered: Callable[[WorkerError | None], None]
 
 
+@dataclass(eq=False, kw_only=True)
 class Results:
     """Hands in outcomes: at once and alone, or with others by two calls at a time.
 
@@ -39,32 +38,22 @@ class Results:
     hold places of ceilings; `on_jobs` gets those that came, and then `on_answer` is called.
     """
 
-    def __init__(
-        self,
-        farm: Farm,
-        *,
-        tasks: Tasks,
-        claim_next: Callable[[int], int],
-        on_jobs: Callable[[Sequence[ClaimedJob]], None],
-        on_answer: Callable[[], None],
-    ) -> None:
-        self._farm = farm
-        self._tasks = tasks
-        self._claim_next = claim_next
-        self._on_jobs = on_jobs
-        self._on_answer = on_answer
-        self._loop = asyncio.get_running_loop()
-        self._waiting: list[Entry] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self._first_s = 0.0
-        self._is_hurried = False
-        self._under_way = 0  # calls with several
-        self._alone = 0
-        self._lasted_s = 0.0  # the last call
-        self._ended_s = 0.0
-        self._places = 0  # of ceilings, that outcomes hold until they are answered
-        self.requested = 0
-        """How many jobs the calls under way are to bring."""
+    farm: Farm
+    tasks: Tasks
+    claim_next: Callable[[int], int]
+    on_jobs: Callable[[Sequence[ClaimedJob]], None]
+    on_answer: Callable[[], None]
+    requested: int = 0  # jobs that the calls under way are to bring
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    _waiting: list[Entry] = field(default_factory=list)
+    _timer: asyncio.TimerHandle | None = None
+    _first_s: float = 0.0
+    _is_hurried: bool = False
+    _under_way: int = 0  # calls with several
+    _alone: int = 0
+    _lasted_s: float = 0.0  # the last call
+    _ended_s: float = 0.0
+    _places: int = 0  # of ceilings, that outcomes hold until they are answered
 
     @property
     def is_pending(self) -> bool:
@@ -75,7 +64,7 @@ class Results:
         self._places += entry.claimed.has_ceiling
         if alone:
             self._alone += 1
-            self._tasks.start(self._deliver_alone(entry))
+            self.tasks.start(self._deliver_alone(entry))
             return
         if not self._waiting:
             self._first_s = self._loop.time()
@@ -103,7 +92,7 @@ class Results:
             batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
             self._is_hurried = False
             self._under_way += 1
-            self._tasks.start(self._deliver(batch))
+            self.tasks.start(self._deliver(batch))
 
     def _leaves_s(self) -> float:
         pause_s = min(2 * self._lasted_s, LONGEST_PAUSE_S)
@@ -117,7 +106,7 @@ class Results:
             self._under_way -= 1
             self._ended_s = self._loop.time()
             self._lasted_s = self._ended_s - began_s
-            self._on_answer()
+            self.on_answer()
             self._look()
 
     async def _deliver_alone(self, entry: Entry) -> None:
@@ -125,7 +114,7 @@ class Results:
             await self._hand_in([entry])
         finally:
             self._alone -= 1
-            self._on_answer()
+            self.on_answer()
 
     async def _hand_in(self, batch: Sequence[Entry]) -> None:
         verdicts: Sequence[WorkerError | None]
@@ -145,14 +134,14 @@ class Results:
             entry.answered(verdict)
 
     async def _answer(self, batch: Sequence[Entry]) -> Mapping[str, Any]:
-        claim_next = self._claim_next(self._places - _places(batch))
+        claim_next = self.claim_next(self._places - _places(batch))
         self.requested += claim_next
         try:
             call = protocol.finish([(entry.claimed, entry.outcome) for entry in batch], claim_next=claim_next)
-            answer = await self._farm.insist(call, heartbeat_s=min(entry.claimed.heartbeat_s for entry in batch))
+            answer = await self.farm.insist(call, heartbeat_s=min(entry.claimed.heartbeat_s for entry in batch))
         finally:
             self.requested -= claim_next
-        self._on_jobs(_jobs(answer))
+        self.on_jobs(_jobs(answer))
         return answer
 
 

@@ -1,7 +1,5 @@
 """Run one handler and return how it ended."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import traceback

@@ -1,7 +1,5 @@
 """What the worker has done and does now: the numbers behind the status line."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,13 +36,11 @@ class Scoreboard:
         self.jobs[claimed.id] = Running(id=claimed.id, kind=claimed.kind)
 
     def ended(self, claimed: ClaimedJob) -> None:
-        """Its handler has come to its end."""
         ended = self.jobs.pop(claimed.id, None)  # the same job may be here twice, stopped and claimed again
         if ended is not None and ended.is_stuck:
             self.on_stuck()
 
     def note(self, job: int, progress: Progress) -> None:
-        """Remember the latest progress of a running job."""
         running = self.jobs.get(job)
         if running is None:
             return
@@ -68,5 +64,4 @@ class Scoreboard:
         return sorted(job for job, running in self.jobs.items() if running.is_stuck)
 
     def count(self, ending: Ending) -> None:
-        """One more job ended like this."""
         self.endings[ending] += 1

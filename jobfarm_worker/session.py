@@ -1,7 +1,5 @@
 """One run of a worker: its claims, its slots, and its way to the end."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import contextvars
@@ -16,16 +14,15 @@ from jobfarm_worker.errors import LOST, Refused, WorkerError
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.heartbeats import Heartbeats
 from jobfarm_worker.held import HeldJob, give_back, unclaim
-from jobfarm_worker.intake import Intake
 from jobfarm_worker.introduction import Introduction
 from jobfarm_worker.options import Options
-from jobfarm_worker.prefetching import Prefetching
+from jobfarm_worker.prefetching import Intake, Prefetching
 from jobfarm_worker.protocol import ClaimedJob, JobResult
 from jobfarm_worker.registry import Handlers
 from jobfarm_worker.results import SMALL, Entry, Results
 from jobfarm_worker.running import failure
 from jobfarm_worker.scoreboard import Scoreboard
-from jobfarm_worker.tasks import Tasks
+from jobfarm_worker.tasks import Tasks, first
 from jobfarm_worker.threads import Threads
 
 CLAIM_ENDS_S = 2.0  # how long a claim under way may take to answer when the worker stops
@@ -56,11 +53,11 @@ class Session:
         self._introduction = Introduction(farm, options=settings, handlers=handlers, board=board)
         self._claiming = 0  # jobs that a claim under way is to bring
         self._results = Results(
-            farm, tasks=self.tasks, claim_next=self._claim_next, on_jobs=self._take, on_answer=self._answered
+            farm=farm, tasks=self.tasks, claim_next=self._claim_next, on_jobs=self._take, on_answer=self._answered
         )
         self._freed = asyncio.Event()
         self._idle = asyncio.Event()  # nothing is held, and no answer is to come
-        self._stopping = asyncio.Event()
+        self.stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._listen()
@@ -80,8 +77,8 @@ class Session:
         introducing = self.tasks.start(self._introduction.run())
         self.tasks.start(self.farm.keep_socket())
         try:
-            await _any_of(self._stopping.wait(), self._fatal)
-            await asyncio.wait([claiming], timeout=CLAIM_ENDS_S if self._stopping.is_set() else 0)
+            await first(self.stopping.wait(), self._fatal)
+            await asyncio.wait([claiming], timeout=CLAIM_ENDS_S if self.stopping.is_set() else 0)
             await self._let_finish()
         finally:
             for task in (claiming, introducing):  # what it says from here on is that it ends
@@ -92,11 +89,11 @@ class Session:
 
     def stop(self) -> None:
         """Take no more; a second call gives everything back at once."""
-        if self._stopping.is_set():
+        if self.stopping.is_set():
             self._hurry.set()
         else:
             log.info("stopping: %d running", len(self._held))
-        self._stopping.set()
+        self.stopping.set()
         self._intake.return_all()
         self._results.hurry()
 
@@ -107,8 +104,8 @@ class Session:
 
     async def _claim_all(self) -> None:
         """Keep every slot busy: claim as many jobs as there are free slots and room, wait, claim again."""
-        claims = Claims(self.farm, options=self._options, stop=self._stopping)
-        while not self._stopping.is_set():
+        claims = Claims(self.farm, options=self._options, stop=self.stopping)
+        while not self.stopping.is_set():
             free = await self._free_slots()
             started_s = asyncio.get_running_loop().time()
             jobs = await self._claimed(claims, free + self._more()) if free else []
@@ -136,8 +133,8 @@ class Session:
     async def _free_slots(self) -> int:
         while (free := self._free_count()) < 1:
             self._freed.clear()
-            await _any_of(self._freed.wait(), self._stopping.wait())
-            if self._stopping.is_set():
+            await first(self._freed.wait(), self.stopping.wait())
+            if self.stopping.is_set():
                 return 0
         return free
 
@@ -157,7 +154,7 @@ class Session:
         if not jobs:
             return
         self.farm.heartbeat_s = jobs[-1].heartbeat_s
-        if self._stopping.is_set():
+        if self.stopping.is_set():
             self._return(jobs)
             return
         self._intake.put(jobs)
@@ -166,7 +163,7 @@ class Session:
 
     def _begin(self) -> None:
         """Let the jobs that lie ready begin on the slots that are free."""
-        while self._taken < self._options.concurrency and not self._stopping.is_set():
+        while self._taken < self._options.concurrency and not self.stopping.is_set():
             if (job := self._intake.next()) is None:
                 if self._results.is_pending and not self._taken:
                     self._results.hurry()  # nothing is left to do until its answer comes
@@ -187,7 +184,7 @@ class Session:
         While we go on, the same call is made again, and its answer brings this very lease: released by us, the job
         would be somebody else's while it runs here. What no repeat brings goes back by itself: nobody confirms it.
         """
-        if self._stopping.is_set() and claimed.id not in self._held:
+        if self.stopping.is_set() and claimed.id not in self._held:
             self._return([claimed])
 
     def _let_return(self, giving: Coroutine[Any, Any, None]) -> None:
@@ -259,7 +256,7 @@ class Session:
         """How many jobs a finish claims: what can begin, and lie ready; less so many as hold places of ceilings and are
         not handed in yet. None when stopping, or when only some queues will do: a finish names none, so what comes with
         its answer may be from any."""
-        if self._stopping.is_set() or self._options.queues:
+        if self.stopping.is_set() or self._options.queues:
             return 0
         return max(0, min(MOST_CLAIMED, self._options.concurrency - self._taken - places + self._room()))
 
@@ -295,7 +292,7 @@ class Session:
         if not self._fatal.done():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._options.grace_s):
-                    await _any_of(self._idle.wait(), self._hurry.wait(), self._fatal)
+                    await first(self._idle.wait(), self._hurry.wait(), self._fatal)
 
     async def _let_go(self) -> None:
         """Give back what is still held (a refused key could not), then end every task."""
@@ -316,14 +313,3 @@ class Session:
             async with asyncio.timeout(GIVE_BACK_S):
                 while self._returning:
                     await asyncio.wait(self._returning)
-
-
-async def _any_of(*awaitables: Any) -> None:
-    """Wait until one is done; the others are canceled, futures of somebody else's are left alone."""
-    tasks = {asyncio.ensure_future(each) for each in awaitables}
-    own = tasks - set(awaitables)
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in own:
-            task.cancel()

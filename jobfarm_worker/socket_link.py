@@ -1,12 +1,9 @@
 """The farm over one WebSocket: calls with a `ref`, their answers in any order, and what the farm pushes."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -23,16 +20,12 @@ LONGEST_MESSAGE = 250_000  # characters: a longer one would hold up the heartbea
 Push = Callable[[dict[str, Any]], None]
 
 
-class MessageTooLong(WorkerError):
+class MessageTooLong(WorkerError, code="message_too_long"):
     """The message is too long for the socket."""
 
-    code = "message_too_long"
 
-
-class SocketRefused(WorkerError):
+class SocketRefused(WorkerError, code="socket_refused"):
     """The server does not open a WebSocket here."""
-
-    code = "socket_refused"
 
     def __init__(self, status: int) -> None:
         super().__init__(f"The server did not open a WebSocket (status {status}).")
@@ -53,7 +46,7 @@ class SocketLink:
         """The farm has sent a message: it did not accept us only to close."""
 
     @classmethod
-    async def opened(cls, *, url: str, headers: dict[str, str], on_push: Push, timeout_s: float) -> SocketLink:
+    async def opened(cls, *, url: str, headers: dict[str, str], on_push: Push, timeout_s: float) -> "SocketLink":
         """Connect to `url` (ws or wss); `on_push` gets every message that answers no call.
 
         Raises SocketRefused when a server answered but did not open a socket, Unreachable when none did.
@@ -129,12 +122,10 @@ class SocketLink:
         elif not answer.done():
             answer.set_result(message)
 
-    async def __aenter__(self) -> SocketLink:
+    async def __aenter__(self) -> "SocketLink":
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         try:
             if not self.is_closed:  # one that was given up would not answer, and calls wait for the next
                 await self._take_leave()

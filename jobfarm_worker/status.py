@@ -1,7 +1,5 @@
 """What a person at the terminal sees: a live status line, or plain log lines when there is no terminal."""
 
-from __future__ import annotations
-
 import logging
 import sys
 

@@ -1,11 +1,21 @@
 """The tasks of a running worker: they end with it, and an error of one of them ends it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
 from typing import Any
+
+
+async def first(*awaitables: Any, timeout_s: float | None = None) -> None:
+    """Wait until one of them is done or the time is up. Coroutines are canceled then, futures of others left alone."""
+    futures = {asyncio.ensure_future(each) for each in awaitables}
+    own = futures - set(awaitables)
+    try:
+        await asyncio.wait(futures, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in own:
+            task.cancel()
+        await asyncio.gather(*own, return_exceptions=True)
 
 
 class Tasks:

@@ -1,7 +1,5 @@
 """Threads for plain handlers: each is kept for the next one, since to start a thread costs as much as a short job."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import queue

@@ -4,8 +4,6 @@
 it by the usual OTEL_* variables, so spans go where the rest of that machine's go. Without them nothing happens here.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from jobfarm_worker.protocol import ClaimedJob

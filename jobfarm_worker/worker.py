@@ -1,7 +1,5 @@
 """The worker: takes jobs, runs their handlers, reports their outcomes."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import signal
@@ -100,13 +98,14 @@ class Worker:
         if not len(self._handlers):
             raise BadOption("A worker needs at least one handler.")
         headers = self.options.headers(name=self.name)
-        async with HttpLink(url=self.options.url, headers=headers) as http:
-            farm = self._farm(http, headers)
-            self._session = Session(self.options, farm=farm, handlers=self._handlers, board=self.board)
-            try:
-                await self._session.run()
-            finally:
-                self._session = None
+        http = HttpLink(url=self.options.url, headers=headers)
+        farm = self._farm(http, headers)
+        self._session = Session(self.options, farm=farm, handlers=self._handlers, board=self.board)
+        try:
+            await self._session.run()
+        finally:
+            self._session = None
+            await http.close()
 
     def _farm(self, http: HttpLink, headers: dict[str, str]) -> Farm:
         async def opener(timeout_s: float) -> SocketLink:

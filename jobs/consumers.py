@@ -1,5 +1,5 @@
-"""The worker's WebSocket: the verbs of HTTP as messages, and what the farm has to say unasked (DESIGN
-section 6).
+"""The worker's WebSocket: the verbs of HTTP as messages, and what the farm has to say unasked
+(docs/api.md).
 
 A plain ASGI application: a Channels consumer would add a channel of the layer to each socket, and we need
 none.
@@ -17,8 +17,8 @@ from core.asgi import Message, Receive, Scope, Send
 from core.refusal import Refusal
 from jobs import http
 from jobs.errors import InvalidKey, LeaseLost
+from jobs.operations import ClaimedJob
 from jobs.protocol import messages, sessions
-from jobs.protocol.answers import ClaimedJob
 from jobs.protocol.messages import Call, Unreadable
 from jobs.protocol.sessions import Arrival, Performed
 from jobs.queries.reads import Interest

@@ -4,10 +4,10 @@ jobs fires within ten seconds when something happens to one (jobs.operations.hoo
 from jobs import operations
 from jobs.domain.bulks import OVER, Phase
 from jobs.domain.rollups import RETENTION
-from jobs.models import Bulk, HealthScore, Rollup
+from jobs.models import Bulk, HealthScore, Rollup, Served, ViewToken
 from jobs.operations import janitor
 from jobs.operations.hooks import COUNT_JOBS, MEASURE_USAGE
-from jobs.queries import lanes, requirements, submits
+from jobs.queries import keys, lanes, requirements, submits
 from scheduling.operations import Missed, daily, declare, interval, keep, prune
 
 declare("expire waiting jobs", interval(minutes=5), operations.expire)
@@ -19,11 +19,14 @@ declare("daily health scores", daily(hour=6), operations.score_yesterday, missed
 prune("jobs", janitor.forget, size=500)
 prune("input files that no job uses", janitor.forget_uploads, size=500)
 prune("lanes in which nothing waits", lanes.delete, size=500)
+prune("concurrency keys that no job has", keys.delete_keys, size=500)
 prune("sets of conditions on labels", requirements.delete_retired)
 prune("idempotency keys", submits.forget_requests, size=5000)
 keep("health scores", HealthScore.objects.all(), by="day", days=400)  # a year, to compare with, and a month
 for _step_s, _kept in RETENTION.items():
     _rows = Rollup.objects.filter(step_s=_step_s)
     keep(f"charts in steps of {_step_s} s", _rows, by="at", days=_kept.days)
+keep("view tokens", ViewToken.objects.all(), by="expires_at")
+keep("what shares of fair queues were served", Served.objects.all(), by="at", days=2)
 keep("bulk actions", Bulk.objects.filter(phase__in=sorted(OVER)), by="ended_at", days=8)
 keep("bulk actions unconfirmed", Bulk.objects.filter(phase__in=[Phase.COUNTING, Phase.READY]), by="created_at", days=1)

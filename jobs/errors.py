@@ -40,12 +40,28 @@ class OutputGap(JobsError, code="output_gap", http_status=409):
     """Output must be sent in order: the next piece of this attempt is number {next_seq}."""
 
 
+class InvalidViewToken(JobsError, code="invalid_view_token", http_status=401):
+    """This token to look at jobs has expired, was revoked, or never was one."""
+
+
 class UnknownKind(JobsError, code="unknown_kind", http_status=422):
     """No kind of job is called {kind!r}: declare it in code, or create it with the command `create_kind`."""
 
 
+class UnknownJob(JobsError, code="unknown_job", http_status=422):
+    """There is no job {job} to come after, or you may not see it."""
+
+
 class UnknownQueue(JobsError, code="unknown_queue", http_status=422):
     """There is no queue {queue!r}: a queue exists once a kind or a worker names it."""
+
+
+class NothingToPause(JobsError, code="not_found", http_status=404):
+    """There is no such person, queue or concurrency key."""
+
+
+class NotYoursToPause(JobsError, code="forbidden", http_status=403):
+    """Only those who run the farm may pause jobs, and resume them."""
 
 
 class UnknownWorker(JobsError, code="not_found", http_status=404):
@@ -117,6 +133,14 @@ class InvalidValue(JobsError, code="invalid", http_status=422):
 
 class NotUnique(JobsError, code="not_unique", http_status=409):
     """A job of the same owner and kind with the same unique_key has not ended yet."""
+
+
+class WaitsBehind(JobsError, code="waits_behind", http_status=409):
+    """The job waits for job {job}, which has its unique_key or comes before it: it may start when that has ended."""
+
+
+class KeyIsFull(JobsError, code="key_full", http_status=409):
+    """{living} jobs with the concurrency key "{key}" of the kind {kind} live, and {most} may run at a time."""
 
 
 class IdempotencyKeyReused(JobsError, code="idempotency_key_reused", http_status=422):

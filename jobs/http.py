@@ -2,8 +2,9 @@
 outside of Django."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import PurePath
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -14,6 +15,7 @@ from django.core.files.base import File
 from django.core.files.storage import default_storage, storages
 from django.core.files.uploadedfile import TemporaryUploadedFile
 from django.core.handlers.asgi import ASGIRequest
+from django.db.models import Q
 from django.http import (
     HttpRequest,
     HttpResponse,
@@ -24,7 +26,7 @@ from django.http import (
 )
 from django.http.response import HttpResponseBase
 from django.urls import register_converter, reverse
-from ninja.security import HttpBearer
+from ninja.security import APIKeyQuery, HttpBearer
 from pydantic import BaseModel
 
 from accounts import http as people
@@ -33,14 +35,18 @@ from core.refusal import Refusal
 from core.values import BIGINT
 from jobs import limits, operations
 from jobs.domain import files, labels
+from jobs.domain.changes import Wanted
 from jobs.errors import InvalidKey, LinkRanOut, NoSuchRange, NotFound, PayloadTooLarge
-from jobs.models import ResultFile, Worker
+from jobs.models import JobQuerySet, ResultFile, ViewToken, Worker
+from jobs.protocol.jobs import API
+from jobs.queries import bulks, reads
 from jobs.queries.reads import Interest
 from observing import fields
 from ratelimits import operations as ratelimits
 from ratelimits.operations import LimitRequest
 
 WAIT: Final = "X-Wait"
+_VIEW: Final = "_jobs_view_token"
 
 SIGNED_FOR_S: Final = 300  # how long a signed link to a file shows it
 _SIGNED_FOR: Final = "jobs.file"  # what the signature is about: no other of the site's passes for one
@@ -129,6 +135,52 @@ class Noted(HttpResponse):
         self.note = note
 
 
+class ViewKey(APIKeyQuery):
+    """The key of a view token in an address, for calls that narrow what they show to that (`visible_to`)."""
+
+    param_name = "token"
+    scope = "read"
+
+    def authenticate(self, request: HttpRequest, key: str | None) -> User | None:
+        """Who made the token; None where there is none in the address. Raises InvalidViewToken."""
+        if key is None:
+            return None
+        token = operations.view_token(key)
+        request.__dict__[_VIEW] = token
+        return token.by
+
+
+def view_of(request: HttpRequest) -> ViewToken | None:
+    """The view token that let this request in."""
+    token: ViewToken | None = request.__dict__.get(_VIEW)
+    return token
+
+
+def visible_to(request: HttpRequest) -> JobQuerySet:
+    """The jobs that the caller may look at; of one with a view token those that it is for alone, as far as its maker
+    may share them."""
+    jobs, token = reads.visible_to(api.caller(request)), view_of(request)
+    if token is None:
+        return jobs
+    if not bulks.reaches_all(token.by):
+        jobs = jobs.filter(owner=token.by)
+    return jobs.filter(Q(pk=token.job_id) if token.tag is None else Q(tags__contains=[token.tag]))
+
+
+def for_other_sites(
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Let pages of any site read what a view token in the address opens: without it, such an address opens nothing."""
+
+    def respond(request: HttpRequest) -> HttpResponseBase:
+        response = get_response(request)
+        if ViewKey.param_name in request.GET and request.path.startswith(f"{API}/"):
+            response.headers["Access-Control-Allow-Origin"] = "*"
+        return response
+
+    return respond
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waits:
     """What a claim that got nothing waits for, and how long; and the topics after which its worker's key may open
@@ -156,6 +208,26 @@ class Followed:
     job_ids: Sequence[int]
     user_id: int
     are_named: bool
+    expires_at: datetime | None = None  # of the view token that it is followed by
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it is shown to whoever has a link, without what is its owner's."""
+        return self.expires_at is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowedMany:
+    """Jobs that match, of which this person may follow all that change."""
+
+    wanted: Wanted
+    user_id: int
+    expires_at: datetime | None = None
+
+    @property
+    def is_view(self) -> bool:
+        """As of Followed."""
+        return self.expires_at is not None
 
 
 def answered(body: BaseModel, *, status: int = 200, note: Any = None) -> HttpResponse:
@@ -237,7 +309,7 @@ def sent(request: HttpRequest, stored: Stored) -> HttpResponseBase:
 
 
 def signed_path(stored: ResultFile) -> str:
-    """The path of a link that shows this file to whoever has it, for SIGNED_FOR_S seconds from now."""
+    """The path of a link that shows this file to whoever has it, for five minutes."""
     token = signing.dumps([stored.job_id, stored.attempt, stored.name], salt=_SIGNED_FOR)
     return reverse("jobs:signed_file", args=[token])
 

@@ -3,7 +3,21 @@
 from django.urls import path
 
 import jobs.http  # noqa: F401  # declares the converter
-from jobs.views import attempts, bulks, export, failures, files, lists, one, queues, shared, submit, workers
+from jobs.views import (
+    attempts,
+    bulks,
+    export,
+    failures,
+    files,
+    flows,
+    lists,
+    one,
+    owners,
+    queues,
+    shared,
+    submit,
+    workers,
+)
 
 app_name = "jobs"
 urlpatterns = [
@@ -13,6 +27,8 @@ urlpatterns = [
     path("jobs/failures/", failures.failures, name="failures"),
     path("jobs/filters/save/", lists.save_filter, name="save_filter"),
     path("jobs/filters/<int:filter_id>/forget/", lists.forget_filter, name="forget_filter"),
+    path("jobs/of/<int:owner_id>/pause/", owners.pause, name="pause_owner"),
+    path("jobs/of/<int:owner_id>/resume/", owners.resume, name="resume_owner"),
     path("jobs/new/", submit.new, name="submit"),
     path("jobs/bulk/", bulks.index, name="bulks"),
     path("jobs/bulk/<jobid:bulk_id>/", bulks.bulk, name="bulk"),
@@ -42,6 +58,10 @@ urlpatterns = [
     path("queues/<str:name>/pause/", queues.pause, name="pause"),
     path("queues/<str:name>/resume/", queues.resume, name="resume"),
     path("queues/<str:name>/ceiling/", queues.set_ceiling, name="ceiling"),
+    path("queues/<str:name>/order/", queues.set_order, name="order"),
+    path("flows/<jobid:flow_id>/", flows.flow, name="flow"),
+    path("flows/<jobid:flow_id>/cancel/", flows.cancel, name="flow_cancel"),
+    path("flows/<jobid:flow_id>/retry/", flows.retry, name="flow_retry"),
     path("timeline/", workers.timeline, name="timeline"),
     path("workers/", workers.workers, name="workers"),
     path("workers/connect/", workers.connect, name="connect"),

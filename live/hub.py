@@ -145,23 +145,17 @@ class Hub:
         is_stream = isinstance(query, registry.StreamQuery)
         key = (query.name, canonical(arguments), "" if is_stream else audience, "" if is_stream else language)
         if key not in self._feeds:
-            feed = self._new_feed(query, arguments, audience, language)
+            of_process: Any = {"rng": self.rng, "permits": self.permits}
+            feed = (
+                StreamFeed(query, arguments, **of_process)
+                if isinstance(query, registry.StreamQuery)
+                else StateFeed(query, arguments, audience=audience, language=language, **of_process)
+            )
             feed.abandoned = functools.partial(self._drop, key)
             take = feed.take if isinstance(feed, StreamFeed) and feed.is_appended else None
             watched = self._subscriptions.add(query.topics(arguments), lambda _: feed.changed(), take)
             self._feeds[key] = (feed, watched)
         return self._feeds[key][0]
-
-    def _new_feed(
-        self,
-        query: registry.StateQuery | registry.StreamQuery,
-        arguments: Mapping[str, Any],
-        audience: str,
-        language: str,
-    ) -> Feed:
-        if isinstance(query, registry.StreamQuery):
-            return StreamFeed(query, arguments, rng=self.rng, permits=self.permits)
-        return StateFeed(query, arguments, audience=audience, language=language, rng=self.rng, permits=self.permits)
 
     def _drop(self, key: _Key) -> None:
         _, subscription = self._feeds.pop(key)

@@ -12,8 +12,7 @@ from typing import Any, Final, cast
 
 from channels.exceptions import MessageTooLarge
 from channels.layers import BaseChannelLayer
-from django.db import DEFAULT_DB_ALIAS
-from django.db import connections as django_connections
+from django.db import connection as django_connection
 
 from live import topics
 from live.listening import Listener
@@ -41,17 +40,8 @@ class NotifyChannelLayer(BaseChannelLayer):  # type: ignore[misc]  # channels sh
 
     extensions = ["groups", "flush"]
 
-    def __init__(
-        self,
-        *,
-        capacity: int = 1000,
-        channel_capacity: Mapping[Any, int] | None = None,
-        using: str = DEFAULT_DB_ALIAS,
-        notify_channel: str = "live",
-    ) -> None:
+    def __init__(self, *, capacity: int = 1000, notify_channel: str = "live") -> None:
         super().__init__(capacity=capacity)
-        self.channel_capacity = self.compile_capacities(channel_capacity or {})
-        self._using = using
         self._notify_channel = notify_channel
         # As text, not planned: a SELECT of pg_notify takes the server half as long again.
         self._statement = f'NOTIFY "{notify_channel}", %s'
@@ -62,7 +52,7 @@ class NotifyChannelLayer(BaseChannelLayer):  # type: ignore[misc]  # channels sh
         self._listen()
         self._forget_abandoned()
         name = f"{prefix}.{self._process}!{uuid.uuid4().hex}"
-        self._mailboxes[name] = self._mailbox(name)
+        self._mailboxes[name] = _Mailbox(self.capacity)
         return name
 
     async def send(self, channel: str, message: dict[str, Any]) -> None:
@@ -74,7 +64,7 @@ class NotifyChannelLayer(BaseChannelLayer):  # type: ignore[misc]  # channels sh
         """Wait for the next message of a channel of this process."""
         self._require_own_channel(channel)
         self._listen()
-        mailbox = self._mailboxes.setdefault(channel, self._mailbox(channel))
+        mailbox = self._mailboxes.setdefault(channel, _Mailbox(self.capacity))
         return await mailbox.take()
 
     async def group_add(self, group: str, channel: str) -> None:
@@ -82,7 +72,7 @@ class NotifyChannelLayer(BaseChannelLayer):  # type: ignore[misc]  # channels sh
         self.require_valid_group_name(group)
         self._require_own_channel(channel)
         self._listen()
-        self._mailboxes.setdefault(channel, self._mailbox(channel))
+        self._mailboxes.setdefault(channel, _Mailbox(self.capacity))
         self._groups.setdefault(group, set()).add(channel)
         try:
             async with asyncio.timeout(_FIRST_LISTEN_S):
@@ -175,12 +165,9 @@ class NotifyChannelLayer(BaseChannelLayer):  # type: ignore[misc]  # channels sh
     def _notify(self, payloads: list[str]) -> None:
         if not payloads:
             return
-        connection = cast("DatabaseWrapper", django_connections[self._using])
+        connection = cast("DatabaseWrapper", django_connection)
         with connection.posting_cursor() as cursor:  # each commit that touched something comes by here
             cursor.execute("; ".join([self._statement] * len(payloads)), payloads)
-
-    def _mailbox(self, channel: str) -> "_Mailbox":
-        return _Mailbox(self.get_capacity(channel))
 
     def _require_own_channel(self, channel: str) -> None:
         self.require_valid_channel_name(channel)

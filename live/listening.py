@@ -61,7 +61,8 @@ class Listener:
                 await self._listen_once()
             except Exception as error:  # a listener that dies of an unlisted error goes silent for good
                 self._failures += 1
-                logger.warning("Lost the connection that listens (%s); trying again", _first_line(error))
+                reason, *_ = str(error).splitlines() or [type(error).__name__]
+                logger.warning("Lost the connection that listens (%s); trying again", reason)
             await asyncio.sleep(_RECONNECT.delay_s(self._failures + 1, rng=self._rng))
 
     async def _listen_once(self) -> None:
@@ -83,7 +84,3 @@ class Listener:
         )
         connections.watch(connection, conninfo)
         return connection
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).partition("\n")[0]

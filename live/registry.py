@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from django.contrib.auth.base_user import AbstractBaseUser
-from django.contrib.auth.models import AnonymousUser
+from django.contrib.auth.models import AnonymousUser, PermissionsMixin
 
 from live import errors
 from live.arguments import Arguments, checked, declared
@@ -35,20 +35,22 @@ StreamRead = Callable[..., Sequence[Item]]
 Topics = Callable[..., Iterable[str]]
 MaySee = Callable[..., str | None]
 Anonymous = Literal["never", "ticket", "always"]
+Declared = TypeVar("Declared", "StateQuery", "StreamQuery")
 
 
+@dataclass(eq=False, kw_only=True)
 class Query:
     """What both kinds have in common: a name, arguments, topics, and who may see it."""
 
-    def __init__(
-        self, name: str, *, read: Callable[..., Any], topics: Topics, rights_topics: Topics | None, anonymous: Anonymous
-    ) -> None:
-        self.name = name
-        self._anonymous = anonymous
-        self.parameters = declared(read)
-        self._topics = topics
-        self._rights_topics = rights_topics
-        self.rights: MaySee | None = None
+    name: str
+    read: Callable[..., Any]
+    topics_of: Topics
+    rights_topics_of: Topics | None
+    anonymous: Anonymous
+    rights: MaySee | None = None
+
+    def __post_init__(self) -> None:
+        self.parameters = declared(self.read)
 
     def may_see(self, function: MaySee) -> MaySee:
         """Decorate `(viewer, **arguments) -> str | None`: the audience this viewer belongs to, or None: not
@@ -65,43 +67,31 @@ class Query:
 
     def topics(self, arguments: Mapping[str, Any]) -> frozenset[str]:
         """Return the topics that make this query stale; `"work:*"` stands for all that begin with `work:`."""
-        return frozenset(self._topics(**arguments))
+        return frozenset(self.topics_of(**arguments))
 
     def rights_topics(self, arguments: Mapping[str, Any]) -> frozenset[str]:
         """Return the topics after which a socket has to check again whether its viewer may see this."""
-        return frozenset(self._rights_topics(**arguments)) if self._rights_topics else frozenset()
+        return frozenset(self.rights_topics_of(**arguments)) if self.rights_topics_of else frozenset()
 
     def is_for(self, viewer: Viewer) -> bool:
         """Whether `may_see` is called for this viewer at all. Reads nothing."""
-        if viewer.user.is_authenticated or self._anonymous == "always":
+        if viewer.user.is_authenticated or self.anonymous == "always":
             return True
-        return self._anonymous == "ticket" and viewer.ticket is not None
+        return self.anonymous == "ticket" and viewer.ticket is not None
 
     def audience(self, viewer: Viewer, arguments: Mapping[str, Any]) -> str | None:
         """Return the audience to render for, or None when this viewer may not see it. Reads the database."""
         return self.rights(viewer, **arguments) if self.rights and self.is_for(viewer) else None
 
 
+@dataclass(eq=False, kw_only=True)
 class StateQuery(Query):
     """A query of which only the latest answer matters."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        read: StateRead,
-        topics: Topics,
-        rights_topics: Topics | None,
-        audiences: Sequence[str],
-        template: str | None,
-        at_most_every_s: float,
-        anonymous: Anonymous = "never",
-    ) -> None:
-        super().__init__(name, read=read, topics=topics, rights_topics=rights_topics, anonymous=anonymous)
-        self.read = read
-        self.audiences = tuple(audiences)
-        self.template = template
-        self.at_most_every_s = at_most_every_s
+    read: StateRead
+    audiences: Sequence[str]
+    template: str | None
+    at_most_every_s: float
 
     def audience(self, viewer: Viewer, arguments: Mapping[str, Any]) -> str | None:
         """As above. Raises BadDeclaration when `may_see` names an audience that was not declared."""
@@ -111,32 +101,22 @@ class StateQuery(Query):
         return audience
 
 
+@dataclass(eq=False, kw_only=True)
 class StreamQuery(Query):
     """A query whose answers are appended, one after the other."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        read: StreamRead,
-        topics: Topics,
-        rights_topics: Topics | None,
-        page: int,
-        is_appended: bool,
-        anonymous: Anonymous = "never",
-    ) -> None:
-        super().__init__(name, read=read, topics=topics, rights_topics=rights_topics, anonymous=anonymous)
-        self.read = read
-        self.page = page
-        self.is_appended = is_appended
+    read: StreamRead
+    page: int
+    is_appended: bool
 
 
-def live_query(
+def live_query(  # noqa: PLR0913  # what a query says; they are named wherever they are given
     name: str,
     *,
     topics: Topics,
     audiences: Sequence[str],
-    template: str | None = None,
+    may_see: MaySee | None = None,
+    template: str = "",
     render: Literal["html", "json"] = "html",
     rights_topics: Topics | None = None,
     at_most_every_s: float = 0.02,
@@ -144,30 +124,26 @@ def live_query(
 ) -> Callable[[StateRead], StateQuery]:
     """Declare a state query; the decorated function is its read.
 
-    The read takes keyword-only arguments annotated `int` or `str` and returns the context of `template` (or,
-    with `render="json"`, what is sent as JSON), or None when what it shows is gone. It runs in a thread, once
-    for each change and audience however many watch, at most every `at_most_every_s` seconds. The context also
-    gets `audience`; a template must not depend on anything else (no user, no token, no local time), for its
-    rendering serves all of that audience. Declare who may see it with `@<query>.may_see`; until then nobody
-    may. For viewers who are not logged in it is called only as `anonymous` says: never, where they show a
-    ticket, or always. Raises BadDeclaration.
+    The read takes keyword-only arguments annotated `int` or `str` and returns the context of `template` (the one of its
+    own name in its app's `live/`; or, with `render="json"`, what is sent as JSON), or None when what it shows is gone.
+    It runs in a thread, once for each change and audience however many watch, at most every `at_most_every_s` seconds.
+    The context also gets `audience`; a template must not depend on anything else (no user, no token, no local time),
+    for its rendering serves all of that audience. Declare who may see it with `may_see`, here or as the decorator
+    `@<query>.may_see`; until then nobody may. For viewers who are not logged in it is called only as `anonymous` says:
+    never, where they show a ticket, or always. Raises BadDeclaration.
     """
 
     def declare(read: StateRead) -> StateQuery:
-        if (render == "html") != (template is not None):
-            raise errors.BadDeclaration(f"{name}: HTML needs a template, JSON takes none")
-        query = StateQuery(
-            name,
-            read=read,
-            topics=topics,
-            rights_topics=rights_topics,
-            audiences=audiences,
-            template=template,
-            at_most_every_s=at_most_every_s,
-            anonymous=anonymous,
-        )
-        _register(query)
-        return query
+        if render == "json" and template:
+            raise errors.BadDeclaration(f"{name}: JSON takes no template")
+        by_name = f"{read.__module__.split('.')[-2]}/live/{read.__name__}.html"
+        return _registered(
+            StateQuery(
+                name=name, read=read, topics_of=topics, rights_topics_of=rights_topics, anonymous=anonymous,
+                rights=may_see, audiences=tuple(audiences), at_most_every_s=at_most_every_s,
+                template=(template or by_name) if render == "html" else None,
+            )
+        )  # fmt: skip
 
     return declare
 
@@ -192,19 +168,24 @@ def live_stream(
     """
 
     def declare(read: StreamRead) -> StreamQuery:
-        query = StreamQuery(
-            name,
-            read=read,
-            topics=topics,
-            rights_topics=rights_topics,
-            page=page,
-            is_appended=is_appended,
-            anonymous=anonymous,
-        )
-        _register(query)
-        return query
+        return _registered(
+            StreamQuery(
+                name=name, read=read, topics_of=topics, rights_topics_of=rights_topics, anonymous=anonymous, page=page,
+                is_appended=is_appended,
+            )
+        )  # fmt: skip
 
     return declare
+
+
+def for_holders(permission: str, audience: str = "operator") -> MaySee:
+    """Let those who hold a permission see a query, as this audience."""
+
+    def may_see(viewer: Viewer, **_: Any) -> str | None:
+        user = viewer.user
+        return audience if isinstance(user, PermissionsMixin) and user.has_perm(permission) else None
+
+    return may_see
 
 
 def find(name: object) -> StateQuery | StreamQuery:
@@ -223,7 +204,8 @@ def everything() -> list[StateQuery | StreamQuery]:
 _queries: dict[str, StateQuery | StreamQuery] = {}
 
 
-def _register(query: StateQuery | StreamQuery) -> None:
+def _registered(query: Declared) -> Declared:
     if query.name in _queries:
         raise errors.BadDeclaration(f"There are two live queries named {query.name!r}")
     _queries[query.name] = query
+    return query

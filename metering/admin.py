@@ -5,7 +5,6 @@ from typing import Any, Final
 from django.contrib import admin
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin
-from unfold.decorators import display
 
 from core import administration
 from metering import operations
@@ -13,6 +12,13 @@ from metering.models import Budget, Day, Model
 from postgres import clock
 
 _FIXED: Final = ("token", "person", "group", "unit", "period")
+
+
+def _used(budget: Budget) -> str:
+    if not budget.pk:
+        return administration.NOTHING
+    [balance] = operations.balances([budget], now=clock.now())
+    return f"{balance.used_percent:.0f} %"
 
 
 @admin.register(Budget)
@@ -39,16 +45,8 @@ class BudgetAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         super().delete_model(request, obj)
         operations.announce()
 
-    @display(description="Of")  # type: ignore[untyped-decorator]
-    def whose(self, budget: Budget) -> str:
-        return budget.subject
-
-    @display(description="Used")  # type: ignore[untyped-decorator]
-    def used(self, budget: Budget) -> str:
-        if not budget.pk:
-            return "–"
-        [balance] = operations.balances([budget], now=clock.now())
-        return f"{balance.used_percent:.0f} %"
+    whose = administration.shown("Of", lambda budget: budget.subject)
+    used = administration.shown("Used", _used)
 
 
 @admin.register(Model)
@@ -69,8 +67,4 @@ class DayAdmin(administration.ReadOnly):
     fields = [
         ("day", "kind", "model"), ("worker", "person", "group", "token"), ("attempts", "seconds"),
         ("tokens_in", "tokens_out", "cost"),
-    ]  # fmt: skip
-    readonly_fields = [
-        "day", "kind", "model", "worker", "person", "group", "token", "attempts", "seconds", "tokens_in", "tokens_out",
-        "cost",
     ]  # fmt: skip

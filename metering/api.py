@@ -10,7 +10,7 @@ from ninja import Query, Status
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from accounts import http as people
-from core.api import Calls, Sample, caller, refuse_unknown_parameters
+from core.api import Calls, Deleted, Sample, allowed, caller, refuse_unknown_parameters
 from core.values import BIGINT, Body, Name, without_empty
 from jobs import (
     http,  # noqa: F401  # the converter of ids
@@ -19,7 +19,7 @@ from jobs import (
 from metering import operations as metering
 from metering import queries
 from metering.domain.budgets import MOST_AMOUNT, Period, Unit
-from metering.errors import BadBudget, NotAllowed
+from metering.errors import BadBudget
 from metering.operations import Balance
 from postgres import clock
 
@@ -107,13 +107,6 @@ class Budgets(BaseModel):
     budgets: list[BudgetOut]
 
 
-class Deleted(BaseModel):
-    """A budget that is gone."""
-
-    id: int
-    deleted: bool = True
-
-
 @router.call("get", "/usage", auth=READ, by_alias=True, sample=Sample(query="by=model"))
 def usage(request: HttpRequest, wanted: Query[UsageQuery]) -> Usage:
     """Usage by day, kind, model, worker, token, person or group.
@@ -158,7 +151,7 @@ def make_budget(request: HttpRequest, body: NewBudget) -> Status[BudgetOut]:
     Makes a budget of a `person`, a `group` (by name) or an API `token` (by id); for staff who may. It bounds what is
     submitted from then on. 422 `invalid` where there is one of this unit and period already.
     """
-    user = _allowed(request, "metering.add_budget")
+    user = allowed(request, "metering.add_budget")
     row = metering.make(_subject(body), unit=body.unit, period=body.period, amount=body.amount, by=user)
     return Status(201, _balance(row))
 
@@ -169,7 +162,7 @@ def change_budget(request: HttpRequest, budget_id: int, body: NewAmount) -> Budg
 
     Changes how much it is. What is used and reserved of it stays.
     """
-    user = _allowed(request, "metering.change_budget")
+    user = allowed(request, "metering.change_budget")
     return _balance(metering.change(budget_id, amount=body.amount, by=user))
 
 
@@ -179,16 +172,9 @@ def delete_budget(request: HttpRequest, budget_id: int) -> Deleted:
 
     Deletes it. Jobs that wait for its next window stay due then.
     """
-    user = _allowed(request, "metering.delete_budget")
+    user = allowed(request, "metering.delete_budget")
     metering.remove(budget_id, by=user)
     return Deleted(id=budget_id)
-
-
-def _allowed(request: HttpRequest, right: str) -> User:
-    user = caller(request)
-    if not user.has_perm(right):
-        raise NotAllowed
-    return user
 
 
 def _subject(body: NewBudget) -> dict[str, Any]:

@@ -26,7 +26,3 @@ class BadBudget(MeteringError, code="invalid", http_status=422):
 
 class NotFound(MeteringError, code="not_found", http_status=404):
     """There is no such budget."""
-
-
-class NotAllowed(MeteringError, code="forbidden", http_status=403):
-    """You may look at your own usage and budgets; staff change budgets."""

@@ -3,6 +3,7 @@
 Foreign keys on the way of a job carry no database constraint, as there (docs/adr/0007). Amounts are exact decimals.
 """
 
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -13,15 +14,10 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from metering.domain.budgets import MOST_AMOUNT, Period, Unit
+from postgres.schema import loose
 
 LONGEST_MODEL = 200
-
-
-def _loose(to: Any, **options: Any) -> Any:
-    """A foreign key that the ORM follows and the database does not check."""
-    return models.ForeignKey(
-        to, models.DO_NOTHING, null=True, db_constraint=False, db_index=False, related_name="+", **options
-    )
+_loose = partial(loose, null=True, related_name="+")
 
 
 def _amount(**options: Any) -> Any:

@@ -1,21 +1,19 @@
 """Reads and writes of prices, budgets and usage."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
 
 from django.contrib.auth.models import User
-from django.db.models import F, Q, QuerySet, Sum
+from django.db.models import Q, QuerySet, Sum
 from django.db.models.functions import Now
 
 from metering.domain.budgets import Ledger, Period, Unit
-from metering.models import Budget, Day, Model, Settlement, Watermark
+from metering.models import Budget, Day, Watermark
 from postgres import statements
 
-# How far the order of ids of attempts may differ from that of their times, as in jobs.queries.rollups.
-_DISORDER: Final = timedelta(minutes=1)
 # What usage is shown by, and the columns that say it.
 BY: Final[Mapping[str, tuple[str, ...]]] = {
     "day": ("day",),
@@ -28,43 +26,19 @@ BY: Final[Mapping[str, tuple[str, ...]]] = {
 }
 MOST_UNFOLDED: Final = 100  # settlements that a submit adds up; the roll-up folds them every minute
 MOST_READ: Final = 256_000  # bytes of an output, some thousand tokens in lines of JSON; the rest is taken to be alike
-MOST_ROWS: Final = 1000  # of a person in a day, from which on models are counted as one
 NUMBERS: Final = ("attempts", "seconds", "tokens_in", "tokens_out", "cost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subjects:
-    tokens: frozenset[int | None]
-    people: frozenset[int | None]
-    groups: frozenset[int | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewReservation:
-    """So much of a budget, in the window that begins then, for a job."""
-
-    job_id: int
-    budget_id: int
-    starts_at: datetime
-    amount: Decimal
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NewReading:
-    """The tokens of an attempt; `path` is where the model's name is in the payload."""
+    """The tokens of an attempt; `path` is where the model's name is in the payload, as PostgreSQL writes an array."""
 
-    job_id: int
+    job: int
     fence: int
     tokens_in: int
     tokens_out: int
-    path: tuple[str, ...]
+    path: str
     is_estimated: bool
-
-
-def subjects() -> Subjects:
-    rows = list(Budget.objects.values_list("token_id", "person_id", "group_id"))
-    of = [frozenset(each) - {None} for each in zip(*rows, strict=True)] or [frozenset()] * 3
-    return Subjects(tokens=of[0], people=of[1], groups=of[2])
 
 
 def lock_budgets(*, tokens: Collection[Any], people: Collection[Any], groups: Collection[Any]) -> list[Budget]:
@@ -74,21 +48,9 @@ def lock_budgets(*, tokens: Collection[Any], people: Collection[Any], groups: Co
     return list(rows.select_for_update(of=("self",)).order_by("pk"))
 
 
-def lock_settled_budgets(limit: int, skip: int) -> list[int]:
-    """Budgets that have settlements to fold, `limit` behind the first `skip`, locked in the order of their ids."""
-    named = Settlement.objects.values("budget_id").distinct()
-    rows = Budget.objects.filter(pk__in=named).select_for_update().order_by("pk")
-    return [row.pk for row in rows[skip : skip + limit]]
-
-
 def fold(budget_ids: Sequence[int]) -> None:
     """Add the settlements of these locked budgets to their windows."""
     statements.load("metering", "fold").run({"budgets": list(budget_ids)})
-
-
-def forget_settlements() -> int:
-    """Delete settlements of budgets that are deleted; how many."""
-    return Settlement.objects.exclude(budget_id__in=Budget.objects.values("pk")).delete()[0]
 
 
 def balances(budget_ids: Sequence[int], *, since: datetime) -> list[statements.Row]:
@@ -113,16 +75,11 @@ def ledgers(budgets: Sequence[Budget], *, titles: Mapping[int, str], now: dateti
     return made
 
 
-def reserve(reservations: Sequence[NewReservation]) -> None:
-    """Keep these reservations, of budgets that the caller has locked."""
-    statements.load("metering", "reserve").run(
-        {
-            "job": [one.job_id for one in reservations],
-            "budget": [one.budget_id for one in reservations],
-            "starts_at": [one.starts_at for one in reservations],
-            "amount": [one.amount for one in reservations],
-        }
-    )
+def reserve(reservations: Sequence[tuple[int, int, datetime, Decimal]]) -> None:
+    """Reserve, of budgets that the caller has locked, for each job so much of a budget in the window that begins then:
+    (job, budget, moment, amount)."""
+    columns = zip(("job", "budget", "starts_at", "amount"), map(list, zip(*reservations, strict=True)), strict=True)
+    statements.load("metering", "reserve").run(dict(columns))
 
 
 def settle(job_ids: Sequence[int]) -> int:
@@ -134,16 +91,8 @@ def settle(job_ids: Sequence[int]) -> int:
 
 def keep_readings(readings: Sequence[NewReading]) -> None:
     """Keep the tokens of attempts, with what they cost."""
-    statements.load("metering", "keep_readings").run(
-        {
-            "job": [one.job_id for one in readings],
-            "fence": [one.fence for one in readings],
-            "tokens_in": [one.tokens_in for one in readings],
-            "tokens_out": [one.tokens_out for one in readings],
-            "is_estimated": [one.is_estimated for one in readings],
-            "path": ["{" + ",".join(one.path) + "}" for one in readings],
-        }
-    )
+    columns = {name: [getattr(one, name) for one in readings] for name in NewReading.__dataclass_fields__}
+    statements.load("metering", "keep_readings").run(columns)
 
 
 def outputs(attempts: Sequence[tuple[int, int]]) -> dict[tuple[int, int], statements.Row]:
@@ -152,57 +101,9 @@ def outputs(attempts: Sequence[tuple[int, int]]) -> dict[tuple[int, int], statem
     return {(row.job_id, row.fence): row for row in statements.load("metering", "outputs").run(params)}
 
 
-def left_over(limit: int, skip: int) -> list[int]:
-    """Jobs that ended without having been settled, `limit` behind the first `skip`."""
-    return [row.job_id for row in statements.load("metering", "left_over").run({"limit": limit, "skip": skip})]
-
-
-def prices(names: Iterable[str]) -> dict[str, Model]:
-    return Model.objects.in_bulk(list(names))
-
-
-def mean_seconds(kinds: Iterable[str], *, since: date) -> dict[str, float]:
-    """How long an attempt of each of these kinds took, on average of the days since."""
-    rows = Day.objects.filter(kind__in=kinds, day__gte=since).values("kind")
-    sums = rows.annotate(of=Sum("seconds"), all=Sum("attempts")).values_list("kind", "of", "all")
-    return {kind: seconds / attempts for kind, seconds, attempts in sums if attempts}
-
-
-def lock_watermark(*, first: datetime) -> Watermark:
-    """Until when days are counted, locked until the transaction ends; made at the first call."""
-    Watermark.objects.bulk_create([Watermark(counted_until=first)], ignore_conflicts=True)
-    return Watermark.objects.select_for_update().get()
-
-
 def counted_until() -> datetime | None:
     """Until when days are counted; None before the first time."""
     return Watermark.objects.values_list("counted_until", flat=True).first()
-
-
-def count_days(*, since: datetime, until: datetime) -> int:
-    """Add what ended in this period to its days; how many rows that changed."""
-    first_attempt = statements.first_id_since("jobs_attempt", "ended_at", since - _DISORDER)
-    params = {"since": since, "until": until, "first_attempt": first_attempt, "most_rows": MOST_ROWS}
-    [row] = statements.load("metering", "count_days").run(params)
-    changed: int = row.changed
-    return changed
-
-
-def forget_readings() -> None:
-    """Delete readings of jobs that are gone."""
-    statements.load("metering", "forget_readings").run()
-
-
-def of_job(job_id: int) -> statements.Row:
-    [row] = statements.load("metering", "of_job").run({"job": job_id})
-    return row
-
-
-def held_by(job_id: int) -> Budget | None:
-    """The budget in whose window, which has not begun, this job has its reservation; of several the last to begin."""
-    waits = Budget.objects.filter(reservations__job_id=job_id, reservations__starts_at__gt=Now())
-    rows = waits.annotate(starts_at=F("reservations__starts_at")).select_related("token", "person", "group")
-    return rows.order_by("-starts_at").first()
 
 
 def budgets() -> QuerySet[Budget]:

@@ -14,12 +14,14 @@ from typing import Final
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from observing.errors import NoMetricsToken
-
 ANSWERED_WITHIN_S: Final = 0.5
 LONGEST_QUESTION: Final = 8192  # bytes
 _END: Final = b"\r\n\r\n"
 log = logging.getLogger(__name__)
+
+
+class NoMetricsToken(Exception):
+    """--metrics takes JOBFARM_METRICS_TOKEN: what Prometheus has to show as bearer."""
 
 
 class Exposition:
@@ -30,7 +32,7 @@ class Exposition:
 
     def __init__(self, address: tuple[str, int], *, token: str, render: Callable[[], bytes]) -> None:
         if not token:
-            raise NoMetricsToken
+            raise NoMetricsToken(NoMetricsToken.__doc__)
         self._token, self._render = token.encode(), render
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self._listener = socket.create_server(address, family=family)

@@ -21,7 +21,6 @@ class BatchAdmin(administration.ReadOnly):
         ]}),
         ("Steps", {"fields": [("read_to", "chain", "next_step_at")]}),
     ]  # fmt: skip
-    readonly_fields = ["ends_as", "read_to", "chain", "next_step_at", "created_at"]
 
     def view_on_site(self, obj: Batch) -> str:
         return obj.get_absolute_url()
@@ -34,4 +33,3 @@ class FileAdmin(administration.ReadOnly):
     list_select_related = ["owner"]
     search_fields = ["id", "name", "owner__username"]
     fields = ["name", "owner", "purpose", ("size", "sha256"), "stored_as", ("created_at", "expires_at")]
-    readonly_fields = ["sha256", "stored_as", "created_at"]

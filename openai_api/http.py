@@ -5,11 +5,12 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse
 from django.urls import register_converter
+from pydantic import Field, ValidationInfo, field_validator
 
 from accounts import http as people
 from accounts.errors import InsufficientScope
@@ -28,8 +29,6 @@ BACKGROUND: Final = "X-Background"
 LABELS: Final = {"requires": "X-Requires", "prefers": "X-Prefers"}
 ATTEMPT: Final = "X-Stainless-Retry-Count"
 FORM: Final = "multipart/form-data"
-USUALLY_LISTED: Final = 20
-MOST_LISTED: Final = 100
 _NUMBER: Final = re.compile(r"[0-9]{1,15}")
 _KEY: Final = re.compile(r"[ -~]{1,255}")
 
@@ -206,44 +205,37 @@ def file_of(request: HttpRequest) -> UploadedFile | None:  # type: ignore[type-a
     return request.FILES.get("file") if request.content_type == FORM else None
 
 
-def starting_after(request: HttpRequest) -> int | None:
-    """The number of the last event that the caller has; None: it has none. Raises InvalidCall."""
-    number = request.GET.get("starting_after")
-    if number is None:
-        return None
-    if not _NUMBER.fullmatch(number):
-        raise InvalidCall(param="starting_after", why="the sequence_number of an event")
-    return int(number)
+class Retrieval(values.Body):
+    """How a response is asked for: whole, or its events behind the one with this `sequence_number`."""
+
+    stream: bool = False
+    starting_after: int | None = Field(None, ge=0, le=10**15)
+
+    @field_validator("starting_after")
+    @classmethod
+    def _of_stream(cls, number: int | None, info: ValidationInfo) -> int | None:
+        if number is not None and not info.data.get("stream"):
+            raise ValueError("only with stream=true")
+        return number
 
 
-def asks_for_stream(request: HttpRequest) -> bool:
-    """Whether a response is to be streamed. Raises InvalidCall, also for parameters that are not known."""
-    for name in request.GET.keys() - {"stream", "starting_after"}:
-        raise InvalidCall(param=name, why="there is no such parameter here")
-    is_stream = request.GET.get("stream", "false")
-    if is_stream not in {"true", "false"}:
-        raise InvalidCall(param="stream", why="true or false")
-    if is_stream == "false" and "starting_after" in request.GET:
-        raise InvalidCall(param="starting_after", why="only with stream=true")
-    return is_stream == "true"
+class Listing(values.Body):
+    """Which part of a list is asked for."""
+
+    after: str | None = None
+    limit: int = Field(20, ge=1, le=100)
+    order: Literal["asc", "desc"] = "desc"
 
 
-def page(request: HttpRequest, items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def page(listing: Listing, items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A page of these items as a list of OpenAI's. Raises InvalidCall."""
-    for name in request.GET.keys() - {"after", "limit", "order"}:
-        raise InvalidCall(param=name, why="there is no such parameter here")
-    order, limit, after = (request.GET.get(name) for name in ("order", "limit", "after"))
-    if order not in {None, "asc", "desc"}:
-        raise InvalidCall(param="order", why="asc or desc")
-    if limit is not None and not (limit.isdecimal() and 1 <= int(limit) <= MOST_LISTED):
-        raise InvalidCall(param="limit", why=f"1 to {MOST_LISTED}")
-    listed = [*items] if order == "asc" else [*reversed(items)]
-    if after is not None:
-        places = [place for place, item in enumerate(listed) if item["id"] == after]
-        if not places:
+    listed = [*items] if listing.order == "asc" else [*reversed(items)]
+    if listing.after is not None:
+        ids = [item["id"] for item in listed]
+        if listing.after not in ids:
             raise InvalidCall(param="after", why="the id of an item of this list")
-        listed = listed[places[0] + 1 :]
-    shown = listed[: int(limit or USUALLY_LISTED)]
+        listed = listed[ids.index(listing.after) + 1 :]
+    shown = listed[: listing.limit]
     return list_of(shown, has_more=len(listed) > len(shown))
 
 

@@ -1,6 +1,7 @@
 """Live queries of batches: what their pages show, and when that is stale."""
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 from uuid import UUID
@@ -18,32 +19,24 @@ OPERATOR: Final = "operator"
 EVERYBODY: Final = 0  # in place of a person: all batches
 MOST_LISTED: Final = 100
 LINES: Final = 50  # on a page
+_shown = partial(live_query, audiences=(MEMBER, OPERATOR))
 
 
-@live_query(
-    "openai-batches", topics=lambda **_: [ALL_BATCHES], audiences=(MEMBER, OPERATOR),
-    template="openai_api/live/batches.html", at_most_every_s=1.0,
-)  # fmt: skip
+@_shown("openai-batches", topics=lambda **_: [ALL_BATCHES], at_most_every_s=1.0)
 def batches(*, whose: int) -> Mapping[str, Any]:
     """The newest batches of one person, or of all."""
     rows = Batch.objects.select_related("owner").order_by("-created_at", "pk")
     rows = rows if whose == EVERYBODY else rows.filter(owner_id=whose)
-    return {"rows": [_shown(row) for row in rows[:MOST_LISTED]], "most": MOST_LISTED}
+    return {"rows": [_entry(row) for row in rows[:MOST_LISTED]], "most": MOST_LISTED}
 
 
-@live_query(
-    "openai-batch", topics=lambda batch_id: [topic(batch_id)], audiences=(MEMBER, OPERATOR),
-    template="openai_api/live/batch.html", at_most_every_s=0.5,
-)  # fmt: skip
+@_shown("openai-batch", topics=lambda batch_id: [topic(batch_id)], at_most_every_s=0.5)
 def batch(*, batch_id: str) -> Mapping[str, Any] | None:
     row = _find(batch_id)
-    return None if row is None else {"row": _shown(row), "errors": row.errors[:MOST_LISTED]}
+    return None if row is None else {"row": _entry(row), "errors": row.errors[:MOST_LISTED]}
 
 
-@live_query(
-    "openai-batch-lines", topics=lambda batch_id, **_: [topic(batch_id)], audiences=(MEMBER, OPERATOR),
-    template="openai_api/live/lines.html", at_most_every_s=1.0,
-)  # fmt: skip
+@_shown("openai-batch-lines", topics=lambda batch_id, **_: [topic(batch_id)], at_most_every_s=1.0)
 def lines(*, batch_id: str, page: int) -> Mapping[str, Any] | None:
     """The jobs of a page of a batch's lines, and how they stand."""
     row = _find(batch_id)
@@ -63,7 +56,7 @@ def _find(batch_id: str) -> Batch | None:
         return None
 
 
-def _shown(row: Batch) -> dict[str, Any]:
+def _entry(row: Batch) -> dict[str, Any]:
     ended = row.completed + row.failed
     return {"batch": row, "share": ended / row.total if row.total else None, "ended": ended}
 

@@ -1,51 +1,29 @@
 """The pages of batches: all of a person's, and one with its lines and its files."""
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
 
 from accounts.http import members_only
-from core import people
+from core import pages, people
 from jobs import http as jobs_http
 from jobs import operations as jobs
 from openai_api import live_queries
-from openai_api.errors import BatchEnded, UnknownBatch
+from openai_api.errors import BatchEnded
 from openai_api.operations import batches as operations
 
-View = Callable[..., HttpResponseBase]
 
-
-def _for_members(view: View) -> View:
-    """For people with an account; what they may not see is not there."""
-
-    @wraps(view)
-    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        try:
-            return view(request, *args, **kwargs)
-        except UnknownBatch as refusal:
-            raise Http404(refusal.message) from refusal
-
-    return never_cache(members_only(guarded))
-
-
-@require_safe
-@_for_members
+@pages.guarded(members_only)
 def batches(request: HttpRequest) -> HttpResponse:
     person = people.person(request)
     whose = live_queries.EVERYBODY if jobs.sees_all(person) else person.pk
     return render(request, "openai_api/batches.html", {"whose": whose})
 
 
-@require_safe
-@_for_members
+@pages.guarded(members_only)
 def batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
     row = operations.visible(batch_id, viewer=people.person(request))
     text = request.GET.get("page", "0")
@@ -58,8 +36,7 @@ def batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
     return render(request, "openai_api/batch.html", context)
 
 
-@require_POST
-@_for_members
+@pages.guarded(members_only, pages.POST)
 def cancel(request: HttpRequest, batch_id: UUID) -> HttpResponse:
     row = operations.visible(batch_id, viewer=people.person(request))
     if not operations.may_cancel(row, by=people.person(request)):
@@ -74,8 +51,7 @@ def cancel(request: HttpRequest, batch_id: UUID) -> HttpResponse:
     return redirect(row)
 
 
-@require_safe
-@_for_members
+@pages.guarded(members_only)
 def file(request: HttpRequest, batch_id: UUID, which: str) -> HttpResponseBase:
     """One of its files: the input, the output, or the errors."""
     row = operations.visible(batch_id, viewer=people.person(request))

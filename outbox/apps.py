@@ -10,7 +10,9 @@ class OutboxConfig(AppConfig):
     def ready(self) -> None:
         """Record what the scheduler, which knows no app above it, cannot."""
         # These import models, which are not loaded when this module is.
-        from outbox.operations.record import record_cron_failure  # noqa: PLC0415
+        from accounts.operations import observe_audit  # noqa: PLC0415
+        from outbox.operations.record import record_audit, record_cron_failure  # noqa: PLC0415
         from scheduling.operations import notifications  # noqa: PLC0415
 
+        observe_audit(record_audit)
         notifications.observe_cron_failures(record_cron_failure)

@@ -1,16 +1,22 @@
 """What is kept. A callback is for as long as an event of its job may be."""
 
-from functools import partial
+from typing import Any
 
 from django.conf import settings
+from django.db.models import Exists, OuterRef
 
-from outbox import queries
-from outbox.models import Callback
-from scheduling.operations import keep, prune
+from outbox.models import Callback, Event, Message
+from scheduling.operations import keep
 
-prune("messages", partial(queries.retain, "retain"))
-prune("events", partial(queries.retain, "retain_events"))
-keep(
-    "callbacks", Callback.objects.all(), by="created_at",
-    days=lambda: settings.OUTBOX["RETENTION_DAYS"] + queries.LONGEST_JOB_DAYS,
-)  # fmt: skip
+LONGEST_JOB_DAYS = 365  # from its submission on a job may wait; its callback does as long
+# One that still waits, at an endpoint that is paused, keeps its event.
+_SENT = ~Exists(Message.objects.filter(event=OuterRef("pk")))
+
+
+def _days() -> Any:
+    return settings.OUTBOX["RETENTION_DAYS"]
+
+
+keep("messages", Message.objects.select_for_update(skip_locked=True), by="ended_at", days=_days)
+keep("events", Event.objects.filter(_SENT), by="created_at", days=_days)
+keep("callbacks", Callback.objects.all(), by="created_at", days=lambda: _days() + LONGEST_JOB_DAYS)

@@ -1,11 +1,12 @@
 """Live queries of the outbox: what its pages show, and when that is stale."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
-from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
 
+from core.pages import neighbours
 from live.registry import Viewer, live_query
 from outbox import operations, queries
 from outbox.domain.states import REPLAYABLE, Status
@@ -16,34 +17,26 @@ OPERATOR: Final = "operator"
 EVERYBODY: Final = 0  # in place of a person: all endpoints
 MOST_LISTED: Final = 200
 ROWS: Final = 50
+_shown = partial(live_query, audiences=(MEMBER,))
 
 
-@live_query(
-    "outbox-endpoints", topics=lambda **_: ["outbox"], audiences=(MEMBER, OPERATOR),
-    template="outbox/live/endpoints.html", at_most_every_s=1.0,
-)  # fmt: skip
+@live_query("outbox-endpoints", topics=lambda **_: ["outbox"], audiences=(MEMBER, OPERATOR), at_most_every_s=1.0)
 def endpoints(*, whose: int) -> Mapping[str, Any]:
     rows = Endpoint.objects.select_related("owner")
     rows = rows if whose == EVERYBODY else rows.filter(owner_id=whose)
     return {"rows": queries.counted(list(rows[:MOST_LISTED])), "most": queries.COUNTED}
 
 
-@live_query(
-    "outbox-endpoint", topics=lambda endpoint_id: [f"endpoint:{endpoint_id}"], audiences=(MEMBER,),
-    template="outbox/live/endpoint.html", at_most_every_s=0.5,
-)  # fmt: skip
+@_shown("outbox-endpoint", topics=lambda endpoint_id: [f"endpoint:{endpoint_id}"], at_most_every_s=0.5)
 def endpoint(*, endpoint_id: int) -> Mapping[str, Any] | None:
     row = Endpoint.objects.select_related("owner").filter(pk=endpoint_id).first()
     if row is None:
         return None
     queries.counted([row])
-    return {"endpoint": row, "most": queries.COUNTED, "secrets": queries.secrets(endpoint_id)}
+    return {"endpoint": row, "most": queries.COUNTED, "secrets": queries.live_secrets([endpoint_id])}
 
 
-@live_query(
-    "outbox-messages", topics=lambda endpoint_id, **_: [f"endpoint:{endpoint_id}"], audiences=(MEMBER,),
-    template="outbox/live/messages.html", at_most_every_s=1.0,
-)  # fmt: skip
+@_shown("outbox-messages", topics=lambda endpoint_id, **_: [f"endpoint:{endpoint_id}"], at_most_every_s=1.0)
 def messages(
     *, endpoint_id: int, status: str = "", event_type: str = "", subject: str = "", before: int = 0
 ) -> Mapping[str, Any]:
@@ -51,14 +44,9 @@ def messages(
     wanted = operations.Filter.read(endpoint=endpoint_id, status=status, event_type=event_type, subject=subject)
     matching = Message.objects.filter(**wanted.columns())
     rows = queries.page(matching, before=before, limit=ROWS + 1)
-    active = in_address(wanted)
-    return {
-        "messages": rows[:ROWS],
-        "endpoint_id": endpoint_id,
-        "is_filtered": bool(active),
-        "older": urlencode({**active, "before": rows[ROWS - 1].pk}) if len(rows) > ROWS else "",
-        "newest": urlencode(active) if before else None,
-    }
+    older = rows[ROWS - 1].pk if len(rows) > ROWS else None
+    around = neighbours(in_address(wanted), before=before, older=older)
+    return {"messages": rows[:ROWS], "endpoint_id": endpoint_id, **around}
 
 
 def in_address(wanted: operations.Filter) -> dict[str, str]:
@@ -67,19 +55,13 @@ def in_address(wanted: operations.Filter) -> dict[str, str]:
     return {name: value for name, value in parts.items() if value}
 
 
-@live_query(
-    "outbox-replay", topics=lambda **_: ["scheduled"], audiences=(MEMBER,), template="outbox/live/replay.html",
-    at_most_every_s=1.0,
-)  # fmt: skip
+@_shown("outbox-replay", topics=lambda **_: ["scheduled"], at_most_every_s=1.0)
 def replay(*, replay_id: int) -> Mapping[str, Any] | None:
     row = queries.Replay.find(replay_id)
     return None if row is None else {"replay": row}
 
 
-@live_query(
-    "outbox-message", topics=lambda message_id: [f"message:{message_id}"], audiences=(MEMBER,),
-    template="outbox/live/message.html",
-)  # fmt: skip
+@_shown("outbox-message", topics=lambda message_id: [f"message:{message_id}"])
 def message(*, message_id: int) -> Mapping[str, Any] | None:
     row = queries.message(message_id)
     if row is None:

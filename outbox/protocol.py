@@ -98,7 +98,6 @@ class Endpoint(BaseModel):
 
     @classmethod
     def of(cls, row: models.Endpoint, **more: Any) -> Self:
-        """The wire form of an endpoint that was counted."""
         own = {name: getattr(row, name) for name in Endpoint.model_fields if name not in {"owner", "for_farm"}}
         owner = row.owner.get_username() if row.owner else None
         return cls(owner=owner, for_farm=row.owner is None, **own, **more)
@@ -121,13 +120,6 @@ class Endpoints(BaseModel):
 
     endpoints: list[Endpoint]
     next: int | None = Field(description="Ask for the next page with `cursor=` this; null: there is none.")
-
-
-class DeletedEndpoint(BaseModel):
-    """An endpoint that is gone."""
-
-    id: int
-    deleted: bool = True
 
 
 class SentTest(BaseModel):
@@ -196,7 +188,6 @@ class Message(BaseModel):
 
     @classmethod
     def of(cls, row: models.Message, **more: Any) -> Self:
-        """The wire form of a message."""
         same = ("subject", "status", "attempts", "next_attempt_at", "note", "ended_at")
         event = row.event
         return cls(
@@ -213,7 +204,6 @@ class MessageInFull(Message):
 
     @classmethod
     def with_attempts(cls, row: models.Message, attempts: Sequence[models.Attempt]) -> Self:
-        """The wire form of a message and its attempts."""
         return cls.of(row, body=queries.body_of(row), history=[MessageAttempt.model_validate(one) for one in attempts])
 
 

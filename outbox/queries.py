@@ -6,20 +6,18 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models import DateTimeField, Q, QuerySet
-from django.db.models.functions import Coalesce, Greatest, Now
+from django.db.models.functions import Greatest, Now
 
 from outbox.domain.events import patterns_of
 from outbox.domain.filters import Filter
 from outbox.domain.states import REPLAYABLE, EndpointStatus, Outcome, Status
-from outbox.models import Attempt, Callback, Endpoint, EndpointSecret, Message
+from outbox.models import Attempt, Endpoint, EndpointSecret, Message
 from postgres import arrays, statements
 from scheduling.queries.chains import Chain
 
 Row = statements.Row
 COUNTED = 1000
-LONGEST_JOB_DAYS = 365  # from its submission on a job may wait; its callback does as long
 _LIVE = Q(retired_at=None) | Q(retired_at__gt=Now())
 
 
@@ -69,11 +67,6 @@ def put_behind(*, most: int, again_s: float) -> int:
 def unblock(ended_ids: Collection[int]) -> None:
     """Let the next of the subjects of these messages, which have ended, be due now."""
     statements.load("outbox", "unblock").run({"ids": arrays.plain(ended_ids)})
-
-
-def secrets_of(endpoint_ids: Collection[int]) -> list[EndpointSecret]:
-    """The secrets that sign now for these endpoints, the newest first."""
-    return list(EndpointSecret.objects.filter(_LIVE, endpoint_id__in=endpoint_ids).order_by("-id"))
 
 
 def next_due_s() -> float | None:
@@ -126,34 +119,11 @@ def hold(endpoint_id: int, *, seconds: float) -> None:
     )
 
 
-def note_success(endpoint_ids: Collection[int]) -> None:
-    failing = Endpoint.objects.filter(pk__in=endpoint_ids, failing_since__isnull=False)
-    failing.update(failing_since=None, last_failure="")
-
-
-def note_failures(notes: Mapping[int, str]) -> None:
-    """These endpoints fail, since now unless they did so before, and how."""
-    for pk in sorted(notes):  # in one order, as several senders do it
-        since = Coalesce("failing_since", Now(), output_field=DateTimeField())
-        Endpoint.objects.filter(pk=pk).update(failing_since=since, last_failure=notes[pk])
-
-
 def failing(*, for_s: float, limit: int) -> list[Endpoint]:
     """The active endpoints of which no attempt has succeeded for so long, those that fail longest first."""
     since = Now() - timedelta(seconds=for_s)
     rows = Endpoint.objects.filter(status=EndpointStatus.ACTIVE, failing_since__lte=since)
     return list(rows.order_by("failing_since", "pk")[:limit])
-
-
-def lock_failing(endpoint_ids: Collection[int], *, for_s: float) -> list[Endpoint]:
-    """Those of these endpoints that are active and have failed for so long, locked."""
-    since = Now() - timedelta(seconds=for_s)
-    failing = Endpoint.objects.filter(pk__in=endpoint_ids, status=EndpointStatus.ACTIVE, failing_since__lte=since)
-    return list(failing.select_for_update().order_by("pk"))
-
-
-def lock(endpoint_id: int) -> Endpoint | None:
-    return Endpoint.objects.select_for_update(of=("self",)).filter(pk=endpoint_id).first()
 
 
 def end_waiting(endpoint_id: int, *, note: str) -> int:
@@ -168,13 +138,6 @@ def requeue(message_ids: Sequence[int]) -> int:
     return ended.update(status=Status.PENDING, attempts=0, next_attempt_at=Now(), lease=None, ended_at=None, note="")
 
 
-def retain(statement: str, limit: int, skip: int) -> int:
-    """Delete a batch of old messages ("retain"), or of events of which no message is left ("retain_events"), after the
-    oldest so many; how many."""
-    params = {"age_s": settings.OUTBOX["RETENTION_DAYS"] * 86400.0, "limit": limit, "skip": skip}
-    return len(statements.load("outbox", statement).run(params))
-
-
 def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, UUID) else value
 
@@ -182,12 +145,6 @@ def _plain(value: Any) -> Any:
 def hasten(endpoint_id: int) -> None:
     """Let what waits for another attempt at this endpoint be due now."""
     Message.objects.filter(endpoint_id=endpoint_id, status=Status.PENDING, lease=None).update(next_attempt_at=Now())
-
-
-def delete_messages(endpoint_id: int) -> None:
-    """Delete all messages to an endpoint, with their attempts, and its callbacks."""
-    Message.objects.filter(endpoint_id=endpoint_id).delete()
-    Callback.objects.filter(endpoint_id=endpoint_id).delete()
 
 
 def counted(endpoints: Sequence[Endpoint]) -> Sequence[Endpoint]:
@@ -206,15 +163,9 @@ def health() -> Row:
     return row
 
 
-def newest_ids(*, limit: int) -> list[int]:
-    """The endpoints that were made last, without those that are disabled."""
-    rows = Endpoint.objects.exclude(status=EndpointStatus.DISABLED).order_by("-pk")
-    return list(rows.values_list("pk", flat=True)[:limit])
-
-
-def secrets(endpoint_id: int) -> list[EndpointSecret]:
-    """The secrets of an endpoint that sign now, the newest first."""
-    return list(EndpointSecret.objects.filter(_LIVE, endpoint_id=endpoint_id).order_by("-id").defer("sealed"))
+def live_secrets(endpoint_ids: Collection[int]) -> QuerySet[EndpointSecret]:
+    """The secrets that sign now for these endpoints, the newest first."""
+    return EndpointSecret.objects.filter(_LIVE, endpoint_id__in=endpoint_ids).order_by("-id")
 
 
 def page(messages: QuerySet[Message], *, before: int, limit: int) -> list[Message]:

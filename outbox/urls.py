@@ -3,7 +3,6 @@
 from django.urls import path
 
 from outbox import views
-from outbox.views import replays
 
 app_name = "outbox"
 urlpatterns = [
@@ -13,10 +12,10 @@ urlpatterns = [
     path("<int:endpoint_id>/edit/", views.edit, name="edit"),
     path("<int:endpoint_id>/rotate/", views.rotate, name="rotate"),
     path("<int:endpoint_id>/delete/", views.delete, name="delete"),
-    path("<int:endpoint_id>/replay/", replays.ask, name="replay_matching"),
+    path("<int:endpoint_id>/replay/", views.ask_replay, name="replay_matching"),
     path("<int:endpoint_id>/<slug:action>/", views.act, name="act"),
     path("messages/<int:message_id>/", views.message, name="message"),
-    path("replays/<int:replay_id>/", replays.replay, name="bulk_replay"),
-    path("replays/<int:replay_id>/stop/", replays.stop, name="replay_stop"),
+    path("replays/<int:replay_id>/", views.bulk_replay, name="bulk_replay"),
+    path("replays/<int:replay_id>/stop/", views.stop_replay, name="replay_stop"),
     path("messages/<int:message_id>/replay/", views.replay, name="replay"),
 ]

@@ -43,8 +43,8 @@ def direct_conninfo(using: str = "default") -> str:
     if not url:
         return conninfo(using)
     direct = configuration.parse(url, variable="DATABASE_DIRECT_URL")
-    current = django.db.connections[using].settings_dict["NAME"]
-    if current != _configured_name():  # tests have one of their own; else only the pooler calls it so
+    current, pooled = django.db.connections[using].settings_dict["NAME"], os.environ.get("DATABASE_URL")
+    if not pooled or current != configuration.parse(pooled)["dbname"]:  # tests' own; else only the pooler calls it so
         direct["dbname"] = current
     return make_conninfo(
         **{"connect_timeout": configuration.CONNECT_TIMEOUT_S, **configuration.KEEPALIVE, **hosts.ordered(direct)}
@@ -107,11 +107,6 @@ def threads() -> int:
 def _parameters(using: str) -> dict[str, Any]:
     parameters = django.db.connections[using].get_connection_params()
     return {name: value for name, value in parameters.items() if name not in _NOT_LIBPQ}
-
-
-def _configured_name() -> str | None:
-    url = os.environ.get("DATABASE_URL")
-    return configuration.parse(url)["dbname"] if url else None
 
 
 def _work(function: Callable[[], T]) -> T:

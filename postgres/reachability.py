@@ -59,23 +59,21 @@ def explain_unreachable(error: BaseException, *, using: str = "default") -> str 
             return f"{server_name(using)} answers, but this process has no connection left: raise JOBFARM_DB_POOL."
         # An error that the server gave to a statement has an SQLSTATE; one of connecting has none.
         if isinstance(cause, psycopg.OperationalError) and cause.sqlstate is None:
-            return f"{server_name(using)} {_meaning(str(cause))}."
+            message, otherwise = str(cause), f"cannot be used: {' '.join(str(cause).split())}"
+            fitting = (meaning for words, meaning in _MEANINGS.items() if re.search(words, message, re.IGNORECASE))
+            return f"{server_name(using)} {next(fitting, otherwise)}."
     return None
 
 
 def is_away(error: BaseException) -> bool:
     """Whether `error` says that the database cannot serve just now, which passes, and is no fault of who asked."""
-    return _only_reads(error) or any(
+    # An error of ours says what a guard met that has statements only read: that does not pass.
+    may_only_read = isinstance(error, DatabaseError)
+    return any(
         isinstance(cause, PoolTimeout | EmbeddedError)
         or (isinstance(cause, psycopg.OperationalError) and (cause.sqlstate or _AWAY[0]).startswith(_AWAY))
+        or (isinstance(cause, psycopg.Error) and may_only_read and cause.sqlstate in _AWAY_FOR_NOW)
         for cause in causes(error)
-    )
-
-
-def _only_reads(error: BaseException) -> bool:
-    """Not where an error of ours says what a guard met that has statements only read."""
-    return isinstance(error, DatabaseError) and any(
-        isinstance(cause, psycopg.Error) and cause.sqlstate in _AWAY_FOR_NOW for cause in causes(error)
     )
 
 
@@ -112,10 +110,3 @@ def server_name(using: str = "default") -> str:
     port = settings["PORT"] or "5432"
     user = settings["USER"] or "of this process"
     return f'PostgreSQL at {host}, port {port} (database "{settings["NAME"]}", user "{user}")'
-
-
-def _meaning(message: str) -> str:
-    for pattern, meaning in _MEANINGS.items():
-        if re.search(pattern, message, re.IGNORECASE):
-            return meaning
-    return f"cannot be used: {' '.join(message.split())}"

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import django.db
 from django.contrib.postgres.operations import AddIndexConcurrently
-from django.db import OperationalError
+from django.db import OperationalError, models
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.migrations import RunSQL
 from django.db.migrations.state import ProjectState
@@ -30,6 +30,11 @@ _LOCK_NOT_AVAILABLE: Final = "55P03"
 # Any number that nobody else takes: whoever changes tables holds this lock, so two machines that are brought up at once
 # do it one after the other.
 _MIGRATION_LOCK: Final = 0x6A6F626661726D
+
+
+def loose(to: Any, on_delete: Any = models.DO_NOTHING, *, db_index: bool = False, **options: Any) -> Any:
+    """A foreign key that the ORM follows and the database does not check."""
+    return models.ForeignKey(to, on_delete, db_constraint=False, db_index=db_index, **options)
 
 
 @contextmanager
@@ -55,7 +60,7 @@ def patiently(
         try:
             return change()
         except OperationalError as error:
-            if not _was_locked(error):
+            if all(getattr(cause, "sqlstate", None) != _LOCK_NOT_AVAILABLE for cause in causes(error)):
                 raise
         if attempt < attempts:
             report(f"A table is in use; trying again ({attempt} of {attempts})")
@@ -71,6 +76,14 @@ def sql_file(app: str, name: str) -> RunSQL:
     text = resources.files(app).joinpath("migrations", f"{name}.sql").read_text(encoding="utf-8")
     forwards, backwards = text.split(REVERSE)
     return RunSQL(forwards, backwards)
+
+
+def functions_of(app: str, name: str, *functions: str) -> str:
+    """The statements that make these functions again as a migration's SQL file has them: what takes back a later one
+    that replaced them. Raises ValueError where the file has no such function."""
+    text = resources.files(app).joinpath("migrations", f"{name}.sql").read_text(encoding="utf-8")
+    made = [text[text.index(f"FUNCTION {one}(") :].split("$$;", 1)[0] for one in functions]
+    return "\n".join(f"CREATE OR REPLACE {one}$$;" for one in made)
 
 
 class AddIndexInUse(AddIndexConcurrently):
@@ -115,7 +128,3 @@ def _direct(wrapper: Any) -> dict[str, Any]:
     names = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
     server = {name: str(parameters.pop(parameter, None) or "") for name, parameter in names.items()}
     return {**server, "OPTIONS": {name: value for name, value in parameters.items() if value is not None}}
-
-
-def _was_locked(error: OperationalError) -> bool:
-    return any(getattr(cause, "sqlstate", None) == _LOCK_NOT_AVAILABLE for cause in causes(error))

@@ -5,7 +5,7 @@ import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from importlib import resources
 from typing import Any, TypeAlias, cast
@@ -15,12 +15,14 @@ from django.db import connections, transaction
 from postgres.backend.base import DatabaseWrapper
 from postgres.backend.prepared import Binaries, numbered
 
-__all__ = ["Binaries", "Call", "Params", "Row", "Statement", "first_id_since", "load", "together"]
+__all__ = ["Binaries", "Call", "Params", "Row", "Statement", "first_id_since", "ids_between", "load", "together"]
 
 # A named tuple with the statement's columns: `row.id`. Which columns is known to the SQL alone, hence Any.
 Row: TypeAlias = Any
+_DISORDER = timedelta(minutes=1)  # between ids and times, of transactions side by side
 Params: TypeAlias = dict[str, Any]
 
+_CAPTION = re.compile(r"(\s*--[^\n]*\n)*")
 _COMMENT_LINES = re.compile(r"^\s*--.*\n?", re.MULTILINE)
 
 
@@ -93,14 +95,10 @@ def _watched(connection: DatabaseWrapper, sql: str, params: Params) -> list[Row]
 def load(app: str, name: str) -> Statement:
     """The statement in `<app>/sql/<name>.sql`. Read once per process. Raises FileNotFoundError."""
     text = resources.files(app).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
-    caption = [line.lstrip("- ") for line in text[: len(text) - len(_without_caption(text))].splitlines()]
+    caption = [line.lstrip("- ") for line in _CAPTION.match(text)[0].splitlines()]  # type: ignore[index]  # it may be ""
     # The name travels with it, so that pg_stat_activity says which statement runs; the comments do not.
     sql = f"/* {app}.{name} */ {_COMMENT_LINES.sub('', text).strip().rstrip(';')}"
     return Statement(name=f"{app}.{name}", caption=" ".join(caption).strip(), sql=sql)
-
-
-def _without_caption(text: str) -> str:
-    return re.sub(r"\A(\s*--[^\n]*\n)*", "", text)
 
 
 def first_id_since(table: str, column: str, moment: datetime) -> int:
@@ -113,6 +111,13 @@ def first_id_since(table: str, column: str, moment: datetime) -> int:
     [row] = _halving(table, column).run({"since": moment})
     first: int = row.id
     return first
+
+
+def ids_between(table: str, column: str, since: datetime, until: datetime) -> tuple[int, int]:
+    """An id from which on, and one before which, every row lies whose `column` is from `since` on and before `until`;
+    a minute's worth too many on each side, for rows whose ids and times are out of order."""
+    first = first_id_since(table, column, since - _DISORDER)
+    return first, first_id_since(table, column, until + _DISORDER)
 
 
 @cache

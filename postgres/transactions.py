@@ -2,13 +2,16 @@
 
 import functools
 import random
+import threading
 import time
-from collections.abc import Callable, Iterator
+import weakref
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
 import psycopg
-from django.db import connections, transaction
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from psycopg.pq import TransactionStatus
 
 from postgres.errors import NestedTransaction, causes
@@ -48,17 +51,6 @@ def serializable(
         raise ValueError(f"attempts must be at least 1, not {attempts}")
     _refuse_to_nest(using)
     return _again(lambda committed: _attempt(function, committed, using), collided, attempts=attempts, rng=rng)
-
-
-def serialized(function: Callable[P, T]) -> Callable[P, T]:
-    """The decorator form: every call of `function` is a `serializable` transaction on the default
-    database."""
-
-    @functools.wraps(function)
-    def in_a_transaction(*args: P.args, **kwargs: P.kwargs) -> T:
-        return serializable(functools.partial(function, *args, **kwargs))
-
-    return in_a_transaction
 
 
 def retried(function: Callable[P, T]) -> Callable[P, T]:
@@ -136,7 +128,7 @@ def _again(
         except Exception as error:
             if committed or not may_be_tried_again(error):
                 raise
-        time.sleep(_delay_s(number, rng))
+        time.sleep(rng.uniform(0, min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** (number - 1))))
     return attempt([])
 
 
@@ -176,6 +168,38 @@ def _isolated(using: str) -> Iterator[Callable[[], None]]:
         as_before()
 
 
-def _delay_s(attempt: int, rng: random.Random) -> float:
-    """A pause before attempt + 1: up to twice as long each time, and anywhere below that ("full jitter")."""
-    return rng.uniform(0, min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** (attempt - 1)))
+# Note [How the words of one transaction go out together]
+# Every `add` is an on_commit hook of its own, so Django itself forgets those whose savepoint was rolled back.
+# The hook that runs first delivers for all that are still there, and the others find nothing left to do.
+# Which ones are still there is in a WeakSet: nobody but Django's list of hooks holds them. Should something else hold
+# one (a debugger, a traceback), a word too many is delivered, never one too few.
+class _Words:
+    __slots__ = ("__weakref__", "are_delivered", "words")
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self.words = frozenset(words)
+        self.are_delivered = False
+
+
+class Gathered(threading.local):  # as Django's connections are one for each thread
+    """Words that transactions leave for `deliver`: those of one together, each once, after its commit; outside of a
+    transaction at once. A rollback, also one to a savepoint, takes its words along. What `deliver` raises is logged."""
+
+    def __init__(self, deliver: Callable[[list[str]], None]) -> None:
+        self._deliver = deliver
+        self._uncommitted: defaultdict[str, weakref.WeakSet[_Words]] = defaultdict(weakref.WeakSet)
+
+    def add(self, words: Iterable[str], *, using: str = DEFAULT_DB_ALIAS) -> None:
+        """Leave these, if there are any, for the end of this database's transaction."""
+        added = _Words(words)
+        if added.words:
+            self._uncommitted[using].add(added)
+            transaction.on_commit(lambda: self._after_commit(added, using), using=using, robust=True)
+
+    def _after_commit(self, first: _Words, using: str) -> None:
+        if first.are_delivered:
+            return
+        together = [first, *self._uncommitted.pop(using, ())]
+        for added in together:
+            added.are_delivered = True
+        self._deliver(sorted(frozenset().union(*(added.words for added in together))))

@@ -3,20 +3,17 @@
 from typing import Final
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import QuerySet
 from django.db.models.functions import Now
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.template.loader import render_to_string
 from unfold.admin import ModelAdmin
-from unfold.decorators import display
 
 from core import administration, people
 from ratelimits import operations, queries
 from ratelimits.models import Bucket, Limit
 
-AT_ONCE: Final = 1000  # rows whose limits one action resets
-SHOWN: Final = 20  # of them in the question
 LAST: Final = "\U0010ffff"  # sorts behind whatever follows the beginning of a key
 
 
@@ -64,9 +61,20 @@ class LimitAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         operations.make(obj.pk, form.config)
 
 
+def _key(bucket: Bucket) -> str:
+    person = getattr(bucket, "person", None)
+    return f"{bucket.key} ({person})" if person else bucket.key or "all"
+
+
+def _reset(request: HttpRequest, row: Bucket) -> str:
+    return "reset" if operations.reset_stored(row.name, row.key, by=people.person(request)) else "full already"
+
+
 @admin.register(Bucket)
-class BucketAdmin(administration.ReadOnly):
-    """One row for each shard of a limit and key, in the order of their index."""
+class BucketAdmin(administration.Operated, administration.ReadOnly):
+    """One row for each shard of a limit and key, in the order of their index. Whoever may delete states may reset."""
+
+    operate = "ratelimits.delete_bucket"
 
     list_display = ["name", "shown_key", "gauge", "used", "shard_of"]
     list_filter = [administration.known("limit", "name", queries.names)]
@@ -75,7 +83,6 @@ class BucketAdmin(administration.ReadOnly):
     ordering = ["name", "key", "shard"]
     sortable_by = ()
     fields = ["name", "shown_key", "gauge", "rate", "period_ms", "most", "is_window", "used", "shard_of"]
-    readonly_fields = fields
     actions = ["reset"]
 
     class Media:
@@ -95,35 +102,12 @@ class BucketAdmin(administration.ReadOnly):
             return queryset, False
         return queryset.filter(name__in=queries.names(), key__gte=term, key__lt=term + LAST), False
 
-    def has_reset_permission(self, request: HttpRequest) -> bool:
-        """Whoever may delete states may reset limits."""
-        return bool(request.user.has_perm("ratelimits.delete_bucket"))
+    shown_key = administration.shown("Key", _key)
+    # Which part of the limit it is, where it lies in several.
+    shard_of = administration.shown("Shard", lambda row: f"{row.shard + 1} of {row.shards}" if row.shards > 1 else "")
+    gauge = administration.shown(
+        "Tokens", lambda row: render_to_string("ratelimits/parts/gauge.html", {"gauge": queries.gauge_of(row)})
+    )
 
-    @display(description="Key")  # type: ignore[untyped-decorator]
-    def shown_key(self, bucket: Bucket) -> str:
-        person = getattr(bucket, "person", None)
-        return f"{bucket.key} ({person})" if person else bucket.key or "all"
-
-    @display(description="Shard")  # type: ignore[untyped-decorator]
-    def shard_of(self, bucket: Bucket) -> str:
-        """Which part of the limit it is, where it lies in several."""
-        return f"{bucket.shard + 1} of {bucket.shards}" if bucket.shards > 1 else ""
-
-    @display(description="Tokens")  # type: ignore[untyped-decorator]
-    def gauge(self, bucket: Bucket) -> str:
-        return render_to_string("ratelimits/parts/gauge.html", {"gauge": queries.gauge_of(bucket)})
-
-    @admin.action(description="Reset", permissions=["reset"])
-    def reset(self, request: HttpRequest, queryset: QuerySet[Bucket]) -> HttpResponse | None:
-        """Make the limits and keys of these rows full again, with all their shards, after a question, and write into
-        the log who did."""
-        chosen = sorted(set(queryset.values_list("name", "key")[:AT_ONCE]))
-        preview = [f"{name} {key or '(all)'}" for name, key in chosen[:SHOWN]]
-        preview += [f"and {len(chosen) - SHOWN} more"] if len(chosen) > SHOWN else []
-        dialog = {"title": "Reset these limits?", "button": "Reset them"}
-        if question := administration.carry_out(self, request, lines=preview, **dialog):
-            return question
-        by = people.person(request)
-        done = sum(operations.reset_stored(name, key, by=by) for name, key in chosen)
-        self.message_user(request, f"Reset: {done}.", messages.SUCCESS if done else messages.WARNING)
-        return None
+    # With all the shards of the limit and key; what was full again meanwhile needs none.
+    reset = administration.on_each("Reset {}", _reset, line=lambda row: f"{row.name} {row.key or '(all)'}")

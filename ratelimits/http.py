@@ -22,7 +22,6 @@ from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.utils.decorators import sync_and_async_middleware
 from ninja.throttling import BaseThrottle
 
 from live import addresses
@@ -145,21 +144,10 @@ class Throttle(BaseThrottle):
         return wait
 
 
-@sync_and_async_middleware
-def report(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+def report(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
     """Middleware: the headers, and of a refusal the body, for limits that were asked where no response was at
     hand yet."""
-    if iscoroutinefunction(get_response):
-
-        async def asynchronous(request: HttpRequest) -> HttpResponseBase:
-            return _reported(request, await get_response(request))
-
-        return asynchronous
-
-    def synchronous(request: HttpRequest) -> HttpResponseBase:
-        return _reported(request, get_response(request))
-
-    return synchronous
+    return lambda request: _reported(request, get_response(request))
 
 
 def refused(error: RateLimited) -> HttpResponse:

@@ -17,7 +17,7 @@ from psycopg.types.json import Jsonb
 from postgres import statements
 from ratelimits.domain import Config, FixedWindow, State, TokenBucket, refilled
 from ratelimits.domain.configs import EPOCH
-from ratelimits.models import Bucket, Limit
+from ratelimits.models import Bucket
 from scheduling import guards
 
 Row = statements.Row
@@ -117,11 +117,6 @@ def give_back(request: Request) -> int:
     return int(statements.load("ratelimits", "give_back").run(params)[0].changed)
 
 
-def forget(name: str, key: str) -> int:
-    """Delete the rows of a limit and key; how many there were."""
-    return Bucket.objects.filter(name=name, key=key).delete()[0]
-
-
 def prune(limit: int, _: int) -> int:
     """Delete up to `limit` rows that are full again; how many there were. A key whose configuration changes with each
     call is judged by that of its last use."""
@@ -160,11 +155,6 @@ def with_people(rows: "QuerySet[Bucket]") -> "QuerySet[Bucket]":
 def names() -> list[str]:
     """The limits that have rows, by name: jumped from one to the next in their index."""
     return [row.name for row in statements.load("ratelimits", "names").run()]
-
-
-def first_row(name: str, key: str) -> Bucket | None:
-    """One of the rows of a limit and key, to hang a note about all of them on."""
-    return Bucket.objects.filter(name=name, key=key).order_by("shard").first()
 
 
 def _gauges(*, name: str | None, key: str | None, search: str | None, limit: int) -> tuple[list[Gauge], int]:
@@ -210,19 +200,3 @@ def _parameters(request: Request) -> dict[str, Any]:
 def _gauge(row: Row, *, person: str) -> Gauge:
     fields = ("name", "key", "is_window", "rate", "period_ms", "most", "value", "shards", "used")
     return Gauge(person=person, **{field: getattr(row, field) for field in fields})
-
-
-def made_limit(name: str) -> Limit | None:
-    return Limit.objects.filter(pk=name).first()
-
-
-def made_limits() -> list[Limit]:
-    return list(Limit.objects.order_by("pk"))
-
-
-def keep_limit(name: str, config: Config) -> None:
-    numbers = {
-        "is_window": isinstance(config, FixedWindow), "rate": config.rate, "capacity": config.capacity,
-        "period_s": config.period.total_seconds(), "max_reserved": config.max_reserved,
-    }  # fmt: skip
-    Limit.objects.update_or_create(name=name, defaults=numbers)

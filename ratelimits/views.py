@@ -1,23 +1,19 @@
 """Pages of limits, for whoever may see them in the admin."""
 
-from collections.abc import Callable
-from typing import TypeVar
+from functools import partial
 from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required, permission_required
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
 
 import live.operations as live
+from core import pages
 from ratelimits import operations
 
-View = TypeVar("View", bound=Callable[..., HttpResponse])
 MAY_SEE = "ratelimits.view_bucket"
 MAY_RESET = "ratelimits.delete_bucket"
 
@@ -42,18 +38,10 @@ class SearchForm(forms.Form):
         return {"name": cleaned.get("name", ""), "search": cleaned.get("search", "")[:100].replace("\x00", "")}
 
 
-def _for(permission: str) -> Callable[[View], View]:
-    """Log in first; whoever may not gets a refusal, not the log-in page again."""
-
-    def decorate(view: View) -> View:
-        return login_required(permission_required(permission, raise_exception=True)(view))
-
-    return decorate
+_for = partial(pages.for_holders, is_hidden=False)
 
 
 @_for(MAY_SEE)
-@require_safe
-@never_cache
 def overview(request: HttpRequest) -> HttpResponse:
     """Every limit and key in use, those most used first, live."""
     form = SearchForm(request.GET)
@@ -61,8 +49,6 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 
 @_for(MAY_SEE)
-@require_safe
-@never_cache
 def one(request: HttpRequest) -> HttpResponse:
     """One limit and key, live, with the button that makes it full."""
     name, key = _which(request.GET)
@@ -70,8 +56,7 @@ def one(request: HttpRequest) -> HttpResponse:
     return render(request, "ratelimits/one.html", {"name": name, "key": key, "may_reset": may_reset})
 
 
-@_for(MAY_RESET)
-@require_POST
+@_for(MAY_RESET, pages.POST)
 def reset(request: HttpRequest) -> HttpResponse:
     """Make a limit and key full again."""
     name, key = _which(request.POST)
@@ -84,8 +69,6 @@ def reset(request: HttpRequest) -> HttpResponse:
 
 
 @_for(MAY_SEE)
-@require_safe
-@never_cache
 def refresh(request: HttpRequest) -> HttpResponse:  # noqa: ARG001  # a view's signature
     """Have the gauges read again. A decision tells nobody that it was made, that would cost more than the
     decision; instead a page that is open asks for this every other second, and all that are open get the

@@ -5,6 +5,7 @@ from typing import Any, Final
 from zoneinfo import available_timezones
 
 from django import forms
+from django.urls import reverse
 
 from core.refusal import Refusal
 from scheduling import operations, registry
@@ -13,6 +14,10 @@ from scheduling.domain.schedules import Calendar, Missed, Overlap, Policy
 from scheduling.errors import BadSchedule
 from scheduling.models import Cron
 
+_PREVIEW: Final = {
+    "hx-trigger": "load, input changed delay:300ms, change from:#id_zone", "hx-include": "#id_zone",
+    "hx-target": "#firings", "hx-sync": "this:replace",
+}  # fmt: skip
 FIELDS: Final = ("name", "function", "arguments_text", "timing", "zone", "missed", "at_most", "overlap")
 
 
@@ -28,13 +33,15 @@ class CronForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
     )  # fmt: skip
     timing = forms.CharField(
         label="Schedule", max_length=150,
-        help_text='Five fields: minute, hour, day, month, weekday ("0 6 * * 1-5"); or "every 30 s", "every 5 min".',
+        help_text='Five fields: minute, hour, day, month, weekday ("0 6 * * 1-5"); or "every 30 s", "every 5 min".'
+        '<div id="firings" class="cron-preview" role="status"></div>',
     )  # fmt: skip
     zone = forms.ChoiceField(
         label="Time zone", initial="UTC", choices=lambda: [(name, name) for name in sorted(available_timezones())]
     )
 
     field_order = FIELDS  # what it does, when, and then the rest, which has the defaults of `declare`
+    preview = "scheduling:cron_preview"  # the next firings of the schedule that is being typed
 
     class Meta:
         """What is the row's own; the rest is made of the fields above."""
@@ -42,14 +49,13 @@ class CronForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
         model = Cron
         fields = ("name", "missed", "at_most", "overlap")
 
-    class Media:
-        js = ("scheduling/cron_form.js",)
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "function" in self.fields:
             choices = [(each.name, f"{each.summary} ({each.name})") for each in registry.for_people()]
             self.fields["function"].choices = choices  # type: ignore[attr-defined]  # a ChoiceField
+        if "timing" in self.fields:
+            self.fields["timing"].widget.attrs |= _PREVIEW | {"hx-get": reverse(self.preview)}
         self.initial.setdefault("missed", Missed.ONCE)
         self.initial.setdefault("overlap", Overlap.SKIP)
         if self.instance.pk:

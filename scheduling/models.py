@@ -4,24 +4,19 @@ No foreign key carries a database constraint: checking one reads an index inside
 transaction, and that alone makes neighbours collide (docs/adr/0010).
 """
 
-from typing import Any
+from functools import partial
 
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from postgres.schema import loose
 from scheduling.domain.schedules import Missed, Overlap, Source
 from scheduling.domain.states import ENDED, LIVE, Kind, Status
 
 _ACTION = Q(kind=Kind.ACTION)
 _IN_PROGRESS = Q(status=Status.IN_PROGRESS)
-
-
-def _loose(to: Any, **options: Any) -> Any:
-    """A foreign key that the ORM follows and the database does not check."""
-    return models.ForeignKey(
-        to, models.DO_NOTHING, null=True, blank=True, db_constraint=False, db_index=False, **options
-    )
+_loose = partial(loose, null=True, blank=True)
 
 
 class Cron(models.Model):

@@ -1,17 +1,13 @@
 """Pages of scheduled functions and crons, for operators."""
 
 import re
-from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from core import audit, people
+from core import audit, pages, people
 from core.verdicts import CancelVerdict
 from postgres import clock
 from scheduling import live_queries, operations
@@ -20,8 +16,7 @@ from scheduling.domain.states import Status
 from scheduling.errors import BadSchedule, NotEnded, NotFound, SchedulingError
 from scheduling.forms import CronForm
 from scheduling.models import ScheduledFunction
-from scheduling.queries import pages
-from scheduling.templatetags.scheduling import wall
+from scheduling.queries import pages as queries
 
 OPERATE = "scheduling.operate_scheduledfunction"
 ADD_CRON = "scheduling.add_cron"
@@ -34,48 +29,25 @@ CANCEL_MESSAGES = {
 }
 _ID = "[0-9]{1,18}"  # a bigint holds it
 
-View = Callable[..., HttpResponse]
 
-
-def _for(permission: str) -> Callable[[View], View]:
-    """Whoever may not, finds nothing here; whoever is nobody yet is asked to log in."""
-
-    def decorate(view: View) -> View:
-        @wraps(view)
-        def allowed(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            if not request.user.has_perm(permission):
-                raise Http404("There is nothing at this address.")
-            try:
-                return view(request, *args, **kwargs)
-            except NotFound as refusal:
-                raise Http404(refusal.message) from refusal
-
-        return login_required(allowed)
-
-    return decorate
-
-
-@require_safe
-@_for(live_queries.VIEW)
+@pages.for_holders(live_queries.VIEW)
 def functions(request: HttpRequest) -> HttpResponse:
     filters = {name: request.GET.get(name, "")[:200] for name in ("status", "function", "cron")}
     before = request.GET.get("before", "")
     shown = {**filters, "before": int(before) if re.fullmatch(_ID, before) else 0}
-    context = {"shown": shown, "statuses": list(Status), "names": pages.names()}
+    context = {"shown": shown, "statuses": list(Status), "names": queries.names()}
     return render(request, "scheduling/functions.html", context)
 
 
-@require_safe
-@_for(live_queries.VIEW)
+@pages.for_holders(live_queries.VIEW)
 def function(request: HttpRequest, function_id: int) -> HttpResponse:
-    row = pages.function(function_id)
+    row = queries.function(function_id)
     if row is None:
         raise Http404("There is no such scheduled function.")
     return render(request, "scheduling/function.html", {"function": row, "may_operate": _may(request)})
 
 
-@require_POST
-@_for(OPERATE)
+@pages.for_holders(OPERATE, pages.POST)
 def cancel(request: HttpRequest, function_id: int) -> HttpResponse:
     done = operations.cancel(function_id)
     if done.verdict is CancelVerdict.TOO_LATE:
@@ -87,8 +59,7 @@ def cancel(request: HttpRequest, function_id: int) -> HttpResponse:
     return redirect("scheduling:function", function_id)
 
 
-@require_POST
-@_for(OPERATE)
+@pages.for_holders(OPERATE, pages.POST)
 def run_again(request: HttpRequest, function_id: int) -> HttpResponse:
     try:
         row = operations.run_again(function_id)
@@ -100,18 +71,16 @@ def run_again(request: HttpRequest, function_id: int) -> HttpResponse:
     return redirect("scheduling:function", row.pk)
 
 
-@require_safe
-@_for(live_queries.VIEW)
+@pages.for_holders(live_queries.VIEW)
 def crons(request: HttpRequest) -> HttpResponse:
     """All crons, and the clusters that fire them."""
     may_add = people.person(request).has_perm(ADD_CRON)
     return render(request, "scheduling/crons.html", {"may_add": may_add})
 
 
-@require_safe
-@_for(live_queries.VIEW)
+@pages.for_holders(live_queries.VIEW)
 def cron(request: HttpRequest, name: str) -> HttpResponse:
-    row = pages.cron(name)
+    row = queries.cron(name)
     if row is None:
         raise Http404("There is no such cron.")
     may_edit = operations.is_editable(row) and people.person(request).has_perm("scheduling.change_cron")
@@ -119,8 +88,7 @@ def cron(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "scheduling/cron.html", context)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@_for(ADD_CRON)
+@pages.for_holders(ADD_CRON, pages.FORM)
 def new_cron(request: HttpRequest) -> HttpResponse:
     form = CronForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
@@ -139,19 +107,23 @@ def new_cron(request: HttpRequest) -> HttpResponse:
 
 def firings(request: HttpRequest) -> HttpResponse:
     """The next ten firings of the schedule that is being typed, or why it is none; the administration has it too."""
+    timing = request.GET.get("timing", "")
+    context: dict[str, Any] = {}
+    if not timing.strip():
+        return HttpResponse()
     try:
-        schedule = schedules.typed(request.GET.get("timing", ""), tz=request.GET.get("zone", "UTC"))
+        schedule = schedules.typed(timing, tz=request.GET.get("zone", "UTC"))
+        moments = schedules.upcoming(schedule, first=schedule.after(clock.now()), count=10)
+        context["firings"] = [moment.astimezone(schedule.zone) for moment in moments]
     except BadSchedule as refusal:
-        return JsonResponse({"error": refusal.message})
-    moments = schedules.upcoming(schedule, first=schedule.after(clock.now()), count=10)
-    return JsonResponse({"firings": [wall(moment.astimezone(schedule.zone)) for moment in moments]})
+        context["error"] = refusal.message
+    return render(request, "scheduling/parts/firings.html", context)
 
 
-preview = require_safe(_for(ADD_CRON)(firings))
+preview = pages.for_holders(ADD_CRON)(firings)
 
 
-@require_POST
-@_for(OPERATE)
+@pages.for_holders(OPERATE, pages.POST)
 def cron_action(request: HttpRequest, name: str, action: str) -> HttpResponse:
     do, sentence = {
         "pause": (operations.pause, "Paused: it does not fire until it is resumed."),
@@ -165,7 +137,7 @@ def cron_action(request: HttpRequest, name: str, action: str) -> HttpResponse:
     except SchedulingError as refusal:  # its function or its zone is gone
         messages.error(request, refusal.message)
         return redirect("scheduling:cron", name)
-    row = pages.cron(name)
+    row = queries.cron(name)
     assert row is not None
     audit.record(people.person(request), row, sentence)
     messages.success(request, sentence)

@@ -9,11 +9,9 @@ import inspect
 import operator
 import os
 import re
-import sys
 import textwrap
-import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +20,6 @@ import django
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = ROOT / "docs" / "python.md"
-HEAD: Final = Path(__file__).with_suffix(".md")
 EXAMPLE: Final = Path(__file__).with_name("python_docs_example.py")  # a module, so that mypy and ruff read it
 WIDTH: Final = 100  # a signature that is longer has a line for each parameter
 
@@ -76,7 +73,12 @@ CHAPTERS: Final[dict[str, tuple[Part, ...]]] = {
         _part(_JOBS, "declare Kind Prepared Discard Move on_behalf_of resync register_links Link", alias="jobs"),
     ),
     "Queues and workers": (
-        _part(_JOBS, "pause resume set_ceiling create_kind create_worker rotate_key revoke workers_for", alias="jobs"),
+        _part(
+            _JOBS,
+            "pause resume pause_owner resume_owner set_ceiling set_fair set_ages_after bound_keys create_kind"
+            " create_worker rotate_key revoke workers_for",
+            alias="jobs",
+        ),
     ),
     "Result files": (_part("jobs.http", "sent signed_path", alias="jobs_http"),),
     "Scheduled functions": (
@@ -117,7 +119,7 @@ CHAPTERS: Final[dict[str, tuple[Part, ...]]] = {
         _part("accounts.http", "limit_key members_only", alias="people"),
     ),
     "Transactions and the clock": (
-        _part("postgres.transactions", "retried serialized serializable"),
+        _part("postgres.transactions", "retried serializable"),
         _part("postgres.clock", "now"),
         _part("postgres.statements", "load"),
         _part("postgres.connections", "run"),
@@ -133,63 +135,75 @@ def calls() -> Iterator[tuple[str, Any]]:
 
 
 def page() -> str:
-    chapters = "\n".join(_chapter(title, parts) for title, parts in CHAPTERS.items())
-    head = HEAD.read_text().replace("EXAMPLE", EXAMPLE.read_text())
-    return f"{head}\n{chapters}"
+    """What stands there by hand, with the example as its module has it, and then the chapters."""
+    head, _, _ = PAGE.read_text().partition("\n## Jobs\n")
+    example = f"```python\n{EXAMPLE.read_text()}```"
+    head = re.sub(r"```python\n.*?```", lambda _: example, head, count=1, flags=re.DOTALL)
+    return "\n".join([head, *(_chapter(title, parts) for title, parts in CHAPTERS.items())])
 
 
 def signatures(named: Any) -> list[inspect.Signature]:
     """How a function or a class may be called: once for each overload."""
     if typing.is_typeddict(named):
-        parameters = [
-            inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, annotation=one,
-                default=inspect.Parameter.empty if name in named.__required_keys__ else None,
-            )
-            for name, one in typing.get_type_hints(named).items()
-        ]  # fmt: skip
-        return [inspect.Signature(sorted(parameters, key=lambda one: one.default is None))]
+        return [inspect.Signature(list(_options(named)))]
     if isinstance(named, type):
         return [inspect.signature(named).replace(return_annotation=inspect.Signature.empty)]
-    return [_without_self(inspect.signature(one)) for one in typing.get_overloads(named) or [named]]
+    return [_without_self(inspect.signature(one)) for one in _forms(named)]
+
+
+def _options(named: Any) -> Iterator[inspect.Parameter]:
+    """The fields of a TypedDict, the needed ones first; those of another one on the page are what that says."""
+    fields = typing.get_type_hints(named)
+    others = [
+        one for _, one in calls() if typing.is_typeddict(one) and typing.get_type_hints(one).items() < fields.items()
+    ]
+    own = fields.keys() - {name for other in others for name in typing.get_type_hints(other)}
+    for name in sorted(own, key=lambda name: (name not in named.__required_keys__, list(fields).index(name))):
+        default = inspect.Parameter.empty if name in named.__required_keys__ else None
+        yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=fields[name], default=default)
+    for other in others:
+        yield inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD, annotation=typing.Unpack[other])
+
+
+def _forms(function: Any) -> list[Any]:
+    """The overloads of a function; where one compares the arguments of another function, that and the function itself,
+    since the other overloads only keep the two apart for a type checker."""
+    overloads = typing.get_overloads(function)
+    comparing = [one for one in overloads if "P.kwargs" in str(inspect.signature(one))]
+    return [*comparing, function] if comparing else [*overloads] or [function]
 
 
 def _without_self(signature: inspect.Signature) -> inspect.Signature:
-    """As the method of an object is called."""
     parameters = [one for one in signature.parameters.values() if one.name != "self"]
     return signature.replace(parameters=parameters)
 
 
 def annotation(given: Any) -> str:
     """A type as a reader writes it: without modules, and with `|`."""
-    if given is None or given is types.NoneType:
-        return "None"
-    if given is ...:
-        return "..."
-    if given == _json():
-        return "Json"
-    origin, arguments = typing.get_origin(given), typing.get_args(given)
-    if origin is None:
-        return str(getattr(given, "__forward_arg__", None) or getattr(given, "__name__", None) or given)
-    if origin in (typing.ParamSpecArgs, typing.ParamSpecKwargs) or isinstance(origin, typing.ParamSpec):
-        return str(given).lstrip("~")
-    return _generic(origin, arguments)
+    return _plain(inspect.formatannotation(given))
 
 
-def _generic(origin: Any, arguments: tuple[Any, ...]) -> str:
-    if origin in (typing.Union, types.UnionType):
-        return " | ".join(map(annotation, arguments))
-    if origin is typing.Literal:
-        return f"Literal[{', '.join(map(_default, arguments))}]"
-    if origin is Callable:
-        takes, gives = arguments
-        shown = f"[{', '.join(map(annotation, takes))}]" if isinstance(takes, list) else annotation(takes)
-        return f"Callable[{shown}, {annotation(gives)}]"
-    return f"{origin.__name__}[{', '.join(map(annotation, arguments))}]"
+# What Python writes of a parameter or a type, and what a reader writes instead.
+_PLAIN: Final[tuple[tuple[str, str], ...]] = (
+    (r"<(\w+\.\w+): [^>]*>", r"\1"),  # one of an enum
+    (r"<function (\w+) at [^>]*>", r"\1"),
+    (r"\*<class '[\w.]*?(\w+)'>", r"Unpack[\1]"),
+    (r"<[^<>]*>", "..."),
+    (r"ForwardRef\('([^']*)'\)", r"\1"),
+    (r"(^|: )'([^']*)'", r"\1\2"),  # a type in quotes
+    (r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z_])", ""),  # modules
+    ("~", ""),
+    ("NoneType", "None"),
+    ("'", '"'),
+    (r" \| None = None$", " = None"),  # the default says so
+)
 
 
-def _json() -> Any:
-    return importlib.import_module(_SCHEDULING).Json
+def _plain(text: str) -> str:
+    text = text.replace(inspect.formatannotation(importlib.import_module(_SCHEDULING).Json), "Json")
+    for written, shown in _PLAIN:
+        text = re.sub(written, shown, text)
+    return text
 
 
 def _chapter(title: str, parts: tuple[Part, ...]) -> str:
@@ -208,7 +222,6 @@ def _entry(name: str, named: Any) -> str:
 
 
 def _gist(named: Any) -> str:
-    """The first sentence of a docstring."""
     return re.split(r"(?<=\.)\s+(?=[A-Z`])", inspect.getdoc(named) or "", maxsplit=1)[0]
 
 
@@ -216,8 +229,7 @@ def _shown(name: str, named: Any) -> Iterator[str]:
     if isinstance(named, enum.EnumType):
         yield from (f'{name}.{key} = "{named[key].value}"' for key in named.__members__)
         return
-    # The one that compares the arguments first: a type checker needs it last, a reader begins with it.
-    yield from sorted((call(name, one) for one in signatures(named)), key=lambda text: "P.kwargs" not in text)
+    yield from (call(name, one) for one in signatures(named))
 
 
 def call(name: str, signature: inspect.Signature) -> str:
@@ -232,51 +244,13 @@ def call(name: str, signature: inspect.Signature) -> str:
 
 def _pieces(signature: inspect.Signature) -> Iterator[str]:
     """The parameters with the marks between them, as Python writes them."""
-    kinds = [parameter.kind for parameter in signature.parameters.values()]
-    stars = kinds.count(inspect.Parameter.VAR_POSITIONAL)
-    for index, parameter in enumerate(signature.parameters.values()):
-        before = kinds[index - 1] if index else None
-        if before is inspect.Parameter.POSITIONAL_ONLY and parameter.kind is not before:
-            yield "/"
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and before is not parameter.kind and not stars:
-            yield "*"
-        yield _parameter(parameter)
-    if kinds and kinds[-1] is inspect.Parameter.POSITIONAL_ONLY:
-        yield "/"
-
-
-_MARKS: Final[dict[Any, str]] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-
-
-def _parameter(parameter: inspect.Parameter) -> str:
-    mark = _MARKS.get(parameter.kind, "")
-    typed = "" if parameter.annotation is parameter.empty else f": {annotation(parameter.annotation)}"
-    typed = typed.removesuffix(" | None") if parameter.default is None else typed  # "= None" says so
-    default = "" if parameter.default is parameter.empty else f" = {_default(parameter.default)}"
-    return f"{mark}{parameter.name}{typed}{default}"
-
-
-def _default(given: Any) -> str:
-    if isinstance(given, enum.Enum):
-        return f"{type(given).__name__}.{given.name}"
-    if inspect.isfunction(given):
-        return given.__name__
-    if isinstance(given, tuple):
-        return f"({', '.join(map(_default, given))})"
-    if isinstance(given, str):
-        return f'"{given}"'
-    return "..." if repr(given).startswith("<") else repr(given)
-
-
-def main() -> None:
-    """Write the page, or with --check say by the exit code whether it is as it should be."""
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "jobfarm.settings")
-    django.setup()
-    text = page()
-    if "--check" in sys.argv:
-        sys.exit("docs/python.md is old: make docs" if PAGE.read_text() != text else 0)
-    PAGE.write_text(text)
+    parameters = signature.parameters
+    bare = [one.replace(annotation=one.empty, default=one.empty) for one in parameters.values()]
+    for piece in str(inspect.Signature(bare))[1:-1].split(", "):
+        yield _plain(str(parameters.get(piece.lstrip("*"), piece)))
 
 
 if __name__ == "__main__":
-    main()
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "jobfarm.settings")
+    django.setup()
+    PAGE.write_text(page())

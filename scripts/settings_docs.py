@@ -1,4 +1,4 @@
-"""Write docs/settings.md: the text of settings_docs.md, and the variables of jobfarm.environment.table.
+"""Write the variables of jobfarm.environment.table to the end of docs/settings.md, from its first section of them on.
 
 `make docs` calls this; tests/jobfarm/unit/test_settings_docs.py fails when the page is not what it writes.
 """
@@ -13,20 +13,16 @@ from jobfarm.environment.table import Variable
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = ROOT / "docs" / "settings.md"
-TEXT: Final = Path(__file__).with_suffix(".md")
-PLACE: Final = "{variables}\n"
 
 
 def page() -> str:
-    return TEXT.read_text().replace(PLACE, "\n".join(_tables()))
+    return PAGE.read_text().partition("\n### ")[0] + "".join(_tables())
 
 
 def _tables() -> Iterator[str]:
     examples = table.of_apps(environment.EXAMPLES.split(","))
     for title, variables in {**table.SECTIONS, "Examples": examples}.items():
-        yield f"### {title}\n"
-        yield from map(_row, variables)
-        yield ""
+        yield "\n".join(["", f"### {title}", "", *map(_row, variables), ""])
 
 
 def _row(variable: Variable) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import psycopg
 import pytest
 from django.db import connection
@@ -20,6 +21,9 @@ from postgres import connections
 if TYPE_CHECKING:  # a model can be imported when Django is ready
     from django.contrib.auth.models import User
 
+# A machine that is busy is no reason to fail: how fast an example is made, or run, is not what is tested.
+hypothesis.settings.register_profile("suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("suite")
 _NAME = re.compile(r"test_jobfarm_(\d+)(_\w+)?")
 # Files of these folders take from ten seconds to two minutes, most of it waiting for other processes; those that take
 # more than one, first.

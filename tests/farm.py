@@ -17,6 +17,7 @@ from django.db.models.functions import Now
 from jobs import operations
 from jobs.models import (
     Attempt,
+    Checkpoint,
     Input,
     Job,
     Kind,
@@ -82,20 +83,20 @@ def submit(count: int, kind: str = "work", **options: Any) -> list[Job]:
     return stored_jobs(operations.submit_many(new))
 
 
-def claim_one(by: Worker) -> operations.Claimed:
+def claim_one(by: Worker) -> operations.ClaimedJob:
     """The one job that `by` gets now."""
     [claimed] = operations.claim(by)
     return claimed
 
 
-def succeed(by: Worker, claimed: operations.Claimed, result: Any = None) -> Any:
+def succeed(by: Worker, claimed: operations.ClaimedJob, result: Any = None) -> Any:
     """Hand in a success; the new status, or LeaseLost as a value."""
     return operations.finish(
         by, [operations.Finished(job_id=claimed.id, lease=claimed.lease, outcome="success", result=result)]
     )[0]
 
 
-def fail(by: Worker, claimed: operations.Claimed, error: str = "it broke", *, retryable: bool = True) -> Any:
+def fail(by: Worker, claimed: operations.ClaimedJob, error: str = "it broke", *, retryable: bool = True) -> Any:
     """Hand in a failure; the new status, or LeaseLost as a value."""
     return operations.finish(
         by,
@@ -107,7 +108,7 @@ def fail(by: Worker, claimed: operations.Claimed, error: str = "it broke", *, re
     )[0]
 
 
-def status(job: Job | operations.Claimed | int) -> str:
+def status(job: Job | operations.ClaimedJob | int) -> str:
     """The job's status as stored now."""
     [found] = statuses([job if isinstance(job, int) else job.id])
     return found
@@ -119,7 +120,7 @@ def statuses(job_ids: Iterable[int] | None = None) -> list[str]:
     return [job.status for job in jobs.order_by("pk")]
 
 
-def alter(jobs: Job | operations.Claimed | QuerySet[Job], **columns: Any) -> int:
+def alter(jobs: Job | operations.ClaimedJob | QuerySet[Job], **columns: Any) -> int:
     """Write into rows of jobs what no operation would, on the record or where else they stand; how many there are."""
     ids = list(jobs.values_list("pk", flat=True)) if isinstance(jobs, QuerySet) else [jobs.id]
     changed = 0
@@ -159,30 +160,30 @@ def stored_jobs(answers: Iterable[Any]) -> list[Job]:
     return [rows[job_id] for job_id in ids]
 
 
-def stored(job: Job | operations.Claimed) -> Job:
+def stored(job: Job | operations.ClaimedJob) -> Job:
     """The job as stored now."""
     return Job.objects.get(pk=job.id)
 
 
-def history(job: Job | operations.Claimed) -> list[tuple[int, str, str, str]]:
+def history(job: Job | operations.ClaimedJob) -> list[tuple[int, str, str, str]]:
     """Of each attempt that is kept its claim number, how it ended, who ran it, and what went wrong."""
     rows = Attempt.objects.filter(job_id=job.id).order_by("number")
     return list(rows.values_list("number", "outcome", "worker_name", "error"))
 
 
-def last_attempt_ended_at(job: Job | operations.Claimed) -> datetime:
+def last_attempt_ended_at(job: Job | operations.ClaimedJob) -> datetime:
     """When the newest attempt that is kept ended."""
     last = Attempt.objects.filter(job_id=job.id).order_by("number").last()
     assert last is not None
     return last.ended_at
 
 
-def make_due(job: Job | operations.Claimed) -> None:
+def make_due(job: Job | operations.ClaimedJob) -> None:
     """Let the backoff pass, and nothing else: the grace goes on."""
     alter(job, run_at=Now())
 
 
-def avoid(jobs: Iterable[Job | operations.Claimed], *workers: Worker, ago_s: float = 0.0) -> None:
+def avoid(jobs: Iterable[Job | operations.ClaimedJob], *workers: Worker, ago_s: float = 0.0) -> None:
     """Let these waiting jobs have been failed by these workers: their grace began so many seconds ago."""
     given: dict[str, Any] = {
         "ago_s": ago_s,
@@ -216,17 +217,17 @@ def age(jobs: Job | QuerySet[Job], seconds: float) -> None:
         cursor.execute("ALTER TABLE jobs_outcome ENABLE TRIGGER USER")
 
 
-def forgive(job: Job | operations.Claimed) -> None:
+def forgive(job: Job | operations.ClaimedJob) -> None:
     """Let this waiting job be due now, for every worker."""
     avoid([job])
 
 
-def avoided_by(job: Job | operations.Claimed) -> list[int]:
+def avoided_by(job: Job | operations.ClaimedJob) -> list[int]:
     """The workers that leave this job to others, by its lane."""
     return list(Lane.objects.filter(pk=stored(job).lane_id or 0).values_list("avoid", flat=True).first() or ())
 
 
-def pass_time(job: Job | operations.Claimed, seconds: float) -> None:
+def pass_time(job: Job | operations.ClaimedJob, seconds: float) -> None:
     """Let time pass for one job: all its moments move into the past."""
     columns = ("run_at", "lease_expires_at", "deadline_at", "claimed_at")
     back = timedelta(seconds=seconds)
@@ -234,30 +235,31 @@ def pass_time(job: Job | operations.Claimed, seconds: float) -> None:
     Job.objects.filter(pk=job.id).update(created_at=F("created_at") - back, expires_at=F("expires_at") - back)
 
 
-def expire_lease(job: Job | operations.Claimed, *, is_confirmed: bool = True) -> None:
+def expire_lease(job: Job | operations.ClaimedJob, *, is_confirmed: bool = True) -> None:
     """Let the lease of a running job run out, and nothing else: nobody has looked at it yet."""
     running = Live.objects.filter(pk=job.id, lease_secret__isnull=False)
     confirmed = {"confirmed_fence": F("fence")} if is_confirmed else {}
     running.update(lease_expires_at=Now() - timedelta(seconds=1), **confirmed)
 
 
-def lose(job: Job | operations.Claimed) -> None:
+def lose(job: Job | operations.ClaimedJob) -> None:
     """Let the lease of a running job run out, and the janitor notice."""
     expire_lease(job)
     assert operations.sweep().taken_back == 1
 
 
-def time_out(job: Job | operations.Claimed) -> None:
+def time_out(job: Job | operations.ClaimedJob) -> None:
     """The same for a job that must not run twice: its end."""
     alter(job, retry_when_lost=False)
     lose(job)
 
 
-def everything(job: Job | operations.Claimed | int) -> dict[str, Any]:
+def everything(job: Job | operations.ClaimedJob | int) -> dict[str, Any]:
     """All that is stored about a job, in all tables: to compare before and after."""
     pk = job if isinstance(job, int) else job.id
     tables: dict[str, Any] = {"job": Job.objects.filter(pk=pk)}
-    for model in (Live, Outcome, UniqueKey, Attempt, Input, Offspring, Origin, OutputChunk, ResultFile, Share, Stage):
+    beside = (Checkpoint, Input, Offspring, Origin, OutputChunk, ResultFile, Share, Stage)
+    for model in (Live, Outcome, UniqueKey, Attempt, *beside):
         tables[model.__name__] = model.objects.filter(job_id=pk)
     # Not in their own order, which may join the job's row: what is left over without it would not be seen.
     return {name: sorted(map(str, rows.order_by().values())) for name, rows in tables.items()}

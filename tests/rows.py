@@ -9,6 +9,7 @@ _COLUMNS = {
     "requirement_id": "integer", "unique_key": "text", "created_at": "timestamptz", "run_at": "timestamptz",
     "claimed_at": "timestamptz", "ended_at": "timestamptz", "worker_id": "bigint", "worker_name": "text",
     "failures": "smallint", "fence": "bigint", "payload": "jsonb", "avoid": "bigint[]", "retry_of_id": "bigint",
+    "tags": "text[]",
 }  # fmt: skip
 _USUAL: dict[str, Any] = {
     "kind": "work", "queue": "work", "priority": 0, "failures": 0, "fence": 0, "payload": "{}", "avoid": [],
@@ -19,9 +20,9 @@ WITH row AS MATERIALIZED (
     SELECT nextval('jobs_job_id_seq') AS id, n, {columns} FROM generate_series(1, %(count)s) AS n
 ), record AS (
     INSERT INTO jobs_job (id, kind, queue, priority, owner_id, group_id, requirement_id, unique_key, created_at,
-                          max_attempts, retry_on_timeout, payload, retry_of_id)
+                          max_attempts, retry_on_timeout, payload, retry_of_id, tags)
     SELECT id, kind, queue, priority, owner_id, group_id, requirement_id, unique_key, created_at, 3, false, payload,
-           retry_of_id
+           retry_of_id, tags
     FROM row
 )"""
 _LIVING = """, keyed AS (

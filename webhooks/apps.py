@@ -15,8 +15,8 @@ class WebhooksConfig(AppConfig):
         # These import models, which are not loaded when this module is.
         from jobs import operations as jobs  # noqa: PLC0415
         from webhooks import checks, handlers  # noqa: F401, PLC0415
-        from webhooks.queries import maintenance  # noqa: PLC0415
+        from webhooks.queries import inbox  # noqa: PLC0415
 
-        jobs.score_also("source", maintenance.day_of_sources)
+        jobs.score_also("source", inbox.day_of_sources)
         for module in pkgutil.iter_modules(handlers.__path__):
             importlib.import_module(f"webhooks.handlers.{module.name}")

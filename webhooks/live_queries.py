@@ -1,15 +1,17 @@
 """Live queries of the inbox: what its pages show, and when that is stale. For whoever may see deliveries."""
 
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
+from datetime import UTC, timedelta
+from functools import partial
 from typing import Any, Final
-from urllib.parse import urlencode
 
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser, PermissionsMixin
 
+from core.pages import neighbours
+from core.values import moment
 from jobs import operations as jobs
-from live.registry import StateQuery, StateRead, Topics, Viewer, live_query
+from live.registry import Viewer, for_holders, live_query
 from postgres import clock
 from webhooks import operations
 from webhooks.domain.filters import Filter
@@ -24,6 +26,7 @@ from webhooks.queries import inbox, job_starts, pages
 OPERATOR: Final = "operator"
 INBOX: Final = "inbox"  # who may see deliveries, and not everybody's jobs
 VIEW: Final = "webhooks.view_delivery"
+OPERATE: Final = "webhooks.operate_delivery"  # who may replay, send tests and change secrets
 ROWS: Final = 50
 TROUBLE: Final = "trouble"  # in place of a status: all that a person may have to see to
 DAY: Final = timedelta(days=1)
@@ -34,16 +37,7 @@ def may_view(user: AbstractBaseUser | AnonymousUser) -> bool:
     return isinstance(user, PermissionsMixin) and user.has_perm(VIEW)
 
 
-def _shown(name: str, template: str, topics: Topics, *, every_s: float = 0.02) -> Callable[[StateRead], StateQuery]:
-    """A live query for whoever may see deliveries."""
-
-    def declare(read: StateRead) -> StateQuery:
-        where = f"webhooks/live/{template}.html"
-        query = live_query(name, topics=topics, audiences=(OPERATOR,), template=where, at_most_every_s=every_s)(read)
-        query.may_see(lambda viewer, **_: OPERATOR if may_view(viewer.user) else None)
-        return query
-
-    return declare
+_shown = partial(live_query, audiences=(OPERATOR,), may_see=for_holders(VIEW))
 
 
 def wanted(
@@ -63,16 +57,7 @@ def wanted(
     )
 
 
-def moment(text: str) -> datetime | None:
-    """The moment that a text says, in UTC where it names no zone; None for what is none."""
-    try:
-        parsed = datetime.fromisoformat(text)
-        return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
-
-
-@_shown("deliveries", "deliveries", lambda **_: ["deliveries"], every_s=1.0)
+@_shown("deliveries", topics=lambda **_: ["deliveries"], at_most_every_s=1.0)
 def deliveries(
     *, source: str = "", event: str = "", status: str = "", sandbox: str = "", since: str = "", until: str = "",
     text: str = "", before: int = 0
@@ -83,43 +68,38 @@ def deliveries(
         "since": since, "until": until, "text": text,
     }  # fmt: skip
     rows = pages.arrivals(wanted(**filters), before=before or None, limit=ROWS + 1)
-    active = {name: value for name, value in filters.items() if value}
-    return {
-        "deliveries": rows[:ROWS],
-        "is_filtered": bool(active),
-        "older": urlencode({**active, "before": rows[ROWS - 1].pk}) if len(rows) > ROWS else "",
-        "newest": urlencode(active) if before else None,
-    }
+    older = rows[ROWS - 1].pk if len(rows) > ROWS else None
+    return {"deliveries": rows[:ROWS], **neighbours(filters, before=before, older=older)}
 
 
-@_shown("inbox-figures", "figures", lambda: ["deliveries", "refusals", "webhook-secrets"], every_s=2.0)
+@_shown("inbox-figures", topics=lambda: ["deliveries", "refusals", "webhook-secrets"], at_most_every_s=2.0)
 def figures() -> Mapping[str, Any]:
     """What waits, failed or died, what was refused, and what a person has to do."""
     inbox_health = operations.health()
     return {"inbox": inbox_health, "refused": sum(inbox_health.refused.values()), "most": pages.COUNTED}
 
 
-@_shown("webhook-refusals", "refusals", lambda **_: ["refusals"], every_s=2.0)
+@_shown("webhook-refusals", topics=lambda **_: ["refusals"], at_most_every_s=2.0)
 def refusals(*, source: str = "") -> Mapping[str, Any]:
     """What was refused within a day, by source and reason, the latest first; of one source if it is named."""
     return {"refusals": pages.refusals(since=DAY, source=source), "source": source}
 
 
-@_shown("delivery-state", "delivery_state", lambda delivery_id: [f"delivery:{delivery_id}"])
+@_shown("delivery-state", topics=lambda delivery_id: [f"delivery:{delivery_id}"])
 def delivery_state(*, delivery_id: int) -> Mapping[str, Any] | None:
     """How one delivery stands: of the page of a delivery what the administration shows too."""
     row = pages.delivery(delivery_id)
     return None if row is None else _status(row)
 
 
-@_shown("delivery-badge", "delivery_badge", lambda delivery_id: [f"delivery:{delivery_id}"], every_s=0.5)
+@_shown("delivery-badge", topics=lambda delivery_id: [f"delivery:{delivery_id}"], at_most_every_s=0.5)
 def delivery_badge(*, delivery_id: int) -> Mapping[str, Any] | None:
     """How one delivery stands, for a row of the administration's list."""
     row = pages.delivery(delivery_id)
     return None if row is None else {"delivery": row}
 
 
-@_shown("delivery", "delivery", lambda delivery_id: [f"delivery:{delivery_id}"])
+@_shown("delivery", topics=lambda delivery_id: [f"delivery:{delivery_id}"])
 def delivery(*, delivery_id: int) -> Mapping[str, Any] | None:
     """How one delivery stands, its attempts, what it wrote, and who replayed it."""
     row = pages.delivery(delivery_id)
@@ -137,7 +117,7 @@ def delivery(*, delivery_id: int) -> Mapping[str, Any] | None:
 
 @live_query(
     "delivery-jobs", topics=lambda delivery_id: [f"delivery:{delivery_id}", "jobs"], audiences=(OPERATOR, INBOX),
-    template="webhooks/live/delivery_jobs.html", at_most_every_s=1.0,
+    at_most_every_s=1.0,
 )  # fmt: skip
 def delivery_jobs(*, delivery_id: int) -> Mapping[str, Any] | None:
     """The jobs that a delivery started, as they stand, and those that it did not start."""
@@ -153,17 +133,17 @@ def _may_see_jobs(viewer: Viewer, **_: Any) -> str | None:
     return OPERATOR if jobs.sees_all(viewer.user) else INBOX
 
 
-@_shown("webhook-sources", "sources", lambda: ["deliveries", "refusals", "webhook-secrets"], every_s=2.0)
+@_shown("webhook-sources", topics=lambda: ["deliveries", "refusals", "webhook-secrets"], at_most_every_s=2.0)
 def sources() -> Mapping[str, Any]:
     return {"rows": _sources()}
 
 
-@_shown("webhook-source", "source", lambda source: [f"webhook-source:{source}"], every_s=2.0)
+@_shown("webhook-source", topics=lambda source: [f"webhook-source:{source}"], at_most_every_s=2.0)
 def source(*, source: str) -> Mapping[str, Any] | None:
     return next((row for row in _sources() if row["health"].source == source), None)
 
 
-@_shown("webhook-secret", "secret", lambda source, **_: [f"webhook-source:{source}"], every_s=2.0)
+@_shown("webhook-secret", topics=lambda source, **_: [f"webhook-source:{source}"], at_most_every_s=2.0)
 def secret(*, secret_id: int, source: str) -> Mapping[str, Any] | None:
     """When a secret was used last, and until when it opens something."""
     row = pages.secret(secret_id)
@@ -172,33 +152,27 @@ def secret(*, secret_id: int, source: str) -> Mapping[str, Any] | None:
     return {"secret": row, "is_live": pages.is_live(row)}
 
 
-@_shown("webhook-replay", "replay", lambda **_: ["scheduled"], every_s=1.0)
+@_shown("webhook-replay", topics=lambda **_: ["scheduled"], at_most_every_s=1.0)
 def replay(*, first: int) -> Mapping[str, Any] | None:
     row = pages.Replay.find(first)
     return None if row is None else {"replay": row}
 
 
-@_shown("activity", "activity", lambda **_: ["activity"], every_s=1.0)
+@_shown("activity", topics=lambda **_: ["activity"], at_most_every_s=1.0)
 def activity(
     *, source: str = "", text: str = "", kind: str = "", resource: str = "", before: str = ""
 ) -> Mapping[str, Any] | None:
     """A page of activity, newest first; `before` is the `older` of the page before it. None for a page there is not."""
     filters = {"source": source, "text": text, "kind": kind, "resource": resource}
-    active = {name: value for name, value in filters.items() if value}
-    arguments = {("search" if name == "text" else name): value for name, value in active.items()}
+    arguments = {("search" if name == "text" else name): value for name, value in filters.items() if value}
     try:
         page = feed.feed(limit=ROWS, before=before or None, **arguments)
     except NotFound:
         return None
-    return {
-        "entries": page.entries,
-        "is_filtered": bool(active),
-        "older": urlencode({**active, "before": page.older}) if page.older else "",
-        "newest": urlencode(active) if before else None,
-    }
+    return {"entries": page.entries, **neighbours(filters, before=before, older=page.older)}
 
 
-@_shown("activity-digest", "digest", lambda: ["activity"], every_s=5.0)
+@_shown("activity-digest", topics=lambda: ["activity"], at_most_every_s=5.0)
 def digest() -> Mapping[str, Any]:
     """What today (UTC) came to so far."""
     now = clock.now().astimezone(UTC)

@@ -3,7 +3,7 @@
 from django.urls import path
 
 import jobs.http  # noqa: F401  # declares the converter of ids
-from webhooks.views import activity, inbox, replays, samples, sources
+from webhooks.views import inbox, replays, sources
 
 app_name = "webhooks"
 urlpatterns = [
@@ -18,9 +18,9 @@ urlpatterns = [
     path("inbox/replays/<jobid:first>/stop/", replays.stop, name="replay_stop"),
     path("inbox/sources/", sources.sources, name="sources"),
     path("inbox/sources/<str:name>/", sources.source, name="source"),
-    path("inbox/sources/<str:name>/send/", samples.send, name="send"),
+    path("inbox/sources/<str:name>/send/", sources.send, name="send"),
     path("inbox/sources/<str:name>/secrets/<jobid:secret_id>/retire/", sources.retire, name="retire"),
     path("inbox/tokens/", sources.create_token, name="create_token"),
     path("inbox/tokens/revoke/", sources.revoke_tokens, name="revoke_tokens"),
-    path("activity/", activity.activity, name="activity"),
+    path("activity/", inbox.activity, name="activity"),
 ]

@@ -1,16 +1,15 @@
 """What people do with their accounts and groups. Synchronous: from an event loop use `postgres.connections.run`."""
 
+from accounts.handlers import audit, observe_audit
+from accounts.operations.claims import follow_claims, person_of_proxy
 from accounts.operations.groups import (
     Invited,
     create_group,
-    groups_of,
     invitation,
     invite,
     invited,
-    is_member,
     join,
     leave,
-    members,
     owner,
     remove_member,
     withdraw_invitation,
@@ -18,21 +17,29 @@ from accounts.operations.groups import (
 from accounts.operations.guests import end_guest, enter_as_guest, is_guest, limit_key, new_captcha
 from accounts.operations.logins import (
     DAY_MIN,
+    SEALER,
     begin_log_in,
     end_log_in,
     ensure_administrator,
+    forget_second_factors,
     is_usable,
+    must_have_second_factor,
     one_time_link,
     redeem,
+    second_factors,
+    unreadable_second_factors,
 )
-from accounts.operations.retention import retire_guests
-from accounts.operations.signup import check_username, sign_up
-from accounts.operations.tokens import authenticate, create_token, end_tokens, revoke_token, token
+from accounts.operations.retention import end_sessions, retire_guests
+from accounts.operations.signup import begin_sign_up, check_username, fit_username, sign_up
+from accounts.operations.tokens import authenticate, create_token, end_tokens, recognize, revoke_token, token
+from accounts.queries import audit_line, groups_of, is_member, members
 
 __all__ = [
-    "DAY_MIN", "Invited", "authenticate", "begin_log_in", "check_username", "create_group", "create_token", "end_guest",
-    "end_log_in", "end_tokens", "ensure_administrator", "enter_as_guest",
-    "groups_of", "invitation", "invite", "invited", "is_guest", "is_member", "is_usable", "join", "owner", "leave",
-    "limit_key", "members", "new_captcha", "one_time_link", "redeem", "remove_member", "retire_guests", "revoke_token",
-    "sign_up", "token", "withdraw_invitation",
+    "DAY_MIN", "Invited", "SEALER", "audit", "audit_line", "authenticate", "begin_log_in", "begin_sign_up",
+    "check_username", "create_group", "create_token", "end_guest", "end_log_in", "end_sessions", "end_tokens",
+    "ensure_administrator", "enter_as_guest", "fit_username", "follow_claims", "forget_second_factors", "groups_of",
+    "invitation", "invite", "invited", "is_guest", "is_member", "is_usable", "join", "leave", "limit_key",
+    "members", "must_have_second_factor", "new_captcha", "observe_audit", "one_time_link", "owner",
+    "person_of_proxy", "recognize", "redeem", "remove_member", "retire_guests", "revoke_token", "second_factors",
+    "sign_up", "token", "unreadable_second_factors", "withdraw_invitation",
 ]  # fmt: skip

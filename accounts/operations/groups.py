@@ -65,21 +65,6 @@ def create_group(name: str, *, by: User) -> Group:
     return group
 
 
-def groups_of(user: User) -> list[Group]:
-    """The groups somebody is in, those of staff included, by name."""
-    return queries.groups_of(user)
-
-
-def members(group: Group) -> list[User]:
-    """Everybody in a group, who has been in it longest first."""
-    return queries.members(group)
-
-
-def is_member(user: User, group: Group) -> bool:
-    """Whether somebody is in a group now."""
-    return queries.is_member(user, group)
-
-
 def owner(group: Group) -> User | None:
     """The owner of a group: its maker, or after they left whoever has been in it longest. None for a group of staff,
     which is kept in the administration."""

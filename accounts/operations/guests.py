@@ -59,10 +59,10 @@ def limit_key(user: User) -> str:
     return f"session:{guest.session_id}" if guest else f"user:{user.pk}"
 
 
-def end_guest(user: User) -> None:
-    """A guest logs out, for good: there is no way back in, so the account may go with the next cleaning. Nothing for
-    everybody else."""
-    Guest.objects.filter(pk=user.pk, retired_at=None).update(expires_at=clock.now())
+def end_guest(user: User) -> bool:
+    """A guest logs out, for good: there is no way back in, so the account may go with the next cleaning. Whether this
+    was one."""
+    return bool(Guest.objects.filter(pk=user.pk, retired_at=None).update(expires_at=clock.now()))
 
 
 def _new_user() -> User:

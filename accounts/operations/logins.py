@@ -2,19 +2,25 @@
 
 import secrets
 from datetime import datetime, timedelta
+from typing import Final
 
+from allauth.mfa.models import Authenticator
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
 from django.urls import reverse
 
-from accounts import domain, limits, queries
+from accounts import domain, handlers, limits, queries
 from accounts.errors import InactiveUser, LinkSpent
 from accounts.models import OneTimeLink
+from core.sealing import Sealer
 from postgres import clock
 from ratelimits import operations as ratelimits
 from ratelimits.operations import LimitRequest
 
 DAY_MIN = 24 * 60
+SEALER: Final = Sealer(b"accounts.second_factor")  # of the secrets of second factors
 
 
 def begin_log_in(username: str, *, address: str) -> None:
@@ -28,11 +34,16 @@ def begin_log_in(username: str, *, address: str) -> None:
     ratelimits.limit_all(asks, throws=True)
 
 
-def end_log_in(username: str, *, address: str) -> None:
+def end_log_in(username: str, user: User | None, *, address: str) -> None:
     """The password was right: forget the failures of this name at this address, and give back what this log-in took.
 
-    Not more than that: whoever has one account could otherwise guess at all others without end.
+    Not more than that: whoever has one account could otherwise guess at all others without end. Where it was not (None)
+    that is audited, without a name that nobody has: it may be a password, in the wrong field.
     """
+    if user is None:
+        tried = queries.person(username)
+        handlers.audit("log_in_failed", tried, "password", about="" if tried else "a name that nobody has")
+        return
     (here, key), *wider = _counted(username, address)
     for name, wider_key in wider:
         ratelimits.give_back(name, key=wider_key)
@@ -43,6 +54,33 @@ def _counted(username: str, address: str) -> list[tuple[str, str]]:
     """What a log-in counts against, the narrowest first: limits and their keys."""
     name = f"user:{username}"
     return [(limits.LOG_IN, f"{name} {address}"), (limits.LOG_IN_ADDRESS, address), (limits.LOG_IN_NAME, name)]
+
+
+def must_have_second_factor(user: User) -> bool:
+    """Whether this farm lets this person in with a second factor alone (MFA_REQUIRED). Programs come with tokens."""
+    return settings.MFA_REQUIRED == "all" or (settings.MFA_REQUIRED == "staff" and user.is_staff)
+
+
+def second_factors(user: User) -> QuerySet[Authenticator]:
+    """Their authenticator app and their keys; recovery codes, which stand in for these, are none."""
+    factors: QuerySet[Authenticator] = Authenticator.objects.filter(user=user)
+    return factors.exclude(type=Authenticator.Type.RECOVERY_CODES)
+
+
+def unreadable_second_factors(*, limit: int = 200) -> list[str]:
+    """Whose authenticator app or recovery codes SECRET_KEY does not open, of so many that were set up last."""
+    sealed = Q(data__has_key="secret") | Q(data__has_key="seed")
+    rows = Authenticator.objects.filter(sealed).select_related("user").order_by("-pk")[:limit]
+    secrets = ((row.user.get_username(), row.data.get("secret") or row.data["seed"]) for row in rows)
+    return sorted({name for name, secret in secrets if not SEALER.opens(secret.encode())})
+
+
+def forget_second_factors(user: User) -> int:
+    """Take them all away, recovery codes too: of a device that was lost. How many these were."""
+    count, _ = Authenticator.objects.filter(user=user).delete()
+    if count:
+        handlers.audit("second_factor_removed", user, "all, of a lost device")
+    return int(count)
 
 
 def one_time_link(user: User, *, minutes: float = DAY_MIN) -> str:
@@ -57,6 +95,7 @@ def one_time_link(user: User, *, minutes: float = DAY_MIN) -> str:
     token = secrets.token_urlsafe(32)
     queries.forget_links(user, before=now)
     OneTimeLink.objects.create(user=user, token_hash=domain.hashed(token), expires_at=now + timedelta(minutes=minutes))
+    handlers.audit("link_created", user, f"good for {minutes:g} minutes")
     return reverse("accounts:one_time_link", args=[token])
 
 

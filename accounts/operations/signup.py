@@ -14,42 +14,46 @@ from ratelimits import operations as ratelimits
 USERNAME_LIMIT = 150  # of Django's column
 
 
-def sign_up(username: str, *, password: str, email: str = "", address: str, guest: User | None = None) -> User:
-    """A new person with this name and password. A `guest` becomes that person, with all that is theirs.
+def begin_sign_up(*, address: str) -> None:
+    """Count a try of this address (a key), whatever becomes of it: nobody finds out by the thousand which names are
+    taken. Raises RateLimited."""
+    ratelimits.limit(limits.SIGN_UP_TRY, key=address, throws=True)
 
-    The password was found good by Django's validators (the form asks them). Tries count by address (a key), accounts
-    that come of them for the whole farm. Raises SignUpClosed, InvalidUsername, UsernameTaken (also for a name that
-    differs in capitals alone, or that would be taken for the farm's own), MixedScripts, RateLimited.
+
+def check_username(username: str) -> str:
+    """This name as it is stored, if somebody new may have it.
+
+    Raises InvalidUsername, MixedScripts, and UsernameTaken, also for a name that differs in capitals alone, or that
+    would be taken for the farm's own.
+    """
+    name = fit_username(username)
+    if queries.called(name):
+        raise UsernameTaken(username=name)
+    return name
+
+
+def sign_up(username: str, *, password: str | None, email: str = "", guest: User | None = None) -> User:
+    """A new person with this name, which `check_username` found good, and this password, which Django's validators did.
+
+    A `guest` becomes that person, with all that is theirs. Accounts count for the whole farm. Raises SignUpClosed,
+    UsernameTaken, RateLimited.
     """
     if not settings.JOBFARM["SIGN_UP"]:
         raise SignUpClosed
-    ratelimits.limit(limits.SIGN_UP_TRY, key=address, throws=True)
-    name = _checked(username)
-    fields = {"username": name, "email": User.objects.normalize_email(email), "password": make_password(password)}
+    fields = {"username": username, "email": User.objects.normalize_email(email), "password": make_password(password)}
     try:
         with transaction.atomic():
             # Its one row is locked to the end: of two names that differ in capitals alone the second sees the first.
             ratelimits.limit(limits.SIGN_UP, throws=True)
-            if queries.has_name(name):
-                raise UsernameTaken(username=name)
+            if queries.called(username):
+                raise UsernameTaken(username=username)
             return _stored(fields, guest)
     except IntegrityError as error:
-        raise UsernameTaken(username=name) from error
+        raise UsernameTaken(username=username) from error
 
 
-def check_username(username: str, *, address: str) -> None:
-    """Refuse a name that `sign_up` would refuse, for a form with other faults: people see all of them at once.
-
-    It counts as a try of this address, so that nobody finds out by the thousand which names are taken. Raises
-    InvalidUsername, UsernameTaken, MixedScripts, RateLimited.
-    """
-    ratelimits.limit(limits.SIGN_UP_TRY, key=address, throws=True)
-    name = _checked(username)
-    if queries.has_name(name):
-        raise UsernameTaken(username=name)
-
-
-def _checked(username: str) -> str:
+def fit_username(username: str) -> str:
+    """The same, without a look at who has it."""
     name = User.normalize_username(username.strip())
     try:
         UnicodeUsernameValidator()(name)

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Iterable
 from datetime import timedelta
+from typing import Final
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -19,8 +20,13 @@ from accounts.errors import (
     Unauthorized,
 )
 from accounts.models import ApiToken
+from core.recent import Recent
 from postgres import clock
+from postgres.statements import Row
 from scheduling import operations as scheduling
+
+# Tokens that this process has looked up, by the hashes of their keys.
+_RECENT: Final[Recent[Row]] = Recent(for_s=5.0)
 
 
 def create_token(
@@ -59,6 +65,7 @@ def create_token(
         )
         if expires_at is not None:
             scheduling.run_at(expires_at, end_tokens)
+        handlers.audit("token_created", user, f"{token}: {scope_words}")
     return token, key
 
 
@@ -70,10 +77,11 @@ def revoke_token(token_id: int, *, by: User | None) -> None:
     """
     owner = None if by is None or by.is_superuser else by
     with transaction.atomic():
-        user_id = queries.revoke(token_id, owner=owner)
-        if user_id is None:
+        token = queries.revoke(token_id, owner=owner)
+        if token is None:
             raise NotFound
-        handlers.touch([user_id])
+        handlers.touch([token.user_id])
+        handlers.audit("token_revoked", token.user, str(token))
 
 
 @scheduling.mutation
@@ -85,17 +93,27 @@ def end_tokens() -> int:
     return len(ended)
 
 
+def recognize(key: str, *, address: str = "") -> ApiToken:
+    """`token`, or the token as this process read it some seconds ago for a call from there: then what is done for it
+    has to look whether its `versions` are those of the rows still (docs/adr/0115). Raises Unauthorized."""
+    row = _RECENT.get(address + domain.hashed(key))
+    return token(key, address=address) if row is None else queries.token_of(row, is_remembered=True)
+
+
 def authenticate(key: str) -> User:
     """Whose API token this is. Notes its use, at most once a minute. Raises Unauthorized."""
     return token(key).user
 
 
-def token(key: str) -> ApiToken:
-    """The API token with this key, with its person. Notes its use as `authenticate` does. Raises Unauthorized."""
-    match = queries.live_token(domain.hashed(key))
-    if match is None:
+def token(key: str, *, address: str = "") -> ApiToken:
+    """The API token with this key, with its person. Notes its use as `authenticate` does, and in the audit log the
+    first one from an address. Raises Unauthorized."""
+    row = queries.live_token(key_hash := domain.hashed(key), address=address)
+    if row is None:
         raise Unauthorized
-    token, is_noted = match
-    if not is_noted:
-        queries.note_use(token)
+    token = queries.token_of(row)
+    if row.is_noted:
+        _RECENT.keep(address + key_hash, row)
+    elif queries.note_use(token, address=address):
+        handlers.audit("token_from_new_address", token.user, str(token), address=address)
     return token

@@ -1,25 +1,23 @@
-"""The page of one's own account: password and API tokens."""
+"""The page of one's own account, with its API tokens."""
 
 from typing import Any
 
+from allauth.usersessions.models import UserSession
 from django import forms
 from django.conf import settings
-from django.contrib import auth, messages
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
 from django.contrib.auth.models import User
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
-from django.views.decorators.http import require_POST
+from django.views.decorators.debug import sensitive_variables
 
 from accounts import domain, operations, queries
-from accounts.errors import InvalidName, NotFound, TooManyTokens
+from accounts.errors import InvalidName, TooManyTokens
 from accounts.http import members_only
 from accounts.views.common import ways_in
-from core import people
+from core import pages, people
 
 
 class TokenForm(forms.Form):
@@ -61,31 +59,13 @@ class TokenForm(forms.Form):
         return name
 
 
-@login_required
-@never_cache
+@pages.guarded(login_required)
 def account(request: HttpRequest) -> HttpResponse:
-    """Who one is here, one's password and API tokens."""
+    """Who one is here, one's API tokens, and where the rest is."""
     return _account_page(request)
 
 
-@members_only
-@require_POST
-@sensitive_post_parameters()
-@never_cache
-def change_password(request: HttpRequest) -> HttpResponse:
-    """Set a new password. Other sessions of this person end; this one goes on under a new key."""
-    form = _password_form(people.person(request), request.POST)
-    if not form.is_valid():
-        return _account_page(request, password_form=form)
-    user = form.save()
-    auth.update_session_auth_hash(request, user)
-    messages.success(request, "Your password was changed. You are logged out everywhere else.")
-    return redirect("accounts:account")
-
-
-@members_only
-@require_POST
-@never_cache
+@pages.guarded(members_only, pages.POST)
 @sensitive_variables("key")
 def create_token(request: HttpRequest) -> HttpResponse:
     """Make an API token and show its key, this once.
@@ -106,33 +86,34 @@ def create_token(request: HttpRequest) -> HttpResponse:
     return render(request, "accounts/token_created.html", {"token": token, "key": key, "curl": curl})
 
 
-@login_required
-@require_POST
+@pages.guarded(login_required, pages.POST)
 def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
-    person = people.person(request)
-    try:
-        operations.revoke_token(token_id, by=person)
-    except NotFound as refusal:
-        raise Http404(refusal.message) from refusal
+    operations.revoke_token(token_id, by=people.person(request))
     messages.success(request, "The API token was revoked.")
     return redirect(reverse("accounts:account") + "#tokens")
 
 
-def _account_page(
-    request: HttpRequest, *, password_form: "SetPasswordForm[User] | None" = None, token_form: TokenForm | None = None
-) -> HttpResponse:
+@pages.guarded(members_only, pages.POST)
+def end_session(request: HttpRequest, session_id: int) -> HttpResponse:
+    """End one of one's sessions, and not the one that asks: for that there is the log-out."""
+    others = UserSession.objects.filter(user=people.person(request)).exclude(session_key=request.session.session_key)
+    get_object_or_404(others, pk=session_id).end()
+    operations.audit("log_out", people.person(request), "another session")
+    messages.success(request, "The session was ended.")
+    return redirect("usersessions_list")
+
+
+def _account_page(request: HttpRequest, *, token_form: TokenForm | None = None) -> HttpResponse:
     person = people.person(request)
     context = {
         "groups": queries.groups_of(person),
         "guest": queries.guest(person),
         "tokens": queries.tokens_of(person),
-        "password_form": password_form or _password_form(person, None),
         "token_form": token_form or TokenForm(person),
         "permissions": _permissions(person),
         "cards": settings.ACCOUNT_CARDS,
     } | ways_in()
-    refused = password_form or token_form
-    return render(request, "accounts/account.html", context, status=422 if refused else 200)
+    return render(request, "accounts/account.html", context, status=422 if token_form else 200)
 
 
 def _permissions(user: User) -> str:
@@ -142,11 +123,3 @@ def _permissions(user: User) -> str:
     if user.has_perm("jobs.operate_job"):
         return "operate the farm"
     return "look around, join groups" if queries.guest(user) else "submit and follow jobs"
-
-
-def _password_form(user: User, data: Any) -> "SetPasswordForm[User]":
-    """The old password is required only where there is one: who came by a one-time link may have none."""
-    form = (PasswordChangeForm if user.has_usable_password() else SetPasswordForm)(user, data)
-    for field in form.fields.values():  # the page is not about this form alone: a phone would scroll past the rest
-        field.widget.attrs.pop("autofocus", None)
-    return form

@@ -1,26 +1,40 @@
 """What the pages of accounts have in common."""
 
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from ratelimits.errors import RateLimited
+from accounts.errors import NoMail
+from core.refusal import Refusal
 
-BACKEND = "django.contrib.auth.backends.ModelBackend"
-
-
-def too_often(response: HttpResponse, refusal: RateLimited) -> HttpResponse:
-    """The response, as one to somebody who has to wait."""
-    response.status_code = 429
-    for field, value in refusal.headers.items():
-        response.headers[field] = value
-    return response
+SESSION_MARK = "is_guest"  # what templates ask: of a session that is read anyway, not of the database
 
 
-def too_often_page(request: HttpRequest, refusal: RateLimited) -> HttpResponse:
-    return too_often(render(request, "429.html", {"refusal": refusal}), refusal)
+def closed(request: HttpRequest, refusal: Refusal, *, status: int | None = None) -> HttpResponse:
+    """What somebody is shown at a door that is closed."""
+    return render(request, "accounts/closed.html", {"refusal": refusal}, status=status or refusal.http_status)
+
+
+def by_mail(view: Callable[..., Any]) -> Callable[..., Any]:
+    """Show a page that needs mail only where the farm can send any, and people have passwords; else what to do."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        if settings.HAS_MAIL_SERVER and not settings.SSO_ONLY:
+            return view(request, *args, **kwargs)
+        return closed(request, NoMail(), status=200 if request.method == "GET" else 403)
+
+    return guarded
 
 
 def ways_in() -> dict[str, bool]:
     """For templates: which doors the operator left open beside the log-in."""
-    return {"can_sign_up": settings.JOBFARM["SIGN_UP"], "can_be_guest": settings.JOBFARM["GUESTS"]}
+    return {
+        "can_log_in": not settings.SSO_ONLY,
+        "can_sign_up": settings.JOBFARM["SIGN_UP"] and not settings.SSO_ONLY,
+        "can_be_guest": settings.JOBFARM["GUESTS"],
+    }

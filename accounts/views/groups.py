@@ -1,6 +1,7 @@
 """Groups: one's own, one group's members and invitation, and the page that an invitation opens."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -8,17 +9,14 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import Group, User
 from django.contrib.auth.views import RedirectURLMixin
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import redirect, render, resolve_url
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404, redirect, render, resolve_url
 from django.urls import reverse
 from django.utils.decorators import method_decorator
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.generic import View
 
 from accounts import domain, operations, queries
 from accounts.errors import (
-    AccountsError,
     GroupFull,
     GroupNameTaken,
     InvalidGroupName,
@@ -27,9 +25,8 @@ from accounts.errors import (
     NotTheOwner,
     TooManyGroups,
 )
-from accounts.views.common import too_often, too_often_page, ways_in
-from core import people
-from ratelimits.errors import RateLimited
+from accounts.views.common import closed, ways_in
+from core import pages, people
 
 
 class GroupForm(forms.Form):
@@ -49,9 +46,7 @@ class MemberForm(forms.Form):
         field.queryset = group.user_set.exclude(pk=owner.pk).order_by("username")
 
 
-@login_required
-@never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
+@pages.guarded(login_required, pages.FORM)
 def groups(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _groups_page(request, GroupForm(), status=200)
@@ -63,20 +58,15 @@ def groups(request: HttpRequest) -> HttpResponse:
     except (InvalidGroupName, GroupNameTaken, TooManyGroups) as refusal:
         form.add_error("name", refusal.message)
         return _groups_page(request, form, status=422)
-    except RateLimited as refusal:
-        form.add_error(None, f"You created many groups in a short time. Try again in {refusal.numbers['words']}.")
-        return too_often(_groups_page(request, form, status=429), refusal)
     messages.success(request, "The group was created. Send its link to the people who should join.")
     return redirect("accounts:group", group.pk)
 
 
-@login_required
-@never_cache
-@require_safe
+@pages.guarded(login_required)
 def group(request: HttpRequest, group_id: int) -> HttpResponse:
     """Who is in a group, how others get in, and the way out."""
     person = people.person(request)
-    group = _group(person, group_id)
+    group = get_object_or_404(person.groups, pk=group_id)
     owner = operations.owner(group)
     token = operations.invitation(group, by=person)
     context = {
@@ -89,44 +79,34 @@ def group(request: HttpRequest, group_id: int) -> HttpResponse:
     return render(request, "accounts/group.html", context)
 
 
-@login_required
-@require_POST
+@pages.guarded(login_required, pages.POST)
 def invite(request: HttpRequest, group_id: int) -> HttpResponse:
     """Replace the invitation, or make one where there is none."""
     return _do(request, group_id, operations.invite, "The link was replaced. The old one no longer works.")
 
 
-@login_required
-@require_POST
+@pages.guarded(login_required, pages.POST)
 def withdraw(request: HttpRequest, group_id: int) -> HttpResponse:
-    """Let nobody else in."""
     return _do(request, group_id, operations.withdraw_invitation, "The link was withdrawn. Nobody can join with it.")
 
 
-@login_required
-@require_POST
+@pages.guarded(login_required, pages.POST)
 def remove(request: HttpRequest, group_id: int) -> HttpResponse:
     person = people.person(request)
-    group = _group(person, group_id)
+    group = get_object_or_404(person.groups, pk=group_id)
     form = MemberForm(group, owner=person, data=request.POST)
     if not form.is_valid():
         messages.error(request, "No member was chosen, or the member has already left the group.")
         return redirect("accounts:group", group_id)
     member = form.cleaned_data["member"]
-
-    def take_out(group: Group, *, by: User) -> None:
-        operations.remove_member(group, person=member, by=by)
-
-    return _do(
-        request, group_id, take_out, f"{member.get_username()} was removed, and the link they knew was replaced."
-    )
+    done = f"{member.get_username()} was removed, and the link they knew was replaced."
+    return _do(request, group_id, partial(operations.remove_member, person=member), done)
 
 
-@login_required
-@require_POST
+@pages.guarded(login_required, pages.POST)
 def leave(request: HttpRequest, group_id: int) -> HttpResponse:
     person = people.person(request)
-    group = _group(person, group_id)
+    group = get_object_or_404(person.groups, pk=group_id)
     try:
         operations.leave(group, by=person)
     except NotAMember:
@@ -136,7 +116,7 @@ def leave(request: HttpRequest, group_id: int) -> HttpResponse:
     return redirect("accounts:groups")
 
 
-@method_decorator(never_cache, name="dispatch")
+@method_decorator(pages.private, name="dispatch")
 class Join(RedirectURLMixin, View):
     """What an invitation opens.
 
@@ -150,7 +130,7 @@ class Join(RedirectURLMixin, View):
         try:
             invited = operations.invited(token)
         except InvitationUnknown as refusal:
-            return self._refused(request, refusal, status=404)
+            return closed(request, refusal)
         if isinstance(request.user, User) and operations.is_member(request.user, invited.group):
             return HttpResponseRedirect(self._goal(invited.group))
         context = {"invited": invited, "here": request.get_full_path(), "next": self.get_redirect_url()} | ways_in()
@@ -162,20 +142,13 @@ class Join(RedirectURLMixin, View):
             return redirect("accounts:join", token)
         try:
             group = operations.join(token, by=request.user)
-        except InvitationUnknown as refusal:
-            return self._refused(request, refusal, status=404)
-        except GroupFull as refusal:
-            return self._refused(request, refusal, status=409)
-        except RateLimited as refusal:
-            return too_often_page(request, refusal)
+        except (InvitationUnknown, GroupFull) as refusal:
+            return closed(request, refusal)
         messages.success(request, f"You joined {group.name}.")
         return HttpResponseRedirect(self._goal(group))
 
     def _goal(self, group: Group) -> str:
         return self.get_redirect_url() or resolve_url("accounts:group", group.pk)
-
-    def _refused(self, request: HttpRequest, refusal: AccountsError, *, status: int) -> HttpResponse:
-        return render(request, "accounts/closed.html", {"refusal": refusal}, status=status)
 
 
 def _groups_page(request: HttpRequest, form: GroupForm, *, status: int) -> HttpResponse:
@@ -183,17 +156,9 @@ def _groups_page(request: HttpRequest, form: GroupForm, *, status: int) -> HttpR
     return render(request, "accounts/groups.html", context, status=status)
 
 
-def _group(person: User, group_id: int) -> Group:
-    """A group that this person is in; for everybody else there is none."""
-    group = queries.group_of(person, group_id)
-    if group is None:
-        raise Http404
-    return group
-
-
 def _do(request: HttpRequest, group_id: int, change: Callable[..., object], done: str) -> HttpResponse:
     person = people.person(request)
-    group = _group(person, group_id)
+    group = get_object_or_404(person.groups, pk=group_id)
     try:
         change(group, by=person)
     except (NotTheOwner, NotAMember) as refusal:

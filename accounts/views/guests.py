@@ -19,11 +19,9 @@ from accounts import domain, operations
 from accounts.errors import CaptchaFailed, GuestsClosed
 from accounts.limits import CAPTCHA_PICTURE
 from accounts.operations.guests import GUEST_LIFE
-from accounts.views.common import BACKEND, too_often_page, ways_in
+from accounts.views.common import SESSION_MARK, closed, ways_in
+from core import pages
 from ratelimits import http as limits
-from ratelimits.errors import RateLimited
-
-SESSION_MARK = "is_guest"  # what templates ask: of a session that is read anyway, not of the database
 
 
 class _Forgotten(forms.TextInput):
@@ -46,7 +44,7 @@ class GuestForm(forms.Form):
     )
 
 
-@method_decorator(never_cache, name="dispatch")
+@method_decorator(pages.private, name="dispatch")
 class ComeAsGuest(RedirectURLMixin, View):
     """Let a visitor in who reads a picture. It works without JavaScript, and asks no other site."""
 
@@ -56,11 +54,8 @@ class ComeAsGuest(RedirectURLMixin, View):
         if request.user.is_authenticated:
             return HttpResponseRedirect(self.get_success_url())
         if not settings.JOBFARM["GUESTS"]:
-            return render(request, "accounts/closed.html", {"refusal": GuestsClosed()}, status=403)
-        try:
-            return super().dispatch(request, *args, **kwargs)
-        except RateLimited as refusal:
-            return too_often_page(request, refusal)
+            return closed(request, GuestsClosed())
+        return super().dispatch(request, *args, **kwargs)
 
     def get(self, request: HttpRequest) -> HttpResponse:
         return self._page(request, GuestForm(), status=200)
@@ -79,7 +74,7 @@ class ComeAsGuest(RedirectURLMixin, View):
         except CaptchaFailed as refusal:
             form.add_error("letters", refusal.message)
             return self._page(request, form, status=422)
-        auth.login(request, user, backend=BACKEND)
+        auth.login(request, user)
         request.session.set_expiry(GUEST_LIFE)
         request.session[SESSION_MARK] = True
         return HttpResponseRedirect(self.get_success_url())

@@ -1,112 +1,125 @@
-"""The ways in and out: name and password, a one-time link, the log-out."""
+"""The ways in: name and password, a new account, a one-time link. From there to the session it is allauth's."""
 
 from typing import Any
 
-from django import forms
-from django.contrib import admin, auth, messages
-from django.contrib.auth.forms import AuthenticationForm
-from django.contrib.auth.models import User
-from django.contrib.auth.views import LoginView, LogoutView, RedirectURLMixin, redirect_to_login
-from django.core.exceptions import PermissionDenied
+from allauth.account import forms
+from allauth.account.utils import perform_login
+from allauth.account.views import LoginView, SignupView
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.views import RedirectURLMixin
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
-from django.shortcuts import redirect, render, resolve_url
-from django.urls import reverse
+from django.shortcuts import render, resolve_url
+from django.utils.crypto import constant_time_compare
 from django.utils.decorators import method_decorator
-from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_safe
 from django.views.generic import View
 
 from accounts import operations
-from accounts.errors import LinkSpent
-from accounts.views.common import BACKEND, too_often, too_often_page, ways_in
+from accounts.errors import AccountsError, LinkSpent, SignUpClosed, SingleSignOnOnly
+from accounts.views import single_sign_on
+from accounts.views.common import closed, ways_in
+from core import pages
 from postgres import clock
 from ratelimits import http as limits
-from ratelimits.errors import RateLimited
 
 
-class LogInForm(AuthenticationForm):
-    """Name and password, of which only so many are checked.
+class _ForVisitors:
+    """A door: who is in already goes on, but for guests, who may have an account of their own, or want one."""
 
-    `refusal` is the limit's word where it was too many.
-    """
+    request: HttpRequest
 
-    refusal: RateLimited | None = None
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Go on, or show what the door shows."""
+        is_in = request.user.is_authenticated and not operations.is_guest(request.user)
+        if is_in or single_sign_on.come_by_proxy(request):
+            return HttpResponseRedirect(self.get_next_url() or resolve_url("/"))  # type: ignore[attr-defined]  # NextRedirectMixin
+        return super().dispatch(request, *args, **kwargs)  # type: ignore[misc, no-any-return]  # of a view
 
-    def clean(self) -> dict[str, Any]:
-        """Check the limit, then the password. Each field alone was valid before."""
-        username, password = (self.cleaned_data.get(field) for field in ("username", "password"))
-        if username is None or not password:
-            return super().clean()
-        address = limits.address(self.request)  # type: ignore[arg-type]  # LoginView gives it one
-        try:
-            operations.begin_log_in(username, address=address)
-        except RateLimited as refusal:
-            self.refusal = refusal
-            sentence = f"Too many failed log-ins. Try again in {refusal.numbers['words']}."
-            raise forms.ValidationError(sentence, code=refusal.code) from refusal
-        cleaned = super().clean()
-        operations.end_log_in(username, address=address)
-        return cleaned
+    def get_context_data(self, **context: Any) -> dict[str, Any]:
+        """The form, where one is going, and which other ways in there are."""
+        more = {"next": self.get_next_url() or ""} | ways_in()  # type: ignore[attr-defined]
+        return super().get_context_data(**context) | more  # type: ignore[misc, no-any-return]
 
 
-class LogIn(LoginView):
+class LogInForm(forms.LoginForm):  # type: ignore[misc]
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["login"].widget.attrs |= {"autofocus": True, "autocapitalize": "none"}
+
+
+@method_decorator(pages.private, name="dispatch")
+class LogIn(_ForVisitors, LoginView):  # type: ignore[misc]
     """Log in by name and password. Whoever is logged in goes on to where they wanted to go.
 
     Django warns that such a redirect reveals to other sites who is logged in; it does not where the session's
     cookie is SameSite, as it is here.
     """
 
-    template_name = "accounts/login.html"
-    authentication_form = LogInForm
-    redirect_authenticated_user = True
+    form_class = LogInForm
 
-    def get_context_data(self, **context: Any) -> dict[str, Any]:
-        """The form, and which other ways in there are."""
-        return super().get_context_data(**context) | ways_in()
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Look at the password, where this farm takes any."""
+        if settings.SSO_ONLY:
+            return closed(request, SingleSignOnOnly())
+        answer: HttpResponse = super().post(request, *args, **kwargs)
+        return answer
 
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Guests are let through to the form: they may have an account of their own."""
-        self.redirect_authenticated_user = not operations.is_guest(request.user)
-        return super().dispatch(request, *args, **kwargs)
 
-    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        """In. A guest who had an account of their own is a guest no more."""
-        _end_guest(self.request)
-        return super().form_valid(form)
+class SignUpForm(forms.SignupForm):  # type: ignore[misc]
+    """A name, an e-mail address if one likes, and a password, typed twice."""
 
-    def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
-        """The form with what was wrong; 429 where too much was."""
-        response = super().form_invalid(form)
-        if isinstance(form, LogInForm) and form.refusal is not None:
-            return too_often(response, form.refusal)
+    field_order = ("username", "email", "password1", "password2")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        username = self.fields["username"]
+        username.help_text = "Letters, digits and @ . + - _"
+        username.widget.attrs |= {"autofocus": True, "autocapitalize": "none"}
+        self.fields["email"].label, self.fields["password2"].label = "E-mail", "Password, again"
+
+    def clean(self) -> dict[str, Any]:
+        """What allauth finds, and passwords that differ also where the first is no good."""
+        cleaned: dict[str, Any] = super().clean()
+        first, second = (self.data.get(name, "") for name in ("password1", "password2"))
+        if "password1" in self.errors and not constant_time_compare(first, second):
+            self.add_error("password2", "You must type the same password each time.")
+        return cleaned
+
+
+@method_decorator(pages.private, name="dispatch")
+class SignUp(_ForVisitors, SignupView):  # type: ignore[misc]
+    """Make an account and be in it. A guest keeps all that is theirs: the same account gets a name and a password."""
+
+    form_class = SignUpForm
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        operations.begin_sign_up(address=limits.address(request))
+        answer: HttpResponse = super().post(request, *args, **kwargs)
+        return answer
+
+    def closed(self) -> HttpResponse:
+        return closed(self.request, SignUpClosed())
+
+    def form_valid(self, form: SignUpForm) -> HttpResponse:
+        """In, in a new session; or the form again, if somebody was given that name a moment ago."""
+        try:
+            response: HttpResponse = super().form_valid(form)
+        except AccountsError as refusal:
+            form.add_error("username", refusal.message)
+            return self.form_invalid(form)
+        messages.success(self.request, f"Welcome, {form.cleaned_data['username']}.")
+        return response
+
+    def form_invalid(self, form: SignUpForm) -> HttpResponse:
+        """The form, with all that is wrong at once."""
+        response: HttpResponse = super().form_invalid(form)
+        response.status_code = 422
         return response
 
 
-@require_safe
-@never_cache
-def admin_log_in(request: HttpRequest) -> HttpResponse:
-    """The administration has no log-in of its own: there is one door, with one limit on it.
-
-    Whoever is logged in and may not enter the administration sees why.
-    """
-    if not request.user.is_authenticated:
-        return redirect_to_login(request.GET.get("next") or reverse("admin:index"))
-    if not admin.site.has_permission(request):
-        raise PermissionDenied
-    return redirect("admin:index")
-
-
-class LogOut(LogoutView):
-    """Log out, by POST alone. For a guest that is the end: there is no way back in."""
-
-    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        _end_guest(request)
-        return super().post(request, *args, **kwargs)
-
-
-@method_decorator([never_cache, sensitive_variables("token")], name="dispatch")
+@method_decorator([pages.private, sensitive_variables("token")], name="dispatch")
 class OneTimeLinkPage(RedirectURLMixin, View):
     """What a one-time link shows.
 
@@ -127,15 +140,13 @@ class OneTimeLinkPage(RedirectURLMixin, View):
         try:
             user = operations.redeem(token, now=clock.now(), address=limits.address(request))
         except LinkSpent:
+            operations.audit("log_in_failed", None, "one-time link")
             return self._spent(request)
-        except RateLimited as refusal:
-            return too_often_page(request, refusal)
-        if request.user != user:
-            _end_guest(request)
-        auth.login(request, user, backend=BACKEND)
+        way = {"way": "one-time link"}
+        response: HttpResponse = perform_login(request, user, redirect_url=self.get_success_url(), signal_kwargs=way)
         if not user.has_usable_password():
             messages.info(request, "You have no password yet. Set one in your account, or use a new link next time.")
-        return HttpResponseRedirect(self.get_success_url())
+        return response
 
     def get_default_redirect_url(self) -> str:
         """The page after a log-in that was not on the way to another."""
@@ -143,8 +154,3 @@ class OneTimeLinkPage(RedirectURLMixin, View):
 
     def _spent(self, request: HttpRequest) -> HttpResponse:
         return render(request, "accounts/link_spent.html", status=410)
-
-
-def _end_guest(request: HttpRequest) -> None:
-    if isinstance(request.user, User):
-        operations.end_guest(request.user)

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+
+from core.values import duration
 
 
 class Unit(StrEnum):
@@ -42,9 +43,6 @@ class Measure:
     value: float
     target: str = ""
 
-    def is_of(self, target: str) -> bool:
-        return target in {"", self.subject, self.target}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
@@ -77,23 +75,10 @@ class Observation:
 
 def observe(reading: Reading, *, target: str, threshold: float) -> Observation:
     """What a rule for this target, empty for all, sees in a reading."""
-    watched = [measure for measure in reading.measures if measure.is_of(target)]
+    watched = [measure for measure in reading.measures if (target in {"", measure.subject, measure.target})]
     above = {measure.subject: measure.value for measure in watched if measure.value > threshold}
     below = frozenset(measure.subject for measure in watched) - above.keys()
     return Observation(above=above, below=None if reading.is_complete else below)
-
-
-_MINUTE_S: Final = 60
-_HOUR_S: Final = 3600
-_DAY_S: Final = 86400
-
-
-def duration(seconds: float) -> str:
-    """A length of time in its largest unit that leaves at least two, rounded: "90 s", "25 min", "3 h", "4 days"."""
-    for size, word in ((_DAY_S, "days"), (_HOUR_S, "h"), (_MINUTE_S, "min")):
-        if seconds >= 2 * size:
-            return f"{round(seconds / size)} {word}"
-    return f"{round(seconds)} s"
 
 
 def written(value: float, *, unit: Unit) -> str:

@@ -86,16 +86,12 @@ def judge(
     `now`.
     """
     memory = _not_ahead(memory, now)
-    if observation is not None and _is_newer(memory, observed_at):
+    omitted = 0
+    if observation is not None and (memory.observed_at is None or observed_at > memory.observed_at):
         memory = _observed(policy, memory, observation, observed_at)
-    else:
-        observation = None
-    message = _message(policy, memory, now, omitted=_omitted(memory, observation))
+        omitted = len(observation.above.keys() - memory.alerts.keys())
+    message = _message(policy, memory, now, omitted=omitted)
     return (memory, None) if message is None else (_notified(memory, now), message)
-
-
-def _is_newer(memory: Memory, observed_at: datetime) -> bool:
-    return memory.observed_at is None or observed_at > memory.observed_at
 
 
 def _observed(policy: Policy, memory: Memory, observation: Observation, at: datetime) -> Memory:
@@ -105,8 +101,9 @@ def _observed(policy: Policy, memory: Memory, observation: Observation, at: date
         for subject, alert in memory.alerts.items()
         if (next_alert := _next(policy, alert, observation, at, is_resumed=is_resumed))
     }
+    state = State.PENDING if policy.hold else State.FIRING
     for subject in _new(observation, known):
-        known[subject] = _begun(policy, subject, observation.above[subject], at)
+        known[subject] = Alert(subject=subject, state=state, value=observation.above[subject], since=at, known_at=at)
     return replace(memory, alerts=known, observed_at=at)
 
 
@@ -114,11 +111,6 @@ def _new(observation: Observation, known: Mapping[str, Alert]) -> list[str]:
     """The subjects that get an alert: those with the largest numbers, as far as there is room."""
     subjects = sorted(observation.above.keys() - known.keys(), key=lambda name: (-observation.above[name], name))
     return subjects[: max(0, MOST - len(known))]
-
-
-def _begun(policy: Policy, subject: str, value: float, at: datetime) -> Alert:
-    state = State.PENDING if policy.hold else State.FIRING
-    return Alert(subject=subject, state=state, value=value, since=at, known_at=at)
 
 
 def _next(policy: Policy, alert: Alert, observation: Observation, at: datetime, *, is_resumed: bool) -> Alert | None:
@@ -180,34 +172,19 @@ def _notified(memory: Memory, now: datetime) -> Memory:
     return replace(memory, alerts=alerts, notified_at=now)
 
 
-def _omitted(memory: Memory, observation: Observation | None) -> int:
-    return 0 if observation is None else len(observation.above.keys() - memory.alerts.keys())
-
-
 def _not_ahead(memory: Memory, now: datetime) -> Memory:
-    if not any(moment > now for moment in _moments(memory)):
-        return memory
-    alerts = {subject: _alert_not_ahead(alert, now) for subject, alert in memory.alerts.items()}
+    alerts = {
+        subject: replace(
+            alert, since=min(alert.since, now), known_at=min(alert.known_at, now),
+            below_since=_earlier(alert.below_since, now, otherwise=now),
+        )
+        for subject, alert in memory.alerts.items()
+    }  # fmt: skip
     return Memory(
         alerts=alerts,
         observed_at=_earlier(memory.observed_at, now, otherwise=None),
         notified_at=_earlier(memory.notified_at, now, otherwise=now),
     )
-
-
-def _alert_not_ahead(alert: Alert, now: datetime) -> Alert:
-    return replace(
-        alert,
-        since=min(alert.since, now),
-        known_at=min(alert.known_at, now),
-        below_since=_earlier(alert.below_since, now, otherwise=now),
-    )
-
-
-def _moments(memory: Memory) -> Iterator[datetime]:
-    yield from (moment for moment in (memory.observed_at, memory.notified_at) if moment)
-    for alert in memory.alerts.values():
-        yield from (moment for moment in (alert.since, alert.known_at, alert.below_since) if moment)
 
 
 def _earlier(moment: datetime | None, now: datetime, *, otherwise: datetime | None) -> datetime | None:

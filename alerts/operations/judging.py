@@ -1,7 +1,7 @@
 """Judging: an action reads the conditions, one mutation decides what fires and writes the messages (docs/alerts.md)."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -32,7 +32,7 @@ def watch() -> int:
     An action, since a reading may look at this machine's disk, and many statements need no serializable transaction.
     It runs in a cluster for actions, as the messages do: with one for mutations away it still reports that.
     """
-    rules = queries.watched()
+    rules = list(Rule.objects.filter(is_enabled=True).order_by("pk"))
     failures = scheduling.Failures()
     for start in range(0, len(rules), _AT_ONCE):
         some = rules[start : start + _AT_ONCE]
@@ -51,7 +51,7 @@ def judge(*, readings: Json) -> list[int]:
     that judge at once, one sends. A rule that cannot be judged stays as it was and says why; the others are judged.
     """
     assert isinstance(readings, dict)
-    rules = queries.lock([int(pk) for pk in readings])
+    rules = list(Rule.objects.select_for_update().filter(pk__in=map(int, readings), is_enabled=True).order_by("pk"))
     memories = queries.memories(rules)
     now = clock.now()
     sent: list[int] = []
@@ -61,21 +61,12 @@ def judge(*, readings: Json) -> list[int]:
             sent += _judge(rule, memories[rule.pk], readings[str(rule.pk)], now)
     for rule in rules:
         if reason := failures.reasons.get(rule.name):
-            queries.note_unknown(rule, f"It cannot be judged: {reason}"[:_LONGEST_REASON])
+            Rule.objects.filter(pk=rule.pk).update(unknown=f"It cannot be judged: {reason}"[:_LONGEST_REASON])
             live.touch(TOPIC)
     return sent
 
 
-def policy_of(rule: Rule) -> Policy:
-    return Policy(
-        hold=timedelta(seconds=rule.hold_s),
-        keep_firing=timedelta(seconds=rule.keep_firing_s),
-        repeat=timedelta(seconds=rule.repeat_s),
-        muted_until=rule.muted_until,
-    )
-
-
-def _readings(rules: Sequence[queries.Watched]) -> dict[str, Json]:
+def _readings(rules: Sequence[Rule]) -> dict[str, Json]:
     """What each rule sees. Rules that watch the same share one reading, and it is as old as its beginning."""
     read: dict[tuple[str, int], tuple[datetime, Reading | Unknown]] = {}
     seen: dict[str, Json] = {}
@@ -89,27 +80,25 @@ def _readings(rules: Sequence[queries.Watched]) -> dict[str, Json]:
     return seen
 
 
-def _seen(reading: Reading | Unknown, rule: queries.Watched) -> dict[str, Json]:
+def _seen(reading: Reading | Unknown, rule: Rule) -> dict[str, Json]:
     """What a rule sees in a reading; a reading that is none is not known."""
+    if isinstance(reading, Unknown):
+        return {"unknown": reading.reason}
     try:
-        return _as_json(reading, rule)
+        observation = conditions.observe(reading, target=rule.target, threshold=rule.threshold)
+        below = None if observation.below is None else sorted(observation.below)
+        return {"above": dict(observation.above), "below": below}
     except Exception as error:
         log.exception("What the condition %s read is no reading", rule.condition)
         return {"unknown": f"What was read makes no sense: {scheduling.reason_of(error)}"}
 
 
-def _as_json(reading: Reading | Unknown, rule: queries.Watched) -> dict[str, Json]:
-    if isinstance(reading, Unknown):
-        return {"unknown": reading.reason}
-    observation = conditions.observe(reading, target=rule.target, threshold=rule.threshold)
-    below = None if observation.below is None else sorted(observation.below)
-    return {"above": dict(observation.above), "below": below}
-
-
 def _judge(rule: Rule, memory: Memory, reading: Json, now: datetime) -> list[int]:
     assert isinstance(reading, dict)
     at = datetime.fromisoformat(str(reading["at"]))
-    after, message = decide(policy_of(rule), memory, _observation(reading), observed_at=at, now=now)
+    times = {name: timedelta(seconds=getattr(rule, f"{name}_s")) for name in ("hold", "keep_firing", "repeat")}
+    policy = Policy(muted_until=rule.muted_until, **times)
+    after, message = decide(policy, memory, _observation(reading), observed_at=at, now=now)
     if queries.keep(rule, memory, after, unknown=str(reading.get("unknown", ""))[:_LONGEST_REASON]):
         live.touch(TOPIC)
     condition = registry.find(rule.condition)
@@ -121,15 +110,11 @@ def _observation(reading: dict[str, Json]) -> Observation | None:
         return None
     above, below = reading["above"], reading["below"]
     assert isinstance(above, dict)
+    assert below is None or isinstance(below, list)
     return Observation(
         above={subject: float(str(value)) for subject, value in above.items()},
-        below=None if below is None else frozenset(_texts(below)),
+        below=None if below is None else frozenset(map(str, below)),
     )
-
-
-def _texts(values: Json) -> Iterable[str]:
-    assert isinstance(values, list)
-    return map(str, values)
 
 
 def _send(rule: Rule, message: Message, condition: Condition) -> list[int]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import QuerySet
 
 from alerts import queries, registry
 from alerts.domain import rules
@@ -28,10 +29,10 @@ FIELDS: Final = (
 
 def make(condition: str, values: Mapping[str, Any], *, by: User) -> Rule:
     """Make a rule of FIELDS, which is judged within a minute. Raises BadRule."""
-    if queries.count_rules() >= rules.MOST_RULES:
+    if Rule.objects.count() >= rules.MOST_RULES:
         raise BadRule(field="number", reason=f"There are {rules.MOST_RULES} already.")
     with transaction.atomic():
-        row = Rule(condition=condition, created_by=by, **_checked(condition, values, but=None))
+        row = Rule(condition=condition, created_by=by, **_checked(condition, values, others=Rule.objects.all()))
         row.save(force_insert=True)
         audit.record(by, row, "Made the rule.")
         live.touch(TOPIC)
@@ -43,12 +44,13 @@ def change(pk: int, values: Mapping[str, Any], *, by: User) -> Rule:
     without a message. Raises NotFound, BadRule."""
     with transaction.atomic():
         row = _locked(pk)
-        checked = _checked(row.condition, values, but=pk)
+        checked = _checked(row.condition, values, others=Rule.objects.exclude(pk=pk))
         changed = [name for name in checked if name in FIELDS and getattr(row, name) != checked[name]]
         changed += ["webhook_url"] if "sealed_url" in checked else []
-        Rule.objects.filter(pk=pk).update(**checked)
         if not checked["is_enabled"]:
-            queries.drop_alerts(row)
+            row.alerts.all().delete()
+            checked |= {"observed_at": None, "notified_at": None, "unknown": ""}
+        Rule.objects.filter(pk=pk).update(**checked)
         audit.record(by, row, f"Changed {', '.join(changed)}." if changed else "Changed nothing.")
         live.touch(TOPIC)
     row.refresh_from_db()
@@ -111,11 +113,11 @@ def _locked(pk: int) -> Rule:
     return row
 
 
-def _checked(condition: str, values: Mapping[str, Any], *, but: int | None) -> dict[str, Any]:
+def _checked(condition: str, values: Mapping[str, Any], *, others: "QuerySet[Rule]") -> dict[str, Any]:
     checked = {name: values[name] for name in FIELDS}
     checked["name"] = checked["name"].strip()
     rules.check(registry.find(condition), checked)
-    if queries.has_name(checked["name"], but=but):
+    if others.filter(name=checked["name"]).exists():
         raise BadRule(field="name", reason="Another rule has this name.")
     return checked | _webhook(values.get("webhook_url"))
 

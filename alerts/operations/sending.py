@@ -3,17 +3,18 @@
 import json
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from django.conf import settings
 from django.core.mail import EmailMessage
+from django.db.models import QuerySet
+from django.db.models.functions import Now
 from django.urls import NoReverseMatch, reverse
 
-from alerts import queries
 from alerts.domain.messages import Text
 from alerts.domain.rules import addresses
 from alerts.errors import CannotSend
-from alerts.models import Channel, Notification, Rule
+from alerts.models import Channel, Notification, NotificationStatus, Rule
 from core.sealing import CannotUnseal, Sealer
 from live import operations as live
 from outbox import operations as outbox
@@ -33,7 +34,7 @@ def send(*, notification: int) -> str:
 
     It is tried again too when its process died in the middle: two messages are better than none.
     """
-    row = queries.pending(notification)
+    row = _pending(notification).select_related("rule").first()
     if row is None:
         return "there is nothing to send"
     try:
@@ -50,7 +51,11 @@ def send_all(rule: Rule, text: Text) -> list[int]:
     """Write a message to each recipient of a rule, with its sending, in the caller's transaction; their ids."""
     to = [(Channel.MAIL.value, address) for address in addresses(rule.mail_to)]
     to += [(Channel.WEBHOOK.value, rule.webhook_host)] if rule.webhook_host else []
-    made = queries.insert_notifications(rule, title=text.title, body=text.body, to=to)
+    new = [
+        Notification(rule=rule, channel=channel, recipient=recipient, title=text.title, body=text.body)
+        for channel, recipient in to
+    ]
+    made = [row.pk for row in Notification.objects.bulk_create(new)]
     for pk in made:
         scheduling.run_after(0, send, notification=pk)
     return made
@@ -58,14 +63,16 @@ def send_all(rule: Rule, text: Text) -> list[int]:
 
 @scheduling.mutation
 def record_sent(*, notification: int) -> None:
-    queries.record_sent(notification)
+    _pending(notification).update(status=NotificationStatus.SENT, ended_at=Now(), error="")
     live.touch(_TOPIC)
 
 
 @scheduling.mutation
 def record_failure(*, notification: int, error: str, attempt: int) -> None:
     """A try failed; after the last one it counts as failed."""
-    queries.record_failure(notification, error=error, attempt=attempt, is_last=attempt >= RETRY.max_attempts)
+    is_last = attempt >= RETRY.max_attempts
+    ended: dict[str, Any] = {"status": NotificationStatus.FAILED, "ended_at": Now()} if is_last else {}
+    _pending(notification).update(tries=attempt, error=error[:300], **ended)
     live.touch(_TOPIC)
 
 
@@ -74,7 +81,8 @@ def fail_forgotten() -> int:
     """Messages that were to be sent and were not, for example because their actions were canceled, count as failed; how
     many."""
     live.touch(_TOPIC)
-    return queries.fail_forgotten(older_than=_FORGOTTEN, error="Nobody sent it within a day.")
+    rows = Notification.objects.filter(status=NotificationStatus.PENDING, created_at__lt=Now() - _FORGOTTEN)
+    return rows.update(status=NotificationStatus.FAILED, ended_at=Now(), error="Nobody sent it within a day.")
 
 
 def page_url() -> str:
@@ -83,6 +91,10 @@ def page_url() -> str:
         return f"{settings.JOBFARM_URL}{reverse('alerts:list')}" if settings.JOBFARM_URL else ""
     except NoReverseMatch:  # this site leaves the pages out
         return ""
+
+
+def _pending(pk: int) -> "QuerySet[Notification]":
+    return Notification.objects.filter(pk=pk, status=NotificationStatus.PENDING)
 
 
 def _mail(row: Notification) -> None:

@@ -1,56 +1,32 @@
 """Pages of alerts: what fires, the rules, and the messages. For whoever may see rules in the administration."""
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required, permission_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from alerts import operations, queries, registry
+from alerts import operations, registry
 from alerts.errors import BadRule, NotFound
 from alerts.models import Rule
 from alerts.views.forms import MuteForm, RuleForm
-from core import people
+from core import pages, people
 
 SEE: Final = "alerts.view_rule"
 MAKE: Final = "alerts.add_rule"
 CHANGE: Final = "alerts.change_rule"
 DELETE: Final = "alerts.delete_rule"
-View = Callable[..., HttpResponse]
-
-
-def _for(permission: str) -> Callable[[View], View]:
-    """Log in first; whoever may not gets a refusal. A rule that is gone is not found."""
-
-    def decorate(view: View) -> View:
-        @wraps(view)
-        def allowed(request: HttpRequest, **kwargs: Any) -> HttpResponse:
-            try:
-                return view(request, **kwargs)
-            except NotFound as refusal:
-                raise Http404(refusal.message) from refusal
-
-        return login_required(permission_required(permission, raise_exception=True)(allowed))
-
-    return decorate
+_for = partial(pages.for_holders, is_hidden=False)
 
 
 @_for(SEE)
-@require_safe
-@never_cache
 def overview(request: HttpRequest) -> HttpResponse:
     """What fires now, all rules, and the last messages, live."""
     return render(request, "alerts/list.html", {"may_make": request.user.has_perm(MAKE)})
 
 
-@_for(MAKE)
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
+@_for(MAKE, pages.FORM)
 def new(request: HttpRequest) -> HttpResponse:
     """Choose a condition, then fill in the rest of a rule for it."""
     condition = registry.find(request.GET.get("condition", ""))
@@ -69,9 +45,7 @@ def new(request: HttpRequest) -> HttpResponse:
     return render(request, "alerts/new.html", context, status=422 if form.errors else 200)
 
 
-@_for(SEE)
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
+@_for(SEE, pages.FORM)
 def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     """One rule with what fires of it and its messages, live; whoever may, changes it here."""
     row = _row(rule_id)
@@ -89,8 +63,7 @@ def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     return _page(request, row, form, status=422)
 
 
-@_for(CHANGE)
-@require_POST
+@_for(CHANGE, pages.POST)
 def test(request: HttpRequest, rule_id: int) -> HttpResponse:
     """Send a message to each of its recipients, to see that it arrives."""
     if sent := operations.send_test(rule_id, by=people.person(request)):
@@ -100,8 +73,7 @@ def test(request: HttpRequest, rule_id: int) -> HttpResponse:
     return redirect("alerts:rule", rule_id)
 
 
-@_for(CHANGE)
-@require_POST
+@_for(CHANGE, pages.POST)
 def mute(request: HttpRequest, rule_id: int) -> HttpResponse:
     form = MuteForm(request.POST)
     if not form.is_valid():
@@ -111,8 +83,7 @@ def mute(request: HttpRequest, rule_id: int) -> HttpResponse:
     return redirect("alerts:rule", rule_id)
 
 
-@_for(CHANGE)
-@require_POST
+@_for(CHANGE, pages.POST)
 def unmute(request: HttpRequest, rule_id: int) -> HttpResponse:
     """Let it send again."""
     operations.unmute(rule_id, by=people.person(request))
@@ -120,8 +91,7 @@ def unmute(request: HttpRequest, rule_id: int) -> HttpResponse:
     return redirect("alerts:rule", rule_id)
 
 
-@_for(DELETE)
-@require_POST
+@_for(DELETE, pages.POST)
 def delete(request: HttpRequest, rule_id: int) -> HttpResponse:
     operations.remove(rule_id, by=people.person(request))
     messages.success(request, "The rule was deleted.")
@@ -142,7 +112,7 @@ def _page(request: HttpRequest, row: Rule, form: RuleForm | None, *, status: int
 
 
 def _row(rule_id: int) -> Rule:
-    row = queries.rule(rule_id)
+    row = Rule.objects.filter(pk=rule_id).first()
     if row is None:
         raise NotFound
     return row

@@ -1,13 +1,14 @@
 """What the administration's pages of all apps are made of: bounded however large a table is, and asking first."""
 
-from core.administration.cells import folded, link, once, preformatted, shown
-from core.administration.confirmation import carry_out, is_confirmed, question
-from core.administration.filters import by_day, by_flag, known, recent
+from core.administration.cells import NOTHING, folded, link, on_site, preformatted, shown
+from core.administration.confirmation import AT_ONCE, Operated, carry_out, is_confirmed, on_each, on_one, question
+from core.administration.filters import among, by_day, by_flag, known, recent
 from core.administration.tables import (
     COUNTED,
     BoundedChangeList,
     BoundedList,
     Counted,
+    Paged,
     Part,
     ReadOnly,
     Untouched,
@@ -15,7 +16,7 @@ from core.administration.tables import (
 )
 
 __all__ = [
-    "COUNTED", "BoundedChangeList", "BoundedList", "Counted", "Part", "ReadOnly", "Untouched", "by_day", "by_flag",
-    "carry_out", "folded", "is_confirmed", "known", "link", "once", "preformatted", "question", "recent", "registered",
-    "shown",
+    "AT_ONCE", "COUNTED", "BoundedChangeList", "BoundedList", "Counted", "NOTHING", "Operated", "Paged", "Part",
+    "ReadOnly", "Untouched", "among", "by_day", "by_flag", "carry_out", "folded", "is_confirmed", "known", "link",
+    "on_each", "on_one", "on_site", "preformatted", "question", "recent", "registered", "shown",
 ]  # fmt: skip

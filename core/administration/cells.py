@@ -1,37 +1,21 @@
 """What columns and fields show: links and long texts."""
 
 from collections.abc import Callable, Mapping
-from functools import wraps
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-Shown = TypeVar("Shown")
-
 NOTHING: Final = "–"
-
-
-def once(show: Callable[[Any, Any], Shown]) -> Callable[[Any, Any], Shown]:
-    """Decorate what a field shows of a row: computed once, however often the page's template asks (unfold's does five
-    times). Kept on the row, which lives as long as the request."""
-
-    @wraps(show)
-    def shown(page: Any, row: Any) -> Shown:
-        kept: dict[str, Shown] = row.__dict__.setdefault("_shown", {})
-        if show.__name__ not in kept:
-            kept[show.__name__] = show(page, row)
-        return kept[show.__name__]
-
-    return shown
 
 
 def shown(
     title: str, value: Callable[[Any], Any], *, ordering: str | None = None, label: Mapping[str, str] | None = None
 ) -> Callable[[Any, Any], Any]:
-    """A column or a field that shows what `value` makes of a row, computed once."""
+    """A column or a field that shows what `value` makes of a row: computed once, however often the page asks (unfold's
+    template does five times), and kept on the row, which lives as long as the request."""
 
     def cell(_: Any, row: Any) -> Any:
         kept: dict[Any, Any] = row.__dict__.setdefault("_shown", {})
@@ -43,11 +27,17 @@ def shown(
     return described
 
 
-def link(page: str, pk: object, text: object) -> SafeString | str:
-    """A link to a row's page; `page` is like `jobs_job`. A dash where there is no row."""
+def link(page: str, pk: object, text: object = None) -> SafeString | str:
+    """A link to a row's page, by its number unless `text` says otherwise; `page` is like `jobs_job`. A dash where there
+    is no row."""
     if pk is None:
         return NOTHING
-    return format_html('<a href="{}">{}</a>', reverse(f"admin:{page}_change", args=[pk]), text)
+    return format_html('<a href="{}">{}</a>', reverse(f"admin:{page}_change", args=[pk]), text or f"#{pk}")
+
+
+def on_site(page: str) -> Any:
+    """For `view_on_site`: the row's own page, where Django would go by a redirect."""
+    return lambda _, row: reverse(page, args=[row.pk])
 
 
 def preformatted(text: str) -> SafeString:

@@ -1,16 +1,23 @@
-"""A question before an action: what it affects, and one button that does it."""
+"""A question before an action: what it affects, and one button that does it; then what it came to."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final
 
 from django.contrib import admin, messages
 from django.contrib.admin import actions
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.text import slugify
 from unfold.admin import ModelAdmin
+from unfold.decorators import action
 
+from core.refusal import Refusal
+
+AT_ONCE: Final = 1000  # rows that one action touches
 _CARRIED = ("action", "select_across", "index", ACTION_CHECKBOX_NAME)
 
 
@@ -40,6 +47,84 @@ def carry_out(
     if is_confirmed(request):
         return None
     return question(page, request, title=title, lines=lines, button=button)
+
+
+class Operated:
+    """A table whose actions, on rows that were chosen or on one, are for those who hold the permission `operate`."""
+
+    operate: ClassVar[str]
+
+    def has_operate_permission(self, request: HttpRequest, object_id: Any = None) -> bool:  # noqa: ARG002  # the admin's
+        return bool(request.user.has_perm(self.operate))
+
+
+Do = Callable[[HttpRequest, Any], str]  # what an action does to one row, and in a word what that came to; or it refuses
+Line = Callable[[Any], str]
+
+
+def on_each(sentence: str, do: Do, *, line: Line | None = None, by: str = "status") -> Any:
+    """An action of an Operated list: `do` to each row that was chosen, once a question was answered with yes.
+
+    The question is the `sentence`, such as "Run {} now", of these rows; below it is a `line` for each, or how many
+    have which status (the attribute `by`).
+    """
+
+    def act(page: Any, request: HttpRequest, queryset: "QuerySet[Any]") -> HttpResponse | None:
+        rows = list(queryset.order_by("pk")[: AT_ONCE + 1])
+        texts = {"title": sentence.format(f"these {page.opts.verbose_name_plural}"), "button": sentence.format("them")}
+        return _done(page, request, rows, do, lines=_lines(rows, line, by), **texts)
+
+    return admin.action(description=_label(sentence), permissions=["operate"])(act)
+
+
+def on_one(sentence: str, do: Do, *, line: Line | None = None, by: str = "status") -> Any:
+    """The same on the page of one row, to which it comes back."""
+
+    def act(page: Any, request: HttpRequest, object_id: str) -> HttpResponse:
+        row = page.get_object(request, object_id)
+        if row is None:
+            return page._get_obj_does_not_exist_redirect(request, page.opts, object_id)  # type: ignore[no-any-return]  # noqa: SLF001
+        back = reverse(f"admin:{page.opts.app_label}_{page.opts.model_name}_change", args=[row.pk])
+        texts = {"title": sentence.format(f"this {page.opts.verbose_name}"), "button": sentence.format("it")}
+        question = _done(page, request, [row], do, lines=_lines([row], line, by), **texts)
+        return question or HttpResponseRedirect(back)
+
+    label = _label(sentence)
+    return action(description=label, url_path=slugify(label), permissions=["operate"])(act)
+
+
+def _label(sentence: str) -> str:
+    """ "Run now" of "Run {} now"."""
+    return sentence.replace(" {}", "")
+
+
+def _done(
+    page: Any, request: HttpRequest, rows: Sequence[Any], do: Do, *, title: str, button: str, lines: Sequence[str]
+) -> HttpResponse | None:
+    """Do it to each of these rows, and say how often that came to what; or the question before that."""
+    question = carry_out(page, request, title=f"{title}?", lines=lines, button=button)
+    if question is None:
+        outcomes = Counter(_outcome(do, request, row) for row in rows[:AT_ONCE])
+        summary = "; ".join(f"{count:,} {outcome}" for outcome, count in outcomes.most_common())
+        messages.success(request, summary or "Nothing was selected.")
+    return question
+
+
+def _lines(rows: Sequence[Any], line: Line | None, by: str) -> list[str]:
+    """A line for each row, or how many have each status now."""
+    if line is not None:
+        lines = list(map(line, rows[:AT_ONCE]))
+    else:
+        counts = Counter(str(getattr(row, by)).replace("_", " ") for row in rows[:AT_ONCE])
+        lines = [f"{count:,} {status}" for status, count in sorted(counts.items())]
+    return [*lines, f"and more, which are not changed: {AT_ONCE:,} at a time"] if len(rows) > AT_ONCE else lines
+
+
+def _outcome(do: Do, request: HttpRequest, row: Any) -> str:
+    try:
+        return do(request, row)
+    except Refusal as refusal:
+        return refusal.message
 
 
 @admin.action(permissions=["delete"], description=actions.delete_selected.short_description)  # type: ignore[attr-defined]

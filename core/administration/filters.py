@@ -1,7 +1,8 @@
 """Filters of lists whose choices cost nothing: no DISTINCT, no count, no hierarchy of dates over a whole table."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, date, datetime, time, timedelta
+from enum import StrEnum
 from functools import cached_property
 from typing import Any, Final
 
@@ -9,15 +10,13 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from postgres import clock
+from postgres import clock, statements
 
 SAMPLED_ROWS: Final = 1000  # rows whose values are offered as choices
 _DAYS: Final = {"today": (0, 1), "yesterday": (1, 1), "week": (6, 7)}  # how many days ago it begins, how many it has
 _TITLES: Final = {"today": "Today", "yesterday": "Yesterday", "week": "Seven days"}
 
 _FIRST, _LAST = date(1970, 1, 1), date(9000, 1, 1)  # others have no day or minute before or after them
-
-Moment = Callable[[datetime], int]
 
 
 class _ByValue(admin.SimpleListFilter):
@@ -65,6 +64,26 @@ def recent(column: str, title: str = "") -> type[admin.SimpleListFilter]:
     return Recent
 
 
+def among(column: str, values: type[StrEnum], *, led: Collection[str] | None = None) -> type[admin.SimpleListFilter]:
+    """A filter by a column that has few values. `led`: those to whose rows an index leads; None: all."""
+
+    class Among(_ByValue):
+        def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
+            return [(one.value, getattr(one, "label", one.value.replace("_", " "))) for one in values]
+
+        @property
+        def leads(self) -> bool:  # type: ignore[override]
+            return self.value() in set(values if led is None else led)
+
+        def value(self) -> str | None:
+            """What was chosen; None for what is no choice."""
+            value = super().value()
+            return value if value in set(values) else None
+
+    Among.title = Among.parameter_name = column
+    return Among
+
+
 def by_flag(column: str, title: str) -> type[admin.SimpleListFilter]:
     """A filter by yes and no of a value that is no column of its own: a field of a document."""
 
@@ -85,13 +104,7 @@ class _ByDay(admin.SimpleListFilter):
 
     template = "admin/day_filter.html"
     column: str
-    first_since: Moment | None
-    end_before: Moment | None
-
-    @property
-    def leads(self) -> bool:
-        """Whether the ids of the days are known, so that whatever fits is found however old it is."""
-        return self.first_since is not None
+    leads: bool  # by the ids of the days, so that whatever fits is found however old it is
 
     @property
     def day(self) -> str:
@@ -99,7 +112,6 @@ class _ByDay(admin.SimpleListFilter):
         return "" if chosen in _DAYS else chosen
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
-        """What may be chosen without a calendar."""
         return list(_TITLES.items())
 
     def choices(self, changelist: Any) -> Any:
@@ -114,7 +126,10 @@ class _ByDay(admin.SimpleListFilter):
             return queryset
         since, until = self._span
         rows = queryset.filter(**{f"{self.column}__gte": since, f"{self.column}__lt": until})
-        return rows.filter(pk__gte=self._ids[0], pk__lt=self._ids[1]) if self._ids else rows
+        if not self.leads:
+            return rows
+        first, end = statements.ids_between(rows.model._meta.db_table, self.column, since, until)
+        return rows.filter(pk__gte=first, pk__lt=end)
 
     @property
     def _own(self) -> set[str]:
@@ -131,21 +146,11 @@ class _ByDay(admin.SimpleListFilter):
         since = datetime.combine(first, time(), UTC)
         return (since, since + timedelta(days=days)) if _FIRST <= first < _LAST else None
 
-    @cached_property
-    def _ids(self) -> tuple[int, int] | None:
-        if self.first_since is None or self.end_before is None or self._span is None:
-            return None
-        since, until = self._span
-        # staticmethod would be lost by assignment, so the functions are read from the class.
-        return type(self).first_since(since), type(self).end_before(until)  # type: ignore[misc]
 
-
-def by_day(
-    column: str, *, first_since: Moment | None = None, end_before: Moment | None = None
-) -> type[admin.SimpleListFilter]:
+def by_day(column: str, *, leads: bool = False) -> type[admin.SimpleListFilter]:
     """A filter by the day of a column, in place of a date hierarchy, which reads the whole table for its choices.
 
-    With functions that say from which id, and before which, everything of a moment lies, it finds a day by its ids.
+    Of a column that grows together with the ids it `leads`: it finds a day by its ids.
     """
 
     class ByDay(_ByDay):
@@ -153,5 +158,5 @@ def by_day(
 
     name = column.rpartition("__")[2]
     ByDay.title, ByDay.parameter_name = name.removesuffix("_at").replace("_", " "), f"{name}_day"
-    ByDay.column, ByDay.first_since, ByDay.end_before = column, first_since, end_before
+    ByDay.column, ByDay.leads = column, leads
     return ByDay

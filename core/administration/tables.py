@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from django.contrib import admin
 from django.contrib.admin import ShowFacets
+from django.contrib.admin.utils import flatten_fieldsets
 from django.contrib.admin.views.main import ORDER_VAR, PAGE_VAR
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
@@ -35,7 +36,11 @@ class Counted(Paginator):  # type: ignore[type-arg]  # Django's own class takes 
 
 
 class Untouched:
-    """Nothing is added, changed or deleted here."""
+    """Nothing is added, changed or deleted here, so all that a page names in `fields` or `fieldsets` is to read."""
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:  # noqa: ARG002  # the admin's
+        page: Any = self
+        return flatten_fieldsets(page.fieldsets or [(None, {"fields": page.fields or page.readonly_fields})])
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002  # the admin's
         return False
@@ -47,13 +52,17 @@ class Untouched:
         return False
 
 
-class ReadOnly(Untouched, ModelAdmin):  # type: ignore[misc]  # unfold ships no types
-    """A table to read: rows come from elsewhere and are never edited here."""
+class Paged:
+    """A list whose first COUNTED rows alone are counted, and its filters' choices not at all."""
 
     paginator = Counted
     show_full_result_count = False
     show_facets = ShowFacets.NEVER
     list_per_page = 50
+
+
+class ReadOnly(Untouched, Paged, ModelAdmin):  # type: ignore[misc]  # unfold ships no types
+    """A table to read: rows come from elsewhere and are never edited here."""
 
 
 class Part(Untouched, TabularInline):  # type: ignore[misc]

@@ -20,7 +20,6 @@ class PlayersInline(administration.Part):
 
     model = Player
     fields = ["user", "joined_at"]
-    readonly_fields = fields
 
 
 class RoundsInline(administration.Part):
@@ -28,7 +27,6 @@ class RoundsInline(administration.Part):
 
     model = Round
     fields = ["number", "author", "submission"]
-    readonly_fields = fields
 
 
 class _Deletable(administration.BoundedList):

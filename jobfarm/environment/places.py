@@ -1,4 +1,4 @@
-"""Where a farm keeps its data if nobody says where: never beside code that pip installs and removes (docs/adr/0071)."""
+"""Where a farm keeps its data if nobody says where: never beside code that pip installs and removes."""
 
 import os
 from pathlib import Path

@@ -40,7 +40,7 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
             "`redis://host:6379/0`: live messages go through Redis in place of NOTIFY", is_secret=True),
         Variable("FILES_URL", values.bucket, "",
             "`s3://bucket/prefix?region=...&endpoint=https://...`: result and input files in S3 or what speaks like "
-            "it, in place of the disk ([examples.md](examples.md#files))", is_secret=True),
+            "it, in place of the disk ([operations.md](operations.md#files-of-jobs))", is_secret=True),
         Variable("AWS_ACCESS_KEY_ID", text, "",
             "the key for that, else a profile or the machine's role", is_secret=True),
         Variable("AWS_SECRET_ACCESS_KEY", text, "", "its secret", is_secret=True),
@@ -98,6 +98,34 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
             "the front page shows everybody how many jobs run and ended, how many workers are live, and a live "
             "picture that the demonstrator paints, at most one a minute, while somebody looks",
             shown="0, and 1 under `make run`"),
+    ),
+    "People": (
+        Variable("MFA_REQUIRED", values.one_of("none", "staff", "all"), "none",
+            "who comes in with a second factor alone, and is led to one at the log-in "
+            "([accounts.md](accounts.md#second-factors))"),
+        Variable("OIDC_ISSUER", values.address, "",
+            "such as `https://login.example.org/realms/team`: people log in at this OpenID provider "
+            "([accounts.md](accounts.md#single-sign-on))"),
+        Variable("OIDC_CLIENT_ID", text, "", "as which the farm is known there"),
+        Variable("OIDC_CLIENT_SECRET", text, "", "and its secret", is_secret=True),
+        Variable("OIDC_NAME", text, "single sign-on", "what the log-in page calls it"),
+        Variable("OIDC_USERINFO", flag, True, "0 for a provider that says all in its ID token"),
+        Variable("OIDC_GROUPS_CLAIM", text, "groups", "the claim that names somebody's groups there"),
+        Variable("OIDC_GROUP_MAP", values.pairs, [],
+            "`ml-team:operators,heads:staff`: a group there, and the group here that follows it; `staff` and "
+            "`superuser` are no groups, but what they say"),
+        Variable("REMOTE_USER_HEADER", text, "",
+            "such as `X-Forwarded-User`: the header in which an authenticating proxy names who is there; believed from "
+            "`FORWARDED_ALLOW_IPS` alone ([accounts.md](accounts.md#behind-an-authenticating-proxy))"),
+        Variable("REMOTE_EMAIL_HEADER", text, "", "and their address, of who is new"),
+        Variable("REMOTE_GROUPS_HEADER", text, "", "and their groups, with commas between, for `OIDC_GROUP_MAP`"),
+        Variable("REMOTE_USER_LOGOUT_URL", text, "/", "where the log-out leads: the proxy's own"),
+        Variable("JOBFARM_AUDIT_DAYS", whole(1), 400,
+            "how long lines of the [audit log](accounts.md#audit-log) are kept", "days"),
+        Variable("SSO_ONLY", flag, False, "no passwords, no sign-up; guests and one-time links stay"),
+        Variable("SOCIALACCOUNT_PROVIDERS", values.mapping, {},
+            "other providers, GitHub and Google among them, as JSON in the form of [django-allauth]"
+            "(https://docs.allauth.org/en/latest/socialaccount/provider_configuration.html)", is_secret=True),
     ),
     "Quotas": (
         Variable("JOBFARM_OUTPUT_BYTES_PER_ATTEMPT", _quota, 50_000_000,

@@ -1,12 +1,13 @@
-"""What the text of a variable may be: each function reads one, or raises ValueError with a sentence that names it."""
+"""What the text of a variable may be: each reads one, or raises ValueError with a sentence that names it."""
 
 import importlib.util
+import json
 import math
 import re
 from collections.abc import Callable
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
@@ -14,56 +15,47 @@ from django.core.exceptions import ImproperlyConfigured
 import jobfarm.storage
 import postgres.configuration
 
+T = TypeVar("T")
 Reader = Callable[[str, str], Any]
 
 _FLAGS: Final = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
 
 
-def text(_name: str, raw: str) -> str:
-    return raw
+def _reader(must: str, parse: Callable[[str], Any], *, is_secret: bool = False) -> Reader:
+    """What `parse` makes of a text; where it raises an error, a sentence says what that `must` be. It repeats no
+    secret."""
 
-
-def flag(name: str, raw: str) -> bool:
-    if raw.lower() not in _FLAGS:
-        raise ValueError(f'{name} must be 1 (true, yes, on) or 0 (false, no, off), not "{raw}".')
-    return _FLAGS[raw.lower()]
-
-
-def whole(least: int, most: int | None = None) -> Reader:
-    bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
-
-    def read(name: str, raw: str) -> int:
-        is_number = re.fullmatch(r"[+-]?[0-9]{1,18}", raw)
-        if not is_number or int(raw) < least or (most is not None and int(raw) > most):
-            raise ValueError(f'{name} must be a whole number {bounds}, not "{raw}".')
-        return int(raw)
+    def read(name: str, raw: str) -> Any:
+        try:
+            return parse(raw)
+        except (ValueError, KeyError):
+            shown = "" if is_secret else f', not "{raw}"'
+            raise ValueError(f"{name} must {must}{shown}.") from None
 
     return read
 
 
-def _bounded(bounds: str, is_right: Callable[[float], bool]) -> Reader:
-    def read(name: str, raw: str) -> float:
-        if (value := _number(raw)) is None or not is_right(value):
-            raise ValueError(f'{name} must be a number {bounds}, not "{raw}".')
+def _each(must: str, parse: Callable[[str], Any]) -> Reader:
+    """The same of several, with commas between them."""
+    one = _reader(must, parse)
+    return lambda name, raw: [one(name, phrase) for phrase in phrases(name, raw)]
+
+
+def _checked(parse: Callable[[str], T], is_right: Callable[[T], object]) -> Callable[[str], T]:
+    def check(raw: str) -> T:
+        if not is_right(value := parse(raw)):
+            raise ValueError
         return value
 
-    return read
+    return check
 
 
-number = _bounded("of at least 0", lambda value: value >= 0)
-positive = _bounded("above 0", lambda value: value > 0)
+def _matching(pattern: str) -> Callable[[str], str]:
+    return _checked(str, re.compile(pattern).fullmatch)
 
 
-def one_of(*words: str) -> Reader:
-    """One of these words, in small or capital letters."""
-
-    def read(name: str, raw: str) -> str:
-        for word in words:
-            if raw.casefold() == word.casefold():
-                return word
-        raise ValueError(f'{name} must be one of {", ".join(words)}, not "{raw}".')
-
-    return read
+def text(_name: str, raw: str) -> str:
+    return raw
 
 
 def words(_name: str, raw: str) -> list[str]:
@@ -75,54 +67,22 @@ def phrases(_name: str, raw: str) -> list[str]:
     return [phrase.strip() for phrase in raw.split(",") if phrase.strip()]
 
 
-def _each(pattern: str, form: str) -> Reader:
-    """Phrases that all have this form."""
-
-    def read(name: str, raw: str) -> list[str]:
-        items = phrases(name, raw)
-        for item in items:
-            if not re.fullmatch(pattern, item):
-                raise ValueError(f'{name} must hold {form}, not "{item}".')
-        return items
-
-    return read
+def whole(least: int, most: int | None = None) -> Reader:
+    bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+    number = _checked(
+        lambda raw: int(_digits(raw)), lambda value: least <= value <= (math.inf if most is None else most)
+    )
+    return _reader(f"be a whole number {bounds}", number)
 
 
-hosts = _each(r"[^/]+", "names of hosts, such as farm.example.org")
-origins = _each(r"https?://[^/\s]+", "origins, such as https://farm.example.org")
-
-
-def address(name: str, raw: str) -> str:
-    if not re.match(r"https?://[^/\s]", raw):
-        raise ValueError(f'{name} must begin with http:// or https:// and a host; "{raw}" does not.')
-    return raw
-
-
-def addresses(name: str, raw: str) -> list[str]:
-    """Addresses of HTTP, with commas between them."""
-    return [address(name, one) for one in phrases(name, raw)]
+def one_of(*choices: str) -> Reader:
+    by_name = {choice.casefold(): choice for choice in choices}
+    return _reader(f"be one of {', '.join(choices)}", lambda raw: by_name[raw.casefold()])
 
 
 def networks(name: str, raw: str) -> tuple[IPv4Network | IPv6Network, ...]:
     """Networks in CIDR notation, with commas or spaces between them."""
-    items = []
-    for word in words(name, raw):
-        try:
-            items.append(ip_network(word))
-        except ValueError:
-            raise ValueError(f'{name} must hold networks, such as 10.1.0.0/16, not "{word}".') from None
-    return tuple(items)
-
-
-def redis(name: str, raw: str) -> str:
-    """The address of a Redis. It may hold a password: no sentence repeats it."""
-    try:
-        is_right = urlsplit(raw).scheme in {"redis", "rediss", "unix"} and urlsplit(raw).port != 0
-    except ValueError:  # brackets that do not close, or a port that is none
-        is_right = False
-    if not is_right:
-        raise ValueError(f"{name} must be written as redis://host:6379/0 (or rediss:// or unix://).")
-    return raw
+    return tuple(_network(name, word) for word in words(name, raw))
 
 
 def database(name: str, raw: str) -> str:
@@ -135,16 +95,8 @@ def database(name: str, raw: str) -> str:
 
 
 def bucket(_name: str, raw: str) -> str:
-    """Where files lie, as jobfarm.storage reads it."""
     jobfarm.storage.files(raw)
     return raw
-
-
-def folder(name: str, raw: str) -> Path:
-    path = Path(raw).resolve()
-    if path.exists() and not path.is_dir():
-        raise ValueError(f"{name} must be a folder, and {path} is none.")
-    return path
 
 
 def apps(name: str, raw: str) -> list[str]:
@@ -153,14 +105,6 @@ def apps(name: str, raw: str) -> list[str]:
         if not is_importable(_module_of(app)):
             raise ValueError(f'{name} names "{app}", which Python does not find: PYTHONPATH must have its folder.')
     return items
-
-
-def _number(raw: str) -> float | None:
-    try:
-        value = float(raw)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
 
 
 def is_importable(module: str) -> bool:
@@ -175,3 +119,36 @@ def _module_of(app: str) -> str:
     """Where an app lies that is named by its package, or by the class of its configuration."""
     module, _, last = app.rpartition(".")
     return module if last[:1].isupper() else app
+
+
+def _pair(raw: str) -> tuple[str, str]:
+    left, _, right = raw.rpartition(":")
+    if not left.strip() or not right.strip():
+        raise ValueError
+    return left.strip(), right.strip()
+
+
+def _is_redis(raw: str) -> bool:
+    return urlsplit(raw).scheme in {"redis", "rediss", "unix"} and urlsplit(raw).port != 0
+
+
+_digits: Final = _matching(r"[+-]?[0-9]{1,18}")
+_network: Final = _reader("hold networks, such as 10.1.0.0/16", ip_network)
+_ADDRESS: Final = ("begin with http:// or https:// and a host", _matching(r"https?://[^/\s].*"))
+flag: Final = _reader("be 1 (true, yes, on) or 0 (false, no, off)", lambda raw: _FLAGS[raw.lower()])
+number: Final = _reader("be a number of at least 0", _checked(float, lambda value: 0 <= value < math.inf))
+positive: Final = _reader("be a number above 0", _checked(float, lambda value: 0 < value < math.inf))
+hosts: Final = _each("hold names of hosts, such as farm.example.org", _matching(r"[^/]+"))
+origins: Final = _each("hold origins, such as https://farm.example.org", _matching(r"https?://[^/\s]+"))
+address: Final = _reader(*_ADDRESS)
+addresses: Final = _each(*_ADDRESS)
+pairs: Final = _each("hold pairs, such as there:here, with commas between them", _pair)
+mapping: Final = _reader(
+    "be a JSON object", _checked(json.loads, lambda value: isinstance(value, dict)), is_secret=True
+)
+redis: Final = _reader(
+    "be written as redis://host:6379/0 (or rediss:// or unix://)", _checked(str, _is_redis), is_secret=True
+)
+folder: Final = _reader(
+    "be a folder", _checked(lambda raw: Path(raw).resolve(), lambda path: path.is_dir() or not path.exists())
+)

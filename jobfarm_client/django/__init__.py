@@ -7,8 +7,6 @@ TASKS = {"default": {
 }}
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

@@ -1,7 +1,5 @@
 """The backend of Django's tasks interface that speaks to a farm."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any

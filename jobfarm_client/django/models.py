@@ -1,7 +1,5 @@
 """The outbox: what was enqueued, and which job of the farm it became."""
 
-from __future__ import annotations
-
 import uuid
 from typing import ClassVar
 
@@ -22,7 +20,7 @@ class FarmTask(models.Model):
     first_tried_at = models.DateTimeField(null=True)
     due_at = models.DateTimeField(null=True)
 
-    objects: ClassVar[models.Manager[FarmTask]] = models.Manager()
+    objects: ClassVar[models.Manager["FarmTask"]] = models.Manager()
 
     class Meta:
         verbose_name = "task at a farm"

@@ -1,7 +1,5 @@
 """What a site's TASKS says of a farm."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,7 +31,7 @@ class FarmOptions:
     prefers: Mapping[str, Condition] | None = None
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> FarmOptions:
+    def of(cls, options: Mapping[str, Any]) -> "FarmOptions":
         """What the settings say; raises BadOption for a name that there is not."""
         if unknown := set(options) - _NAMES:
             raise BadOption(f"TASKS has an option {min(unknown)!r}; there are {', '.join(sorted(_NAMES))}.")

@@ -1,15 +1,12 @@
 """Tasks on their way to a farm: stored with what enqueued them, sent when that is committed, and sent later where the
 farm was away, each of them once."""
 
-from __future__ import annotations
-
 import logging
 import random
 import threading
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 from django.db import router, transaction
@@ -41,7 +38,7 @@ def store(backend: str, body: dict[str, Any], options: FarmOptions) -> FarmTask:
     task.body = {**body, "unique_key": str(task.id)}
     using = router.db_for_write(FarmTask)
     task.save(using=using, force_insert=True)
-    transaction.on_commit(partial(_send_committed, task, options), using=using, robust=True)
+    transaction.on_commit(lambda: _send_committed(task, options), using=using, robust=True)
     return task
 
 

@@ -1,7 +1,5 @@
 """From a task in the outbox, and the job that it became, to the result that Django's interface knows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from datetime import datetime
@@ -77,14 +75,9 @@ def of(row: FarmTask, job: Job | None) -> AnyResult:
 def _unsent(row: FarmTask) -> dict[str, Any]:
     is_refused = row.due_at is None and row.job is None
     errors = [TaskError(exception_class_path=_REFUSED, traceback=row.error)] if is_refused else []
-    return {
-        "status": TaskResultStatus.FAILED if is_refused else TaskResultStatus.READY,
-        "started_at": None,
-        "finished_at": None,
-        "last_attempted_at": None,
-        "errors": errors,
-        "worker_ids": [],
-    }
+    status = TaskResultStatus.FAILED if is_refused else TaskResultStatus.READY
+    moments = dict.fromkeys(("started_at", "finished_at", "last_attempted_at"))
+    return {"status": status, "errors": errors, "worker_ids": [], **moments}
 
 
 def _as_it_runs(job: Job) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """How a worker in a site runs the tasks that the site sent to the farm."""
 
-from __future__ import annotations
-
 import socket
 import traceback
 from collections.abc import Callable

@@ -1,8 +1,5 @@
 """`chat`: a streamed answer of any OpenAI-compatible server (Ollama, vLLM, llama.cpp and others)."""
 
-from __future__ import annotations
-
-import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,7 +33,6 @@ def handler(*, url: str, environ: Mapping[str, str], delays_s: Sequence[float] =
     """
     server = Server.named(url, key="JOBFARM_LLM_KEY", environ=environ)
     usual_model = environ.get("JOBFARM_LLM_MODEL") or DEFAULT_MODEL
-    rng = random.SystemRandom()
 
     async def chat(job: Job) -> dict[str, Any]:
         question = _question(job.payload, usual_model)
@@ -46,7 +42,6 @@ def handler(*, url: str, environ: Mapping[str, str], delays_s: Sequence[float] =
             await retried(
                 lambda: _stream(connection, question, answer, job),
                 may_retry=lambda: not answer.text,  # what people have read cannot be taken back
-                rng=rng,
                 delays_s=delays_s,
             )
         return {"text": str(answer.text), "model": answer.model, "finish_reason": answer.finish_reason}

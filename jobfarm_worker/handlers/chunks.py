@@ -1,7 +1,5 @@
 """The chunks of a streamed answer of OpenAI's API, put together to what the same call gets without `stream`."""
 
-from __future__ import annotations
-
 import copy
 import json
 from abc import ABC, abstractmethod
@@ -95,7 +93,6 @@ class Streamed(ABC):
         return []
 
     def closing(self) -> list[str]:
-        """The lines at the end of the stream."""
         return []
 
     @abstractmethod
@@ -154,7 +151,6 @@ class Whole(Streamed):
         return {"index": number, "delta": {}, "finish_reason": reason}
 
     def answer(self) -> dict[str, Any]:
-        """The whole answer, with `usage` if the server counted."""
         kind = str(self._answer.get("object", "")).removesuffix(".chunk")
         choices = [_whole(choice) for _, choice in sorted(self._choices.items())]
         answer = {**self._answer, "object": kind, "choices": choices}
@@ -240,7 +236,6 @@ def _index(item: Mapping[str, Any]) -> int:
 
 
 def _has_token(choice: Mapping[str, Any]) -> bool:
-    """Whether it holds more than who speaks."""
     delta = choice.get("delta")
     content = {**(delta if isinstance(delta, dict) else {}), "text": choice.get("text"), "role": None}
     return any(content.values()) or bool(choice.get("finish_reason"))

@@ -1,11 +1,8 @@
 """`image`: a picture from any server with an OpenAI-compatible images API, stored as a PNG."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import io
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,15 +32,12 @@ def handler(*, url: str, environ: Mapping[str, str], delays_s: Sequence[float] =
     """
     server = Server.named(url, key="JOBFARM_IMAGE_KEY", environ=environ)
     usual_model = environ.get("JOBFARM_IMAGE_MODEL") or DEFAULT_MODEL
-    rng = random.SystemRandom()
 
     async def image(job: Job) -> dict[str, Any]:
         question = _question(job.payload, usual_model)
         job.progress(0.0, f"Asking {question['model']}")
         async with server.opened() as connection:
-            pictures = await retried(
-                lambda: _painted(connection, question), may_retry=lambda: True, rng=rng, delays_s=delays_s
-            )
+            pictures = await retried(lambda: _painted(connection, question), delays_s=delays_s)
         job.progress(0.9, "Saving")
         picture = _png(await _bytes(pictures))
         job.file(FILE, picture)
@@ -91,7 +85,6 @@ async def _fetched(url: str) -> bytes:
 
 
 def _png(data: bytes) -> bytes:
-    """The picture as a PNG, whatever the server made."""
     try:
         with Pillow.open(io.BytesIO(data)) as picture:
             if picture.format == "PNG":

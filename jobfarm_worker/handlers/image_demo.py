@@ -1,7 +1,7 @@
-"""`image` without an image model: computes a picture from the prompt, band by band, and shows it growing."""
+"""`image` without an image model: marbled noise in colours that the prompt chose, computed band by band and shown
+growing. A band depends on its rows alone, so any order and any number of bands give the same picture."""
 
-from __future__ import annotations
-
+import hashlib
 import io
 from typing import Any
 
@@ -9,10 +9,78 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from jobfarm_worker.handlers.demo_picture import SIDE, Picture
 from jobfarm_worker.handlers.payloads import prompt_of
 from jobfarm_worker.job import Job
 from jobfarm_worker.registry import Handler
+
+Plane = NDArray[np.float64]
+SIDE = 768
+OCTAVES = 5
+SAMPLES = 2  # per pixel and direction, against jagged edges
+GOLDEN_ANGLE = 2.399963  # between two octaves, so that their grids never line up
+
+
+class Picture:
+    def __init__(self, prompt: str, *, side: int = SIDE) -> None:
+        """`side`: width and height in pixels. The same prompt gives the same picture."""
+        seed = int.from_bytes(hashlib.sha256(prompt.encode("utf-8", "replace")).digest()[:8], "big")
+        rng = np.random.default_rng(seed)
+        self.side = side
+        self._lattice = rng.random((256, 256))
+        self._step = rng.uniform(2.0, 3.6) / (side * SAMPLES)
+        self._corner = rng.uniform(0, 200, size=2)
+        self._warps = rng.uniform(-50, 50, size=(4, 2))
+        self._strength = rng.uniform(2.6, 4.4)
+        # Colours along a cycle stay between dark and bright: red, green and blue run apart, at one rate.
+        self._base = np.array([0.52, 0.48, 0.50]) + rng.uniform(-0.06, 0.06, 3)
+        self._rate = rng.choice([0.9, 1.2, 1.5])
+        self._phase = rng.random() + rng.uniform(0.08, 0.22) * np.arange(3)
+
+    def band(self, top: int, bottom: int) -> NDArray[np.uint8]:
+        """The pixels of rows `top` to `bottom` (not included), shaped (rows, side, 3)."""
+        columns = np.arange(self.side * SAMPLES) + 0.5
+        rows = np.arange(top * SAMPLES, bottom * SAMPLES) + 0.5
+        x, y = np.meshgrid(columns * self._step + self._corner[0], rows * self._step + self._corner[1])
+        colours = self._painted(*self._marble(x, y))
+        averaged = colours.reshape(bottom - top, SAMPLES, self.side, SAMPLES, 3).mean(axis=(1, 3))
+        pixels: NDArray[np.uint8] = (np.clip(averaged, 0, 1) * 255 + 0.5).astype(np.uint8)
+        return pixels
+
+    def _marble(self, x: Plane, y: Plane) -> tuple[Plane, Plane, Plane]:
+        """Noise at places that noise has moved, twice: its height, and how far each move went."""
+        a, b, c, d = self._warps
+        qx, qy = self._noise(x + a[0], y + a[1]), self._noise(x + b[0], y + b[1])
+        moved_x, moved_y = x + self._strength * qx, y + self._strength * qy
+        rx, ry = self._noise(moved_x + c[0], moved_y + c[1]), self._noise(moved_x + d[0], moved_y + d[1])
+        height = self._noise(x + self._strength * rx, y + self._strength * ry)
+        return height, np.hypot(qx, qy), np.hypot(rx, ry)
+
+    def _noise(self, x: Plane, y: Plane) -> Plane:
+        """Octaves of smooth noise, each half as strong as the last, about 0 to 1."""
+        total, cos, sin = np.zeros_like(x), np.cos(GOLDEN_ANGLE), np.sin(GOLDEN_ANGLE)
+        for octave in range(OCTAVES):
+            total += 0.5 ** (octave + 1) * self._value(x, y)
+            x, y = 2.03 * (cos * x - sin * y), 2.03 * (sin * x + cos * y)
+        return total
+
+    def _value(self, x: Plane, y: Plane) -> Plane:
+        """The lattice's random numbers, blended between its points with continuous slope."""
+        left, upper = np.floor(x), np.floor(y)
+        u, v = ((t * t * (3 - 2 * t)) for t in (x - left, y - upper))
+        i, j = left.astype(np.int64) & 255, upper.astype(np.int64) & 255
+        right, lower = (i + 1) & 255, (j + 1) & 255
+        above = self._lattice[j, i] * (1 - u) + self._lattice[j, right] * u
+        below = self._lattice[lower, i] * (1 - u) + self._lattice[lower, right] * u
+        blended: Plane = above * (1 - v) + below * v
+        return blended
+
+    def _painted(self, height: Plane, fold: Plane, drift: Plane) -> Plane:
+        """The colours of the cycle along the height, under a veil over the drift."""
+        angle = 2 * np.pi * ((height * 1.1 + 0.35 * fold)[..., None] * self._rate + self._phase)
+        veil = np.clip(drift * 1.3 - 0.25, 0, 1)[..., None]
+        painted: Plane = np.clip((self._base + 0.45 * np.cos(angle)) * (0.55 + 0.65 * veil), 0, 1) ** 0.9
+        return painted
+
 
 FILE, PREVIEW = "picture.png", "preview.png"
 BANDS = 24

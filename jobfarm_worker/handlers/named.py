@@ -1,7 +1,5 @@
 """Find handlers by what the command line calls them."""
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections.abc import Callable, Mapping

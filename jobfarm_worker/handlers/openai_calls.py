@@ -1,16 +1,13 @@
 """`openai`: calls of OpenAI's API, word for word, answered by any server that speaks it (Ollama, vLLM, llama.cpp)."""
 
-from __future__ import annotations
-
 import logging
-import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from jobfarm_worker.errors import Failed
-from jobfarm_worker.handlers import answers, embeddings
+from jobfarm_worker.handlers import answers
 from jobfarm_worker.handlers.chunks import Streamed, Transcription, Whole, objects, wants_usage
 from jobfarm_worker.handlers.payloads import call_of
 from jobfarm_worker.handlers.responses import MappedResponse, PassedResponse
@@ -38,7 +35,6 @@ class OpenAICalls:
     def __init__(self, *, url: str, environ: Mapping[str, str], delays_s: Sequence[float] = DELAYS_S) -> None:
         self._server = Server.named(url, key="JOBFARM_LLM_KEY", environ=environ)
         self._delays_s = delays_s
-        self._rng = random.SystemRandom()
         self._has_responses: bool | None = None
         self._counts: bool | None = None  # whether it takes `stream_options`; None: that is not known
 
@@ -75,14 +71,14 @@ class OpenAICalls:
                 shown = wants_usage(body)
                 request = Request(path, _counting(body))
                 return await self._streamed(connection, request, lambda: Whole(shows_usage=shown), job)
-            answer = await self._whole(connection, Request(path, body))
+            answer = await self._retried(lambda: connection.post_json(Request(path, body)))
         if path == "embeddings":
-            answer = embeddings.encoded(answer, body)
+            answer = answers.encoded(answer, body)
         return answers.handed_in(job, path, answer)
 
     async def _responded(self, connection: Connection, body: dict[str, Any], job: Job) -> Any:
         """A response: of the server's own, or made of a chat where it has none."""
-        is_own = await self._retried(lambda: self._knows_responses(connection), may_retry=lambda: True)
+        is_own = await self._retried(lambda: self._knows_responses(connection))
         kind = PassedResponse if is_own else MappedResponse
         request = _response_request(job.payload, body) if is_own else _chat_of(job.payload, body)
 
@@ -92,7 +88,7 @@ class OpenAICalls:
         if body.get("stream"):
             return await self._streamed(connection, request, new, job)
         answer = new()
-        answer.take_whole(await self._whole(connection, request))
+        answer.take_whole(await self._retried(lambda: connection.post_json(request)))
         return answers.handed_in(job, "responses", answer.answer())
 
     async def _knows_responses(self, connection: Connection) -> bool:
@@ -114,7 +110,7 @@ class OpenAICalls:
         request = Request(path, body, file=(name, await job.input(name)))
         if body.get("stream"):
             return await self._streamed(connection, request, Transcription, job)
-        whole = await self._retried(lambda: connection.post(request), may_retry=lambda: True)
+        whole = await self._retried(lambda: connection.post(request))
         try:
             answer = whole.json() if "json" in whole.content_type else None
         except ValueError as error:
@@ -122,9 +118,6 @@ class OpenAICalls:
         if answer is None:
             return answers.handed_in_text(job, whole.text, content_type=whole.content_type)
         return answers.handed_in(job, path, answer)
-
-    async def _whole(self, connection: Connection, request: Request) -> Any:
-        return await self._retried(lambda: connection.post_json(request), may_retry=lambda: True)
 
     async def _streamed(
         self, connection: Connection, request: Request, new: Callable[[], Streamed], job: Job
@@ -170,9 +163,9 @@ class OpenAICalls:
             raise refused or error from None
         self._counts = False
 
-    async def _retried(self, request: Any, *, may_retry: Any) -> Any:
+    async def _retried(self, request: Any, *, may_retry: Callable[[], bool] = lambda: True) -> Any:
         try:
-            return await retried(request, may_retry=may_retry, rng=self._rng, delays_s=self._delays_s)
+            return await retried(request, may_retry=may_retry, delays_s=self._delays_s)
         except Failed as failed:
             raise _with_answer(failed) from failed.__cause__
 

@@ -1,7 +1,5 @@
 """`openai` without a model server: the model `demonstrator` answers chats with composed text, and paints prompts."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import random
@@ -11,9 +9,8 @@ from typing import Any
 
 from jobfarm_worker.errors import Failed
 from jobfarm_worker.handlers import answers
-from jobfarm_worker.handlers.chat_demo import NOTICE, TOKEN, latest_question
+from jobfarm_worker.handlers.chat_demo import NOTICE, TOKEN, compose, latest_question
 from jobfarm_worker.handlers.chunks import Whole, wants_usage
-from jobfarm_worker.handlers.demo_text import compose
 from jobfarm_worker.handlers.payloads import call_of, messages_of, prompt_of
 from jobfarm_worker.handlers.responses import MappedResponse
 from jobfarm_worker.handlers.responses_request import chat_request, with_context

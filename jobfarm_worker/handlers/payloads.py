@@ -1,7 +1,5 @@
 """Read the payloads of the handlers that come along, and say what is wrong with one that cannot be used."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -4,8 +4,6 @@ Events carry `sequence_number`. Those of a job's first claim count from 0, those
 resumes behind a number gets events of that claim or none (docs/adr/0088).
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +19,6 @@ from jobfarm_worker.handlers.chunks import (
     usage_of,
 )
 from jobfarm_worker.handlers.responses_request import left_out
-from jobfarm_worker.handlers.tools import Tool, by_chat_name
 
 EVENTS_OF_A_CLAIM: Final = 1_000_000  # more than the 50 MB of output hold that an attempt may write
 # What a response repeats of its request, and what it says where that is silent.
@@ -39,8 +36,7 @@ _TEXTS: Final = {
     "reasoning_text": ("reasoning", "response.reasoning_text", "text"),
 }
 _OF_ITEMS: Final[Mapping[str, dict[str, Any]]] = {"message": {"role": "assistant"}, "reasoning": {"summary": []}}
-_PREFIXES: Final = {"message": "msg", "reasoning": "rs", "function_call": "fc", "custom_tool_call": "ctc"}
-_CALLS: Final = ("function_call", "custom_tool_call")
+_PREFIXES: Final = {"message": "msg", "reasoning": "rs", "function_call": "fc"}
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _ENDS: Final = frozenset({"response.completed", "response.incomplete"})
 
@@ -52,13 +48,10 @@ class _Item:
     index: int
     value: dict[str, Any]
     is_open: bool = True
-    tool: Tool | None = None
     arguments: GrowingText = field(default_factory=GrowingText)
 
 
 class _Numbered(Streamed):
-    """Numbers the events of one attempt."""
-
     def __init__(self, body: Mapping[str, Any], *, job_id: int, fence: int, now: int) -> None:
         self._next = max(fence - 1, 0) * EVENTS_OF_A_CLAIM
         self._job_id = job_id
@@ -92,14 +85,12 @@ class MappedResponse(_Numbered):
         self._items: list[_Item] = []
         self._calls: dict[int, _Item] = {}
         self._call_numbers = CallNumbers()
-        self._tools = by_chat_name(body.get("tools"))
         self._notes = left_out(body)
         self._finish_reason = ""
         self._has_begun = False
 
     @property
     def is_finished(self) -> bool:  # type: ignore[override]
-        """Whether the server said why the chat ended."""
         return bool(self._finish_reason)
 
     def lines(self, chunk: Mapping[str, Any]) -> list[str]:
@@ -168,20 +159,17 @@ class MappedResponse(_Numbered):
         function, number = _object(call.get("function")), self._call_numbers.of(call)
         item = self._calls.get(number)
         if item is None:
-            name = str(function.get("name") or "")
-            tool = self._tools.get(name) or Tool(name)
+            named = {"name": str(function.get("name") or ""), "arguments": ""}
             call_id = call.get("id") or f"call_{self._job_id}_{number}"
-            opened: _Item = yield from self._opened(**tool.item(), call_id=call_id)
-            opened.tool = tool
+            opened: _Item = yield from self._opened("function_call", **named, call_id=call_id)
             item = self._calls[number] = opened
         if arguments := str(function.get("arguments") or ""):
             item.arguments += arguments
-            if item.value["type"] == "function_call":
-                yield self._of(item, "response.function_call_arguments.delta", delta=arguments)
+            yield self._of(item, "response.function_call_arguments.delta", delta=arguments)
 
     def _opened(self, type: str, **fields: Any) -> Any:  # noqa: A002 (the field of an item)
         """A new item, behind the end of the text before it; calls of functions stay open side by side."""
-        if self._items and self._items[-1].value["type"] not in _CALLS:
+        if self._items and self._items[-1].value["type"] != "function_call":
             yield from self._closed(self._items[-1], "completed")
         index = len(self._items)
         item_id = f"{_PREFIXES[type]}_{self._job_id}_{index}"
@@ -207,9 +195,7 @@ class MappedResponse(_Numbered):
             return
         item.is_open = False
         value = item.value
-        if value["type"] == "custom_tool_call":
-            yield from self._closed_custom(item)
-        elif value["type"] == "function_call":
+        if value["type"] == "function_call":
             value["arguments"] = str(item.arguments)
             done = {"arguments": value["arguments"], "name": value["name"]}
             yield self._of(item, "response.function_call_arguments.done", **done)
@@ -217,14 +203,6 @@ class MappedResponse(_Numbered):
             yield from self._closed_part(item)
         value["status"] = status
         yield self._event("response.output_item.done", output_index=item.index, item=copy.deepcopy(value))
-
-    def _closed_custom(self, item: _Item) -> Iterator[Event]:
-        """The input of a custom tool, which is known once its arguments are whole."""
-        assert item.tool is not None
-        item.value |= item.tool.item(str(item.arguments))
-        text = item.value["input"]
-        yield self._of(item, "response.custom_tool_call_input.delta", delta=text)
-        yield self._of(item, "response.custom_tool_call_input.done", input=text)
 
     def _last_events(self) -> Iterator[Event]:
         reason = _INCOMPLETE.get(self._finish_reason)

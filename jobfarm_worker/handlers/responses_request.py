@@ -4,14 +4,13 @@ What has no counterpart there and changes the answer is refused by its name. Wha
 note in the answer says so.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from jobfarm_worker.handlers import tools
-from jobfarm_worker.handlers.tools import chat_tools, check_fields, unsupported
+from jobfarm_worker.errors import Failed
+from jobfarm_worker.handlers import answers
+from jobfarm_worker.handlers.chunks import objects
 
 _SAME: Final = frozenset(
     {"model", "temperature", "top_p", "user", "service_tier", "safety_identifier", "prompt_cache_key"}
@@ -28,8 +27,23 @@ _MORE: Final = frozenset(
 )
 _MORE_OF_REASONING: Final = ("context", "generate_summary", "summary")
 _KNOWN: Final = _SAME | _FARMS | _MAPPED | _MORE
+# Tools that a model may use or not: without one the answer is one that it could have given anyway.
+_OFFERED: Final = frozenset(
+    {"custom", "image_generation", "namespace", "tool_search"}
+    | {"web_search", "web_search_2025_08_26", "web_search_preview"}
+)
+# How a function is handed to the model, which no model server has a word for.
+_UNSAID: Final = frozenset({"allowed_callers", "async", "defer_loading"})
+_FUNCTION: Final = frozenset({"type", "name", "description", "parameters", "strict"})
 _NOTHING: Final[tuple[Any, ...]] = (None, [], {}, 0, "disabled", "none")
 _ROLES: Final = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
+
+
+def unsupported(param: str, why: str) -> Failed:
+    """The refusal of a field, in OpenAI's form; for good."""
+    message = f"{param}: {why}"
+    error = {"message": message, "type": "invalid_request_error", "param": param, "code": "unsupported_value"}
+    return answers.refused(400, {"error": error}, message=message, retryable=False)
 
 
 def items_of(value: Any) -> list[Any]:
@@ -61,7 +75,7 @@ def chat_request(body: Mapping[str, Any]) -> dict[str, Any]:
         **({"stream": True} if fields.get("stream") else {}),
         **_reasoning(fields.get("reasoning") or {}),
         **_text(fields.get("text") or {}),
-        **chat_tools(fields),
+        **_functions(fields),
         "messages": _messages(fields),
     }
 
@@ -71,17 +85,62 @@ def left_out(body: Mapping[str, Any]) -> list[str]:
     reasoning = body["reasoning"] if isinstance(body.get("reasoning"), dict) else {}
     named = [name for name in sorted(_MORE) if body.get(name) not in _NOTHING]
     named += [f"reasoning.{name}" for name in _MORE_OF_REASONING if reasoning.get(name) not in _NOTHING]
-    named += [f"the tool {kind}" for kind in tools.left_out(body.get("tools"))]
+    named += [f"the tool {tool['type']}" for tool in objects(body.get("tools")) if tool.get("type") in _OFFERED]
     return [f"Left out: {name}. The model server has chat/completions alone." for name in named]
 
 
+def _functions(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Functions and their choice; a server without any may refuse a choice among none."""
+    tools, choice = fields.get("tools") or [], fields.get("tool_choice")
+    if not isinstance(tools, list):
+        raise unsupported("tools", "a list")
+    functions = [function for number, tool in enumerate(tools) if (function := _function(tool, f"tools[{number}]"))]
+    if not functions:
+        if choice not in (None, "auto", "none"):
+            raise unsupported("tool_choice", "there are no functions to choose from")
+        return {}
+    same = {name: fields[name] for name in ("parallel_tool_calls",) if name in fields}
+    return {"tools": functions, **same, **_tool_choice(choice)}
+
+
+def _function(tool: Any, at: str) -> dict[str, Any] | None:
+    """A tool as a chat has it; None for one that is only offered."""
+    kind = tool.get("type") if isinstance(tool, dict) else None
+    if kind in _OFFERED:
+        return None
+    if kind != "function":
+        raise unsupported(f"{at}.type", "only functions: the model server runs no tools of its own")
+    _check_fields(tool, at, _FUNCTION | _UNSAID)
+    fields = {name: tool[name] for name in sorted(_FUNCTION - {"type"}) if tool.get(name) is not None}
+    return {"type": "function", "function": fields}
+
+
+def _tool_choice(choice: Any) -> dict[str, Any]:
+    if choice is None:
+        return {}
+    if choice in ("auto", "none", "required"):
+        return {"tool_choice": choice}
+    if isinstance(choice, dict) and choice.get("type") == "function":
+        return {"tool_choice": {"type": "function", "function": {"name": str(choice.get("name"))}}}
+    raise unsupported("tool_choice", "auto, none, required or a function")
+
+
+def _check_fields(value: Any, at: str, known: frozenset[str]) -> None:
+    """Raise Failed for what is no object, or has a field that is not known."""
+    if not isinstance(value, dict):
+        raise unsupported(at, "an object")
+    for name, each in value.items():
+        if name not in known and each is not None:
+            raise unsupported(f"{at}.{name}", "chat/completions has no such field")
+
+
 def _reasoning(reasoning: Any) -> dict[str, Any]:
-    check_fields(reasoning, "reasoning", {"effort", *_MORE_OF_REASONING})
+    _check_fields(reasoning, "reasoning", frozenset({"effort", *_MORE_OF_REASONING}))
     return {"reasoning_effort": reasoning["effort"]} if reasoning.get("effort") else {}
 
 
 def _text(text: Any) -> dict[str, Any]:
-    check_fields(text, "text", {"format", "verbosity"})
+    _check_fields(text, "text", frozenset({"format", "verbosity"}))
     verbosity = {"verbosity": text["verbosity"]} if text.get("verbosity") else {}
     shape = text.get("format") or {"type": "text"}
     kind = shape.get("type") if isinstance(shape, dict) else None
@@ -130,16 +189,11 @@ def _add_call(messages: list[dict[str, Any]], item: Mapping[str, Any], at: str) 
     for name in ("call_id", "name", "arguments"):
         if not isinstance(item.get(name), str):
             raise unsupported(f"{at}.{name}", "a text")
-    function = {"name": tools.named(item["name"], item.get("namespace")), "arguments": item["arguments"]}
+    function = {"name": item["name"], "arguments": item["arguments"]}
     call = {"id": item["call_id"], "type": "function", "function": function}
     if not messages or messages[-1]["role"] != "assistant":
         messages.append({"role": "assistant", "content": None})
     messages[-1].setdefault("tool_calls", []).append(call)
-
-
-def _add_custom_call(messages: list[dict[str, Any]], item: Mapping[str, Any], at: str) -> None:
-    arguments = tools.custom_arguments(_of_type(str, item, "input", at))
-    _add_call(messages, {**item, "arguments": arguments}, at)
 
 
 def _add_output(messages: list[dict[str, Any]], item: Mapping[str, Any], at: str) -> None:
@@ -163,8 +217,6 @@ _ITEMS: Final[Mapping[str, Callable[[list[dict[str, Any]], Mapping[str, Any], st
     "message": _add_message,
     "function_call": _add_call,
     "function_call_output": _add_output,
-    "custom_tool_call": _add_custom_call,
-    "custom_tool_call_output": _add_output,
     "reasoning": _leave_out,
     "web_search_call": _leave_out,
 }

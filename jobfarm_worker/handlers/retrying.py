@@ -5,8 +5,6 @@ A server that sends `x-should-retry` decides for itself; one that sends `retry-a
 long instead, up to two minutes: a longer wait is the farm's, which has the slot for another job meanwhile.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import math
@@ -24,6 +22,7 @@ JITTER_S = 0.1
 LONGEST_WAIT_S = 120.0
 AGAIN = frozenset({408, 409, 429})
 T = TypeVar("T")
+_RNG = random.SystemRandom()
 
 
 def is_worth_retrying(error: Exception) -> bool:
@@ -46,8 +45,7 @@ def sentence(error: Exception) -> str:
 async def retried(
     request: Callable[[], Awaitable[T]],
     *,
-    may_retry: Callable[[], bool],
-    rng: random.Random,
+    may_retry: Callable[[], bool] = lambda: True,
     delays_s: Sequence[float] = DELAYS_S,
 ) -> T:
     """Await `request()`, again after a failure that may pass, while `may_retry` allows it.
@@ -66,7 +64,7 @@ async def retried(
             delay_s = _requested_wait_s(error) or delay_s
             if delay_s > LONGEST_WAIT_S:
                 raise Failed(_too_long(error, delay_s)) from error
-        await asyncio.sleep(delay_s + rng.uniform(0, JITTER_S))
+        await asyncio.sleep(delay_s + _RNG.uniform(0, JITTER_S))
 
 
 def _requested_wait_s(error: Exception) -> float | None:

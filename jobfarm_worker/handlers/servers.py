@@ -4,8 +4,6 @@
 that it cost with OpenAI's client, of which a relay needs nothing else (ADR 88).
 """
 
-from __future__ import annotations
-
 import codecs
 import json
 import logging
@@ -153,7 +151,7 @@ class Server:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def named(cls, url: str, *, key: str, environ: Mapping[str, str]) -> Server:
+    def named(cls, url: str, *, key: str, environ: Mapping[str, str]) -> "Server":
         """The server at `url`; the variable `key` has its key, else `OPENAI_API_KEY`, if it needs one. With
         `OPENAI_ORG_ID` and `OPENAI_PROJECT_ID`, as OpenAI's client sends them."""
         secret = (environ.get(key) or environ.get("OPENAI_API_KEY") or "none").strip()

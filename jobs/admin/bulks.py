@@ -3,18 +3,14 @@
 from typing import Final
 
 from django.contrib import admin
-from django.urls import reverse
-from django.utils.safestring import SafeString
-from unfold.decorators import display
 
 from core import administration
-from jobs import live_queries
+from jobs.admin import common
 from jobs.domain.bulks import Phase
 from jobs.models import Bulk
 from jobs.templatetags import badges
-from live import html
 
-COLOURS: Final = {Phase.DONE: "success", Phase.STOPPED: "warning"}
+COLOURS: Final[dict[str, str]] = {Phase.DONE: "success", Phase.STOPPED: "warning"}
 
 
 @admin.register(Bulk)
@@ -27,18 +23,12 @@ class BulkAdmin(administration.BoundedList):
     list_select_related = ["by"]
     search_fields = ["=id", "=by__username"]
     fields = [
-        ("action", "value"), "live_state", "by", "filters", "undoes", ("created_at", "began_at", "ended_at"), "why"
+        ("action", "value"), "begins_up_to", "live_state", "by", "filters", "undoes",
+        ("created_at", "began_at", "ended_at"), "why",
     ]  # fmt: skip
-    readonly_fields = ["live_state"]
+    view_on_site = administration.on_site("jobs:bulk")
 
-    def view_on_site(self, obj: Bulk) -> str:
-        return reverse("jobs:bulk", args=[obj.pk])
-
-    @display(description="Status", label=COLOURS)  # type: ignore[untyped-decorator]
-    def how(self, bulk: Bulk) -> tuple[str, str]:
-        return bulk.phase, badges.PHASES[Phase(bulk.phase)]["label"]
-
-    @display(description="Status")  # type: ignore[untyped-decorator]
-    @administration.once
-    def live_state(self, bulk: Bulk) -> SafeString:
-        return html.wrapper("bulk", {"bulk_id": bulk.pk}, audience=live_queries.MEMBER)
+    how = administration.shown(
+        "Status", lambda bulk: (bulk.phase, badges.PHASES[Phase(bulk.phase)]["label"]), label=COLOURS
+    )
+    live_state = common.live("Status", "bulk", lambda bulk: {"bulk_id": bulk.pk})

@@ -12,6 +12,8 @@ from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 
 from core import administration
+from jobs import live_queries
+from live import html
 from postgres import transactions
 
 
@@ -43,6 +45,13 @@ class Operated:
             return self._get_obj_does_not_exist_redirect(request, self.opts, pk)  # type: ignore[no-any-return]
         question = administration.carry_out(self, request, title=title, lines=lines(one), button=button)
         return question or do(one)
+
+
+def live(title: str, query: str, of: Callable[[Any], dict[str, Any]], **more: Any) -> Any:
+    """A field that shows a live query of the site, with these arguments `of` the row."""
+    return administration.shown(
+        title, lambda row: html.wrapper(query, of(row), **{"audience": live_queries.MEMBER} | more)
+    )
 
 
 def job_link(pk: int | None) -> SafeString | str:

@@ -1,7 +1,6 @@
 """Attempts: what went wrong, across all jobs."""
 
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -9,27 +8,19 @@ from django.db.models.functions import Right
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.decorators import display
 
 from core import administration
 from core.values import row_id
 from jobs.admin import common
 from jobs.domain.states import AttemptOutcome
 from jobs.models import Attempt
-from jobs.queries import reports, rollups
+from jobs.queries import reports
 from jobs.templatetags import farm
 
 TEXT_END: Final = 20_000  # characters of an attempt's output on its page
 ENDING: Final = 500  # characters at the end of an error, among which its last line is looked for
-FILTERS: Final = [
-    "outcome",
-    administration.by_day(
-        "ended_at",
-        first_since=partial(rollups.first_since, of=rollups.ATTEMPTS),
-        end_before=partial(rollups.end_before, of=rollups.ATTEMPTS),
-    ),
-]
-COLOURS: Final = {
+FILTERS: Final = ["outcome", administration.by_day("ended_at", leads=True)]
+COLOURS: Final[dict[str, str]] = {
     AttemptOutcome.FAILED: "danger",
     AttemptOutcome.LOST: "warning",
     AttemptOutcome.TIMED_OUT: "warning",
@@ -39,6 +30,17 @@ COLOURS: Final = {
 }
 
 
+def _output(attempt: Attempt) -> SafeString | str:
+    """The end of what it wrote, and where all of it is."""
+    text, is_cut = reports.end_of_output(attempt.job_id, fence=attempt.number, characters=TEXT_END)
+    if not text:
+        return "–"
+    shown = administration.preformatted(
+        f"… cut here; all of it is the text behind the link\n{text}" if is_cut else text
+    )
+    return format_html("{}{}", shown, common.output_link(attempt.job_id, attempt.number))
+
+
 @admin.register(Attempt)
 class AttemptAdmin(administration.BoundedList):
     list_display = ["id", "job_link", "number", "how", "worker_link", "ended_at", "last_words"]
@@ -46,7 +48,6 @@ class AttemptAdmin(administration.BoundedList):
     search_fields = ["job_id"]
     search_help_text = "The id of a job"
     fields = ["job_link", "number", "how", "worker_link", "claimed_at", "ended_at", "traceback", "output"]
-    readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Attempt]:
         """In lists only the end of an error, which may be of a megabyte."""
@@ -67,35 +68,13 @@ class AttemptAdmin(administration.BoundedList):
         job_id = row_id(term)
         return queryset.none() if job_id is None else queryset.filter(job_id=job_id), False
 
-    @display(description="Outcome", label=COLOURS)  # type: ignore[untyped-decorator]
-    def how(self, attempt: Attempt) -> tuple[str, str]:
-        return attempt.outcome, attempt.get_outcome_display()
-
-    @display(description="Worker")  # type: ignore[untyped-decorator]
-    def worker_link(self, attempt: Attempt) -> SafeString | str:
-        return administration.link("jobs_worker", attempt.worker_id, attempt.worker_name)
-
-    @display(description="Job")  # type: ignore[untyped-decorator]
-    def job_link(self, attempt: Attempt) -> SafeString | str:
-        return common.job_link(attempt.job_id)
-
-    @display(description="Error")  # type: ignore[untyped-decorator]
-    def last_words(self, attempt: Any) -> str:
-        return farm.last_line(attempt.ending)[:120]
-
-    @display(description="Error")  # type: ignore[untyped-decorator]
-    @administration.once
-    def traceback(self, attempt: Attempt) -> SafeString:
-        return administration.preformatted(farm.cut(attempt.error))
-
-    @display(description="Output")  # type: ignore[untyped-decorator]
-    @administration.once
-    def output(self, attempt: Attempt) -> SafeString | str:
-        """The end of what it wrote, and where all of it is."""
-        text, is_cut = reports.end_of_output(attempt.job_id, fence=attempt.number, characters=TEXT_END)
-        if not text:
-            return "–"
-        shown = administration.preformatted(
-            f"… cut here; all of it is the text behind the link\n{text}" if is_cut else text
-        )
-        return format_html("{}{}", shown, common.output_link(attempt.job_id, attempt.number))
+    how = administration.shown(
+        "Outcome", lambda attempt: (attempt.outcome, attempt.get_outcome_display()), label=COLOURS
+    )
+    worker_link = administration.shown(
+        "Worker", lambda row: administration.link("jobs_worker", row.worker_id, row.worker_name)
+    )
+    job_link = administration.shown("Job", lambda attempt: common.job_link(attempt.job_id))
+    last_words = administration.shown("Error", lambda attempt: farm.last_line(attempt.ending)[:120])
+    traceback = administration.shown("Error", lambda attempt: administration.preformatted(farm.cut(attempt.error)))
+    output = administration.shown("Output", _output)

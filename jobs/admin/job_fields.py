@@ -5,9 +5,10 @@ from typing import Any, Final
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString
-from unfold.decorators import display
 
 from core import administration
 from jobs import live_queries, operations
@@ -18,26 +19,89 @@ from jobs.models import Job
 from jobs.queries import lists, pages
 from jobs.templatetags import farm
 from live import html
+from live.templatetags import words
 
 # Fields of a job's page that are left out where there is nothing to say.
 MAY_BE_EMPTY: Final = frozenset(
     {
-        "group", "unique_key", "requires", "prefers", "again", "tried_again", "submitted_by", "belongs_to", "result",
-        "live_output", "stages", "lease_expires_at",
+        "group", "unique_key", "concurrency_key", "tagged", "requires", "prefers", "again", "tried_again",
+        "submitted_by", "belongs_to", "shown_checkpoint", "result", "live_output", "stages", "lease_expires_at",
     }
     | {"expires_at", "claimed_at", "deadline_at", "ended_at", "runs_on"}
     | {"limit_name", "limit_key", "limit_count", "limit_until"}
 )  # fmt: skip
 
 
+def _about(job: Job) -> SafeString:
+    """What it is about, and how its last attempt failed."""
+    error = farm.last_line(getattr(job, "last_error", None) or "")
+    excerpt = getattr(job, "excerpt", None) or ""
+    return format_html('<div class="about">{}</div><div class="about error">{}</div>', excerpt, error)
+
+
+def _waited(job: Job) -> str:
+    """From when it was due to its last claim; nothing while it waits for another."""
+    if job.claimed_at is not None and job.claimed_at < job.run_at:
+        return "–"
+    return words.took(job.run_at, job.claimed_at) or "–"
+
+
+def _tried_again(job: Job) -> SafeString | str:
+    links = [(common.job_link(again),) for again in pages.retries(job.pk)]
+    return format_html_join(" ", "{}", links) or "–"
+
+
+def _submitted_by(job: Job) -> SafeString | str:
+    function = getattr(job, "origin", None)
+    if function is None:
+        return "–"
+    pk = function.function_id
+    return administration.link("scheduling_scheduledfunction", pk, f"function #{pk}")
+
+
+def _belongs_to(job: Job) -> SafeString | str:
+    """What of other apps started it, or follows it."""
+    links = operations.links(job.pk, viewer=job.__dict__["viewer"])
+    rows = [(link.label, link.admin_url, link.text, link.note) for link in links]
+    return format_html_join("", '<div>{} <a href="{}">{}</a> {}</div>', rows) or "–"
+
+
+def _live_output(job: Job) -> SafeString | str:
+    """What it writes, live; nothing of one that has ended and wrote nothing."""
+    if job.status in ENDED and not job.output.exists():
+        return "–"
+    return html.wrapper("job-output", {"job_id": job.pk}, audience=live_queries.MEMBER, css="output")
+
+
+def _stages(job: Job) -> SafeString | str:
+    """The details that its attempts reported, and from when on."""
+    rows = [
+        (attempt, stage.began_at.isoformat(sep=" ", timespec="seconds"), stage.detail)
+        for attempt, stages in sorted(pages.stages(job.pk).items(), reverse=True)
+        for stage in stages
+    ]
+    return format_html_join("", "<div>attempt {} · {} · {}</div>", rows) or "–"
+
+
+def _tagged(job: Job) -> SafeString | str:
+    url = reverse("admin:jobs_job_changelist")
+    links = [(url, urlencode({"tag_rows__tag": tag}), tag) for tag in job.tags or ()]
+    return format_html_join(", ", '<a href="{}?{}">{}</a>', links) or "–"
+
+
+def _json(value: Any) -> SafeString | str:
+    return "–" if value is None else administration.preformatted(farm.pretty(value))
+
+
 class JobFields(administration.BoundedList):
     """A list of jobs, and what it shows of each."""
 
-    @display(description="Status")  # type: ignore[untyped-decorator]
-    def state(self, job: Job) -> SafeString:
-        return html.wrapper_of_context(
+    state = administration.shown(
+        "Status",
+        lambda job: html.wrapper_of_context(
             "job-badge", {"job_id": job.pk}, context={"job": job}, audience=live_queries.OPERATOR
-        )
+        ),
+    )
 
     def get_changelist(self, request: HttpRequest, **options: Any) -> Any:
         """A bounded list, whose rows show what those of the site show."""
@@ -62,105 +126,31 @@ class JobFields(administration.BoundedList):
         value = getattr(self, name)(job) if callable(getattr(self, name, None)) else getattr(job, name)
         return value not in (None, "", "–")
 
-    @display(description="About")  # type: ignore[untyped-decorator]
-    def about(self, job: Job) -> SafeString:
-        """What it is about, and how its last attempt failed."""
-        error = farm.last_line(getattr(job, "last_error", None) or "")
-        excerpt = getattr(job, "excerpt", None) or ""
-        return format_html('<div class="about">{}</div><div class="about error">{}</div>', excerpt, error)
-
-    @display(description="Wait")  # type: ignore[untyped-decorator]
-    def waited(self, job: Job) -> str:
-        """From when it was due to its last claim; nothing while it waits for another."""
-        if job.claimed_at is not None and job.claimed_at < job.run_at:
-            return "–"
-        return farm.took(job.run_at, job.claimed_at) or "–"
-
-    @display(description="Run")  # type: ignore[untyped-decorator]
-    def ran(self, job: Job) -> str:
-        return farm.took(job.claimed_at, job.ended_at) or "–"
-
-    @display(description="Worker")  # type: ignore[untyped-decorator]
-    def runs_on(self, job: Job) -> SafeString | str:
-        return administration.link("jobs_worker", job.worker_id, job.worker_name)
-
-    @display(description="Owner")  # type: ignore[untyped-decorator]
-    def shown_owner(self, job: Job) -> SafeString | str:
-        return administration.link("auth_user", job.owner_id, job.owner)
-
-    @display(description="Retry of")  # type: ignore[untyped-decorator]
-    def again(self, job: Job) -> SafeString | str:
-        return common.job_link(job.retry_of_id)
-
-    @display(description="Retried as")  # type: ignore[untyped-decorator]
-    @administration.once
-    def tried_again(self, job: Job) -> SafeString | str:
-        links = [(common.job_link(again),) for again in pages.retries(job.pk)]
-        return format_html_join(" ", "{}", links) or "–"
-
-    @display(description="Requires")  # type: ignore[untyped-decorator]
-    def requires(self, job: Job) -> str:
-        return labels.in_words(job.requirement.requires) if job.requirement else "–"
-
-    @display(description="Prefers")  # type: ignore[untyped-decorator]
-    def prefers(self, job: Job) -> str:
-        return labels.in_words(job.requirement.prefers) if job.requirement else "–"
-
-    @display(description="Submitted by")  # type: ignore[untyped-decorator]
-    def submitted_by(self, job: Job) -> SafeString | str:
-        function = getattr(job, "origin", None)
-        if function is None:
-            return "–"
-        pk = function.function_id
-        return administration.link("scheduling_scheduledfunction", pk, f"function #{pk}")
-
-    @display(description="Belongs to")  # type: ignore[untyped-decorator]
-    @administration.once
-    def belongs_to(self, job: Job) -> SafeString | str:
-        """What of other apps started it, or follows it."""
-        links = operations.links(job.pk, viewer=job.__dict__["viewer"])
-        rows = [(link.label, link.admin_url, link.text, link.note) for link in links]
-        return format_html_join("", '<div>{} <a href="{}">{}</a> {}</div>', rows) or "–"
-
-    @display(description="Status")  # type: ignore[untyped-decorator]
-    @administration.once
-    def live_state(self, job: Job) -> SafeString:
-        return html.wrapper("job", {"job_id": job.pk}, audience=live_queries.MEMBER)
-
-    @display(description="Why it is not running")  # type: ignore[untyped-decorator]
-    @administration.once
-    def live_why(self, job: Job) -> SafeString:
-        return html.wrapper("job-why", {"job_id": job.pk, "queue": job.queue}, audience=live_queries.MEMBER)
-
-    @display(description="Output")  # type: ignore[untyped-decorator]
-    @administration.once
-    def live_output(self, job: Job) -> SafeString | str:
-        """What it writes, live; nothing of one that has ended and wrote nothing."""
-        if job.status in ENDED and not job.output.exists():
-            return "–"
-        return html.wrapper("job-output", {"job_id": job.pk}, audience=live_queries.MEMBER, css="output")
-
-    @display(description="Stages")  # type: ignore[untyped-decorator]
-    @administration.once
-    def stages(self, job: Job) -> SafeString | str:
-        """The details that its attempts reported, and from when on."""
-        rows = [
-            (attempt, stage.began_at.isoformat(sep=" ", timespec="seconds"), stage.detail)
-            for attempt, stages in sorted(pages.stages(job.pk).items(), reverse=True)
-            for stage in stages
-        ]
-        return format_html_join("", "<div>attempt {} · {} · {}</div>", rows) or "–"
-
-    @display(description="Payload")  # type: ignore[untyped-decorator]
-    @administration.once
-    def shown_payload(self, job: Job) -> SafeString:
-        return administration.preformatted(farm.pretty(job.payload))
-
-    @display(description="Result")  # type: ignore[untyped-decorator]
-    @administration.once
-    def result(self, job: Job) -> SafeString | str:
-        result = job.result
-        return "–" if result is None else administration.preformatted(farm.pretty(result))
+    about = administration.shown("About", _about)
+    waited = administration.shown("Wait", _waited)
+    ran = administration.shown("Run", lambda job: words.took(job.claimed_at, job.ended_at) or "–")
+    runs_on = administration.shown(
+        "Worker", lambda job: administration.link("jobs_worker", job.worker_id, job.worker_name)
+    )
+    shown_owner = administration.shown("Owner", lambda job: administration.link("auth_user", job.owner_id, job.owner))
+    again = administration.shown("Retry of", lambda job: common.job_link(job.retry_of_id))
+    tried_again = administration.shown("Retried as", _tried_again)
+    requires = administration.shown(
+        "Requires", lambda job: labels.in_words(job.requirement.requires) if job.requirement else "–"
+    )
+    prefers = administration.shown(
+        "Prefers", lambda job: labels.in_words(job.requirement.prefers) if job.requirement else "–"
+    )
+    tagged = administration.shown("Tags", _tagged)
+    submitted_by = administration.shown("Submitted by", _submitted_by)
+    belongs_to = administration.shown("Belongs to", _belongs_to)
+    live_state = common.live("Status", "job", lambda job: {"job_id": job.pk})
+    live_why = common.live("Why it is not running", "job-why", lambda job: {"job_id": job.pk, "queue": job.queue})
+    live_output = administration.shown("Output", _live_output)
+    stages = administration.shown("Stages", _stages)
+    shown_payload = administration.shown("Payload", lambda job: administration.preformatted(farm.pretty(job.payload)))
+    shown_checkpoint = administration.shown("Checkpoint", lambda job: _json(job.checkpoint))
+    result = administration.shown("Result", lambda job: _json(job.result))
 
 
 def _dressed(base: type[Any]) -> type[Any]:

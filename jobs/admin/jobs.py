@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.decorators import action, display
+from unfold.decorators import action
 
 from core import administration
 from core.values import row_id
@@ -18,7 +18,7 @@ from jobs.admin import common, job_actions
 from jobs.admin.job_fields import JobFields
 from jobs.domain.states import Status
 from jobs.models import Attempt, Input, Job, JobQuerySet, ResultFile, with_status
-from jobs.queries import fleet, lists, pages, reports, rollups
+from jobs.queries import fleet, lists, pages, reports
 from jobs.templatetags import farm
 from postgres import clock
 
@@ -54,7 +54,8 @@ FILTERS: Final = [
     StatusFilter,
     administration.known("kind", "kind", pages.known_kinds),
     administration.known("queue", "queue", fleet.known_queues),
-    administration.by_day("created_at", first_since=rollups.first_since, end_before=rollups.end_before),
+    administration.known("tag", "tag_rows__tag", lists.recent_tags, leads=True),
+    administration.by_day("created_at", leads=True),
     administration.by_day("outcome__ended_at"),
 ]
 
@@ -62,48 +63,49 @@ FILTERS: Final = [
 class AttemptInline(administration.Part):
     model = Attempt
     fields = ["number", "outcome", "worker_name", "claimed_at", "ended_at", "error_text", "output"]
-    readonly_fields = fields
     ordering = ["-number"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Attempt]:
         rows: QuerySet[Attempt] = super().get_queryset(request)
         return rows.annotate(wrote=reports.wrote())
 
-    @display(description="Error")  # type: ignore[untyped-decorator]
-    def error_text(self, attempt: Attempt) -> SafeString | str:
-        return administration.folded(farm.last_line(attempt.error), farm.cut(attempt.error))
+    error_text = administration.shown(
+        "Error", lambda attempt: administration.folded(farm.last_line(attempt.error), farm.cut(attempt.error))
+    )
+    output = administration.shown(
+        "Output", lambda attempt: common.output_link(attempt.job_id, attempt.number) if attempt.wrote else "–"
+    )
 
-    @display(description="Output")  # type: ignore[untyped-decorator]
-    def output(self, attempt: Any) -> SafeString | str:
-        return common.output_link(attempt.job_id, attempt.number) if attempt.wrote else "–"
+
+def _link(file: ResultFile) -> SafeString:
+    url = reverse("jobs:file", args=[file.job_id, file.name])
+    return format_html('<a href="{}?fence={}">{}</a>', url, file.attempt, file.name)
 
 
 class FileInline(administration.Part):
     model = ResultFile
     fields = ["link", "attempt", "size", "sha256", "created_at"]
-    readonly_fields = fields
     ordering = ["attempt", "name"]
 
-    @display(description="File")  # type: ignore[untyped-decorator]
-    def link(self, file: ResultFile) -> SafeString:
-        url = reverse("jobs:file", args=[file.job_id, file.name])
-        return format_html('<a href="{}?fence={}">{}</a>', url, file.attempt, file.name)
+    link = administration.shown("File", _link)
 
 
 class InputInline(administration.Part):
     model = Input
     verbose_name_plural = "input files"
     fields = ["link", "filename", "size", "sha256"]
-    readonly_fields = fields
     ordering = ["name"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Input]:
         rows: QuerySet[Input] = super().get_queryset(request)
         return rows.select_related("upload")
 
-    @display(description="File")  # type: ignore[untyped-decorator]
-    def link(self, file: Input) -> SafeString:
-        return format_html('<a href="{}">{}</a>', reverse("jobs:input", args=[file.job_id, file.name]), file.name)
+    link = administration.shown(
+        "File",
+        lambda file: format_html(
+            '<a href="{}">{}</a>', reverse("jobs:input", args=[file.job_id, file.name]), file.name
+        ),
+    )
 
 
 @admin.register(Job)
@@ -120,19 +122,15 @@ class JobAdmin(common.Operated, JobFields):
         (None, {"fields": ["live_state", "live_why"]}),
         ("Output", {"fields": ["live_output"]}),
         ("Job", {"fields": [
-            ("kind", "queue"), ("shown_owner", "group"), ("priority", "unique_key"), ("requires", "prefers"),
-            ("again", "tried_again", "submitted_by"), "belongs_to",
-            "shown_payload", "result",
+            ("kind", "queue"), ("shown_owner", "group"), ("priority", "unique_key", "concurrency_key"), "tagged",
+            ("requires", "prefers"), ("again", "tried_again", "submitted_by"), "belongs_to",
+            "shown_payload", "shown_checkpoint", "result",
         ]}),
         ("Progress", {"fields": [
             ("fence", "failures", "max_attempts"), ("runs_on", "lease_expires_at"),
             ("created_at", "run_at", "expires_at"), ("claimed_at", "deadline_at", "ended_at"),
             ("limit_name", "limit_key"), ("limit_count", "limit_until"), "stages",
         ]}),
-    ]  # fmt: skip
-    readonly_fields = [
-        "live_state", "live_why", "live_output", "shown_payload", "result", "runs_on", "shown_owner", "again",
-        "tried_again", "submitted_by", "belongs_to", "stages", "requires", "prefers",
     ]  # fmt: skip
     inlines = [AttemptInline, InputInline, FileInline]
     actions = ["cancel_selected", "retry_selected"]
@@ -147,8 +145,7 @@ class JobAdmin(common.Operated, JobFields):
         fitting = set() if job is None else job_actions.fitting(job, now=clock.now())
         return [each for each in super().get_actions_detail(request, object_id) if each.path in fitting]
 
-    def view_on_site(self, obj: Job) -> str:
-        return reverse("jobs:job", args=[obj.pk])
+    view_on_site = administration.on_site("jobs:job")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
         """With payload and result only where one job is shown."""

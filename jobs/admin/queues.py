@@ -1,6 +1,6 @@
-"""Queues: pause, resume, bound."""
+"""Queues: pause, resume, bound, share out; who has how large a share, and whose jobs are paused."""
 
-from typing import Any
+from typing import Any, Final, cast
 from urllib.parse import urlencode
 
 from django import forms
@@ -11,29 +11,57 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
-from unfold.decorators import display
 
 from core import administration, people
 from jobs import live_queries, operations
 from jobs.admin import common
-from jobs.models import Queue
-from jobs.operations.queues import HIGHEST_CEILING
+from jobs.models import ConcurrencyKey, PausedOwner, Queue, Weight
+from jobs.operations.queues import HIGHEST_CEILING, LONGEST_AGE_S
 from jobs.queries import pages
-from live import html
+
+_HIGHEST: Final = {"ceiling": HIGHEST_CEILING, "of_key": HIGHEST_CEILING, "ages_after": LONGEST_AGE_S}
+
+
+class Pausable(common.Operated):
+    """Rows whose waiting jobs may be paused: `pauses` and `resumes` do that, by primary key."""
+
+    actions = ["pause", "resume"]
+    pauses, resumes = operations.pause, operations.resume
+
+    state = administration.shown(
+        "Status", lambda row: "paused" if row.paused_at else "open", label={"paused": "warning", "open": "success"}
+    )
+
+    @admin.action(description="Pause", permissions=["operate"])
+    def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return self._each(request, queryset, type(self).pauses, word="Pause")
+
+    @admin.action(description="Resume", permissions=["operate"])
+    def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return self._each(request, queryset, type(self).resumes, word="Resume")
+
+    def _each(self, request: HttpRequest, queryset: QuerySet[Any], do: Any, *, word: str) -> HttpResponse | None:
+        rows, admin = list(queryset), cast("ModelAdmin", self)
+        names = [str(row) for row in rows]
+        texts = {"title": f"{word} these {queryset.model._meta.verbose_name_plural}?", "button": f"{word} them"}
+        if question := administration.carry_out(admin, request, lines=names, **texts):
+            return question
+        for row in rows:
+            do(row.pk, by=people.person(request))
+        admin.message_user(request, f"{word}d: {', '.join(names)}.", messages.SUCCESS)
+        return None
 
 
 @admin.register(Queue)
-class QueueAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold ships no types
+class QueueAdmin(Pausable, ModelAdmin):  # type: ignore[misc]  # unfold ships no types
     """Where jobs wait. A queue exists once a kind or a worker names it, and stays."""
 
-    list_display = ["name", "state", "ceiling", "its_jobs", "created_at"]
-    list_filter = [("paused_at", admin.EmptyFieldListFilter)]
+    list_display = ["name", "state", "ceiling", "fair", "its_jobs", "created_at"]
+    list_filter = [("paused_at", admin.EmptyFieldListFilter), "fair"]
     search_fields = ["name"]
-    fields = ["name", "live_state", "its_jobs", "ceiling"]
+    fields = ["name", "live_state", "its_jobs", "ceiling", "of_key", "fair", "ages_after"]
     readonly_fields = ["name", "live_state", "its_jobs"]
-    actions = ["pause", "resume"]
 
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002  # the admin's signature
         return False
@@ -46,53 +74,92 @@ class QueueAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold s
         return self.has_operate_permission(request)
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> forms.Field | None:
-        """The ceiling with its bound, which the operation would refuse later."""
+        """Numbers with their bounds, which the operations would refuse later."""
         field: forms.Field | None = super().formfield_for_dbfield(db_field, request, **kwargs)
-        if field is not None and db_field.name == "ceiling":
-            field.validators.append(MaxValueValidator(HIGHEST_CEILING))
+        if field is not None and db_field.name in _HIGHEST:
+            field.validators.append(MaxValueValidator(_HIGHEST[db_field.name]))
         return field
 
     def save_model(self, request: HttpRequest, obj: Queue, form: Any, change: bool) -> None:  # noqa: ARG002
-        """Only the ceiling is a field; the operation moves the slots along and says who did it."""
-        operations.set_ceiling(obj.name, obj.ceiling, by=people.person(request))
+        """The operations count what runs already, and say who did it."""
+        if "ceiling" in form.changed_data:
+            operations.set_ceiling(obj.name, obj.ceiling, by=people.person(request))
+        if "of_key" in form.changed_data:
+            operations.bound_keys(obj.name, obj.of_key, by=people.person(request))
+        if "fair" in form.changed_data:
+            operations.set_fair(obj.name, obj.fair, by=people.person(request))
+        if "ages_after" in form.changed_data:
+            operations.set_ages_after(obj.name, obj.ages_after, by=people.person(request))
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> LogEntry | None:  # noqa: ARG002
         """Nothing: the operation has written its own line."""
         return None
 
-    @display(description="Status", label={"paused": "warning", "open": "success"})  # type: ignore[untyped-decorator]
-    def state(self, queue: Queue) -> str:
-        return "paused" if queue.paused_at else "open"
-
-    @display(description="Status")  # type: ignore[untyped-decorator]
-    @administration.once
-    def live_state(self, queue: Queue) -> SafeString:
-        whose = {"whose": pages.EVERYBODY, "queue": queue.name}
-        return html.wrapper("queue", whose, audience=live_queries.OPERATOR)
-
-    @display(description="Jobs")  # type: ignore[untyped-decorator]
-    def its_jobs(self, queue: Queue) -> SafeString:
-        return format_html(
+    live_state = common.live(
+        "Status", "queue", lambda queue: {"whose": pages.EVERYBODY, "queue": queue.name}, audience=live_queries.OPERATOR
+    )
+    its_jobs = administration.shown(
+        "Jobs",
+        lambda queue: format_html(
             '<a href="{}?{}">jobs</a>', reverse("admin:jobs_job_changelist"), urlencode({"queue": queue.name})
-        )
+        ),
+    )
 
-    @admin.action(description="Pause", permissions=["operate"])
-    def pause(self, request: HttpRequest, queryset: QuerySet[Queue]) -> HttpResponse | None:
-        texts = {"title": "Pause these queues?", "button": "Pause them"}
-        return self._each(request, queryset, operations.pause, word="Paused", texts=texts)
 
-    @admin.action(description="Resume", permissions=["operate"])
-    def resume(self, request: HttpRequest, queryset: QuerySet[Queue]) -> HttpResponse | None:
-        texts = {"title": "Resume these queues?", "button": "Resume them"}
-        return self._each(request, queryset, operations.resume, word="Resumed", texts=texts)
+@admin.register(Weight)
+class WeightAdmin(ModelAdmin):  # type: ignore[misc]
+    """How large a person's or a group's share of every fair queue is; without a row it is 1."""
 
-    def _each(
-        self, request: HttpRequest, queryset: QuerySet[Queue], do: Any, *, word: str, texts: dict[str, str]
-    ) -> HttpResponse | None:
-        names = [queue.name for queue in queryset]
-        if question := administration.carry_out(self, request, lines=names, **texts):
-            return question
-        for name in names:
-            do(name, by=people.person(request))
-        self.message_user(request, f"{word}: {', '.join(names)}.", messages.SUCCESS)
+    list_display = ["__str__", "owner", "group", "weight"]
+    list_select_related = ["owner", "group"]
+    search_fields = ["owner__username", "group__name"]
+    raw_id_fields = ["owner", "group"]
+
+
+@admin.register(PausedOwner)
+class PausedOwnerAdmin(ModelAdmin):  # type: ignore[misc]
+    """People whose jobs are paused: who is added here waits, who is deleted goes on."""
+
+    list_display = ["owner", "paused_at", "paused_by"]
+    list_select_related = ["owner", "paused_by"]
+    search_fields = ["owner__username"]
+    fields = autocomplete_fields = ["owner"]
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+        return False
+
+    def save_model(self, request: HttpRequest, obj: PausedOwner, form: Any, change: bool) -> None:  # noqa: ARG002
+        operations.pause_owner(obj.owner, by=people.person(request))
+
+    def delete_model(self, request: HttpRequest, obj: PausedOwner) -> None:
+        operations.resume_owner(obj.owner, by=people.person(request))
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[PausedOwner]) -> None:
+        for row in queryset:
+            self.delete_model(request, row)
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> LogEntry | None:  # noqa: ARG002
+        """Nothing: the operation has written its own line, in the person's history."""
         return None
+
+
+@admin.register(ConcurrencyKey)
+class ConcurrencyKeyAdmin(Pausable, ModelAdmin):  # type: ignore[misc]
+    """Concurrency keys of jobs that are there, or were lately: how many run at a time; pause and resume."""
+
+    list_display = ["name", "kind", "queue", "bound", "state", "paused_by", "used_at"]
+    list_select_related = ["paused_by"]
+    list_filter = [("paused_at", admin.EmptyFieldListFilter), "kind", "queue"]
+    search_fields = ["name"]
+    fields = readonly_fields = ["name", "kind", "queue", "bound", "state", "paused_by", "used_at"]
+    pauses, resumes = operations.pause_key, operations.resume_key
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+        """Never by a form: kinds and queues say their bounds."""
+        return False
+
+    def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002  # the admin's signature
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+        return False

@@ -9,7 +9,6 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.decorators import display
 
 from core import administration
 from jobs import operations
@@ -17,6 +16,22 @@ from jobs.domain.quotas import Quota
 from jobs.models import ALL_JOBS, HealthScore, Usage
 from jobs.operations import quotas
 from jobs.templatetags.quotas import amount
+
+
+def _its_jobs(row: Usage) -> SafeString:
+    narrowed = "" if row.pk == ALL_JOBS else f"?owner={row.pk}"
+    return format_html('<a href="{}{}">jobs</a>', reverse("admin:jobs_job_changelist"), narrowed)
+
+
+def _amount(title: str, resource: str, field: str) -> Any:
+    """A column with how much of this there is, and how much may be."""
+
+    def cell(row: Usage) -> str:
+        of = "farm" if row.pk == ALL_JOBS else "owner"
+        allowed = quotas.allowed(operations.setting_of(resource, of=of))
+        return amount(Quota(resource=resource, of=of, quota=allowed, used=max(0, getattr(row, field))))
+
+    return administration.shown(title, cell, ordering=field)
 
 
 @admin.register(Usage)
@@ -28,7 +43,6 @@ class UsageAdmin(administration.ReadOnly):
     search_help_text = "A name"
     ordering = ["-file_bytes", "-output_bytes", "-waiting", "pk"]
     fields = [*list_display, "person", "its_jobs"]
-    readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Usage]:
         """Each with the person's name. The farm's row has none, so a join would lose it."""
@@ -36,40 +50,20 @@ class UsageAdmin(administration.ReadOnly):
         rows: QuerySet[Usage] = super().get_queryset(request).annotate(username=Subquery(named))
         return rows
 
-    @display(description="Owner", ordering="username")  # type: ignore[untyped-decorator]
-    def whose(self, row: Any) -> str:
-        return "All jobs" if row.pk == ALL_JOBS else row.username or f"{row.pk}, who is gone"
-
-    @display(description="Person")  # type: ignore[untyped-decorator]
-    def person(self, row: Any) -> SafeString | str:
-        return administration.link("auth_user", row.pk, row.username) if row.username else "nobody's alone"
-
-    @display(description="Pending jobs", ordering="waiting")  # type: ignore[untyped-decorator]
-    def waiting_jobs(self, row: Usage) -> str:
-        return _amount(row, "waiting jobs", row.waiting)
-
-    @display(description="Output", ordering="output_bytes")  # type: ignore[untyped-decorator]
-    def output(self, row: Usage) -> str:
-        return _amount(row, "bytes of output", row.output_bytes)
-
-    @display(description="Files", ordering="files")  # type: ignore[untyped-decorator]
-    def number_of_files(self, row: Usage) -> str:
-        return _amount(row, "files", row.files)
-
-    @display(description="Bytes of files", ordering="file_bytes")  # type: ignore[untyped-decorator]
-    def size_of_files(self, row: Usage) -> str:
-        return _amount(row, "bytes of files", row.file_bytes)
-
-    @display(description="Jobs")  # type: ignore[untyped-decorator]
-    def its_jobs(self, row: Usage) -> SafeString:
-        narrowed = "" if row.pk == ALL_JOBS else f"?owner={row.pk}"
-        return format_html('<a href="{}{}">jobs</a>', reverse("admin:jobs_job_changelist"), narrowed)
-
-
-def _amount(row: Usage, resource: str, used: int) -> str:
-    of = "farm" if row.pk == ALL_JOBS else "owner"
-    allowed = quotas.allowed(operations.setting_of(resource, of=of))
-    return amount(Quota(resource=resource, of=of, quota=allowed, used=max(0, used)))
+    whose = administration.shown(
+        "Owner",
+        lambda row: "All jobs" if row.pk == ALL_JOBS else row.username or f"{row.pk}, who is gone",
+        ordering="username",
+    )
+    person = administration.shown(
+        "Person",
+        lambda row: administration.link("auth_user", row.pk, row.username) if row.username else "nobody's alone",
+    )
+    waiting_jobs = _amount("Pending jobs", "waiting jobs", "waiting")
+    output = _amount("Output", "bytes of output", "output_bytes")
+    number_of_files = _amount("Files", "files", "files")
+    size_of_files = _amount("Bytes of files", "bytes of files", "file_bytes")
+    its_jobs = administration.shown("Jobs", _its_jobs)
 
 
 @admin.register(HealthScore)

@@ -13,18 +13,17 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
-from unfold.decorators import action, display
+from unfold.decorators import action
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from core import administration, people
-from jobs import live_queries, operations
+from jobs import operations
 from jobs.admin import common
 from jobs.domain import kinds
 from jobs.domain.workers import Presence
 from jobs.models import Worker
 from jobs.operations.queues import ANY_QUEUE
 from jobs.queries import fleet
-from live import html
 
 
 class WorkerForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class takes no parameter
@@ -73,6 +72,25 @@ class LabelFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Worker]) -> QuerySet[Worker]:  # noqa: ARG002
         return queryset if self.value() is None else fleet.with_label(queryset, str(self.value()))
+
+
+def _state(worker: Worker) -> str:
+    """Whether it is there, as on the pages; of one that is there, whether it is drained."""
+    there = fleet.presence_of(worker, now=worker.read_at)
+    if there is Presence.AWAY:
+        return "away"
+    return "drained" if there is Presence.LIVE and worker.drained_at else there.replace("_", " ")
+
+
+def _host(worker: Worker) -> str:
+    facts = getattr(worker, "facts", None)
+    return facts.host if facts else "–"
+
+
+def _its_jobs(worker: Worker) -> SafeString:
+    addresses = [reverse(f"admin:jobs_{table}_changelist") for table in ("job", "attempt")]
+    markup = '<a href="{}?worker={}">jobs</a>, <a href="{}?worker={}">failed attempts</a>'
+    return format_html(markup, addresses[0], worker.pk, addresses[1], worker.pk)
 
 
 @admin.register(Worker)
@@ -127,41 +145,17 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
         for worker in queryset:
             self.delete_model(request, worker)
 
-    @display(description="Status", label=_LABELS)  # type: ignore[untyped-decorator]
-    def state(self, worker: Worker) -> str:
-        """Whether it is there, as on the pages; of one that is there, whether it is drained."""
-        there = fleet.presence_of(worker, now=worker.read_at)
-        if there is Presence.AWAY:
-            return "away"
-        return "drained" if there is Presence.LIVE and worker.drained_at else there.replace("_", " ")
-
-    @display(description="Host")  # type: ignore[untyped-decorator]
-    def host(self, worker: Worker) -> str:
-        facts = getattr(worker, "facts", None)
-        return facts.host if facts else "–"
-
-    @display(description="Serves")  # type: ignore[untyped-decorator]
-    def serves(self, worker: Worker) -> str:
-        return worker.owner.get_username() if worker.owner else "everybody"
-
-    @display(description="Labels")  # type: ignore[untyped-decorator]
-    def shown_labels(self, worker: Worker) -> str:
-        return ", ".join(fleet.labels_of(worker)) or "–"
+    state = administration.shown("Status", _state, label=_LABELS)
+    host = administration.shown("Host", _host)
+    serves = administration.shown("Serves", lambda worker: worker.owner.get_username() if worker.owner else "everybody")
+    shown_labels = administration.shown("Labels", lambda worker: ", ".join(fleet.labels_of(worker)) or "–")
 
     @action(description="Labels", url_path="labels", permissions=["operate"])  # type: ignore[untyped-decorator]
     def label_one(self, request: HttpRequest, object_id: str) -> HttpResponse:  # noqa: ARG002  # the admin's
         return HttpResponseRedirect(f"{reverse('jobs:worker', args=[object_id])}#labels-title")
 
-    @display(description="Jobs")  # type: ignore[untyped-decorator]
-    def its_jobs(self, worker: Worker) -> SafeString:
-        addresses = [reverse(f"admin:jobs_{table}_changelist") for table in ("job", "attempt")]
-        markup = '<a href="{}?worker={}">jobs</a>, <a href="{}?worker={}">failed attempts</a>'
-        return format_html(markup, addresses[0], worker.pk, addresses[1], worker.pk)
-
-    @display(description="Status")  # type: ignore[untyped-decorator]
-    @administration.once
-    def live_state(self, worker: Worker) -> SafeString:
-        return html.wrapper("worker", {"worker_id": worker.pk}, audience=live_queries.MEMBER)
+    its_jobs = administration.shown("Jobs", _its_jobs)
+    live_state = common.live("Status", "worker", lambda worker: {"worker_id": worker.pk})
 
     @admin.action(description="Drain", permissions=["operate"])
     def drain_selected(self, request: HttpRequest, queryset: QuerySet[Worker]) -> None:

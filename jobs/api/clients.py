@@ -12,10 +12,13 @@ from ninja.params import functions as parameters
 from accounts import http as people
 from core.api import Calls, Sample
 from core.api import caller as _user
+from core.recent import Outdated
+from core.refusal import Refusal
 from core.values import BIGINT, INTEGER
 from jobs import http, operations
 from jobs.domain.filters import Filters
 from jobs.domain.reasons import FOR_OPERATORS, Reason, Remedy
+from jobs.domain.tags import MOST_TAGGED
 from jobs.errors import JobDeleted, JobsError, NoSuchFile, NotAMember, NotFound, NotUnique
 from jobs.models import Job
 from jobs.operations.idempotency import Answer
@@ -25,8 +28,11 @@ from jobs.queries import inputs, lists, reads, reports
 from observing import fields
 
 T = TypeVar("T")
+Shown = TypeVar("Shown", bound=protocol.JobInList)
 router = Calls(tags=["Clients"])
 SUBMIT, READ, OPERATE = map(people.callers, ("submit", "read", "operate"))
+VIEW = [http.ViewKey(), *READ]  # of calls that a view token narrows
+SUBMIT_RECENT = people.callers("submit", recognizes=True)
 MOST_PIECES = 500
 MOST_OUTPUT_CHARACTERS = 4_000_000
 
@@ -47,7 +53,7 @@ IdempotencyKey = Annotated[
 @router.call(
     "post",
     "/jobs",
-    auth=SUBMIT,
+    auth=SUBMIT_RECENT,
     answer=Status[protocol.Job],
     sample=Sample(body={"kind": "chat", "payload": {"prompt": "Why is the sky blue?"}}),
 )
@@ -58,7 +64,15 @@ def submit(request: HttpRequest, body: clients.NewJob, idempotency_key: Idempote
     kind's own.
 
     `unique_key` refuses a twin: 409 `not_unique`, with the living one's id as `job`, while a job of yours of the same
-    kind and key has not ended. Other people's keys are theirs.
+    kind and key has not ended. Other people's keys are theirs. With `on_conflict` it need not be refused:
+
+    - `replace`: the living one, if no worker has begun it, becomes this one: payload, files, `run_at`, priority and all
+      else; without `run_at` it keeps its place. 200 with its id. Else 409 with `reason`: `in_progress`,
+      `waits_for_retry` (it failed, and is tried again), or `of_another_token` (this token may not cancel it).
+    - `after`: the same while no worker has begun it. Else this one waits behind it (`waits_for`) and starts when that
+      has ended, however it ends; later ones replace this one.
+    - `debounce`, such as `{"quiet": 10, "at_most": 120}`: `after`, and it runs once no further one came for 10 s, at
+      the latest 120 s after the first.
 
     With a header such as `Idempotency-Key: report-7` the call may be repeated when its answer was lost: for 24 hours
     the same key with the same body submits nothing more, and is answered with the same job, as it stands now, whatever
@@ -66,11 +80,18 @@ def submit(request: HttpRequest, body: clients.NewJob, idempotency_key: Idempote
     first is still being carried out a repeat waits for it; after 5 s it gets 409 `idempotency_key_in_use`: send it
     again after `Retry-After` seconds. A refusal is not kept: a repeat of it is tried anew.
 
+    `after` names jobs that it starts after, by id (422 `unknown_job` for one that you may not see): they
+    are part of one `flow` then (docs/flows.md). Those of one bulk may name one another.
+
     `files` gives the job input files: `{"audio": "<id>"}` names an upload (`POST /api/v1/files`) as the worker asks for
     it; 16 at most. 422 `unknown_file` for one that is not there, or is neither yours nor of a job that you may see.
     """
+    stored = _stored_recent
+    if idempotency_key is not None or body.on_conflict or body.debounce or body.after or body.name:
+        people.look_up(request, "submit")
+        stored = _stored
     return _submitted_once(
-        request, idempotency_key, body, submit=lambda: [_raised(one) for one in _stored(request, [body])]
+        request, idempotency_key, body, submit=lambda: [_raised(one) for one in stored(request, [body])]
     )
 
 
@@ -100,39 +121,40 @@ def submit_many(request: HttpRequest, body: clients.NewJobs, idempotency_key: Id
     return http.answered(clients.Submitted(jobs=jobs), status=201)
 
 
-@router.call("get", "/jobs", auth=READ, sample=Sample(query="status=in_progress&kind=chat&limit=20"))
+@router.call("get", "/jobs", auth=VIEW, sample=Sample(query="status=in_progress&kind=chat&limit=20"))
 def list_jobs(request: HttpRequest, filters: Query[clients.Filters]) -> clients.Page:
     """List jobs.
 
     The jobs that you may see, newest first: yours, those of your groups; all of them for operators.
 
-    `next` is the `cursor` of the following page, null on the last one.
+    `next` is the `cursor` of the following page, null on the last one. Beside a `tag` other filters choose among its
+    newest 5,000 jobs: a page may then have fewer jobs than `limit`, or none, and a `next`.
     """
-    http.refuse_unknown_parameters(request, clients.Filters.model_fields)
-    rows = _filtered(protocol.visible_to(_user(request)), filters).order_by("-id")[: filters.limit + 1]
-    jobs = [protocol.in_list(job) for job in rows]
+    http.refuse_unknown_parameters(request, [*clients.Filters.model_fields, http.ViewKey.param_name])
+    rows, further = _filtered(protocol.with_names(http.visible_to(request)), filters)
+    jobs = [_as_seen(request, protocol.in_list(job)) for job in rows.order_by("-id")[: filters.limit + 1]]
     shown = jobs[: filters.limit]
-    return clients.Page(jobs=shown, next=shown[-1].id if len(jobs) > filters.limit else None)
+    return clients.Page(jobs=shown, next=shown[-1].id if len(jobs) > filters.limit else further)
 
 
-@router.call("get", "/jobs/{jobid:job_id}", auth=READ)
+@router.call("get", "/jobs/{jobid:job_id}", auth=VIEW)
 def show(request: HttpRequest, job_id: int) -> protocol.Job:
     """Look at a job.
 
     `attempts` has the latest first, 50 at most. What one wrote and handed in stays there after it was lost: see `fence`
     of the calls below.
     """
-    return protocol.with_attempts(_visible(request, job_id).pk)
+    return _as_seen(request, protocol.with_attempts(_visible(request, job_id).pk))
 
 
-@router.call("get", "/jobs/{jobid:job_id}/output", auth=READ, sample=Sample(query="after=-1"))
+@router.call("get", "/jobs/{jobid:job_id}/output", auth=VIEW, sample=Sample(query="after=-1"))
 def output(request: HttpRequest, job_id: int, after: After = -1, fence: Fence = None) -> clients.OutputPage:
     """Read a job's output.
 
     At most 500 pieces come at once: ask again with `after` one less than `next_seq` until none come. Without `fence`
     it is the attempt that runs or succeeded; of any other job the last that wrote anything.
     """
-    http.refuse_unknown_parameters(request, ["after", "fence"])
+    http.refuse_unknown_parameters(request, ["after", "fence", http.ViewKey.param_name])
     job = _visible(request, job_id)
     number = (reports.fence_to_read(job.pk) or 0) if fence is None else fence
     page = reads.output_page(job.pk, attempt=number, after=after, most=MOST_PIECES, characters=MOST_OUTPUT_CHARACTERS)
@@ -193,7 +215,7 @@ def run_now(request: HttpRequest, job_id: int) -> protocol.Job:
 
     Makes a job that is due later due now; one that is due already stays as it is. 409 `not_waiting` for one that runs
     or has ended, 409 `waits_for_limit` while the tokens of its limit have not come in, 409 `waits_for_budget` while a
-    budget has no room for it.
+    budget has no room for it, 409 `waits_behind` for one that starts after another.
     """
     return protocol.in_full([operations.run_now(job_id, by=_user(request)).pk])[0]
 
@@ -224,8 +246,13 @@ def why(request: HttpRequest, job_id: int) -> clients.Reasons:
     | `waiting_for_budget` | it waits for a budget's next window | `until`, `seconds` |
     | `unconfirmed` | its last workers took it and never said a word: it may end them | `leases` |
     | `not_due` | its `run_at` lies ahead | `run_at`, `seconds` |
+    | `waits_behind` | the job that has its `unique_key` has to end first | `job` |
+    | `waits_after` | jobs that it comes after in its flow have to end first | `jobs` (5 at most), `count` |
+    | `owner_paused` | none of its owner's jobs is claimed | `owner`, `since`; for operators `by` |
     | `queue_paused` | nothing of its queue is claimed | `since`; for operators `by` |
     | `queue_full` | as many of its queue run as may | `ceiling`; for operators `running` |
+    | `key_paused` | its concurrency key is paused | `key`, `since`; for operators `by` |
+    | `key_full` | as many with its concurrency key run as may | `key`, `most` |
     | `no_worker` | no live worker's key allows its queue | of the last one `last_worker`, `last_seen_at` |
     | `all_drained` | the live workers that could take it are drained | `drained`, `names` |
     | `out_of_scope` | live workers do, but they serve other people's jobs only | for operators `others` |
@@ -235,24 +262,25 @@ def why(request: HttpRequest, job_id: int) -> clients.Reasons:
     | `all_failed_it` | every live worker that could take it has failed it | `workers`, `until` |
     | `stealers_busy` | only workers that steal from it could take it, none is idle | `workers`; for operators `busy` |
     | `ahead` | the same workers take others first: of its queue (1000: or more), of other queues | `jobs`, `queues` |
+    | `share` | a fair queue takes others first: `jobs`, if nothing ends until then | `jobs`, `of_share`, `shares` |
+    | `aged` | beside the others: it has waited so long that it counts for more | `counts_as` |
     | `expires` | beside the others: it ends by itself then, if no worker has begun it | `expires_at`, `seconds` |
     | `next` | none of these: the next worker that asks takes it | |
 
-    Remedies: `wait`, `run_now`, `cancel`, `retry`, `resume_queue`, `raise_ceiling`, `raise_limit`, `raise_budget`,
-    `add_worker`, `undrain_worker`, `add_label`, `ask_for_queue` (of a worker whose process names other queues than its
-    key has).
+    Remedies: `wait`, `run_now`, `cancel`, `retry`, `resume_owner`, `resume_queue`, `raise_ceiling`, `raise_limit`,
+    `raise_budget`, `add_worker`, `undrain_worker`, `add_label`, `ask_for_queue` (of a worker whose process names other
+    queues than its key has).
     """
     job, user = _visible(request, job_id), _user(request)
-    hidden = frozenset() if reads.is_operator(user) else FOR_OPERATORS
-    may_operate = reads.may_operate(user, job)
-    reasons = reads.why_not_running(job.pk)
-    return clients.Reasons(reasons=[_reason(reason, job, hidden=hidden, may_operate=may_operate) for reason in reasons])
+    rights = {"is_operator": reads.is_operator(user), "may_operate": reads.may_operate(user, job)}
+    return clients.Reasons(reasons=[_reason(reason, job, **rights) for reason in reads.why_not_running(job.pk)])
 
 
-def _reason(reason: Reason, job: Job, *, hidden: frozenset[str], may_operate: bool) -> clients.Reason:
-    numbers = {name: value for name, value in reason.numbers.items() if name not in hidden}
+def _reason(reason: Reason, job: Job, *, is_operator: bool, may_operate: bool) -> clients.Reason:
+    numbers = {name: value for name, value in reason.numbers.items() if is_operator or name not in FOR_OPERATORS}
+    sentence = (reason.to_operators if is_operator else "") or reason.sentence
     remedies = [_remedy(remedy, job, may_operate=may_operate) for remedy in reason.remedies]
-    return clients.Reason(**{**numbers, "code": reason.code, "sentence": reason.sentence, "remedies": remedies})
+    return clients.Reason(**{**numbers, "code": reason.code, "sentence": sentence, "remedies": remedies})
 
 
 def _remedy(remedy: Remedy, job: Job, *, may_operate: bool) -> clients.Remedy:
@@ -266,10 +294,15 @@ def _remedy(remedy: Remedy, job: Job, *, may_operate: bool) -> clients.Remedy:
 
 
 def _visible(request: HttpRequest, job_id: int) -> Job:
-    job = reads.visible_to(_user(request)).filter(pk=job_id).first()
+    job = http.visible_to(request).filter(pk=job_id).first()
     if job is None:
         raise NotFound
     return job
+
+
+def _as_seen(request: HttpRequest, job: Shown) -> Shown:
+    """The job's document as the caller is shown it."""
+    return job if http.view_of(request) is None else type(job)(**protocol.as_view(vars(job)))
 
 
 def _new_jobs(request: HttpRequest, bodies: Sequence[clients.NewJob]) -> Iterator[operations.NewJob]:
@@ -278,7 +311,10 @@ def _new_jobs(request: HttpRequest, bodies: Sequence[clients.NewJob]) -> Iterato
     groups = {group.name: group for group in user.groups.all()} if any(body.group for body in bodies) else {}
     for body in bodies:
         new = cast("operations.NewJob", {**vars(body), "owner": user, "token_id": token_id})
+        new["debounce"] = None if body.debounce is None else body.debounce.model_dump()
         new["may_wait"] = body.may_wait or may_wait
+        if body.on_conflict or body.debounce:
+            new["may_cancel"] = people.may(request, "operate")
         if body.group is not None:
             if body.group not in groups:
                 raise NotAMember
@@ -288,6 +324,16 @@ def _new_jobs(request: HttpRequest, bodies: Sequence[clients.NewJob]) -> Iterato
 
 def _stored(request: HttpRequest, bodies: Sequence[clients.NewJob]) -> list[operations.Stored | NotUnique]:
     return operations.store([*_new_jobs(request, bodies)], by=_user(request))
+
+
+def _stored_recent(request: HttpRequest, bodies: Sequence[clients.NewJob]) -> list[operations.Stored | NotUnique]:
+    """`_stored` for one job, by kind, token and person as this process remembers them."""
+    try:
+        [new] = _new_jobs(request, bodies)
+        return [operations.store_recent(new, by=_user(request), versions=people.versions(request))]
+    except (Outdated, Refusal):
+        people.look_up(request, "submit")
+        return _stored(request, bodies)
 
 
 def _submitted_once(
@@ -305,16 +351,19 @@ def _submitted_once(
     )
     [job] = map(_raised, _shown(request, answers, [body]))
     fields.note(job_id=job.id)
-    return http.answered(job, status=201)
+    return http.answered(job, status=200 if operations.was_replaced(answers[0]) else 201)
 
 
 def _shown(
     request: HttpRequest, answers: Sequence[Answer], bodies: Sequence[clients.NewJob | None]
 ) -> list[protocol.Job | JobsError]:
-    """The jobs of these answers, in full. Read are those of a repeat, which may have been deleted since, and those with
-    input files: of these only the database knows more."""
+    """The jobs of these answers, in full. Read are those of a repeat, which may have been deleted since, those that
+    were there before, and those with input files: of these only the database knows more."""
     pairs = [
-        (one.id if isinstance(one, operations.Stored) and (body is None or body.files) else one, body)
+        (
+            one.id if isinstance(one, operations.Stored) and (body is None or body.files or one.is_replaced) else one,
+            body,
+        )
         for one, body in zip(answers, bodies, strict=True)
     ]
     read = [one for one, _ in pairs if isinstance(one, int)]
@@ -322,7 +371,7 @@ def _shown(
 
     def show(one: Answer, body: Any) -> protocol.Job | JobsError:
         if isinstance(one, operations.Stored):
-            return protocol.fresh(one, payload=body.payload, owner=owner, group=body.group)
+            return protocol.fresh(one, payload=body.payload, owner=owner, group=body.group, tags=body.tags or ())
         return one if isinstance(one, NotUnique) else earlier.get(one) or JobDeleted(job=one)
 
     return [show(one, body) for one, body in pairs]
@@ -334,8 +383,12 @@ def _raised(job: T | JobsError) -> T:
     return job
 
 
-def _filtered(jobs: QuerySet[Job], filters: clients.Filters) -> QuerySet[Job]:
-    named = filters.model_dump(exclude_none=True)
+def _filtered(jobs: QuerySet[Job], filters: clients.Filters) -> tuple[QuerySet[Job], int | None]:
+    """What the filters ask for; of a tag with more jobs than are looked through, the id below which others are."""
+    named = Filters.of(filters.model_dump(exclude_none=True))
     others = {"retry_of": filters.retry_of, "id__lt": filters.cursor}
-    jobs = jobs.filter(lists.narrowed(Filters.of(named)))
-    return jobs.filter(**{column: value for column, value in others.items() if value is not None})
+    jobs = jobs.filter(lists.narrowed(named), **{name: value for name, value in others.items() if value is not None})
+    if not named.tag:
+        return jobs, None
+    ids, floor = lists.tagged(named, before=filters.cursor, most=MOST_TAGGED)
+    return jobs.filter(pk__in=ids), floor or None

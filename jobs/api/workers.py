@@ -104,6 +104,22 @@ def heartbeat_many(request: HttpRequest, body: verbs.Heartbeats) -> answers.Rene
 
 @router.call(
     "post",
+    "/jobs/{jobid:job_id}/checkpoint",
+    auth=_RECOGNIZED,
+    sample=Sample(body={"lease": "$LEASE", "value": {"pages_done": 40}}),
+)
+def checkpoint(request: HttpRequest, job_id: int, body: verbs.Checkpoint) -> answers.Renewed:
+    """Keep how far the job is.
+
+    Keeps any JSON up to 64 kB, in place of the last: however this attempt ends (lost, failed, given back), the next
+    claim of the job brings it as `checkpoint`, and its worker goes on from there. Null: nothing is kept. Renews the
+    lease as well.
+    """
+    return verbs.checkpoint(_worker(request), job_id, body)
+
+
+@router.call(
+    "post",
     "/jobs/{jobid:job_id}/output",
     auth=_RECOGNIZED,
     sample=Sample(body={"lease": "$LEASE", "seq": 0, "text": "Once upon a time"}),

@@ -33,8 +33,8 @@ FITS: Final = {
     BulkAction.RETRY: ENDED,
 }
 
-# An ended job is never changed again (DESIGN promise 3), so a cancel is not taken back: what waited is submitted once
-# more, as new jobs. What a worker has begun stays begun. docs/adr/0030 has the reasons.
+# An ended job is never changed again, so a cancel is not taken back: what waited is submitted once
+# more, as new jobs. What a worker has begun stays begun.
 UNDOING: Final = {
     BulkAction.CANCEL: "Submit those that were pending again, as new jobs",
     BulkAction.RETRY: "Cancel the new jobs that no worker has taken yet",

@@ -6,9 +6,10 @@ conditions are made from that.
 
 import re
 from dataclasses import asdict, dataclass, field, fields, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
+from core.values import moment
 from jobs.domain.states import Status
 
 AGES: Final = {"hour": timedelta(hours=1)} | {
@@ -22,13 +23,13 @@ _PAIR: Final = re.compile(r'(?<!\S)([A-Za-z_][\w.-]*):(?!//)(?:"([^"]+)"|([^\s"]
 class Filter:
     """How one filter is asked for, and how it becomes a condition.
 
-    `type` says what its text is: one of `choices`, one of the `kinds` or `queues` that are known, a moment, `ids` with
-    commas between them, or any text up to `longest` characters. `column` is what it is compared with; without one,
-    `jobs.queries.lists` knows how. `about` explains it to callers of the API (None: it has no such parameter).
-    `is_further`: the form folds it away.
+    `type` says what its text is: one of `choices`, one of the `kinds` or `queues` that are known, a moment, `ids` or
+    `tags` with commas between them, or any text up to `longest` characters. `column` is what it is compared with;
+    without one, `jobs.queries.lists` knows how. `about` explains it to callers of the API (None: it has no such
+    parameter). `is_further`: the form folds it away.
     """
 
-    type: Literal["text", "search", "choice", "kinds", "queues", "moment", "ids"] = "text"
+    type: Literal["text", "search", "choice", "kinds", "queues", "moment", "ids", "tags"] = "text"
     label: str | None = None
     choices: tuple[tuple[str, str], ...] = ()
     longest: int = 100
@@ -50,7 +51,8 @@ _SUBMITTED: Final = tuple((age, f"In the last {age}") for age in AGES)
 class Filters:
     """`owner`, `group` and `worker` are names. `age` is one of AGES; `since` and `until` bound the time of submission,
     in UTC as ISO 8601 says it ("2026-09-30T14:05"). `due` means pending jobs alone. `text` is looked for in payloads,
-    results and errors, or as `key:value` in payloads (`terms`). `ids` are single jobs, "7,9"."""
+    results and errors, or as `key:value` in payloads (`terms`). `ids` are single jobs, "7,9", `flow` the id of a
+    flow, and `tag` one tag or several that a job has, "nightly,tenant:7"."""
 
     status: str = _filter(type="choice", choices=_STATUSES, column="status", about="How it stands.")
     kind: str = _filter(type="kinds", column="kind", about="Name of the kind.")
@@ -59,6 +61,8 @@ class Filters:
     group: str = _filter(longest=150, about="Name of the group.", is_further=True)
     worker: str = _filter(column="worker_name", about="Name of the worker that has it or had it last.", is_further=True)
     due: str = _filter(type="choice", label="Pending and due", choices=_DUE, is_further=True)
+    tag: str = _filter(type="tags", longest=700, about="One tag, or several with commas between.", is_further=True)
+    flow: str = _filter(label="Flow", longest=19, about="Id of the flow that it is part of.", is_further=True)
     age: str = _filter(type="choice", label="Submitted", choices=_SUBMITTED)
     since: str = _filter(type="moment", label="From (UTC)", is_further=True)
     until: str = _filter(type="moment", label="Until (UTC)", is_further=True)
@@ -96,15 +100,6 @@ DESCRIBED: Final[dict[str, Filter]] = {each.name: each.metadata["filter"] for ea
 def ids_of(text: str) -> list[int]:
     """The ids that a text lists, "7,9"; what is no id is left out, as is what PostgreSQL's bigint does not hold."""
     return [int(each) for each in text.split(",") if each.isascii() and each.isdigit() and int(each) < 2**63]
-
-
-def moment(text: str) -> datetime | None:
-    """The moment that a text says, in UTC where it names no zone; None for what is none."""
-    try:
-        parsed = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

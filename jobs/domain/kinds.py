@@ -4,13 +4,16 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 from core.backoff import LONGEST_S, Backoff
 from jobs.domain import labels
 from jobs.errors import InvalidValue
 
 LimitKey = Literal["", "owner"]
+Overflow = Literal["wait", "cancel_oldest_waiting", "cancel_running", "refuse"]
+OVERFLOWS: Final[tuple[Overflow, ...]] = get_args(Overflow)
+_FIELD: Final = re.compile(r"\{([\w.-]+)\}")
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
 
 
@@ -25,6 +28,11 @@ class Kind:
     `limit` names a rate limit of which each job takes `limit_count` tokens when it is submitted, ahead of time if it
     must: the job may then start when they have come in. `limit_key` says whose tokens: "" is one state for all jobs
     of all kinds that name the limit, "owner" one for each owner (jobs without an owner share one).
+
+    At most `concurrency` of its jobs run at a time; with a `concurrency_key` so many of each key, which is written over
+    the payload: "{account}", "{options.model}-{region}" ("" for what is not there). `on_overflow` says what becomes of
+    a job whose key has as many living jobs as may run: it waits ("wait"), or the oldest that waits is canceled for it,
+    so that one waits ("cancel_oldest_waiting"), or the oldest of all ("cancel_running"), or it is refused ("refuse").
 
     `requires` are conditions on the labels of their workers (`jobs.domain.labels`).
     """
@@ -41,6 +49,9 @@ class Kind:
     limit: str | None = None
     limit_count: float = 1.0
     limit_key: LimitKey = ""
+    concurrency: int | None = None
+    concurrency_key: str = ""
+    on_overflow: Overflow = "wait"
     requires: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -57,6 +68,7 @@ class Kind:
                 raise ValueError(f"timeout_s and expires_s are positive and under five years, got {seconds}")
         self._check_backoff()
         self._check_limit()
+        self._check_concurrency()
         try:
             object.__setattr__(self, "requires", labels.conditions(self.requires, field="requires"))
         except InvalidValue as refusal:
@@ -73,8 +85,31 @@ class Kind:
         if self.limit_key not in {"", "owner"}:
             raise ValueError(f'limit_key is "" or "owner", got {self.limit_key!r}')
 
+    def _check_concurrency(self) -> None:
+        if self.concurrency is not None and not 1 <= self.concurrency <= 10_000:
+            raise ValueError(f"concurrency is from 1 to 10,000, got {self.concurrency}")
+        if self.on_overflow not in OVERFLOWS:
+            raise ValueError(f"on_overflow is one of {', '.join(OVERFLOWS)}, got {self.on_overflow!r}")
+        if self.on_overflow != "wait" and self.concurrency is None:
+            raise ValueError("on_overflow is for kinds with a concurrency")
+        if len(self.concurrency_key) > 200:
+            raise ValueError("a concurrency_key has at most 200 characters")
+
+    def concurrency_key_of(self, payload: Any) -> str | None:
+        """The concurrency key of a job with this payload; None where the kind has neither a key nor a bound."""
+        if not self.concurrency_key:
+            return None if self.concurrency is None else ""
+        return _FIELD.sub(lambda named: _value(payload, named[1]), self.concurrency_key)
+
     def key_for(self, owner_id: int | None) -> str | None:
         """Whose tokens of the kind's limit a job of this owner takes, as the key of the limit; None: everybody's."""
         if self.limit_key == "":
             return None
         return "owner:none" if owner_id is None else f"owner:{owner_id}"
+
+
+def _value(payload: Any, path: str) -> str:
+    """What stands at this path of names, as text; "" where nothing does, or more than a value."""
+    for name in path.split("."):
+        payload = payload.get(name) if isinstance(payload, Mapping) else None
+    return "" if payload is None or isinstance(payload, Mapping | list) else str(payload)

@@ -1,15 +1,11 @@
-"""What may be stored as JSON (PostgreSQL's jsonb takes less than Python's json gives), and which files are pictures."""
+"""How large a payload may be, what a job is about, and which files are pictures."""
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
+from core.values import dumps
 from jobs.errors import InvalidJson, PayloadTooLarge
 
-# Arrays and objects around one another; a number or a text has depth 0, `[]` and `[1]` depth 1, `[[]]` depth 2.
-# jsonb nests by recursion and refuses at the server's stack depth; json.dumps refuses at about 1,000.
-MAX_DEPTH = 100
-_ENCODER = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 SOUNDS = (".mp3", ".ogg", ".oga", ".opus", ".wav", ".m4a", ".flac")
 FILMS = (".mp4", ".webm", ".ogv")
@@ -21,15 +17,13 @@ PREVIEW = "preview."  # how a worker names what only shows how far it is
 def encoded(value: Any, *, limit_bytes: int, subject: str) -> str:
     """The JSON text of `value`, ready for a jsonb column. `subject` names it in the refusal.
 
-    Raises PayloadTooLarge over `limit_bytes` of UTF-8, InvalidJson for what jsonb cannot hold: NaN and infinities,
-    NUL characters, lone surrogates, numbers beyond its range, more than 100 arrays and objects around one another.
+    Raises PayloadTooLarge over `limit_bytes` of UTF-8, InvalidJson for what jsonb cannot hold (`core.values.dumps`).
     """
     try:
-        _check(value, depth=0)
-        text = _ENCODER.encode(value)
-        size = len(text) if text.isascii() else len(text.encode())
-    except (ValueError, TypeError, RecursionError, UnicodeEncodeError) as error:
-        raise InvalidJson(what=subject, why=_reason(error)) from None
+        text = dumps(value)
+    except ValueError as error:
+        raise InvalidJson(what=subject, why=str(error)) from None
+    size = len(text) if text.isascii() else len(text.encode())
     if size > limit_bytes:
         raise PayloadTooLarge(what=subject, size=size, limit=limit_bytes)
     return text
@@ -57,39 +51,3 @@ def shown_as(name: str) -> str:
         if name.lower().endswith(endings):
             return kind
     return ""
-
-
-def _check(value: Any, *, depth: int) -> None:
-    """Raise for what jsonb cannot hold. `depth`: how many arrays and objects are around this value."""
-    if depth == MAX_DEPTH and isinstance(value, dict | list | tuple):
-        raise ValueError(f"it has more than {MAX_DEPTH} levels of arrays and objects")
-    if isinstance(value, str):
-        _check_text(value)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            _check_key(key)
-            _check(item, depth=depth + 1)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _check(item, depth=depth + 1)
-    elif isinstance(value, int) and abs(value).bit_length() > 4096:
-        raise ValueError("it holds a number of more than 4096 bits")
-
-
-def _check_key(key: object) -> None:
-    if not isinstance(key, str):
-        raise TypeError(f"its keys must be strings, got {type(key).__name__}")
-    _check_text(key)
-
-
-def _check_text(text: str) -> None:
-    if "\x00" in text:
-        raise ValueError("it holds a NUL character")
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, UnicodeEncodeError):
-        return "it holds half of a surrogate pair"
-    if isinstance(error, RecursionError):
-        return "it is nested too deep"
-    return "it holds NaN or an infinity" if str(error).startswith("Out of range float") else str(error)

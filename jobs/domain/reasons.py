@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
+from core.values import duration
 from jobs.domain import labels
-from jobs.domain.labels import Conditions, Values
-from jobs.domain.meters import Hold
 from jobs.domain.states import ENDED, Status
-from jobs.domain.unserved import NAMED, Named, Unserved, utc
+from jobs.domain.unserved import NAMED, Unserved, utc
+from jobs.domain.why_facts import Facts, Turn
 
 # Numbers that speak of other people's jobs and workers, or of who runs the farm. No sentence holds them.
 FOR_OPERATORS: Final = frozenset({"running", "by", "others", "busy"})
@@ -22,67 +22,9 @@ _STANDS: Final = {
 }  # fmt: skip
 # Reasons that time alone does not remove.
 NEED_SOMEBODY: Final = frozenset({
-    "queue_paused", "no_worker", "all_drained", "out_of_scope", "not_asked", "no_label",
+    "owner_paused", "queue_paused", "no_worker", "all_drained", "out_of_scope", "not_asked", "no_label",
     "all_failed_it", "unconfirmed",
 })  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What one look at the database says about a job. `ahead` was counted up to `ahead_limit`; times in seconds.
-
-    `hold`: what its meter makes it wait for.
-    `limit` is what its kind's limit is called; it waits for that for `limit_in_s` more, until `limit_until`.
-    Live workers whose key allows the queue: `servers`; of those the job is in the scope of `in_scope`, of those
-    `workers` ask for the queue, and of those `excluded_alive` failed it. Of the rest `home_workers` serve the queue
-    first; the others steal from it when idle, `busy_stealers` hold a job, `stealers_at_home` have jobs of their own
-    queues to take; `drained` more could take it if they were not drained. Where nobody serves it, `last_worker` did
-    until `last_seen_at`. `ahead` jobs of the queue, and something in
-    the queues `first`, are taken before it by the worker that is nearest to it.
-    Of what it `requires` of labels no worker has enough where `lacking` holds the labels of those that could take it
-    otherwise, by their names. `at_once` of the workers need not leave it to one with what it `prefers`, which they
-    do for `head_start_in_s` more.
-    `is_free`: a worker that may take it holds no job. `is_unconfirmed`: it is in progress, and its worker has not named
-    its lease yet; so many before in a row (`unconfirmed`) nobody named at all.
-    """
-
-    status: Status
-    queue: str
-    run_at: datetime
-    due_in_s: float
-    expired: bool
-    expires_at: datetime | None
-    excluded_until: datetime | None
-    paused_at: datetime | None
-    paused_by: str | None
-    ceiling: int | None
-    running: tuple[int, ...]
-    servers: int
-    in_scope: int
-    workers: int
-    excluded_alive: int
-    home_workers: int
-    busy_stealers: int
-    stealers_at_home: int
-    is_free: bool
-    ahead: int
-    ahead_limit: int
-    first: tuple[str, ...] = ()
-    limit: str | None = None
-    limit_until: datetime | None = None
-    limit_in_s: float = 0.0
-    is_unconfirmed: bool = False
-    unconfirmed: int = 0
-    drained: Sequence[Named] = ()
-    last_worker: str | None = None
-    last_seen_at: datetime | None = None
-    expires_in_s: float | None = None
-    requires: Conditions = field(default_factory=dict)
-    prefers: Conditions = field(default_factory=dict)
-    lacking: Mapping[str, Values] = field(default_factory=dict)
-    at_once: int = 1
-    head_start_in_s: float = 0.0
-    hold: Hold | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +40,14 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """One answer: a code for machines, a sentence for people, the numbers in it, and what would change it."""
+    """One answer: a code for machines, a sentence for people, the numbers in it, and what would change it. Where the
+    sentence leaves out names of other people, it has them `to_operators`."""
 
     code: str
     sentence: str
     numbers: dict[str, Any] = field(default_factory=dict)
     remedies: tuple[Remedy, ...] = ()
+    to_operators: str = ""
 
 
 FAR_S: Final = 30 * 86400  # what lies further ahead is named by its date: nobody pictures 26,333 days
@@ -115,6 +59,7 @@ ADD_LABEL: Final = Remedy(code="add_label", label="Start a worker that has what 
 RAISE_LIMIT: Final = Remedy(code="raise_limit", label="Raise the limit")
 RAISE_BUDGET: Final = Remedy(code="raise_budget", label="Raise the budget, and submit it again")
 RESUME_QUEUE: Final = Remedy(code="resume_queue", label="Resume the queue {queue}")
+RESUME_OWNER: Final = Remedy(code="resume_owner", label="Resume the jobs of {owner}")
 RAISE_CEILING: Final = Remedy(code="raise_ceiling", label="Raise the ceiling of the queue {queue}")
 ADD_WORKER: Final = Remedy(code="add_worker", label="Add a worker for the queue {queue}")
 ASK_FOR_QUEUE: Final = Remedy(code="ask_for_queue", label="Have one of these workers ask for the queue {queue} too")
@@ -131,11 +76,17 @@ REMEDIES: Final[Mapping[str, tuple[Remedy, ...]]] = {
     "waiting_for_budget": (_wait("Wait until the budget has room"), RAISE_BUDGET, CANCEL),
     "unconfirmed": (_wait("Wait for another worker to try it"), CANCEL),
     "not_due": (RUN_NOW, CANCEL),
+    "waits_behind": (_wait("Wait until that has ended"), CANCEL),
+    "waits_after": (_wait("Wait until they have ended"), CANCEL),
+    "owner_paused": (RESUME_OWNER, CANCEL),
     "queue_paused": (RESUME_QUEUE,),
     "queue_full": (RAISE_CEILING,),
+    "key_paused": (_wait("Wait until it is resumed"), CANCEL),
+    "key_full": (_wait("Wait until one of them ends"), CANCEL),
     "no_worker": (ADD_WORKER,),
     "all_drained": (ADD_WORKER,),
     "expires": (CANCEL,),
+    "aged": (_wait("Wait for its turn"),),
     "out_of_scope": (ADD_WORKER,),
     "not_asked": (ASK_FOR_QUEUE, ADD_WORKER),
     "stealers_busy": (_wait("Wait until one of them is idle"), ADD_WORKER),
@@ -143,6 +94,7 @@ REMEDIES: Final[Mapping[str, tuple[Remedy, ...]]] = {
     "head_start": (_wait("Wait a few seconds"),),
     "all_failed_it": (_wait("Wait until one of them may try again"), ADD_WORKER),
     "ahead": (_wait("Wait for its turn"), ADD_WORKER),
+    "share": (_wait("Wait for its turn"), ADD_WORKER),
     "next": (_wait("Wait for a worker to ask for jobs"), ADD_WORKER),
 }
 
@@ -153,8 +105,9 @@ def explain(facts: Facts) -> list[Reason]:
         return [_not_waiting(facts)]
     if facts.expired:
         return [_expired(facts)]
-    reasons = [*_limit(facts), *_hold(facts), *_due(facts), *_queue(facts), *_workers(facts)]
-    return [*_unconfirmed(facts), *(reasons or [_next(facts)]), *_expires(facts)]
+    reasons = [*_limit(facts), *_hold(facts), *_due(facts), *_owner(facts), *_queue(facts), *_key(facts)]
+    reasons += _workers(facts)
+    return [*_unconfirmed(facts), *(reasons or [_next(facts)]), *_aged(facts), *_expires(facts)]
 
 
 def expired(expires_at: datetime | None) -> str:
@@ -162,24 +115,14 @@ def expired(expires_at: datetime | None) -> str:
     return f"{NOT_STARTED}{_until(expires_at)}"
 
 
-def duration(seconds: float) -> str:
-    """`seconds` as people say it: "40 s", "3 min", "2 h 5 min", "3 days"."""
-    whole = max(1, round(seconds))
-    if whole < 120:
-        return f"{whole} s"
-    if whole < 7200:
-        return f"{whole // 60} min"
-    if whole < 2 * 86400:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{whole // 86400} days"
-
-
 def _countdown(seconds: float) -> str:
     return f": in {duration(seconds)}" if seconds < FAR_S else ""
 
 
 def _reason(facts: Facts, code: str, sentence: str, **numbers: Any) -> Reason:
-    remedies = tuple(replace(each, label=each.label.format(queue=facts.queue)) for each in REMEDIES[code])
+    remedies = tuple(
+        replace(each, label=each.label.format(queue=facts.queue, owner=facts.owner)) for each in REMEDIES[code]
+    )
     return Reason(code=code, sentence=sentence, numbers=numbers, remedies=remedies)
 
 
@@ -188,6 +131,8 @@ def _not_waiting(facts: Facts) -> Reason:
     if facts.is_unconfirmed:
         sentence = "A worker has claimed it and has not confirmed that yet. If it does not, it is soon pending again."
         sentence = " ".join([sentence, *(reason.sentence for reason in _unconfirmed(facts))])
+    if facts.canceled_for is not None:
+        sentence = f"It was canceled, for job {facts.canceled_for}, which it comes after in its flow, did not succeed."
     is_over = facts.status in ENDED
     return Reason(code="not_waiting", sentence=sentence, remedies=(RETRY,) if is_over else (CANCEL,))
 
@@ -231,12 +176,36 @@ def _hold(facts: Facts) -> list[Reason]:
 
 
 def _due(facts: Facts) -> list[Reason]:
+    if facts.behind is not None:
+        sentence = (
+            f"It waits behind job {facts.behind}, which has the same unique key: it may start when that has ended."
+        )
+        return [_reason(facts, "waits_behind", sentence, job=facts.behind)]
+    if facts.after_count is not None:
+        return [_reason(facts, "waits_after", _after(facts), jobs=list(facts.after), count=facts.after_count)]
     waits_no_longer = facts.limit_in_s >= facts.due_in_s  # than for its limit, which says so itself
     if facts.due_in_s <= 0 or waits_no_longer or facts.hold is not None:
         return []
     when = f"in {duration(facts.due_in_s)}" if facts.due_in_s < FAR_S else f"on {utc(facts.run_at)}"
     sentence = f"It is not due yet: it may start {when}."
     return [_reason(facts, "not_due", sentence, run_at=facts.run_at, seconds=facts.due_in_s)]
+
+
+def _after(facts: Facts) -> str:
+    if not facts.after:
+        return "What it comes after in its flow has ended: it may start in a moment."
+    more = (facts.after_count or 0) - len(facts.after)
+    named = [str(job) for job in facts.after] + ([f"{more:,} more"] if more else [])
+    jobs = f"jobs {', '.join(named[:-1])} and {named[-1]}" if len(named) > 1 else f"job {named[0]}"
+    return f"It comes after {jobs} in its flow, which {'have' if len(named) > 1 else 'has'} not ended."
+
+
+def _owner(facts: Facts) -> list[Reason]:
+    if facts.owner_paused_at is None:
+        return []
+    sentence = f"The jobs of {facts.owner} have been paused since {utc(facts.owner_paused_at)}."
+    pause = {"since": facts.owner_paused_at, "by": facts.owner_paused_by}
+    return [_reason(facts, "owner_paused", sentence, owner=facts.owner, **pause)]
 
 
 def _queue(facts: Facts) -> list[Reason]:
@@ -246,6 +215,19 @@ def _queue(facts: Facts) -> list[Reason]:
     if facts.ceiling is not None and len(facts.running) >= facts.ceiling:
         sentence = f"The queue {facts.queue} is full: {facts.ceiling} of its jobs may run at a time."
         return [_reason(facts, "queue_full", sentence, ceiling=facts.ceiling, running=list(facts.running))]
+    return []
+
+
+def _key(facts: Facts) -> list[Reason]:
+    name = f'the concurrency key "{facts.key}"' if facts.key else "its kind"
+    if facts.key_paused_at is not None:
+        sentence = f"The jobs of {name} have been paused since {utc(facts.key_paused_at)}."
+        pause = {"since": facts.key_paused_at, "by": facts.key_paused_by}
+        return [_reason(facts, "key_paused", sentence, key=facts.key, **pause)]
+    if facts.key_bound is not None and len(facts.key_running) >= facts.key_bound:
+        sentence = f"As many jobs of {name} run as may at a time: {facts.key_bound}."
+        numbers = {"key": facts.key, "most": facts.key_bound, "running": list(facts.key_running)}
+        return [_reason(facts, "key_full", sentence, **numbers)]
     return []
 
 
@@ -281,6 +263,14 @@ def _unserved(facts: Facts) -> Reason:
         for worker in facts.drained[:NAMED]
     ]
     return replace(reason, remedies=(*undrain, *reason.remedies))
+
+
+def _aged(facts: Facts) -> list[Reason]:
+    """For how much it counts, beside what it waits for."""
+    if facts.counts_as is None:
+        return []
+    sentence = f"It has waited for so long that it counts as priority {facts.counts_as} by now."
+    return [_reason(facts, "aged", sentence, counts_as=facts.counts_as)]
 
 
 def _expires(facts: Facts) -> list[Reason]:
@@ -333,6 +323,12 @@ def _later(facts: Facts) -> list[Reason]:
             "is busy or has jobs in its own queues."
         )
         return [_reason(facts, "stealers_busy", sentence, workers=stealers, busy=facts.busy_stealers)]
+    if facts.turn and not facts.first:
+        if not facts.turn.jobs:
+            return []
+        numbers = {"jobs": facts.turn.jobs, "of_share": facts.turn.running, "shares": facts.turn.sharers}
+        reason = _reason(facts, "share", _turn(facts, facts.turn, names=[]), **numbers)
+        return [replace(reason, to_operators=_turn(facts, facts.turn, names=facts.turn.names))]
     if facts.ahead or facts.first:
         queues = {"queues": list(facts.first)} if facts.first else {}
         return [_reason(facts, "ahead", _ahead(facts), jobs=facts.ahead, **queues)]
@@ -347,6 +343,22 @@ def _ahead(facts: Facts) -> str:
     noun = "queue" if len(facts.first) == 1 else "queues"
     others = f"its workers take jobs from the {noun} {', '.join(facts.first)} first."
     return f"{before}, and {others}" if facts.ahead else f"I{others[1:]}"
+
+
+def _turn(facts: Facts, turn: Turn, *, names: Sequence[str]) -> str:
+    """What runs of its share, and what is taken before it; of other shares these by name."""
+    many = f"{turn.jobs:,}" if turn.jobs < facts.ahead_limit else f"{facts.ahead_limit:,} or more"
+    before = [f"{turn.own_jobs:,} of the same {turn.fair}"] if turn.own_jobs else []
+    if turn.sharers:
+        rest, noun = turn.sharers - len(names), "other" if names else "other share"
+        *first, last = [*names, *([f"{rest:,} {noun}{'s' if rest > 1 else ''}"] if rest else [])]
+        which = f"{', who' if names else ' that'} {'were' if turn.sharers > 1 else 'was'} served less"
+        before.append(f"those of {', '.join(first)}{' and ' if first else ''}{last}{which}")
+    return (
+        f"The queue {facts.queue} is shared out by {turn.fair}, and {turn.running:,} of its share "
+        f"{'runs' if turn.running == 1 else 'run'} now. About {many} {'job is' if turn.jobs == 1 else 'jobs are'} "
+        f"taken before it{': ' if before else ''}{' and '.join(before)}."
+    )
 
 
 def _next(facts: Facts) -> Reason:

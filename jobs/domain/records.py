@@ -6,12 +6,22 @@ from datetime import datetime
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from jobs.domain.conflicts import Debounce, OnConflict
+from jobs.domain.flows import Condition
 from jobs.domain.labels import Requirement
 from jobs.errors import InvalidValue
 
 
+class KeyScope(NamedTuple):
+    """Whose a concurrency key is: a kind's, of which so many jobs with it run at a time, or (without one) a queue's."""
+
+    kind: str
+    queue: str
+    bound: int | None
+
+
 class JobRecord(NamedTuple):
-    """A new job as it is stored. What comes after `traceparent` is not stored: it decides about the job before.
+    """A new job as it is stored. What comes after `tags` is not stored: it decides about the job before.
 
     The statements of a submit take their columns from here (`jobs.queries.submits`): a field before `run_at` is the
     column of that name, as it is.
@@ -28,7 +38,9 @@ class JobRecord(NamedTuple):
     group_id: int | None = None
     token_id: int | None = None
     unique_key: str | None = None
+    concurrency_key: str | None = None
     retry_of_id: int | None = None
+    flow_id: int | None = None
     requirement_id: int | None = None
     limit_name: str | None = None
     limit_key: str | None = None
@@ -39,19 +51,36 @@ class JobRecord(NamedTuple):
     expires_at: datetime | None = None
     expires_s: float | None = None
     limit_wait_s: float | None = None
+    key_id: int | None = None
+    in_flow: bool = False
     payload: str = "null"  # its JSON
     traceparent: str | None = None
+    tags: str | None = None  # as PostgreSQL writes an array
 
     may_wait: bool = False
+    name: str | None = None  # of its flow, as all up to `place_id` are
+    after: tuple[int, ...] = ()  # jobs
+    after_places: tuple[int, ...] = ()  # and places in the call
+    condition: Condition = Condition.SUCCESS
+    place_id: int | None = None  # of an earlier job, whose place it takes
     files: Mapping[str, UUID] | None = None
     wanted: Requirement | None = None
+    key_scope: KeyScope | None = None
     is_choice: bool = False  # what is wanted is not its kind's alone
+    on_conflict: OnConflict | None = None  # none: it is refused
+    debounce: Debounce | None = None
+    may_cancel: bool = True  # whether it may replace what came with another token
+    kind_version: str | None = None  # those that rows have to have which were remembered (docs/adr/0115)
+    token_version: str | None = None
+    person_version: str | None = None
 
 
 STORED: Final = JobRecord._fields[: JobRecord._fields.index("may_wait")]
 COLUMNS: Final = JobRecord._fields[: JobRecord._fields.index("run_at")]
 # Those that stand on the live row too.
-OF_LIVE: Final = ("kind", "queue", "timeout_s", "owner_id", "group_id", "requirement_id", "is_metered")
+OF_LIVE: Final = (
+    "kind", "queue", "timeout_s", "owner_id", "group_id", "requirement_id", "key_id", "in_flow", "is_metered"
+)  # fmt: skip
 
 
 def check(new: JobRecord) -> None:
@@ -62,22 +91,32 @@ def check(new: JobRecord) -> None:
         raise InvalidValue(field="max_attempts", why=f"from 1 to 1000, got {new.max_attempts}")
     if new.timeout_s is not None and not (math.isfinite(new.timeout_s) and 0 < new.timeout_s <= 5 * 366 * 86400):
         raise InvalidValue(field="timeout_s", why=f"positive and under five years, got {new.timeout_s}")
-    if new.unique_key is not None:
-        _check_key(new.unique_key)
-    for field, moment in (("run_at", new.run_at), ("expires_at", new.expires_at)):
-        if moment is not None:
-            _check_time(field, moment)
+    for field, key in (("unique_key", new.unique_key), ("concurrency_key", new.concurrency_key or None)):
+        if key is not None:
+            _check_key(field, key)
+    if new.on_conflict is not None:
+        _check_conflict(new)
+    _check_times(run_at=new.run_at, expires_at=new.expires_at)
 
 
-def _check_key(unique_key: str) -> None:
-    if not 1 <= len(unique_key) <= 200 or "\x00" in unique_key:
-        raise InvalidValue(field="unique_key", why="1 to 200 characters, none of them NUL")
-    if not unique_key.isprintable():
-        raise InvalidValue(field="unique_key", why="printable characters only")
+def _check_key(field: str, key: str) -> None:
+    if not 1 <= len(key) <= 200 or "\x00" in key:
+        raise InvalidValue(field=field, why="1 to 200 characters, none of them NUL")
+    if not key.isprintable():
+        raise InvalidValue(field=field, why="printable characters only")
 
 
-def _check_time(field: str, moment: datetime) -> None:
-    if moment.tzinfo is None:
-        raise InvalidValue(field=field, why="it needs a time zone")
-    if not 2000 <= moment.year <= 2200:  # whatever the clock says: nothing that a person meant lies outside
-        raise InvalidValue(field=field, why=f"a year from 2000 to 2200, got {moment.year}")
+def _check_conflict(new: JobRecord) -> None:
+    if new.unique_key is None:
+        field = "on_conflict" if new.debounce is None else "debounce"
+        raise InvalidValue(field=field, why="it is about a unique_key, and there is none")
+    if new.debounce is not None and new.run_at is not None:
+        raise InvalidValue(field="debounce", why="it says when the job runs, as run_at does: one of the two")
+
+
+def _check_times(**moments: datetime | None) -> None:
+    for field, moment in moments.items():
+        if moment is not None and moment.tzinfo is None:
+            raise InvalidValue(field=field, why="it needs a time zone")
+        if moment is not None and not 2000 <= moment.year <= 2200:  # whatever the clock says: nobody means another
+            raise InvalidValue(field=field, why=f"a year from 2000 to 2200, got {moment.year}")

@@ -32,7 +32,7 @@ def judge(
     rng: random.Random,
     releases: int = 0,
 ) -> Judgement:
-    """Decide whether a job is retried (DESIGN promises 5 and 6).
+    """Decide whether a job is retried (promises 5 and 6 of docs/promises.md).
 
     `failures` counts the ones before this attempt. `retryable` is the worker's word for a failure, the kind's
     `retry_when_lost` for a lost attempt and its `retry_on_timeout` for a run that took too long. A lost attempt has

@@ -64,19 +64,22 @@ def _health(whose: int) -> pages.Health:
 
 
 @part("overview-charts", rollup.TOPIC, seen_by=operators, template="charts", every_s=1.0)
-def overview_charts(*, period: str = "hour") -> Mapping[str, Any]:
-    """Arrivals and ends, waits and runs of the last hour, day or week, in all and by queue."""
-    return _charted(PERIODS.get(period, PERIODS["hour"]))
+def overview_charts(*, period: str = "hour", tag: str = "") -> Mapping[str, Any]:
+    """Arrivals and ends, waits and runs of the last hour, day or week, of all jobs or a tag's, in all and by queue."""
+    return _charted(PERIODS.get(period, PERIODS["hour"]), tag=tag)
 
 
-def _charted(period: Period, *, queue: str = "") -> dict[str, Any]:
-    """The history of a period, of one queue or of all, its three charts, and since when nobody counts."""
+def _charted(period: Period, *, queue: str = "", tag: str = "") -> dict[str, Any]:
+    """The history of a period, of one queue, a tag's jobs or all, its three charts, and since when nobody counts."""
     counted_at, now = rollups.last_counted_at()
     is_late = counted_at is not None and rollups.is_behind(counted_at, until=now - STALE)
     known = (rollups.began_at(), counted_at if is_late and counted_at else now)
-    history = rollups.history(period, now=now, queue=queue, known=known)
+    if tag:  # its jobs are counted here and now
+        known, is_late = (rollups.tagged_since(tag) or rollups.began_at(), now), False
+    history = rollups.history(period, now=now, queue=queue, tag=tag, known=known)
     return {
         "period": period,
+        "tag": tag,
         "stale_since": counted_at if is_late else None,
         "history": history,
         "table": [point for point in reversed(history.points) if point.arrived or point.ended],
@@ -118,6 +121,12 @@ def queue(*, whose: int, queue: str) -> Mapping[str, Any] | None:
     waiting = reads.waiting_queues() if rows[0].is_stuck and whose == EVERYBODY else []
     unserved = [reads.unserved(row) for row in waiting if row.name == queue and not row.served]
     return {"queue": rows[0], "unserved": unserved[0] if unserved else None}
+
+
+@part("queue-shares", "queue:{queue}", "work:{queue}", "jobs", seen_by=operators, every_s=2.0)
+def queue_shares(*, queue: str) -> Mapping[str, Any]:
+    """What each share of a fair queue runs, may run by its weight, and has waiting."""
+    return {"shares": fleet.shares(queue) if queue else []}
 
 
 @part("queue-durations", rollup.TOPIC, seen_by=operators, every_s=5.0)

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from jobs.domain.bulks import OVER, UNDOING, BulkAction, Phase, sentence
 from jobs.domain.filters import DESCRIBED, Filters
 from jobs.live_queries.common import MEMBER, audience_of_list, part
-from jobs.queries import bulks, lists, reads
+from jobs.queries import bulks, lists
 from live.registry import Viewer
 
 _ORDERS: Final = {"wait": "Longest wait first", "run": "Longest run first"}
@@ -53,8 +53,7 @@ def count(*, whose: int, **texts: str) -> Mapping[str, Any]:
     """How many jobs a list has on all its pages."""
     filters = Filters(**texts)
     matches = lists.count(viewer=whose, filters=filters)
-    most = lists.TEXT_SCAN_LIMIT if filters.text else lists.SCAN_LIMIT
-    return {"matches": matches, "most_counted": lists.MOST_COUNTED, "scanned": most}
+    return {"matches": matches, "most_counted": lists.MOST_COUNTED, "scanned": lists.most_scanned(filters)}
 
 
 @part("bulk", "bulk:{bulk_id}", audiences=(MEMBER,), every_s=0.25)
@@ -69,7 +68,7 @@ def bulk(*, bulk_id: int) -> Mapping[str, Any] | None:
         "sentence": UNDOING[action] if row.undoes else sentence(action, row.value, jobs=row.matched),
         "share": _share(row),
         "results": sorted(row.results.items(), key=lambda entry: -entry[1]),
-        "undoing": bulks.undoing(bulk_id),
+        "undoing": row.undone_by_id,
         "can_undo": UNDOING[action] if row.phase in OVER and not row.undoes else "",
         "undoable": bulks.count_items(bulk_id) if row.phase in OVER else 0,
     }
@@ -77,10 +76,8 @@ def bulk(*, bulk_id: int) -> Mapping[str, Any] | None:
 
 @bulk.may_see
 def _(viewer: Viewer, *, bulk_id: int) -> str | None:
-    bulk_row = bulks.find(bulk_id)
-    if bulk_row is None or not viewer.user.is_authenticated or not viewer.user.is_active:
-        return None
-    return MEMBER if bulk_row.by_id == viewer.user.pk or reads.is_operator(viewer.user) else None
+    is_known = viewer.user.is_authenticated and viewer.user.is_active
+    return MEMBER if is_known and bulks.seen(bulk_id, by=viewer.user) is not None else None
 
 
 def _share(bulk_row: Any) -> float | None:

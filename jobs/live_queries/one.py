@@ -14,16 +14,17 @@ from jobs.live_queries import common
 from jobs.live_queries.common import MEMBER, OPERATOR, part
 from jobs.models import Attempt, Job, OutputChunk, ResultFile, Stage
 from jobs.protocol import jobs as protocol
-from jobs.queries import pages, reads, reports
+from jobs.queries import flows, pages, reads, reports
 from live.registry import Item, Viewer, live_query, live_stream
 from postgres import clock
 
+MOST_AFTER: Final = 5
 _CURSOR = re.compile(r"([0-9]{1,18}):(-?[0-9]{1,9})")
 
 
 @live_query("job-json", topics=lambda job_id: [f"job:{job_id}"], audiences=(MEMBER,), render="json")
 def job_json(*, job_id: int) -> dict[str, Any] | None:
-    """A job as the API shows it, without its payload; of an ended one, how many pieces of output it wrote."""
+    """A job as event streams show it; of an ended one, how many pieces of output it wrote."""
     jobs = protocol.in_full([job_id])
     if not jobs:
         return None
@@ -31,7 +32,10 @@ def job_json(*, job_id: int) -> dict[str, Any] | None:
     ended = reports.status(job_id) if job.status in ENDED else {"written": 0}
     if ended is None:  # it is gone by now
         return None
-    return {"job": job.model_dump(mode="json", exclude={"payload", "attempts"}), "written": ended["written"]}
+    return {
+        "job": job.model_dump(mode="json", exclude={"payload", "checkpoint", "attempts"}),
+        "written": ended["written"],
+    }
 
 
 @live_query("job-status", topics=lambda job_id: [f"job:{job_id}"], audiences=(MEMBER,), render="json")
@@ -86,25 +90,25 @@ for stream in (job_output, job_text):
     stream.may_see(common.audience_of_job)
 
 
-@part("job", "job:{job_id}", seen_by=common.audience_of_job)
-def job(*, job_id: int) -> Mapping[str, Any] | None:
-    """Where a job stands: status, stage, progress, attempt, times."""
+def _job(*, job_id: int) -> Mapping[str, Any] | None:
+    """Where a job stands, and what is known of it."""
     row = pages.job(job_id)
     return None if row is None else {"job": row}
 
 
-@part("job-badge", "job:{job_id}", seen_by=common.operators, template="badge", every_s=0.5)
-def job_badge(*, job_id: int) -> Mapping[str, Any] | None:
-    """How a job stands and how far it is, for a row of the administration's list."""
-    row = pages.job(job_id)
-    return None if row is None else {"job": row}
+part("job", "job:{job_id}", seen_by=common.audience_of_job)(_job)
+# A row of the administration's list.
+part("job-badge", "job:{job_id}", seen_by=common.operators, template="badge", every_s=0.5)(_job)
 
 
 @part("job-facts", "job:{job_id}", seen_by=common.audience_of_detail, template="facts", every_s=0.25)
 def job_facts(*, job_id: int) -> Mapping[str, Any] | None:
-    """What is known about a job beside its state: kind, queue, worker, owner, times."""
-    row = pages.job(job_id)
-    return None if row is None else {"job": row}
+    """The same, and in a flow the first of those that it comes after."""
+    shown = _job(job_id=job_id)
+    if shown is None or shown["job"].flow_id is None:
+        return shown
+    after = [edge.after_id for edge in flows.after([job_id])[job_id]]
+    return {**shown, "after": after[:MOST_AFTER], "more_after": len(after[MOST_AFTER:])}
 
 
 @part("job-files", "job:{job_id}", seen_by=common.audience_of_job, template="files", every_s=0.1)
@@ -120,7 +124,7 @@ def job_files(*, job_id: int) -> Mapping[str, Any] | None:
 
 @part("job-history", "job:{job_id}", seen_by=common.audience_of_detail, template="history", every_s=0.25)
 def job_history(*, job_id: int) -> Mapping[str, Any] | None:
-    """A job's result, its attempts with their waits, runs and stages, and the jobs that try it again."""
+    """A job's checkpoint and result, its attempts with their waits, runs and stages, and the jobs that try it again."""
     row = pages.job_with_body(job_id)
     if row is None:
         return None

@@ -1,10 +1,13 @@
 """The tables: `work` is what the farm lives by, `workers` who does it, `lanes` who may take a waiting job, `kinds` the
-kinds that people make, `inputs` the files that jobs are given, `history` what its pages keep to look back and to act on
-many jobs, `presence` which processes are there, `usage` what each owner's jobs keep."""
+kinds that people make, `flows` which jobs come after others, `inputs` the files that jobs are given, `history` what its
+pages keep to look back and to act on many jobs, `presence` which processes are there, `usage` what each owner's jobs
+keep."""
 
+from jobs.models.flows import Edge, EndedStep, Flow, Step
 from jobs.models.history import (
     Bulk,
     BulkItem,
+    Checkpoint,
     HealthScore,
     IdempotencyKey,
     Offspring,
@@ -12,11 +15,14 @@ from jobs.models.history import (
     Rollup,
     RollupWatermark,
     SavedFilter,
+    Share,
     Stage,
+    Tag,
+    ViewToken,
 )
 from jobs.models.inputs import Input, Upload
 from jobs.models.kinds import Kind, valid_name
-from jobs.models.lanes import Lane, Mark
+from jobs.models.lanes import Charge, ConcurrencyKey, Lane, Mark, PausedOwner, Served
 from jobs.models.presence import Process, Reachability, WorkerFacts
 from jobs.models.usage import ALL_JOBS, Usage, UsageDelta
 from jobs.models.work import (
@@ -31,16 +37,16 @@ from jobs.models.work import (
     Outcome,
     OutputChunk,
     ResultFile,
-    Share,
     UniqueKey,
     with_status,
 )
-from jobs.models.workers import Queue, Requirement, Worker
+from jobs.models.workers import Fair, Queue, Requirement, Weight, Worker
 
 __all__ = [
-    "ALL_JOBS", "Attempt", "Bulk", "BulkItem", "ENDED_ONES", "HealthScore", "IdempotencyKey", "Input", "Job",
-    "JobQuerySet", "Kind", "LIVING", "Lane", "Live", "Mark", "Offspring", "Origin", "Outcome", "OutputChunk",
-    "Process", "Queue", "RUNNING", "Reachability", "Requirement", "ResultFile", "Rollup", "RollupWatermark",
-    "SavedFilter", "Share", "Stage", "UniqueKey", "Upload", "Usage", "UsageDelta", "WAITING", "Worker", "WorkerFacts",
-    "valid_name", "with_status",
+    "ALL_JOBS", "Attempt", "Bulk", "BulkItem", "Charge", "Checkpoint", "ConcurrencyKey", "ENDED_ONES", "Edge",
+    "EndedStep", "Fair", "Flow", "HealthScore", "IdempotencyKey", "Input", "Job", "JobQuerySet", "Kind", "LIVING",
+    "Lane", "Live", "Mark", "Offspring", "Origin", "Outcome", "OutputChunk", "PausedOwner", "Process", "Queue",
+    "RUNNING", "Reachability", "Requirement", "ResultFile", "Rollup", "RollupWatermark", "SavedFilter", "Served",
+    "Share", "Stage", "Step", "Tag", "UniqueKey", "Upload", "Usage", "UsageDelta", "ViewToken", "WAITING", "Weight",
+    "Worker", "WorkerFacts", "valid_name", "with_status",
 ]  # fmt: skip

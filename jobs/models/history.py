@@ -8,6 +8,7 @@ from django.db.models.functions import Now
 
 from jobs.domain.bulks import BulkAction, Phase
 from jobs.domain.rollups import STEPS_S
+from jobs.models.workers import loose
 
 
 class Rollup(models.Model):
@@ -60,6 +61,59 @@ class Stage(models.Model):
     began_at = models.DateTimeField(db_default=Now())
 
 
+class Checkpoint(models.Model):
+    """What a job has found out so far, as its worker last kept it. It lies beside the record of those jobs alone that
+    have one (`Live.has_checkpoint`), and goes with the job."""
+
+    job = models.OneToOneField("jobs.Job", models.CASCADE, primary_key=True, db_constraint=False, related_name="kept")
+    fence = models.BigIntegerField(help_text="Number of the claim that kept it; 0: of the job that this one retries.")
+    value = models.JSONField()
+    written_at = models.DateTimeField(db_default=Now())
+
+
+class Tag(models.Model):
+    """A tag of a job: the way from the tag to its newest jobs. Written with the job, it goes with the job."""
+
+    pk = models.CompositePrimaryKey("tag", "job_id")
+    tag = models.TextField()
+    job = models.ForeignKey("jobs.Job", models.CASCADE, db_constraint=False, db_index=False, related_name="tag_rows")
+
+
+class Share(models.Model):
+    """A link that shows one job to whoever has it, without a log-in."""
+
+    job = models.OneToOneField("jobs.Job", models.CASCADE, primary_key=True, db_constraint=False, related_name="share")
+    token = models.CharField(max_length=43, unique=True, editable=False)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, db_constraint=False)
+    created_at = models.DateTimeField(db_default=Now())
+
+
+class ViewToken(models.Model):
+    """Lets whoever has its key look at one job, or at the jobs of a tag that its maker may see, until it expires; it is
+    deleted to end it before. Only the hash of its key is kept."""
+
+    by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, db_constraint=False, related_name="+", verbose_name="created by"
+    )
+    key_hash = models.CharField(max_length=64, unique=True, editable=False)
+    job = loose("jobs.Job", on_delete=models.CASCADE, related_name="+")
+    tag = models.TextField(null=True, blank=True)
+    created_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index("expires_at", name="jobs_view_tokens_by_end")]
+        constraints = [
+            models.CheckConstraint(
+                name="a_view_token_is_for_a_job_or_a_tag",
+                condition=Q(job__isnull=False, tag__isnull=True) | Q(job__isnull=True, tag__isnull=False),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"view of job {self.job_id}" if self.job_id else f"view of the tag {self.tag}"
+
+
 class Origin(models.Model):
     """The scheduled function that submitted a job. Most jobs come from people and have none."""
 
@@ -90,6 +144,9 @@ class IdempotencyKey(models.Model):
     skipped = ArrayField(
         models.SmallIntegerField(), default=list, help_text="Places of the entries that had a twin, from 0."
     )
+    replaced = ArrayField(
+        models.SmallIntegerField(), null=True, help_text="Places of the entries that replaced a job that waited."
+    )
 
     class Meta:
         indexes = [models.Index("created_at", name="jobs_idempotency_keys_by_age")]
@@ -115,6 +172,9 @@ class Bulk(models.Model):
     )  # fmt: skip
     back = models.TextField(blank=True, default="", db_default="", help_text="The page that it was asked on.")
     error = models.TextField(blank=True, default="", db_default="", help_text="What all of the jobs failed of.")
+    begins_up_to = models.BigIntegerField(
+        null=True, blank=True, help_text="It begins once counted if no more jobs match; empty: when somebody says so."
+    )
     phase = models.CharField(max_length=8, choices=[(p.value, p.value) for p in Phase], default=Phase.COUNTING.value)
     top_id = models.BigIntegerField(help_text="Jobs with greater ids were submitted later, and are not changed.")
     next_id = models.BigIntegerField(help_text="Jobs below this id are still to be handled.")
@@ -133,6 +193,12 @@ class Bulk(models.Model):
 
     def __str__(self) -> str:
         return f"{self.action.replace('_', ' ')} many #{self.pk}"
+
+    @property
+    def undone_by_id(self) -> int | None:
+        """The bulk that takes this one back, if somebody asked for that."""
+        undoing: Bulk | None = getattr(self, "undone_by", None)
+        return None if undoing is None else undoing.pk
 
 
 class SavedFilter(models.Model):
@@ -168,7 +234,7 @@ class HealthScore(models.Model):
     ended = models.PositiveBigIntegerField(help_text="Jobs or deliveries that ended on that day.")
     succeeded = models.PositiveBigIntegerField()
     score = models.FloatField(null=True, help_text="The share that succeeded, 0 to 1; empty if nothing ended.")
-    latency_p50_s = models.FloatField(null=True, help_text="From due (or received) to the end.")
+    latency_p50_s = models.FloatField(null=True, help_text="Of a queue the wait, of a worker the run.")
     latency_p95_s = models.FloatField(null=True)
     backlog = models.PositiveBigIntegerField(help_text="Pending jobs or deliveries when the score was computed.")
     computed_at = models.DateTimeField(db_default=Now())

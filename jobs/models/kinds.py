@@ -39,6 +39,19 @@ class Kind(models.Model):
         "limit per", max_length=10, default="", blank=True, choices=[("", "everybody"), ("owner", "owner")],
         help_text="Whose tokens a job takes: everybody shares them, or each owner has as many.",
     )  # fmt: skip
+    concurrency = models.PositiveSmallIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1)],
+        help_text="How many of its jobs run at a time, of each concurrency key; empty: any number.",
+    )  # fmt: skip
+    concurrency_key = models.CharField(
+        max_length=200, default="", db_default="", blank=True,
+        help_text='What of the payload tells its jobs apart, such as "{account}" or "{model}-{region}".',
+    )  # fmt: skip
+    on_overflow = models.CharField(
+        max_length=21, default="wait", db_default="wait",
+        choices=[(one, one.replace("_", " ")) for one in kinds.OVERFLOWS],
+        help_text="What happens to a new job whose key has as many jobs as may run.",
+    )  # fmt: skip
 
     class Meta:
         ordering = ["name"]

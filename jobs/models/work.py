@@ -4,20 +4,20 @@ Foreign keys on the way of a job carry no database constraint: the check cost a 
 """
 
 from datetime import UTC, datetime
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any, Self
 from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import Group
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from jobs.domain.conflicts import BEHIND
 from jobs.domain.states import ENDED, AttemptOutcome, Status
-from jobs.models.lanes import Lane
+from jobs.models.lanes import ConcurrencyKey, Lane
 from jobs.models.workers import Requirement, Worker, loose
-
-T = TypeVar("T")
 
 _WAITS = Q(lease_secret__isnull=True)
 _RUNS = Q(lease_secret__isnull=False)
@@ -63,8 +63,8 @@ class JobQuerySet(models.QuerySet["Job"]):
         return self.running().filter(live__counted_in=queue)
 
     def whole(self) -> Self:
-        """With payload and result."""
-        return self.defer(None)
+        """With payload, result and checkpoint."""
+        return self.defer(None).select_related("kept")
 
 
 class _Jobs(models.Manager["Job"]):
@@ -72,21 +72,11 @@ class _Jobs(models.Manager["Job"]):
         return JobQuerySet(self.model, using=self._db).select_related("live", "outcome").defer(*_LARGE)
 
 
-class _Stands(Generic[T]):
+def _stands(name: str, otherwise: Any = None) -> Any:
     """An attribute of a job that stands on its live row, and on its outcome once it has ended."""
-
-    def __init__(self, otherwise: T) -> None:
-        self._otherwise = otherwise
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    @overload
-    def __get__(self, job: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, job: "Job", owner: type) -> T: ...
-    def __get__(self, job: "Job | None", owner: type) -> Self | T:
-        return self if job is None else getattr(job.state_row, self._name, self._otherwise)
+    return property(
+        lambda job: getattr(job.state_row, name, otherwise), lambda job, value: setattr(job.state_row, name, value)
+    )
 
 
 class Job(models.Model):
@@ -103,9 +93,13 @@ class Job(models.Model):
     owner = loose(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="jobs")
     group = loose(Group, on_delete=models.SET_NULL, related_name="jobs")
     unique_key = models.CharField(max_length=200, null=True, blank=True)
+    concurrency_key = models.CharField(max_length=200, null=True, blank=True)
     retry_of = loose("self", on_delete=models.SET_NULL, related_name="retries")
 
     created_at = models.DateTimeField("submitted at", db_default=Now())
+    replaced_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="When a newer submit of its unique_key replaced its payload."
+    )
     expires_at = models.DateTimeField(null=True, blank=True, help_text="Not started by then: timed out.")
     max_attempts = models.PositiveSmallIntegerField(default=3)
     timeout_s = models.FloatField(null=True, blank=True)
@@ -120,6 +114,7 @@ class Job(models.Model):
     limit_until = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="When the tokens it reserved have come in."
     )
+    flow = loose("jobs.Flow", on_delete=models.DO_NOTHING, related_name="jobs", editable=False)
     # Which API token it was submitted with, and whether an app meters it (jobs.domain.meters).
     token = loose("accounts.ApiToken", on_delete=models.DO_NOTHING, related_name="+", editable=False)
     is_metered = models.BooleanField(default=False, db_default=False, editable=False)
@@ -129,6 +124,8 @@ class Job(models.Model):
     traceparent = models.CharField(
         max_length=55, null=True, blank=True, editable=False, help_text="The trace that it was submitted in."
     )
+    # Null for the many that have none; jobs are found by `Tag`.
+    tags = ArrayField(models.TextField(), null=True, blank=True, editable=False)
     # What its claim says of its input files; null for the many that have none. Which uploads they are is in `Input`.
     inputs = models.JSONField(null=True, blank=True, editable=False)
 
@@ -144,6 +141,7 @@ class Job(models.Model):
         indexes = [
             models.Index("owner", "id", name="jobs_of_owner", condition=Q(owner__isnull=False)),
             models.Index("group", "id", name="jobs_of_group", condition=Q(group__isnull=False)),
+            models.Index("flow", "id", name="jobs_of_flow", condition=Q(flow__isnull=False)),
             models.Index("retry_of", name="jobs_retries", condition=Q(retry_of__isnull=False)),
             models.Index("requirement", name="jobs_of_requirement", condition=Q(requirement__isnull=False)),
         ]
@@ -163,29 +161,41 @@ class Job(models.Model):
         outcome = getattr(self, "outcome", None)
         return outcome and outcome.result
 
-    status = _Stands[str](Status.PENDING)
-    run_at = _Stands[datetime](datetime.max.replace(tzinfo=UTC))
-    attempt = _Stands[int](0)
-    failures = _Stands[int](0)
-    fence = _Stands[int](0)
-    confirmed_fence = _Stands[int](0)
-    releases = _Stands[int](0)
-    unconfirmed = _Stands[int](0)
-    lane_id = _Stands[int | None](None)
-    counted_in = _Stands[str | None](None)
-    lease_secret = _Stands[UUID | None](None)
-    lease_expires_at = _Stands[datetime | None](None)
-    deadline_at = _Stands[datetime | None](None)
-    worker_id = _Stands[int | None](None)
-    worker = _Stands[Worker | None](None)
-    worker_name = _Stands[str | None](None)
-    claimed_at = _Stands[datetime | None](None)
-    ended_at = _Stands[datetime | None](None)
-    progress = _Stands[float | None](None)
-    detail = _Stands[str | None](None)
-    next_seq = _Stands[int](0)
-    output_bytes = _Stands[int](0)
-    earlier_output_bytes = _Stands[int](0)
+    @property
+    def checkpoint(self) -> Any:
+        """What its worker last kept of what it has found out; None: nothing."""
+        return getattr(getattr(self, "kept", None), "value", None)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether other jobs have to end first: one that has its unique_key, or those that it comes after."""
+        return self.run_at == BEHIND
+
+    status: str = _stands("status", Status.PENDING)
+    run_at: datetime = _stands("run_at", datetime.max.replace(tzinfo=UTC))
+    attempt: int = _stands("attempt", 0)
+    failures: int = _stands("failures", 0)
+    fence: int = _stands("fence", 0)
+    confirmed_fence: int = _stands("confirmed_fence", 0)
+    releases: int = _stands("releases", 0)
+    in_flow: bool = _stands("in_flow", False)
+    has_key: bool = _stands("has_key", False)
+    unconfirmed: int = _stands("unconfirmed", 0)
+    lane_id: int | None = _stands("lane_id")
+    counted_in: str | None = _stands("counted_in")
+    lease_secret: UUID | None = _stands("lease_secret")
+    lease_expires_at: datetime | None = _stands("lease_expires_at")
+    deadline_at: datetime | None = _stands("deadline_at")
+    worker_id: int | None = _stands("worker_id")
+    worker: Worker | None = _stands("worker")
+    worker_name: str | None = _stands("worker_name")
+    claimed_at: datetime | None = _stands("claimed_at")
+    ended_at: datetime | None = _stands("ended_at")
+    progress: float | None = _stands("progress")
+    detail: str | None = _stands("detail")
+    next_seq: int = _stands("next_seq", 0)
+    output_bytes: int = _stands("output_bytes", 0)
+    earlier_output_bytes: int = _stands("earlier_output_bytes", 0)
 
 
 class _Run(models.Model):
@@ -227,11 +237,14 @@ class Live(_Run):
     owner = loose(settings.AUTH_USER_MODEL, on_delete=models.DO_NOTHING, related_name="+")
     group = loose(Group, on_delete=models.DO_NOTHING, related_name="+")
     requirement = loose(Requirement, on_delete=models.DO_NOTHING, related_name="+")
+    key = loose(ConcurrencyKey, on_delete=models.DO_NOTHING, related_name="+")
     lane = models.ForeignKey(Lane, models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+")
     expires_at = models.DateTimeField(null=True, blank=True)
     timeout_s = models.FloatField(null=True, blank=True)
     is_metered = models.BooleanField(default=False, db_default=False)
     has_key = models.BooleanField(default=False, db_default=False, help_text="It has a row of UniqueKey.")
+    in_flow = models.BooleanField(default=False, db_default=False, help_text="It has a row of Step.")
+    has_checkpoint = models.BooleanField(default=False, db_default=False, help_text="It has a row of Checkpoint.")
     releases = models.PositiveSmallIntegerField(
         default=0, db_default=0, help_text="How often in a row it was released."
     )
@@ -273,6 +286,8 @@ class Live(_Run):
             models.Index("counted_in", name="jobs_counted", condition=Q(counted_in__isnull=False)),
             models.Index("requirement", "owner", name="jobs_living_of_requirement",
                          condition=Q(requirement__isnull=False)),
+            models.Index("key", name="jobs_running_of_key", condition=_RUNS & Q(key__isnull=False)),
+            models.Index("key", "run_at", "job", name="jobs_waiting_of_key", condition=_WAITS & Q(key__isnull=False)),
             models.Index("job", name="jobs_unconfirmed", condition=Q(unconfirmed__gte=2)),
         ]  # fmt: skip
 
@@ -313,6 +328,10 @@ class UniqueKey(models.Model):
     kind = models.CharField(max_length=100)
     unique_key = models.CharField(max_length=200)
     owner = loose(settings.AUTH_USER_MODEL, on_delete=models.DO_NOTHING, related_name="+")
+    follower = loose(
+        Job, on_delete=models.DO_NOTHING, related_name="+", help_text="It waits behind, and has the key next."
+    )
+    follower_due_at = models.DateTimeField(null=True, blank=True, help_text="Not before this moment, even then.")
 
     class Meta:
         constraints = [
@@ -322,6 +341,7 @@ class UniqueKey(models.Model):
                 nulls_distinct=False,  # jobs without an owner are the site's own, one space of keys
             )
         ]
+        indexes = [models.Index("follower", name="jobs_followers", condition=Q(follower__isnull=False))]
 
 
 class Attempt(models.Model):
@@ -378,12 +398,3 @@ class ResultFile(models.Model):
 
     def __str__(self) -> str:
         return self.name
-
-
-class Share(models.Model):
-    """A link that shows one job to whoever has it, without a log-in."""
-
-    job = models.OneToOneField(Job, models.CASCADE, primary_key=True, db_constraint=False, related_name="share")
-    token = models.CharField(max_length=43, unique=True, editable=False)
-    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, db_constraint=False)
-    created_at = models.DateTimeField(db_default=Now())

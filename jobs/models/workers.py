@@ -1,21 +1,59 @@
 """Where workers look, who they are, and what jobs require of them."""
 
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Self
 
 from django.conf import settings
+from django.contrib.auth.models import Group
 from django.contrib.postgres.fields import ArrayField
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
 from jobs.domain import labels
 from jobs.models.kinds import valid_name
+from postgres import schema
+
+loose = partial(schema.loose, null=True, blank=True)
 
 
-def loose(to: Any, **options: Any) -> Any:
-    """A foreign key that the ORM follows and the database does not check."""
-    return models.ForeignKey(to, null=True, blank=True, db_constraint=False, db_index=False, **options)
+class Fair(models.TextChoices):
+    """By what the shares of a queue differ (docs/adr/0121)."""
+
+    OFF = "off", "off: in the order of submission"
+    OWNER = "owner", "by owner"
+    GROUP = "group", "by group; of jobs without one by owner"
+    KEY = "key", "by concurrency key; of jobs without one by owner"
+
+
+class Weight(models.Model):
+    """How large a person's or a group's share of a fair queue is, beside one of 1."""
+
+    owner = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, null=True, blank=True, related_name="+")
+    group = models.OneToOneField(Group, models.CASCADE, null=True, blank=True, related_name="+")
+    weight = models.PositiveSmallIntegerField(
+        validators=[MinValueValidator(1), MaxValueValidator(1000)],
+        help_text="1 to 1,000: twice the weight may run twice as many jobs at a time where all have enough of them.",
+    )
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                name="a_weight_is_a_persons_or_a_groups",
+                condition=Q(owner__isnull=True, group__isnull=False) | Q(owner__isnull=False, group__isnull=True),
+                violation_error_message="A weight is of a person or of a group: one of the two.",
+            ),
+            models.CheckConstraint(
+                name="a_weight_is_from_1_to_1000",
+                condition=Q(weight__range=(1, 1000)),
+                violation_error_message="A weight is from 1 to 1,000.",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.owner or self.group}: {self.weight}"
 
 
 class Queue(models.Model):
@@ -27,6 +65,19 @@ class Queue(models.Model):
     ceiling = models.PositiveSmallIntegerField(
         null=True, blank=True, help_text="How many of its jobs may run at the same time; empty means any number."
     )
+    of_key = models.PositiveSmallIntegerField(
+        null=True, blank=True,
+        help_text="How many of its jobs of one concurrency key may run at the same time; empty means any number.",
+    )  # fmt: skip
+    fair = models.CharField(
+        max_length=5, choices=Fair, default=Fair.OFF, db_default=Fair.OFF,
+        help_text="Whose shares of it are kept equal: the next job is of who was served the least, by weight.",
+    )  # fmt: skip
+    ages_after = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1)],
+        help_text="Seconds after which a job that is due counts one priority higher, again and again, as far as others "
+        "do; empty: never.",
+    )  # fmt: skip
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     # The member whose worker named it first; null for those of code, kinds and operators.
     made_by = loose(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="+", editable=False)
@@ -41,6 +92,18 @@ class Queue(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class WorkerQuerySet(models.QuerySet["Worker"]):
+    """Workers by whether they are there."""
+
+    def live(self) -> Self:
+        """Those whose key opens something and that were seen lately; drained ones among them."""
+        return self.filter(was_seen_lately(), revoked_at=None)
+
+
+def was_seen_lately() -> models.Q:
+    return models.Q(last_seen_at__gt=Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"]))
 
 
 class Worker(models.Model):
@@ -83,6 +146,8 @@ class Worker(models.Model):
     )
     drained_by = loose(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="+", editable=False)
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    objects = WorkerQuerySet.as_manager()
 
     class Meta:
         ordering = ["name", "id"]

@@ -6,6 +6,7 @@ from jobs.domain.leases import Beat, Lease
 from jobs.domain.model_queues import queue_of_model
 from jobs.kinds import declare, declared
 from jobs.operations import bulk
+from jobs.operations import flow_actions as flows
 from jobs.operations.claim import claim, finish_and_claim
 from jobs.operations.finish import (
     Cancellation,
@@ -17,19 +18,34 @@ from jobs.operations.finish import (
     release,
     withdraw,
 )
-from jobs.operations.handed_out import Claimed
+from jobs.operations.handed_out import ClaimedJob
 from jobs.operations.hooks import Link, links, on_behalf_of, register_links, resync
-from jobs.operations.idempotency import Repeatable, once, repeatable
+from jobs.operations.idempotency import Repeatable, once, repeatable, was_replaced
 from jobs.operations.inputs import delete_upload, expires_at, keep_upload, read_input, upload, uploaded
 from jobs.operations.janitor import Sweep, delete_orphaned_files, expire, next_due_s, sweep, tend_lanes
 from jobs.operations.labels import forget_requirements, preferring_loaded, set_labels
 from jobs.operations.new_jobs import JobOptions, NewJob
-from jobs.operations.queues import create_kind, known_kind, pause, resume, set_ceiling, sync
+from jobs.operations.queues import (
+    bound_keys,
+    create_kind,
+    known_kind,
+    pause,
+    pause_key,
+    pause_owner,
+    resume,
+    resume_key,
+    resume_owner,
+    set_ages_after,
+    set_ceiling,
+    set_fair,
+    sync,
+)
 from jobs.operations.quotas import allowed, setting_of, used
-from jobs.operations.report import heartbeat, heartbeats, put_file, write_output, write_outputs
+from jobs.operations.report import checkpoint, heartbeat, heartbeats, put_file, write_output, write_outputs
 from jobs.operations.rollup import measure_usage, recount_usage, roll_up
 from jobs.operations.scores import score_also, score_yesterday
-from jobs.operations.submit import check_payload, check_submit, clone, retry, store, submit, submit_many
+from jobs.operations.submit import check_payload, check_submit, clone, retry, store, store_recent, submit, submit_many
+from jobs.operations.views import create_view_token, revoke_view_token, view_token
 from jobs.operations.waiting import change_priority, move_link, run_now, share, unshare
 from jobs.operations.workers import (
     authenticate,
@@ -55,17 +71,19 @@ from jobs.queries.submits import Stored
 from jobs.queries.workers import OfferedModel, offered_models
 
 __all__ = [
-    "allowed", "authenticate", "Beat", "broken_jobs", "bulk", "cancel", "cancel_many", "Cancellation",
-    "change_priority", "check_payload", "check_submit", "checked_result", "claim", "Claimed", "clone", "count_ended",
-    "create_kind", "create_worker", "declare", "declared", "delete_orphaned_files", "delete_upload", "Discard", "drain",
-    "ended", "ensure_worker", "expire", "expires_at", "find", "finish", "finish_and_claim", "Finished",
-    "forget_requirements", "heartbeat", "heartbeats", "introduce", "JobOptions", "JobSnapshot", "keep_upload", "Kind",
-    "known_kind", "last_attempts", "last_errors", "Lease", "Link", "links", "measure_usage", "moments", "Move",
-    "move_link", "NewJob", "next_due_s", "offered_models", "OfferedModel", "on_behalf_of", "once", "output_text",
-    "pause", "pictures", "preferring_loaded", "Prepared", "put_file", "queue_of_model", "read_input", "rechecked",
-    "recognize", "recount_usage", "register_links", "release", "Repeatable", "repeatable", "result_file", "resume",
-    "resync", "retry", "revoke", "roll_up", "rotate_key", "run_now", "score_also", "score_yesterday", "seen",
-    "sees_all", "set_ceiling", "set_labels", "setting_of", "share", "snapshot", "statuses", "store", "Stored", "submit",
-    "submit_many", "Sweep", "sweep", "sync", "tend_lanes", "undrain", "unshare", "upload", "uploaded", "used",
-    "withdraw", "workers_for", "write_output", "write_outputs",
+    "allowed", "authenticate", "Beat", "bound_keys", "broken_jobs", "bulk", "cancel", "cancel_many", "Cancellation",
+    "change_priority", "check_payload", "check_submit", "checked_result", "checkpoint", "claim", "ClaimedJob", "clone",
+    "count_ended", "create_kind", "create_view_token", "create_worker", "declare", "declared", "delete_orphaned_files",
+    "delete_upload", "Discard", "drain", "ended", "ensure_worker", "expire", "expires_at", "find", "finish",
+    "finish_and_claim", "Finished", "flows", "forget_requirements", "heartbeat", "heartbeats", "introduce",
+    "JobOptions", "JobSnapshot", "keep_upload", "Kind", "known_kind", "last_attempts", "last_errors", "Lease", "Link",
+    "links", "measure_usage", "moments", "Move", "move_link", "NewJob", "next_due_s", "offered_models", "OfferedModel",
+    "on_behalf_of", "once", "output_text", "pause", "pause_key", "pause_owner", "pictures", "preferring_loaded",
+    "Prepared", "put_file", "queue_of_model", "read_input", "rechecked", "recognize", "recount_usage", "register_links",
+    "release", "Repeatable", "repeatable", "result_file", "resume", "resume_key", "resume_owner", "resync", "retry",
+    "revoke", "revoke_view_token", "roll_up", "rotate_key", "run_now", "score_also", "score_yesterday", "seen",
+    "sees_all", "set_ages_after", "set_ceiling", "set_fair", "set_labels", "setting_of", "share", "snapshot",
+    "statuses", "store", "store_recent", "Stored", "submit", "submit_many", "sweep", "Sweep", "sync", "tend_lanes",
+    "undrain", "unshare", "upload", "uploaded", "used", "view_token", "was_replaced", "withdraw", "workers_for",
+    "write_output", "write_outputs",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 """Bulk actions: what matches is counted first, changed in batches by the scheduler, and taken back while that is true.
 
 A batch is a transaction under the lock of the bulk's row, and moves its place forward with what it does: a step that is
-killed, or runs twice, goes on where the last batch ended (docs/adr/0030).
+killed, or runs twice, goes on where the last batch ended.
 """
 
 import time
@@ -25,7 +25,7 @@ from jobs.models import Bulk, BulkItem, Job
 from jobs.operations import hooks, queues, quotas
 from jobs.operations.finish import cancel_locked
 from jobs.operations.submit import submit_again
-from jobs.queries import bulks, lists
+from jobs.queries import bulks, lists, reads
 from live import operations as live
 from postgres import clock, transactions
 from ratelimits import operations as ratelimits
@@ -55,8 +55,12 @@ class BatchResult:
             self.changed += count if changed else 0
 
 
-def create(action: BulkAction, *, by: User, filters: Filters, value: str = "", back: str = "", error: str = "") -> Bulk:
-    """Ask to do this to every job that matches and that `by` may act on. Nothing is done before `begin`.
+def create(
+    action: BulkAction, *, by: User, filters: Filters, value: str = "", back: str = "", error: str = "",
+    begins_up_to: int | None = None,
+) -> Bulk:  # fmt: skip
+    """Ask to do this to every job that matches and that `by` may act on. Nothing is done before `begin`, or before the
+    scheduler has counted them and found no more than `begins_up_to`.
 
     A retry leaves out what another job retries already. `back` is the page that it is asked on, `error` what all of
     the jobs failed of. A large number may still be being counted when this returns. Raises UnknownQueue,
@@ -68,9 +72,9 @@ def create(action: BulkAction, *, by: User, filters: Filters, value: str = "", b
     newest = min(bulks.top_id(), lists.id_range(filters)[1] - 1)
     bulk = Bulk.objects.create(
         by=by, action=action, value=value, filters=filters.at(clock.now()).as_dict(), top_id=newest,
-        next_id=newest + 1, back=back, error=error,
+        next_id=newest + 1, back=back, error=error, begins_up_to=begins_up_to,
     )  # fmt: skip
-    if _go_on(bulk.pk, for_s=COUNTED_AT_ONCE_S) is not None:
+    if begins_up_to is not None or _go_on(bulk.pk, for_s=COUNTED_AT_ONCE_S) is not None:
         scheduling.run_after(0, step, bulk_id=bulk.pk)
     bulk.refresh_from_db()
     return bulk
@@ -83,10 +87,8 @@ def begin(bulk_id: int, *, by: User) -> Bulk:
     if bulk.phase == Phase.COUNTING:
         raise InvalidValue(field="phase", why="it is still being counted")
     if bulk.phase == Phase.READY:
-        bulk.phase, bulk.began_at = Phase.RUNNING, clock.now()
-        bulk.save(update_fields=["phase", "began_at"])
-        begun = sentence(BulkAction(bulk.action), bulk.value, jobs=bulk.matched)
-        audit.record(by, bulk, f"{begun}: {bulk.filters}")
+        _begin(bulk, by=by)
+        bulk.save()
         _soon(bulk)
     return bulk
 
@@ -186,6 +188,8 @@ def _count(bulk: Bulk) -> None:
     bulk.next_id = low
     if low <= floor:
         bulk.phase, bulk.next_id = Phase.READY, bulk.top_id + 1
+        if bulk.begins_up_to is not None and bulk.matched <= bulk.begins_up_to:
+            _begin(bulk, by=bulk.by)
 
 
 def _do_batch(bulk: Bulk) -> float | None:
@@ -231,6 +235,12 @@ def _note(bulk: Bulk, outcome: BatchResult, *, handled: int) -> None:
     bulk.results = dict(Counter(bulk.results) + outcome.results)
     if bulk.undoes is None:
         bulks.keep(bulk, outcome.items)
+
+
+def _begin(bulk: Bulk, *, by: User) -> None:
+    bulk.phase, bulk.began_at = Phase.RUNNING, clock.now()
+    begun = sentence(BulkAction(bulk.action), bulk.value, jobs=bulk.matched)
+    audit.record(by, bulk, f"{begun}: {bulk.filters}")
 
 
 def _end(bulk: Bulk, phase: Phase, *, by: User | None = None, why: str = "") -> None:
@@ -327,12 +337,13 @@ def _run_now(job_ids: Sequence[int], *, now: datetime) -> BatchResult:
     outcome = BatchResult()
     waiting = bulks.lock_jobs(job_ids, states=FITS[BulkAction.RUN_NOW])
     later = [job for job in waiting if job.run_at > now]
-    free = [job for job in later if job.limit_until is None or job.limit_until <= now]
+    behind = reads.waits_for(later)
+    free = [job for job in later if job.pk not in behind and (job.limit_until is None or job.limit_until <= now)]
     jobs = [job for job in free if not registry.hold(job.pk, is_metered=job.is_metered)]
     outcome.items = {job.pk: _was(job, "run_at", now) for job in jobs}
     outcome.note("run now", count=_write(jobs, {"run_at": now}), changed=True)
     outcome.note("were due already", count=len(waiting) - len(later))
-    outcome.note("wait for their limit or budget", count=len(later) - len(jobs))
+    outcome.note("wait for their limit, budget or another job", count=len(later) - len(jobs))
     outcome.note(_TOO_LATE, count=len(job_ids) - len(waiting))
     return outcome
 

@@ -5,7 +5,6 @@ a worker polls are noted on its row (docs/adr/0007).
 """
 
 import contextlib
-import functools
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -19,7 +18,7 @@ from jobs.errors import LeaseLost, QueueNotAllowed, UnknownQueue
 from jobs.models import Worker
 from jobs.operations import handed_out, hooks, idempotency, lanes
 from jobs.operations.finish import Finished, HandedIn, Successes, answered, are_successes, hand_in
-from jobs.operations.handed_out import Claimed
+from jobs.operations.handed_out import ClaimedJob
 from jobs.operations.queues import ANY_QUEUE
 from jobs.queries import keys, moves, reads
 from jobs.queries.reads import Claimable, Interest
@@ -40,13 +39,13 @@ class _IsRepeat(Exception):
 
 def claim(
     worker: Worker, *, queues: Sequence[str] | None = None, limit: int = 1, request_id: str | None = None
-) -> list[Claimed]:
+) -> list[ClaimedJob]:
     """Lease up to `limit` pending jobs (1,000 at most) to `worker`; empty only if there are none for it.
 
     A drained worker is given nothing (`operations.drain`).
 
     Its home queues are served in their order, or `queues` in theirs. Only if they have nothing and the worker holds
-    no job does it steal from the other queues it is allowed (DESIGN section 5), and of its claims at one moment one.
+    no job does it steal from the other queues it is allowed, and of its claims at one moment one.
 
     A lease is unconfirmed until the first call that names it: not confirmed within one heartbeat interval, it goes back
     and was no attempt.
@@ -77,7 +76,7 @@ def finish_and_claim(
     limit: int,
     unless_lost: bool = False,
     request_id: str | None = None,
-) -> tuple[list[Status | LeaseLost], list[Claimed]]:
+) -> tuple[list[Status | LeaseLost], list[ClaimedJob]]:
     """`finish`, then `claim` for up to `limit` jobs of the worker's own queues (0: none), in one transaction.
 
     One transaction waits for the disk once, and a call that broke half-way changed nothing, so that it can be made
@@ -127,10 +126,10 @@ def take(
     already."""
     if rows is None:
         rows = moves.claim(worker, queues=queues, limit=limit, only_if_idle=only_if_idle, request=request)
-    tidy = functools.partial(
-        lanes.after_claim, [(row.queue, row.lane_id) for row in rows], queues=queues, is_short=len(rows) < limit
-    )
-    transaction.on_commit(tidy, robust=True)
+    taken, is_short = [(row.queue, row.lane_id) for row in rows], len(rows) < limit
+    transaction.on_commit(lambda: lanes.after_claim(taken, queues=queues, is_short=is_short), robust=True)
+    for queue in {row.queue for row in rows if row.has_key or (row.has_ceiling and len(rows) < limit)}:
+        hooks.available(queue)  # what this claim picked or locked, and has not, it kept from others
     return rows
 
 
@@ -139,7 +138,7 @@ def count_claimable(interests: Sequence[tuple[Interest, int]], *, horizon_s: flo
     return reads.claimable(interests, horizon_s=horizon_s)
 
 
-def _claimed_before(worker: Worker, request: UUID) -> list[Claimed]:
+def _claimed_before(worker: Worker, request: UUID) -> list[ClaimedJob]:
     """What an earlier sending of this call claimed and no call has named since. Of most calls there was none: that is
     one round trip."""
     rows = transactions.alone(lambda: moves.claimed_before(worker, request))
@@ -151,7 +150,7 @@ _handed_out_again = transactions.retried(handed_out.again)
 
 def _claim_once(
     worker: Worker, *, limit: int, request: UUID | None, rows: list[moves.Row] | None = None
-) -> tuple[list[Claimed], int]:
+) -> tuple[list[ClaimedJob], int]:
     """The first round of `claim`, in the caller's transaction: what it took, and how many it had to leave out.
 
     After the commit `count` them; if some were left out and nothing was taken, there may be more: call `claim`.
@@ -171,7 +170,7 @@ def _round(
     limit: int,
     request: UUID | None,
     rows: list[moves.Row] | None = None,
-) -> tuple[list[Claimed], int]:
+) -> tuple[list[ClaimedJob], int]:
     """Jobs for this worker, and how many more were taken that nobody is to have now (`preparing`).
 
     In the caller's transaction, which ends with the round: each of those has ended, or waits for another attempt,
@@ -191,7 +190,7 @@ def _round(
 @transactions.retried
 def _whole_round(
     worker: Worker, home: Sequence[str], steals: Sequence[str], *, limit: int, request: UUID | None
-) -> tuple[list[Claimed], int]:
+) -> tuple[list[ClaimedJob], int]:
     """As if the call had not been made before. Raises _IsRepeat if it was: then nothing has happened."""
     rows = None
     if request is not None:
@@ -206,7 +205,7 @@ def _is_parted(worker: Worker) -> bool:
     return worker.owner_id is not None and lanes.part(owner_id=worker.owner_id) > 0
 
 
-def _count(taken: Sequence[Claimed]) -> None:
+def _count(taken: Sequence[ClaimedJob]) -> None:
     for queue, jobs in Counter(claimed.queue for claimed in taken).items():
         numbers.CLAIMED.labels(queue).inc(jobs)
 
@@ -243,7 +242,7 @@ def _spelled_out(steals: Sequence[str], home: Sequence[str]) -> list[str]:
 
 def _finished_and_claimed(
     worker: Worker, finished: Sequence[Finished], *, limit: int, unless_lost: bool, request: UUID
-) -> tuple[HandedIn, list[Claimed], int]:
+) -> tuple[HandedIn, list[ClaimedJob], int]:
     is_plain = are_successes(finished) and not transactions.is_serializable()
     if limit and finished and is_plain and worker.drained_at is None:
         with contextlib.suppress(_SomeLost):
@@ -254,7 +253,7 @@ def _finished_and_claimed(
 @transactions.retried
 def _together(
     worker: Worker, finished: Sequence[Finished], *, limit: int, request: UUID
-) -> tuple[HandedIn, list[Claimed], int]:
+) -> tuple[HandedIn, list[ClaimedJob], int]:
     """Both in one round trip, as if no lease were lost. Raises _SomeLost if one is: then nothing has happened."""
     successes = Successes.of(finished)
     moved, rows = moves.succeed_and_claim(
@@ -269,7 +268,7 @@ def _together(
 @transactions.retried
 def _in_turn(
     worker: Worker, finished: Sequence[Finished], *, limit: int, unless_lost: bool, request: UUID
-) -> tuple[HandedIn, list[Claimed], int]:
+) -> tuple[HandedIn, list[ClaimedJob], int]:
     handed_in = hand_in(worker, finished)
     is_lost = any(isinstance(answer, LeaseLost) for answer in handed_in.answers)
     if not limit or (unless_lost and is_lost):

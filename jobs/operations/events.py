@@ -9,8 +9,10 @@ from django.contrib.auth.models import User
 
 from jobs.domain.reasons import expired
 from jobs.domain.states import AttemptOutcome, Status
+from jobs.models import Job
 from jobs.queries import reads
 from jobs.queries.moves import Settlement
+from jobs.queries.submits import Stored
 from outbox import operations as outbox
 from outbox.operations import NewEvent
 
@@ -42,6 +44,11 @@ def queue_changed(event_type: str, queue: str, *, by: User | None) -> None:
     outbox.record(event_type, f"queue/{queue}", data)
 
 
+def owner_changed(event_type: str, owner: User, *, by: User | None) -> None:
+    data = {"owner": owner.get_username(), "by": None if by is None else by.get_username()}
+    outbox.record(event_type, f"owner/{owner.pk}", data)
+
+
 def call_back(submitted: Iterable[tuple[str | None, User | None, int]]) -> None:
     """Let the address that came with a job have its events: (address or None, owner, job) of each. In the transaction
     that stores them. Raises as `outbox.operations.callback`."""
@@ -51,6 +58,19 @@ def call_back(submitted: Iterable[tuple[str | None, User | None, int]]) -> None:
             by_address[url, owner].append(job_id)
     for (url, owner), job_ids in by_address.items():
         outbox.call_back(job_ids, outbox.callback(url, owner=owner))
+
+
+def replaced(earlier: Iterable[Job], newer: Iterable[Any], *, listens: bool, by: User | None) -> None:
+    """These jobs, as they were, became newer ones: of that endpoints hear where any `listens`, also the addresses that
+    came with the earlier ones, which hear no more."""
+    before = {job.pk: job for job in earlier}
+    if not before:
+        return
+    if listens:
+        after = {stored.id: stored for stored in newer if isinstance(stored, Stored)}
+        facts = reads.event_facts([*before], most_bytes=settings.OUTBOX["RESULT_BYTES"])
+        outbox.record_all([_replacement(row, before[row.id], after[row.id], by=by) for row in facts])
+    outbox.forget_callbacks([*before])
 
 
 def _record(job_ids: Sequence[int], *, lost: Collection[int]) -> None:
@@ -71,6 +91,22 @@ def _event(event_type: str, row: Any) -> NewEvent:
         type=event_type, subject=f"job/{row.id}", data=_data(row), job_id=row.id, kind=row.kind,
         owner_id=row.owner_id, group_id=row.group_id, occurred_at=row.ended_at, result=_result(row),
     )  # fmt: skip
+
+
+def _replacement(row: Any, before: Job, after: Stored, *, by: User | None) -> NewEvent:
+    event = _event("job.replaced", row)
+    event.data.update(
+        by=None if by is None else by.get_username(),
+        priority=after.record.priority,
+        run_at=after.run_at.isoformat(),
+        before={
+            "submitted_at": (before.replaced_at or before.created_at).isoformat(),
+            "queue": before.queue,
+            "priority": before.priority,
+            "run_at": before.run_at.isoformat(),
+        },
+    )
+    return event
 
 
 def _data(row: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from jobs.domain.leases import Lease
 from jobs.domain.states import ENDED, LIVE, AttemptOutcome, Status
 from jobs.errors import LeaseLost
 from jobs.models import Job, Worker
-from jobs.operations import events, hooks, idempotency, metering, queues, quotas
+from jobs.operations import endings, events, hooks, idempotency, metering, queues
 from jobs.queries import bulks, moves, reads
 from jobs.queries.moves import Settlement
 from postgres import transactions
@@ -118,7 +118,7 @@ def withdraw(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[int]:
 
 @transactions.retried
 def cancel(job_id: int, *, by: User | None) -> Cancellation:
-    """Cancel a job and say truthfully what that came to (DESIGN promise 4). `by` None is the system itself.
+    """Cancel a job and say truthfully what that came to. `by` None is the system itself.
 
     One that no worker ever had gives back what it reserved of its kind's limit.
     Raises NotFound (also for a job that `by` may not see), NotAllowed (for one that `by` may only look at).
@@ -144,13 +144,7 @@ def cancel_locked(jobs: Sequence[Job], *, by: User | None) -> dict[int, CancelVe
     error = f"canceled by {'the system' if by is None else by.get_username()}"
     waiting = [job for job in jobs if job.status == Status.PENDING]
     running = [job for job in jobs if job.status == Status.IN_PROGRESS]
-    if waiting:
-        quotas.give_back_of_unstarted(waiting)
-        moves.cancel_pending([job.pk for job in waiting])
-        hooks.changed([job.pk for job in waiting])
-        hooks.ended_waiting(waiting, to=Status.CANCELED, error=error)
-        events.ended_waiting([job.pk for job in waiting])
-        metering.ended_waiting(waiting)
+    endings.end_waiting(waiting, to=Status.CANCELED, error=error)
     # The jobs are locked rows like the others; their columns have the same names.
     settle([decide(job, AttemptOutcome.CANCELED, retryable=False, error=error) for job in running], rows=running)
     for worker_id in {job.worker_id for job in running if job.worker_id is not None}:
@@ -208,6 +202,7 @@ def settle(settlements: Sequence[Settlement], *, rows: Any) -> dict[int, Status]
     hooks.settled(moved, settlements=settlements, locked=locked)
     events.settled(moved, settlements=settlements)
     metering.settled(moved, settlements=settlements, locked=locked)
+    endings.let_go(moved)
     for row in moved:
         _announce(row)
     return {row.id: Status(row.status) for row in moved}
@@ -239,6 +234,7 @@ class Successes:
             for queue in {row.counted_in for row in moved} - {None}:
                 hooks.available(queue)
             metering.succeeded(moved, results=[self.results[row.place - 1] for row in moved])
+            endings.let_go(moved)
         return {self.places[row.place - 1]: Status(row.status) for row in moved}
 
 

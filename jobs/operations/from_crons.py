@@ -23,19 +23,23 @@ def submit_job(
     job_queue: str | None = None,
     job_priority: int | None = None,
     unique_key: str | None = None,
+    on_conflict: str | None = None,
+    debounce: Mapping[str, float] | None = None,
     requires: Mapping[str, Json] | None = None,
     prefers: Mapping[str, Json] | None = None,
+    tags: Sequence[str] | None = None,
 ) -> int | None:
-    """Submit a job of this kind without an owner, and return its id; None while one with its `unique_key` lives.
+    """Submit a job of this kind without an owner, and return its id; None where one with its `unique_key` lives and it
+    does not replace that, nor wait for its end (`on_conflict`, `debounce`).
 
-    `requires` and `prefers` are conditions on its worker's labels, by label (docs/labels.md).
+    `requires` and `prefers` are conditions on its worker's labels, by label (docs/labels.md); by `tags` it is found.
 
     Raises as `submit`.
     """
     try:
         job = submit(
             kind, payload, queue=job_queue, priority=job_priority, unique_key=unique_key,
-            requires=requires, prefers=prefers,
+            on_conflict=on_conflict, debounce=debounce, requires=requires, prefers=prefers, tags=tags,
         )  # fmt: skip
     except NotUnique:
         return None
@@ -50,15 +54,19 @@ def check(args: Mapping[str, Any]) -> None:
         ("kind", str),
         ("job_queue", str | None),
         ("unique_key", str | None),
+        ("on_conflict", str | None),
+        ("debounce", dict | None),
         ("job_priority", int | None),
         ("requires", dict | None),
         ("prefers", dict | None),
+        ("tags", list | None),
     ):
         if not isinstance(args.get(name), types):
             raise InvalidValue(field=name, why=f"got {args.get(name)!r}")
     check_submit(
         args["kind"], args["payload"], queue=args.get("job_queue"), priority=args.get("job_priority"),
         requires=args.get("requires"), prefers=args.get("prefers"), unique_key=args.get("unique_key"),
+        on_conflict=args.get("on_conflict"), debounce=args.get("debounce"), tags=args.get("tags"),
     )  # fmt: skip
 
 

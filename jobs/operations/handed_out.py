@@ -1,44 +1,123 @@
 """What a worker gets of the jobs that it has claimed: what was stored, as the hooks of their kinds have prepared it."""
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from django.conf import settings
+from pydantic import Field, PlainSerializer
 
 from jobs import kinds
+from jobs.domain.flows import RESULTS_BYTES
 from jobs.domain.hooks import Discard
 from jobs.domain.leases import Lease
-from jobs.domain.states import AttemptOutcome
+from jobs.domain.states import AttemptOutcome, Status
 from jobs.models import Worker
 from jobs.operations import hooks
 from jobs.operations.finish import decide, settle
-from jobs.queries import moves
+from jobs.queries import flows, moves, reports
 from jobs.queries.moves import Settlement
 
 # PostgreSQL writes jsonb without a space around it, so what json.loads looks for is not there: a third of its time.
 _read: Final = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # (value, where it ends)
 
 
+@dataclass(slots=True, kw_only=True)
+class InputFile:
+    """An input file of a job, for its worker to fetch."""
+
+    name: Annotated[str, Field(description="Ask for it by this name, at `inputs/{name}`.", examples=["audio"])]
+    size: Annotated[int, Field(description="Bytes.")]
+    sha256: str
+    type: Annotated[str, Field(description="As the uploaded file's name promises.", examples=["audio/ogg"])]
+
+
+@dataclass(slots=True, kw_only=True)
+class CameAfter:
+    """A job that a claimed one comes after in its flow, as it ended."""
+
+    id: int
+    name: Annotated[str, Field(description="Within the flow; empty where it was given none.")]
+    kind: str
+    status: Status
+    result: Any
+    is_too_long: Annotated[
+        bool,
+        Field(
+            description="Its result is not here, since the results before it and it are longer than the 4 MB "
+            "that a claim brings of them. Absent otherwise.",
+            exclude_if=lambda is_too_long: not is_too_long,
+        ),
+    ] = False
+
+
 @dataclass(slots=True, kw_only=True)  # frozen, it takes twice as long to make, and a claim makes a hundred
-class Claimed:
-    """A job as its worker gets it."""
+class ClaimedJob:
+    """A job that this worker holds now."""
 
     id: int
     kind: str
     queue: str
     payload: Any
-    attempt: int
+    attempt: Annotated[int, Field(description="Number of this attempt, of `max_attempts`.")]
     max_attempts: int
-    retry_when_lost: bool
-    lease: Lease
-    lease_expires_at: datetime
-    traceparent: str | None = None
-    inputs: Sequence[Mapping[str, Any]] = ()  # of each input file its name, size, sha256, type and more
-    has_ceiling: bool = False  # its queue has one: the job holds a place, whether it runs or lies ready
+    fence: Annotated[
+        int,
+        Field(
+            description="Number of this claim of the job, its fencing token; its output and files are kept under it."
+        ),
+    ]
+    lease: Annotated[
+        Lease,
+        PlainSerializer(str, return_type=str),
+        Field(description="The right to speak for the job: send it with every later call."),
+    ]
+    lease_expires_at: Annotated[
+        datetime,
+        Field(
+            description="Unconfirmed, it runs out after one heartbeat interval: the first call that names it confirms "
+            "it."
+        ),
+    ]
+    heartbeat_every: Annotated[float, Field(description="Seconds; later than `lease_expires_at` the job is lost.")]
+    retry_when_lost: Annotated[
+        bool,
+        Field(description="False: it must not run twice. Begin only once a call that names the lease was answered."),
+    ]
+    traceparent: Annotated[
+        str | None, Field(description="The trace that the job was submitted in (W3C Trace Context), if in one.")
+    ] = None
+    files: Annotated[
+        list[InputFile] | None,
+        Field(description="Its input files; absent where it has none.", exclude_if=lambda files: not files),
+    ] = None
+    after: Annotated[
+        list[CameAfter] | None,
+        Field(
+            description="What it comes after in its flow; absent where that is nothing.", exclude_if=lambda it: not it
+        ),
+    ] = None
+    checkpoint: Annotated[
+        Any,
+        Field(
+            description="What earlier attempts had found out, as the last of them kept it; absent where none did.",
+            exclude_if=lambda checkpoint: checkpoint is None,
+        ),
+    ] = None
+    has_ceiling: Annotated[
+        bool,
+        Field(
+            description="What runs of its queue is bounded or shared out, or it has a concurrency key: it counts from "
+            "now on, so begin it, or give it back (`unclaim`). Absent otherwise.",
+            exclude_if=lambda has_ceiling: not has_ceiling,
+        ),
+    ] = False
 
 
-def to(worker: Worker, rows: Sequence[moves.Row]) -> list[Claimed]:
+def to(worker: Worker, rows: Sequence[moves.Row]) -> list[ClaimedJob]:
     """These claimed jobs as their worker gets them, and their apps are notified. One that is missing is not held any
     more.
 
@@ -50,12 +129,12 @@ def to(worker: Worker, rows: Sequence[moves.Row]) -> list[Claimed]:
     return _without_discarded(worker, rows, hooked)
 
 
-def again(worker: Worker, rows: Sequence[moves.Row]) -> list[Claimed]:
+def again(worker: Worker, rows: Sequence[moves.Row]) -> list[ClaimedJob]:
     """The same for jobs whose claim is answered once more; their apps know of the claim already."""
     return _without_discarded(worker, rows, [row for row in rows if row.kind in kinds.HOOKS])
 
 
-def _without_discarded(worker: Worker, rows: Sequence[moves.Row], hooked: Sequence[moves.Row]) -> list[Claimed]:
+def _without_discarded(worker: Worker, rows: Sequence[moves.Row], hooked: Sequence[moves.Row]) -> list[ClaimedJob]:
     stored = {row.id: _payload(row) for row in rows}
     readable = [row for row in hooked if not isinstance(stored[row.id], hooks.PrepareFailed)]
     answers = {**stored, **hooks.prepare(worker, readable, stored)} if readable else stored
@@ -64,11 +143,27 @@ def _without_discarded(worker: Worker, rows: Sequence[moves.Row], hooked: Sequen
     }
     if discarded:
         _end_discarded(worker, [row for row in rows if row.id in discarded], discarded)
-    return [_claimed(row, answers[row.id]) for row in rows if row.id not in discarded]
+    taken = [row for row in rows if row.id not in discarded]
+    after = _came_after([row.id for row in taken if row.in_flow])
+    kept = reports.checkpoints([row.id for row in taken if row.has_checkpoint])
+    return [_claimed(row, answers[row.id], after.get(row.id), kept.get(row.id)) for row in taken]
+
+
+def _came_after(job_ids: Sequence[int]) -> Mapping[int, list[CameAfter]]:
+    by_job: dict[int, list[CameAfter]] = defaultdict(list)
+    for row in flows.came_after(job_ids, most=RESULTS_BYTES) if job_ids else ():
+        result = None if row.result is None else json.loads(row.result)
+        by_job[row.job_id].append(CameAfter(
+            id=row.id, name=row.name, kind=row.kind, status=Status(row.status), result=result,
+            is_too_long=row.has_result and row.result is None,
+        ))  # fmt: skip
+    return by_job
 
 
 def _payload(row: moves.Row) -> Any:
     """What is stored, if Python can read that: jsonb holds numbers of any length, and SQL puts them there."""
+    if row.payload is None:
+        return hooks.PrepareFailed(error="Its record is gone: somebody deleted it by hand.", retryable=False)
     try:
         return _read(row.payload, 0)[0]
     except ValueError as error:
@@ -92,10 +187,16 @@ def _discarded(row: Any, answer: Discard | hooks.PrepareFailed) -> Settlement:
     return replace(judged, blames_worker=False)
 
 
-def _claimed(row: moves.Row, payload: Any) -> Claimed:
-    return Claimed(
+def _claimed(row: moves.Row, payload: Any, after: list[CameAfter] | None, checkpoint: Any) -> ClaimedJob:
+    return ClaimedJob(
         id=row.id, kind=row.kind, queue=row.queue, payload=payload, attempt=row.attempt, max_attempts=row.max_attempts,
-        retry_when_lost=row.retry_when_lost, lease=Lease(fence=row.fence, secret=row.lease_secret),
-        lease_expires_at=row.lease_expires_at, traceparent=row.traceparent,
-        inputs=json.loads(row.inputs) if row.inputs else (), has_ceiling=row.has_ceiling,
+        fence=row.fence, lease=Lease(fence=row.fence, secret=row.lease_secret), lease_expires_at=row.lease_expires_at,
+        heartbeat_every=settings.JOBFARM["HEARTBEAT_S"], retry_when_lost=row.retry_when_lost,
+        traceparent=row.traceparent, files=_files(row.inputs) if row.inputs else None, has_ceiling=row.has_ceiling,
+        after=after, checkpoint=checkpoint,
     )  # fmt: skip
+
+
+def _files(inputs: str) -> list[InputFile]:
+    """What a worker may know of them: not the ids of their uploads."""
+    return [InputFile(**{name: one[name] for name in InputFile.__annotations__}) for one in json.loads(inputs)]

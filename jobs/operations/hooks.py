@@ -8,7 +8,7 @@ failed is rolled back alone (docs/adr/0026).
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
@@ -65,12 +65,13 @@ Provider = Callable[[int, Viewer], Iterable[Link]]
 _providers: list[Provider] = []
 
 
-def submitted(due: Iterable[tuple[str, datetime | None]]) -> None:
+def submitted(due: Iterable[tuple[str, datetime | None]], job_ids: Collection[int]) -> None:
     """New jobs exist; `due` holds (queue, when it may start, or None for at once) of each.
 
-    Their own topics are not named: nobody can have read a job before it was there.
+    Their own topics are not named: nobody can have read a job before it was there. Who follows what comes hears
+    between which ids they are.
     """
-    live.touch("jobs", *(_work(queue, at) for queue, at in due))
+    live.touch("jobs", f"new:{min(job_ids)}-{max(job_ids)}", *(_work(queue, at) for queue, at in due))
     _count_soon()
 
 
@@ -87,6 +88,14 @@ def _count_soon() -> None:
 def available(queue: str, at: datetime | None = None) -> None:
     """Something that was there before may now (or at a later moment) be claimable in this queue."""
     live.touch(_work(queue, at))
+
+
+def freed_keys(job_ids: Sequence[int]) -> None:
+    """These jobs ended, and had unique_keys: who waited behind them is due."""
+    if job_ids and (due := moves.followers_now_due(job_ids)):
+        changed([row.id for row in due])
+        for row in due:
+            available(row.queue, row.run_at if row.is_later else None)
 
 
 def wrote(piece: Piece) -> None:

@@ -1,4 +1,4 @@
-"""Calls that are made again since their answer was lost: one key is one request (docs/adr/0049, DESIGN promise 2)."""
+"""Calls that are made again since their answer was lost: one key is one request (docs/adr/0049)."""
 
 import hashlib
 import json
@@ -24,6 +24,12 @@ from ratelimits.operations import RateLimitsError
 RETENTION_S = 24 * 3600.0
 WAIT_S = 5.0  # a submit takes milliseconds; whoever is stopped in the middle of one must not stop others for long
 RETRY_AFTER_S = 1
+
+
+class Replaced(int):
+    """The id of a job that was there, and became what an earlier request asked for."""
+
+
 # Of each entry: its job as it was stored just now, or the id of one that was stored before; or why it was left out.
 Answer = Stored | int | NotUnique
 Submit = Callable[[], Sequence[Answer]]
@@ -71,6 +77,11 @@ def once(
     if isinstance(outcome, Refused):
         raise outcome  # only now: what was counted stays counted, as it does without a key
     return outcome
+
+
+def was_replaced(answer: Answer) -> bool:
+    """Whether no job was made for this entry, but one that waited became what it asks for."""
+    return answer.is_replaced if isinstance(answer, Stored) else isinstance(answer, Replaced)
 
 
 def claim_key(worker: Worker, request_id: str | None) -> uuid.UUID | None:
@@ -128,6 +139,8 @@ def _repeated(request: Repeatable) -> list[Answer]:
     answers: list[Any] = known.job_ids
     for place in known.skipped:
         answers[place] = NotUnique(job=answers[place])
+    for place in known.replaced or ():
+        answers[place] = Replaced(answers[place])
     return answers
 
 
@@ -140,7 +153,8 @@ def _carried_out(request: Repeatable, submit: Submit) -> list[Answer] | Refused:
         return refusal
     job_ids = [_job_id(answer) for answer in answers]
     not_unique = [place for place, answer in enumerate(answers) if isinstance(answer, NotUnique)]
-    submits.keep_answer(request.owner_id, request.key, job_ids=job_ids, not_unique=not_unique)
+    replaced = [place for place, answer in enumerate(answers) if was_replaced(answer)]
+    submits.keep_answer(request.owner_id, request.key, job_ids=job_ids, not_unique=not_unique, replaced=replaced)
     return answers
 
 

@@ -9,12 +9,13 @@ from typing import Any, Final
 from django.conf import settings
 from django.core.files.storage import default_storage
 
+from core.values import duration
 from jobs.domain import reasons
 from jobs.domain.files import UNUSED_FOR_S
 from jobs.domain.states import AttemptOutcome, Status
-from jobs.operations import events, hooks, lanes, metering, quotas, set_aside
+from jobs.operations import endings, hooks, lanes, set_aside
 from jobs.operations.finish import decide, settle
-from jobs.queries import inputs, moves, reads, reports
+from jobs.queries import flows, inputs, moves, reads, reports
 from jobs.queries import lanes as lane_queries
 from observing import fields
 from postgres import transactions
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 FOLDER: Final = "jobs"
 ASIDE: Final = set_aside.SetAside()
 # A file is stored before its row is written, and an upload may take a while.
+AGED_TURNS: Final = 50  # batches of one round
 OLD_ENOUGH: Final = timedelta(hours=1)
 _NAMES_AT_ONCE: Final = 500
 
@@ -55,12 +57,23 @@ def sweep(*, between: Callable[[], None] = lambda: None) -> Sweep:
 
 
 def tend_lanes(*, between: Callable[[], None] = lambda: None) -> int:
-    """Move the marks of lanes to what waits first in them, and jobs to lanes of their owners where queues keep owners
-    apart by now; how many lanes were put to sleep. Every few seconds; without it claims read more, and find the
-    same."""
+    """Move the marks of lanes to what waits first in them, and jobs to the lanes that they belong in by now: of their
+    owners where queues keep owners apart, of owners that are paused, of what has waited for long; how many lanes were
+    put to sleep. Every few seconds; without it claims read more, and find the same. What a crash left waiting in a flow
+    may start, too."""
+    ASIDE.for_each(flows.lock_ended, _go_on, between=between)
     lane_queries.keep_apart()
-    ASIDE.for_each(lane_queries.lock_crowded, lanes.move, between=between)
+    for queue in lane_queries.keep_paused():
+        hooks.available(queue)
+    for lock in (lane_queries.lock_crowded, lane_queries.lock_of_paused, _aged_in_turns()):
+        ASIDE.for_each(lock, lanes.move, between=between)
     return lanes.tidy_all(between=between)
+
+
+def _aged_in_turns() -> Callable[[int, Sequence[int]], Sequence[Any]]:
+    """Locks what has waited for long, so many times: the first of each lane; the rest has the next round."""
+    turns = iter(range(AGED_TURNS))
+    return lambda limit, but_for: [] if next(turns, None) is None else lane_queries.lock_aged(limit, but_for)
 
 
 def next_due_s() -> float | None:
@@ -109,6 +122,12 @@ def delete_orphaned_files(*, now: datetime, limit: int = 1000) -> list[str]:
     return deleted + _delete_unknown(batch, now=now, limit=limit - len(deleted))
 
 
+def _go_on(rows: Sequence[Any]) -> None:
+    ids = [row.id for row in rows]
+    while ids:
+        ids = endings.go_on(ids)
+
+
 def _take_back(rows: Sequence[Any]) -> None:
     settlements = [_overdue(row) for row in rows]
     settle(settlements, rows=rows)
@@ -124,20 +143,14 @@ def _overdue(row: Any) -> moves.Settlement:
         error = f"no call named its lease: its worker died, or got no answer ({row.unconfirmed + 1} in a row)"
         return decide(row, AttemptOutcome.UNCONFIRMED, retryable=row.retry_when_lost, error=error)
     if row.silent:
-        error = f"lost: it last called {reasons.duration(row.last_seen_ago_s)} ago"
+        error = f"lost: it last called {duration(row.last_seen_ago_s)} ago"
         return decide(row, AttemptOutcome.LOST, retryable=row.retry_when_lost, error=error)
     error = "the run took longer than allowed"
     return decide(row, AttemptOutcome.TIMED_OUT, retryable=row.retry_on_timeout, error=error)
 
 
 def _expire(rows: Sequence[Any]) -> None:
-    if rows:
-        quotas.give_back_of_unstarted(rows)
-        moves.expire([row.id for row in rows])
-        hooks.changed([row.id for row in rows])
-        hooks.ended_waiting(rows, to=Status.TIMED_OUT, error=reasons.NOT_STARTED)
-        events.ended_waiting([row.id for row in rows])
-        metering.ended_waiting(rows)
+    endings.end_waiting(rows, to=Status.TIMED_OUT, error=reasons.NOT_STARTED)
     for row in rows:
         with fields.about(job_id=row.id, kind=row.kind):
             log.info("Timed out a job that nobody had begun")

@@ -92,7 +92,7 @@ def set_labels(worker: Worker, by_staff: Mapping[str, Any], *, by: User | None) 
 def forget_requirements() -> int:
     """Retire sets that no living job has; how many. Claims look at them no more, `delete_retired` deletes them with
     their last job."""
-    return _retire_alone() if transactions.alone(lambda: requirements.lock_unused(limit=1)) else 0
+    return _retire_alone() if requirements.unused().exists() else 0
 
 
 @transactions.retried

@@ -109,8 +109,16 @@ def part(*, owner_id: int) -> int:
     return len(rows)
 
 
+@transactions.retried
+def part_paused() -> bool:
+    """Move what waits of paused owners where claims look to lanes where none does: some of it; whether that was all."""
+    rows = lanes.lock_of_paused(MOVED)
+    move(rows)
+    return len(rows) < MOVED
+
+
 def move(rows: Sequence[statements.Row]) -> None:
-    """The same for rows of `queries.lanes.lock_crowded`, in the caller's transaction."""
+    """Move these locked jobs to where they belong, in the caller's transaction: rows of `queries.lanes`."""
     if rows:
         lanes.part([row.id for row in rows])
     for queue in {row.queue for row in rows}:

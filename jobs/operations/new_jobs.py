@@ -1,6 +1,6 @@
 """What may be asked of a new job, and how the record that is stored comes of it and of its kind."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TypedDict
 from uuid import UUID
@@ -8,25 +8,34 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.models import Group, User
 
-from jobs.domain import files, labels, payloads, records
+from jobs.domain import conflicts, files, flows, labels, payloads, records, tags
 from jobs.domain.kinds import Kind
-from jobs.domain.records import JobRecord
-from jobs.errors import JobsError, NotAMember, UnknownQueue
+from jobs.domain.records import JobRecord, KeyScope
+from jobs.errors import InvalidValue, JobsError, NotAMember, UnknownQueue
 from jobs.operations import queues, quotas
 from jobs.queries import keys, reads
+from postgres import arrays
 
 
 class JobOptions(TypedDict, total=False):
     """The options of a new job. What is None, or left out, comes from its kind.
 
     Times are aware; `timeout_s` is in seconds. `limit_count` is how many tokens of its kind's limit this one takes,
-    where the kind's own number does not fit.
+    where the kind's own number does not fit. `concurrency_key` takes the place of what its kind makes of the payload.
     `files` are its input files: the id of an upload (`operations.upload`) by the name that its worker asks for, at
     most 16.
     `callback_url` gets its events (docs/outbox.md), if the farm allows that host. `token_id` is the API token that it
-    comes with; `may_wait`: where a budget has no room for it now, it is due when the budget has.
+    comes with, and without `may_cancel` it replaces what came with that token alone; `may_wait`: where a budget has no
+    room for it now, it is due when the budget has.
+    `on_conflict` is for a `unique_key` that a living job has: "refuse" (without it), "replace" (that one, if no worker
+    has begun it, becomes this one), "after" (the same, and one that was begun is waited for: this one starts when it
+    has ended, however it did). `debounce`, such as `{"quiet": 10, "at_most": 120}`, is "after" for a job that runs once
+    none like it came for 10 s, at the latest 120 s after the first.
     `requires` and `prefers` are conditions on its worker's labels, such as `{"vram": ">=16", "region": ["home",
     "lab"]}` (docs/labels.md); what its kind requires is required too, but for labels that the job names.
+    `after` are jobs that it starts after, by their ids or by the names (`name`) of others of the same call: once all of
+    them have succeeded, or with `when="ended"` however they ended (docs/flows.md).
+    `tags` are up to 10 words of 1 to 64 characters that it is found by.
     """
 
     owner: User | None
@@ -36,6 +45,9 @@ class JobOptions(TypedDict, total=False):
     run_at: datetime | None
     expires_at: datetime | None
     unique_key: str | None
+    on_conflict: str | None
+    debounce: Mapping[str, float] | None
+    concurrency_key: str | None
     max_attempts: int | None
     timeout_s: float | None
     limit_count: float | None
@@ -43,8 +55,13 @@ class JobOptions(TypedDict, total=False):
     callback_url: str | None
     requires: Mapping[str, Any] | None
     prefers: Mapping[str, Any] | None
+    tags: Iterable[str] | None
     token_id: int | None
     may_wait: bool | None
+    may_cancel: bool | None
+    name: str | None
+    after: Sequence[int | str] | None
+    when: str | None
 
 
 class NewJob(JobOptions):
@@ -56,15 +73,18 @@ class NewJob(JobOptions):
 
 _NAMES: Final = NewJob.__annotations__.keys()
 # What stands in the record as it was asked for.
-_CHOICES: Final = JobOptions.__annotations__.keys() & set(JobRecord._fields) - {"files"}
+_NOT_AS_IT_IS: Final = {"files", "tags", "on_conflict", "debounce", "name", "after"}
+_CHOICES: Final = JobOptions.__annotations__.keys() & set(JobRecord._fields) - _NOT_AS_IT_IS
 _OF_KIND: Final = (
     *("queue", "priority", "expires_s", "max_attempts", "timeout_s"),
     *("retry_when_lost", "retry_on_timeout"),
 )  # fmt: skip
 
 
-def recorded(new_jobs: Sequence[NewJob], kinds: dict[str, Kind], *, traceparent: str | None = None) -> list[JobRecord]:
-    """The records of these jobs. Their kinds are put into `kinds`.
+def recorded(
+    new_jobs: Sequence[NewJob], kinds: dict[str, Kind], *, traceparent: str | None = None, is_recent: bool = False
+) -> list[JobRecord]:
+    """The records of these jobs. Their kinds are put into `kinds`, as this process remembers them if `is_recent`.
 
     Raises what is wrong with one alone; of one among several the refusal says which.
     """
@@ -73,14 +93,31 @@ def recorded(new_jobs: Sequence[NewJob], kinds: dict[str, Kind], *, traceparent:
     try:
         for new in new_jobs:
             if (name := new["kind"]) not in usual:
-                kinds[name] = queues.kind_of(name)
-                usual[name] = _usual(kinds[name], traceparent)
+                kinds[name], version = queues.recent_kind(name) if is_recent else (queues.kind_of(name), None)
+                usual[name] = _usual(kinds[name], traceparent, version)
             made.append(_record(new, kinds[name], usual[name]))
     except JobsError as refusal:
         if len(new_jobs) > 1:
             refusal.of_entry("jobs", len(made))
         raise
-    return made
+    is_flow = any(new.get("after") or new.get("name") or new.get("when") for new in new_jobs)
+    return _in_order(new_jobs, made) if is_flow else made
+
+
+def _in_order(new_jobs: Sequence[NewJob], made: Sequence[JobRecord]) -> list[JobRecord]:
+    """The records with what they come after."""
+    names = [None if new.get("name") is None else flows.name(new["name"] or "") for new in new_jobs]
+    named = {place: flows.after(new["after"] or ()) for place, new in enumerate(new_jobs) if new.get("after")}
+    if any(new.get("when") and place not in named for place, new in enumerate(new_jobs)):
+        raise InvalidValue(field="when", why="it is about `after`, and there is none")
+    places = flows.places(names, named)
+    return [
+        one._replace(
+            name=names[place], condition=flows.condition(new.get("when")), after_places=places.get(place, ()),
+            after=tuple(job for job in named.get(place, ()) if isinstance(job, int)),
+        )
+        for place, (new, one) in enumerate(zip(new_jobs, made, strict=True))
+    ]  # fmt: skip
 
 
 def check(new_jobs: Sequence[NewJob], made: Sequence[JobRecord], kinds: Mapping[str, Kind], *, by: User | None) -> None:
@@ -99,26 +136,30 @@ def check(new_jobs: Sequence[NewJob], made: Sequence[JobRecord], kinds: Mapping[
             queues.check_rights(kinds[kind], queue=queue, priority=priority, by=by)
 
 
-def _usual(kind: Kind, traceparent: str | None) -> JobRecord:
+def _usual(kind: Kind, traceparent: str | None, version: str | None) -> JobRecord:
     """The record of a job that names nothing but this kind."""
     of_kind: dict[str, Any] = {name: getattr(kind, name) for name in _OF_KIND}
     if kind.limit is not None:
         of_kind |= {"limit_name": kind.limit, "limit_count": kind.limit_count}
-    return JobRecord(kind=kind.name, traceparent=traceparent, **of_kind)
+    return JobRecord(kind=kind.name, traceparent=traceparent, kind_version=version, **of_kind)
 
 
 def _record(new: NewJob, kind: Kind, usual: JobRecord) -> JobRecord:
     if not new.keys() <= _NAMES:
         raise TypeError(f"a new job has no option {min(new.keys() - _NAMES)!r}")
     values: dict[str, Any] = {name: value for name, value in new.items() if value is not None and name in _CHOICES}
-    if (owner := new.get("owner")) is not None:
-        values["owner_id"] = owner.id
-    if (group := new.get("group")) is not None:
-        values["group_id"] = group.id
+    owner, group = new.get("owner"), new.get("group")
+    values |= {"owner_id": owner and owner.id, "group_id": group and group.id}
+    values |= _conflict(new)
+    if (key := new.get("concurrency_key") or kind.concurrency_key_of(new["payload"])) is not None:
+        scoped = {"kind": kind.name, "queue": ""} if kind.concurrency else {"queue": values.get("queue", kind.queue)}
+        values |= {"concurrency_key": key, "key_scope": KeyScope(**{"kind": ""} | scoped, bound=kind.concurrency)}
     if kind.limit is not None:
         values["limit_key"] = kind.key_for(values.get("owner_id"))
     if named := new.get("files"):
         values["files"] = files.references(named)
+    if words := new.get("tags"):
+        values["tags"] = arrays.literal(tags.checked(words))
     if kind.requires or new.get("requires") or new.get("prefers"):
         values |= _wanted(new, kind)
     limit_bytes: int = settings.JOBFARM["PAYLOAD_BYTES"]
@@ -128,6 +169,15 @@ def _record(new: NewJob, kind: Kind, usual: JobRecord) -> JobRecord:
     if "limit_count" in values:
         quotas.check_limit_count(kind, made.limit_count)
     return made
+
+
+def _conflict(new: NewJob) -> dict[str, Any]:
+    times = new.get("debounce")
+    if times is None and new.get("on_conflict") is None:
+        return {}
+    debounce = None if times is None else conflicts.Debounce.of(times)
+    on_conflict = conflicts.on_conflict(new.get("on_conflict"), is_debounced=debounce is not None)
+    return {"on_conflict": on_conflict, "debounce": debounce}
 
 
 def _wanted(new: NewJob, kind: Kind) -> dict[str, Any]:

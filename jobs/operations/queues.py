@@ -13,15 +13,17 @@ from django.contrib.auth.models import User
 
 from core import audit
 from core.backoff import Backoff
+from core.recent import Recent
 from jobs import kinds
 from jobs.domain import model_queues
 from jobs.domain.bulks import BulkAction
 from jobs.domain.kinds import Kind
 from jobs.errors import InvalidValue, PriorityNotAllowed, QueueChoiceNotAllowed, UnknownKind, UnknownQueue
-from jobs.models import Job, Queue
+from jobs.models import Fair, Job, Queue
 from jobs.models import Kind as KindRow
-from jobs.operations import events, hooks
+from jobs.operations import events, hooks, lanes
 from jobs.queries import keys, reads
+from jobs.queries import lanes as lane_queries
 from live import operations as live
 from postgres import transactions
 from postgres.statements import Row
@@ -30,18 +32,23 @@ from ratelimits import operations as ratelimits
 # What a kind and its row call by the same name, and what of its backoff the row has.
 _SAME: Final = (
     *("queue", "priority", "max_attempts", "timeout_s", "expires_s", "retry_when_lost", "retry_on_timeout"),
-    *("limit", "limit_count", "limit_key"),
+    *("limit", "limit_count", "limit_key", "concurrency", "concurrency_key", "on_overflow"),
 )
 _OF_BACKOFF: Final = ("first_s", "base", "cap_s")
 ANY_QUEUE: Final = "*"  # all queues; where a worker polls, all that its key may take
 HIGHEST_CEILING = 10_000
+LONGEST_AGE_S = 30 * 86400
+MOST_PARTED = 10_000  # jobs that wait while their owner is paused, by the call itself
 RAISE: Final = "jobs.raise_priority"
 CHOOSE: Final = "jobs.choose_queue"
+_RECENT: Final[Recent[Row]] = Recent(for_s=5.0)  # kinds that this process has looked up
 
 
 def sync() -> None:
-    """Make the queues of the kinds that are declared in code. Done after every migrate, and at the farm's start."""
+    """Make the queues of the kinds that are declared in code, and give their concurrency keys the bounds that they
+    say. Done after every migrate, and at the farm's start."""
     keys.make_queues(kind.queue for kind in kinds.DECLARED.values())
+    keys.set_key_bounds({kind.name: kind.concurrency for kind in kinds.DECLARED.values()})
 
 
 @transactions.retried
@@ -57,6 +64,7 @@ def create_kind(kind: Kind) -> None:
     columns = {name: getattr(kind, name) for name in _SAME} | {"requires": dict(kind.requires)}
     columns |= {f"backoff_{name}": getattr(kind.backoff, name) for name in _OF_BACKOFF}
     KindRow.objects.update_or_create(name=kind.name, defaults=columns)
+    keys.set_key_bounds({kind.name: kind.concurrency})
 
 
 @transactions.retried
@@ -83,6 +91,31 @@ def resume(queue: str, *, by: User | None = None) -> None:
 
 
 @transactions.retried
+def pause_key(key_id: int, *, by: User | None = None) -> None:
+    """Let none of the jobs with this concurrency key be claimed; what runs goes on."""
+    _set_key_paused(key_id, word="paused", by=by)
+
+
+@transactions.retried
+def resume_key(key_id: int, *, by: User | None = None) -> None:
+    """Let the jobs with this concurrency key be claimed again."""
+    _set_key_paused(key_id, word="resumed", by=by)
+
+
+def pause_owner(owner: User, *, by: User | None = None) -> None:
+    """Let none of this person's jobs be claimed; what runs goes on, and what is submitted or tried again waits. Of what
+    waits already the janitor moves all but the first 10,000 out of the way of claims, within seconds, and what is
+    being submitted at this moment."""
+    if _set_owner_paused(owner, paused=True, by=by):
+        any(lanes.part_paused() for _ in range(MOST_PARTED // lanes.MOVED))
+
+
+def resume_owner(owner: User, *, by: User | None = None) -> None:
+    """Let the jobs of this person be claimed again, all at once. They have grown older meanwhile."""
+    _set_owner_paused(owner, paused=False, by=by)
+
+
+@transactions.retried
 def set_ceiling(queue: str, ceiling: int | None, *, by: User | None = None) -> None:
     """Bound how many jobs of this queue run at a time; None takes the bound away. Raises UnknownQueue, InvalidValue.
 
@@ -92,7 +125,60 @@ def set_ceiling(queue: str, ceiling: int | None, *, by: User | None = None) -> N
         raise InvalidValue(field="ceiling", why=f"from 0 to {HIGHEST_CEILING}, got {ceiling}")
     row = _locked(queue)
     audit.record(by, row, f"ceiling set to {ceiling}")
-    keys.set_ceiling(queue, ceiling)
+    keys.set_bounds(queue, ceiling=ceiling, fair=row.fair)
+    live.touch(f"queue:{queue}", "queues")
+    hooks.available(queue)
+
+
+@transactions.retried
+def set_fair(queue: str, fair: str, *, by: User | None = None) -> None:
+    """Share this queue out by "owner", "group" or concurrency "key" from now on, or ("off") take its jobs in their
+    order. Raises UnknownQueue, InvalidValue.
+
+    Of each priority the next job is of the share that was served the least: the seconds that its jobs have run and run
+    now, divided by its weight (docs/adr/0121). What runs already counts. Jobs that wait are sorted within seconds, by
+    the janitor; until then those that come are taken before them.
+    """
+    if fair not in Fair.values:
+        raise InvalidValue(field="fair", why=f"one of {', '.join(Fair.values)}, got {fair}")
+    row = _locked(queue)
+    if row.fair == fair:
+        return
+    audit.record(by, row, f"fair share set to {fair}")
+    keys.set_bounds(queue, ceiling=row.ceiling, fair=fair)
+    live.touch(f"queue:{queue}", "queues")
+    hooks.available(queue)
+
+
+@transactions.retried
+def set_ages_after(queue: str, seconds: int | None, *, by: User | None = None) -> None:
+    """Let a job of this queue count one priority higher for each time that it has been due for so many seconds, up to
+    what is the most urgent that waits; None: never again. What has risen stays where it is. Raises UnknownQueue,
+    InvalidValue.
+
+    The janitor sees to it every few seconds. A job that is tried again, or moved, begins anew when it is due."""
+    if seconds is not None and not 1 <= seconds <= LONGEST_AGE_S:
+        raise InvalidValue(field="ages_after", why=f"from 1 to {LONGEST_AGE_S} seconds, got {seconds}")
+    row = _locked(queue)
+    if row.ages_after == seconds:
+        return
+    audit.record(by, row, f"ages after set to {seconds}")
+    Queue.objects.filter(pk=row.pk).update(ages_after=seconds)
+    live.touch(f"queue:{queue}", "queues")
+
+
+@transactions.retried
+def bound_keys(queue: str, most: int | None, *, by: User | None = None) -> None:
+    """Bound how many jobs of each concurrency key of this queue run at a time; None takes the bound away. A kind that
+    has a concurrency of its own keeps it. Raises UnknownQueue, InvalidValue. What runs goes on, and counts."""
+    if most is not None and not 1 <= most <= HIGHEST_CEILING:
+        raise InvalidValue(field="of_key", why=f"from 1 to {HIGHEST_CEILING}, got {most}")
+    row = _locked(queue)
+    if row.of_key == most:
+        return
+    audit.record(by, row, f"bound of each concurrency key set to {most}")
+    Queue.objects.filter(pk=row.pk).update(of_key=most)
+    keys.set_key_bounds({"": most}, queue=queue)
     live.touch(f"queue:{queue}", "queues")
     hooks.available(queue)
 
@@ -113,7 +199,15 @@ def kind_of(name: str) -> Kind:
     row = keys.kind(name) if "\x00" not in name else None
     if row is None:
         raise UnknownKind(kind=name)
+    _RECENT.keep(name, row)
     return _kind(row)
+
+
+def recent_kind(name: str) -> tuple[Kind, str | None]:
+    """`kind_of`, or as this process read its row some seconds ago: then also the version that the row has to have still
+    where it is used (docs/adr/0115)."""
+    row = None if name in kinds.DECLARED else _RECENT.get(name)
+    return (kind_of(name), None) if row is None else (_kind(row), row.version)
 
 
 @lru_cache(maxsize=1000)
@@ -166,6 +260,28 @@ def check_bulk(action: BulkAction, value: str, *, kind: str, by: User) -> None:
         _check_priority(int(value), _known(kind), by=by)
     elif action is BulkAction.QUEUE:
         _check_queue(value, _known(kind), by=by)
+
+
+def _set_key_paused(key_id: int, *, word: str, by: User | None) -> None:
+    row = keys.set_key_paused(key_id, paused=word == "paused", by=by)
+    if row is not None:
+        audit.record(by, row, word)
+        for queue in keys.queues_of_key(key_id):
+            live.touch(f"queue:{queue}", "queues", "jobs")
+            hooks.available(queue)
+
+
+@transactions.retried
+def _set_owner_paused(owner: User, *, paused: bool, by: User | None) -> bool:
+    queues = lane_queries.queues_of_owner(owner.pk)
+    if not lane_queries.set_owner_paused(owner, paused=paused, by=by):
+        return False
+    audit.record(by, owner, f"jobs {'paused' if paused else 'resumed'}")
+    events.owner_changed("owner.paused" if paused else "owner.resumed", owner, by=by)
+    for queue in lane_queries.keep_paused():
+        hooks.available(queue)
+    live.touch("queues", "jobs", *(f"queue:{queue}" for queue in queues))
+    return True
 
 
 def _locked(queue: str) -> Queue:

@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 from django.core.files import File
@@ -13,7 +14,7 @@ from django.db import transaction
 
 from core import refusal
 from core.refusal import Refusal
-from jobs.domain import files
+from jobs.domain import files, payloads
 from jobs.domain.leases import Beat, Lease
 from jobs.domain.outputs import Piece
 from jobs.errors import InvalidValue, OutputGap, PayloadTooLarge
@@ -24,6 +25,7 @@ from postgres import transactions
 
 OUTPUT_BYTES = 1_000_000  # one piece; a worker sends a sentence at a time
 DETAIL_CHARACTERS = 200
+CHECKPOINT_BYTES = 64_000
 
 
 def heartbeat(
@@ -53,6 +55,22 @@ def heartbeats(worker: Worker, beats: Sequence[Beat]) -> list[datetime | Refusal
         hooks.changed(changed)
     leases = ((beat.job_id, beat.lease) for beat in checked if isinstance(beat, Beat))
     return refusal.in_place(checked, (ends.get(lease) or idempotency.lost(worker, *lease) for lease in leases))
+
+
+def checkpoint(worker: Worker, job_id: int, lease: Lease, value: Any) -> datetime:
+    """Keep what the job has found out so far, any JSON up to 64 kB, in place of the last: each later claim of the job
+    brings it, however this attempt ends. None: no claim brings anything any more. Renews the lease; when it runs out.
+
+    Raises LeaseLost, InvalidJson, PayloadTooLarge.
+    """
+    text = None
+    if value is not None:
+        text = payloads.encoded(value, limit_bytes=CHECKPOINT_BYTES, subject="checkpoint")
+    if not (rows := moves.keep_checkpoint(worker, job_id, lease, value=text)):
+        raise idempotency.lost(worker, job_id, lease)
+    hooks.changed([job_id])
+    expires_at: datetime = rows[0].lease_expires_at
+    return expires_at
 
 
 def write_output(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: str) -> int:

@@ -150,5 +150,5 @@ def _count_waiting() -> None:
 
 @transactions.retried
 def _recount() -> list[usage.Row]:
-    usage.lock(ALL_JOBS)
+    _fold()
     return list(usage.recount())

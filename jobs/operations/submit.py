@@ -1,12 +1,13 @@
 """Submitting jobs: one, many, and one that ended once more."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Unpack
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.db import transaction
 
 from core import audit
 from jobs.domain import files as names
@@ -16,7 +17,7 @@ from jobs.domain.records import COLUMNS, JobRecord
 from jobs.domain.states import ENDED, Status
 from jobs.errors import AlreadyRetried, NotEnded, NotFound, NotUnique
 from jobs.models import Job, Live
-from jobs.operations import events, hooks, inputs, labels, metering, queues, quotas
+from jobs.operations import conflicts, events, flows, hooks, inputs, keys, labels, metering, queues, quotas
 from jobs.operations.new_jobs import JobOptions, NewJob, check, recorded
 from jobs.queries import bulks, moves, reads, submits
 from jobs.queries.submits import Stored
@@ -28,10 +29,12 @@ _RNG: Final = random.SystemRandom()
 _KNOWN: Final = [
     name for name in (field.attname for field in Job._meta.concrete_fields) if name in {*COLUMNS, *Stored._fields}
 ]
+# What a live row begins with; an instance that is made of its keywords alone takes three times as long.
+_OF_LIVE: Final = {field.attname: field.get_default() for field in Live._meta.concrete_fields}
 
 
 def submit(kind: str, payload: Any, *, by: User | None = None, **options: Unpack[JobOptions]) -> Job:
-    """Put a job into the table, in the caller's transaction if there is one (DESIGN promise 9), and return it.
+    """Put a job into the table, in the caller's transaction if there is one, and return it.
 
     What is None comes from its kind, as in JobOptions. Raises UnknownKind, UnknownQueue, InvalidJson, PayloadTooLarge,
     InvalidValue, NotAMember, TooManyWaiting (of its owner, or in all; without an owner in all alone),
@@ -65,14 +68,38 @@ def store(new_jobs: Sequence[NewJob], *, by: User | None = None) -> list[Stored 
         return []
     with traces.span("submit", kind="producer", jobs=len(new_jobs)):
         kinds: dict[str, Kind] = {}
-        records = recorded(new_jobs, kinds, traceparent=traces.current())
-        check(new_jobs, records, kinds, by=by)
-        quotas.admit(records)
-        if not _is_one_statement(new_jobs, records):
-            return _stored(new_jobs, records, by)
-        answer = submits.one(records[0])
-        _announce([answer])
-        return [answer]
+        return _checked_and_stored(new_jobs, recorded(new_jobs, kinds, traceparent=traces.current()), kinds, by)
+
+
+def store_recent(new: NewJob, *, by: User, versions: tuple[str, str] | None) -> Stored | NotUnique:
+    """`store` for a job whose kind this process may remember, as its caller may have remembered the token and the
+    person that it comes from: of these `versions`.
+
+    Raises Outdated where one of these rows is another by now. Who is refused looks them up and asks `store`: no answer
+    rests on what was remembered, but that the job is stored (docs/adr/0115).
+    """
+    with traces.span("submit", kind="producer", jobs=1):
+        kinds: dict[str, Kind] = {}
+        [record] = recorded([new], kinds, traceparent=traces.current(), is_recent=True)
+        if versions is not None:
+            record = record._replace(token_version=versions[0], person_version=versions[1])
+        [answer] = _checked_and_stored([new], [record], kinds, by)
+        return answer
+
+
+def _checked_and_stored(
+    new_jobs: Sequence[NewJob], records: Sequence[JobRecord], kinds: dict[str, Kind], by: User | None
+) -> list[Stored | NotUnique]:
+    check(new_jobs, records, kinds, by=by)
+    flows.check(records, by=by)
+    if any(record.on_conflict for record in records):
+        return _resolved(new_jobs, records, kinds, by)
+    quotas.admit(records)
+    if not _is_one_statement(new_jobs, records):
+        return _stored(new_jobs, records, kinds, by)
+    answer = submits.one(records[0])
+    _announce([answer])
+    return [answer]
 
 
 def check_submit(kind: str, payload: Any = None, *, by: User | None = None, **options: Unpack[JobOptions]) -> None:
@@ -113,22 +140,35 @@ def retry(job_id: int, *, by: User | None, once: bool = False) -> Job:
 
 @transactions.retried
 def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -> Job:
-    """A new job like this ended one, which points at it; the caller knows that `by` may do so. Raises as `retry`."""
+    """A new job like this ended one, which points at it; the caller knows that `by` may do so. Raises as `retry`.
+
+    It begins with the checkpoint of one that did not succeed. In a flow it takes the place of that one, and what was
+    canceled for its sake is submitted again with it.
+    """
     kinds: dict[str, Kind] = {}
+    ended = [job, *flows.canceled_for(job)]
+    records = [_again(one, kinds, run_at=run_at if one is job else None) for one in ended]
+    records = flows.again(ended, records)
+    quotas.admit(records)
+    stored = _decided(records, inputs.lock([(None, record.files) for record in records], by=None), kinds)
+    new = [job_of(one) for one in stored]
+    _announce(stored)
+    hooks.changed([one.pk for one in ended])
+    for one, again in zip(ended, new, strict=True):
+        if one.checkpoint is not None and one.status != Status.SUCCESS:
+            moves.inherit_checkpoint(again.pk, one.kept)
+        hooks.retried(again, retry_of=one.pk)
+        audit.record(by, one, f"retried as job {again.pk}")
+    return new[0]
+
+
+def _again(job: Job, kinds: dict[str, Kind], *, run_at: datetime | None) -> JobRecord:
     [same] = recorded([NewJob(**_same(job), run_at=run_at, unique_key=job.unique_key)], kinds)
     kind, whose = kinds[job.kind], {name: getattr(job, name) for name in ("owner_id", "group_id", "token_id")}
     limited: dict[str, Any] = {"limit_key": kind.key_for(job.owner_id)} if kind.limit else {}
     if kind.limit and job.limit_name == kind.limit:
         limited["limit_count"] = job.limit_count
-    record = same._replace(retry_of_id=job.pk, traceparent=traces.current(), **whose, **limited)
-    quotas.admit([record])
-    [stored] = _decided([record], inputs.lock([(None, record.files)], by=None))
-    again = job_of(stored)
-    _announce([stored])
-    hooks.changed([job.pk])
-    hooks.retried(again, retry_of=job.pk)
-    audit.record(by, job, f"retried as job {again.pk}")
-    return again
+    return same._replace(retry_of_id=job.pk, traceparent=traces.current(), **whose, **limited)
 
 
 @transactions.retried
@@ -155,15 +195,40 @@ def _same(job: Job) -> NewJob:
     return NewJob(
         kind=job.kind, payload=job.payload, queue=job.queue, priority=job.priority,
         max_attempts=job.max_attempts, timeout_s=job.timeout_s, files=names.uploads_of(job.inputs or ()),
-        requires=wanted and wanted.requires, prefers=wanted and wanted.prefers,
+        requires=wanted and wanted.requires, prefers=wanted and wanted.prefers, tags=job.tags,
+        concurrency_key=job.concurrency_key,
     )  # fmt: skip
 
 
 @transactions.retried
-def _stored(new_jobs: Sequence[NewJob], records: Sequence[JobRecord], by: User | None) -> list[Stored | NotUnique]:
+def _resolved(
+    new_jobs: Sequence[NewJob], records: Sequence[JobRecord], kinds: Mapping[str, Kind], by: User | None
+) -> list[Stored | NotUnique]:
+    """As `_stored`, for jobs that do not all give way to the living ones which have their keys; all of them once more
+    where a key was taken after they were placed."""
+    for further_tries in reversed(range(submits.MOST_TRIES)):
+        with transaction.atomic():
+            places = conflicts.placed(records)
+            quotas.admit(places.new)
+            stored = [new_jobs[place] for place in places.stored]
+            written = _stored(stored, [places.records[place] for place in places.stored], kinds, by, places)
+            answers = places.answers(written)
+            if not places.were_taken(answers) or not further_tries:
+                break
+            transaction.set_rollback(True)
+    return answers
+
+
+@transactions.retried
+def _stored(
+    new_jobs: Sequence[NewJob], records: Sequence[JobRecord], kinds: Mapping[str, Kind], by: User | None,
+    places: conflicts.Places | None = None,
+) -> list[Stored | NotUnique]:  # fmt: skip
     whose = ((by or new.get("owner"), record.files) for new, record in zip(new_jobs, records, strict=True))
-    answers = _decided(records, inputs.lock(whose, by=by))
+    answers = _decided(records, inputs.lock(whose, by=by), kinds, places)
     _announce(answers)
+    if places is not None:
+        events.replaced(places.targets.values(), answers, listens=places.listens, by=by)
     events.call_back(
         (url, new.get("owner"), answer.id)
         for new, answer in zip(new_jobs, answers, strict=True)
@@ -172,15 +237,28 @@ def _stored(new_jobs: Sequence[NewJob], records: Sequence[JobRecord], by: User |
     return answers
 
 
-def _decided(records: Sequence[JobRecord], locked: inputs.Locked) -> list[Stored | NotUnique]:
-    """Store them as their limits and the meter let them. One with a twin gives back what was reserved for it."""
-    records = quotas.reserved(labels.interned(records), rng=_RNG)
+def _decided(
+    records: Sequence[JobRecord], locked: inputs.Locked, kinds: Mapping[str, Kind],
+    places: conflicts.Places | None = None,
+) -> list[Stored | NotUnique]:  # fmt: skip
+    """Store them as their limits, the meter and their keys let them. One with a twin gives back what was reserved for
+    it, and an earlier job that becomes a new one what it had reserved."""
+    if places is not None:
+        quotas.give_back(places.targets.values())
+        metering.ended_waiting(places.targets.values())
+    records = keys.interned(labels.interned(records))
+    keys.check_overflow(records, kinds, replaced=() if places is None else places.targets.values())
+    records = quotas.reserved(records, rng=_RNG)
     records, admission = metering.admit(records)
-    answers = submits.many(records)
+    opened = flows.opened(records)
+    answers = submits.many(opened.records) if places is None else places.write(records)
+    answers = opened.connect(answers)
     stored = [answer for answer in answers if isinstance(answer, Stored)]
+    submits.keep_tags(stored)
     if len(stored) < len(answers):
         pairs = zip(records, answers, strict=True)
         quotas.give_back(record for record, answer in pairs if isinstance(answer, NotUnique))
+    keys.cancel_overflow([answer.record for answer in stored], kinds)
     if admission is not None:
         admission.keep([answer.id if isinstance(answer, Stored) else None for answer in answers])
     if locked:
@@ -193,8 +271,16 @@ def _decided(records: Sequence[JobRecord], locked: inputs.Locked) -> list[Stored
 def _is_one_statement(new_jobs: Sequence[NewJob], records: Sequence[JobRecord]) -> bool:
     """Whether storing them is a single write: that is a transaction by itself, without two more round trips."""
     [record, *others] = records
-    is_plain = not (record.limit_name or record.files or record.wanted or new_jobs[0].get("callback_url"))
-    return not others and is_plain and not context.current() and not metering.concerns(records)
+    more = (
+        record.limit_name,
+        record.files,
+        record.wanted,
+        record.key_scope,
+        record.tags,
+        record.name or record.after,
+        new_jobs[0].get("callback_url"),
+    )
+    return not (others or any(more) or context.current() or metering.concerns(records))
 
 
 def job_of(stored: Stored | NotUnique) -> Job:
@@ -204,17 +290,21 @@ def job_of(stored: Stored | NotUnique) -> Job:
         raise stored
     columns = stored.record._asdict() | stored._asdict()
     job = Job.from_db("default", _KNOWN, [columns[name] for name in _KNOWN])
-    job.live = Live(pk=stored.id, run_at=stored.run_at, lane_id=stored.lane_id, expires_at=stored.expires_at)
+    columns["job_id"] = stored.id
+    job.live = Live.from_db("default", [*_OF_LIVE], [columns.get(name, usual) for name, usual in _OF_LIVE.items()])
     return job
 
 
 def _announce(answers: Sequence[Stored | NotUnique]) -> None:
     due: set[tuple[str, datetime | None]] = set()
-    for one in answers:
-        if isinstance(one, Stored):
+    stored = [one for one in answers if isinstance(one, Stored)]
+    for one in stored:
+        if one.behind_id is None:
             is_later = one.record.run_at or one.limit_until
             due.add((one.record.queue, one.run_at if is_later else None))
             if one.record.wanted and one.record.wanted.prefers:
                 due.add((one.record.queue, one.run_at + timedelta(seconds=settings.JOBFARM["HEAD_START_S"])))
-    if due:
-        hooks.submitted(due)
+    if stored:
+        hooks.submitted(due, [one.id for one in stored])
+    if replaced := [one.id for one in stored if one.is_replaced]:
+        hooks.changed(replaced)

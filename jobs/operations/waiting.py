@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from core import audit
 from jobs import registry
 from jobs.domain.states import Status
-from jobs.errors import NotWaiting, WaitsForBudget, WaitsForLimit
+from jobs.errors import NotWaiting, WaitsBehind, WaitsForBudget, WaitsForLimit
 from jobs.models import Job, Share
 from jobs.operations import hooks, queues
 from jobs.queries import bulks, reads
@@ -21,10 +21,13 @@ def run_now(job_id: int, *, by: User | None) -> Job:
     """Make a job that is due later due now, and return it; one that is due already stays as it is.
 
     `by` None is the system itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, NotWaiting for
-    one that runs or has ended, WaitsForLimit for one whose tokens have not come in, WaitsForBudget.
+    one that runs or has ended, WaitsForLimit for one whose tokens have not come in, WaitsForBudget, WaitsBehind for one
+    that starts after another.
     """
     job = _waiting(job_id, by=by)
     now = clock.now()
+    if holder_id := reads.waits_for([job]).get(job.pk):
+        raise WaitsBehind(job=holder_id)
     if job.limit_until is not None and job.limit_until > now:
         raise WaitsForLimit(limit=job.limit_name)
     if job.run_at > now and (hold := registry.hold(job.pk, is_metered=job.is_metered)):

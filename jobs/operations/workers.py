@@ -1,4 +1,4 @@
-"""Workers: API keys with a name, home queues and a scope, stored hashed and shown once (DESIGN promise 13); and the
+"""Workers: API keys with a name, home queues and a scope, stored hashed and shown once; and the
 processes that report that they are there, web processes also that workers reach them (docs/adr/0047).
 """
 
@@ -7,7 +7,6 @@ import hashlib
 import os
 import secrets
 import socket
-import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from core import audit
+from core.recent import Outdated, Recent
 from core.refusal import Refusal
 from jobs.domain import kinds, model_queues, presence
 from jobs.domain.presence import Part
@@ -27,7 +27,7 @@ from jobs.errors import InvalidKey, InvalidValue
 from jobs.models import Worker
 from jobs.operations import labels, lanes, quotas
 from jobs.operations.queues import ANY_QUEUE
-from jobs.queries import fleet, keys, moves, reads
+from jobs.queries import fleet, keys, reads
 from live import operations as live
 from postgres import transactions
 
@@ -36,11 +36,8 @@ HINT_CHARACTERS = 8
 # What pages show of processes goes stale by time alone: each web process notifies its own watchers, as often as it
 # reports itself.
 PROCESSES_TOPIC: Final = "processes"
-# Whose keys this process has looked up lately, by their hashes, and until when that is good by time.monotonic(): for as
-# long as nobody has to note that the worker was heard of.
-REMEMBERED: Final[dict[str, tuple[keys.Caller, float]]] = {}
-REMEMBERED_S: Final = keys.SEEN_EVERY_S
-MOST_REMEMBERED: Final = 10_000
+# Whose keys this process has looked up, by their hashes: for as long as nobody need note that the worker was heard of.
+REMEMBERED: Final[Recent[keys.Caller]] = Recent(for_s=keys.SEEN_EVERY_S)
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -214,10 +211,8 @@ def authenticate(key: str) -> Worker:
 def recognize(key: str) -> Worker:
     """`authenticate`, or the worker as this process read it some seconds ago: then what is done for it has to be
     `rechecked`. Raises InvalidKey."""
-    caller, until_s = REMEMBERED.get(key_hash := hashed(key), (None, 0.0))
-    if caller is None or time.monotonic() > until_s:
-        return _by_hash(key_hash)
-    return caller.worker(is_remembered=True)
+    caller = REMEMBERED.get(key_hash := hashed(key))
+    return _by_hash(key_hash) if caller is None else caller.worker(is_remembered=True)
 
 
 def rechecked(call: Callable[Concatenate[Worker, P], T]) -> Callable[Concatenate[Worker, P], T]:
@@ -231,7 +226,7 @@ def rechecked(call: Callable[Concatenate[Worker, P], T]) -> Callable[Concatenate
     def checked(worker: Worker, /, *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return call(worker, *args, **kwargs)
-        except (moves.Outdated, Refusal):
+        except (Outdated, Refusal):
             if worker.version is None:
                 raise
         worker.become(_by_hash(worker.key_hash))
@@ -248,14 +243,8 @@ def _by_hash(key_hash: str) -> Worker:
     if not caller.is_fresh:
         seen([worker.pk])
     elif worker.drained_at is None:  # of one that is drained each call looks whether that is over
-        _remember(key_hash, caller)
+        REMEMBERED.keep(key_hash, caller)
     return worker
-
-
-def _remember(key_hash: str, caller: keys.Caller) -> None:
-    if len(REMEMBERED) >= MOST_REMEMBERED:
-        REMEMBERED.clear()
-    REMEMBERED[key_hash] = caller, time.monotonic() + REMEMBERED_S
 
 
 def seen(worker_ids: Iterable[int]) -> None:

@@ -10,16 +10,28 @@ from core import api
 from core.values import BIGINT, Body, Moment, Name, Number, Text, Whole, without_empty
 from core.verdicts import CancelVerdict
 from jobs import models
+from jobs.domain.conflicts import OnConflict
 from jobs.domain.files import MOST_INPUTS
 from jobs.domain.filters import DESCRIBED
+from jobs.domain.flows import LONGEST_NAME, MOST_INTO, Condition
 from jobs.domain.labels import MOST_CHOICES, MOST_CONDITIONS
 from jobs.domain.states import Status
+from jobs.domain.tags import LONGEST_TAG, MOST_TAGS
 from jobs.protocol.jobs import Job, JobInList
 
 MOST_SUBMITTED = 1000
 MOST_LISTED = 200
+AfterId = Annotated[Whole, Field(ge=1, le=BIGINT)]
+_Tag = Annotated[Text, Field(min_length=1, max_length=LONGEST_TAG)]
 _Condition = Text | Number | Annotated[list[Text | Number], Field(max_length=MOST_CHOICES)]
 Conditions = Annotated[dict[Text, _Condition], Field(max_length=MOST_CONDITIONS)]
+
+
+class Debounce(Body):
+    """When a job runs that newer ones replace while it waits."""
+
+    quiet: Number = Field(description="Once no further one came for so many seconds.", examples=[10])
+    at_most: Number = Field(description="At the latest so many seconds after the first.", examples=[120])
 
 
 class NewJob(Body):
@@ -38,7 +50,21 @@ class NewJob(Body):
     )
     run_at: Moment | None = Field(None, description="Not before this moment.", examples=["2030-01-31T12:00:00Z"])
     unique_key: Annotated[Text, Field(min_length=1, max_length=200)] | None = Field(
-        None, description="Refused while a job of yours of the same kind and key has not ended."
+        None, description="One job of yours of the same kind and key lives at a time: see `on_conflict`."
+    )
+    on_conflict: OnConflict | None = Field(
+        None,
+        description="While another has the `unique_key`: `refuse` this one, `replace` the other while no worker has "
+        "begun it, or run `after` it, in the place of one that does already.",
+        examples=[None],
+    )
+    debounce: Debounce | None = Field(
+        None, description="`after`, for one that runs once no further one came for a while.", examples=[None]
+    )
+    concurrency_key: Annotated[Text, Field(min_length=1, max_length=200)] | None = Field(
+        None,
+        description="So many jobs with one key run at a time as its kind, or its queue, says. Absent: what the "
+        "kind makes of the payload.",
     )
     group: Name | None = Field(None, description="Name of a group of yours that may see the job and work on it.")
     files: Annotated[dict[Text, Text], Field(max_length=MOST_INPUTS)] | None = Field(
@@ -55,6 +81,27 @@ class NewJob(Body):
     )
     prefers: Conditions | None = Field(
         None, description="The same, of the workers that get it first, for a moment.", examples=[{"loaded": "llama3.2"}]
+    )
+    tags: Annotated[list[_Tag], Field(max_length=MOST_TAGS)] | None = Field(
+        None,
+        description="Words that it is found by: letters and digits of any language and `. : / @ + # = _ -`.",
+        examples=[["nightly", "tenant:7"]],
+    )
+    name: Annotated[Text, Field(min_length=1, max_length=LONGEST_NAME)] | None = Field(
+        None,
+        description="What it is called within its flow: others of the same call may be `after` it.",
+        examples=[None],
+    )
+    after: Annotated[list[AfterId | Text], Field(max_length=MOST_INTO)] | None = Field(
+        None,
+        description="Jobs that it starts after, by id or by the `name` of one of the same call; its worker gets their "
+        "results.",
+        examples=[None],
+    )
+    when: Condition | None = Field(
+        None,
+        description="Those of `after` have to end in `success` (else it is canceled), or just to have `ended`.",
+        examples=[None],
     )
     callback_url: Annotated[Text, Field(min_length=1, max_length=2000)] | None = Field(
         None, description="Gets the job's events, signed, if the farm allows its host (OUTBOX_CALLBACK_HOSTS)."

@@ -1,21 +1,20 @@
 """A job as JSON: one form for the API, the event streams and the OpenAPI document."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from django.contrib.auth.base_user import AbstractBaseUser
 from django.db.models import QuerySet
 from pydantic import BaseModel, Field, Strict
 
 from core.values import BIGINT, Whole
 from jobs import models
 from jobs.domain.states import AttemptOutcome, Status
-from jobs.queries import pages, reads, reports
+from jobs.queries import flows, pages, reads, reports
 from jobs.queries.submits import Stored
 
 MOST_ATTEMPTS = 50  # in one answer
-API = "/api/v1"  # where the API is mounted; DESIGN section 6 fixes it
+API = "/api/v1"  # where the API is mounted
 
 JobId = Annotated[Whole, Field(ge=1, le=BIGINT)]
 # What a client calls one call of its own, so that it can be made again.
@@ -68,9 +67,15 @@ class JobInList(BaseModel):
     owner: str | None = Field(description="User name.")
     group: str | None = Field(description="Name of the group it is shared with.")
     unique_key: str | None
+    concurrency_key: str | None = Field(description="So many jobs with it run at a time as its kind or its queue says.")
+    tags: list[str] = Field(description="Words that it is found by.", examples=[["nightly", "tenant:7"]])
+    flow: int | None = Field(None, description="The flow that it is part of.")
     retry_of: int | None = Field(description="The ended job that this one tries again.")
     created_at: datetime
-    run_at: datetime = Field(description="Not before this moment.")
+    replaced_at: datetime | None = Field(
+        None, description="When a newer submit of its unique_key last replaced what it is to do."
+    )
+    run_at: datetime = Field(description="Not before this moment. In the year 9000: when `waits_for` has ended.")
     claimed_at: datetime | None
     ended_at: datetime | None
     expires_at: datetime | None = Field(description="Not started by then: timed_out.")
@@ -95,7 +100,22 @@ class Attempt(BaseModel):
 class Job(JobInList):
     """A job with everything but its output."""
 
+    waits_for: int | None = Field(
+        None,
+        description="A job that has to end before it may start: it has its unique_key, or comes before it. Not in "
+        "event streams.",
+    )
+    name: str | None = Field(None, description="What it is called within its flow. Not in event streams.")
+    after: list[int] = Field(
+        default_factory=list, description="The jobs of its flow that it comes after. Not in event streams."
+    )
+    canceled_for: int | None = Field(
+        None, description="It was canceled, for this job, which it comes after, did not succeed. Not in event streams."
+    )
     payload: Any = Field(None, description="As it was submitted. Not in event streams.")
+    checkpoint: Any = Field(
+        None, description="What its worker last kept of what it has found out. Not in event streams."
+    )
     result: Any = Field(None, description="What the worker handed in with its success.")
     error: str | None = Field(None, description="How the newest attempt that failed did so; null after a success.")
     files: list[ResultFile] = Field(default_factory=list)
@@ -105,36 +125,69 @@ class Job(JobInList):
     )
 
 
-def visible_to(user: AbstractBaseUser) -> QuerySet[models.Job]:
-    """The jobs that `user` may see, each read with the names that `in_list` needs."""
-    return reads.visible_to(user).select_related("owner", "group", "requirement")
+def with_names(jobs: QuerySet[models.Job]) -> QuerySet[models.Job]:
+    """These jobs, each read with the names that `in_list` needs."""
+    return jobs.select_related("owner", "group", "requirement")
 
 
 def in_list(job: models.Job) -> JobInList:
-    """The short form of a job that was read by `visible_to`: no further query."""
+    """The short form of a job that was read `with_names`: no further query."""
     return JobInList(**_columns(job))
 
 
+# What a view token does not show: what was asked, by whom, and who works on it.
+_NOT_IN_VIEWS: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("owner", "group", "worker", "unique_key", "payload", "checkpoint")),
+    **dict.fromkeys(("flow", "name", "canceled_for")),
+    **dict.fromkeys(("files", "inputs", "attempts", "after"), ()), "requires": {}, "prefers": {},
+}  # fmt: skip
+
+
+def as_view(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A job's document as a view token shows it."""
+    return {name: _NOT_IN_VIEWS.get(name, value) for name, value in document.items()}
+
+
+def listed(job_ids: Collection[int]) -> list[JobInList]:
+    """The short form of these jobs in their order, whoever asks. Jobs that are not there are left out."""
+    jobs = with_names(models.Job.objects.all()).in_bulk(list(job_ids))
+    return [in_list(jobs[job_id]) for job_id in job_ids if job_id in jobs]
+
+
 def in_full(job_ids: Sequence[int]) -> list[Job]:
-    """The long form of these jobs in their order, whoever asks, by three queries however many they are.
+    """The long form of these jobs in their order, whoever asks, by three queries however many they are, and two where
+    any waits for another or is part of a flow.
 
     Jobs that are not there are left out.
     """
-    jobs = models.Job.objects.whole().select_related("owner", "group", "requirement").in_bulk(job_ids)
+    jobs = with_names(models.Job.objects.whole()).in_bulk(job_ids)
     errors, files = reads.errors(list(jobs.values())), reads.files(job_ids)
     rows = [jobs[job_id] for job_id in job_ids if job_id in jobs]
-    return [_full(job, error=errors.get(job.pk), files=files[job.pk]) for job in rows]
+    behind = reads.waits_for(rows)
+    of_flow = [job.pk for job in rows if job.flow_id is not None]
+    steps, after = (flows.steps(of_flow), flows.after(of_flow)) if of_flow else ({}, {})
+    full: list[Job] = []
+    for job in rows:
+        shown = _full(job, error=errors.get(job.pk), files=files[job.pk], waits_for=behind.get(job.pk))
+        if (step := steps.get(job.pk)) is not None:
+            shown.name, shown.canceled_for = step.name or None, step.canceled_for_id
+            shown.after = [edge.after_id for edge in after[job.pk]]
+        full.append(shown)
+    return full
 
 
-def fresh(stored: Stored, *, payload: Any, owner: str, group: str | None) -> Job:
+def fresh(stored: Stored, *, payload: Any, owner: str, group: str | None, tags: Iterable[str]) -> Job:
     """The long form of a job that was stored just now, from what it was stored from: no query."""
     new = stored.record
     return Job(
         id=stored.id, kind=new.kind, queue=new.queue, status=Status.PENDING, priority=new.priority, attempt=0, fence=0,
         failures=0, max_attempts=new.max_attempts, progress=None, detail=None, worker=None, owner=owner, group=group,
-        unique_key=new.unique_key, retry_of=None, created_at=stored.created_at, run_at=stored.run_at, claimed_at=None,
+        unique_key=new.unique_key, concurrency_key=new.concurrency_key, retry_of=None, created_at=stored.created_at,
+        run_at=stored.run_at, claimed_at=None, replaced_at=None,
         ended_at=None, expires_at=stored.expires_at, requires=dict(new.wanted.requires) if new.wanted else {},
         prefers=dict(new.wanted.prefers) if new.wanted else {}, payload=payload, result=None, error=None,
+        tags=[*dict.fromkeys(tags)], waits_for=stored.behind_id, canceled_for=None,
+        flow=new.flow_id, name=new.name, after=[*new.after], checkpoint=None,
     )  # fmt: skip
 
 
@@ -164,7 +217,7 @@ def file(stored: models.ResultFile, *, by_fence: bool = False) -> ResultFile:
 # What the row and the JSON call by the same name.
 _SAME: Final = (
     *("id", "kind", "queue", "status", "priority", "attempt", "failures", "max_attempts", "progress", "detail"),
-    *("unique_key", "created_at", "run_at", "claimed_at", "ended_at", "expires_at"),
+    *("unique_key", "concurrency_key", "created_at", "replaced_at", "run_at", "claimed_at", "ended_at", "expires_at"),
 )
 
 
@@ -175,16 +228,19 @@ def _columns(job: models.Job) -> Mapping[str, Any]:
         "worker": job.worker_name,
         "owner": job.owner and job.owner.get_username(),
         "group": job.group and job.group.name,
+        "tags": job.tags or [],
+        "flow": job.flow_id,
         "retry_of": job.retry_of_id,
         "requires": job.requirement.requires if job.requirement else {},
         "prefers": job.requirement.prefers if job.requirement else {},
     }
 
 
-def _full(job: models.Job, *, error: str | None, files: Sequence[models.ResultFile]) -> Job:
+def _full(job: models.Job, *, error: str | None, files: Sequence[models.ResultFile], waits_for: int | None) -> Job:
     return Job(
-        **_columns(job), payload=job.payload, result=job.result, error=None if job.status == Status.SUCCESS else error,
-        files=[file(stored) for stored in files if stored.attempt == job.fence],
+        **_columns(job), payload=job.payload, checkpoint=job.checkpoint, result=job.result,
+        error=None if job.status == Status.SUCCESS else error,
+        files=[file(stored) for stored in files if stored.attempt == job.fence], waits_for=waits_for,
         inputs=[_input(job, entry) for entry in job.inputs or ()],
     )  # fmt: skip
 

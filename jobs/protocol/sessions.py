@@ -10,8 +10,9 @@ from jobs import operations
 from jobs.domain.leases import Lease
 from jobs.domain.states import Status
 from jobs.models import Live, Worker
+from jobs.operations import ClaimedJob
 from jobs.protocol import answers, messages, verbs
-from jobs.protocol.answers import ClaimedJob, Ended, EndedMany, EndedOne
+from jobs.protocol.answers import Ended, EndedMany, EndedOne
 from jobs.protocol.messages import Call
 from jobs.protocol.verbs import Finish, FinishMany, Leased
 from jobs.queries import moves, reads
@@ -179,7 +180,7 @@ def note(leases: Leases, call: Call, answer: BaseModel | None) -> None:
     for job_id in _left(answer):
         leases.pop(job_id, None)
     for job in () if answer is None else claimed(answer):
-        leases[job.id] = Lease.parse(job.lease)
+        leases[job.id] = job.lease
 
 
 def _left(answer: BaseModel | None) -> Sequence[int]:

@@ -1,4 +1,4 @@
-"""A worker's calls and their answers: the same over HTTP and the WebSocket (DESIGN section 6)."""
+"""A worker's calls and their answers: the same over HTTP and the WebSocket (docs/api.md)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,6 +60,14 @@ class Heartbeat(Leased):
 
     progress: Annotated[Number, Field(ge=0, le=1)] | None = None
     detail: Text | None = Field(None, description="What it is doing; cut at 200 characters.", examples=["Painting"])
+
+
+class Checkpoint(Leased):
+    """What the job has found out so far."""
+
+    value: Any = Field(
+        description="Any JSON up to 64 kB, in place of the last; null: nothing is kept.", examples=[{"pages_done": 40}]
+    )
 
 
 class NamedHeartbeat(Heartbeat):
@@ -131,7 +139,7 @@ class Unclaim(Body):
 def claim(worker: Worker, body: Claim) -> answers.Claimed:
     """Claim once, without waiting. Raises UnknownQueue, QueueNotAllowed."""
     jobs = operations.claim(worker, queues=body.queues, limit=body.limit, request_id=body.request_id)
-    return answers.Claimed(jobs=[answers.ClaimedJob.of(job) for job in jobs], drained=is_drained(worker))
+    return answers.Claimed(jobs=jobs, drained=is_drained(worker))
 
 
 @operations.rechecked
@@ -148,6 +156,13 @@ def heartbeat_many(worker: Worker, body: Heartbeats) -> answers.RenewedMany:
     ends = operations.heartbeats(worker, [beat for beat in read if isinstance(beat, operations.Beat)])
     pairs = zip(body.jobs, refusal.in_place(read, ends), strict=True)
     return answers.RenewedMany(jobs=[_renewed(beat.id, end) for beat, end in pairs])
+
+
+@operations.rechecked
+def checkpoint(worker: Worker, job_id: int, body: Checkpoint) -> answers.Renewed:
+    """Keep what every later claim of the job brings. Raises LeaseLost, InvalidJson, PayloadTooLarge."""
+    at = operations.checkpoint(worker, job_id, body.parsed, body.value)
+    return answers.Renewed(lease_expires_at=at)
 
 
 @operations.rechecked
@@ -174,7 +189,7 @@ def finish(worker: Worker, job_id: int, body: Finish) -> answers.Ended:
     )
     if isinstance(status, LeaseLost):
         raise status
-    return answers.Ended(status=status, jobs=[answers.ClaimedJob.of(job) for job in jobs], drained=is_drained(worker))
+    return answers.Ended(status=status, jobs=jobs, drained=is_drained(worker))
 
 
 @operations.rechecked
@@ -192,13 +207,12 @@ def finish_many(worker: Worker, body: FinishMany) -> answers.EndedMany:
         ended, jobs = _hand_in(worker, body, read)
     verdicts = refusal.in_place(read, ended)
     finished = [_ended(ending.id, verdict) for ending, verdict in zip(body.finished, verdicts, strict=True)]
-    taken = [answers.ClaimedJob.of(job) for job in jobs]
-    return answers.EndedMany(finished=finished, jobs=taken, drained=is_drained(worker))
+    return answers.EndedMany(finished=finished, jobs=jobs, drained=is_drained(worker))
 
 
 def _hand_in(
     worker: Worker, body: FinishMany, read: Sequence[operations.Finished | Refusal]
-) -> tuple[list[Status | LeaseLost], list[operations.Claimed]]:
+) -> tuple[list[Status | LeaseLost], list[operations.ClaimedJob]]:
     real = [one for one in read if isinstance(one, operations.Finished)]
     return operations.finish_and_claim(worker, real, limit=body.claim_next, request_id=body.request_id)
 
@@ -245,6 +259,7 @@ VERBS: Mapping[str, Verb] = {
     "claim": Verb(body=Claim, perform=claim, about_a_job=False, recognizes=True),
     "heartbeat": Verb(body=Heartbeat, perform=heartbeat, recognizes=True),
     "heartbeat_many": Verb(body=Heartbeats, perform=heartbeat_many, about_a_job=False, recognizes=True),
+    "checkpoint": Verb(body=Checkpoint, perform=checkpoint, recognizes=True),
     "output": Verb(body=Output, perform=write_output, recognizes=True),
     "finish": Verb(body=Finish, perform=finish, recognizes=True),
     "finish_many": Verb(body=FinishMany, perform=finish_many, about_a_job=False, recognizes=True),

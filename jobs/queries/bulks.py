@@ -19,13 +19,14 @@ MOST_OPEN = 100  # of a person; one that nobody confirms is given up after a day
 
 def find(bulk_id: int, *, lock: bool = False) -> Bulk | None:
     """The bulk with who asked for it, locked until the transaction ends if asked."""
-    rows = Bulk.objects.select_related("by", "undoes")
+    rows = Bulk.objects.select_related("by", "undoes", "undone_by")
     return (rows.select_for_update(of=("self",)) if lock else rows).filter(pk=bulk_id).first()
 
 
-def undoing(bulk_id: int) -> int | None:
-    """The bulk that takes this one back, if somebody asked for that."""
-    return Bulk.objects.filter(undoes_id=bulk_id).values_list("pk", flat=True).first()
+def seen(bulk_id: int, *, by: reads.AnyUser) -> Bulk | None:
+    """The bulk, for who asked for it and for whoever sees all jobs."""
+    row = find(bulk_id)
+    return row if row is not None and (row.by_id == by.pk or reads.is_operator(by)) else None
 
 
 def top_id() -> int:
@@ -125,5 +126,5 @@ def items_below(bulk_id: int, job_id: int, *, limit: int) -> list[BulkItem]:
 
 def of_person(user_id: int | None, *, limit: int = 20) -> list[Bulk]:
     """The latest bulks of a person, or of everybody (None), that somebody said yes to."""
-    rows = Bulk.objects.exclude(phase__in=[Phase.COUNTING, Phase.READY]).select_related("by", "undoes")
+    rows = Bulk.objects.exclude(phase__in=[Phase.COUNTING, Phase.READY]).select_related("by", "undoes", "undone_by")
     return list((rows if user_id is None else rows.filter(by_id=user_id)).order_by("-pk")[:limit])

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import groupby
 from uuid import UUID
 
@@ -17,6 +17,7 @@ from jobs.domain.presence import Process as Known
 from jobs.domain.workers import Presence, StuckSlot, presence
 from jobs.errors import UnknownWorker, WorkerNotYours
 from jobs.models import Job, Process, Queue, Worker, WorkerFacts
+from jobs.models.workers import was_seen_lately
 from jobs.queries import requirements
 from jobs.queries.pages import EVERYBODY
 from jobs.queries.reads import AnyUser, is_operator
@@ -24,7 +25,10 @@ from jobs.queries.workers import Rates, rates, stuck_slots
 from postgres import clock, statements
 
 MOST_QUEUES = 200
+MOST_MEASURED = 10_000  # queues of the metrics and the alerts, which nobody reads one by one
 COUNTED = 10_000  # waiting jobs of a queue, jobs of a status; the pages say "10,000+" beyond it
+SHARES_LISTED = 20
+SHARE_COUNTED = 100
 MOST_WORKERS = 200
 MOST_LABELLED = 1000  # workers whose labels are offered as filters
 LISTED = 200  # those heard of last: a process that dies at each start must not make a page of itself
@@ -40,6 +44,9 @@ class QueueRow:
     pending: int
     running: int
     workers: int
+    of_key: int | None = None
+    fair: str = "off"
+    ages_after: int | None = None
     has_more: bool = False
 
     @property
@@ -55,6 +62,23 @@ class QueueRow:
     def is_stuck(self) -> bool:
         """Whether jobs wait that nobody who lives could take."""
         return self.pending > 0 and self.workers == 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareRow:
+    """Somebody's share of a fair queue ("": that of jobs of nobody's): what runs of it, and what waits and is due,
+    counted up to SHARE_COUNTED. `others`: how many shares there are beside those of the list."""
+
+    name: str
+    is_group: bool
+    weight: int
+    running: int
+    waiting: int
+    others: int
+
+    @property
+    def waiting_text(self) -> str:
+        return f"{self.waiting:,}{'+' if self.waiting == SHARE_COUNTED else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +152,13 @@ def may_manage(user: AnyUser, worker: Worker) -> bool:
     return (worker.owner_id is not None and worker.owner_id == user.pk) or runs_the_farm(user)
 
 
+def shares(queue: str) -> list[ShareRow]:
+    """Who has a share of this queue, those that run the most of it first, SHARES_LISTED at most; none if it is not a
+    fair one."""
+    params = {"queue": queue, "limit": SHARES_LISTED, "most": SHARE_COUNTED}
+    return [ShareRow(**row._asdict()) for row in statements.load("jobs", "shares").run(params)]
+
+
 def queue_rows(*, viewer: int, name: str = "") -> list[QueueRow]:
     """Every queue (or the one of this name), MOST_QUEUES at most, with the counts that concern the viewer."""
     rows = statements.load("jobs", "queue_rows").run(
@@ -189,10 +220,9 @@ def manageable_worker(worker_id: int, *, user: AnyUser, by_staff: bool = False) 
 
 def workers_for(queue: str, *, group_id: int) -> list[Serving]:
     """The live workers that take jobs of this group from this queue: those of the farm, then the members', by name."""
-    since = Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"])
     members = User.groups.through.objects.filter(group_id=group_id).values("user_id")
     serves = Q(owner=None) | Q(owner__in=members, owner__is_active=True)
-    workers = Worker.objects.filter(_takes(queue) & serves, revoked_at=None, drained_at=None, last_seen_at__gt=since)
+    workers = Worker.objects.live().filter(_takes(queue) & serves, drained_at=None)
     workers = workers.select_related("owner").order_by(F("owner").asc(nulls_first=True), "name", "pk")[:MOST_WORKERS]
     busy = set(_held_by([worker.pk for worker in workers]))
     return [
@@ -207,10 +237,10 @@ def worker_counts(*, viewer: int) -> WorkerCounts:
     workers = Worker.objects.filter(revoked_at=None)
     if viewer != EVERYBODY:
         workers = workers.filter(owner_id=viewer)
-    is_alive = Q(last_seen_at__gt=Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"]))
-    counts = {"alive": is_alive, "drained": is_alive & Q(drained_at__isnull=False)}
-    filtered = {name: Count("pk", filter=where) for name, where in counts.items()}
-    return WorkerCounts(**workers.aggregate(workers=Count("pk"), **filtered))
+    live = {
+        name: Count(column, filter=was_seen_lately()) for name, column in (("alive", "pk"), ("drained", "drained_at"))
+    }
+    return WorkerCounts(**workers.aggregate(workers=Count("pk"), **live))
 
 
 def labels_of(worker: Worker) -> list[str]:

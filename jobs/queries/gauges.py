@@ -52,7 +52,8 @@ class Summary:
 
 def oldest_waiting_s() -> dict[str, float]:
     """By queue: since how many seconds the job that is due longest has been due. Queues without one are left out."""
-    return {row.queue: row.oldest_s for row in statements.load("jobs", "oldest_waiting").run()}
+    rows = statements.load("jobs", "scale").run({"name": "", "limit": 1, "queues": fleet.MOST_MEASURED})
+    return {row.name: row.oldest_wait_s for row in rows if row.waiting}
 
 
 def settled(*, since: datetime | None) -> Settled | None:

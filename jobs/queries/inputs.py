@@ -3,9 +3,12 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models.functions import Now
 
 from jobs.domain import payloads
 from jobs.models import Input, Job, Upload
@@ -91,15 +94,23 @@ def is_used(file_id: UUID, *, by_live: bool = False) -> bool:
     return (uses.filter(job__in=Job.objects.living()) if by_live else uses).exists()
 
 
+def _unused() -> QuerySet[Upload]:
+    uses = Input.objects.filter(upload=OuterRef("pk"))
+    return Upload.objects.filter(Q(kept_until=None) | Q(kept_until__lt=Now()), ~Exists(uses))
+
+
 def lock_unused(*, age_s: float, limit: int) -> list[UUID]:
-    """Uploads that are older than this and that no job uses, locked."""
-    rows = statements.load("jobs", "lock_unused_uploads").run({"age_s": age_s, "limit": limit})
-    return [row.id for row in rows]
+    """Uploads that are older than this and that no job uses and nobody keeps, locked, the oldest first."""
+    old = _unused().filter(created_at__lt=Now() - timedelta(seconds=age_s)).order_by("created_at", "pk")
+    return list(old.select_for_update(skip_locked=True).values_list("pk", flat=True)[:limit])
 
 
 def delete_unused(ids: Sequence[UUID]) -> list[str]:
-    """Delete those of these locked uploads that no job uses; the names of their stored files."""
-    return [row.stored_as for row in statements.load("jobs", "delete_unused_uploads").run({"ids": list(ids)})]
+    """Delete those of these locked uploads that no job has come to use while they were being locked; the names of their
+    stored files."""
+    gone = dict(_unused().filter(pk__in=ids).values_list("pk", "stored_as"))
+    Upload.objects.filter(pk__in=gone).delete()
+    return list(gone.values())
 
 
 def delete(upload: Upload) -> None:

@@ -1,24 +1,26 @@
 """Statements about workers, queues and kinds."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import connection
-from django.db.models import Count, Q
+from django.db.models import Count, Exists, OuterRef, Q
 from django.db.models.functions import Now
 
+from jobs.domain.records import KeyScope
 from jobs.domain.workers import Facts
+from jobs.models import Charge, ConcurrencyKey, Fair, Queue, Served, Worker, WorkerFacts
 from jobs.models import Live as LiveRow
-from jobs.models import Queue, Worker, WorkerFacts
-from postgres import clock, statements
+from postgres import clock, statements, transactions
 
 _WORKER = [field.attname for field in Worker._meta.concrete_fields]
 CEILING_WAIT_MS = 500  # for claims that are under way; less than the second of `deadlock_timeout`
-_CEILING = 1_784_635_253  # as jobs_room has it
+_CEILING = 1_784_635_253  # as jobs_open has it
+_OVERFLOW = 1_784_635_256  # submits with one concurrency key; the second number is the key's id
 _STEALING = 1_784_635_251  # the first of the two numbers that these advisory locks have; the second is the worker's
 SEEN_EVERY_S = 5  # a worker's row is rewritten at most this often, however many calls it makes
 
@@ -115,8 +117,8 @@ def set_paused(name: str, *, paused: bool, by: User | None = None) -> None:
     Queue.objects.filter(name=name).update(paused_at=Now() if paused else None, paused_by=by if paused else None)
 
 
-def set_ceiling(name: str, ceiling: int | None) -> None:
-    """Write a queue's ceiling; the caller has locked its row. What runs already counts.
+def set_bounds(name: str, *, ceiling: int | None, fair: str) -> None:
+    """Write a queue's ceiling, and how it is shared out; the caller has locked its row. What runs already counts.
 
     It waits for the claims of this queue that are under way, and for who ends or renews what runs; claims that come
     wait for it. Half a second at most for each: after that it fails as a lock that is not available, and is to be done
@@ -129,11 +131,68 @@ def set_ceiling(name: str, ceiling: int | None) -> None:
         )
         before, _ = cursor.fetchone()
         cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s) %% 64)", [_CEILING, name])
+        if Queue.objects.filter(name=name).exclude(fair=fair).update(fair=fair):
+            for rows in (Served, Charge):  # of other shares
+                rows.objects.filter(queue=name).delete()
         Queue.objects.filter(name=name).update(ceiling=ceiling)
-        if ceiling is not None:
+        if ceiling is not None or fair != Fair.OFF:
             ids = list(running.select_for_update().order_by("pk").values_list("pk", flat=True))
             LiveRow.objects.filter(pk__in=ids).update(counted_in=name)
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
+
+
+def set_key_bounds(bounds: Mapping[str, int | None], *, queue: str = "") -> None:
+    """How many jobs of each concurrency key of these kinds (or "": of this queue) run at a time from now on."""
+    for kind in ConcurrencyKey.objects.filter(kind__in=bounds, queue=queue).values_list("kind", flat=True).distinct():
+        bound = bounds[kind]
+        ConcurrencyKey.objects.filter(kind=kind, queue=queue).exclude(bound=bound).update(bound=bound)
+
+
+def set_key_paused(key_id: int, *, paused: bool, by: User | None) -> ConcurrencyKey | None:
+    """Pause this concurrency key, or end that: the key, or None where it is so already."""
+    row = ConcurrencyKey.objects.select_for_update().filter(pk=key_id, paused_at__isnull=paused).first()
+    if row is not None:
+        words = {"paused_at": Now() if paused else None, "paused_by": by if paused else None}
+        ConcurrencyKey.objects.filter(pk=key_id).update(**words)
+    return row
+
+
+def queues_of_key(key_id: int) -> list[str]:
+    """The queues in which jobs with this key wait."""
+    waiting = LiveRow.objects.filter(key=key_id, lease_secret=None)
+    return list(waiting.order_by("queue").values_list("queue", flat=True).distinct())
+
+
+def key_ids(scopes: Mapping[tuple[KeyScope, str], Any]) -> dict[tuple[KeyScope, str], int]:
+    """The ids of these concurrency keys, each a name in its scope; new ones are made."""
+    columns = zip(*[(*scope, name) for scope, name in scopes], strict=True)
+    params = dict(zip(("kind", "queue", "bound", "name"), map(list, columns), strict=True))
+    rows = {(row.kind, row.queue, row.name): row.id for row in statements.load("jobs", "key_ids").run(params)}
+    return {(scope, name): rows[scope.kind, scope.queue, name] for scope, name in scopes}
+
+
+@transactions.retried
+def delete_keys(limit: int, _: int) -> int:
+    """Delete concurrency keys that were used by no submit for two days and are no living job's; how many. Paused ones
+    stay."""
+    is_living = LiveRow.objects.filter(key=OuterRef("pk"))
+    old = ConcurrencyKey.objects.filter(~Exists(is_living), used_at__lt=Now() - timedelta(days=2), paused_at=None)
+    ids = list(old.order_by("pk").values_list("pk", flat=True)[:limit])
+    return ConcurrencyKey.objects.filter(pk__in=ids, used_at__lt=Now() - timedelta(days=2)).delete()[0]
+
+
+def lock_keys(ids: Iterable[int]) -> None:
+    """Wait until nobody else submits with one of these concurrency keys; it lasts until the transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_advisory_xact_lock(%s, id) FROM unnest(%s::integer[]) AS id", [_OVERFLOW, sorted(ids)]
+        )
+
+
+def living_of_key(key_id: int) -> tuple[list[int], list[int]]:
+    """The ids of the jobs that run with this key, and of those that wait, oldest first."""
+    rows = list(LiveRow.objects.filter(key=key_id).order_by("pk").values_list("pk", "lease_secret"))
+    return [pk for pk, secret in rows if secret], [pk for pk, secret in rows if not secret]
 
 
 def kind(name: str) -> statements.Row | None:
@@ -142,9 +201,7 @@ def kind(name: str) -> statements.Row | None:
 
 def count_live() -> Live:
     """How many workers were seen lately whose key and owner are welcome, and how many of them are drained."""
-    since = Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"])
-    is_welcome = Q(owner=None) | Q(owner__is_active=True)
-    live = Worker.objects.filter(is_welcome, revoked_at__isnull=True, last_seen_at__gt=since)
+    live = Worker.objects.live().filter(Q(owner=None) | Q(owner__is_active=True))
     return Live(**live.aggregate(workers=Count("pk"), drained=Count("drained_at")))
 
 
@@ -155,11 +212,15 @@ def announced(worker_id: int) -> tuple[Mapping[str, str], list[str]]:
 
 
 def keep_facts(worker_id: int, facts: Facts) -> bool:
-    """Keep what a worker reports about itself; whether it was news."""
+    """Keep what a worker reports about itself; whether it was news. Nothing is written where it says what is known."""
     lists = {name: list(getattr(facts, name)) for name in ("handlers", "models", "loaded", "stuck")}
-    fields = asdict(facts)
-    params = {**fields, **lists, **{name: json.dumps(fields[name]) for name in ("gpus", "labels")}}
-    return bool(statements.load("jobs", "keep_worker_facts").run({"worker": worker_id, **params}))
+    fields = asdict(facts) | lists
+    if WorkerFacts.objects.filter(pk=worker_id, **fields).exists():
+        return False
+    row = WorkerFacts(worker_id=worker_id, reported_at=Now(), **fields)
+    changed = [*fields, "reported_at"]
+    WorkerFacts.objects.bulk_create([row], update_conflicts=True, unique_fields=["worker"], update_fields=changed)
+    return True
 
 
 def set_drained(worker: Worker, *, drained: bool, by: User | None = None) -> bool:

@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 
+from django.contrib.auth.models import User
+
+from jobs.models import Live, PausedOwner
 from postgres import statements, transactions
 
 
@@ -22,13 +25,47 @@ def keep_apart() -> None:
 
 def lock_crowded(limit: int, but_for: Sequence[int] = (), *, owner_id: int | None = None) -> list[statements.Row]:
     """Lock jobs, except these ids, that wait in lanes of all owners where their queue keeps owners apart by now: of
-    this person and their groups, or (None) of everybody. Rows of `id`, `kind`, `queue`."""
+    this person and their groups, or (None) of everybody, and then also those that do not wait in lanes of the shares
+    that their queue has by now. Rows of `id`, `kind`, `queue`."""
     params = {"owner": owner_id, "limit": limit, "but_for": list(but_for)}
     return statements.load("jobs", "lock_crowded").run(params)
 
 
+def lock_of_paused(limit: int, but_for: Sequence[int] = ()) -> list[statements.Row]:
+    """Lock jobs, except these ids, of paused owners that wait where claims look: rows of `id`, `kind`, `queue`."""
+    return statements.load("jobs", "lock_of_paused").run({"limit": limit, "but_for": list(but_for)})
+
+
+def lock_aged(limit: int, but_for: Sequence[int] = ()) -> list[statements.Row]:
+    """Lock jobs, except these ids, that have waited for so long that they count for more than their lane does."""
+    return statements.load("jobs", "lock_aged").run({"limit": limit, "but_for": list(but_for)})
+
+
+def keep_paused() -> list[str]:
+    """Take the marks of paused owners' lanes away, and give those of others theirs back; the queues of the latter."""
+    return [row.queue for row in statements.load("jobs", "keep_paused").run()]
+
+
+def set_owner_paused(owner: User, *, paused: bool, by: User | None) -> bool:
+    """Pause this person's jobs, or end that; whether that changed anything."""
+    rows = PausedOwner.objects.filter(owner=owner)
+    if not paused:
+        return bool(rows.delete()[0])
+    return PausedOwner.objects.get_or_create(owner=owner, defaults={"paused_by": by})[1]
+
+
+def pause_of(owner: User) -> PausedOwner | None:
+    return PausedOwner.objects.select_related("paused_by").filter(owner=owner).first()
+
+
+def queues_of_owner(owner_id: int) -> list[str]:
+    """The queues in which jobs of this person wait."""
+    waiting = Live.objects.filter(owner=owner_id, lease_secret=None)
+    return list(waiting.order_by("queue").values_list("queue", flat=True).distinct())
+
+
 def part(job_ids: Sequence[int]) -> None:
-    """Move these locked jobs, which wait, to the lanes of what their rows say now."""
+    """Move these locked jobs, which wait, to the lanes of what their rows say now, and of how long they waited."""
     statements.load("jobs", "part").run({"ids": list(job_ids)})
 
 

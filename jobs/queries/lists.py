@@ -30,10 +30,12 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Left, Now, NullIf, Right
 from django.db.models.lookups import GreaterThan, IsNull, LessThanOrEqual
 
+from core.values import moment, words
 from jobs.domain import payloads, reasons
-from jobs.domain.filters import DESCRIBED, Filters, ids_of, moment
+from jobs.domain.filters import DESCRIBED, Filters, ids_of
 from jobs.domain.states import ENDED, LIVE, Status
-from jobs.models import LIVING, WAITING, Attempt, Job, Live, Outcome, with_status
+from jobs.domain.tags import MOST_TAGGED
+from jobs.models import LIVING, WAITING, Attempt, Job, Live, Outcome, Tag, with_status
 from jobs.queries import rollups, searches
 from jobs.queries.reads import BIGGEST_ID
 from postgres import clock
@@ -66,7 +68,7 @@ def page(*, viewer: int, filters: Filters, before: int | None = None, limit: int
     What no index leads to is searched for among SCAN_LIMIT jobs at most (TEXT_SCAN_LIMIT for a text), so a rare one
     costs a page without rows and not a read of the whole table; `older` then goes on where this page stopped.
     """
-    arms, floor = _scanned(viewer, filters, before)
+    arms, floor = _scanned(viewer, filters, before, limit=limit)
     jobs = newest([arm & Q(pk__gte=floor) for arm in arms], limit=limit + 1)
     if len(jobs) > limit:
         return JobPage(jobs=tuple(jobs[:limit]), older=jobs[limit - 1].pk)
@@ -116,12 +118,19 @@ def _matching(viewer: int, filters: Filters) -> tuple[QuerySet[Any], int]:
     return first.union(*rest) if rest else first, floor
 
 
-def _scanned(viewer: int, filters: Filters, before: int | None = None) -> tuple[list[Q], int]:
+def _scanned(
+    viewer: int, filters: Filters, before: int | None = None, *, limit: int = MOST_COUNTED + 1
+) -> tuple[list[Q], int]:
     """What the filters ask for, in arms, and the id below which nothing is looked at."""
     filters = filters.at(clock.now()) if filters.age else filters
     below = _below(filters, before)
     arms = [arm & below for arm in _arms(viewer, filters)]
-    floor = _floor(arms, filters) if _may_pass_by_many(viewer, filters) else 0
+    if filters.tag:
+        is_alone = viewer == EVERYBODY and _named(filters) == {"tag"} and "," not in filters.tag
+        ids, floor = tagged(filters, before=before, most=limit if is_alone else MOST_TAGGED)
+        arms = [arm & Q(pk__in=ids) for arm in arms]
+    else:
+        floor = _floor(arms, filters) if _may_pass_by_many(viewer, filters) else 0
     where = narrowed(filters, within=below & Q(pk__gte=floor))
     return [arm & where for arm in arms], floor
 
@@ -146,6 +155,30 @@ def whose(viewer: int) -> list[Q]:
         return [Q()]
     groups = User.groups.through.objects.filter(user_id=viewer).values_list("group_id", flat=True)
     return [Q(owner_id=viewer), *(Q(group_id=group) for group in groups)]
+
+
+def recent_tags() -> list[str]:
+    """The tags of the newest jobs, to choose from."""
+    newest_jobs = Job.objects.order_by("-pk").values_list("tags", flat=True)[:1000]
+    return sorted({tag for named in newest_jobs for tag in named or ()})
+
+
+def most_scanned(filters: Filters) -> int:
+    """How many jobs one page of such a list passes by at most."""
+    most = MOST_TAGGED if filters.tag else SCAN_LIMIT
+    return min(most, TEXT_SCAN_LIMIT) if filters.text else most
+
+
+def tagged(filters: Filters, *, before: int | None, most: int) -> tuple[list[int], int]:
+    """The newest jobs with the first tag that the filters name, in their time and below `before`: `most` and one, or
+    all; and the last of them where there are more, else 0. They are read by themselves, from the index of their tag
+    alone: of a join the planner may make a walk down all jobs."""
+    low, high = id_range(filters)
+    rows = Tag.objects.filter(
+        tag__in=words(filters.tag)[:1], job_id__gte=low, job_id__lt=min(high, before or BIGGEST_ID)
+    )
+    ids = list(rows.order_by("-job_id").values_list("job_id", flat=True)[: most + 1])
+    return ids, ids[-1] if len(ids) > most else 0
 
 
 def narrowed(filters: Filters, *, within: Q | None = None) -> Q:
@@ -225,7 +258,7 @@ def _below(filters: Filters, before: int | None) -> Q:
 
 
 def _arms(viewer: int, filters: Filters) -> list[Q]:
-    if viewer != EVERYBODY:
+    if viewer != EVERYBODY or filters.flow:
         return whose(viewer)
     if filters.owner:
         return [_of_owner(filters.owner)]
@@ -240,18 +273,23 @@ def _arms(viewer: int, filters: Filters) -> list[Q]:
 
 def _may_pass_by_many(viewer: int, filters: Filters) -> bool:
     """Unless an index leads to exactly what is asked, the next one that fits may be far."""
-    if filters.ids:
+    if filters.ids or filters.flow:
         return False
-    named = filters.as_dict().keys() - {"since", "until"}
+    named = _named(filters)
     if viewer != EVERYBODY:
         return bool(named)
     leads = named in ({"owner"}, {"group"}) or (named == {"status"} and filters.status != Status.SUCCESS)
     return bool(named) and not leads
 
 
+def _named(filters: Filters) -> set[str]:
+    """What is asked for beside a time, which is a range of ids."""
+    return filters.as_dict().keys() - {"since", "until"}
+
+
 def _floor(arms: Sequence[Q], filters: Filters) -> int:
     """The id below which nothing is looked at for this page: in no arm are more jobs passed by than allowed."""
-    most = TEXT_SCAN_LIMIT if filters.text else SCAN_LIMIT
+    most = most_scanned(filters)
     floors = [Job.objects.filter(arm).order_by("-pk").values_list("pk", flat=True)[most : most + 1] for arm in arms]
     return max((pk for ids in floors for pk in ids), default=0)
 
@@ -262,6 +300,10 @@ def _of_owner(username: str) -> Q:
 
 def _of_group(name: str) -> Q:
     return Q(group_id=Group.objects.filter(name=name).values_list("pk", flat=True).first() or _NOBODY)
+
+
+def _of_flow(text: str) -> Q:
+    return Q(flow_id=next(iter(ids_of(text)), _NOBODY))
 
 
 def _of_worker(name: str, within: Q | None = None) -> Q:
@@ -296,5 +338,6 @@ _CONDITIONS: Final[dict[str, Callable[[str], Q]]] = {
     "owner": _of_owner, "group": _of_group, "age": lambda _: Q(), "due": _due,
     "since": partial(_submitted, "gte"), "until": partial(_submitted, "lt"),
     "status": with_status, "worker": lambda name: Q(live__worker_name=name) | Q(outcome__worker_name=name),
-    "text": searches.fits, "ids": lambda text: Q(pk__in=ids_of(text)),
+    "text": searches.fits, "flow": _of_flow, "ids": lambda text: Q(pk__in=ids_of(text)),
+    "tag": lambda text: Q(tags__contains=words(text)),
 }  # fmt: skip

@@ -9,20 +9,18 @@ from django.conf import settings
 from django.db import connection
 from django.db.models.functions import Now
 
+from core.recent import Outdated
 from jobs.domain import presence
 from jobs.domain.leases import Beat, Lease, new_secrets
 from jobs.domain.outputs import Piece
 from jobs.domain.quotas import Room
 from jobs.domain.states import AttemptOutcome, Status
-from jobs.models import Live, Offspring, Origin, ResultFile, Worker
+from jobs.models import Checkpoint, Live, Offspring, Origin, ResultFile, Worker
 from postgres import arrays, statements
 
 Row = statements.Row
 ALL_LANES: Final = 10**9  # more than there are (sql/claim.sql)
-
-
-class Outdated(Exception):
-    """The worker is not what was remembered of it, or has nothing of what its call names."""
+CLAIMS: Final = 3  # of one call, whose statements each see what was committed before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,17 +55,16 @@ def claim(
     worker: Worker, *, queues: Sequence[str], limit: int, only_if_idle: bool, request: UUID | None = None
 ) -> list[Row]:
     """Lease up to `limit` jobs; `request` says which of the worker's calls it is. Raises Outdated."""
-    [rows] = statements.together(
-        [claim_call(worker, queues=queues, limit=limit, only_if_idle=only_if_idle, request=request)]
-    )
-    return [row for row in rows if row.id] if only_if_idle else _with_a_job(worker, rows)
+    call = claim_call(worker, queues=queues, limit=limit, only_if_idle=only_if_idle, request=request)
+    [rows] = statements.together([call])
+    return _leased(call, rows if only_if_idle else _known(worker, rows))
 
 
 def claim_named(worker: Worker, *, queues: Sequence[str], limit: int, request: UUID) -> tuple[list[Row], list[Row]]:
     """`claimed_before`, then `claim`, as if that had claimed nothing, in one round trip. Raises Outdated."""
     claim = claim_call(worker, queues=queues, limit=limit, request=request)
     before, rows = statements.together([_claimed_before(worker, request), claim])
-    return before, _with_a_job(worker, rows)
+    return before, _leased(claim, _known(worker, rows))
 
 
 def claim_call(
@@ -114,6 +111,20 @@ def heartbeat(worker: Worker, beats: Sequence[Beat]) -> list[Row]:
     more = {"lease_s": settings.JOBFARM["LEASE_S"], "is_alone": not connection.in_atomic_block}
     leases = _leases(worker, [(beat.job_id, beat.lease) for beat in beats])
     return _known(worker, statements.load("jobs", "heartbeat").run(leases | columns | more))
+
+
+def keep_checkpoint(worker: Worker, job_id: int, lease: Lease, *, value: str | None) -> list[Row]:
+    """Keep this JSON text as the checkpoint of the job that the lease holds, None: no checkpoint; a row with its
+    `lease_expires_at`, none if it is lost. Raises Outdated."""
+    held = {"worker": worker.pk, "version": worker.version, "job": job_id, "fence": lease.fence, "secret": lease.secret}
+    more = {"value": value, "lease_s": settings.JOBFARM["LEASE_S"]}
+    return _known(worker, statements.load("jobs", "keep_checkpoint").run(held | more))
+
+
+def inherit_checkpoint(job_id: int, kept: Checkpoint) -> None:
+    """Let a new job begin with what another one had kept."""
+    Checkpoint.objects.create(job_id=job_id, fence=0, value=kept.value, written_at=kept.written_at)
+    Live.objects.filter(pk=job_id).update(has_checkpoint=True)
 
 
 def write_output(worker: Worker, pieces: Sequence[Piece], *, room: Room) -> list[Row]:
@@ -163,7 +174,7 @@ def succeed_and_claim(
     ended, rows = statements.together([_succeed(worker, leases, results), claim])
     if any(row.moved for row in _known(worker, ended)):
         ended = [row for row in ended if not row.moved] + succeed(worker, leases, results=results)
-    return ended, _with_a_job(worker, rows)
+    return ended, _leased(claim, _known(worker, rows))
 
 
 def lock_overdue(limit: int, but_for: Sequence[int] = ()) -> list[Row]:
@@ -223,6 +234,11 @@ def cancel_pending(job_ids: Sequence[int]) -> int:
     return _end_waiting(job_ids, Status.CANCELED)
 
 
+def followers_now_due(job_ids: Sequence[int]) -> list[Row]:
+    """Which waiting jobs have the unique_keys that these ended jobs had."""
+    return statements.load("jobs", "followers_now_due").run({"ids": list(job_ids)})
+
+
 def note_detail(job_id: int, detail: str) -> None:
     """Show this where a living job's progress is."""
     Live.objects.filter(pk=job_id).update(detail=detail[:200])
@@ -266,9 +282,17 @@ def _known(worker: Worker, rows: list[Row]) -> list[Row]:
     return rows
 
 
-def _with_a_job(worker: Worker, rows: list[Row]) -> list[Row]:
-    """The jobs of a claim. Of a worker as its row says there is a row without a job."""
-    return [row for row in _known(worker, rows) if row.id]
+def _leased(claim: statements.Call, rows: list[Row]) -> list[Row]:
+    """The jobs of a claim, without the row that says that there is a worker.
+
+    What is picked of a fair queue may have come after the statement began, which then cannot lease it, and its lock
+    kept others away. So where nothing was leased of what was picked the claim is made again.
+    """
+    for _ in range(CLAIMS):
+        if any(row.id for row in rows) or not any(row.was_picked for row in rows):
+            break
+        [rows] = statements.together([claim])
+    return [row for row in rows if row.id]
 
 
 def _claimed_before(worker: Worker, request: UUID) -> statements.Call:

@@ -80,7 +80,7 @@ def job(job_id: int) -> Job | None:
     """A job with its owner and group, whoever asks."""
     if (here := _KNOWN.get()) is not None and here.pk == job_id:
         return here
-    return Job.objects.select_related("owner", "group").filter(pk=job_id).first()
+    return Job.objects.select_related("owner", "group", "live__lane").filter(pk=job_id).first()
 
 
 def job_with_body(job_id: int) -> Job | None:

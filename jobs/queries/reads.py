@@ -14,11 +14,24 @@ from django.db.models.functions import Now
 from jobs import registry
 from jobs.domain import labels
 from jobs.domain.leases import Lease
-from jobs.domain.reasons import Facts, Reason, expired, explain
+from jobs.domain.reasons import Reason, expired, explain
 from jobs.domain.states import Status
-from jobs.domain.unserved import Named, Unserved
+from jobs.domain.unserved import NAMED, Named, Unserved
+from jobs.domain.why_facts import Facts, Turn
 from jobs.errors import NotAllowed, NotFound
-from jobs.models import Attempt, Job, JobQuerySet, Live, OutputChunk, Reachability, ResultFile, Worker
+from jobs.models import (
+    Attempt,
+    Edge,
+    Fair,
+    Job,
+    JobQuerySet,
+    Live,
+    OutputChunk,
+    Reachability,
+    ResultFile,
+    UniqueKey,
+    Worker,
+)
 from jobs.queries import moves, requirements
 from postgres import statements
 
@@ -106,6 +119,17 @@ def why_not_running(job_id: int) -> list[Reason]:
         {"job": job_id, "limit": AHEAD_LIMIT, "grace_s": settings.JOBFARM["EXCLUSION_S"], **moves.taking()}
     )
     return [reason for row in rows for reason in explain(_facts(row, job_id=job_id, lacking=_lacking(row)))]
+
+
+def waits_for(jobs: Iterable[Job]) -> dict[int, int]:
+    """Of those of these jobs that wait for another to end, which has their unique_key or which they come after: which
+    that is."""
+    behind = [job.pk for job in jobs if job.is_behind]
+    if not behind:
+        return {}
+    rows = UniqueKey.objects.filter(follower_id__in=behind).values_list("follower_id", "job_id")
+    edges = Edge.objects.filter(open_of__in=behind).order_by("-after_id").values_list("job_id", "after_id")
+    return dict(rows) | dict(edges)
 
 
 def output(job_id: int, *, attempt: int, after: int = -1, limit: int = 10_000) -> list[OutputChunk]:
@@ -214,10 +238,9 @@ def claimable(interests: Sequence[tuple[Interest, int]], *, horizon_s: float) ->
 
 def stopped(leases: Sequence[tuple[int, Lease]]) -> list[int]:
     """Of these (job id, lease) pairs, the jobs that the lease no longer holds."""
-    rows = statements.load("jobs", "stopped_leases").run(
-        {"job": [job_id for job_id, _ in leases], "fence": [lease.fence for _, lease in leases]}
-    )
-    return [row.job_id for row in rows]
+    running = Live.objects.filter(pk__in=[job_id for job_id, _ in leases]).exclude(lease_secret=None)
+    fences = dict(running.values_list("pk", "fence"))
+    return [job_id for job_id, lease in leases if fences.get(job_id) != lease.fence]
 
 
 def waiting_queues() -> list[statements.Row]:
@@ -272,9 +295,17 @@ def _lacking(row: statements.Row) -> dict[str, labels.Values]:
     return {worker.name: requirements.values_of(worker) for worker in workers}
 
 
+def _turn(job_id: int) -> Turn | None:
+    """When it is this job's turn in its fair queue; None if it does not wait there, or waits to be sorted."""
+    for row in statements.load("jobs", "turn").run({"job": job_id, "limit": AHEAD_LIMIT, "named": NAMED}):
+        return Turn(**row._asdict())
+    return None
+
+
 def _facts(row: statements.Row, *, job_id: int, lacking: Mapping[str, labels.Values]) -> Facts:
     known = row._asdict()
     drained_ids = known.pop("drained_ids")
+    is_fair = known.pop("fair") not in {None, Fair.OFF}
     is_held = known.pop("is_metered") and row.status == Status.PENDING and row.due_in_s > 0
     renamed = {
         "lacking": lacking,
@@ -282,9 +313,13 @@ def _facts(row: statements.Row, *, job_id: int, lacking: Mapping[str, labels.Val
         "hold": registry.hold(job_id, is_metered=is_held),
         "limit": known.pop("limit_name"),
         "limit_in_s": row.limit_in_s or 0.0,
+        "head_start_in_s": row.head_start_in_s or 0.0,
         "running": tuple(row.running),
+        "key_running": tuple(row.key_running),
         "drained": tuple(map(Named, drained_ids, row.drained)),
         "first": tuple(row.first),
+        "after": tuple(row.after),
+        "turn": _turn(job_id) if is_fair else None,
         "ahead_limit": AHEAD_LIMIT,
     }
     return Facts(**known | renamed)

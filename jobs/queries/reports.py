@@ -1,4 +1,4 @@
-"""Statements about what attempts handed in: which files, how much, and which of them wrote anything."""
+"""Statements about what attempts handed in and kept: which files, how much, and which of them wrote anything."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from django.db.models import Count, Exists, OuterRef, Q, Sum
 
 from jobs.domain.states import Status
-from jobs.models import Job, OutputChunk, ResultFile, Upload
+from jobs.models import Checkpoint, Job, OutputChunk, ResultFile, Upload
 from postgres import statements
 
 _WRITES_ITS_OWN: Final = frozenset({Status.IN_PROGRESS, Status.SUCCESS})
@@ -106,3 +106,8 @@ def wrote() -> Exists:
     """Whether the attempt of a row wrote any output, to annotate."""
     pieces = OutputChunk.objects.filter(job_id=OuterRef("job_id"), attempt=OuterRef("number"), seq=0)
     return Exists(pieces)
+
+
+def checkpoints(job_ids: Sequence[int]) -> dict[int, Any]:
+    """What those of these jobs that have kept something kept last, by id. Of no jobs nothing is read."""
+    return dict(Checkpoint.objects.filter(pk__in=job_ids).values_list("pk", "value")) if job_ids else {}

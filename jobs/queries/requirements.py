@@ -5,16 +5,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import Count, Exists, OuterRef, Q, TextField
-from django.db.models.functions import Cast
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, TextField, Value
+from django.db.models.functions import Cast, Concat, Now
 
 from jobs.domain import labels
 from jobs.domain.labels import Requirement, Values
-from jobs.models import Live, Worker
+from jobs.models import Job, Live, Worker
 from jobs.models import Requirement as Row
 from postgres import statements, transactions
 
 _IN_USE: Final = Q(retired_at=None)
+_OF_A_LIVING_JOB: Final = Exists(Live.objects.filter(requirement=OuterRef("pk")))
 
 
 def known(texts: Collection[str]) -> dict[str, int]:
@@ -112,17 +113,34 @@ def set_labels(worker_id: int, by_staff: Mapping[str, str]) -> None:
     Worker.objects.filter(pk=worker_id).update(labels=dict(by_staff))
 
 
+def unused() -> QuerySet[Row]:
+    """Sets that no living job has. The base of another, which a worker is asked for in its stead, is in use as well."""
+    is_base = Exists(Row.objects.filter(_IN_USE, base=OuterRef("pk")))
+    return Row.objects.filter(_IN_USE, ~_OF_A_LIVING_JOB, ~is_base).order_by("pk")
+
+
 def lock_unused(*, limit: int) -> list[int]:
-    """Lock sets that no living job has; their ids."""
-    return [row.id for row in statements.load("jobs", "lock_unused_requirements").run({"limit": limit})]
+    """Lock unused sets, so that nobody gives them to a job meanwhile; their ids. One that is locked now is in use."""
+    return list(unused().select_for_update(skip_locked=True).values_list("pk", flat=True)[:limit])
 
 
 def retire(ids: Sequence[int]) -> int:
-    """Retire those of these locked sets that have no living job; how many."""
-    return len(statements.load("jobs", "retire_requirements").run({"ids": list(ids)}))
+    """Retire those of these locked sets that have no living job; how many. Workers do not carry their numbers, and the
+    next job that wants such a set makes it anew: the row stays for ended jobs that show it, under another text."""
+    gone = set(Row.objects.filter(~_OF_A_LIVING_JOB, pk__in=ids).values_list("pk", flat=True))
+    text = Concat(Value("retired "), Cast("pk", TextField()))
+    Row.objects.filter(pk__in=gone).update(retired_at=Now(), text=text)
+    workers = list(Worker.objects.filter(satisfies__overlap=list(gone)).order_by("pk").select_for_update())
+    for worker in workers:
+        worker.satisfies = [one for one in worker.satisfies if one not in gone]
+    Worker.objects.bulk_update(workers, ["satisfies"])
+    return len(gone)
 
 
 @transactions.retried
 def delete_retired(limit: int, _: int) -> int:
     """Delete retired sets whose last job is deleted; how many."""
-    return len(statements.load("jobs", "delete_retired_requirements").run({"limit": limit}))
+    used = Exists(Job.objects.filter(requirement=OuterRef("pk"))), Exists(Row.objects.filter(base=OuterRef("pk")))
+    left = Row.objects.filter(*(~one for one in used), retired_at__isnull=False).order_by("pk")
+    ids = left.select_for_update(skip_locked=True).values_list("pk", flat=True)[:limit]
+    return Row.objects.filter(pk__in=list(ids)).delete()[0]

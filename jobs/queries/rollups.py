@@ -1,18 +1,20 @@
 """Statements of the roll-up and the health scores, what the charts read, and ids by the time of submission or end."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from django.db.migrations.recorder import MigrationRecorder
-from django.db.models import F, Min, Sum
+from django.db.models import Count, F, Min, QuerySet, Sum
 from django.db.models.functions import Now
 
 from jobs.domain import charts, rollups
 from jobs.domain.rollups import Period
-from jobs.models import Attempt, HealthScore, Job, Rollup, RollupWatermark
+from jobs.domain.tags import MOST_TAGGED
+from jobs.models import Attempt, HealthScore, Job, Live, Queue, Rollup, RollupWatermark, Tag
 from postgres import clock, statements
 
 # How far the order of ids may differ from that of the times of submission: a statement takes its time when it begins
@@ -22,6 +24,18 @@ JOBS: Final = ("jobs_job", "created_at")
 ATTEMPTS: Final = ("jobs_attempt", "ended_at")
 MOST_KINDS: Final = 50  # in a history
 _OUTCOMES = ("success", "failed", "canceled", "timed_out")
+_Key = tuple[datetime, str, str]  # the beginning of a step, queue and kind
+_Numbers = dict[str, Any]  # of a row of Rollup
+# Which jobs rollup_minutes.sql counts: all, or those of a tag, each looked up by its id whatever the planner believes.
+_ALL: Final = {"tagged": "", "outcomes": "jobs_outcome", "jobs": "jobs_job"}
+_TAGGED: Final = {
+    "tagged": "tagged AS MATERIALIZED (SELECT job_id FROM jobs_tag WHERE tag = %(tag)s::text ORDER BY job_id DESC "
+    "LIMIT %(most)s::bigint), ",
+    "outcomes": "(SELECT one.* FROM tagged CROSS JOIN LATERAL (SELECT * FROM jobs_outcome AS one "
+    "WHERE one.job_id = tagged.job_id OFFSET 0) AS one)",
+    "jobs": "(SELECT one.* FROM tagged CROSS JOIN LATERAL (SELECT * FROM jobs_job AS one "
+    "WHERE one.id = tagged.job_id OFFSET 0) AS one)",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,14 +135,13 @@ def is_behind(counted_at: datetime, *, until: datetime) -> bool:
 
 
 def count_minutes(*, since: datetime, until: datetime) -> int:
-    """Count whole minutes anew, and what is added up from them; how many rows of minutes changed."""
+    """Count whole minutes anew, and what is added up from them; how many rows of minutes changed. Whatever was counted
+    of them before is replaced, so it does not matter how often, or how far, an earlier count came."""
     period = {"since": since, "until": until}
-    ids = {"first_id": first_since(since), "end_id": end_before(until)}
-    [row] = statements.load("jobs", "rollup_minutes").run(period | ids)
-    if row.changed:
+    changed = _replace(_counted(rollups.MINUTE_S, since=since, until=until), step_s=rollups.MINUTE_S, **period)
+    if changed:
         for part_s, step_s in ((rollups.MINUTE_S, rollups.TEN_MINUTES_S), (rollups.TEN_MINUTES_S, rollups.HOUR_S)):
-            statements.load("jobs", "rollup_steps").run(period | {"part_s": part_s, "step_s": step_s})
-    changed: int = row.changed
+            _add_up(part_s, step_s, **period)
     return changed
 
 
@@ -143,12 +156,14 @@ def end_before(moment: datetime, *, of: tuple[str, str] = JOBS) -> int:
 
 
 def history(
-    period: Period, *, now: datetime, queue: str = "", known: tuple[datetime, datetime] | None = None
+    period: Period, *, now: datetime, queue: str = "", tag: str = "", known: tuple[datetime, datetime] | None = None
 ) -> History:
-    """What happened in the period that ends now, in one queue or in all of them. `known`: from when to when what
-    happened was counted; steps beyond it without a number are not counted (None: all are)."""
+    """What happened in the period that ends now, in one queue or in all of them, or to the newest MOST_TAGGED jobs of a
+    tag. `known`: from when to when what happened was counted; steps beyond it without a number are not counted (None:
+    all are)."""
     steps = list(_steps(period, now=now))
-    rows = [row for row in _rows(period, since=steps[0], until=now) if queue in ("", row.queue)]
+    read = _rows_of_tag(tag, period, since=steps[0], until=now) if tag else _rows(period, since=steps[0], until=now)
+    rows = [row for row in read if queue in ("", row.queue)]
     times: dict[datetime, list[Rollup]] = {at: [] for at in steps}
     for row in rows:
         times[row.at].append(row)
@@ -199,13 +214,23 @@ def total(period: Period, *, now: datetime, queue: str = "") -> Point:
     return _together(since, [row for row in rows if queue in ("", row.queue)])
 
 
-def day_of_queues(*, start: datetime, stop: datetime) -> list[statements.Row]:
-    """How each queue did; rows of `name ended succeeded latency_p50_s latency_p95_s backlog`."""
-    return statements.load("jobs", "day_of_queues").run({"start": start, "stop": stop})
+def day_of_queues(*, start: datetime, stop: datetime) -> list[HealthScore]:
+    """How each queue did, by what was counted: how many jobs ended and were not canceled, how long they waited, and how
+    many are due now. Its day and subject are the caller's."""
+    due = Live.objects.filter(lease_secret=None, run_at__lte=Now()).values_list("queue").annotate(Count("pk"))
+    backlog, hours = dict(due), defaultdict[str, list[Rollup]](list)
+    for row in _between(rollups.HOUR_S, since=start, until=stop):
+        hours[row.queue].append(row)
+    days = {name: _together(start, hours[name]) for name in Queue.objects.values_list("name", flat=True)}
+    return [
+        HealthScore(name=name, ended=day.judged, succeeded=day.success, backlog=backlog.get(name, 0),
+                    latency_p50_s=day.waited_p50_s, latency_p95_s=day.waited_p95_s)
+        for name, day in days.items()
+    ]  # fmt: skip
 
 
 def day_of_workers(*, start: datetime, stop: datetime) -> list[statements.Row]:
-    """The same of each worker that is not revoked or that ended something."""
+    """How each worker did that is not revoked or that ended something; rows of the same numbers."""
     return statements.load("jobs", "day_of_workers").run({"start": start, "stop": stop})
 
 
@@ -215,6 +240,76 @@ def keep_scores(scores: Sequence[HealthScore]) -> None:
     HealthScore.objects.bulk_create(
         scores, update_conflicts=True, unique_fields=["day", "subject", "name"], update_fields=numbers
     )
+
+
+def tagged_since(tag: str) -> datetime | None:
+    """When the oldest of the tag's jobs was submitted that its history looks at; None where that is all of them."""
+    oldest = Tag.objects.filter(tag=tag).order_by("-job_id").values("job_id")[MOST_TAGGED - 1 : MOST_TAGGED]
+    return Job.objects.filter(pk__in=oldest).values_list("created_at", flat=True).first()
+
+
+def _counted(step_s: int, *, since: datetime, until: datetime, tag: str = "") -> dict[_Key, _Numbers]:
+    """What happened in each step of this time, of all jobs or of those of a tag."""
+    counted: defaultdict[_Key, _Numbers] = defaultdict(_no_numbers)
+    params = {"since": since, "until": until, "first_id": first_since(since), "end_id": end_before(until)}
+    params |= {"step": timedelta(seconds=step_s)} | ({"tag": tag, "most": MOST_TAGGED} if tag else {})
+    for row in counting(is_tagged=bool(tag)).run(params):
+        numbers = counted[row.at, row.queue, row.kind]
+        if row.bucket is None:
+            numbers[row.measure] = row.jobs
+        else:
+            numbers[row.measure][str(row.bucket)] = row.jobs
+    return counted
+
+
+@cache
+def counting(*, is_tagged: bool) -> statements.Statement:
+    """rollup_minutes.sql over all jobs, or over those of a tag."""
+    loaded = statements.load("jobs", "rollup_minutes")
+    return replace(loaded, sql=loaded.sql.format(**(_TAGGED if is_tagged else _ALL)))
+
+
+def _rows_of_tag(tag: str, period: Period, *, since: datetime, until: datetime) -> list[Rollup]:
+    """As `_rows`, of the newest jobs of a tag, counted now."""
+    counted = sorted(_counted(period.step_s, since=since, until=until, tag=tag).items())
+    return [Rollup(at=at, queue=queue, kind=kind, **numbers) for (at, queue, kind), numbers in counted]
+
+
+def _no_numbers() -> _Numbers:
+    return dict.fromkeys(("arrived", *_OUTCOMES), 0) | {"ran": {}, "waited": {}}
+
+
+def _numbers(rows: Sequence[Rollup]) -> _Numbers:
+    """What these rows add up to."""
+    sums = {name: sum(getattr(row, name) for row in rows) for name in ("arrived", *_OUTCOMES)}
+    return sums | {name: rollups.merged(getattr(row, name) for row in rows) for name in ("ran", "waited")}
+
+
+def _add_up(part_s: int, step_s: int, *, since: datetime, until: datetime) -> None:
+    """Add up all the longer steps that this time touches, each from all of its shorter ones."""
+    since, last = (rollups.floored(at, step_s=step_s) for at in (since, until - timedelta.resolution))
+    period = {"since": since, "until": last + timedelta(seconds=step_s)}
+    parts: defaultdict[_Key, list[Rollup]] = defaultdict(list)
+    for row in _between(part_s, **period):
+        parts[rollups.floored(row.at, step_s=step_s), row.queue, row.kind].append(row)
+    _replace({key: _numbers(rows) for key, rows in parts.items()}, step_s=step_s, **period)
+
+
+def _replace(fresh: Mapping[_Key, _Numbers], *, step_s: int, since: datetime, until: datetime) -> int:
+    """Keep these numbers as all there are of this time; how many rows that changes."""
+    kept = {(row.at, row.queue, row.kind): row for row in _between(step_s, since=since, until=until)}
+    changed = [key for key, numbers in fresh.items() if key not in kept or numbers != _numbers([kept[key]])]
+    rows = [Rollup(step_s=step_s, at=key[0], queue=key[1], kind=key[2], **fresh[key]) for key in changed]
+    Rollup.objects.bulk_create(
+        rows, update_conflicts=True, unique_fields=["step_s", "at", "queue", "kind"], update_fields=[*_no_numbers()]
+    )
+    gone = [kept[key].pk for key in kept.keys() - fresh.keys()]  # a job that moved to another queue
+    Rollup.objects.filter(pk__in=gone).delete()
+    return len(changed) + len(gone)
+
+
+def _between(step_s: int, *, since: datetime, until: datetime) -> QuerySet[Rollup]:
+    return Rollup.objects.filter(step_s=step_s, at__gte=since, at__lt=until)
 
 
 def _parts(rows: list[Rollup], steps: list[datetime], *, of: Literal["queue", "kind"]) -> list[Part]:
@@ -244,14 +339,7 @@ def _steps(period: Period, *, now: datetime) -> Iterator[datetime]:
 
 
 def _together(at: datetime, rows: list[Rollup], *, is_counted: bool = True) -> Point:
-    return Point(
-        at=at,
-        is_counted=is_counted,
-        arrived=sum(row.arrived for row in rows),
-        **{outcome: sum(getattr(row, outcome) for row in rows) for outcome in _OUTCOMES},
-        ran=rollups.merged(row.ran for row in rows),
-        waited=rollups.merged(row.waited for row in rows),
-    )
+    return Point(at=at, is_counted=is_counted, **_numbers(rows))
 
 
 def _ended_by_step(rows: list[Rollup], steps: list[datetime]) -> list[int]:

@@ -1,6 +1,6 @@
 """Statements that store new jobs, in the caller's transaction, and the idempotency keys of requests."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 from django.db import OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable
 
+from core.recent import Outdated
+from jobs.domain.conflicts import BEHIND
 from jobs.domain.records import COLUMNS, OF_LIVE, STORED, JobRecord
 from jobs.errors import NotUnique
 from jobs.models import IdempotencyKey
@@ -29,7 +31,7 @@ _TYPES = {str: "text", bool: "boolean", int: "bigint", float: "float8", datetime
 _TYPE_OF = {
     name: _TYPES[next(iter(get_args(hint)), hint)] for name, hint in get_type_hints(JobRecord).items() if name in STORED
 }
-_LANE = ("queue", "priority", "owner_id", "group_id", "requirement_id")
+_LANE = ("queue", "priority", "owner_id", "group_id", "requirement_id", "key_id")
 _lane_of: Callable[[JobRecord], tuple[Any, ...]] = attrgetter(*_LANE)
 
 
@@ -43,6 +45,8 @@ class Stored(NamedTuple):
     limit_until: datetime | None
     lane_id: int
     record: JobRecord
+    is_replaced: bool  # an earlier job became this one
+    behind_id: int | None  # the job that has to end first
 
 
 @cache
@@ -54,6 +58,7 @@ def statement(name: str) -> statements.Statement:
         "of_live": ", ".join(OF_LIVE),
         "stored": ", ".join(STORED),
         "values": ", ".join(f"%({name})s::{sql} AS {name}" for name, sql in _TYPE_OF.items()),
+        "assignments": ", ".join(f"{name} = %({name})s::{_TYPE_OF[name]}" for name in COLUMNS),
         "arrays": ", ".join(f"%({name})s::{sql}[]" for name, sql in _TYPE_OF.items()),
     }
     return replace(loaded, sql=loaded.sql.format(**columns))
@@ -63,11 +68,14 @@ def one(record: JobRecord) -> Stored | NotUnique:
     """Insert one job, in one statement unless it has a twin, which the answer names.
 
     A twin that ended before it could be named is in nobody's way: then the job is inserted after all. NotUnique without
-    a name: others came and went, MOST_TRIES times.
+    a name: others came and went, MOST_TRIES times. Raises Outdated.
     """
     for _ in range(MOST_TRIES):
-        for row in statement("submit_one").run(record._asdict()):
-            return Stored._make([*row, record])
+        rows = statement("submit_one").run(record._asdict())
+        if not rows:
+            raise Outdated
+        if rows[0].id is not None:
+            return Stored._make([*rows[0], record, False, None])
         for twin_id in living_twins([record]).values():
             return NotUnique(job=twin_id)
     return NotUnique(job=None)
@@ -83,14 +91,50 @@ def many(records: Sequence[JobRecord]) -> list[Stored | NotUnique]:
     return [*(_copied(records) if is_plain else _inserted(records).values())]
 
 
+def keep_tags(stored: Iterable[Stored]) -> None:
+    """Let these new jobs be found by their tags; where none has any, nothing is asked of the database."""
+    tagged = {one.id: one.record.tags for one in stored if one.record.tags}
+    if tagged:
+        params = {"id": arrays.plain(tagged), "tags": arrays.literal(tagged.values())}
+        statements.load("jobs", "keep_tags").run(params)
+
+
 def living_twins(records: Sequence[JobRecord]) -> dict[int, int]:
     """Which living job stands in the way of each of these, by its place among them."""
     if not records:
         return {}
+    return {row.place - 1: row.id for row in living_keys(records)}
+
+
+def living_keys(records: Sequence[JobRecord]) -> list[statements.Row]:
+    """Of each of these, by its `place` (counts from 1), the living job that has its unique_key, and the one behind."""
     params = {
         name: arrays.literal(getattr(record, name) for record in records) for name in ("owner_id", "kind", "unique_key")
     }
-    return {row.place - 1: row.id for row in statements.load("jobs", "living_twins").run(params)}
+    return statements.load("jobs", "living_twins").run(params)
+
+
+def replace_job(job_id: int, record: JobRecord) -> tuple[Stored, bool]:
+    """Let this locked job, which waits and was never begun, become what the record says; and whether any endpoint of
+    the outbox listens."""
+    statement("submit_replacing").run(record._asdict() | {"id": job_id})
+    params = {"id": job_id, "run_at": record.run_at, "behind": BEHIND, "key_id": record.key_id}
+    [[*columns, listens]] = statements.load("jobs", "replaced_live").run(params)
+    return Stored._make([*columns, record, True, None]), listens
+
+
+def follow(holder_id: int, record: JobRecord, *, now: datetime) -> Stored:
+    """Insert a job that waits behind this locked one, which has its unique_key."""
+    due_at = max(now, record.run_at or now)
+    ends_at = record.expires_at
+    if ends_at is None and record.expires_s is not None:
+        ends_at = due_at + timedelta(seconds=record.expires_s)
+    stored = one(record._replace(unique_key=None, run_at=BEHIND, expires_at=ends_at))
+    assert isinstance(stored, Stored)
+    due_at = max(due_at, stored.limit_until or due_at)
+    params = {"id": stored.id, "holder": holder_id, "due_at": due_at, "unique_key": record.unique_key}
+    statements.load("jobs", "follow").run(params)
+    return stored._replace(record=record, behind_id=holder_id)
 
 
 def begin_request(owner_id: int, key: str, fingerprint: bytes, *, retention_s: float, wait_s: float) -> bool | None:
@@ -114,8 +158,12 @@ def known_request(owner_id: int, key: str) -> IdempotencyKey:
     return IdempotencyKey.objects.get(owner_id=owner_id, key=key)
 
 
-def keep_answer(owner_id: int, key: str, *, job_ids: Sequence[int | None], not_unique: Sequence[int]) -> None:
-    IdempotencyKey.objects.filter(owner_id=owner_id, key=key).update(job_ids=list(job_ids), skipped=list(not_unique))
+def keep_answer(
+    owner_id: int, key: str, *, job_ids: Sequence[int | None], not_unique: Sequence[int], replaced: Sequence[int]
+) -> None:
+    IdempotencyKey.objects.filter(owner_id=owner_id, key=key).update(
+        job_ids=list(job_ids), skipped=list(not_unique), replaced=list(replaced) or None
+    )
 
 
 def forget_request(owner_id: int, key: str) -> None:
@@ -148,7 +196,7 @@ def _inserted(records: Sequence[JobRecord]) -> dict[int, Stored]:
     columns = zip(STORED, zip(*records, strict=True), strict=False)
     answers = statement("submit").run({name: arrays.literal(values) for name, values in columns})
     pairs = enumerate(zip(answers, records, strict=True))
-    return {place: Stored._make([*row, record]) for place, (row, record) in pairs if row.id is not None}
+    return {place: Stored._make([*row, record, False, None]) for place, (row, record) in pairs if row.id is not None}
 
 
 def _copied(records: Sequence[JobRecord]) -> list[Stored]:
@@ -186,7 +234,7 @@ def _numbered(
         if expires_at is None and record.expires_s is not None:
             expires_at = max(run_at or now, now) + timedelta(seconds=record.expires_s)
         due_at = run_at or now + timedelta(microseconds=offset_us)
-        yield Stored(job_id, now, due_at, expires_at, None, lanes[_lane_of(record)], record)
+        yield Stored(job_id, now, due_at, expires_at, None, lanes[_lane_of(record)], record, False, None)
 
 
 def _utc(moment: datetime | None) -> datetime | None:
@@ -204,7 +252,7 @@ def _records(stored: Sequence[Stored], *, created_at: str) -> Iterator[str]:
     for one in stored:
         # JSON has no raw tab or line break; its backslashes are what COPY reads as its own.
         payload = one.record.payload.replace("\\", "\\\\")
-        body = f"{one.expires_at or _NULL}\t{payload}\t{one.record.traceparent or _NULL}"
+        body = f"{one.expires_at or _NULL}\t{payload}\t{one.record.traceparent or _NULL}\t{one.record.tags or _NULL}"
         yield f"{in_common(one.record)}\t{one.id}\t{created_at}\t{body}\n"
 
 

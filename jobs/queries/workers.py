@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Final, NamedTuple
 
-from django.conf import settings
 from django.contrib.auth.models import User
+from django.db.models import Count, Q
 
 from jobs.domain.model_queues import queue_of_model
 from jobs.domain.states import AttemptOutcome
@@ -21,6 +21,7 @@ MOST_RATED: Final = 5_000  # for the numbers of jobs an hour, which the list of 
 LISTED: Final = 100
 DAYS: Final = 30
 _NO_ATTEMPTS: Final = (AttemptOutcome.RELEASED, AttemptOutcome.UNCONFIRMED)
+_NO_FAILURES: Final = (*_NO_ATTEMPTS, AttemptOutcome.CANCELED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,25 +58,27 @@ class Rates:
 
 def lately(worker_id: int) -> Lately:
     """What this worker did within a day, as far as that lies among the MOST_READ newest ended jobs of the farm."""
-    params = {"worker": worker_id, "most": MOST_READ, "listed": LISTED}
+    params = {"workers": [worker_id], "seconds": 86400.0, "most": MOST_READ, "listed": LISTED}
     [row] = statements.load("jobs", "worker_lately").run(params)
+    newest = Attempt.objects.filter(worker_id=worker_id, ended_at__gte=row.since).order_by("-ended_at")[:MOST_READ]
+    failed = newest.aggregate(failed=Count("pk", filter=~Q(outcome__in=_NO_FAILURES)))
     by_id = Job.objects.in_bulk(row.jobs)
     jobs = tuple(by_id[job_id] for job_id in row.jobs if job_id in by_id)
-    return Lately(since=row.since, succeeded=row.succeeded, failed=row.failed, jobs=jobs)
+    return Lately(since=row.since, succeeded=row.succeeded, jobs=jobs, **failed)
 
 
 def offered_models(user: User) -> dict[str, OfferedModel]:
     """The models that a live worker announces which may take this person's jobs, in the order of their names. A drained
     worker offers nothing, nor does one whose key lacks the model's queue."""
-    params = {"user": user.pk, "alive_s": settings.JOBFARM["WORKER_ALIVE_S"]}
+    workers = Worker.objects.live().filter(Q(owner=None) | Q(owner=user), drained_at=None, facts__isnull=False)
+    facts = ("facts__models", "facts__loaded", "facts__reported_at", "facts__leaving")
     offered: dict[str, OfferedModel] = {}
-    for row in statements.load("jobs", "offered_models").run(params):
-        for model in row.models:
-            if queue_of_model(model) in row.queues:
-                before = offered.get(model, OfferedModel(row.reported_at, is_loaded=False, is_leaving=True))
-                is_loaded = before.is_loaded or model in row.loaded
-                is_leaving = before.is_leaving and row.leaving
-                offered[model] = OfferedModel(min(before.since, row.reported_at), is_loaded, is_leaving)
+    for queues, models, loaded, reported_at, leaving in workers.values_list("queues", *facts):
+        for model in models:
+            if queue_of_model(model) in queues:
+                before = offered.get(model, OfferedModel(reported_at, is_loaded=False, is_leaving=True))
+                is_loaded, is_leaving = before.is_loaded or model in loaded, before.is_leaving and leaving
+                offered[model] = OfferedModel(min(before.since, reported_at), is_loaded, is_leaving)
     return dict(sorted(offered.items()))
 
 
@@ -99,8 +102,8 @@ def stuck_slots(workers: Sequence[Worker]) -> dict[int, tuple[StuckSlot, ...]]:
 
 def rates(worker_ids: Sequence[int]) -> dict[int, Rates]:
     """How each of these workers did lately; those that ended nothing are left out."""
-    rows = statements.load("jobs", "worker_rates").run({"workers": list(worker_ids), "most": MOST_RATED})
-    return {row.worker_id: Rates(per_hour=row.per_hour, failed=row.failed, run_s=row.run_s) for row in rows}
+    params = {"workers": list(worker_ids), "seconds": 3600.0, "most": MOST_RATED, "listed": 0}
+    return {row.worker_id: _rates(row) for row in statements.load("jobs", "worker_lately").run(params) if row.ended}
 
 
 def days(worker: Worker) -> list[HealthScore | None]:
@@ -110,3 +113,9 @@ def days(worker: Worker) -> list[HealthScore | None]:
     kept = HealthScore.objects.filter(day__in=wanted, subject="worker", name=f"{worker.name} #{worker.pk}")
     by_day = {score.day: score for score in kept}
     return [by_day.get(day) for day in wanted]
+
+
+def _rates(row: statements.Row) -> Rates:
+    judged = row.ended - row.canceled
+    failed = (judged - row.succeeded) / judged if judged else None
+    return Rates(per_hour=row.per_hour, failed=failed, run_s=row.run_s)

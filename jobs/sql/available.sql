@@ -1,8 +1,7 @@
--- For the notifier: per interest (queues, and whose jobs), how many jobs could be claimed now, counted up to a limit, and
--- in how many seconds the next becomes due, if that is within the horizon. One statement for all the interests of a process.
--- An interest with owner null serves everybody. The queue * stands for every queue. Only lanes that are awake are looked
--- at. Who failed a job is not: that is for the claim. `satisfies`: the requirements that the waiting worker's labels meet;
--- where it lacks what is preferred alone, what has been due for a head start is its (until).
+-- For the notifier: per interest (queues, and whose jobs; owner null: everybody's) how many jobs could be claimed now, counted
+-- up to a limit, and in how many seconds the next becomes due, if that is within the horizon. The queue * is every queue.
+-- Who failed a job is for the claim to see. `satisfies`: the requirements that the waiting worker's labels meet; where it
+-- lacks what is preferred alone, what has been due for a head start is its (until).
 WITH interest AS MATERIALIZED (
     SELECT place, string_to_array(queues, ',') AS queues, owner_id, wanted, satisfies::integer[] AS satisfies
     FROM unnest(%(queues)s::text[], %(owner)s::integer[], %(wanted)s::bigint[], %(satisfies)s::text[])
@@ -14,7 +13,7 @@ WITH interest AS MATERIALIZED (
     FROM interest JOIN jobs_queue AS queue
       ON queue.paused_at IS NULL AND (queue.name = ANY (interest.queues) OR '*' = ANY (interest.queues))
 ), lane AS MATERIALIZED (
-    SELECT polled.place, polled.name, mark.lane_id, min(mark.at) AS at,
+    SELECT polled.place, polled.name, mark.lane_id, mark.key_id, min(mark.at) AS at,
            least(statement_timestamp(), min(coalesce(jobs_takes_until(
                mark.requirement_id, polled.satisfies, %(head_start_s)s::float8, %(alive_s)s::float8), '-infinity'))) AS until
     FROM polled JOIN jobs_mark AS mark
@@ -22,25 +21,19 @@ WITH interest AS MATERIALIZED (
      AND (polled.owner_id IS NULL OR mark.owner_id = polled.owner_id OR mark.group_id IN (
          SELECT membership.group_id FROM auth_user_groups AS membership WHERE membership.user_id = polled.owner_id))
      AND (mark.required_id = 0 OR mark.required_id = ANY (polled.satisfies))
-    GROUP BY polled.place, polled.name, mark.lane_id
+    GROUP BY polled.place, polled.name, mark.lane_id, mark.key_id
 ), due AS (
     SELECT polled.place, (
         SELECT count(*) FROM (
-            SELECT FROM lane CROSS JOIN LATERAL (
-                SELECT FROM jobs_live AS job
-                WHERE job.lease_secret IS NULL AND job.lane_id = lane.lane_id AND job.run_at >= lane.at
-                  AND job.run_at <= lane.until
-                  AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp() OR job.confirmed_fence > 0)
-                ORDER BY job.run_at, job.job_id LIMIT polled.room) AS theirs
+            SELECT FROM lane CROSS JOIN LATERAL jobs_due(
+                lane.lane_id, lane.at, lane.until,
+                least(polled.room, CASE WHEN lane.key_id <> 0 THEN jobs_key_left(lane.key_id) END)) AS theirs
             WHERE lane.place = polled.place AND lane.name = polled.name LIMIT polled.room) AS counted) AS jobs
     FROM polled
 ), later AS (
     SELECT lane.place, min(next.run_at + (statement_timestamp() - lane.until)) AS at
-    FROM lane CROSS JOIN LATERAL (
-        SELECT job.run_at FROM jobs_live AS job
-        WHERE job.lease_secret IS NULL AND job.lane_id = lane.lane_id AND job.run_at > lane.until
-          AND job.run_at <= lane.until + make_interval(secs => %(horizon_s)s::float8)
-        ORDER BY job.run_at, job.job_id LIMIT 1) AS next
+    FROM lane CROSS JOIN LATERAL jobs_due(
+        lane.lane_id, lane.until + interval '1 microsecond', lane.until + make_interval(secs => %(horizon_s)s::float8), 1) AS next
     GROUP BY lane.place
 )
 SELECT interest.place,

@@ -1,5 +1,5 @@
--- Jobs whose rows say what cannot be, for the doctor: what no CHECK asks in each statement (docs/adr/0037), and whether each
--- is in one place: a record has a live row exactly until it has an outcome. Reads the whole tables.
+-- Jobs whose rows say what no CHECK asks in each statement (docs/adr/0037), for the doctor; and those that are not in one
+-- place: a record has a live row exactly until it has an outcome. Reads the whole tables.
 SELECT coalesce(job.id, live.job_id, outcome.job_id) AS id, fault.what
 FROM jobs_job AS job
 FULL JOIN jobs_live AS live ON live.job_id = job.id
@@ -19,10 +19,20 @@ CROSS JOIN LATERAL (
         WHEN live.job_id IS NOT NULL AND (live.queue, live.owner_id, live.group_id, live.requirement_id, live.kind)
                 IS DISTINCT FROM (job.queue, job.owner_id, job.group_id, job.requirement_id, job.kind)
             THEN 'has a live row that says otherwise than its record'
-        WHEN live.has_key <> EXISTS (SELECT FROM jobs_uniquekey AS living WHERE living.job_id = live.job_id)
+        WHEN live.has_key <> (EXISTS (SELECT FROM jobs_uniquekey AS living WHERE living.job_id = live.job_id)
+                              OR EXISTS (SELECT FROM jobs_uniquekey AS living WHERE living.follower_id = live.job_id))
             THEN 'has not the key that it should have'
+        WHEN live.lease_secret IS NULL AND (live.run_at = '9000-01-01 00:00:00+00') <> (
+                EXISTS (SELECT FROM jobs_uniquekey AS living WHERE living.follower_id = live.job_id)
+                OR live.in_flow AND EXISTS (SELECT FROM jobs_edge AS open WHERE open.open_of = live.job_id)
+                OR live.in_flow AND live.run_at = '9000-01-01 00:00:00+00' AND EXISTS (  -- about to be let go
+                    SELECT FROM jobs_edge AS edge JOIN jobs_endedstep AS note ON note.job_id = edge.after_id
+                    WHERE edge.job_id = live.job_id))
+            THEN 'waits behind no job, or not as one that does'
         WHEN live.job_id IS NOT NULL AND live.lease_secret IS NULL AND NOT EXISTS (
-            SELECT FROM jobs_mark AS mark WHERE mark.lane_id = live.lane_id AND mark.at <= live.run_at)
+            SELECT FROM jobs_mark AS mark WHERE mark.lane_id = live.lane_id AND mark.at <= live.run_at) AND NOT EXISTS (
+            SELECT FROM jobs_lane AS lane JOIN jobs_pausedowner AS paused ON paused.owner_id = lane.held_for
+            WHERE lane.id = live.lane_id)
             THEN 'waits where no claim looks'
         END AS what) AS fault
 WHERE fault.what IS NOT NULL

@@ -7,6 +7,7 @@
 -- owner and the owner's groups: of the two ways to marks one is empty, so their orders need no merging.
 -- `lanes` is more than there are: without a LIMIT the planner would sort them all first; of one that it does not know it
 -- expects a tenth, and reads them in the index's order, as far as it has to.
+-- Of a concurrency key it takes what has room (jobs_key_room): from several lanes of one key no more than from one.
 -- A queue with a ceiling gives as many jobs as have room; all locks of ceilings come before any job, in order of name, and
 -- only of queues in which something may be due.
 -- A drained worker is given nothing, whatever its call knew when it began (docs/adr/0007), nor is one whose row is not
@@ -28,21 +29,28 @@ WITH me AS MATERIALIZED (
       AND (NOT %(only_if_idle)s::boolean OR NOT EXISTS (
         SELECT FROM jobs_live WHERE lease_secret IS NOT NULL AND worker_id = %(worker)s::bigint))
 ), polled AS MATERIALIZED (
-    SELECT queue.name, queue.place, me.*, jobs_room(queue.name, NOT %(only_if_idle)s::boolean) AS room
+    SELECT queue.name, queue.place, me.*, opened.room, opened.fair, opened.fair <> 'off' AND me.owner_id IS NULL AS is_fair
     FROM me CROSS JOIN (
         SELECT queue.name, named.place
         FROM unnest(%(queues)s::text[]) WITH ORDINALITY AS named (name, place)
         JOIN jobs_queue AS queue ON queue.name = named.name AND queue.paused_at IS NULL
         WHERE EXISTS (SELECT FROM jobs_mark AS mark WHERE mark.queue = queue.name AND mark.at <= statement_timestamp())
         ORDER BY queue.name) AS queue
+    CROSS JOIN LATERAL jobs_open(queue.name, NOT %(only_if_idle)s::boolean) AS opened
 ), picked AS MATERIALIZED (
-    SELECT pick.job_id, pick.tid, row_number() OVER () AS pick_no
+    SELECT pick.*, row_number() OVER () AS pick_no
     FROM (SELECT *, least(room, %(limit)s::bigint) AS most FROM polled ORDER BY place) AS polled
     CROSS JOIN LATERAL (
+        SELECT fair.job_id, fair.tid, 0 AS key_id, NULL::bigint AS key_room FROM jobs_pick_fairly(
+            polled.name, polled.fair, polled.most, %(worker)s::bigint, polled.satisfies, %(head_start_s)s::float8,
+            %(alive_s)s::float8, %(grace_s)s::float8) AS fair
+        WHERE polled.is_fair
+        UNION ALL
         SELECT pick.*
         FROM (
             (SELECT * FROM jobs_mark AS mark
              WHERE polled.owner_id IS NULL AND mark.queue = polled.name AND mark.at <= statement_timestamp()
+               AND (mark.share = 0 OR NOT polled.is_fair)
              ORDER BY mark.priority DESC, mark.at, mark.id LIMIT %(lanes)s::bigint)
             UNION ALL
             (SELECT * FROM (
@@ -54,40 +62,44 @@ WITH me AS MATERIALIZED (
                    AND mark.group_id <> 0) AS scoped
              WHERE scoped.at <= statement_timestamp() ORDER BY scoped.priority DESC, scoped.at, scoped.id)) AS lane
         CROSS JOIN LATERAL (
-            SELECT CASE WHEN lane.requirement_id = lane.required_id THEN statement_timestamp()
-                        ELSE least(statement_timestamp(), coalesce(jobs_takes_until(
-                            lane.requirement_id, polled.satisfies, %(head_start_s)s::float8, %(alive_s)s::float8), '-infinity')) END
-                   - CASE WHEN %(worker)s::bigint = ANY (lane.avoid) THEN make_interval(secs => %(grace_s)s::float8)
-                          ELSE interval '0' END AS until) AS takes
+            SELECT jobs_takes_lane(
+                       lane.requirement_id, lane.required_id, lane.avoid, %(worker)s::bigint, polled.satisfies,
+                       %(head_start_s)s::float8, %(alive_s)s::float8, %(grace_s)s::float8) AS until) AS takes
         CROSS JOIN LATERAL (
-            SELECT live.job_id, live.ctid AS tid FROM jobs_live AS live
+            SELECT CASE WHEN lane.key_id <> 0 AND takes.until > '-infinity' THEN jobs_key_room(lane.key_id) END AS room) AS key
+        CROSS JOIN LATERAL (
+            SELECT live.job_id, live.ctid AS tid, lane.key_id, key.room AS key_room FROM jobs_live AS live
             WHERE live.lease_secret IS NULL AND live.lane_id = lane.lane_id
               AND live.run_at >= lane.at AND live.run_at <= takes.until
               AND (live.expires_at IS NULL OR live.expires_at > statement_timestamp() OR live.confirmed_fence > 0)
             ORDER BY live.run_at, live.job_id
-            LIMIT polled.most FOR UPDATE SKIP LOCKED) AS pick
-        WHERE (lane.required_id = 0 OR lane.required_id = ANY (polled.satisfies))
-          AND lane.id = (SELECT first.id FROM jobs_mark AS first
+            LIMIT least(polled.most, key.room) FOR UPDATE SKIP LOCKED) AS pick
+        WHERE lane.id = (SELECT first.id FROM jobs_mark AS first
                          WHERE first.lane_id = lane.lane_id ORDER BY first.at, first.id LIMIT 1)
         LIMIT polled.most) AS pick
     LIMIT %(limit)s::bigint
 ), claimed AS (
     UPDATE jobs_live AS live
     SET fence = live.fence + 1, request = %(request)s::uuid,
-        lease_secret = (%(secrets)s::uuid[])[array_position(ARRAY(SELECT job_id FROM picked ORDER BY pick_no), live.job_id)],
+        lease_secret = (%(secrets)s::uuid[])[array_position(ARRAY(SELECT job_id FROM picked), live.job_id)],
         lease_expires_at = statement_timestamp() + make_interval(secs => %(confirm_s)s::float8),
         deadline_at = statement_timestamp() + make_interval(secs => live.timeout_s),
         worker_id = %(worker)s::bigint, worker_name = %(worker_name)s::text, claimed_at = statement_timestamp(),
-        counted_in = CASE WHEN live.queue = ANY (ARRAY(SELECT name FROM polled WHERE room IS NOT NULL)) THEN live.queue END,
+        counted_in = CASE WHEN live.key_id IS NOT NULL OR live.queue = ANY (ARRAY(SELECT name FROM polled WHERE room IS NOT NULL OR fair <> 'off'))
+                          THEN live.queue END,
         next_seq = 0, progress = NULL, detail = NULL,
         earlier_output_bytes = live.earlier_output_bytes + live.output_bytes, output_bytes = 0
-    WHERE live.ctid = ANY (ARRAY(SELECT tid FROM picked)) AND live.lease_expires_at IS NULL
+    WHERE live.ctid = ANY (ARRAY(
+              SELECT tid FROM picked WHERE key_room IS NULL OR key_room >= (
+                  SELECT count(*) FROM picked AS before WHERE before.key_id = picked.key_id AND before.pick_no <= picked.pick_no)))
+      AND live.lease_expires_at IS NULL
     RETURNING live.job_id, live.kind, live.queue, live.fence, live.lease_secret, live.lease_expires_at, live.failures,
-              live.lane_id, live.counted_in, array_position(%(secrets)s::uuid[], live.lease_secret) AS pick_no
+              live.lane_id, live.key_id, live.counted_in, live.in_flow, live.has_checkpoint, array_position(%(secrets)s::uuid[], live.lease_secret) AS pick_no
 )
 SELECT claimed.job_id AS id, claimed.kind, claimed.queue, claimed.fence, claimed.lease_secret, claimed.lease_expires_at,
        claimed.failures + 1 AS attempt, record.max_attempts, record.retry_when_lost, claimed.lane_id,
-       claimed.counted_in IS NOT NULL AS has_ceiling, record.payload, record.traceparent, record.inputs
+       claimed.counted_in IS NOT NULL AS has_ceiling, claimed.key_id IS NOT NULL AS has_key, claimed.in_flow, claimed.has_checkpoint,
+       record.payload, record.traceparent, record.inputs, EXISTS (SELECT FROM picked) AS was_picked
 FROM me LEFT JOIN claimed ON true LEFT JOIN LATERAL (
     SELECT job.max_attempts, job.retry_when_lost, job.payload::text AS payload, job.traceparent, job.inputs::text AS inputs
     FROM jobs_job AS job WHERE job.id = claimed.job_id OFFSET 0) AS record ON true

@@ -1,6 +1,5 @@
 -- The jobs that an earlier sending of this same call claimed, as far as their leases still hold and no call has named
--- them: its answer was lost on the way. Each gets a heartbeat interval anew. What was taken back meanwhile is somebody
--- else's, and what was confirmed has arrived. Locked in the order of their ids, as everywhere.
+-- them: its answer was lost on the way. Each gets a heartbeat interval anew. Locked in the order of their ids.
 WITH unconfirmed AS MATERIALIZED (
     SELECT job_id FROM jobs_live
     WHERE lease_secret IS NOT NULL AND request = %(request)s::uuid AND worker_id = %(worker)s::bigint
@@ -11,7 +10,7 @@ WITH unconfirmed AS MATERIALIZED (
     SET lease_expires_at = statement_timestamp() + make_interval(secs => %(confirm_s)s::float8)
     FROM unconfirmed WHERE live.job_id = unconfirmed.job_id
     RETURNING live.job_id AS id, live.kind, live.queue, live.fence, live.lease_secret, live.lease_expires_at,
-              live.failures + 1 AS attempt, live.counted_in IS NOT NULL AS has_ceiling
+              live.failures + 1 AS attempt, live.counted_in IS NOT NULL AS has_ceiling, live.in_flow, live.has_checkpoint
 )
 SELECT renewed.*, record.*
 FROM renewed CROSS JOIN LATERAL (

@@ -1,13 +1,8 @@
 -- Renew these leases, confirm those that no call has named before, and move progress and detail where given; a row for each
--- that holds, at its `place` (counted from 1). The rows are locked in the order of their ids: two batches in opposite orders
--- would otherwise wait for one another. A job stands here once: the second time it would be found updated, and be left out.
--- No index holds these columns, so the update stays HOT. Whether a lease has run out is
--- for the janitor alone to say: until it takes the job back, the lease holds. None is held by a worker whose row is not the
--- `version` that was read (docs/adr/0115).
--- A detail that differs from the last one of this attempt begins a stage, 200 of them at most; without a detail the
--- stages are not looked at.
--- Where it is a transaction by itself it does not wait for the disk: a report is no promise, and the next one comes
--- soon.
+-- that holds, at its `place` (counted from 1). Rows are locked in the order of their ids: two batches in opposite orders
+-- would wait for one another. No index holds these columns, so the update stays HOT. A lease holds until the janitor takes
+-- the job back. A detail that differs from the last one of this attempt begins a stage, 200 of them at most.
+-- Where it is a transaction by itself it does not wait for the disk: the next report comes soon.
 WITH held AS MATERIALIZED (
     SELECT job.job_id AS id, beat.progress, beat.detail, beat.place
     FROM (SELECT * FROM unnest(%(job)s::bigint[], %(fence)s::bigint[], %(secret)s::uuid[], %(progress)s::float8[],
@@ -15,9 +10,7 @@ WITH held AS MATERIALIZED (
               WITH ORDINALITY AS each (job_id, fence, secret, progress, detail, place) ORDER BY job_id) AS beat
     CROSS JOIN LATERAL (SELECT one.* FROM jobs_live AS one WHERE one.job_id = beat.job_id FOR NO KEY UPDATE) AS job
     WHERE job.fence = beat.fence AND job.lease_secret = beat.secret AND job.worker_id = %(worker)s::bigint
-      AND (%(version)s::xid IS NULL OR EXISTS (
-          SELECT FROM jobs_worker AS worker LEFT JOIN auth_user AS person ON person.id = worker.owner_id
-          WHERE worker.id = %(worker)s::bigint AND worker.xmin = %(version)s::xid AND coalesce(person.is_active, true)))
+      AND (%(version)s::xid IS NULL OR EXISTS (SELECT FROM jobs_as_read(%(worker)s::bigint, %(version)s::xid)))
 ), renewed AS (
     UPDATE jobs_live AS job
     SET lease_expires_at = statement_timestamp() + make_interval(secs => %(lease_s)s::float8),

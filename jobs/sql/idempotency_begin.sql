@@ -1,7 +1,6 @@
--- Note a request under its key, in the transaction that carries it out, and say whether it is the first with it. Who
--- comes while that one is being carried out waits here for its end, for `wait_ms` at most (then: lock_not_available);
--- what the request itself waits for later is bounded as it was. A key that is older than it is kept is as good as a new
--- one.
+-- Note a request under its key, in the transaction that carries it out, and say whether it is the first with it, or the
+-- first since the key is no longer kept. Who comes meanwhile waits here for its end, for `wait_ms` at most (then:
+-- lock_not_available); what the request itself waits for later is bounded as it was.
 WITH bounded AS MATERIALIZED (
     SELECT current_setting('lock_timeout') AS before, set_config('lock_timeout', %(wait_ms)s::text, true) AS now
 ), noted AS (

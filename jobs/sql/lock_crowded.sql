@@ -1,12 +1,17 @@
 -- Lock some jobs that wait in lanes of all owners, in queues that keep owners apart by now: the first ones, or where an owner
--- is given those of theirs and of their groups. What came in while a queue began to keep them apart is found here too.
--- There are such lanes only for a while after a member's first worker came. An owner's are read in the order of their own
--- index: where statistics expect a twentieth of all jobs to be anybody's, all of them were read.
+-- is given those of theirs and of their groups. There are such lanes only for a while after a member's first worker came; and
+-- (only of the first ones) those that wait as a fair queue was shared out before.
+-- An owner's are read in the order of their own index: where statistics expect a twentieth of all jobs to be anybody's, all
+-- of them were read.
 WITH together AS MATERIALIZED (
     SELECT DISTINCT mark.lane_id AS id, mark.queue FROM jobs_mark AS mark
     JOIN jobs_queue AS queue ON queue.name = mark.queue AND queue.by_owner
     JOIN jobs_lane AS lane ON lane.id = mark.lane_id AND NOT lane.is_apart
     WHERE mark.owner_id = 0 AND mark.group_id = 0
+    UNION
+    SELECT mark.lane_id, mark.queue FROM jobs_queue AS queue JOIN jobs_mark AS mark ON mark.queue = queue.name
+    JOIN jobs_lane AS lane ON lane.id = mark.lane_id AND lane.fair <> queue.fair
+    WHERE queue.fair <> 'off' AND %(owner)s::integer IS NULL
 ), waiting AS MATERIALIZED (
     SELECT one.id FROM together CROSS JOIN LATERAL (
         SELECT job.job_id AS id FROM jobs_live AS job

@@ -1,6 +1,5 @@
 -- Note that workers were seen. Rows that are fresh, or being written by somebody, are left alone: a worker with many
--- calls at once must not queue up behind itself. Says of each row written whether its worker had been away; then it is
--- there since now.
+-- calls at once must not queue up behind itself. A worker that had been away is there since now.
 WITH stale AS MATERIALIZED (
     SELECT id, last_seen_at, last_seen_at IS NULL
         OR last_seen_at < statement_timestamp() - make_interval(secs => %(alive_s)s::float8) AS was_away

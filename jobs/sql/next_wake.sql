@@ -1,9 +1,7 @@
 -- Seconds until the janitor has something to do; null: nothing in sight. Each part reads its own small partial index.
--- No lease is taken back before the grace after an absence of the farm is over (lock_overdue); while it is away that is
--- not in sight, and is looked at again in a second.
--- `outgrown`: tables that have become more than twice as large since PostgreSQL last counted them. Each session keeps its
--- plans until then, and those of an empty hour read whole tables (a claim 9,000 pages in place of 39); autovacuum comes
--- by once a minute.
+-- No lease is taken back before the grace after an absence of the farm is over (lock_overdue).
+-- `outgrown`: tables that are more than twice as large as when PostgreSQL last counted them. Each session keeps its plans
+-- until then, and those of an empty hour read whole tables (a claim 9,000 pages in place of 39).
 WITH reachability AS (
     SELECT max(CASE WHEN until < statement_timestamp() - make_interval(secs => %(gap_s)s::float8)
                     THEN statement_timestamp() + interval '1 second'
@@ -19,5 +17,5 @@ SELECT extract(epoch FROM least(
      AND job_id <> ALL (%(but_for)s::bigint[]))
 ) - statement_timestamp())::float8 AS seconds,
     ARRAY(SELECT counted.relname::text FROM pg_stat_user_tables AS counted JOIN pg_class ON pg_class.oid = counted.relid
-          WHERE counted.relname IN ('jobs_job', 'jobs_live', 'jobs_outcome', 'jobs_lane', 'jobs_mark')
+          WHERE counted.relname IN ('jobs_job', 'jobs_live', 'jobs_outcome', 'jobs_lane', 'jobs_mark', 'jobs_tag')
             AND counted.n_mod_since_analyze > greatest(500, 2 * pg_class.reltuples)) AS outgrown

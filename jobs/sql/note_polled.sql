@@ -1,6 +1,5 @@
--- Note which queues a worker polls: those of this claim first, then what it polled lately besides. What it has
--- not polled within alive_s is dropped. * stands for all that its key may take; alone it is kept as null, as of a
--- worker that never named queues. `was` says what was known before. A row that somebody writes now is left alone: a
+-- Note which queues a worker polls: those of this claim first, then what it polled lately besides. * stands for all that
+-- its key may take; alone it is kept as null. `was`: what was known before. A row that somebody writes now is left alone: a
 -- worker with many calls at once must not queue up behind itself, and its next claim notes it.
 WITH worker AS MATERIALIZED (
     SELECT id, polled_queues, polled_at FROM jobs_worker WHERE id = %(worker)s::bigint FOR UPDATE SKIP LOCKED

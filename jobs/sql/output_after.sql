@@ -1,5 +1,5 @@
 -- The pieces of a job's output behind one of them, in their order. Compared as a row, so that the primary key leads
--- straight to what follows. Each token of each stream that somebody watches is read by this: planned once.
+-- straight to what follows. Each token of each watched stream is read by this.
 SELECT attempt, seq, text
 FROM jobs_outputchunk
 WHERE job_id = %(job)s::bigint

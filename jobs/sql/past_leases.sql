@@ -1,6 +1,5 @@
--- What became of leases that hold nothing any more, for a worker that still speaks with them. A call whose answer was
--- lost is made again: `answered` is the status that the first finish was answered, null if there was none.
--- `in_scope`: the worker may know of this job at all.
+-- What became of leases that hold nothing any more, for a worker whose call may be a repeat. `answered`: the status that
+-- the first finish was answered, null if there was none. `in_scope`: the worker may know of this job at all.
 SELECT lease.place, coalesce(outcome.fence, live.fence) AS fence,
        coalesce(outcome.status, CASE WHEN live.lease_secret IS NULL THEN 'pending' ELSE 'in_progress' END) AS status,
        attempt.outcome,

@@ -1,7 +1,7 @@
 -- For the pages: every queue with how many of its jobs wait (counted up to a limit), how many run, and how many live
--- workers serve it that are not drained. With viewer 0 of everybody; otherwise of that person and their groups. The jobs of an owner and of
--- a group are looked up apart: an OR between them would read every waiting job of the queue. What is counted is
--- ordered as the index of waiting jobs is, for with a bare LIMIT the planner hopes to find enough in the whole table.
+-- workers serve it that are not drained. With viewer 0 of everybody; otherwise of that person and their groups, each looked
+-- up apart: an OR between them would read every waiting job of the queue. What is counted is ordered as its index is: with
+-- a bare LIMIT the planner hopes to find enough in the whole table.
 WITH membership AS MATERIALIZED (
     SELECT group_id FROM auth_user_groups WHERE user_id = %(viewer)s::bigint
 ), running AS MATERIALIZED (
@@ -10,14 +10,14 @@ WITH membership AS MATERIALIZED (
       AND (%(viewer)s::bigint = 0 OR owner_id = %(viewer)s::bigint OR group_id IN (SELECT group_id FROM membership))
     GROUP BY queue
 ), lane AS MATERIALIZED (
-    SELECT DISTINCT queue, lane_id AS id FROM jobs_mark WHERE %(viewer)s::bigint = 0
+    SELECT queue, lane_id AS id FROM jobs_mark WHERE %(viewer)s::bigint = 0
+    UNION
+    SELECT queue, id FROM jobs_lane WHERE %(viewer)s::bigint = 0 AND held_for <> 0
 ), alive AS MATERIALIZED (
-    SELECT queues, steals FROM jobs_worker
-    WHERE revoked_at IS NULL AND drained_at IS NULL
-      AND last_seen_at > statement_timestamp() - make_interval(secs => %(alive_s)s::float8)
-      AND (owner_id IS NULL OR %(viewer)s::bigint IN (0, owner_id))
+    SELECT queues, steals FROM jobs_live_workers(%(alive_s)s::float8) AS worker
+    WHERE NOT is_drained AND (owner_id IS NULL OR %(viewer)s::bigint IN (0, owner_id))
 )
-SELECT queue.name, queue.paused_at, queue.ceiling, coalesce(running.jobs, 0) AS running,
+SELECT queue.name, queue.paused_at, queue.ceiling, queue.of_key, queue.fair, queue.ages_after, coalesce(running.jobs, 0) AS running,
        (SELECT count(*) FROM alive
         WHERE queue.name = ANY (alive.queues) OR alive.steals && ARRAY[queue.name, '*']::varchar[]) AS workers,
        CASE WHEN %(viewer)s::bigint = 0 THEN (

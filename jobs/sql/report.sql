@@ -1,10 +1,8 @@
--- A process of the farm reports that it is there. One that reported its end stays ended, whatever was still on its way.
--- What was not seen for a day is forgotten: a process that dies at each start leaves a row each time.
--- One that serves workers notes that the farm is reachable for them. `since` moves to now when that was not noted for
--- longer than gap_s: what workers sent meanwhile reached nobody. A note of another process that is younger than half a
--- beat serves as well, and so does one that is being written: nobody waits for the row. The very first note begins no
--- gap: before it nothing was noted that could have been missed. A note that lies ahead is of a clock that was set
--- back since.
+-- A process of the farm reports that it is there; one that reported its end stays ended. What was not seen for a day is
+-- forgotten. One that serves workers notes that the farm is reachable for them: `since` moves to now when that was not
+-- noted for longer than gap_s, for what workers sent meanwhile reached nobody. A note of another process that is younger
+-- than half a beat serves as well, as one that is being written: nobody waits for the row. The very first note begins no gap:
+-- nothing can have been missed. A note that lies ahead is of a clock that was set back.
 WITH forgotten AS (
     DELETE FROM jobs_process
     WHERE seen_at < statement_timestamp() - interval '1 day' AND id <> %(id)s::uuid

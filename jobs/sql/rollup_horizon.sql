@@ -1,7 +1,6 @@
--- Before which moment nothing can be added to what is visible: a job's times are those of the statement that wrote
--- them, so only a transaction that was open by then could still bring some. One that wrote counts from its beginning,
--- one that has not from its running statement. Two seconds are for what is between a statement's clock and its mention
--- here. What is read is no snapshot: it must be read before the jobs are, by a statement of its own.
+-- Before which moment nothing can be added to what is visible: only a transaction that was open by then could still bring
+-- some. One that wrote counts from its beginning, another from its running statement. Two seconds are for what is between a
+-- statement's clock and its mention here. It is no snapshot: read it before the jobs, by a statement of its own.
 SELECT least(statement_timestamp(), min(CASE WHEN backend_xid IS NOT NULL THEN xact_start
                                              WHEN state = 'active' THEN query_start END))
            - interval '2 seconds' AS horizon,

@@ -1,31 +1,25 @@
--- For autoscalers: every queue, or one, with how many of its jobs are due and wait (counted up to a limit), since how many
--- seconds the first of them has been due, and how many run, also on drained workers alone. Lanes in the order of their
--- marks: the longest wait is looked for in the first 32 of them, and counting ends at the limit.
+-- For autoscalers and metrics: every queue, or one, with how many of its jobs are due and wait (counted up to a limit), since
+-- how many seconds the first of them has been due, and how many run, also on drained workers alone. The longest wait is
+-- looked for in the 32 lanes with the first marks: nothing in a lane has waited longer than its mark says.
 WITH running AS MATERIALIZED (
     SELECT queue, count(*) AS jobs,
            count(*) FILTER (WHERE worker_id IN (SELECT id FROM jobs_worker WHERE drained_at IS NOT NULL)) AS draining
     FROM jobs_live
     WHERE lease_secret IS NOT NULL AND (%(name)s::text = '' OR queue = %(name)s::text) GROUP BY queue
 ), lane AS MATERIALIZED (
-    SELECT queue, lane_id, min(at) AS at, row_number() OVER (PARTITION BY queue ORDER BY min(at)) AS place FROM jobs_mark
-    WHERE at <= statement_timestamp() AND (%(name)s::text = '' OR queue = %(name)s::text) GROUP BY queue, lane_id
+    SELECT queue, lane_id, key_id, min(at) AS at, row_number() OVER (PARTITION BY queue ORDER BY min(at)) AS place
+    FROM jobs_mark
+    WHERE at <= statement_timestamp() AND (%(name)s::text = '' OR queue = %(name)s::text) GROUP BY queue, lane_id, key_id
 )
 SELECT queue.name, queue.paused_at IS NOT NULL AS is_paused, queue.ceiling,
        coalesce(running.jobs, 0) AS running, coalesce(running.draining, 0) AS draining,
        (SELECT count(*) FROM (
-            SELECT FROM lane CROSS JOIN LATERAL (
-                SELECT FROM jobs_live AS job
-                WHERE job.lease_secret IS NULL AND job.lane_id = lane.lane_id AND job.run_at >= lane.at
-                  AND job.run_at <= statement_timestamp()
-                  AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp() OR job.confirmed_fence > 0)
-                ORDER BY job.run_at, job.job_id LIMIT %(limit)s::bigint) AS theirs
+            SELECT FROM lane CROSS JOIN LATERAL jobs_due(
+                lane.lane_id, lane.at, statement_timestamp(),
+                least(%(limit)s::bigint, CASE WHEN lane.key_id <> 0 THEN jobs_key_left(lane.key_id) END))
             WHERE lane.queue = queue.name LIMIT %(limit)s::bigint) AS due) AS waiting,
        coalesce((SELECT extract(epoch FROM statement_timestamp() - min(head.run_at))::float8
-                 FROM lane CROSS JOIN LATERAL (
-                     SELECT job.run_at FROM jobs_live AS job
-                     WHERE job.lease_secret IS NULL AND job.lane_id = lane.lane_id AND job.run_at >= lane.at
-                       AND job.run_at <= statement_timestamp()
-                     ORDER BY job.run_at, job.job_id LIMIT 1) AS head
+                 FROM lane CROSS JOIN LATERAL jobs_due(lane.lane_id, lane.at, statement_timestamp(), 1) AS head
                  WHERE lane.queue = queue.name AND lane.place <= 32), 0) AS oldest_wait_s
 FROM jobs_queue AS queue LEFT JOIN running ON running.queue = queue.name
 WHERE %(name)s::text = '' OR queue.name = %(name)s::text

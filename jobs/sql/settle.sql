@@ -1,11 +1,9 @@
--- Write how attempts ended: move the jobs on, keep the attempts that did not succeed, store results.
--- What was released or never confirmed is no attempt of the job's count; what nobody got (no outcome, and it waits again)
--- leaves no trace.
--- What waits again does so in the lane of what its row says and of the workers that it is to avoid (settlement.avoid),
--- from now on: so long have they to leave it to others. What nobody got keeps its place.
--- The caller holds the rows' locks (lock_held, lock_overdue, or cancel). Returns the moment each is due again,
--- whether its queue has a ceiling under which there is room now, and whether an endpoint of the outbox may ask for events
--- (listens).
+-- Write how attempts ended: move the jobs on, keep the attempts that did not succeed, store results. The caller holds the
+-- rows' locks. What was released or never confirmed is no attempt of the job's count; what nobody got (no outcome, and it
+-- waits again) leaves no trace and keeps its place. What else waits again does so in the lane of its row and of the workers
+-- that it is to avoid (settlement.avoid), from now on: so long have they to leave it to others.
+-- Returns when each is due again, whether its queue has room under a ceiling now, and whether an endpoint of the outbox may
+-- ask for events (listens).
 WITH held AS MATERIALIZED (
     SELECT live.*, given.status AS status, given.failures AS failed, given.avoid::bigint[] AS avoid, given.outcome, given.error,
            given.result, given.releases AS released, given.unconfirmed AS unheard,
@@ -38,7 +36,7 @@ WITH held AS MATERIALIZED (
     SET failures = held.failed, releases = held.released, unconfirmed = held.unheard, confirmed_fence = held.confirmed,
         run_at = held.due_at, progress = NULL, detail = NULL, counted_in = NULL,
         lane_id = jobs_enter(live.queue, lane.priority, live.owner_id, live.group_id, live.requirement_id, held.avoid,
-                             held.due_at),
+                             held.due_at, live.key_id),
         lease_secret = NULL, lease_expires_at = NULL, deadline_at = NULL
     FROM held CROSS JOIN LATERAL (
         SELECT job.priority FROM jobs_job AS job WHERE job.id = held.job_id OFFSET 0) AS lane
@@ -51,6 +49,6 @@ WITH held AS MATERIALIZED (
     FROM held WHERE outcome IS NOT NULL
 )
 SELECT job_id AS id, status, queue, due_at AS run_at, worker_id, due_at > statement_timestamp() AS delayed,
-       counted_in IS NOT NULL AS made_room, avoid <> '{}' AS avoids,
+       counted_in IS NOT NULL AS made_room, has_key AND status <> 'pending' AS has_key, in_flow AND status <> 'pending' AS in_flow, avoid <> '{}' AS avoids,
        EXISTS (SELECT FROM outbox_endpoint AS endpoint WHERE endpoint.status <> 'disabled') AS listens
 FROM held ORDER BY job_id

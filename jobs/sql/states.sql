@@ -1,6 +1,5 @@
--- For the overview: how many jobs stand how, without counting a million. What waits or runs, and what did not succeed,
--- is counted in its partial index up to a limit. Successes have none: a small table is counted, of a large one the
--- planner's own statistics say how many there are about.
+-- For the overview: how many jobs stand how, counted in partial indexes up to a limit. Successes have none: a small table is
+-- counted, of a large one the planner's own statistics say how many there are about.
 WITH waiting AS MATERIALIZED (
     SELECT run_at <= statement_timestamp() AS is_due FROM jobs_live
     WHERE lease_secret IS NULL ORDER BY lane_id, run_at, job_id LIMIT %(limit)s::bigint

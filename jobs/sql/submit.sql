@@ -16,9 +16,9 @@ WITH requested AS (
     FROM requested
 ), lane AS MATERIALIZED (
     SELECT each.*, jobs_enter(queue, priority::smallint, owner_id::integer, group_id::integer, requirement_id::integer,
-                              ARRAY[]::bigint[], due_at) AS id
-    FROM (SELECT queue, priority, owner_id, group_id, requirement_id, min(due_at) AS due_at FROM new_job
-          GROUP BY queue, priority, owner_id, group_id, requirement_id) AS each
+                              ARRAY[]::bigint[], due_at, key_id::integer) AS id
+    FROM (SELECT queue, priority, owner_id, group_id, requirement_id, key_id, min(due_at) AS due_at FROM new_job
+          GROUP BY queue, priority, owner_id, group_id, requirement_id, key_id) AS each
 ), keyed AS (
     INSERT INTO jobs_uniquekey (job_id, kind, unique_key, owner_id)
     SELECT id, kind, unique_key, owner_id FROM new_job WHERE unique_key IS NOT NULL
@@ -28,12 +28,12 @@ WITH requested AS (
     SELECT new_job.*, coalesce(new_job.expires_at, greatest(run_at, limit_until, statement_timestamp())
                                                    + make_interval(secs => expires_s)) AS ends_at,
            (SELECT lane.id FROM lane WHERE (lane.queue, lane.priority) = (new_job.queue, new_job.priority)
-            AND (lane.owner_id, lane.group_id, lane.requirement_id)
-                IS NOT DISTINCT FROM (new_job.owner_id, new_job.group_id, new_job.requirement_id)) AS lane_id
+            AND (lane.owner_id, lane.group_id, lane.requirement_id, lane.key_id)
+                IS NOT DISTINCT FROM (new_job.owner_id, new_job.group_id, new_job.requirement_id, new_job.key_id)) AS lane_id
     FROM new_job WHERE unique_key IS NULL OR id IN (SELECT job_id FROM keyed)
 ), record AS (
-    INSERT INTO jobs_job (id, {columns}, created_at, expires_at, limit_until, payload, traceparent)
-    SELECT id, {columns}, statement_timestamp(), ends_at, limit_until, payload::jsonb, traceparent FROM stored
+    INSERT INTO jobs_job (id, {columns}, created_at, expires_at, limit_until, payload, traceparent, tags)
+    SELECT id, {columns}, statement_timestamp(), ends_at, limit_until, payload::jsonb, traceparent, tags::text[] FROM stored
 ), live AS (
     INSERT INTO jobs_live (job_id, {of_live}, has_key, run_at, expires_at, lane_id)
     SELECT id, {of_live}, unique_key IS NOT NULL, due_at, ends_at, lane_id FROM stored

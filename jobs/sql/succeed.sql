@@ -1,11 +1,9 @@
 -- Write that running jobs succeeded, where the given leases still hold them: what lock_held and settle do, in one
--- statement, for the end that most jobs have and that leaves nothing to decide. The rows are locked in the order of
--- their ids: two batches in opposite orders would otherwise wait for one another. Each is looked up by its id alone and
--- compared afterwards, and deleted by its place: no plan from an idle hour can read more (docs/adr/0111). A row that
--- another one changed after this statement began, and that it waited for, is at a place that this one does not see: it is
--- not ended, `moved` says so, and the caller, who has it locked by then, does it again.
+-- statement, for the end that most jobs have. Rows are locked in the order of their ids, looked up by id alone and compared
+-- afterwards, and deleted by their place: no plan from an idle hour can read more (docs/adr/0111). A row that another one
+-- changed after this statement began is at a place that this one does not see: it is not ended, `moved` says so, and the
+-- caller, who has it locked by then, does it again.
 -- `counted_in`: the queue whose ceiling has room now. `listens`: whether an endpoint of the outbox may ask for events.
--- None is held by a worker whose row is not the `version` that was read (docs/adr/0115).
 WITH held AS MATERIALIZED (
     SELECT live.*, lease.place, lease.result
     FROM (SELECT * FROM unnest(%(job)s::bigint[], %(fence)s::bigint[], %(secret)s::uuid[], %(result)s::text[])
@@ -13,9 +11,7 @@ WITH held AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT one.ctid AS tid, one.* FROM jobs_live AS one WHERE one.job_id = lease.job_id FOR UPDATE) AS live
     WHERE live.fence = lease.fence AND live.lease_secret = lease.secret AND live.worker_id = %(worker)s::bigint
-      AND (%(version)s::xid IS NULL OR EXISTS (
-          SELECT FROM jobs_worker AS worker LEFT JOIN auth_user AS person ON person.id = worker.owner_id
-          WHERE worker.id = %(worker)s::bigint AND worker.xmin = %(version)s::xid AND coalesce(person.is_active, true)))
+      AND (%(version)s::xid IS NULL OR EXISTS (SELECT FROM jobs_as_read(%(worker)s::bigint, %(version)s::xid)))
 ), gone AS (
     DELETE FROM jobs_live WHERE ctid = ANY (ARRAY(SELECT tid FROM held)) RETURNING job_id AS id
 ), ended AS (
@@ -26,7 +22,7 @@ WITH held AS MATERIALIZED (
            failures, fence, fence, lease_secret, 1, next_seq, output_bytes, earlier_output_bytes, result::jsonb
     FROM held JOIN gone ON gone.id = held.job_id
 )
-SELECT job_id AS id, kind, queue, 'success' AS status, fence, failures, worker_name, is_metered, counted_in, place,
+SELECT job_id AS id, kind, queue, 'success' AS status, fence, failures, worker_name, is_metered, counted_in, has_key, in_flow, place,
        gone.id IS NULL AS moved,
        EXISTS (SELECT FROM outbox_endpoint AS endpoint WHERE endpoint.status <> 'disabled') AS listens
-FROM held LEFT JOIN gone ON gone.id = held.job_id
+FROM held LEFT JOIN gone ON gone.id = held.job_id ORDER BY place

@@ -1,7 +1,6 @@
 -- Move the marks of these lanes, or of those of some queues, or (for the janitor) of all from an id on, to the first job that
--- waits in them; in batches, in order of id. Those that somebody puts jobs into just now stay as they are. It does not wait
--- for the disk: a mark that comes back only errs early. `awake`: how many lanes of the queue have something due, about,
--- counted up to a hundred.
+-- waits in them; in batches, in order of id. Lanes that somebody puts jobs into just now stay as they are. It does not wait
+-- for the disk: a mark that comes back only errs early. `awake`: how many lanes of the queue have something due, about.
 SELECT lane_id, queue, jobs_tidy(lane_id) AS asleep, (
            SELECT count(*) FROM (
                SELECT FROM jobs_mark AS mark

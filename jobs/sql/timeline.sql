@@ -1,7 +1,6 @@
--- The attempts of the last so many seconds, by worker: those that run, those that succeeded, which are on the job's row,
--- and those that ended otherwise, which are in the history. Of each `most` at most, the newest; successes are looked for
--- among the newest `most_ended` jobs that ended, others among the newest `most_failed` of each worker that ran something
--- or called: by an index each. `complete`: none of these bounds was reached.
+-- The attempts of the last so many seconds, by worker: those that run, that succeeded (outcomes), and that ended otherwise
+-- (attempts). Of each `most` at most, the newest; successes among the newest `most_ended` jobs that ended, others among the
+-- newest `most_failed` of each worker that ran something or called. `complete`: none of these bounds was reached.
 WITH since (at) AS (
     SELECT statement_timestamp() - make_interval(secs => %(seconds)s::float8)
 ), running AS MATERIALIZED (

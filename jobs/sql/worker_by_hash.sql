@@ -1,5 +1,5 @@
--- The worker whose key has this hash, and whether it is welcome and was noted as heard of lately. `version`: who
--- remembers the row has the statement that acts for the worker look whether it is still this one.
+-- The worker whose key has this hash, and whether it is welcome and was heard of lately. `version`: who remembers the row
+-- has the statement that acts for the worker look whether it is still this one (docs/adr/0115).
 SELECT worker.id, worker.name, worker.owner_id, worker.queues, worker.steals, worker.polled_queues,
        worker.polled_at, worker.key_hash, worker.key_hint, worker.created_at, worker.last_seen_at, worker.revoked_at,
        worker.connected_at, worker.drained_at, worker.drained_by_id, worker.labels, worker.satisfies,

@@ -1,22 +1,18 @@
--- How a worker did lately: since when, how many of its jobs succeeded and how many of its attempts failed, were lost or
--- timed out since then, and its last jobs. Lately is within a day, and as far back as the newest ended jobs of the farm
--- reach that are read at most.
+-- How each of these workers did lately: how many jobs it ended, and an hour; how many of them with success, or canceled; how
+-- long those that were not canceled ran on average; and its last jobs. Lately is `since` so many seconds ago, or as far back
+-- as the newest ended jobs of the farm reach that are read at most.
 WITH lately AS MATERIALIZED (
-    SELECT job_id AS id, worker_id, status, ended_at FROM jobs_outcome
-    WHERE ended_at > statement_timestamp() - interval '1 day'
+    SELECT job_id, worker_id, status, ended_at, ended_at - claimed_at AS ran FROM jobs_outcome
+    WHERE ended_at > statement_timestamp() - make_interval(secs => %(seconds)s::float8)
     ORDER BY ended_at DESC, job_id DESC LIMIT %(most)s::bigint
-), reach AS MATERIALIZED (
-    SELECT CASE WHEN count(*) < %(most)s::bigint THEN statement_timestamp() - interval '1 day'
+), reach AS (
+    SELECT CASE WHEN count(*) < %(most)s::bigint THEN statement_timestamp() - make_interval(secs => %(seconds)s::float8)
                 ELSE min(ended_at) END AS since
     FROM lately
 )
-SELECT reach.since,
-       (SELECT count(*) FROM lately WHERE worker_id = %(worker)s::bigint AND status = 'success') AS succeeded,
-       (SELECT count(*) FROM (
-            SELECT outcome FROM jobs_attempt
-            WHERE worker_id = %(worker)s::bigint AND ended_at >= reach.since
-            ORDER BY ended_at DESC LIMIT %(most)s::bigint) AS attempt
-        WHERE outcome NOT IN ('released', 'unconfirmed', 'canceled')) AS failed,
-       ARRAY(SELECT id FROM lately WHERE worker_id = %(worker)s::bigint
-             ORDER BY ended_at DESC, id DESC LIMIT %(listed)s::bigint) AS jobs
-FROM reach
+SELECT id AS worker_id, since, count(job_id) AS ended, count(*) FILTER (WHERE status = 'success') AS succeeded,
+       count(*) FILTER (WHERE status = 'canceled') AS canceled,
+       (count(job_id) * 3600 / greatest(extract(epoch FROM statement_timestamp() - since), 1))::float8 AS per_hour,
+       extract(epoch FROM avg(ran) FILTER (WHERE status <> 'canceled'))::float8 AS run_s,
+       (array_agg(job_id ORDER BY ended_at DESC, job_id DESC))[:%(listed)s::integer] AS jobs
+FROM unnest(%(workers)s::bigint[]) AS worker (id) CROSS JOIN reach LEFT JOIN lately ON worker_id = id GROUP BY id, since

@@ -1,12 +1,9 @@
 -- Store the next piece of output of each of these attempts, and renew their leases. A row for each that holds its lease,
 -- at its `place` (counted from 1): the number expected next, whether its piece was stored, and whether there was room.
--- The same number twice is stored once, since only the expected number inserts; a gap changes nothing, and neither does
--- the expected piece without room. The rows are locked in the order of their ids: two batches in opposite orders would
--- otherwise wait for one another. A job stands here once: the statement would count its second piece as its first.
--- What was written so far stands on the row that is written anyway: nothing is counted. Nor is what the owner has: how
--- much room the farm has, and owners who are near their quota, is what this process knows (docs/adr/0057). Pieces before
--- this one in the batch count as stored. No lease is held by a worker whose row is not the `version` that was read
--- (docs/adr/0115).
+-- Only the expected number inserts, so the same one twice is stored once. Rows are locked in the order of their ids, and a
+-- job stands here once: its second piece would count as its first. What was written so far stands on the row: nothing is
+-- counted. How much room the farm has, and owners who are near their quota, is what this process knows (docs/adr/0057);
+-- pieces before this one in the batch count as stored.
 WITH held AS MATERIALIZED (
     SELECT job.job_id AS id, job.fence, job.owner_id, job.next_seq, job.output_bytes, piece.place, piece.seq,
            piece.text, piece.size,
@@ -19,9 +16,7 @@ WITH held AS MATERIALIZED (
               WITH ORDINALITY AS each (job_id, fence, secret, seq, text, size, place) ORDER BY job_id) AS piece
     CROSS JOIN LATERAL (SELECT one.* FROM jobs_live AS one WHERE one.job_id = piece.job_id FOR UPDATE) AS job
     WHERE job.fence = piece.fence AND job.lease_secret = piece.secret AND job.worker_id = %(worker)s::bigint
-      AND (%(version)s::xid IS NULL OR EXISTS (
-          SELECT FROM jobs_worker AS worker LEFT JOIN auth_user AS person ON person.id = worker.owner_id
-          WHERE worker.id = %(worker)s::bigint AND worker.xmin = %(version)s::xid AND coalesce(person.is_active, true)))
+      AND (%(version)s::xid IS NULL OR EXISTS (SELECT FROM jobs_as_read(%(worker)s::bigint, %(version)s::xid)))
 ), sized AS (
     SELECT *, sum(size) OVER (ORDER BY place) AS all_size,
            sum(size) OVER (PARTITION BY owner_id ORDER BY place) AS owner_size

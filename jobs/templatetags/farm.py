@@ -1,7 +1,6 @@
 """`{% load farm %}`: durations, JSON and errors as the pages show them."""
 
 import json
-from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -9,7 +8,6 @@ from django import template
 
 from jobs import kinds
 from jobs.domain import failures, labels, payloads
-from jobs.domain.reasons import duration
 from jobs.domain.states import Status
 
 register = template.Library()
@@ -52,22 +50,6 @@ def title(payload: Any) -> str:
 
 
 @register.filter
-def took(begin: datetime | None, end: datetime | None) -> str:
-    """How long it was from one moment to the other, in words; empty without both."""
-    return "" if begin is None or end is None else seconds((end - begin).total_seconds())
-
-
-@register.filter
-def seconds(number: float | None) -> str:
-    """Seconds in words: "0.8 s", "40 s", "3 min"."""
-    if number is None:
-        return ""
-    if 0 < number < 0.1:
-        return f"{number * 1000:.0f} ms"
-    return f"{max(number, 0):.1f} s" if number < 10 else duration(number)
-
-
-@register.filter
 def span(number: float) -> str:
     """A power of ten of seconds, as an axis says it: "1 ms", "10 s", "1,000 s"."""
     return f"{number * 1000:.0f} ms" if number < 1 else f"{number:,.0f} s"
@@ -77,9 +59,3 @@ def span(number: float) -> str:
 def mood(status: str) -> str:
     """The class of a progress bar in this state: "good", "bad" or none."""
     return {Status.SUCCESS: "good", Status.FAILED: "bad", Status.TIMED_OUT: "bad"}.get(Status(status), "")
-
-
-@register.filter
-def words(code: str) -> str:
-    """A word of the machine as people write it: "in_progress" is "in progress"."""
-    return code.replace("_", " ")

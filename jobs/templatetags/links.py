@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from django import template
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import escape, format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
@@ -28,12 +28,19 @@ def jobs_with(text: Any, **filters: Any) -> SafeString:
 
 @register.filter
 def queue_link(name: str) -> SafeString | str:
-    return format_html('<a href="{}">{}</a>', reverse("jobs:queue", args=[name]), name) if name else _NOTHING
+    """A link to the queue's page; its name may be broken behind a dot, and not in mid-word."""
+    shown = SafeString(escape(name).replace(".", ".<wbr>"))
+    return format_html('<a href="{}">{}</a>', reverse("jobs:queue", args=[name]), shown) if name else _NOTHING
 
 
 @register.filter
 def queue_links(names: list[str]) -> SafeString:
     return SafeString(", ".join(map(queue_link, names)))
+
+
+@register.filter
+def tag_links(tags: list[str]) -> SafeString:
+    return SafeString(", ".join(jobs_with(tag, tag=tag) for tag in tags))
 
 
 @register.simple_tag(takes_context=True)

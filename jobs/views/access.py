@@ -54,7 +54,7 @@ def viewer(user: User) -> int:
 
 def visible(request: HttpRequest, job_id: int) -> Job:
     """The job with its owner, group, payload and result; 404 if there is none or it is not theirs to see."""
-    jobs = reads.visible_to(request.user).whole().select_related("owner", "group", "requirement")
+    jobs = reads.visible_to(request.user).whole().select_related("owner", "group", "requirement", "live__lane")
     job = jobs.filter(pk=job_id).first()
     if job is None:
         raise Http404("There is no such job.")

@@ -33,8 +33,8 @@ def index(request: HttpRequest) -> HttpResponse:
 def bulk(request: HttpRequest, bulk_id: int) -> HttpResponse:
     """One bulk, live: how many match, how far it is, what it came to, and what can be taken back."""
     user = people.person(request)
-    row = bulks.find(bulk_id)
-    if row is None or not (row.by_id == user.pk or reads.is_operator(user)):
+    row = bulks.seen(bulk_id, by=user)
+    if row is None:
         raise Http404("There is no such bulk action.")
     filters = Filters.of(row.filters)
     list_url = f"{reverse('jobs:list')}?{urlencode(filters.for_address())}"

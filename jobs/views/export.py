@@ -1,14 +1,11 @@
 """A filtered list of jobs as a file: CSV for spreadsheets, JSON lines for programs."""
 
-import csv
-import io
-import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
 
-from core import people
+from core import exports, people
 from jobs.domain.filters import Filters
 from jobs.models import Job
 from jobs.queries import lists
@@ -22,36 +19,30 @@ COLUMNS: Final = (
     "created_at", "run_at", "claimed_at", "ended_at",
 )  # fmt: skip
 _HEADINGS: Final = {"id": "Job", "created_at": "Submitted", "run_at": "Not before"}  # of the others, the name
-# What a spreadsheet takes for a formula (OWASP, "CSV Injection").
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 @access.page
 def as_csv(request: HttpRequest) -> HttpResponse:
     """The jobs that the list would show, newest first, MOST at most. `before` stands in the Link to the next file."""
-    return _file(request, name="jobs.csv", content_type="text/csv; charset=utf-8", written=_csv)
+    headings = [_HEADINGS.get(name, name.removesuffix("_at").capitalize()) for name in COLUMNS]
+    return _file(request, lambda jobs: exports.as_csv(headings, (_row(job).values() for job in jobs), name="jobs.csv"))
 
 
 @access.page
 def as_json_lines(request: HttpRequest) -> HttpResponse:
     """The same, an object on each line."""
-    return _file(request, name="jobs.jsonl", content_type="application/jsonl", written=_json_lines)
+    return _file(request, lambda jobs: exports.as_json_lines(map(_row, jobs), name="jobs.jsonl"))
 
 
-def _file(
-    request: HttpRequest, *, name: str, content_type: str, written: Callable[[Sequence[Job]], str]
-) -> HttpResponse:
+def _file(request: HttpRequest, written: Callable[[Sequence[Job]], HttpResponse]) -> HttpResponse:
     user = people.person(request)
     form = FilterForm(request.GET, user=user)
     if not form.is_valid():
         return HttpResponse(form.errors.as_text(), status=422, content_type="text/plain; charset=utf-8")
     jobs, older = _jobs(access.viewer(user), form.filters(), form.cleaned_data.get("before"))
-    response = HttpResponse(written(jobs), content_type=content_type)
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    response = written(jobs)
     if older:
-        query = request.GET.copy()
-        query["before"] = str(older)
-        response["Link"] = f'<{request.path}?{query.urlencode()}>; rel="next"'  # RFC 8288
+        response["Link"] = exports.next_link(request, before=older)
     return response
 
 
@@ -84,19 +75,3 @@ def _row(job: Job) -> dict[str, Any]:
 def _whole_lines(error: str) -> str:
     """The end of an error, from the first line of which nothing is missing."""
     return (error.partition("\n")[2] or error) if len(error) >= lists.ERROR_END else error
-
-
-def _csv(jobs: Sequence[Job]) -> str:
-    text = io.StringIO()
-    rows = csv.writer(text)  # RFC 4180
-    rows.writerow(_HEADINGS.get(name, name.removesuffix("_at").capitalize()) for name in COLUMNS)
-    rows.writerows([_cell(value) for value in _row(job).values()] for job in jobs)
-    return text.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
-
-
-def _json_lines(jobs: Sequence[Job]) -> str:
-    return "".join(f"{json.dumps(_row(job), ensure_ascii=False)}\n" for job in jobs)

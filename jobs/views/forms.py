@@ -11,11 +11,11 @@ from django.contrib.auth.models import Group, User
 from django.core.files.uploadedfile import UploadedFile
 
 from core.refusal import Refusal
-from core.values import loads
+from core.values import loads, words
 from jobs import errors, operations
 from jobs.domain import files, kinds, labels
-from jobs.models import Job, Upload
-from jobs.operations.queues import ANY_QUEUE, HIGHEST_CEILING
+from jobs.models import Fair, Job, Upload
+from jobs.operations.queues import ANY_QUEUE, HIGHEST_CEILING, LONGEST_AGE_S
 from jobs.queries import fleet, pages
 from postgres import clock
 from ratelimits.errors import CountExceedsLimit, RateLimitsError, UnknownLimit
@@ -37,12 +37,21 @@ class SubmitForm(forms.Form):
         help_text="Minutes from now; empty means at once.",
     )  # fmt: skip
     unique_key = forms.CharField(
-        required=False,
-        max_length=200,
-        label="Unique key",
-        help_text="Refused while another job of this kind with the same key has not ended.",
+        required=False, max_length=200, label="Unique key", help_text="One job of yours of this kind and key at a time."
     )
-    advanced: tuple[str, ...] = ("group", "delay_min", "unique_key")
+    on_conflict = forms.ChoiceField(
+        required=False,
+        label="While another has the key",
+        choices=[
+            ("", "Refuse this one"),
+            ("replace", "Replace it, if nobody has begun it"),
+            ("after", "Replace what waits; run after what was begun"),
+        ],
+    )
+    tags = forms.CharField(
+        required=False, max_length=700, help_text="Up to 10, with commas between them: the job is found by them."
+    )
+    advanced: tuple[str, ...] = ("group", "delay_min", "unique_key", "on_conflict", "tags")
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -67,9 +76,10 @@ class SubmitForm(forms.Form):
             return operations.submit(
                 self.cleaned_data["kind"], self.cleaned_data["payload"], by=self._user, owner=self._user,
                 group=self.cleaned_data["group"], unique_key=self.cleaned_data["unique_key"] or None,
+                on_conflict=self.cleaned_data["on_conflict"] or None,
                 run_at=clock.now() + timedelta(minutes=minutes) if minutes else None, files=self.files_of_job(new),
                 requires=self.cleaned_data.get("requires"), prefers=self.cleaned_data.get("prefers"),
-                priority=self.cleaned_data.get("priority"),
+                priority=self.cleaned_data.get("priority"), tags=words(self.cleaned_data["tags"]),
             )  # fmt: skip
         except (errors.JobsError, RateLimitsError) as refusal:
             for upload in new:  # a browser sends them again with the form
@@ -136,11 +146,6 @@ class UploadsField(forms.FileField):
 
 class _Uploads(forms.FileInput):
     allow_multiple_selected = True
-
-
-def words(text: str) -> list[str]:
-    """What stands between commas, without what is empty."""
-    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 class Conditions(forms.CharField):
@@ -271,6 +276,7 @@ def _as_of(job: Job, *, by: User) -> dict[str, Any]:
         "kind_name": job.kind,
         "payload_text": json.dumps(job.payload, indent=2, ensure_ascii=False),
         "group": job.group_id,
+        "tags": ", ".join(job.tags or ()),
         "kept": [file["name"] for file in job.inputs or ()],
         "requires": _written(job.requirement.requires) if job.requirement else "",
         "prefers": _written(job.requirement.prefers) if job.requirement else "",
@@ -315,7 +321,7 @@ class WorkerForm(forms.Form):
     def __init__(self, data: Mapping[str, Any] | None, *, user: User, initial: Mapping[str, Any] | None = None) -> None:
         super().__init__(data, auto_id="worker-%s", initial=dict(initial or {}))
         self._user = user
-        if not fleet.runs_the_farm(user):  # a member's worker serves that member (DESIGN section 5)
+        if not fleet.runs_the_farm(user):  # a member's worker serves that member
             del self.fields["scope"]
 
     def create(self) -> tuple[Any, str] | None:
@@ -332,10 +338,25 @@ class WorkerForm(forms.Form):
             return None
 
 
+class OrderForm(forms.Form):
+    """In which order the jobs of a queue are taken: between whom it is shared out, if it is, and what waiting does."""
+
+    fair = forms.ChoiceField(choices=Fair, label="Shares")
+    ages_after = forms.IntegerField(
+        required=False, min_value=1, max_value=LONGEST_AGE_S, label="Ages after (seconds)",
+        help_text="A job that is due counts one priority higher each time that it has waited so long, up to the most "
+        "urgent that waits. Empty: never.",
+    )  # fmt: skip
+
+
 class CeilingForm(forms.Form):
     """How many jobs of a queue may run at a time."""
 
     ceiling = forms.IntegerField(
         required=False, min_value=0, max_value=HIGHEST_CEILING, label="At most",
         help_text="Empty: any number. 0: none at all.",
+    )  # fmt: skip
+    of_key = forms.IntegerField(
+        required=False, min_value=1, max_value=HIGHEST_CEILING, label="Of each concurrency key at most",
+        help_text="Empty: any number. A kind with a concurrency of its own keeps that.",
     )  # fmt: skip

@@ -13,11 +13,12 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from core import people
-from core.values import row_id
+from core.values import moment, row_id
+from jobs.domain import tags
 from jobs.domain.bulks import BulkAction
-from jobs.domain.filters import DESCRIBED, Filter, Filters, ids_of, moment
+from jobs.domain.filters import DESCRIBED, Filter, Filters, ids_of
 from jobs.queries import bulks, fleet, pages, reads, saved_filters
-from jobs.views import access
+from jobs.views import access, owners
 
 _ANY: Final = [("", "Any")]
 _WIDGETS: Final = {"search": forms.TextInput({"type": "search", "placeholder": "Text, #id, key:value"})}
@@ -154,6 +155,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
         "reaches_all": bulks.reaches_all(user),
         "viewer": access.viewer(user),
         "is_operator": reads.is_operator(user),
+        "paused": owners.of_list(user, owner=form.filters().owner),
     }
     return render(request, "jobs/list.html", context, status=200 if form.is_valid() else 422)
 
@@ -192,6 +194,9 @@ def _field(described: Filter) -> forms.Field:
             message = "Enter a date and a time, like 2026-09-30T14:05."
             widget = forms.DateTimeInput(attrs={"type": "datetime-local"})
             return Checked(lambda text: moment(text) is not None, message, widget=widget, **common)
+        case "tags":
+            message = "Enter up to 10 tags with commas between them, like nightly,tenant:7."
+            return Checked(tags.is_list, message, max_length=described.longest, **common)
         case "ids":
             message = "Enter ids of jobs with commas between them, like 7,9."
             common |= {"widget": forms.HiddenInput, "max_length": described.longest}

@@ -152,6 +152,8 @@ def _snippets(request: HttpRequest, job: Job) -> dict[str, str] | None:
     if (kind := operations.known_kind(job.kind)) is not None:
         own = {"queue": kind.queue, "priority": kind.priority}
         body |= {name: getattr(job, name) for name, value in own.items() if getattr(job, name) != value}
+    if job.tags:
+        body["tags"] = job.tags
     if job.group is not None:
         body["group"] = job.group.name
     url = request.build_absolute_uri("/api/v1/jobs")
@@ -163,6 +165,7 @@ def _left_out(job: Job) -> list[str]:
     kind = operations.known_kind(job.kind)
     left_out = {
         "unique key": job.unique_key,
+        "concurrency key": job.concurrency_key,
         "expiry": job.expires_at,
         "number of attempts": kind is None or job.max_attempts != kind.max_attempts,
         "timeout": job.timeout_s if kind is None else job.timeout_s != kind.timeout_s,

@@ -1,8 +1,8 @@
 """Pages of queues."""
 
 from collections.abc import Callable
-from functools import partial
 
+from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -10,9 +10,10 @@ from django.urls import reverse
 
 from core import people
 from jobs import operations
+from jobs.models import Fair
 from jobs.queries import fleet, reads
 from jobs.views import access
-from jobs.views.forms import CeilingForm
+from jobs.views.forms import CeilingForm, OrderForm
 
 
 @access.page
@@ -48,13 +49,45 @@ def set_ceiling(request: HttpRequest, name: str) -> HttpResponse:
     if not form.is_valid():
         return _page(request, name, form=form)
     ceiling: int | None = form.cleaned_data["ceiling"]
+    of_key: int | None = form.cleaned_data["of_key"]
     sentence = f"At most {ceiling} of its jobs run at a time."
     if ceiling is None:
         sentence = "It has no ceiling now: any number of its jobs may run."
-    return _done(request, name, partial(operations.set_ceiling, ceiling=ceiling), sentence)
+    if of_key is not None:
+        sentence += f" Of each concurrency key {of_key}."
+
+    def do(queue: str, *, by: User) -> None:
+        operations.set_ceiling(queue, ceiling, by=by)
+        operations.bound_keys(queue, of_key, by=by)
+
+    return _done(request, name, do, sentence)
 
 
-def _page(request: HttpRequest, name: str, *, form: CeilingForm | None = None) -> HttpResponse:
+@access.button
+def set_order(request: HttpRequest, name: str) -> HttpResponse:
+    """Share it out by owner or by group, or not at all; and let what waits for long count for more."""
+    _check_rights(request)
+    form = OrderForm(request.POST)
+    if not form.is_valid():
+        return _page(request, name, order=form)
+    fair: str = form.cleaned_data["fair"]
+    ages_after: int | None = form.cleaned_data["ages_after"]
+    sentence = "Its jobs are taken in the order of submission now."
+    if fair != Fair.OFF:
+        sentence = f"Its jobs are taken by fair share now, {Fair(fair).label}."
+    if ages_after is not None:
+        sentence += f" One that waits for {ages_after:,} s counts one priority higher."
+
+    def do(queue: str, *, by: User) -> None:
+        operations.set_fair(queue, fair, by=by)
+        operations.set_ages_after(queue, ages_after, by=by)
+
+    return _done(request, name, do, sentence)
+
+
+def _page(
+    request: HttpRequest, name: str, *, form: CeilingForm | None = None, order: OrderForm | None = None
+) -> HttpResponse:
     user = people.person(request)
     rows = fleet.queue_rows(viewer=access.viewer(user), name=name) if name and "\x00" not in name else []
     if not rows:
@@ -64,9 +97,10 @@ def _page(request: HttpRequest, name: str, *, form: CeilingForm | None = None) -
         "viewer": access.viewer(user),
         "may_run": fleet.runs_the_farm(user),
         "is_operator": reads.is_operator(user),
-        "form": form or CeilingForm(initial={"ceiling": rows[0].ceiling}),
+        "form": form or CeilingForm(initial={"ceiling": rows[0].ceiling, "of_key": rows[0].of_key}),
+        "order": order or OrderForm(initial={"fair": rows[0].fair, "ages_after": rows[0].ages_after}),
     }
-    return render(request, "jobs/queue.html", context, status=422 if form else 200)
+    return render(request, "jobs/queue.html", context, status=422 if form or order else 200)
 
 
 def _check_rights(request: HttpRequest) -> None:

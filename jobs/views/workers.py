@@ -16,6 +16,7 @@ from django.views.decorators.debug import sensitive_variables
 from accounts import http as accounts_http
 from accounts import operations as accounts
 from core import people
+from core.values import words
 from jobs import operations
 from jobs.domain import labels
 from jobs.errors import UnknownWorker, WorkerNotYours
@@ -24,7 +25,7 @@ from jobs.models import Worker
 from jobs.queries import fleet, reads
 from jobs.queries.fleet import WorkerRow
 from jobs.views import access, starting
-from jobs.views.forms import WorkerForm, words
+from jobs.views.forms import WorkerForm
 from postgres import clock
 
 _COMING_ALONG: Final = ("chat", "image", "openai")  # handlers of jobfarm_worker, named like their kinds and queues

@@ -2,9 +2,10 @@
 happens to them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+import json
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from io import BytesIO
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 from django.conf import settings
 from django.http import HttpResponse
@@ -12,8 +13,11 @@ from django.http import HttpResponse
 from core import asgi, bodies
 from core.asgi import Receive, Scope, Send
 from jobs import http
+from jobs.domain import changes
 from jobs.errors import TooManyOpen
-from jobs.waiting import clients
+from jobs.protocol.jobs import as_view
+from jobs.waiting import clients, matching
+from jobs.waiting.matching import Changes
 from jobs.waiting.notifier import Stopping
 from jobs.waiting.places import Places
 from jobs.waiting.story import Stories
@@ -21,6 +25,7 @@ from jobs.waiting.upstream import Django
 from live import RECONNECTED, hub
 from live.send_queue import Message, SendQueue
 from live.subscriptions import Subscription
+from postgres import clock, connections
 
 PING_S: Final = 15.0
 _PING: Final = b": still here\n\n"
@@ -32,12 +37,14 @@ EVENT_STREAM: Final = [
 
 
 class EventStream:
-    """Serves one request for `GET /api/v1/jobs/{id}/events`, or for `GET /api/v1/jobs/events?ids=`."""
+    """Serves one request for `GET /api/v1/jobs/{id}/events`, for `GET /api/v1/jobs/events?ids=`, or for
+    `GET /api/v1/events`."""
 
-    def __init__(self, django: Django, stopping: Stopping, places: Places) -> None:
+    def __init__(self, django: Django, stopping: Stopping, places: Places, changes: Changes) -> None:
         self._django = django
         self._stopping = stopping
         self._places = places
+        self._changes = changes
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Stream until the jobs have ended, the client goes, its rights do, or the process ends."""
@@ -56,14 +63,18 @@ class EventStream:
                 most: int = settings.LIVE["STREAMS_PER_PERSON"]
                 place = self._places.one(("streams", note.user_id), most=most, of="owner")
                 with place, clients.Connection(receive) as client:
-                    await client.during(self._stream(note, scope, send, rights))
+                    serve = self._stream if isinstance(note, http.Followed) else self._stream_of_many
+                    await client.during(serve(note, scope, send, rights))
             except TooManyOpen as refusal:
                 await self._django.send(http.refused(refusal), send)
 
     async def _stream(self, followed: http.Followed, scope: Scope, send: Send, rights: "Rights") -> None:
         job_ids, send_queue = followed.job_ids, rights.send_queue
+        assert isinstance(send_queue, SendQueue)  # none was adopted
         last_event_id = asgi.header(scope, "last-event-id")
-        stories = Stories(job_ids, last_event_id=last_event_id, are_named=followed.are_named)
+        stories = Stories(
+            job_ids, last_event_id=last_event_id, are_named=followed.are_named, is_view=followed.is_view
+        )  # fmt: skip
         here, known = hub.current(), set[str]()
         watched: dict[str, Any] = {"audience": "member", "language": settings.LANGUAGE_CODE}
         # From the start, whatever the client has seen: of an ended job the end has to be sent once more.
@@ -83,13 +94,30 @@ class EventStream:
             return isinstance(await self._django.call(scope, BytesIO()), http.Noted)
 
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": EVENT_STREAM})
+            await send(_start(followed))
             events = self._send_events(stories, send_queue, send, follow_output)
-            await first_of(events, rights.lost(is_allowed), self._stopping.wait())
+            await first_of(events, rights.lost(is_allowed), self._stopping.wait(), _expiry(followed))
             await send({"type": "http.response.body", "body": b""})
         finally:
             for watch in watches:
                 watch.close()
+
+    async def _stream_of_many(self, followed: http.FollowedMany, scope: Scope, send: Send, rights: "Rights") -> None:
+        async def is_allowed() -> bool:
+            answer = await self._django.call(scope, BytesIO())
+            return isinstance(answer, http.Noted) and answer.note == followed
+
+        last_event_id = asgi.header(scope, "last-event-id")
+        stream = await self._changes.open(followed.wanted)
+        try:
+            rights.adopt(stream)
+            first = await connections.run(matching.beginning, followed.wanted, last_event_id)
+            await send(_start(followed))
+            events = _send_changes(stream, first, send, is_view=followed.is_view)
+            await first_of(events, rights.lost(is_allowed), self._stopping.wait(), _expiry(followed))
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            self._changes.close(stream)
 
     async def _send_events(
         self, stories: Stories, send_queue: SendQueue, send: Send, follow_output: Callable[[Sequence[Message]], None]
@@ -107,13 +135,68 @@ class EventStream:
             await piece(send, b"".join(stories.events(messages)))
 
 
+def _start(followed: http.Followed | http.FollowedMany) -> dict[str, Any]:
+    """The head of the answer; with a view token a page of any site may read it."""
+    shared = [(b"access-control-allow-origin", b"*")] if followed.is_view else []
+    return {"type": "http.response.start", "status": 200, "headers": [*EVENT_STREAM, *shared]}
+
+
+async def _expiry(followed: http.Followed | http.FollowedMany) -> None:
+    """Return when the view token has expired that this is followed by."""
+    if followed.expires_at is None:
+        await asyncio.Event().wait()
+    else:
+        now = await connections.run(clock.now)
+        await asyncio.sleep(max(0.0, (followed.expires_at - now).total_seconds()))
+
+
+async def _send_changes(stream: matching.Stream, first: matching.Beginning, send: Send, *, is_view: bool) -> None:
+    """Send the jobs that the stream begins with, then those that change, until it is over.
+
+    Each event but the last of some that go together is at the place of those before: who loses it there is sent the
+    rest again.
+    """
+    before, after = "", changes.event_id(first.at)
+    await piece(send, b"retry: 2000\n\n")
+    if not first.is_whole:
+        await piece(send, f"event: reset\nid: {after}\ndata: {{}}\n\n".encode())
+    jobs: Collection[dict[str, Any]] = first.documents.values()
+    while not stream.is_over:
+        ids = [before] * (len(jobs) - 1) + [after]
+        shown = map(as_view, jobs) if is_view else jobs
+        await piece(send, b"".join(_job(document, at) for document, at in zip(shown, ids, strict=False)))
+        before = after
+        try:
+            async with asyncio.timeout(PING_S):
+                jobs = await stream.take()
+            after = stream.position or before
+        except TimeoutError:
+            jobs, after = (), stream.position or before
+            await piece(send, _PING + f"id: {after}\n\n".encode())
+
+
+def _job(document: dict[str, Any], event_id: str) -> bytes:
+    named = f"id: {event_id}\n" if event_id else ""
+    return f"event: job\n{named}data: {json.dumps(document)}\n\n".encode()
+
+
+class Held(Protocol):
+    """What waits for a client, and can be kept back."""
+
+    def hold(self) -> None:
+        """Give nothing out until `let_go`."""
+
+    def let_go(self) -> None:
+        """Give out what there is."""
+
+
 class Rights:
     """Whether the caller may see what is followed: that is looked at again whenever the caller's rights changed.
 
     What comes for the caller meanwhile waits in the queue for the outcome.
     """
 
-    def __init__(self, send_queue: SendQueue) -> None:
+    def __init__(self, send_queue: "Held") -> None:
         self.send_queue = send_queue
         self.note: Any = None  # what Django allows to be followed, by which person
         self._changed = asyncio.Event()
@@ -125,6 +208,12 @@ class Rights:
     def __exit__(self, *_: object) -> None:
         if self._listening is not None:
             self._listening.close()
+
+    def adopt(self, send_queue: "Held") -> None:
+        """Hold this from now on, where the caller's rights change or have changed."""
+        self.send_queue = send_queue
+        if self._changed.is_set():
+            send_queue.hold()
 
     async def first_answer(self, answering: Awaitable[HttpResponse]) -> HttpResponse:
         """Django's first answer; where it allows something, its note is kept.

@@ -11,7 +11,6 @@ from django.http import HttpResponse
 from core import asgi, bodies
 from core.asgi import Receive, Scope, Send
 from jobs import http, operations
-from jobs.domain.leases import Lease
 from jobs.errors import TooManyOpen
 from jobs.protocol import answers, sessions
 from jobs.waiting import clients
@@ -137,7 +136,7 @@ class LongPoll:
 
 def _withdraw(key: str, claimed: answers.Claimed) -> None:
     """Nobody got these jobs: they are for others at once, not only when their leases run out."""
-    sessions.withdraw(key, {job.id: Lease.parse(job.lease) for job in claimed.jobs})
+    sessions.withdraw(key, {job.id: job.lease for job in claimed.jobs})
 
 
 def _waits(answer: HttpResponse) -> http.Waits | None:

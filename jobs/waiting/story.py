@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
 from jobs.domain import states
+from jobs.protocol.jobs import as_view
 from live.rendering import Page
 from live.send_queue import Message
 
@@ -19,7 +20,8 @@ Step = tuple[str, str]  # the name of an event, and its data: an object as JSON
 class Story:
     """How far one client is in a job's events."""
 
-    def __init__(self, *, fence: int = 0, next_seq: int = 0, version: str = "") -> None:
+    def __init__(self, *, fence: int = 0, next_seq: int = 0, version: str = "", is_view: bool = False) -> None:
+        self._is_view = is_view
         self._fence = fence
         self._next_seq = next_seq
         self._version = version
@@ -27,10 +29,12 @@ class Story:
         self.is_over = False
 
     @classmethod
-    def resumed(cls, position: str) -> Self:
+    def resumed(cls, position: str, *, is_view: bool = False) -> Self:
         """Where the client at this position left off; the beginning for what is none of ours."""
         match = _EVENT_ID.fullmatch(position)
-        return cls(fence=int(match[1]), next_seq=int(match[2]), version=match[3]) if match else cls()
+        if match is None:
+            return cls(is_view=is_view)
+        return cls(fence=int(match[1]), next_seq=int(match[2]), version=match[3], is_view=is_view)
 
     @property
     def cursor(self) -> str | None:
@@ -71,7 +75,7 @@ class Story:
         is_seen = bool(self._version) and version.startswith(self._version)  # which may be cut
         self._version = version
         if not is_seen:
-            yield "job", json.dumps(job)
+            yield "job", json.dumps(as_view(job) if self._is_view else job)
 
     def _is_complete(self, state: dict[str, Any]) -> bool:
         written = state["written"]
@@ -82,11 +86,13 @@ class Stories:
     """How far one client is in the events of some jobs. Of several, each event names its job, and its id says how far
     all of them are: "7=1.3.8a0c,9=0.0."."""
 
-    def __init__(self, job_ids: Sequence[int], *, last_event_id: str, are_named: bool) -> None:
+    def __init__(
+        self, job_ids: Sequence[int], *, last_event_id: str, are_named: bool, is_view: bool = False
+    ) -> None:  # fmt: skip
         positions = _positions(last_event_id) if are_named else {str(job_ids[0]): last_event_id}
         self._are_named = are_named
         self.of: Mapping[str, Story] = {
-            str(job_id): Story.resumed(positions.get(str(job_id), "")) for job_id in job_ids
+            str(job_id): Story.resumed(positions.get(str(job_id), ""), is_view=is_view) for job_id in job_ids
         }
 
     @property

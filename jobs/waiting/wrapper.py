@@ -8,12 +8,13 @@ from core.asgi import Receive, Scope, Send
 from jobs.protocol.jobs import API
 from jobs.waiting.events import EventStream
 from jobs.waiting.long_poll import LongPoll
+from jobs.waiting.matching import Changes
 from jobs.waiting.notifier import Notifier, Stopping
 from jobs.waiting.places import Places
 from jobs.waiting.upstream import Django, Handler
 
 _CLAIM: Final = f"{API}/worker/claim"
-_EVENTS: Final = re.compile(rf"{re.escape(API)}/jobs/(?:[0-9]{{1,19}}/)?events")
+_EVENTS: Final = re.compile(rf"{re.escape(API)}/(?:jobs/(?:[0-9]{{1,19}}/)?)?events")
 
 
 class Waiting:
@@ -24,6 +25,7 @@ class Waiting:
         self._notifier = notifier
         self._stopping = stopping
         self._places = Places()
+        self._changes = Changes()
         self._django = Django(handler)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -32,6 +34,6 @@ class Waiting:
             waits = LongPoll(self._django, self._notifier(), self._stopping, self._places)
             await waits.serve(scope, receive, send)
         elif scope["method"] == "GET" and _EVENTS.fullmatch(path):
-            await EventStream(self._django, self._stopping, self._places).serve(scope, receive, send)
+            await EventStream(self._django, self._stopping, self._places, self._changes).serve(scope, receive, send)
         else:
             await self._handler(scope, receive, send)

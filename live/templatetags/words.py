@@ -1,10 +1,15 @@
-"""Built into every template: a code as people write it, its sign in a title, and the head of a table."""
+"""Built into every template: a code and a length of time as people write them, a sign in a title, and the head of a
+table."""
 
-from typing import Final
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
 
 from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+
+from core.values import duration
 
 register = template.Library()
 # A tab shows little more of a title than its first character. Statuses of all apps.
@@ -25,6 +30,22 @@ def words(code: object) -> str:
     return str(code).replace("_", " ")
 
 
+@register.filter
+def took(begin: datetime | None, end: datetime | None) -> str:
+    """How long it was from one moment to the other, in words; empty without both."""
+    return "" if begin is None or end is None else seconds((end - begin).total_seconds())
+
+
+@register.filter
+def seconds(number: float | None) -> str:
+    """Seconds in words: "0.8 s", "40 s", "3 min"."""
+    if number is None:
+        return ""
+    if 0 < number < 0.1:
+        return f"{number * 1000:.0f} ms"
+    return f"{max(number, 0):.1f} s" if number < 10 else duration(number)
+
+
 @register.simple_tag
 def columns(*titles: str) -> SafeString:
     """The head of a table: a column for each title, which may have its classes behind a bar ("Attempts|number")."""
@@ -32,6 +53,17 @@ def columns(*titles: str) -> SafeString:
     cells = [(format_html(' class="{}"', of) if of else "", title) for title, _, of in split]
     row = format_html_join("", _COLUMN, cells)
     return format_html('<thead role="rowgroup"><tr role="row">{}</tr></thead>', row)
+
+
+def badges(library: template.Library, name: str, looks: Mapping[str, tuple[str, str]]) -> Any:
+    """Give an app's library a tag of this name: the badge of a status, with the colour and icon of a status of jobs
+    (templates/parts/status.html) and a label."""
+
+    def badge(status: str) -> dict[str, str]:
+        like, label = looks[status]
+        return {"status": like, "label": label}
+
+    return library.inclusion_tag("parts/status.html", name=name)(badge)
 
 
 @register.filter

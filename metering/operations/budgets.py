@@ -49,23 +49,10 @@ class Balance:
         return min(100.0, self.used_percent)
 
     @property
-    def written_amount(self) -> str:
-        return self._written(self.budget.amount)
-
-    @property
-    def written_used(self) -> str:
-        return self._written(self.used)
-
-    @property
-    def written_reserved(self) -> str:
-        return self._written(self.reserved)
-
-    @property
-    def written_left(self) -> str:
-        return self._written(self.left)
-
-    def _written(self, value: Decimal) -> str:
-        return titles.amount(value, Unit(self.budget.unit))
+    def written(self) -> Mapping[str, str]:
+        """Its amounts as people read them."""
+        amounts = {"amount": self.budget.amount, "used": self.used, "reserved": self.reserved, "left": self.left}
+        return {name: titles.amount(value, Unit(self.budget.unit)) for name, value in amounts.items()}
 
 
 def balances(budgets: Sequence[Budget], *, now: datetime) -> list[Balance]:
@@ -77,7 +64,7 @@ def balances(budgets: Sequence[Budget], *, now: datetime) -> list[Balance]:
 
 def make(subject: Mapping[str, Any], *, unit: str, period: str, amount: Decimal, by: User) -> Budget:
     """Make a budget of one `subject` ({"person": user}, {"group": group} or {"token": its row}); it bounds what is
-    submitted from then on, in other processes within FRESH_S. Raises BadBudget."""
+    submitted from then on, in other processes within five seconds. Raises BadBudget."""
     with transaction.atomic():
         row = _saved(Budget(**subject, unit=unit, period=period, amount=amount), force_insert=True)
         audit.record(by, row, f"Made the budget: {row}.")

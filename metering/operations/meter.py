@@ -6,7 +6,6 @@ stored; so what it decides stays true until it commits. An end locks none of the
 """
 
 import logging
-import time
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -14,8 +13,12 @@ from decimal import Decimal
 from math import ceil
 from typing import Final, TypeVar
 
+from django.db.models import F, Sum
+from django.db.models.functions import Now
+
 from core import values
 from core.backoff import LONGEST_S
+from core.recent import Recent
 from jobs.domain.meters import AttemptEnd, Hold
 from jobs.domain.records import JobRecord
 from metering import queries, registry
@@ -23,9 +26,9 @@ from metering.domain import budgets
 from metering.domain.budgets import Ledger, Need, Unit
 from metering.domain.tokens import Reader, Tokens
 from metering.errors import BudgetExhausted, ExceedsBudget
-from metering.models import Budget, Model
+from metering.models import Budget, Day, Model
 from metering.operations import titles
-from metering.queries import NewReading, NewReservation, Subjects
+from metering.queries import NewReading
 from postgres.statements import Row
 
 FRESH_S: Final = 5.0  # within which a new budget counts in every process, as limits of people (docs/adr/0014)
@@ -37,16 +40,13 @@ _MILLION: Final = 1_000_000
 _STEP: Final = Decimal("0.000001")  # what an amount is exact to
 
 
-class _Known:
-    """Who has budgets, as this process read it, and until when that is good by its own clock."""
-
-    subjects: Subjects | None = None
-    until_s = 0.0
+# Who has budgets, as this process read it: tokens, people, groups.
+_known: Final[Recent[Sequence[frozenset[int]]]] = Recent(for_s=FRESH_S)
 
 
 def forget_known() -> None:
     """Read who has budgets again before the next submit."""
-    _Known.subjects = None
+    _known.clear()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +80,8 @@ class _Admission:
 
     def keep(self, job_ids: Sequence[int | None]) -> None:
         """Write the reservations of those that are stored."""
-        made = [
-            NewReservation(job_id=job_id, budget_id=budget_id, starts_at=starts_at, amount=amount)
-            for job_id, each in zip(job_ids, self.reserved, strict=True) if job_id is not None
-            for budget_id, starts_at, amount in each
-        ]  # fmt: skip
-        if made:
+        stored = [(job_id, each) for job_id, each in zip(job_ids, self.reserved, strict=True) if job_id is not None]
+        if made := [(job_id, *reserved) for job_id, each in stored for reserved in each]:
             queries.reserve(made)
 
 
@@ -94,10 +90,7 @@ class BudgetMeter:
 
     def concerns(self, *, owners: Set[int | None], groups: Set[int | None], tokens: Set[int | None]) -> bool:
         """Whether any of these has a budget, as this process read it within FRESH_S."""
-        known = _known()
-        return not (
-            known.people.isdisjoint(owners) and known.groups.isdisjoint(groups) and known.tokens.isdisjoint(tokens)
-        )
+        return not all(map(frozenset.isdisjoint, _subjects(), (tokens, owners, groups)))
 
     def admit(self, new: Sequence[JobRecord]) -> _Admission:
         """Find room for each of these jobs in all budgets that bound it. Raises BudgetExhausted, which says when there
@@ -131,20 +124,24 @@ class BudgetMeter:
             queries.settle(job_ids)
 
     def hold(self, job_id: int) -> Hold | None:
-        budget = queries.held_by(job_id)
+        """The budget in whose window, which has not begun, a job has its reservation; of several the last to begin."""
+        waits = Budget.objects.filter(reservations__job_id=job_id, reservations__starts_at__gt=Now())
+        rows = waits.annotate(starts_at=F("reservations__starts_at")).select_related("token", "person", "group")
+        budget = rows.order_by("-starts_at").first()
         if budget is None:
             return None
-        return Hold(cause=titles.of_budget(budget), until=budget.starts_at)  # type: ignore[attr-defined]  # annotated
+        return Hold(cause=titles.of_budget(budget), until=budget.starts_at)
 
 
 METER: Final = BudgetMeter()
 
 
-def _known() -> Subjects:
-    now_s = time.monotonic()
-    if _Known.subjects is None or now_s >= _Known.until_s:
-        _Known.subjects, _Known.until_s = queries.subjects(), now_s + FRESH_S
-    return _Known.subjects
+def _subjects() -> Sequence[frozenset[int]]:
+    if (subjects := _known.get("")) is None:
+        rows = Budget.objects.values_list("token_id", "person_id", "group_id")
+        subjects = [frozenset(each) - {None} for each in zip(*rows, strict=True)] or [frozenset()] * 3
+        _known.keep("", subjects)
+    return subjects
 
 
 def _needs(locked: Sequence[Budget], ledgers: dict[int, Ledger], one: JobRecord, expected: _Expected) -> list[Need]:
@@ -191,10 +188,14 @@ def _expectations(new: Sequence[JobRecord], *, units: Set[str], now: datetime) -
     """What each of these jobs is expected to use, of these units: a statement for seconds and one for money, however
     many jobs there are."""
     kinds = {one.kind for one in new} if Unit.SECONDS in units else ()
-    means = queries.mean_seconds(kinds, since=(now - RECENT).date()) if kinds else {}
+    means: dict[str, float] = {}
+    if kinds:
+        rows = Day.objects.filter(kind__in=kinds, day__gte=(now - RECENT).date()).values("kind")
+        sums = rows.annotate(of=Sum("seconds"), all=Sum("attempts")).values_list("kind", "of", "all")
+        means = {kind: seconds / attempts for kind, seconds, attempts in sums if attempts}
     read = [_read(one) for one in new]
     models = {model for model, _ in read if model} if Unit.MONEY in units else ()
-    prices = queries.prices(models) if models else {}
+    prices = Model.objects.in_bulk(list(models)) if models else {}
     return [
         _Expected(tokens=tokens, seconds=_seconds(one, means), cost=_cost(tokens, prices.get(model)))
         for one, (model, tokens) in zip(new, read, strict=True)
@@ -237,8 +238,8 @@ def _reading(end: AttemptEnd, reader: Reader, used: Tokens, output: Row | None) 
     estimated = _or_none(end.job_id, lambda: _estimated(reader, output)) if output is not None else None
     tokens, is_estimated = estimated or (used, False)
     return NewReading(
-        job_id=end.job_id, fence=end.fence, tokens_in=tokens.input, tokens_out=tokens.output, path=reader.model,
-        is_estimated=is_estimated and tokens.total > 0,
+        job=end.job_id, fence=end.fence, tokens_in=tokens.input, tokens_out=tokens.output,
+        path="{" + ",".join(reader.model) + "}", is_estimated=is_estimated and tokens.total > 0,
     )  # fmt: skip
 
 

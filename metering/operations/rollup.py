@@ -14,7 +14,8 @@ from django.db import transaction
 from jobs import operations as jobs
 from live import operations as live
 from metering import queries
-from postgres import transactions
+from metering.models import Budget, Settlement, Watermark
+from postgres import statements, transactions
 from scheduling import operations as crons
 from scheduling.operations import action
 
@@ -27,6 +28,9 @@ _CHUNK: Final = timedelta(hours=6)  # of what ended, in one transaction
 BUDGET_S: Final = 5.0  # for chunks, in one run
 _AT_ONCE: Final = 500  # jobs that are settled afterwards, or budgets that are folded, in one transaction
 _MOST_BATCHES: Final = 100  # in one run
+# How far the order of ids of attempts may differ from that of their times, as in jobs.queries.rollups.
+_DISORDER: Final = timedelta(minutes=1)
+MOST_ROWS: Final = 1000  # of a person in a day, from which on models are counted as one
 
 
 @action(timeout=60, idempotent=True, own_writes=True)
@@ -46,20 +50,24 @@ def roll_up() -> int:
 @action(timeout=600, idempotent=True, own_writes=True)
 def forget() -> None:
     """Delete settlements of budgets, and readings of jobs, that are deleted."""
-    queries.forget_settlements()
-    queries.forget_readings()
+    Settlement.objects.exclude(budget_id__in=Budget.objects.values("pk")).delete()
+    statements.load("metering", "forget_readings").run()
 
 
 def _settle_left_over(limit: int, skip: int) -> int:
     """Settle jobs that ended while the meter failed, so that no reservation outlives its job; how many jobs."""
-    if left := queries.left_over(limit, skip):
-        queries.settle(left)
+    left = statements.load("metering", "left_over").run({"limit": limit, "skip": skip})
+    if left:
+        queries.settle([row.job_id for row in left])
     return len(left)
 
 
 @transactions.retried
 def _fold(limit: int, skip: int) -> int:
-    if locked := queries.lock_settled_budgets(limit, skip):
+    """Fold the settlements of so many budgets that have any, in the order of their ids; how many budgets."""
+    named = Settlement.objects.values("budget_id").distinct()
+    rows = Budget.objects.filter(pk__in=named).select_for_update().order_by("pk")
+    if locked := [row.pk for row in rows[skip : skip + limit]]:
         queries.fold(locked)
     return len(locked)
 
@@ -80,13 +88,17 @@ def _count_days() -> int:
 def _count(*, now: datetime, horizon: datetime) -> tuple[int, bool]:
     """Count a part of what nothing can be added to, once; whether that was all of it."""
     with transaction.atomic():
-        watermark = queries.lock_watermark(first=now - _FIRST)
+        Watermark.objects.bulk_create([Watermark(counted_until=now - _FIRST)], ignore_conflicts=True)  # the first time
+        watermark = Watermark.objects.select_for_update().get()
         until = min(horizon, watermark.counted_until + _CHUNK)
         if until <= watermark.counted_until:
             return 0, True
-        changed = queries.count_days(since=watermark.counted_until, until=until)
+        since = watermark.counted_until
+        first_attempt = statements.first_id_since("jobs_attempt", "ended_at", since - _DISORDER)
+        params = {"since": since, "until": until, "first_attempt": first_attempt, "most_rows": MOST_ROWS}
+        [counted] = statements.load("metering", "count_days").run(params)
         watermark.counted_until = until
         watermark.save(update_fields=["counted_until"])
-        if changed:
+        if counted.changed:
             live.touch(TOPIC)
-    return changed, until == horizon
+    return counted.changed, until == horizon

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from metering import queries
 from metering.domain.budgets import Unit
 from metering.operations import titles
+from postgres import statements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class JobUsage:
 
 def of_job(job_id: int) -> JobUsage | None:
     """What this job used; None while none of its attempts has ended."""
-    row = queries.of_job(job_id)
+    [row] = statements.load("metering", "of_job").run({"job": job_id})
     if not row.attempts:
         return None
     cost = titles.amount(row.cost, Unit.MONEY) if row.cost else ""

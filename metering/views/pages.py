@@ -1,7 +1,5 @@
 """The page of usage and its rows as a file: everybody their own, operators everybody's."""
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -12,10 +10,8 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
 
-from core import people
+from core import exports, pages, people
 from jobs import operations as jobs
 from jobs.domain import charts
 from metering import operations, queries
@@ -26,11 +22,7 @@ _BY: Final = ("kind", "model", "worker", "person", "group", "token", "day")
 _DAYS: Final = (30, 7, 90, 365)
 _MEASURES: Final = ("seconds", "tokens", "cost")
 # What a row leads to: the page with these rows alone. Values of the address are names or ids.
-_COLUMNS: Final[Mapping[str, str]] = {
-    "kind": "kind", "model": "model", "worker": "worker_id", "person": "person_id", "group": "group_id",
-    "token": "token_id",
-}  # fmt: skip
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")  # of a spreadsheet (OWASP, "CSV Injection")
+_COLUMNS: Final = {name: columns[0] for name, columns in queries.BY.items() if name != "day"}
 _LARGEST: Final = 2**31 - 1
 _LONGEST: Final = timedelta(days=366)
 
@@ -76,9 +68,7 @@ class _Shown:
     rows: Any
 
 
-@login_required
-@require_safe
-@never_cache
+@pages.guarded(login_required)
 def usage(request: HttpRequest) -> HttpResponse:
     """Usage by day as a chart and by one of `_BY` as a table, and how budgets stand."""
     user = people.person(request)
@@ -98,21 +88,17 @@ def usage(request: HttpRequest) -> HttpResponse:
     return render(request, "metering/usage.html", context)
 
 
-@login_required
-@require_safe
-@never_cache
+@pages.guarded(login_required)
 def as_csv(request: HttpRequest) -> HttpResponse:
     """The rows of the table as CSV (RFC 4180)."""
     shown = _shown(request, people.person(request))
-    text = io.StringIO()
-    rows = csv.writer(text)
-    rows.writerow([_heading(name) for name in (*queries.BY[shown.by], *queries.NUMBERS)])
-    for row in queries.summed(shown.rows, by=shown.by):
-        values = [row[name] for name in queries.BY[shown.by]] + [row[f"sum_{name}"] for name in queries.NUMBERS]
-        rows.writerow([_cell(value) for value in values])
-    response = HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="usage-by-{shown.by}.csv"'
-    return response
+    names = (*queries.BY[shown.by], *queries.NUMBERS)  # "worker_id" and "worker__name" are "Worker id" and "Worker"
+    headings = [name.partition("__")[0].replace("_", " ").capitalize() for name in names]
+    rows = (
+        [row[name] for name in queries.BY[shown.by]] + [row[f"sum_{name}"] for name in queries.NUMBERS]
+        for row in queries.summed(shown.rows, by=shown.by)
+    )
+    return exports.as_csv(headings, rows, name=f"usage-by-{shown.by}.csv")
 
 
 def _shown(request: HttpRequest, user: User) -> _Shown:
@@ -135,11 +121,6 @@ def _period(wanted: Mapping[str, Any], *, today: date) -> tuple[date, date]:
     until = min(wanted["until"] or today, today)
     since = wanted["since"] or until - timedelta(days=int(wanted["days"] or _DAYS[0]) - 1)
     return max(min(since, until), until - _LONGEST), until
-
-
-def _heading(column: str) -> str:
-    """What a column is called: "worker_id" and "worker__name" are "Worker id" and "Worker"."""
-    return column.partition("__")[0].replace("_", " ").capitalize()
 
 
 def _entry(row: Mapping[str, Any], shown: _Shown, request: HttpRequest) -> dict[str, Any]:
@@ -188,7 +169,3 @@ def _measured(row: Mapping[str, Any], measure: str) -> float:
     if measure == "tokens":
         return float(row["sum_tokens_in"] + row["sum_tokens_out"])
     return float(row[f"sum_{measure}"])
-
-
-def _cell(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -14,7 +14,6 @@ from jobs import operations as jobs
 from observing import fields
 from openai_api import domain, http, operations
 from openai_api.errors import InvalidCall, UnknownModel
-from openai_api.operations import returning
 
 router = Router(auth=TokenAuth(http.SCOPE))
 
@@ -42,7 +41,7 @@ def create(request: HttpRequest, path: str) -> HttpResponse:
     call = replace(call, is_kept=call.is_background or key is not None or http.is_background(request))
     attempt = None if key is not None else http.attempt_of(request, call, token_id=token_id)
     again = "" if attempt is None else attempt.fingerprint
-    made = returning.take_over(again, path=path, user=user) if attempt and attempt.is_repeated else None
+    made = operations.take_over(again, path=path, user=user) if attempt and attempt.is_repeated else None
     if made is not None:
         return http.waits(made, user_id=user.pk, is_stream=call.is_stream, is_kept=call.is_kept, again=again)
     repeatable = None if key is None else jobs.repeatable(user, key, http.fingerprint(request, call))
@@ -85,10 +84,10 @@ def events(request: HttpRequest, path: str, job_id: int) -> HttpResponse:
 @router.get("/responses/{responseid:response_id}")
 def retrieve_response(request: HttpRequest, response_id: int) -> HttpResponse:
     """A response as it is now, or its events behind `starting_after`."""
-    user = _user(request)
-    if not http.asks_for_stream(request):
+    user, wanted = _user(request), http.Retrieval.model_validate(request.GET.dict())
+    if not wanted.stream:
         return http.response(response_id, operations.response(response_id, user=user))
-    after, made = http.starting_after(request), operations.find(response_id, path=domain.RESPONSES, user=user)
+    after, made = wanted.starting_after, operations.find(response_id, path=domain.RESPONSES, user=user)
     if not made.is_stream:
         raise InvalidCall(param="stream", why="this response was not made with stream, so it has no events")
     return http.waits(made, user_id=user.pk, is_stream=True, is_kept=True, after=after)
@@ -110,7 +109,7 @@ def delete_response(request: HttpRequest, response_id: int) -> None:
 def list_input_items(request: HttpRequest, response_id: int) -> HttpResponse:
     """What the model got for a response, the latest first unless `order` says otherwise."""
     items = operations.input_items(response_id, user=_user(request))
-    return http.response(response_id, http.page(request, items))
+    return http.response(response_id, http.page(http.Listing.model_validate(request.GET.dict()), items))
 
 
 def _model(name: str, created: float) -> dict[str, Any]:

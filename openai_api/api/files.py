@@ -6,7 +6,8 @@ from typing import Any
 from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, QueryDict
 from django.http.response import HttpResponseBase
-from ninja import Router
+from ninja import Query, Router
+from pydantic import BaseModel, Field
 
 from accounts import http as people
 from accounts.http import TokenAuth
@@ -21,7 +22,22 @@ from openai_api.operations import batches, files
 
 router = Router(auth=TokenAuth("submit"))
 MOST_FILES = 10_000  # in one answer, as at OpenAI
-MOST_BATCHES, USUAL_BATCHES = 100, 20
+
+
+class FileListing(http.Listing):
+    """Which files are asked for."""
+
+    limit: int = Field(MOST_FILES, ge=1, le=MOST_FILES)
+    purpose: str | None = None
+
+
+class NewBatch(BaseModel):
+    """What a batch is made of."""
+
+    input_file_id: str
+    endpoint: str
+    completion_window: str
+    metadata: Any = None
 
 
 @router.post("/files")
@@ -38,14 +54,11 @@ def upload(request: HttpRequest) -> dict[str, Any]:
 
 
 @router.get("/files")
-def list_files(request: HttpRequest) -> dict[str, Any]:
+def list_files(request: HttpRequest, filters: Query[FileListing]) -> dict[str, Any]:
     """The caller's files, newest first unless `order` is `asc`."""
-    order = request.GET.get("order", "desc")
-    if order not in {"asc", "desc"}:
-        raise InvalidCall(param="order", why="asc or desc")
     rows, has_more = files.listed(
-        _user(request), purpose=request.GET.get("purpose"), after=request.GET.get("after"),
-        limit=_limit(request.GET, usual=MOST_FILES, most=MOST_FILES), is_ascending=order == "asc",
+        _user(request), purpose=filters.purpose, after=filters.after, limit=filters.limit,
+        is_ascending=filters.order == "asc",
     )  # fmt: skip
     return http.list_of([_file(each) for each in rows], has_more=has_more)
 
@@ -70,23 +83,18 @@ def delete_file(request: HttpRequest, file_id: str) -> dict[str, Any]:
 @router.post("/batches")
 def create_batch(request: HttpRequest) -> dict[str, Any]:
     """Make a batch of the lines of a file. It counts as one submit."""
-    body = values.loads(request.body)
-    if not isinstance(body, dict):
-        raise InvalidCall(param="body", why="it is a JSON object")
-    texts = {name: _text(body, name) for name in ("input_file_id", "endpoint", "completion_window")}
+    new = NewBatch.model_validate(values.loads(request.body))
     jobs_http.count_submitted(request, _user(request))
     made = batches.create(
-        input_file_id=texts["input_file_id"], endpoint=texts["endpoint"], window=texts["completion_window"],
-        metadata=body.get("metadata"), user=_user(request), token_id=people.token_id(request),
+        input_file_id=new.input_file_id, endpoint=new.endpoint, window=new.completion_window, metadata=new.metadata,
+        user=_user(request), token_id=people.token_id(request),
     )  # fmt: skip
     return _batch(made)
 
 
 @router.get("/batches")
-def list_batches(request: HttpRequest) -> dict[str, Any]:
-    """The caller's batches, newest first."""
-    limit = _limit(request.GET, usual=USUAL_BATCHES, most=MOST_BATCHES)
-    rows, has_more = batches.listed(_user(request), after=request.GET.get("after"), limit=limit)
+def list_batches(request: HttpRequest, filters: Query[http.Listing]) -> dict[str, Any]:
+    rows, has_more = batches.listed(_user(request), after=filters.after, limit=filters.limit)
     return http.list_of([_batch(each) for each in rows], has_more=has_more)
 
 
@@ -99,20 +107,6 @@ def show_batch(request: HttpRequest, batch_id: str) -> dict[str, Any]:
 def cancel_batch(request: HttpRequest, batch_id: str) -> dict[str, Any]:
     user = _user(request)
     return _batch(batches.cancel(batches.find(batch_id, user=user).pk, by=user))
-
-
-def _text(body: dict[str, Any], name: str) -> str:
-    value = body.get(name)
-    if not isinstance(value, str):
-        raise InvalidCall(param=name, why="a text is needed")
-    return value
-
-
-def _limit(query: QueryDict, *, usual: int, most: int) -> int:
-    text = query.get("limit") or str(usual)
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= most):
-        raise InvalidCall(param="limit", why=f"a whole number from 1 to {most}")
-    return int(text)
 
 
 def _expiry(form: QueryDict) -> float | None:

@@ -253,8 +253,10 @@ def refused(body: Mapping[str, Any], *, status: int) -> tuple[int, Mapping[str, 
     if not isinstance(body.get("error"), str):
         return status, body
     status = 400 if status == 422 else status  # OpenAI's status for fields that do not fit
-    message, code = str(body.get("message", "")), str(body.get("error", ""))
-    return status, error(message, status=status, code=code, param=body.get("param"))
+    code = "invalid_value" if body["error"] == "invalid" else body["error"]
+    [fault, *_] = body.get("faults") or [{}]
+    param = body.get("param", fault.get("field"))
+    return status, error(str(body.get("message", "")), status=status, code=code, param=param)
 
 
 def advice(headers: Mapping[str, str]) -> Mapping[str, str]:

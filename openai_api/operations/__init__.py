@@ -21,6 +21,12 @@ from openai_api.kinds import CALL
 
 if TYPE_CHECKING:
     from jobs.models import Job
+from datetime import timedelta
+from typing import Final
+
+from django.db.models.functions import Now
+
+from openai_api.models import LeftCall
 
 _LISTED = 50  # models in the sentence of a refusal
 
@@ -75,8 +81,9 @@ def submit(
         raise UnknownModel(model=call.model, offered=names, param="model")
     if call.previous is not None:
         call = replace(call, context=_conversation(call.previous, call.body["previous_response_id"], user=user))
+    loaded = jobs.preferring_loaded(call.model) if offered[call.model].is_loaded else None
     options: dict[str, Any] = {
-        "requires": requires, "prefers": prefers or _preferring(call.model, offered),
+        "requires": requires, "prefers": prefers or loaded,
         "token_id": token_id, "may_wait": may_wait,
     }  # fmt: skip
     if file is None or call.file is None:
@@ -144,10 +151,6 @@ def input_items(job_id: int, *, user: User) -> list[dict[str, Any]]:
     return [domain.input_item(item, job_id=job_id, number=number) for number, item in enumerate(_context(job))]
 
 
-def _preferring(model: str, offered: Mapping[str, jobs.OfferedModel]) -> dict[str, str] | None:
-    return jobs.preferring_loaded(model) if offered[model].is_loaded else None
-
-
 def _submit(call: domain.Call, *, user: User, **options: Any) -> "Job":
     queue = jobs.queue_of_model(call.model)
     return jobs.submit(CALL.name, call.payload, owner=user, queue=queue, **options)
@@ -210,3 +213,37 @@ def _ended(job: "Job") -> Ended | None:
     if result.keys() == {"answer_text", "content_type"}:
         return Ended(status=200, body=str(result["answer_text"]), content_type=kind)
     return Ended(status=200, body=job.result)
+
+
+# The clients of OpenAI repeat a call that took them too long, which then takes the living job over instead of waiting
+# behind it (docs/adr/0084).
+LASTS: Final = timedelta(minutes=1)  # so long after its caller went away a job may be taken over
+
+
+def leave(job_id: int, *, user_id: int, fingerprint: str) -> None:
+    """The caller of this job went away, who may repeat the call. Those of servers that ended meanwhile are given up."""
+    for old in LeftCall.objects.filter(left_at__lt=Now() - LASTS)[:100]:
+        end_grace(old.job_id, is_kept=False)
+    left = LeftCall(job_id=job_id, owner_id=user_id, fingerprint=fingerprint)
+    LeftCall.objects.bulk_create([left], ignore_conflicts=True)
+
+
+def take_over(fingerprint: str, *, path: str, user: User) -> Made | None:
+    """The oldest job of the same call of this person whose caller went away lately: it is this caller's now, if none
+    asked before. None where there is none, or where it was canceled."""
+    rows = LeftCall.objects.filter(fingerprint=fingerprint, owner_id=user.pk, left_at__gt=Now() - LASTS)
+    job_id = next((row.job_id for row in rows.order_by("job_id") if _take_back(row.job_id)), None)
+    if job_id is None or jobs.statuses([job_id]).get(job_id) in {None, "canceled"}:
+        return None
+    return find(job_id, path=path, user=user)
+
+
+def end_grace(job_id: int, *, is_kept: bool) -> None:
+    """Nobody came back in time: give the job up, unless it is to be kept. One that was taken over stays."""
+    if _take_back(job_id) and not is_kept:
+        give_up(job_id)
+
+
+def _take_back(job_id: int) -> bool:
+    """Forget that its caller went away; whether that was still noted. Of several that try, one does."""
+    return LeftCall.objects.filter(job_id=job_id).delete()[0] > 0

@@ -12,8 +12,9 @@ from core import audit
 from jobs import operations as jobs
 from openai_api import queries
 from openai_api.domain import batches as domain
-from openai_api.domain.batches import BatchStatus
-from openai_api.errors import BatchEnded, TooManyBatches, UnknownBatch
+from openai_api.domain.batches import LIVE, BatchStatus
+from openai_api.domain.files import BATCH
+from openai_api.errors import BatchEnded, InvalidCall, TooManyBatches, UnknownBatch
 from openai_api.models import Batch
 from openai_api.operations import files, steps
 from postgres import clock, transactions
@@ -37,11 +38,13 @@ def create(
     path, noted = domain.endpoint(endpoint), domain.metadata(metadata)
     length = domain.window(window, retention=timedelta(days=settings.JOBFARM["RETENTION_DAYS"]))
     file = files.find(input_file_id, user=user)
-    files.refuse_unless_batch(file)
+    if file.purpose != BATCH:
+        raise InvalidCall(param="input_file_id", why=f"its purpose is {file.purpose!r}, and not 'batch'")
     limit: int = settings.OPENAI["BATCHES_PER_OWNER"]
-    if queries.count_live(user) >= limit:
+    theirs = Batch.objects.filter(owner=user)
+    if theirs.filter(status__in=sorted(LIVE)).count() >= limit:
         raise TooManyBatches(limit=limit, retry_after=_RETRY_AFTER_S)
-    if queries.count_kept(user, most=MOST_KEPT) >= MOST_KEPT:
+    if theirs[:MOST_KEPT].count() >= MOST_KEPT:
         raise TooManyBatches(_KEPT.format(most=MOST_KEPT), limit=MOST_KEPT, retry_after=_LATER_S)
     now = clock.now()
     files.hold(file, until=now + length + _AFTERWARDS)
@@ -84,7 +87,7 @@ def listed(user: User, *, after: str | None, limit: int) -> tuple[Sequence[Batch
     """This person's batches, newest first, `limit` at most, and whether there are more. Raises UnknownBatch for
     `after`."""
     last = None if after is None else find(after, user=user)
-    rows = queries.page(queries.batches_of(user), after=last, limit=limit)
+    rows = queries.page(Batch.objects.filter(owner=user), after=last, limit=limit)
     return rows[:limit], len(rows) > limit
 
 

@@ -2,22 +2,20 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.files import File as Content
-from django.db.models import QuerySet
+from django.db.models.functions import Now
 
 from jobs import operations as jobs
 from openai_api import queries
 from openai_api.domain import files as domain
-from openai_api.errors import FileInBatch, InvalidCall, UnknownFile
-from openai_api.models import File
+from openai_api.domain.batches import LIVE
+from openai_api.errors import FileInBatch, UnknownFile
+from openai_api.models import Batch, File
 from postgres import clock, transactions
-
-_FORGOTTEN_AT_ONCE: Final = 200
-_BATCHES: Final = 500  # in one run of `retain`
 
 
 def create(content: "Content[Any]", *, name: str, purpose: str, user: User, expires_s: float | None = None) -> File:
@@ -56,7 +54,8 @@ def listed(
 ) -> tuple[Sequence[File], bool]:
     """This person's files, `limit` at most, and whether there are more. Raises UnknownFile for `after`."""
     last = None if after is None else find(after, user=user)
-    files: QuerySet[File] = queries.files_of(user, purpose=purpose)
+    files = File.objects.filter(owner=user, expires_at__gt=Now())
+    files = files if purpose is None else files.filter(purpose=purpose)
     rows = queries.page(files, after=last, limit=limit, is_ascending=is_ascending)
     return rows[:limit], len(rows) > limit
 
@@ -69,7 +68,7 @@ def delete(public_id: str, *, user: User) -> None:
     file = None if file_id is None else queries.file_of(user, file_id, lock=True)
     if file is None:
         raise UnknownFile(file=public_id)
-    if queries.is_input(file.pk):
+    if Batch.objects.filter(input_file=file, status__in=sorted(LIVE)).exists():
         raise FileInBatch
     jobs.delete_upload(file.pk, by=user, also_kept=True)
     file.delete()
@@ -79,10 +78,4 @@ def hold(file: File, *, until: datetime) -> None:
     """Keep a file at least until then; in the caller's transaction."""
     if file.expires_at < until:
         jobs.keep_upload(file.pk, until=until)
-        queries.keep_file(file.pk, until=until)
-
-
-def refuse_unless_batch(file: File) -> None:
-    """Raise InvalidCall for a file that was not uploaded for batches."""
-    if file.purpose != domain.BATCH:
-        raise InvalidCall(param="input_file_id", why=f"its purpose is {file.purpose!r}, and not 'batch'")
+        File.objects.filter(pk=file.pk, expires_at__lt=until).update(expires_at=until)

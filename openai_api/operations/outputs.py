@@ -13,11 +13,10 @@ from django.core.files import File as Content
 from django.core.files.storage import default_storage
 
 from jobs import operations as jobs
-from openai_api import queries
 from openai_api.domain import ANSWER_FIELDS, ANSWER_FILE
 from openai_api.domain.batches import BatchStatus, Ended, answered, unanswered
 from openai_api.domain.files import OUTPUT
-from openai_api.models import Batch, File
+from openai_api.models import Batch, File, Slice
 from openai_api.operations import files, inputs
 
 _READ_AT_ONCE: Final = 100  # jobs: a result has a megabyte at most
@@ -53,8 +52,8 @@ def keep(batch: Batch, written: Written, *, until: datetime) -> tuple[File | Non
 
 def _lines(batch: Batch) -> Iterator[tuple[bool, str]]:
     ends_as = BatchStatus(batch.ends_as)
-    for slice_id in queries.slice_ids(batch.pk):
-        part = queries.slice_(slice_id)
+    for slice_id in Slice.objects.filter(batch=batch).order_by("read_from").values_list("pk", flat=True):
+        part = Slice.objects.get(pk=slice_id)
         pairs = list(zip(part.job_ids, part.custom_ids, strict=True))
         for first in range(0, len(pairs), _READ_AT_ONCE):
             several = pairs[first : first + _READ_AT_ONCE]

@@ -13,6 +13,7 @@ from typing import Final
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models.functions import Now
 
 from jobs import operations as jobs
 from jobs.errors import QuotaReached
@@ -21,7 +22,7 @@ from metering.operations import OverBudget
 from openai_api import queries
 from openai_api.domain import ADDRESS, Call
 from openai_api.domain import batches as domain
-from openai_api.domain.batches import BatchStatus
+from openai_api.domain.batches import LIVE, BatchStatus
 from openai_api.kinds import CALL
 from openai_api.models import Batch, File, Slice
 from openai_api.operations import inputs, outputs
@@ -89,7 +90,8 @@ def mend() -> int:
     """Let batches go on whose step did not come, or failed for good; how many those were. One that cannot is put aside,
     and the others go on."""
     failures, mended = scheduling.Failures(), 0
-    for batch_id in queries.broken(late=_LATE, limit=_RESTARTED_AT_ONCE):
+    late = Batch.objects.filter(status__in=sorted(LIVE), next_step_at__lt=Now() - _LATE).order_by("next_step_at")
+    for batch_id in list(late.values_list("pk", flat=True)[:_RESTARTED_AT_ONCE]):
         with failures.aside(f"batch {batch_id}"):
             mended += _mend(batch_id)
     failures.raise_any()
@@ -203,7 +205,8 @@ def _submit_slice(seen: Batch, read: Read) -> bool:
         return False
     made = jobs.submit_many([_job(batch, line.call) for line in read.lines])
     ids = [job_id for job_id in made if isinstance(job_id, int)]
-    queries.keep_slice(batch, read_from=read.begin, job_ids=ids, custom_ids=[line.custom_id for line in read.lines])
+    names = [line.custom_id for line in read.lines]
+    Slice.objects.create(batch=batch, read_from=read.begin, job_ids=ids, custom_ids=names)
     queries.save(batch, read_to=read.end, submitted=batch.submitted + len(ids), note="")
     seen.read_to = batch.read_to
     return True
@@ -242,7 +245,7 @@ def _count(seen: Batch, *, waited_s: float) -> float:
     changed = [part for index, part in enumerate(parts) if ended[index] != (part.completed, part.failed)]
     more = [sum(column) for column in zip((0, 0), *_more(parts, ended), strict=True)]
     if changed:
-        queries.keep_counts(changed)
+        Slice.objects.bulk_update(changed, ["completed", "failed"])
         queries.save(batch, completed=batch.completed + more[0], failed=batch.failed + more[1])
         touch(batch.pk)
     if not batch.outstanding:

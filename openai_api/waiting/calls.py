@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
 from typing import IO, Any, Final
 
 from django.conf import settings
@@ -24,10 +25,39 @@ from live.feeds import Watch
 from live.send_queue import SendQueue
 from openai_api import domain, http, operations
 from openai_api.http import Awaited
-from openai_api.operations import returning
-from openai_api.waiting import pings
 from openai_api.waiting.transcript import Transcript
 from postgres import connections
+
+# Of calls whose events are chunks: the beginning of an id, the object, and a choice that says nothing.
+_CHUNKS: Final[Mapping[str, tuple[str, str, Mapping[str, Any]]]] = {
+    "chat/completions": ("chatcmpl", "chat.completion.chunk", {"delta": {}}),
+    "completions": ("cmpl", "text_completion", {"text": ""}),
+}
+
+
+def silent_event(note: Awaited, transcript: Transcript, *, is_first: bool) -> bytes:
+    """What a stream says while nothing comes, in the words of its call: clients that give up on a silent stream look at
+    events, and not at comments. It adds nothing to the answer, and nobody resumes behind it."""
+    fields = _silence(note, transcript, is_first=is_first)
+    name = f"event: {fields['type']}\n" if "type" in fields else ""
+    return f"{name}data: {json.dumps(fields)}\n\n".encode()
+
+
+def _silence(note: Awaited, transcript: Transcript, *, is_first: bool) -> dict[str, Any]:
+    now = datetime.now(UTC)  # noqa: TID251 (as a model server says when it answers; nothing is compared with it)
+    if note.path == domain.RESPONSES:
+        # A response begins with `created`, whoever says so first; its number is that of what the client has.
+        kind = "created" if is_first and not transcript.has_passed else "in_progress"
+        response = domain.response({"model": note.model}, job_id=note.job_id, status=transcript.status, created_at=now)
+        number = max(transcript.next_number - 1, 0)
+        return {"type": f"response.{kind}", "sequence_number": number, "response": response}
+    if note.path not in _CHUNKS:
+        return {"type": "transcript.text.delta", "delta": ""}
+    prefix, kind, silence = _CHUNKS[note.path]
+    made = {"id": f"{prefix}-{note.job_id}", "object": kind, "created": int(now.timestamp()), "model": note.model}
+    head = {name: transcript.latest.get(name) or value for name, value in made.items()}
+    return {**head, "choices": [{"index": 0, **silence, "logprobs": None, "finish_reason": None}]}
+
 
 _CALL: Final = re.compile(rf"/v1/({'|'.join(domain.PATHS)})(/(resp_)?[0-9]{{1,19}}(/events)?)?")
 _DONE: Final = b"data: [DONE]\n\n"
@@ -79,10 +109,10 @@ class WaitingCall:
         """The caller went away. One that repeats its calls, as it does before an answer has begun, finds the job for a
         while; a server that ends leaves it to the next."""
         if note.again and not self._has_started:
-            await connections.run(returning.leave, note.job_id, user_id=note.user_id, fingerprint=note.again)
+            await connections.run(operations.leave, note.job_id, user_id=note.user_id, fingerprint=note.again)
             await first_of(asyncio.sleep(settings.OPENAI["RETRY_GRACE"]), self._stopping.wait())
             if not self._stopping:
-                await connections.run(returning.end_grace, note.job_id, is_kept=note.is_kept)
+                await connections.run(operations.end_grace, note.job_id, is_kept=note.is_kept)
         elif not note.is_kept:
             await connections.run(operations.give_up, note.job_id)
 
@@ -137,7 +167,7 @@ class WaitingCall:
                 async with asyncio.timeout(PING_S):
                     events = await self._take()
             except TimeoutError:
-                events = pings.event(note, self._transcript, is_first=not self._has_pinged)
+                events = silent_event(note, self._transcript, is_first=not self._has_pinged)
                 self._has_pinged = True
             if note.is_stream and events:
                 await self._send_piece(note, events)

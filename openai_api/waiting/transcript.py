@@ -153,11 +153,9 @@ class Transcript:
                     yield event
 
     def _event(self, chunk: Mapping[str, Any], line: str) -> bytes:
-        name = f"event: {chunk['type']}\n" if self._is_named(chunk) else ""
+        is_named = self.is_typed and _TYPE.fullmatch(str(chunk.get("type")))
+        name = f"event: {chunk['type']}\n" if is_named else ""
         return f"{name}id: {self._fence}.{self._lines}\ndata: {line}\n\n".encode()
-
-    def _is_named(self, chunk: Mapping[str, Any]) -> bool:
-        return self.is_typed and _TYPE.fullmatch(str(chunk.get("type"))) is not None
 
 
 def _object(line: str) -> Mapping[str, Any] | None:

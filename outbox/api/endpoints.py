@@ -11,7 +11,7 @@ from django.views.decorators.debug import sensitive_variables
 from ninja import Status
 
 from accounts import http as people
-from core.api import Calls, Cursor, Limit, Sample, caller, refuse_unknown_parameters
+from core.api import Calls, Cursor, Deleted, Limit, Sample, caller, refuse_unknown_parameters
 from outbox import operations, protocol, queries
 from outbox.domain.endpoints import Wanted
 
@@ -136,13 +136,13 @@ def send_test(request: HttpRequest, endpoint_id: int) -> protocol.SentTest:
 
 
 @router.call("delete", "/{int:endpoint_id}", auth=CHANGE)
-def delete(request: HttpRequest, endpoint_id: int) -> protocol.DeletedEndpoint:
+def delete(request: HttpRequest, endpoint_id: int) -> Deleted:
     """Delete an endpoint.
 
     Deletes it with its messages. Takes the scope `endpoints`.
     """
     operations.delete(endpoint_id, by=caller(request))
-    return protocol.DeletedEndpoint(id=endpoint_id)
+    return Deleted(id=endpoint_id)
 
 
 def _check_results(request: HttpRequest, wanted: Wanted) -> None:
@@ -162,5 +162,5 @@ def _with_secret(endpoint_id: int, secret: str, *, by: User) -> protocol.Endpoin
 
 
 def _in_full(endpoint_id: int, *, by: User) -> protocol.EndpointInFull:
-    secrets = [protocol.EndpointSecret.model_validate(one) for one in queries.secrets(endpoint_id)]
+    secrets = [protocol.EndpointSecret.model_validate(one) for one in queries.live_secrets([endpoint_id])]
     return protocol.EndpointInFull.of(queries.counted([operations.find(endpoint_id, by=by)])[0], secrets=secrets)

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
+from accounts.domain import EVENTS
+
 TEST: Final = "outbox.test"
 TYPES: Final[Mapping[str, str]] = {
     "job.succeeded": "A job ended in success.",
@@ -10,16 +12,20 @@ TYPES: Final[Mapping[str, str]] = {
     "job.canceled": "A job was canceled.",
     "job.timed_out": "A job ran or waited longer than it may.",
     "job.lost": "The lease of an attempt ran out. Another event follows when the job ends.",
+    "job.replaced": "A newer submit of its unique_key took the place of what a job that waits was to do.",
     "batch.completed": "All lines of a batch of OpenAI's API have ended.",
     "batch.failed": "The input file of a batch was refused, and nothing of it ran.",
     "batch.expired": "The completion window of a batch ended before its lines.",
     "batch.cancelled": "A batch was cancelled, and what was running of it has ended.",
     "queue.paused": "Nothing of a queue is claimed any more.",
     "queue.resumed": "The jobs of a queue are claimed again.",
+    "owner.paused": "None of a person's jobs is claimed any more.",
+    "owner.resumed": "The jobs of a person are claimed again.",
     "cron.failed": "A function that a cron had scheduled failed.",
     "delivery.dead": "A webhook that came in failed for the last time.",
     "alert.firing": "An alert began to fire, or still does.",
     "alert.resolved": "An alert stopped firing.",
+    **{f"audit.{name}": sentence for name, sentence in EVENTS.items()},
     TEST: "Somebody sent a test event.",
 }
 FAMILIES: Final = tuple(dict.fromkeys(name.partition(".")[0] for name in TYPES))
@@ -30,5 +36,7 @@ PATTERNS: Final = (ALL, *(f"{family}.*" for family in FAMILIES if family != "out
 OF_PEOPLE: Final = tuple(name for name in PATTERNS if name.partition(".")[0] in {"job", "batch"})
 
 
-def patterns_of(event_type: str) -> tuple[str, str, str]:
-    return event_type, f"{event_type.partition('.')[0]}.*", ALL
+def patterns_of(event_type: str) -> tuple[str, ...]:
+    """What an endpoint may ask for to get this one. The audit log says who was where: it is asked for by name alone."""
+    family = event_type.partition(".")[0]
+    return (event_type, f"{family}.*") if family == "audit" else (event_type, f"{family}.*", ALL)

@@ -14,6 +14,9 @@ class EndpointStatus(StrEnum):
 FAILING = "failing"  # how an active endpoint is shown of which no attempt succeeds
 
 
+RETRIED = "retried"  # how a message is shown that waits for another attempt
+
+
 class Status(StrEnum):
     PENDING = "pending"
     DELIVERED = "delivered"

@@ -8,6 +8,7 @@ from outbox.domain.filters import Filter
 from outbox.errors import BadUrl, OutboxError
 from outbox.operations.background import Background
 from outbox.operations.endpoints import (
+    OPERATE,
     call_back,
     callback,
     change,
@@ -16,6 +17,7 @@ from outbox.operations.endpoints import (
     disable,
     find,
     find_message,
+    forget_callbacks,
     is_operator,
     may_operate,
     messages_visible_to,
@@ -34,9 +36,10 @@ from outbox.operations.requests import send
 from outbox.queries import listens
 
 __all__ = [
-    "MOST_COUNTED", "Health", "NO_RESULT", "PATTERNS", "TOO_LARGE", "TYPES", "Answer", "Background", "BadUrl",
-    "Filter", "NewEvent", "OutboxError", "Target", "Wanted", "call_back", "callback", "change", "count_matching",
-    "create", "delete", "disable", "find", "find_message", "find_replay", "health", "is_operator", "listens",
-    "may_operate", "messages_visible_to", "operable", "pause", "record", "record_all", "replay", "replay_matching",
-    "resume", "rotate", "sees_all", "send", "send_test", "stop_replay", "target", "visible_to",
+    "MOST_COUNTED", "Health", "NO_RESULT", "OPERATE", "PATTERNS", "TOO_LARGE", "TYPES", "Answer", "Background",
+    "BadUrl", "Filter", "NewEvent", "OutboxError", "Target", "Wanted", "call_back", "callback", "change",
+    "count_matching", "create", "delete", "disable", "find", "find_message", "find_replay", "forget_callbacks",
+    "health", "is_operator",
+    "listens", "may_operate", "messages_visible_to", "operable", "pause", "record", "record_all", "replay",
+    "replay_matching", "resume", "rotate", "sees_all", "send", "send_test", "stop_replay", "target", "visible_to",
 ]  # fmt: skip

@@ -13,13 +13,16 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import DateTimeField
+from django.db.models.functions import Coalesce, Now
 
 from live import operations as live
 from observing import fields
 from outbox import queries
-from outbox.domain import retries, signatures
+from outbox.domain import answers, signatures
 from outbox.domain.answers import Answer
 from outbox.domain.states import EndpointStatus, Outcome, Status
+from outbox.models import Endpoint
 from outbox.operations import notices, secrets
 from outbox.queries import Settlement
 from postgres import clock, transactions
@@ -190,7 +193,7 @@ def _settlement(ended: Ended, *, now: datetime) -> Settlement:
     wait_s = None
     if outcome is Outcome.FAILED:
         retry_after_s = answer.retry_after_s(now=now)
-        wait_s = retries.wait_s(attempts=claimed.attempts + 1, retry_after_s=retry_after_s, rng=_RNG)
+        wait_s = answers.wait_s(attempts=claimed.attempts + 1, retry_after_s=retry_after_s, rng=_RNG)
     status = Status.DELIVERED if outcome is Outcome.DELIVERED else Status.DEAD
     return Settlement(
         id=claimed.id, lease=claimed.lease, status=status if wait_s is None else Status.PENDING, wait_s=wait_s,
@@ -213,9 +216,11 @@ def _judge_endpoints(ended: Sequence[Ended], *, now: datetime) -> None:
     """Clear, note or end the failing of the endpoints; and leave those alone that asked for it."""
     took = {one.claimed.endpoint_id for one in ended if one.answer.is_accepted}
     if recovered := {one.claimed.endpoint_id for one in ended if one.claimed.is_failing} & took:
-        queries.note_success(recovered)
+        Endpoint.objects.filter(pk__in=recovered).update(failing_since=None, last_failure="")
     if failed := {one.claimed.endpoint_id: _note(one.answer) for one in ended if one.claimed.endpoint_id not in took}:
-        queries.note_failures(failed)
+        for pk in sorted(failed):  # in one order, as several senders do it
+            since = Coalesce("failing_since", Now(), output_field=DateTimeField())
+            Endpoint.objects.filter(pk=pk).update(failing_since=since, last_failure=failed[pk])
         _pause_hopeless(failed.keys())
     for one in ended:
         if seconds := one.answer.retry_after_s(now=now):
@@ -226,7 +231,9 @@ def _judge_endpoints(ended: Sequence[Ended], *, now: datetime) -> None:
 
 def _pause_hopeless(endpoint_ids: Collection[int]) -> None:
     hours = settings.OUTBOX["PAUSE_AFTER_HOURS"]
-    for endpoint in queries.lock_failing(endpoint_ids, for_s=hours * 3600):
+    since = Now() - timedelta(hours=hours)
+    failing = Endpoint.objects.filter(pk__in=endpoint_ids, status=EndpointStatus.ACTIVE, failing_since__lte=since)
+    for endpoint in failing.select_for_update().order_by("pk"):
         endpoint.status = EndpointStatus.PAUSED
         endpoint.note = f"Every attempt of {hours:g} h failed. What happens is kept; resume it when it is well."
         endpoint.save(update_fields=["status", "note"])
@@ -234,7 +241,7 @@ def _pause_hopeless(endpoint_ids: Collection[int]) -> None:
 
 
 def _disable(endpoint_id: int) -> None:
-    endpoint = queries.lock(endpoint_id)
+    endpoint = Endpoint.objects.select_for_update(of=("self",)).filter(pk=endpoint_id).first()
     if endpoint is None or endpoint.status == EndpointStatus.DISABLED:
         return
     endpoint.status, endpoint.note = EndpointStatus.DISABLED, GONE

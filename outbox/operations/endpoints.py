@@ -1,5 +1,6 @@
 """Endpoints: made and changed by their owners; those of the whole farm by operators."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -152,7 +153,8 @@ def delete(endpoint_id: int, *, by: User) -> None:
     row = operable(endpoint_id, by=by, lock=True)
     audit.record(by, row, f"Deleted the endpoint {row}")
     _touch(row)
-    queries.delete_messages(row.pk)
+    Message.objects.filter(endpoint=row).delete()
+    Callback.objects.filter(endpoint=row).delete()
     row.delete()
 
 
@@ -203,6 +205,11 @@ def callback(url: str, *, owner: User | None) -> Endpoint:
 def call_back(job_ids: list[int], endpoint: Endpoint) -> None:
     """Let an endpoint get the events of these jobs, in the transaction that submits them."""
     Callback.objects.bulk_create([Callback(job_id=pk, endpoint=endpoint) for pk in job_ids], ignore_conflicts=True)
+
+
+def forget_callbacks(job_ids: Sequence[int]) -> None:
+    """Let no address that came with one of these jobs get their events."""
+    Callback.objects.filter(job_id__in=job_ids).delete()
 
 
 def _set_status(endpoint_id: int, status: EndpointStatus, *, by: User, note: str) -> Endpoint:

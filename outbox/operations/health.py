@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from outbox import queries
+from outbox.domain.states import EndpointStatus
 from outbox.models import Endpoint
 from outbox.operations import secrets
 
@@ -36,7 +37,8 @@ class Health:
 def health() -> Health:
     """Look at messages, endpoints and secrets. Four statements."""
     facts = queries.health()
-    opened = secrets.of(queries.newest_ids(limit=_CHECKED))
+    newest = Endpoint.objects.exclude(status=EndpointStatus.DISABLED).order_by("-pk").values_list("pk", flat=True)
+    opened = secrets.of(list(newest[:_CHECKED]))
     unreadable = sum(not one for one in opened.values())
     failing = queries.failing(for_s=FAILING_S, limit=MOST_FAILING)
     return Health(**facts._asdict(), failing=failing, unreadable=unreadable)

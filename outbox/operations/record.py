@@ -1,7 +1,6 @@
 """Events, written by the transaction that makes them true."""
 
 import json
-import threading
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,14 +9,16 @@ from enum import Enum
 from typing import Any, Final
 
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, transaction
 
+from accounts.operations import audit_line
 from live import operations as live
 from outbox import queries
 from outbox.domain.events import TYPES
+from postgres.transactions import Gathered
 
 _LONGEST_SUBJECT: Final = 200
 _LONGEST_ERROR: Final = 2000
+_due = Gathered(lambda _: queries.notify())
 
 
 class _Result(Enum):
@@ -76,6 +77,12 @@ def record(
     return record_all([event]) if queries.listens() else 0
 
 
+def record_audit(line: int) -> None:
+    if queries.listens():
+        data = audit_line(line)
+        record(f"audit.{data['event']}", f"audit/{line}", data)
+
+
 def record_cron_failure(cron: str, function_id: int, error: str) -> None:
     data = {"cron": cron, "function_id": function_id, "error": error[:_LONGEST_ERROR]}
     record("cron.failed", f"cron/{cron}", data)
@@ -95,21 +102,7 @@ def record_all(events: Sequence[NewEvent], *, only: int | None = None) -> int:
 def wake() -> None:
     """Wake the senders after the commit, once for a transaction. A message that is lost costs the wait until they look
     by themselves."""
-    _uncommitted.is_due = True
-    transaction.on_commit(_notify, using=DEFAULT_DB_ALIAS, robust=True)
-
-
-class _Uncommitted(threading.local):  # as Django's connections are one for each thread
-    is_due = False
-
-
-_uncommitted = _Uncommitted()
-
-
-def _notify() -> None:
-    is_due, _uncommitted.is_due = _uncommitted.is_due, False
-    if is_due:
-        queries.notify()
+    _due.add(["outbox"])
 
 
 def _columns(event: NewEvent) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def rotate(endpoint: Endpoint, secret: str | None = None, *, overlap: timedelta 
 def of(endpoint_ids: Collection[int]) -> dict[int, list[str]]:
     """What messages to these endpoints are signed with now, the newest first. One that nobody can open is left out."""
     opened: dict[int, list[str]] = {pk: [] for pk in endpoint_ids}
-    for row in queries.secrets_of(endpoint_ids):
+    for row in queries.live_secrets(endpoint_ids):
         with suppress(CannotUnseal):
             opened[row.endpoint_id].append(_SEALER.unseal(row.sealed))
     return opened

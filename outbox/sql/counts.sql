@@ -2,7 +2,8 @@
 SELECT endpoint.id,
        (SELECT count(*) FROM (
            SELECT FROM outbox_message AS message
-           WHERE message.endpoint_id = endpoint.id AND message.status = 'pending' LIMIT %(most)s::bigint) AS one)::int
+           WHERE message.endpoint_id = endpoint.id AND message.status = 'pending' AND message.next_attempt_at IS NOT NULL
+           LIMIT %(most)s::bigint) AS one)::int
            AS waiting,
        (SELECT count(*) FROM (
            SELECT FROM outbox_message AS message

@@ -1,8 +1,10 @@
 -- What of the outbox waits and is dead, each counted up to ten thousand; how many endpoints the farm paused; for how long
--- one of the others has taken nothing; and for how long the message has been due that could have been sent longest ago. None of which an earlier one of its subject waits, of an
--- endpoint that is to be left alone, or one with requests under way counts for that: it waits for its receiver.
+-- one of the others has taken nothing; and for how long the message has been due that could have been sent longest ago.
+-- None of which an earlier one of its subject waits, of an endpoint that is to be left alone, or one with requests under
+-- way counts for that: it waits for its receiver.
 SELECT
-    (SELECT count(*) FROM (SELECT FROM outbox_message WHERE status = 'pending' LIMIT 10000) AS counted) AS waiting,
+    (SELECT count(*) FROM (
+         SELECT FROM outbox_message WHERE status = 'pending' AND next_attempt_at IS NOT NULL LIMIT 10000) AS counted) AS waiting,
     (SELECT count(*) FROM (SELECT FROM outbox_message WHERE status = 'dead' LIMIT 10000) AS counted) AS dead,
     (SELECT count(*) FROM outbox_endpoint WHERE status = 'paused' AND failing_since IS NOT NULL) AS paused,
     (SELECT coalesce(extract(epoch FROM statement_timestamp() - min(failing_since)), 0)::float8

@@ -2,15 +2,15 @@
 -- statement after the one that ended them: put_behind may have locked one of them until then.
 WITH next AS MATERIALIZED (
     SELECT DISTINCT following.id
-    FROM outbox_message AS ended CROSS JOIN LATERAL (
+    FROM unnest(%(ids)s::bigint[]) AS given (id) CROSS JOIN LATERAL (
+        SELECT one.id, one.endpoint_id, one.subject FROM outbox_message AS one WHERE one.id = given.id OFFSET 0
+    ) AS ended CROSS JOIN LATERAL (
         SELECT one.id FROM outbox_message AS one
         WHERE one.endpoint_id = ended.endpoint_id AND one.subject = ended.subject AND one.status = 'pending'
           AND one.id > ended.id
         ORDER BY one.id LIMIT 1
     ) AS following
-    WHERE ended.id = ANY (%(ids)s::bigint[])
 )
 UPDATE outbox_message AS message SET next_attempt_at = statement_timestamp()
-FROM next
-WHERE message.id = next.id AND message.attempts = 0 AND message.lease IS NULL
+WHERE message.id = ANY (ARRAY(SELECT next.id FROM next)) AND message.attempts = 0 AND message.lease IS NULL
   AND message.next_attempt_at > statement_timestamp()

@@ -8,16 +8,16 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from core import people
+from accounts.http import members_only
+from core import pages, people
 from core.values import row_id
 from outbox import live_queries, operations, queries
 from outbox.domain.states import Status
-from outbox.errors import NotAllowed, NotFound, OutboxError
+from outbox.errors import CannotReplay, CannotStop, OutboxError
 from outbox.models import Endpoint
-from outbox.views.access import for_members
 from outbox.views.forms import EndpointForm, FilterForm, initial
+from ratelimits.errors import RateLimited
 
 _DONE: Final = {
     "pause": "It is paused. What happens meanwhile is kept for it.",
@@ -30,16 +30,14 @@ _ACTIONS: Final[dict[str, Callable[..., Any]]] = {
 }  # fmt: skip
 
 
-@require_safe
-@for_members
+@pages.guarded(members_only)
 def endpoints(request: HttpRequest) -> HttpResponse:
     person = people.person(request)
     whose = live_queries.EVERYBODY if operations.sees_all(person) else person.pk
     return render(request, "outbox/endpoints.html", {"whose": whose})
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@for_members
+@pages.guarded(members_only, pages.FORM)
 @sensitive_variables("secret")
 def new(request: HttpRequest) -> HttpResponse:
     """A form for an endpoint; the answer to a good one shows its secret, this once."""
@@ -56,8 +54,7 @@ def new(request: HttpRequest) -> HttpResponse:
     return render(request, "outbox/form.html", {"form": form}, status=422 if form.is_bound else 200)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@for_members
+@pages.guarded(members_only, pages.FORM)
 def edit(request: HttpRequest, endpoint_id: int) -> HttpResponse:
     person = people.person(request)
     row = operations.operable(endpoint_id, by=person)
@@ -74,8 +71,7 @@ def edit(request: HttpRequest, endpoint_id: int) -> HttpResponse:
     return render(request, "outbox/form.html", {"form": form, "endpoint": row}, status=422 if form.is_bound else 200)
 
 
-@require_safe
-@for_members
+@pages.guarded(members_only)
 def endpoint(request: HttpRequest, endpoint_id: int) -> HttpResponse:
     """One endpoint and its messages, live; the filter stands in the address."""
     row = operations.find(endpoint_id, by=people.person(request))
@@ -91,8 +87,7 @@ def endpoint(request: HttpRequest, endpoint_id: int) -> HttpResponse:
     return render(request, "outbox/endpoint.html", context)
 
 
-@require_POST
-@for_members
+@pages.guarded(members_only, pages.POST)
 @sensitive_variables("secret")
 def rotate(request: HttpRequest, endpoint_id: int) -> HttpResponse:
     """Another secret; it is in this answer, and nowhere else."""
@@ -101,16 +96,14 @@ def rotate(request: HttpRequest, endpoint_id: int) -> HttpResponse:
     return _secret(request, operations.operable(endpoint_id, by=person), secret)
 
 
-@require_POST
-@for_members
+@pages.guarded(members_only, pages.POST)
 def delete(request: HttpRequest, endpoint_id: int) -> HttpResponse:
     operations.delete(endpoint_id, by=people.person(request))
     messages.success(request, "The endpoint and its messages are deleted.")
     return redirect("outbox:endpoints")
 
 
-@require_POST
-@for_members
+@pages.guarded(members_only, pages.POST)
 def act(request: HttpRequest, endpoint_id: int, action: str) -> HttpResponse:
     if action not in _ACTIONS:
         raise Http404("There is nothing at this address.")
@@ -122,8 +115,7 @@ def act(request: HttpRequest, endpoint_id: int, action: str) -> HttpResponse:
     return redirect("outbox:endpoint", endpoint_id)
 
 
-@require_safe
-@for_members
+@pages.guarded(members_only)
 def message(request: HttpRequest, message_id: int) -> HttpResponse:
     """One message: how it stands and its attempts, live, and its body, which stays as it is."""
     row = operations.find_message(message_id, by=people.person(request))
@@ -133,14 +125,11 @@ def message(request: HttpRequest, message_id: int) -> HttpResponse:
     return render(request, "outbox/message.html", context)
 
 
-@require_POST
-@for_members
+@pages.guarded(members_only, pages.POST)
 def replay(request: HttpRequest, message_id: int) -> HttpResponse:
     try:
         operations.replay(message_id, by=people.person(request))
-    except (NotFound, NotAllowed):
-        raise
-    except OutboxError as refusal:
+    except CannotReplay as refusal:
         messages.warning(request, refusal.message)
     else:
         messages.success(request, "It is being sent once more, under the same id.")
@@ -150,3 +139,49 @@ def replay(request: HttpRequest, message_id: int) -> HttpResponse:
 @sensitive_variables("secret")
 def _secret(request: HttpRequest, row: Endpoint, secret: str) -> HttpResponse:
     return render(request, "outbox/secret.html", {"endpoint": row, "secret": secret})
+
+
+@pages.guarded(members_only, pages.FORM)
+def ask_replay(request: HttpRequest, endpoint_id: int) -> HttpResponse:
+    """How many messages the filter of the address matches, and a button that begins; its answer is the progress."""
+    person = people.person(request)
+    row = operations.operable(endpoint_id, by=person)
+    wanted = FilterForm(request.POST if request.method == "POST" else request.GET).filter(endpoint_id)
+    if request.method == "POST":
+        try:
+            begun = operations.replay_matching(wanted, by=person)
+        except RateLimited as refusal:
+            messages.warning(request, refusal.message)
+            return redirect("outbox:endpoint", endpoint_id)
+        if begun is not None:
+            return redirect("outbox:bulk_replay", begun.first)
+        messages.warning(request, "No message matches any more: none was replayed.")
+        return redirect("outbox:endpoint", endpoint_id)
+    context = {
+        "endpoint": row,
+        "filters": live_queries.in_address(wanted),
+        "matched": operations.count_matching(wanted, by=person),
+        "most": operations.MOST_COUNTED,
+        "sentence": wanted.sentence(),
+    }
+    return render(request, "outbox/replay_ask.html", context)
+
+
+@pages.guarded(members_only)
+def bulk_replay(request: HttpRequest, replay_id: int) -> HttpResponse:
+    person = people.person(request)
+    row = operations.find_replay(replay_id, by=person)
+    may_act = row.by == person.pk or operations.is_operator(person)
+    return render(request, "outbox/replay.html", {"replay": row, "may_act": may_act})
+
+
+@pages.guarded(members_only, pages.POST)
+def stop_replay(request: HttpRequest, replay_id: int) -> HttpResponse:
+    """Begin no further batch; what was replayed stays so."""
+    try:
+        operations.stop_replay(replay_id, by=people.person(request))
+    except CannotStop as refusal:
+        messages.warning(request, refusal.message)
+    else:
+        messages.success(request, "Stopped: no further batch is begun.")
+    return redirect("outbox:bulk_replay", replay_id)

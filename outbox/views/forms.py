@@ -15,8 +15,10 @@ _FIELDS: Final = ("name", "url", "events", "kinds", "with_result", "per_minute")
 _FAMILIES: Final = {"*": "all events"} | {
     f"{family}.*": f"all of {several}"
     for family, several in (
-        ("job", "jobs"), ("queue", "queues"), ("cron", "crons"), ("delivery", "webhooks that came in"),
-        ("alert", "alerts"), ("batch", "batches of OpenAI's API"),
+        ("job", "jobs"), ("queue", "queues"), ("owner", "people whose jobs are paused"), ("cron", "crons"),
+        ("delivery", "webhooks that came in"),
+        ("alert", "alerts"), ("audit", "the audit log, which “all events” leaves out"),
+        ("batch", "batches of OpenAI's API"),
     )
 }  # fmt: skip
 

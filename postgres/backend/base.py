@@ -123,7 +123,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         """Not opened yet. Of several threads that come here at once, all get the pool that was made first."""
         pool = Pool(
             database=self.settings_dict["NAME"],
-            parameters=self._pooled_parameters,
+            parameters=lambda: {**self.get_connection_params(), "autocommit": True},  # which Django turns off
             configure=self._configured,
             is_checked=bool(self.settings_dict["CONN_HEALTH_CHECKS"]),
             options=options,
@@ -150,9 +150,6 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if "," in named:
             hosts.remember(named, host=taken.host, port=taken.port)
             watchdog.watch(connection)
-
-    def _pooled_parameters(self) -> dict[str, Any]:
-        return {**self.get_connection_params(), "autocommit": True}  # Django turns it off where it wants to
 
     def _knock(self, parameters: Mapping[str, Any]) -> None:
         """Connect once without the pool, which would try for its whole time-out and then not say why; unless there is

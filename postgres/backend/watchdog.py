@@ -98,7 +98,8 @@ class Watchdog:
 
 def is_alive(server: Address, *, within_s: float = LOOK_S) -> bool:
     """Whether a PostgreSQL, or a pooler, at this address of a socket says anything at all in that time."""
-    family = _family(server)
+    is_host = isinstance(server, tuple)
+    family = (socket.AF_INET6 if len(server) > 2 else socket.AF_INET) if is_host else socket.AF_UNIX
     to = server[:2] if family == socket.AF_INET else server
     with socket.socket(family, socket.SOCK_STREAM) as look:
         look.settimeout(within_s)
@@ -108,12 +109,6 @@ def is_alive(server: Address, *, within_s: float = LOOK_S) -> bool:
             return bool(look.recv(1))
         except OSError:
             return False
-
-
-def _family(server: Address) -> socket.AddressFamily:
-    if isinstance(server, tuple):
-        return socket.AF_INET6 if len(server) > 2 else socket.AF_INET
-    return socket.AF_UNIX
 
 
 def _end(connection: Watchable, server: Address) -> None:

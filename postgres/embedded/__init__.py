@@ -116,7 +116,9 @@ def _attach(data: Path) -> None:
         if hold is not None and not hold.postmaster.is_dead():
             return
         _check(data)
-        _leave_at_exit()
+        if not _process.will_leave:
+            _process.will_leave = True
+            at_exit(_leave)
         _process.holds[data] = _take(Server.at(location(data)), hold)
         if hold:
             hold.postmaster.close()
@@ -133,13 +135,6 @@ def _take(server: Server, before: _Hold | None) -> _Hold:
             if before is None:
                 users.release()
             raise
-
-
-def _leave_at_exit() -> None:
-    if _process.will_leave:
-        return
-    _process.will_leave = True
-    at_exit(_leave)
 
 
 def _leave() -> None:

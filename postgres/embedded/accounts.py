@@ -55,7 +55,10 @@ def account_for_root(home: Path) -> Account:
     if home.exists() and home.lstat().st_uid != 0:
         return Account(uid=home.lstat().st_uid, gid=home.lstat().st_gid)
     with Lock.exclusive(home.with_name("account.lock")):  # two useradd at once do not both succeed
-        return _known(NAME) or _made() or _fallback()
+        account = _known(NAME) or _made() or next(filter(None, map(_known, _FALLBACKS)), None)
+    if account is None:
+        raise NoAccount(name=NAME)
+    return account
 
 
 def _known(name: str) -> Account | None:
@@ -75,10 +78,3 @@ def _made() -> Account | None:
         if account := _known(NAME):
             return account
     return None
-
-
-def _fallback() -> Account:
-    for name in _FALLBACKS:
-        if account := _known(name):
-            return account
-    raise NoAccount(name=NAME)

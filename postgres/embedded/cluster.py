@@ -95,22 +95,13 @@ def provide(conninfo: str) -> None:
         return  # it answers but has no room: then it is in use, and was provided for before
     with contextlib.closing(connection):
         if not _exists(connection, "pg_roles", "rolname", ROLE):
-            _make_role(connection)
+            connection.execute(sql.SQL("CREATE ROLE {} LOGIN CREATEDB IN ROLE pg_monitor").format(sql.Identifier(ROLE)))
         if not _exists(connection, "pg_database", "datname", DATABASE):
-            _make_database(connection)
+            names = {"name": sql.Identifier(DATABASE), "owner": sql.Identifier(ROLE)}
+            with contextlib.suppress(errors.DuplicateDatabase):
+                connection.execute(sql.SQL("CREATE DATABASE {name} OWNER {owner}").format(**names))
 
 
 def _exists(connection: "psycopg.Connection[tuple[object, ...]]", table: str, column: str, name: str) -> bool:
     query = sql.SQL("SELECT 1 FROM {} WHERE {} = %s").format(sql.Identifier(table), sql.Identifier(column))
     return connection.execute(query, [name]).fetchone() is not None
-
-
-def _make_role(connection: "psycopg.Connection[tuple[object, ...]]") -> None:
-    role = sql.Identifier(ROLE)
-    connection.execute(sql.SQL("CREATE ROLE {} LOGIN CREATEDB IN ROLE pg_monitor").format(role))
-
-
-def _make_database(connection: "psycopg.Connection[tuple[object, ...]]") -> None:
-    names = {"name": sql.Identifier(DATABASE), "owner": sql.Identifier(ROLE)}
-    with contextlib.suppress(errors.DuplicateDatabase):
-        connection.execute(sql.SQL("CREATE DATABASE {name} OWNER {owner}").format(**names))

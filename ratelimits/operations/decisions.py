@@ -64,7 +64,7 @@ def limit(
     throws: bool = False,
     config: Config | None = None,
 ) -> Answer:
-    """Take `count` tokens of a limit if it grants them (DESIGN section 8, promise 10).
+    """Take `count` tokens of a limit if it grants them.
 
     `key` says whose state it is; None is one state for all. `reserve` may go into debt, as far as
     `max_reserved`: the work may then be done after `retry_after`, without asking again. `config` given here

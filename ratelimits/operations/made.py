@@ -1,13 +1,13 @@
 """Named limits that people make: rows, which each process reads again after some seconds (docs/adr/0014)."""
 
-import time
 from datetime import timedelta
 from typing import Final
 
 from django.db import transaction
 
 import live.operations as live
-from ratelimits import limits, queries
+from core.recent import Recent
+from ratelimits import limits
 from ratelimits.domain import Config, FixedWindow, TokenBucket
 from ratelimits.errors import DeclaredLimit, InvalidConfig
 from ratelimits.models import Limit
@@ -15,7 +15,7 @@ from ratelimits.models import Limit
 TOPIC: Final = "limits"  # what the live page of limits watches
 FRESH_S: Final = 5.0  # within which a change counts in every process
 
-_read: dict[str, tuple[float, Config]] = {}  # by name: until when it is fresh, by this process's monotonic clock
+_read: Recent[Config] = Recent(for_s=FRESH_S)
 
 
 def make(name: str, config: Config) -> None:
@@ -27,8 +27,12 @@ def make(name: str, config: Config) -> None:
     if config.shards != 1 or getattr(config, "start", None) is not None:
         raise InvalidConfig(field="shards or start", why="only for code to choose")
     with transaction.atomic():
-        queries.keep_limit(name, config)
-        transaction.on_commit(lambda: _read.pop(name, None))
+        numbers = {
+            "is_window": isinstance(config, FixedWindow), "rate": config.rate, "capacity": config.capacity,
+            "period_s": config.period.total_seconds(), "max_reserved": config.max_reserved,
+        }  # fmt: skip
+        Limit.objects.update_or_create(name=name, defaults=numbers)
+        transaction.on_commit(_read.clear)
         live.touch(TOPIC)
 
 
@@ -40,14 +44,10 @@ def check_new(name: str) -> None:
 
 def find(name: str) -> Config | None:
     """The limit of this name that a person made; None if there is none."""
-    until, config = _read.get(name, (0.0, None))
-    if config is not None and time.monotonic() < until:
+    if (config := _read.get(name)) is not None:
         return config
-    row = queries.made_limit(name)
-    if row is None:
-        _read.pop(name, None)
-        return None
-    return _kept(row)
+    row = Limit.objects.filter(pk=name).first()
+    return None if row is None else _kept(row)
 
 
 def everything() -> dict[str, Config]:
@@ -63,7 +63,7 @@ def broken() -> dict[str, str]:
 
 def _read_all() -> tuple[dict[str, Config], dict[str, str]]:
     made, broken = {}, {}
-    for row in queries.made_limits():
+    for row in Limit.objects.order_by("pk"):
         try:
             made[row.name] = _kept(row)
         except InvalidConfig as refusal:
@@ -84,9 +84,7 @@ def config_from(
 
 
 def _kept(row: Limit) -> Config:
-    config = config_from(
-        is_window=row.is_window, rate=row.rate, period_s=row.period_s, capacity=row.capacity,
-        max_reserved=row.max_reserved,
-    )  # fmt: skip
-    _read[row.name] = (time.monotonic() + FRESH_S, config)
+    numbers = ("is_window", "rate", "period_s", "capacity", "max_reserved")
+    config = config_from(**{name: getattr(row, name) for name in numbers})
+    _read.keep(row.name, config)
     return config

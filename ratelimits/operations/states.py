@@ -8,6 +8,7 @@ from core import audit
 from ratelimits import limits, queries
 from ratelimits.domain import Config
 from ratelimits.domain.algebra import finite
+from ratelimits.models import Bucket
 from ratelimits.operations import made, requests
 
 TOPIC = made.TOPIC
@@ -25,11 +26,12 @@ def reset(name: str, *, key: str | None = None, by: User | None = None) -> bool:
 def reset_stored(name: str, key: str, *, by: User | None = None) -> bool:
     """As `reset`, for a key as the table holds it: what pages and the admin show."""
     with transaction.atomic():
-        row = queries.first_row(name, key)
+        rows = Bucket.objects.filter(name=name, key=key)
+        row = rows.order_by("shard").first()  # one of them, to hang a note about all on
         if row is None:
             return False
         audit.record(by, row, "Reset.")
-        queries.forget(name, key)
+        rows.delete()
         live.touch(TOPIC)
     return True
 

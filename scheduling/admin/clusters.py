@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from core import administration
-from scheduling.admin import common
+from scheduling.admin import functions
 from scheduling.cluster import django_q2
 from scheduling.models import Cluster
 
@@ -24,10 +24,9 @@ class ClusterAdmin(administration.BoundedList):
         ("role", "shown_status"), ("host", "pid"), ("workers", "free"), ("started_at", "last_seen_at", "ended_at"),
         "why", "cluster_id",
     ]  # fmt: skip
-    readonly_fields = ["shown_status"]
     ordering = ["-started_at"]
 
-    shown_status = administration.shown("Status", lambda cluster: cluster.ending or "living", label=common.COLOURS)
+    shown_status = administration.shown("Status", lambda cluster: cluster.ending or "living", label=functions.COLOURS)
 
 
 class TaskAdmin(administration.ReadOnly):

@@ -4,21 +4,18 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import path, reverse
+from django.urls import path
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
-from unfold.decorators import action
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from core import administration
+from core import administration, audit, people
 from scheduling import operations, views
-from scheduling.admin import common
+from scheduling.admin import functions
 from scheduling.domain.schedules import Source
-from scheduling.errors import SchedulingError
 from scheduling.forms import FIELDS, CronForm
 from scheduling.models import Cron
 from scheduling.queries import pages
@@ -33,11 +30,13 @@ _WIDGETS: Final = {
 
 
 class AdminCronForm(CronForm):
+    preview = "admin:scheduling_cron_preview"
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for name in _WIDGETS.keys() & self.fields.keys():
             field = self.fields[name]
-            field.widget = _WIDGETS[name](attrs={"rows": 4} if name == "arguments_text" else None)
+            field.widget = _WIDGETS[name](attrs=field.widget.attrs)
             if isinstance(field, forms.ChoiceField):
                 field.widget.choices = field.choices
 
@@ -48,22 +47,23 @@ def _upcoming(cron: Cron) -> SafeString | str:
 
 
 def _history(cron: Cron) -> SafeString | str:
-    rows = [(common.function(row.pk), row.fire_at, row.status) for row in pages.firings(cron.pk)]
+    rows = [(functions.link(row.pk), row.fire_at, row.status) for row in pages.firings(cron.pk)]
     return format_html_join("", "{} {} {}<br>", rows) or "none yet"
 
 
-def _on_many(sentence: str, do: Callable[[str], object], done: str) -> Any:
-    """An action on the chosen crons, after a question."""
+def _acting(make: Callable[..., Any], sentence: str, do: Callable[[str], object], done: str) -> Any:
+    """An action on crons. A refusal, as of one whose function is gone, is counted like the others."""
 
-    def act(page: "CronAdmin", request: HttpRequest, queryset: "QuerySet[Cron]") -> HttpResponse | None:
-        dialog = {"title": f"{sentence.format('these crons')}?", "button": sentence.format("them")}
-        return page._each(request, list(queryset), do, done, dialog)  # noqa: SLF001 (it is a part of that page)
+    def change(request: HttpRequest, cron: Cron) -> str:
+        do(cron.pk)
+        audit.record(people.person(request), cron, done)
+        return done
 
-    return admin.action(description=sentence.replace(" {}", ""), permissions=["operate"])(act)
+    return make(sentence, change, line=lambda cron: cron.pk)
 
 
 @admin.register(Cron)
-class CronAdmin(common.Operated, administration.ReadOnly):
+class CronAdmin(functions.Operated, administration.ReadOnly):
     """Crons: when they fire, what came of it, and a pause; those of apps and of people can be changed."""
 
     form = AdminCronForm
@@ -105,7 +105,7 @@ class CronAdmin(common.Operated, administration.ReadOnly):
         """Those that can change something of this cron as it stands."""
         cron = self.get_object(request, str(object_id))
         source = "" if cron is None or cron.retired_at else str(cron.source)
-        fitting = {"edited": {"follow-code"}, "person": {"remove"}}.get(source, set())
+        fitting = {"edited": {"reset-to-the-code"}, "person": {"remove"}}.get(source, set())
         actions = super().get_actions_detail(request, object_id)
         return [each for each in actions if each.path in fitting | {"run-now"}]
 
@@ -135,51 +135,12 @@ class CronAdmin(common.Operated, administration.ReadOnly):
     arguments = administration.shown("Arguments", lambda cron: administration.preformatted(pretty(cron.args)))
     upcoming = administration.shown("Next ten firings", _upcoming)
     history = administration.shown("Last firings", _history)
-    shown_status = administration.shown("Status", cron_status, label=common.COLOURS)
+    shown_status = administration.shown("Status", cron_status, label=functions.COLOURS)
+    view_on_site = administration.on_site("scheduling:cron")
 
-    def view_on_site(self, obj: Cron) -> str:
-        return reverse("scheduling:cron", args=[obj.pk])
-
-    pause = _on_many("Pause {}", operations.pause, "Paused.")
-    resume = _on_many("Resume {}", operations.resume, "Resumed.")
-    run_now = _on_many("Run {} now", operations.run_now, "Fired now.")
-
-    @action(description="Run now", url_path="run-now", permissions=["operate"])  # type: ignore[untyped-decorator]
-    def run_one_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        dialog = {"title": "Run this cron now?", "button": "Run it now"}
-        return self._alone(request, object_id, operations.run_now, "Fired now.", dialog)
-
-    @action(description="Follow the code again", url_path="follow-code", permissions=["operate"])  # type: ignore[untyped-decorator]
-    def follow_code(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Undo what people changed of it, after a question."""
-        dialog = {"title": "Reset this cron to what the code declares?", "button": "Follow the code"}
-        return self._alone(request, object_id, operations.follow_code, "Follows the code again.", dialog)
-
-    @action(description="Remove", url_path="remove", permissions=["operate"])  # type: ignore[untyped-decorator]
-    def remove(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Let one that a person made fire no more, after a question."""
-        dialog = {"title": "Remove this cron? Its history stays.", "button": "Remove it"}
-        return self._alone(request, object_id, operations.remove, "Removed.", dialog)
-
-    def _alone(self, request: HttpRequest, object_id: str, do: Any, word: str, dialog: dict[str, str]) -> HttpResponse:
-        return self.act_on_one(request, object_id, lambda cron: self._each(request, [cron], do, word, dialog))
-
-    def _each(
-        self, request: HttpRequest, crons: list[Cron], do: Any, word: str, dialog: dict[str, str]
-    ) -> HttpResponse | None:
-        if question := administration.carry_out(self, request, lines=[cron.pk for cron in crons], **dialog):
-            return question
-        done = [cron.pk for cron in crons if self._is_done(request, cron, do, word)]
-        if done:
-            self.message_user(request, f"{word} ({', '.join(done)})", messages.SUCCESS)
-        return None
-
-    def _is_done(self, request: HttpRequest, cron: Cron, do: Any, word: str) -> bool:
-        """Do it; a refusal, as of one whose function is gone, is a sentence, and the others go on."""
-        try:
-            do(cron.pk)
-        except SchedulingError as refusal:
-            self.message_user(request, f"{cron.pk}: {refusal.message}", messages.ERROR)
-            return False
-        self.log_change(request, cron, word)
-        return True
+    pause = _acting(administration.on_each, "Pause {}", operations.pause, "paused")
+    resume = _acting(administration.on_each, "Resume {}", operations.resume, "resumed")
+    run_now = _acting(administration.on_each, "Run {} now", operations.run_now, "fired now")
+    run_one_now = _acting(administration.on_one, "Run {} now", operations.run_now, "fired now")
+    follow_code = _acting(administration.on_one, "Reset {} to the code", operations.follow_code, "reset to the code")
+    remove = _acting(administration.on_one, "Remove {}", operations.remove, "removed")

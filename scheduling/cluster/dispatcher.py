@@ -23,7 +23,7 @@ from core import forked
 from observing.functions import FunctionCounts
 from scheduling.cluster import database, django_q2, process_group
 from scheduling.cluster.backlog import Backlog
-from scheduling.cluster.listener import Listener
+from scheduling.cluster.database import Listener
 from scheduling.cluster.pool import Pool
 from scheduling.cluster.shared_memory import Pulse
 from scheduling.cluster.worker import IDLE_S

@@ -2,10 +2,10 @@
 
 import inspect
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from core.values import dumps
 from scheduling.domain.options import RESERVED
 from scheduling.errors import BadArguments, NotAFunction, NotJson
 
@@ -50,45 +50,6 @@ def checked(arguments: Mapping[str, Any], *, signature: inspect.Signature, name:
 def json_value(value: Any, *, name: str, part: str) -> Any:
     """`value` if JSON can say it and give it back as it was (a tuple comes back as a list). Raises NotJson."""
     try:
-        _check(value, depth=0)
-        text = json.dumps(value, allow_nan=False)
-        text.encode()
-    except (TypeError, ValueError, RecursionError, UnicodeError) as error:
-        raise NotJson(function=name, part=part, why=str(error) or type(error).__name__) from None
-    return json.loads(text)
-
-
-_DEEPEST = 100  # levels of lists and mappings; PostgreSQL's own limit depends on its stack
-
-
-def _check(value: Any, *, depth: int) -> None:
-    if depth > _DEEPEST:
-        raise ValueError(f"it is nested deeper than {_DEEPEST} levels")
-    if isinstance(value, str):
-        _check_text(value)
-    elif isinstance(value, dict | list | tuple):
-        _check_inside(value, depth=depth + 1)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{value} is no number in JSON")
-    elif value is not None and not isinstance(value, bool | int | float):
-        raise TypeError(f"a {type(value).__name__} is not JSON")
-
-
-def _check_inside(value: Any, *, depth: int) -> None:
-    if isinstance(value, dict):
-        for key in value:
-            _check_key(key)
-    for item in value.values() if isinstance(value, dict) else value:
-        _check(item, depth=depth)
-
-
-def _check_key(key: Any) -> None:
-    if not isinstance(key, str):
-        raise TypeError(f"the key {key!r} is not a text")
-    _check_text(key)
-
-
-def _check_text(text: str) -> None:
-    if "\x00" in text:
-        raise ValueError("a text holds a NUL character, which PostgreSQL cannot store")
-    text.encode()  # a lone surrogate is no text
+        return json.loads(dumps(value))
+    except ValueError as error:
+        raise NotJson(function=name, part=part, why=str(error)) from None

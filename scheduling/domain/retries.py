@@ -43,7 +43,7 @@ def delay_before_next_s(
     """Seconds until the next try after attempt number `attempt` ended badly; None if there is none.
 
     `known` says that it failed, and is not merely unheard of: an action of unknown outcome may have done its work,
-    so it is retried only if it was declared idempotent (DESIGN section 7).
+    so it is retried only if it was declared idempotent.
     """
     if retry is None or attempt >= retry.max_attempts or not (known or idempotent):
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
@@ -209,24 +209,24 @@ def interval(*, seconds: float = 0, minutes: float = 0, hours: float = 0, every:
 
 def hourly(*, minute: int = 0, tz: str = "UTC") -> Calendar:
     """Every hour at this minute. Raises BadSchedule."""
-    return Calendar(expression=f"{_number('minute', minute, 0, 59)} * * * *", tz=tz)
+    return cron(f"{minute} * * * *", tz=tz)
 
 
 def daily(*, hour: int = 0, minute: int = 0, tz: str = "UTC") -> Calendar:
     """Every day at this time of the zone. Raises BadSchedule."""
-    return Calendar(expression=f"{_time(hour, minute)} * * *", tz=tz)
+    return cron(f"{minute} {hour} * * *", tz=tz)
 
 
 def weekly(*, day: str = "monday", hour: int = 0, minute: int = 0, tz: str = "UTC") -> Calendar:
     """Every week on this day ("monday" ...). Raises BadSchedule."""
     if day.lower() not in _DAYS:
         raise BadSchedule(why=f"{day!r} is no day: one of {', '.join(_DAYS)}")
-    return Calendar(expression=f"{_time(hour, minute)} * * {_DAYS.index(day.lower())}", tz=tz)
+    return cron(f"{minute} {hour} * * {_DAYS.index(day.lower())}", tz=tz)
 
 
 def monthly(*, day: int = 1, hour: int = 0, minute: int = 0, tz: str = "UTC") -> Calendar:
     """Every month on this day; months without it are left out. Raises BadSchedule."""
-    return Calendar(expression=f"{_time(hour, minute)} {_number('day', day, 1, 31)} * *", tz=tz)
+    return cron(f"{minute} {hour} {day} * *", tz=tz)
 
 
 def cron(expression: str, *, tz: str = "UTC") -> Calendar:
@@ -251,16 +251,6 @@ def upcoming(schedule: Schedule, *, first: datetime | None, count: int) -> list[
         moments.append(first)
         first = schedule.after(first)
     return moments
-
-
-def _time(hour: int, minute: int) -> str:
-    return f"{_number('minute', minute, 0, 59)} {_number('hour', hour, 0, 23)}"
-
-
-def _number(name: str, value: Any, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise BadSchedule(why=f"{name} is a whole number from {least} to {most}, not {value!r}")
-    return value
 
 
 _UNITS = {"h": timedelta(hours=1), "min": timedelta(minutes=1), "s": timedelta(seconds=1)}

@@ -21,7 +21,7 @@ ENDED = frozenset(Status) - LIVE
 
 
 class Kind(StrEnum):
-    """What a function may touch (DESIGN section 2)."""
+    """What a function may touch."""
 
     MUTATION = "mutation"
     ACTION = "action"

@@ -3,6 +3,7 @@
 psycopg raises no audit events, so the methods are wrapped that all its cursors come by, and the making of a connection.
 """
 
+import re
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -15,7 +16,38 @@ from psycopg.pq import TransactionStatus
 from postgres.backend.posting import PostingCursor
 from scheduling.domain.states import Kind
 from scheduling.errors import SecondConnection, WriteOutsideMutation
-from scheduling.guards import statements, watched
+from scheduling.guards import watched
+
+_COMMENTS = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+_LITERALS = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\$(\w*)\$.*?\$\1\$", re.DOTALL)
+_CHANGES = r"\b(INSERT\s+INTO|DELETE\s+FROM|MERGE\s+INTO|(?<!FOR\s)(?<!KEY\s)UPDATE\s+(?!OF\b|SKIP\b|NOWAIT\b)\w)"
+_WRITES = re.compile(
+    r"^[\s(]*(INSERT|UPDATE|DELETE|MERGE|TRUNCATE|CREATE|ALTER|DROP|CALL|DO|GRANT|REVOKE|REFRESH|COMMENT)\b"
+    rf"|^[\s(]*(WITH|EXPLAIN|PREPARE)\b.*{_CHANGES}"
+    r"|^[\s(]*(SELECT|WITH)\b.*\bINTO\s+(TEMP|UNLOGGED|TABLE|\w)"
+    rf"|^\s*COPY\s+[^\s(].*\bFROM\b|^\s*COPY\s*\(.*{_CHANGES}",
+    re.IGNORECASE | re.DOTALL,
+)
+# A statement that calls a function, or executes one that was prepared, may write unseen. One that locks rows must not
+# be tried as if it only read: PostgreSQL takes that for a write.
+_HIDES = re.compile(r"^[\s(]*(SELECT|WITH|VALUES|TABLE)\b.*\w\s*\(|^\s*EXECUTE\b", re.IGNORECASE | re.DOTALL)
+_LOCKS = re.compile(r"\bFOR\s+(NO\s+KEY\s+)?UPDATE\b|\bFOR\s+(KEY\s+)?SHARE\b", re.IGNORECASE)
+
+
+def is_write(text: str) -> bool:
+    """Whether a statement, or one of several, says that it writes. A function that it calls may write unseen."""
+    return any(_WRITES.search(statement) for statement in _bare(text).split(";"))
+
+
+def may_hide_a_write(text: str) -> bool:
+    """Whether one that does not say so may write all the same."""
+    bare = _bare(text)
+    return bool(_HIDES.search(bare)) and not _LOCKS.search(bare) and ";" not in bare
+
+
+def _bare(text: str) -> str:
+    return _COMMENTS.sub(" ", _LITERALS.sub(" _ ", text)).strip().rstrip(";")
+
 
 LONGEST_STATEMENT = 80  # characters of it that a refusal repeats
 _METHODS = (
@@ -52,9 +84,9 @@ def _guard(owner: Any, name: str) -> None:
             _refuse_other_connections(mutation.function, cursor.connection)
         elif (action := watched.current(Kind.ACTION)) is not None and _is_farms(cursor.connection):
             text = _text(query, cursor.connection)
-            if statements.is_write(text):
+            if is_write(text):
                 raise _refusal(action.function, text)
-            if waits and _can_be_tried(cursor.connection) and statements.may_hide_a_write(text):
+            if waits and _can_be_tried(cursor.connection) and may_hide_a_write(text):
                 return _only_reading(action.function, text, cursor.connection, original, cursor, query, *args, **kwargs)
         return original(cursor, query, *args, **kwargs)
 

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any, ParamSpec, overload
 
 from django.db import InterfaceError, OperationalError, transaction
+from django.db.models import F
+from django.db.models.functions import Now
 
 from core.refusal import Refusal
 from postgres import clock
@@ -17,12 +18,12 @@ from scheduling import guards, registry
 from scheduling.domain import arguments, schedules
 from scheduling.domain.arguments import Json
 from scheduling.domain.schedules import Calendar, Interval, Missed, Overlap, Policy, Source
-from scheduling.domain.states import Kind
+from scheduling.domain.states import LIVE, Kind
 from scheduling.errors import BadSchedule, BrokenFunction, DuplicateCron, NotFound, UnknownFunction
 from scheduling.models import Cron, ScheduledFunction
 from scheduling.operations import endings, notifications
 from scheduling.operations.functions import insert
-from scheduling.queries import crons, functions
+from scheduling.queries import crons
 from scheduling.queries.functions import NewFunction
 
 P = ParamSpec("P")
@@ -117,7 +118,8 @@ def sync_crons() -> None:
     """
     with transaction.atomic():
         now = clock.now()
-        rows = crons.lock_all()
+        # In one order; without the arguments: one that cannot be read keeps no cluster from starting.
+        rows = {row.pk: row for row in Cron.objects.select_for_update().defer("args").order_by("name")}
         for name, declared in sorted(_declared.items()):
             _sync(declared, rows.get(name), now=now)
         crons.retire([n for n, row in rows.items() if n not in _declared and row.source != Source.PERSON])
@@ -146,7 +148,7 @@ def hasten(*names: str, within_s: float) -> None:
     costs the wait until the cron's own fire time.
     """
     if known := [name for name in names if name in _declared]:
-        transaction.on_commit(partial(_hasten, known, within_s), robust=True)
+        transaction.on_commit(lambda: _hasten(known, within_s), robust=True)
 
 
 def pause(name: str) -> None:
@@ -249,7 +251,7 @@ def _fire_or_pause(name: str, *, now: datetime) -> list[ScheduledFunction]:
     roll back the others. What the database cannot do now is no fault of the cron."""
     try:
         with transaction.atomic():  # a savepoint
-            return _fire(crons.read(name), now=now)
+            return _fire(Cron.objects.get(pk=name), now=now)
     except (OperationalError, InterfaceError):
         raise
     except Exception as error:
@@ -274,18 +276,26 @@ def _fire(row: Cron, *, now: datetime) -> list[ScheduledFunction]:
     if policy.overlap is Overlap.SKIP and wanted:
         wanted = [] if _is_at_work(row) else wanted[-1:]
     made = insert(wanted) if wanted else []
-    has_missed = schedules.has_missed(plan, now=now)
-    crons.move_on(row.name, firing=plan, skipped=len(plan.fire) - len(wanted), has_missed=has_missed)
+    crons.change(
+        row.name,
+        next_at=plan.next_at,
+        last_fire_at=plan.fire[-1] if plan.fire else F("last_fire_at"),
+        missed_count=F("missed_count") + plan.missed,
+        skipped_count=F("skipped_count") + len(plan.fire) - len(wanted),
+        missed_at=Now() if schedules.has_missed(plan, now=now) else F("missed_at"),
+    )
     notifications.changed([], crons=[row.name])
     return made
 
 
 def _is_at_work(row: Cron) -> bool:
     """Whether an earlier firing has not ended, nor what it began."""
-    if functions.is_firing_live(row.name):
+    firings = ScheduledFunction.objects.filter(cron_id=row.name)
+    if firings.filter(status__in=sorted(LIVE)).exists():
         return True
+    results = firings.filter(attempt=1).order_by("-fire_at").values_list("result", flat=True)
     offer = registry.offered(row.function)
-    return offer is not None and offer.lives(functions.last_results(row.name, limit=_LAST_FIRINGS))
+    return offer is not None and offer.lives(list(results[:_LAST_FIRINGS]))
 
 
 def _firing(function: str, args: dict[str, Any], *, name: str, fire_at: datetime) -> NewFunction:

@@ -33,8 +33,8 @@ def mutation(*, queue: str = DEFAULT_QUEUE, priority: int = 0) -> Callable[[Call
 def mutation(function: Any = None, /, *, queue: str = DEFAULT_QUEUE, priority: int = 0) -> Any:
     """Declare a function that touches nothing but the database: `@mutation` or `@mutation(queue=, priority=)`.
 
-    Scheduled, it runs in one serializable transaction together with its `success`: its effects happen exactly once
-    (DESIGN promise 7). Called, it is a serializable transaction of its own, or a part of the one it is called in; an
+    Scheduled, it runs in one serializable transaction together with its `success`: its effects happen exactly once.
+    Called, it is a serializable transaction of its own, or a part of the one it is called in; an
     action writes to the database by calling mutations. It may run several times until it commits, so it must do
     nothing that a rollback does not undo; what leaves the transaction is refused where SCHEDULING_GUARDS is on.
     Parameters are keyword-only and JSON, and so is the result. Raises NotAFunction, BadQueue.
@@ -63,7 +63,7 @@ def action(
     *, timeout: timedelta | float = registry.ACTION_TIMEOUT_S, retry: Retry | None = None, idempotent: bool = False,
     own_writes: bool = False, queue: str = DEFAULT_QUEUE, priority: int = 0,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:  # fmt: skip
-    """Declare a function that touches the world outside. It is started at most once (DESIGN promise 8).
+    """Declare a function that touches the world outside. It is started at most once.
 
     `timeout` (seconds or a timedelta) raises ActionTimedOut in it. With `retry` a failed one is scheduled again;
     `idempotent=True` says that this is right also when nobody knows whether the last try did its work.

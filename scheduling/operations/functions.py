@@ -1,4 +1,4 @@
-"""Schedule functions and cancel them: rows in the caller's transaction (DESIGN promise 9)."""
+"""Schedule functions and cancel them: rows in the caller's transaction."""
 
 import json
 import time
@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, ParamSpec, overload
 
 from django.db import transaction
+from django.db.models.functions import Now
 
 from core.verdicts import CancelVerdict
 from postgres import clock
@@ -218,7 +219,8 @@ def _try(pk: int) -> Cancellation | None:
         return Cancellation(verdict=verdict, status=status) if following is None else _try(following)
     if status is Status.PENDING and not functions.unqueue(pk):
         return None
-    if not functions.cancel(pk, status=status):
+    rows = ScheduledFunction.objects.filter(pk=pk, status=status)
+    if not rows.update(status=Status.CANCELED, ended_at=Now()):
         return None
     notifications.changed([pk])
     notifications.over(pk, task_backend=row.task_backend)

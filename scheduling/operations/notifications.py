@@ -1,13 +1,12 @@
 """Who hears of a change: the clusters that wait for work, and the pages that show it. Both after the commit."""
 
 import logging
-import threading
 from collections.abc import Callable, Iterable
-from functools import partial
 
-from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, transaction
+from django.db import InterfaceError, OperationalError, transaction
 
 from live import operations as live
+from postgres.transactions import Gathered
 from scheduling import registry
 from scheduling.domain.states import Kind
 from scheduling.queries import functions
@@ -17,24 +16,16 @@ log = logging.getLogger(__name__)
 # Called with the cron, the function's id, and the error.
 Observer = Callable[[str, int, str], None]
 _observers: list[Observer] = []
-
-
-class _Uncommitted(threading.local):  # as Django's connections are one for each thread
-    def __init__(self) -> None:
-        self.kinds: set[str] = set()
-
-
-_uncommitted = _Uncommitted()
+_due = Gathered(functions.notify)
 
 
 def due(kinds: Iterable[Kind | str]) -> None:
     """Wake the clusters that listen for these words (kinds) after the commit, each once for a transaction.
 
-    Not inside the transaction: NOTIFY takes a lock of the whole server at the commit. A message that is lost, or
-    sent by a transaction after one that was rolled back, costs nothing: clusters look by themselves too.
+    Not inside the transaction: NOTIFY takes a lock of the whole server at the commit. A message that is lost costs
+    nothing: clusters look by themselves too.
     """
-    _uncommitted.kinds.update(map(str, kinds))
-    transaction.on_commit(_notify, using=DEFAULT_DB_ALIAS, robust=True)
+    _due.add(map(str, kinds))
 
 
 def changed(ids: Iterable[int], *, crons: Iterable[str] = ()) -> None:
@@ -52,7 +43,7 @@ def over(function_id: int, *, task_backend: str | None, raised: BaseException | 
     what it raised, if that is known here."""
     tasks = registry.interfaces.tasks
     if task_backend is not None and tasks is not None:
-        transaction.on_commit(partial(tasks.ended, function_id, raised), robust=True)
+        transaction.on_commit(lambda: tasks.ended(function_id, raised), robust=True)
 
 
 def observe_cron_failures(observer: Observer) -> None:
@@ -72,9 +63,3 @@ def cron_failed(cron: str | None, *, function_id: int, error: str | None) -> Non
             raise
         except Exception:
             log.exception("An observer of crons failed for function #%s", function_id)
-
-
-def _notify() -> None:
-    kinds, _uncommitted.kinds = _uncommitted.kinds, set()
-    if kinds:
-        functions.notify(kinds)

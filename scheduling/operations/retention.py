@@ -1,4 +1,4 @@
-"""What is kept for how long: apps declare it beside their crons, and one cron deletes what is older (docs/adr/0119)."""
+"""What is kept for how long: apps declare it beside their crons, and one cron deletes what is older."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta

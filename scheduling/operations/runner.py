@@ -21,7 +21,7 @@ from scheduling.domain import arguments
 from scheduling.domain.retries import delay_before_next_s
 from scheduling.domain.states import Kind, Status
 from scheduling.errors import ActionTimedOut, KeepsColliding, KillsItsProcess, NotJson, RowMoved, UnknownFunction
-from scheduling.models import ScheduledFunction
+from scheduling.models import Due, ScheduledFunction
 from scheduling.operations import endings, notifications
 from scheduling.operations.functions import POLL_S, insert, like
 from scheduling.operations.time_limits import time_limit
@@ -79,7 +79,7 @@ def process_died(function_id: int, *, by: Holder) -> bool:
     its next run. False if its session still holds it, so that this has to be called again later."""
     deaths = functions.count_death(function_id, delay_s=DIED.delay_s(1, rng=_RNG))
     if deaths is None:
-        return not functions.is_queued(function_id)
+        return not Due.objects.filter(pk=function_id).exists()
     if deaths >= settings.SCHEDULING["MOST_DEATHS"]:
         ending = endings.failed(KillsItsProcess(deaths=deaths))
         if endings.write_failure(function_id, ending, by=by, elapsed_s=None):

@@ -1,1 +1,1 @@
-"""Statements. Nobody else in the app opens a table."""
+"""Statements, and what several read."""

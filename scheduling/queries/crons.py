@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from postgres import statements
-from scheduling.domain.schedules import Firing
 from scheduling.models import Cron
 
 Row = statements.Row
@@ -17,10 +16,6 @@ Row = statements.Row
 def lock_due(limit: int) -> list[Row]:
     """Lock crons whose time has come, in the caller's transaction: their names, each with the clock's `now`."""
     return statements.load("scheduling", "due_crons").run({"limit": limit})
-
-
-def read(name: str) -> Cron:
-    return Cron.objects.get(pk=name)
 
 
 def overdue(*, by: timedelta) -> "QuerySet[Cron]":
@@ -35,17 +30,6 @@ def unfirable() -> "QuerySet[Cron]":
     return paused.defer("args").order_by("name")
 
 
-def move_on(name: str, *, firing: Firing, skipped: int, has_missed: bool) -> None:
-    """Write what a locked cron did and when it fires next; and that it missed a fire time, if it has."""
-    Cron.objects.filter(pk=name).update(
-        next_at=firing.next_at,
-        last_fire_at=firing.fire[-1] if firing.fire else F("last_fire_at"),
-        missed_count=F("missed_count") + firing.missed,
-        skipped_count=F("skipped_count") + skipped,
-        missed_at=Now() if has_missed else F("missed_at"),
-    )
-
-
 def hasten(names: Sequence[str], *, within_s: float) -> None:
     """Bring the next fire time of these forward, if it lies further ahead. Nobody waits for that."""
     statements.load("scheduling", "hasten").post({"names": list(names), "within_s": within_s})
@@ -53,12 +37,6 @@ def hasten(names: Sequence[str], *, within_s: float) -> None:
 
 def lock(name: str) -> Cron | None:
     return Cron.objects.select_for_update().filter(pk=name).first()
-
-
-def lock_all() -> dict[str, Cron]:
-    """All crons by name, locked in the order of their names. Without the arguments: one that cannot be read keeps no
-    cluster from starting."""
-    return {cron.pk: cron for cron in Cron.objects.select_for_update().defer("args").order_by("name")}
 
 
 def insert(name: str, *, next_at: datetime | None, **columns: Any) -> None:

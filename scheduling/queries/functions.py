@@ -7,12 +7,10 @@ from math import ceil
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db import transaction
-from django.db.models.functions import Now
 
 from postgres import arrays, statements
-from scheduling.domain.states import LIVE, Kind, Status
+from scheduling.domain.states import Kind, Status
 from scheduling.models import Due, ScheduledFunction
 
 Row = statements.Row
@@ -110,7 +108,7 @@ def schedule(new: Sequence[NewFunction]) -> list[ScheduledFunction]:
 
 def notify(kinds: Iterable[str]) -> None:
     """Wake the clusters that listen for these words, without waiting for it."""
-    statements.load("scheduling", "notify").post({"kinds": sorted(kinds)})
+    statements.load("scheduling", "notify").post({"kinds": list(kinds)})
 
 
 def parent_status(parent: int) -> Status | None:
@@ -230,41 +228,12 @@ def unqueue(function_id: int) -> bool:
         return bool(waiting) and bool(Due.objects.filter(pk=function_id).delete()[0])
 
 
-def is_queued(function_id: int) -> bool:
-    return Due.objects.filter(pk=function_id).exists()
-
-
-def cancel(function_id: int, *, status: Status) -> bool:
-    changed = ScheduledFunction.objects.filter(pk=function_id, status=status).update(
-        status=Status.CANCELED, ended_at=Now()
-    )
-    return bool(changed)
-
-
 def find(function_id: int) -> ScheduledFunction | None:
     return ScheduledFunction.objects.filter(pk=function_id).first()
 
 
 def retry_of(function_id: int) -> int | None:
     return ScheduledFunction.objects.filter(retry_of_id=function_id).values_list("pk", flat=True).first()
-
-
-def is_firing_live(cron: str) -> bool:
-    """Whether a firing of this cron, or a later try of one, has not ended."""
-    return ScheduledFunction.objects.filter(cron_id=cron, status__in=sorted(LIVE)).exists()
-
-
-def last_results(cron: str, *, limit: int) -> list[Any]:
-    """What the last firings of a cron returned, the newest first."""
-    rows = ScheduledFunction.objects.filter(cron_id=cron, attempt=1).order_by("-fire_at")
-    return list(rows.values_list("result", flat=True)[:limit])
-
-
-def retain(limit: int, skip: int) -> int:
-    """Delete up to `limit` functions that ended longer ago than they are kept, after the oldest so many; how many."""
-    with transaction.atomic():
-        params = {"age_s": settings.SCHEDULING["RETENTION_DAYS"] * 86400.0, "limit": limit, "skip": skip}
-        return len(statements.load("scheduling", "retain").run(params))
 
 
 def _instance(row: Row) -> ScheduledFunction:

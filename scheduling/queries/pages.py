@@ -1,7 +1,6 @@
 """What pages read."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
 
 from django.db.models import OuterRef, QuerySet, Subquery
 
@@ -10,7 +9,6 @@ from scheduling.domain.states import Status
 from scheduling.models import Cron, Due, ScheduledFunction
 
 MOST_LIVING = 5_000  # among so many that wait or run a page may choose
-_DISORDER = timedelta(minutes=1)  # between ids and times, of transactions side by side
 
 
 def functions(
@@ -41,16 +39,6 @@ def firings(cron: str, *, limit: int = 10) -> Sequence[ScheduledFunction]:
     """What a cron fired last, the newest first: by its unique index, however many others were scheduled since."""
     rows = ScheduledFunction.objects.filter(cron_id=cron, attempt=1).only("pk", "fire_at", "status")
     return list(rows.order_by("-fire_at")[:limit])
-
-
-def first_since(moment: datetime) -> int:
-    """An id below which nothing was scheduled at this moment or later; at most a minute's worth of ids too low."""
-    return statements.first_id_since("scheduling_scheduledfunction", "created_at", moment - _DISORDER)
-
-
-def end_before(moment: datetime) -> int:
-    """An id from which on everything was scheduled at this moment or later; at most a minute's worth too high."""
-    return statements.first_id_since("scheduling_scheduledfunction", "created_at", moment + _DISORDER)
 
 
 def function(pk: int) -> ScheduledFunction | None:

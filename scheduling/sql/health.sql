@@ -1,18 +1,10 @@
 -- The numbers that say whether scheduled functions run. Counting stops at a thousand, however many there are.
 -- What runs right now is not late: the transaction that took its row out of the queue has put its number on it (xmax).
 -- Rows are read by the ranges of the queue's index (see lanes): what waits for next year is not read.
-WITH RECURSIVE lane (kind, queue, priority) AS (
-    (SELECT kind, queue, priority FROM scheduling_due ORDER BY kind, queue, priority LIMIT 1)
-    UNION ALL
-    SELECT following.kind, following.queue, following.priority
-    FROM lane CROSS JOIN LATERAL (
-        SELECT due.kind, due.queue, due.priority FROM scheduling_due AS due
-        WHERE (due.kind, due.queue, due.priority) > (lane.kind, lane.queue, lane.priority)
-        ORDER BY due.kind, due.queue, due.priority LIMIT 1) AS following
-), running AS MATERIALIZED (
+WITH running AS MATERIALIZED (
     SELECT coalesce(array_agg(backend_xid), '{}') AS xids FROM pg_stat_activity WHERE backend_xid IS NOT NULL
 ), late AS MATERIALIZED (
-    SELECT due.run_at FROM lane CROSS JOIN LATERAL (
+    SELECT due.run_at FROM scheduling_lane AS lane CROSS JOIN LATERAL (
         SELECT d.run_at FROM scheduling_due AS d
         WHERE d.kind = lane.kind AND d.queue = lane.queue AND d.priority = lane.priority
           AND d.next_at < statement_timestamp() - make_interval(secs => %(late_s)s)

@@ -1,4 +1,4 @@
-"""`{% load scheduling %}`: durations, JSON, times in a cron's own zone, and what a cron's status looks like."""
+"""`{% load scheduling %}`: JSON, times in a cron's own zone, and what a cron's status looks like."""
 
 import json
 from datetime import datetime
@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from django import template
 
+from live.templatetags.words import badges
 from scheduling.domain import schedules
 from scheduling.domain.schedules import Missed, Overlap
 from scheduling.errors import BadSchedule
@@ -14,8 +15,9 @@ from scheduling.queries.chains import Chain
 
 register = template.Library()
 
-# The badge of each status of a cron: the status whose colour and icon it has (templates/parts/status.html).
-CRON_BADGES: Final = {"active": "on", "paused": "paused", "retired": "off"}
+badges(
+    register, "cron_badge", {"active": ("on", "active"), "paused": ("paused", "paused"), "retired": ("off", "retired")}
+)
 MISSED: Final = {Missed.SKIP: "skipped", Missed.ONCE: "made up for once", Missed.CATCH_UP: "made up for"}
 OVERLAP: Final = {Overlap.SKIP: "skipped", Overlap.ALLOW: "allowed"}
 _CHAINS: Final = {"success": ("success", "done"), "canceled": ("canceled", "stopped")}
@@ -27,17 +29,6 @@ def pretty(value: Any) -> str:
     """A JSON value, indented, as text (the template escapes it)."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}\n(cut here)"
-
-
-@register.filter
-def took(begin: datetime | None, end: datetime | None) -> str:
-    """How long it was from one moment to the other: "12 ms", "3.4 s", "2 min"."""
-    if begin is None or end is None:
-        return ""
-    seconds = max((end - begin).total_seconds(), 0.0)
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 @register.filter
@@ -65,12 +56,6 @@ def wall(moment: datetime) -> str:
 def cron_status(cron: Cron) -> str:
     """Whether a cron fires: "active", "paused" or "retired"."""
     return "retired" if cron.retired_at else "paused" if cron.paused_at else "active"
-
-
-@register.inclusion_tag("parts/status.html")
-def cron_badge(cron: Cron) -> dict[str, str]:
-    status = cron_status(cron)
-    return {"status": CRON_BADGES[status], "label": status}
 
 
 @register.filter

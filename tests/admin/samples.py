@@ -11,11 +11,26 @@ from django.db import connection, models
 from django.utils import timezone
 
 from accounts import operations as accounts
-from accounts.models import ApiToken
+from accounts.models import ApiToken, AuditLine
 from core.administration import registered
 from examples.chat.models import Answer, Message
 from examples.imagegame.models import Game, Player, Round, Submission
-from jobs.models import Attempt, Bulk, Input, Job, Kind, Live, Outcome, Queue, ResultFile, Stage, Upload, Usage, Worker
+from jobs.models import (
+    Attempt,
+    Bulk,
+    Checkpoint,
+    Input,
+    Job,
+    Kind,
+    Live,
+    Outcome,
+    Queue,
+    ResultFile,
+    Stage,
+    Upload,
+    Usage,
+    Worker,
+)
 from metering.models import Budget, Day
 from outbox.models import Endpoint, Event
 from outbox.models import Message as OutboxMessage
@@ -25,7 +40,7 @@ from webhooks.models import Activity, Delivery, DeliveryAttempt, JobStart, Resou
 
 NOW = timezone.now()
 _MADE_BY_HAND = {
-    User, Group, ApiToken, LogEntry, Job, Attempt, Bulk, Worker, Queue, Kind, Message, Game, Submission, Activity,
+    User, Group, ApiToken, AuditLine, Job, Attempt, Bulk, Worker, Queue, Kind, Message, Game, Submission, Activity,
     JobStart, Usage, Endpoint, OutboxMessage, Budget, Day,
 }  # fmt: skip
 
@@ -111,6 +126,7 @@ def _work(people: list[User]) -> None:
             job=ended, number=1, outcome="failed", worker=worker, worker_name=worker.name, claimed_at=NOW,
             ended_at=NOW, error="Traceback\nValueError: no",
         )  # fmt: skip
+        Checkpoint.objects.create(job=ended, fence=1, value={"n": n})
         Stage.objects.create(job=ended, attempt=1, number=1, detail="began")
         ResultFile.objects.create(job=ended, attempt=1, name="a.txt", stored_as=tag, size=1, sha256="0" * 64)
         kept = Upload.objects.create(owner=person, name="in.txt", stored_as=tag, size=1, sha256="0" * 64)
@@ -166,6 +182,8 @@ _GIVEN: dict[str, dict[str, Any]] = {
     "webhooks.Secret": {"source": "github"},
     "webhooks.Refusal": {"source": "github"},
     "jobs.HealthScore": {"day": NOW.date()},
+    "jobs.Weight": {"group": lambda: Group.objects.create(name=f"painters {Group.objects.count()}")},
+    "jobs.PausedOwner": {"owner": lambda: User.objects.create(username=str(User.objects.count()), password="x" * 20)},
     "django_q.Success": {"success": True},
     "django_q.Failure": {"success": False},
     "scheduling.Cluster": {"role": "mutations"},
@@ -175,7 +193,7 @@ _GIVEN: dict[str, dict[str, Any]] = {
 
 def _row(model: type[models.Model]) -> models.Model:
     """A row with something in every column that needs it, different from all others."""
-    given = dict(_GIVEN.get(model._meta.label, {}))
+    given = {name: value() if callable(value) else value for name, value in _GIVEN.get(model._meta.label, {}).items()}
     if issubclass(model, Resource):
         given |= {"type": model.type_name(), "document": {"number": 7, "parent": "8", "title": "It rains"}}
     for field in model._meta.concrete_fields:

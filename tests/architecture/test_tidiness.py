@@ -60,6 +60,12 @@ def test_nobody_waits_with_what_knows_no_descriptor_from_1024_on() -> None:
     assert found == [], "postgres.descriptors.ready waits for any"
 
 
+def test_what_is_done_after_a_commit_has_a_name_that_django_can_log() -> None:
+    nameless = re.compile(r"on_commit\(\s*partial\(")
+    found = [str(path.relative_to(ROOT)) for path in tracked("*.py") if nameless.search(path.read_text())]
+    assert found == [], "a robust hook that fails is logged by its __qualname__, and a partial has none: use a lambda"
+
+
 def test_every_requirement_is_pinned_exactly_and_says_what_for() -> None:
     lines = [
         line for name in ("requirements.txt", "requirements-dev.txt") for line in (ROOT / name).read_text().splitlines()

@@ -78,11 +78,6 @@ def test_no_statement_names_anything_so() -> None:
     assert found == {}
 
 
-def test_the_glossary_names_each_of_them() -> None:
-    listed = (ROOT / "docs" / "glossary.md").read_text().rpartition("## Words that were replaced")[2]
-    assert {word for word in REPLACED | REPLACED_IN_THE_PRODUCT if word not in listed} == set()
-
-
 @pytest.mark.parametrize("name", ["note_told", "Tally", "TallyMark", "_ring", "jobs_shy", "boot_id"])
 def test_a_replaced_word_is_found(name: str) -> None:
     assert replaced(iter([name])) == {name}

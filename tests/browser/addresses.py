@@ -133,6 +133,13 @@ def _of_examples(seeded: Farm) -> list[Address]:
 def _of_people(seeded: Farm) -> list[Address]:
     return [
         Address(name="account", path="/accounts/", by="member"),
+        Address(name="second-factors", path="/accounts/2fa/", by="member"),
+        Address(name="email", path="/accounts/email/", by="member"),
+        Address(name="sessions", path="/accounts/sessions/", by="member"),
+        Address(name="password", path="/accounts/password/", by="member"),
+        Address(name="totp", path="/accounts/2fa/totp/activate/", by="member"),
+        Address(name="security-key", path="/accounts/2fa/webauthn/add/", by="member"),
+        Address(name="other-sites", path="/accounts/sso/", by="member"),
         Address(name="groups", path="/accounts/groups/"),
         Address(name="groups-member", path="/accounts/groups/", by="member"),
         Address(name="group", path=f"/accounts/groups/{seeded.group.pk}/"),

@@ -32,13 +32,13 @@ def output(page: Page, text: str) -> None:
     expect(page.locator(".output")).to_have_text(text, timeout=SOON_MS, use_inner_text=False)
 
 
-def write(by: Worker, claimed: operations.Claimed, *texts: str, first: int = 0) -> None:
+def write(by: Worker, claimed: operations.ClaimedJob, *texts: str, first: int = 0) -> None:
     """Write pieces of output, numbered from `first`."""
     for seq, text in enumerate(texts, first):
         operations.write_output(by, claimed.id, claimed.lease, seq=seq, text=text)
 
 
-def paint(by: Worker, claimed: operations.Claimed, colour: str, name: str = "preview.png") -> None:
+def paint(by: Worker, claimed: operations.ClaimedJob, colour: str, name: str = "preview.png") -> None:
     """Hand in a small picture of one colour."""
     file = io.BytesIO()
     Image.new("RGB", (8, 8), colour).save(file, "PNG")

@@ -21,7 +21,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 from pytest_django import Settings
 
-from jobfarm_worker.handlers.demo_picture import Picture
+from jobfarm_worker.handlers.image_demo import Picture
 from jobs import operations
 from scheduling.models import Cluster
 from tests import farm, rows

@@ -145,7 +145,7 @@ def _painted(prompt: str, by: User, painter: Worker, paint: Paint) -> Submission
     return submission
 
 
-def _hand_in(by: Worker, claimed: jobs.Claimed, name: str, data: bytes) -> None:
+def _hand_in(by: Worker, claimed: jobs.ClaimedJob, name: str, data: bytes) -> None:
     jobs.put_file(by, claimed.id, claimed.lease, name=name, content=ContentFile(data, name=name))
 
 

@@ -98,6 +98,25 @@ class TestLive:
         assert first == "output/1"
         assert page.request.get(f"/jobs/{job.pk}/{first}").text() == "first attempt"
 
+    def test_a_replaced_job_shows_what_it_is_to_do_now_and_one_behind_it_for_which_it_waits(
+        self, visit: Visit, ada: User, worker: Worker
+    ) -> None:
+        def push(prompt: str) -> Job:
+            return operations.submit("image", {"prompt": prompt}, owner=ada, unique_key="bird", on_conflict="after")
+
+        job = push("A heron")
+        page = visit(f"/jobs/{job.pk}/", by=ada)
+        same = farmhands.stays(page)
+        farmhands.shows(page.locator(".lead"), "A heron")
+        push("A crane")
+        farmhands.shows(page.locator(".lead"), "A crane")
+        farmhands.shows(page.locator("[data-replaced]"), "by a newer one of its key")
+        assert same()
+        farm.claim_one(worker)
+        follower = push("A stork")
+        page = visit(f"/jobs/{follower.pk}/", by=ada)
+        expect(page.locator(".why").get_by_role("link", name=f"job {job.pk}")).to_be_visible(timeout=SOON_MS)
+
     def test_why_it_waits_follows_its_queue(self, visit: Visit, ada: User, worker: Worker, job: Job) -> None:
         operations.pause("image")
         page = visit(f"/jobs/{job.pk}/", by=ada)

@@ -1,6 +1,6 @@
 """The end of a run of chaos: everything comes to rest, then it is compared with what was acknowledged and shown."""
 
-from tests.chaos import events, truth
+from tests.chaos import events, histories, truth
 from tests.chaos.crew import until
 from tests.chaos.farm import Farm
 from tests.chaos.load import Load
@@ -22,6 +22,7 @@ def judged(
     if not until(truth.is_at_rest, within_s=AT_REST_WITHIN_S):
         score.say(f"has not come to rest: {truth.waiting()}")
     result = truth.judge(farm, load.book, began_at=load.began_at)
+    result.contradictions = histories.judged(farm)
     if there is not None:
         events.judge(there, result)
     until(lambda: not page.lies(truth.statuses()), within_s=SHOWN_WITHIN_S)

@@ -83,6 +83,8 @@ class Farm:
         self.runs, self.lines = folder / "runs", folder / "lines"
         for ledger in (self.runs, self.lines):
             ledger.touch()
+        self.calls = folder / "calls"
+        self.calls.mkdir()
         self.files = Disk(self.data / "files", megabytes=FILES_MB)
         self._pair = pair
         self._server = None if pair else Postgres(self.data)
@@ -163,6 +165,7 @@ class Farm:
         argv += ["--transport", transport, "--concurrency", "2", "--grace", "2", "--name", name, "--verbose"]
         argv += [word for kind in KINDS for word in ("--handler", f"{kind}=tests.chaos.handlers:work")]
         environment = {"JOBFARM_KEY": key, "CHAOS_RUNS": str(self.runs), "CHAOS_CLOCK_OFF_S": str(off_s)}
+        environment |= {"CHAOS_CALLS": str(self.calls), "CHAOS_WORKER": name}
         self.crew.add(name, *argv, environment=environment)
 
     def _environment(self, database_url: str) -> dict[str, str]:

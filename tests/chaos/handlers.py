@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from jobfarm_worker.job import Job
+from tests.histories import worker_calls
 
+if "CHAOS_CALLS" in os.environ:
+    worker_calls.record(Path(os.environ["CHAOS_CALLS"]), worker=os.environ["CHAOS_WORKER"])
 _OFF_S = float(os.environ.get("CHAOS_CLOCK_OFF_S", "0"))
 _true_time = time.time
 if _OFF_S:

@@ -21,6 +21,7 @@ from ratelimits import operations as ratelimits
 from scheduling import operations as scheduling
 from tests.chaos import functions
 from tests.chaos.farm import KINDS, LEASE_S, WEBS, Farm
+from tests.histories.recording import Recorder
 from webhooks.domain.names import Source
 from webhooks.operations import samples
 
@@ -52,6 +53,7 @@ class Load:
     def __init__(self, farm: Farm, *, seed: int) -> None:
         self.book = Book()
         self.began_at = clock.now()
+        self.recorder = Recorder((farm.calls / "load.calls").open("w"), process="load")
         self._farm = farm
         self._rng = random.Random(seed)
         self._numbers = itertools.count(1)
@@ -76,18 +78,23 @@ class Load:
             thread.join()
 
     def submit(self, client: httpx.Client, web: str, *, at_most_s: float = LONG_S) -> int:
-        """A job; now and then one is canceled, and one takes longer than a lease. Its id."""
+        """A job: now and then one is canceled, takes longer than a lease, or comes after two others. Its id."""
         n = next(self._numbers)
         seconds = min(self._rng.uniform(1, LONG_S) if n % 4 == 1 else self._rng.uniform(0.02, SHORT_S), at_most_s)
         payload = {"n": n, "name": named(n), "seconds": seconds, "file": n % 5 == 0}
-        answer = client.post(f"{self._farm.url(web)}/api/v1/jobs", json={"kind": KINDS[n % 3 == 0], "payload": payload})
-        answer.raise_for_status()
-        pk: int = answer.json()["id"]
+        after = {"after": [*self.book.jobs][-2:], "when": "ended"} if n % 4 == 2 and self.book.jobs else {}
+        with self.recorder.call("submit") as call:
+            answer = client.post(
+                f"{self._farm.url(web)}/api/v1/jobs", json={"kind": KINDS[n % 3 == 0], "payload": payload, **after}
+            )
+            pk: int = answer.raise_for_status().json()["id"]
+            call.answer(pk)
         self.book.jobs[pk] = n
         if n % 10 == 7:
-            cancel = client.post(f"{self._farm.url(web)}/api/v1/jobs/{pk}/cancel")
-            cancel.raise_for_status()
-            self.book.verdicts[pk] = cancel.json()["verdict"]
+            with self.recorder.call("cancel", parts=[(pk, None)]) as call:
+                cancel = client.post(f"{self._farm.url(web)}/api/v1/jobs/{pk}/cancel").raise_for_status().json()
+                call.answer(pk, None, cancel["verdict"], status=cancel["status"])
+            self.book.verdicts[pk] = cancel["verdict"]
         return pk
 
     def schedule(self, *_: Any) -> int:
@@ -125,10 +132,11 @@ class Load:
     def decide(self, *_: Any) -> None:
         """Ask a limit; the bucket is asked more than it grants."""
         with connections.released():
-            if ratelimits.limit(LIMIT, config=BUCKET, count=1):
-                self.book.grants += 1
-            else:
-                self.book.denials += 1
+            with self.recorder.call("take", limit=LIMIT) as call:
+                is_granted = bool(ratelimits.limit(LIMIT, config=BUCKET, count=1))
+                call.answer(None, None, "granted" if is_granted else "denied", is_refusal=not is_granted)
+            self.book.grants += is_granted
+            self.book.denials += not is_granted
 
     def client(self) -> httpx.Client:
         """Somebody who may use the API and the pages."""

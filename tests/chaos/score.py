@@ -41,6 +41,7 @@ class Score:
             "untrue pages": findings.untrue,
             "events lost": findings.events_lost,
             "out of order per job": findings.out_of_order,
+            "contradictions in the history": findings.contradictions,
         }
         for what, sentences in wrong.items():
             for sentence in sentences[:SHOWN]:

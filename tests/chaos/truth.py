@@ -10,7 +10,7 @@ import httpx
 from django.core.files.storage import default_storage
 from django.db import connection
 
-from jobs.models import Attempt, Job, OutputChunk, ResultFile
+from jobs.models import Attempt, Edge, Job, Outcome, OutputChunk, ResultFile
 from outbox.models import Message
 from postgres import clock, connections
 from ratelimits.models import Bucket
@@ -39,6 +39,7 @@ class Findings:
     arrivals: int = 0  # of events, with those that came again
     events_lost: list[str] = field(default_factory=list)
     out_of_order: list[str] = field(default_factory=list)
+    contradictions: list[str] = field(default_factory=list)  # in the history of all calls
 
     def losing(self, is_so: object, what: str) -> None:
         """Note something that was promised and is not there."""
@@ -86,6 +87,7 @@ def judge(farm: Farm, book: Book, *, began_at: Any) -> Findings:
     """Compare all that is stored, and the ledgers outside, with the book, after everything came to its end."""
     findings = Findings()
     _judge_jobs(findings, farm, book)
+    _judge_flows(findings)
     _judge_functions(findings, farm, book)
     _judge_deliveries(findings, book)
     _judge_decisions(findings, book, elapsed_s=(clock.now() - began_at).total_seconds())
@@ -110,6 +112,18 @@ def pages_are_true(client: httpx.Client, farm: Farm, job: int) -> list[str]:
         }
         wrong += [f"{what} of {web} does not say that job {job} is {status}" for what, so in says.items() if not so]
     return wrong
+
+
+def _judge_flows(findings: Findings) -> None:
+    """No step began before what it comes after had ended, and all edges are closed."""
+    ended = {row.pk: row for row in Outcome.objects.all()}
+    began: dict[int, Any] = {pk: row.claimed_at for pk, row in ended.items() if row.claimed_at}
+    for attempt in Attempt.objects.all():
+        began[attempt.job_id] = min(attempt.claimed_at, began.get(attempt.job_id, attempt.claimed_at))
+    for edge in Edge.objects.all():
+        findings.losing(edge.open_of, f"job {edge.job_id} is not let go after job {edge.after_id}")
+        if edge.job_id in began and began[edge.job_id] < ended[edge.after_id].ended_at:
+            findings.untrue.append(f"job {edge.job_id} began before job {edge.after_id} had ended")
 
 
 def _judge_jobs(findings: Findings, farm: Farm, book: Book) -> None:

@@ -15,7 +15,7 @@ from scheduling.queries.functions import Dispatch, Holder
 from tests.jobs.limits.integration.sample import SLOW
 from webhooks.domain.names import Source
 from webhooks.operations import ingest
-from webhooks.operations.secrets import keyring
+from webhooks.operations.secrets import read_keys
 from webhooks.sources.requests import Request
 
 LIMITS = (SLOW,)  # declared where this is imported
@@ -24,6 +24,12 @@ LIMITS = (SLOW,)  # declared where this is imported
 def submit(*, kind: str, group: int | None = None) -> None:
     """Submit a job."""
     jobs.submit(kind, {"n": 1}, group=None if group is None else Group.objects.get(pk=group))
+
+
+def submit_flow(*, of: int) -> None:
+    """Submit two jobs, of which one comes after the other and a third."""
+    first = jobs.NewJob(kind="work", payload=1, name="first")
+    jobs.submit_many([first, jobs.NewJob(kind="work", payload=2, after=["first", of])])
 
 
 def claim(*, worker: int) -> None:
@@ -41,6 +47,11 @@ def finish(*, worker: int, job: int, lease: str, outcome: Any, error: str = "") 
 def release(*, worker: int, job: int, lease: str) -> None:
     """Give a job back."""
     jobs.release(Worker.objects.get(pk=worker), job, Lease.parse(lease))
+
+
+def checkpoint(*, worker: int, job: int, lease: str) -> None:
+    """Keep how far the job is, in place of what was kept before."""
+    jobs.checkpoint(Worker.objects.get(pk=worker), job, Lease.parse(lease), "further")
 
 
 def write(*, worker: int, job: int, lease: str) -> None:
@@ -81,7 +92,7 @@ def fire() -> None:
 def receive(*, body: dict[str, Any], headers: dict[str, str]) -> None:
     """Take a delivery in."""
     request = Request(body=json.dumps(body).encode(), headers=headers, query={})
-    keys = keyring.read(Source.GITHUB)
+    keys = read_keys(Source.GITHUB)
     ingest.keep([ingest.judge(Source.GITHUB, request, keys=keys, address=None, now=clock.now())])
 
 

@@ -15,7 +15,7 @@ from django.contrib.auth.models import Group
 from django.db import connection
 
 from jobs import operations as jobs
-from jobs.models import Attempt, Job, Outcome, OutputChunk, Worker
+from jobs.models import Attempt, Checkpoint, Edge, EndedStep, Job, Outcome, OutputChunk, Step, Worker
 from metering.models import Reservation
 from ratelimits.models import Bucket
 from scheduling.models import Cron, Due, ScheduledFunction
@@ -33,9 +33,11 @@ TABLES = (
         "jobs_lane",
         "jobs_mark",
         "jobs_attempt",
+        "jobs_checkpoint",
         "jobs_outputchunk",
         "jobs_kind",
     ),
+    *("jobs_flow", "jobs_step", "jobs_edge", "jobs_endedstep"),
     *("jobs_worker", "jobs_queue"),
     *("ratelimits_bucket", "auth_group"),
     *("metering_budget", "metering_window", "metering_reservation", "metering_settlement", "metering_day"),
@@ -51,7 +53,7 @@ class Scene:
 
     lines: Path
     worker: Worker | None = None
-    claimed: list[jobs.Claimed] = field(default_factory=list)
+    claimed: list[jobs.ClaimedJob] = field(default_factory=list)
     cluster_id: uuid.UUID | None = None
     given: dict[str, Any] = field(default_factory=dict)
 
@@ -66,7 +68,12 @@ def stored(lines: Path) -> Stage:
     everything = {
         "jobs": [(job.status, job.fence, job.failures) for job in jobs],
         "attempts": list(Attempt.objects.order_by("job_id", "number").values_list("outcome", flat=True)),
+        "notes": EndedStep.objects.count(),
+        "steps": Step.objects.count(),
+        "edges": Edge.objects.count(),
+        "open": Edge.objects.exclude(open_of=None).count(),
         "results": Outcome.objects.exclude(result=None).count(),
+        "kept": list(Checkpoint.objects.values_list("value", "fence", "job__live__has_checkpoint")),
         "pieces": (OutputChunk.objects.count(), *(job.next_seq for job in jobs if job.next_seq)),
         "reserved": float(sum(Reservation.objects.values_list("amount", flat=True))),
         "tokens": sum(Bucket.objects.values_list("used", flat=True)),

@@ -6,7 +6,7 @@ import pytest
 
 from jobs import operations as jobs
 from jobs.errors import LeaseLost
-from jobs.models import Job
+from jobs.models import Checkpoint, Job
 from tests import farm
 from tests.crashes.points import Template
 from tests.crashes.scenes import Scene, Stage, die_at_every_point
@@ -107,6 +107,35 @@ class TestAJob:
         die_at_every_point(
             forks, "release", prepare=a_job, go_on=go_on_with_jobs, lines=tmp_path / "lines",
             stages=[(RUNNING, SECOND_TRY), (given_back, end)],
+        )  # fmt: skip
+
+    @pytest.mark.parametrize("before", [None, "half"])
+    def test_keeps_the_new_checkpoint_or_the_one_before(
+        self, forks: Template, tmp_path: Path, before: str | None
+    ) -> None:
+        def prepare(scene: Scene) -> None:
+            a_job(scene)
+            if before:
+                assert scene.worker is not None
+                [claimed] = scene.claimed
+                jobs.checkpoint(scene.worker, claimed.id, claimed.lease, before)
+
+        def go_on(scene: Scene) -> None:
+            """The next attempt begins with what is stored."""
+            [now] = Checkpoint.objects.values_list("value", flat=True) or [None]
+            farm.lose(Job.objects.get())
+            farm.pass_time(Job.objects.get(), 7200)
+            claimed = farm.claim_one(farm.worker("other"))
+            assert claimed.checkpoint == now
+            assert scene.claimed
+
+        old: Stage = {**RUNNING, "kept": [("half", 1, True)]} if before else RUNNING
+        new: Stage = {**RUNNING, "kept": [("further", 1, True)]}
+        lost: Stage = {"jobs": [("in_progress", 2, 1)], "attempts": ["lost"]}
+        ends = [{**lost, **({"kept": stage["kept"]} if "kept" in stage else {})} for stage in (old, new)]
+        die_at_every_point(
+            forks, "checkpoint", prepare=prepare, go_on=go_on, lines=tmp_path / "lines",
+            stages=[(old, ends[0]), (new, ends[1])],
         )  # fmt: skip
 
     def test_writes_a_piece_and_counts_it(self, forks: Template, tmp_path: Path) -> None:

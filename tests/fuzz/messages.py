@@ -37,7 +37,10 @@ def of_workers(*, job: int, lease: str) -> st.SearchStrategy[str | bytes]:
     ending = {"id": jobs, "lease": leases, "outcome": st.sampled_from(["success", "failed"]), "result": ANYTHING}
     fields = {
         "type": st.sampled_from(
-            ["claim", "heartbeat", "heartbeat_many", "output", "finish", "finish_many", "release", "unclaim", "steal"]
+            [
+                *("claim", "heartbeat", "heartbeat_many", "checkpoint", "output", "finish", "finish_many", "release"),
+                *("unclaim", "steal"),
+            ]
         ),
         "ref": ANYTHING,
         "job": jobs,
@@ -47,6 +50,7 @@ def of_workers(*, job: int, lease: str) -> st.SearchStrategy[str | bytes]:
         "wait": st.just(0),
         "progress": st.floats(0, 1),
         "detail": _TEXTS,
+        "value": ANYTHING,
         "seq": st.integers(0, 3),
         "text": _TEXTS,
         "outcome": st.sampled_from(["success", "failed"]),

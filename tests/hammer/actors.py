@@ -4,14 +4,15 @@ Each calls the farm's own operations in transactions of their own, as the networ
 what it was told.
 """
 
-import json
+import contextlib
+import functools
 import os
 import random
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, TextIO
@@ -25,15 +26,16 @@ from django.contrib.auth.models import Group, User  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
 from jobs import operations  # noqa: E402
-from jobs.errors import JobsError, LeaseLost, NotUnique  # noqa: E402
+from jobs.errors import JobsError, LeaseLost  # noqa: E402
 from jobs.models import Job, Worker  # noqa: E402
 from tests import farm  # noqa: E402
 from tests.hammer import planted, scene  # noqa: E402
+from tests.histories.recording import Open, Part, Recorder  # noqa: E402
 
 # What each role leaves between two rounds, so that two processors serve all of them: a rate, nothing is waited for.
 PAUSES_S: Final = {
     "submit": 0.0, "bulk": 0.1, "keys": 0.05, "work": 0.01, "cancel": 0.1, "janitor": 0.1, "tidy": 0.05, "move": 0.1,
-    "labels": 0.2, "ceiling": 0.15,
+    "push": 0.02, "labels": 0.2, "ceiling": 0.15,
 }  # fmt: skip
 
 
@@ -43,15 +45,10 @@ class Actor:
     def __init__(self, *, worker: int, seed: int, file: TextIO) -> None:
         self.rng = random.Random(seed)
         self.worker = Worker.objects.get(pk=worker) if worker else None
-        self.held: list[operations.Claimed] = []
+        self.held: list[operations.ClaimedJob] = []
         self.silent_until = 0.0
-        self._file = file
-
-    def note(self, call: str, job: int, fence: int | None, answer: str, began: float) -> None:
-        """Write down what a call was answered."""
-        worker = self.worker.pk if self.worker else None
-        self._file.write(json.dumps([call, job, fence, answer, worker, began, time.time()]) + "\n")
-        self._file.flush()
+        self.recorder = Recorder(file, process=Path(file.name).stem, refuses=lambda error: isinstance(error, JobsError))
+        self.recorded = functools.partial(self.recorder.call, worker=worker or None)
 
     # -- who brings jobs
 
@@ -70,25 +67,36 @@ class Actor:
         }  # fmt: skip
 
     def submit(self) -> None:
-        began = time.time()
-        self.note("submit", operations.submit("work", {"n": 1}, **self.draw()).pk, None, "", began)
+        with self.recorded("submit") as call:
+            call.answer(operations.submit("work", {"n": 1}, **self.draw()).pk)
 
     def bulk(self) -> None:
-        began, options = time.time(), self.draw()
+        options = self.draw()
         new = [farm.new_job(payload={"n": n}, **options) for n in range(self.rng.choice([5, 30]))]
-        for job_id in operations.submit_many(new):
-            assert isinstance(job_id, int)
-            self.note("submit", job_id, None, "", began)
+        with self.recorded("submit") as call:
+            for job_id in operations.submit_many(new):
+                assert isinstance(job_id, int)
+                call.answer(job_id)
 
     def keys(self) -> None:
         keys = [f"key {n}" for n in range(20)]
         self.rng.shuffle(keys)
         owner = User.objects.get(username=self.rng.choice(scene.PEOPLE))
-        new = [operations.NewJob(kind="work", payload={}, owner=owner, unique_key=key) for key in keys[:8]]
-        began = time.time()
-        for job_id in operations.submit_many(new):
-            if not isinstance(job_id, NotUnique):
-                self.note("submit", job_id, None, "", began)
+        new = [farm.new_job(owner=owner, unique_key=key, payload={}) for key in keys[:8]]
+        with self.recorded("submit") as call:
+            call.nothing()
+            for key, job_id in zip(keys, operations.submit_many(new), strict=False):
+                if isinstance(job_id, int):
+                    call.answer(job_id, unique=f"{owner} {key}")
+
+    def push(self) -> None:
+        """The newest of a key is to be run, whichever way: its payload says which that was."""
+        label, key = f"push {self.rng.random()}", f"branch {self.rng.randrange(scene.BRANCHES)}"
+        with self.recorded("submit") as call:
+            job = operations.submit("work", {"push": label}, unique_key=key, **self.rng.choice(scene.CONFLICTS))
+            call.answer(None, call="push", of=job.pk, label=label)
+            if job.replaced_at is None:
+                call.answer(job.pk)
 
     # -- who does them
 
@@ -97,11 +105,11 @@ class Actor:
         if time.time() < self.silent_until:
             return
         queues = self.rng.choice([None, None, ["two", "one"], ["three"]])
-        request, limit, began = f"request {self.rng.random()}", self.rng.choice([1, 1, 5, 20]), time.time()
+        request, limit = f"request {self.rng.random()}", self.rng.choice([1, 1, 5, 20])
         for _ in range(self.rng.choice([1, 1, 1, 2])):  # a second time: the answer was lost
-            claimed = operations.claim(self.worker, queues=queues, limit=limit, request_id=request)
-            for job in claimed:
-                self.note("claim", job.id, job.lease.fence, "", began)
+            with self.recorded("claim") as call:
+                claimed = operations.claim(self.worker, queues=queues, limit=limit, request_id=request)
+                _note_claimed(call, claimed)
         self.held += [job for job in claimed if job.lease not in {one.lease for one in self.held}]
         for job in self.rng.sample(self.held, min(len(self.held), 5)):
             self.report(job)
@@ -114,25 +122,25 @@ class Actor:
         if ending:
             self.end(ending)
 
-    def report(self, job: operations.Claimed) -> None:
-        """A sign of life, of one kind or the other."""
+    def report(self, job: operations.ClaimedJob) -> None:
+        """A sign of life, of one kind or another."""
         assert self.worker is not None
-        began = time.time()
         try:
-            if self.rng.random() < 0.7:
-                operations.heartbeat(self.worker, job.id, job.lease, progress=self.rng.random())
-            else:
-                operations.write_output(self.worker, job.id, job.lease, seq=0, text="hello")
+            way = self.rng.random()
+            with self.recorded("report", parts=_parts([job])):
+                if way < 0.2:
+                    operations.checkpoint(self.worker, job.id, job.lease, {"fence": job.lease.fence})
+                elif way < 0.7:
+                    operations.heartbeat(self.worker, job.id, job.lease, progress=self.rng.random())
+                else:
+                    operations.write_output(self.worker, job.id, job.lease, seq=0, text="hello")
         except LeaseLost:
-            self.note("report", job.id, job.lease.fence, "LeaseLost", began)
             self.held = [one for one in self.held if one is not job]
-        else:
-            self.note("report", job.id, job.lease.fence, "done", began)
 
-    def end(self, jobs: list[operations.Claimed]) -> None:
+    def end(self, jobs: list[operations.ClaimedJob]) -> None:
         """Hand them in, with the next claim or without, or give them back."""
         assert self.worker is not None
-        way, began = self.rng.random(), time.time()
+        way = self.rng.random()
         if way < 0.1:
             self.give_back(jobs)
             return
@@ -145,37 +153,38 @@ class Actor:
             )
             for job in jobs
         ]
-        if way < 0.5:
-            answers, claimed = operations.finish_and_claim(self.worker, finished, limit=self.rng.choice([0, 1, 5]))
-            for job in claimed:
-                self.note("claim", job.id, job.lease.fence, "", began)
-            self.held += claimed
-        else:
-            answers = operations.finish(self.worker, finished)
-        for entry, answer in zip(finished, answers, strict=True):
-            word = "LeaseLost" if isinstance(answer, LeaseLost) else answer.value
-            self.note("finish", entry.job_id, entry.lease.fence, word, began)
+        with self.recorded("finish", parts=_parts(jobs), claims=way < 0.5) as call:
+            claimed: list[operations.ClaimedJob] = []
+            if way < 0.5:
+                answers, claimed = operations.finish_and_claim(self.worker, finished, limit=self.rng.choice([0, 1, 5]))
+            else:
+                answers = operations.finish(self.worker, finished)
+            for entry, answer in zip(finished, answers, strict=True):
+                is_lost = isinstance(answer, LeaseLost)
+                call.answer(entry.job_id, entry.lease.fence, getattr(answer, "code", answer), is_refusal=is_lost)
+            _note_claimed(call, claimed)
+        self.held += claimed
 
-    def give_back(self, jobs: list[operations.Claimed]) -> None:
+    def give_back(self, jobs: list[operations.ClaimedJob]) -> None:
         assert self.worker is not None
         if self.rng.random() < 0.5:
-            operations.withdraw(self.worker, [(job.id, job.lease) for job in jobs])
+            with self.recorded("withdraw", parts=_parts(jobs)) as call:
+                taken = operations.withdraw(self.worker, [(job.id, job.lease) for job in jobs])
+                for job in jobs:
+                    call.answer(job.id, job.lease.fence, "withdrawn" if job.id in taken else "kept")
             return
         for job in jobs:
-            began = time.time()
-            try:
+            with contextlib.suppress(LeaseLost), self.recorded("release", parts=_parts([job])):
                 operations.release(self.worker, job.id, job.lease)
-            except LeaseLost:
-                continue
-            self.note("release", job.id, job.lease.fence, "done", began)
 
     # -- who is around
 
     def cancel(self) -> None:
         living = list(Job.objects.living().values_list("pk", flat=True)[:60])
         for job_id in self.rng.sample(living, min(len(living), 5)):
-            began = time.time()
-            self.note("cancel", job_id, None, operations.cancel(job_id, by=None).verdict.value, began)
+            with self.recorded("cancel", parts=[(job_id, None)]) as call:
+                canceled = operations.cancel(job_id, by=None)
+                call.answer(job_id, None, canceled.verdict.value, status=canceled.status.value)
 
     def janitor(self) -> None:
         operations.sweep()
@@ -204,6 +213,18 @@ class Actor:
         operations.resume("three")
         if self.rng.random() < 0.2:
             operations.pause("three")
+
+
+def _note_claimed(call: Open, claimed: list[operations.ClaimedJob]) -> None:
+    """What a claim brought, and of a push which one it is."""
+    call.note_claimed(_parts(claimed))
+    for job in claimed:
+        if label := job.payload.get("push"):
+            call.answer(None, call="given", of=job.id, label=label)
+
+
+def _parts(jobs: list[operations.ClaimedJob]) -> Sequence[Part]:
+    return [(job.id, job.lease.fence) for job in jobs]
 
 
 def main(role: str, worker: str, seed: str, folder: str) -> None:

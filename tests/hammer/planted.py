@@ -9,16 +9,23 @@ from postgres import statements
 # By the fault's name: the statement, what stands there, and what then does.
 FAULTS: Final = {
     "fence": (
-        ("lock_held", "AND job.fence = lease.fence AND job.lease_secret = lease.secret", ""),
-        ("succeed", "AND job.fence = lease.fence AND job.lease_secret = lease.secret", ""),
-        ("lock_held", "WHERE job.worker_id = %(worker)s::bigint", "WHERE job.worker_id IS NOT NULL"),
-        ("succeed", "WHERE job.worker_id = %(worker)s::bigint", "WHERE job.worker_id IS NOT NULL"),
+        (
+            "lock_held",
+            "job.fence = lease.fence AND job.lease_secret = lease.secret AND job.worker_id =",
+            "job.lease_secret IS NOT NULL AND 0 <",
+        ),
+        (
+            "succeed",
+            "live.fence = lease.fence AND live.lease_secret = lease.secret AND live.worker_id =",
+            "live.lease_secret IS NOT NULL AND 0 <",
+        ),
     ),
+    "push": (("submit_replacing", "payload = %(payload)s::jsonb,", "payload = payload,"),),
     "ceiling": (
         (
             "claim",
-            "jobs_room(queue.name, NOT %(only_if_idle)s::boolean) AS room",
-            "(SELECT 9::bigint FROM jobs_queue AS q WHERE q.name = queue.name AND q.ceiling IS NOT NULL) AS room",
+            "jobs_open(queue.name, NOT %(only_if_idle)s::boolean) AS opened",
+            "(SELECT q.ceiling * 0 + 9 AS room, q.fair FROM jobs_queue AS q WHERE q.name = queue.name) AS opened",
         ),
     ),
 }
@@ -29,9 +36,16 @@ def plant(fault: str) -> None:
     for name, guard, instead in FAULTS.get(fault, ()):
         whole = statements.load("jobs", name)
         assert guard in whole.sql, f"{guard} does not stand in {name}.sql any more"
-        _in_place(name, replace(whole, sql=whole.sql.replace(guard, instead)))
+        put_in_place(name, replace(whole, sql=whole.sql.replace(guard, instead)))
 
 
-def _in_place(name: str, statement: statements.Statement) -> None:
+def missing() -> list[str]:
+    """The guards that do not stand in their statements any more: a fault without them is none."""
+    planted = [one for faults in FAULTS.values() for one in faults]
+    return [guard for name, guard, _ in planted if guard not in statements.load("jobs", name).sql]
+
+
+def put_in_place(name: str, statement: statements.Statement) -> None:
+    """Have this process run this statement of jobs in place of the one of its name."""
     load: Callable[[str, str], statements.Statement] = statements.load
     statements.load = lambda app, wanted: statement if (app, wanted) == ("jobs", name) else load(app, wanted)  # type: ignore[assignment]

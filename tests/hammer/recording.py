@@ -1,16 +1,13 @@
-"""What happens to the rows of jobs, recorded by PostgreSQL itself, and what callers were told, by their processes.
+"""What happens to the rows of jobs, recorded by PostgreSQL itself.
 
 The trigger writes while the statement holds the row's lock, so the lines of a job are in the order in which it moved,
 whoever moved it; a transaction that is rolled back leaves none.
 """
 
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
 from django.db import connection
+
+from jobs.models import Job
+from tests.histories.history import History, Move
 
 _INSTALL = """
 CREATE TABLE hammer_move (
@@ -50,33 +47,6 @@ DROP TABLE IF EXISTS hammer_move;
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """One change of a job's status or of its fences: the row as it became, and the database's clock at that moment."""
-
-    job: int
-    was: str | None
-    becomes: str
-    fence: int
-    confirmed: int
-    worker: int | None
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """What a caller was told: the call, the job, the fence it spoke for (None: a person's), and the answer; when it
-    began and ended, by the same clock as the moves."""
-
-    call: str
-    job: int
-    fence: int | None
-    answer: Any
-    worker: int | None
-    began: float
-    ended: float
-
-
 def install() -> None:
     """Have PostgreSQL record every move of this database's jobs."""
     with connection.cursor() as cursor:
@@ -96,9 +66,10 @@ def moves() -> list[Move]:
         return [Move(*row) for row in cursor.fetchall()]
 
 
-def calls(folder: Path) -> Iterator[Call]:
-    """What the processes were told. A last line that a kill has cut off was not heard."""
-    for path in sorted(folder.glob("*.calls")):
-        for line in path.read_text().splitlines(keepends=True):
-            if line.endswith("\n"):
-                yield Call(*json.loads(line))
+def facts() -> History:
+    """What this database says of its jobs: how they stand, and in which queue each is."""
+    jobs = list(Job.objects.all())
+    history = History(states={job.pk: job.status for job in jobs})
+    history.within = {job.pk: [f"queue {job.queue}"] for job in jobs}
+    history.moves = moves()
+    return history

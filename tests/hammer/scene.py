@@ -8,24 +8,32 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from django.contrib.auth.models import Group, User
 from django.db import connection
 
 from core.backoff import Backoff
 from jobs import operations
+from jobs.errors import LeaseLost
 from jobs.models import Job, Worker
 from tests import farm, forkserver
-from tests.hammer import checking, recording
+from tests.hammer import recording
+from tests.histories import checking
+from tests.histories import recording as written
+from tests.histories.history import Bound
 
 LEASE_S: Final = 1.5
 _LIVING: Final = ("pending", "in_progress")
 QUEUES: Final = ("one", "one", "two", "three")
 CEILING_OF_TWO: Final = 3
+BRANCHES: Final = 3  # keys of which the last push is to be run
+CONFLICTS: Final[tuple[dict[str, Any], ...]] = (
+    {"on_conflict": "replace"}, {"on_conflict": "after"}, {"debounce": {"quiet": 0.2, "at_most": 1.0}},
+)  # fmt: skip
 PEOPLE: Final = ("ada", "bob")
 ROLES: Final = (
-    *("submit", "bulk", "keys", "keys"), *("work",) * 5,
+    *("submit", "bulk", "keys", "keys", "push", "push"), *("work",) * 5,
     *("cancel", "janitor", "tidy", "tidy", "move", "labels", "ceiling"),
 )  # fmt: skip
 _RUNNING_IN_TWO: Final = "SELECT count(*) FROM jobs_live WHERE queue = 'two' AND lease_secret IS NOT NULL"
@@ -74,13 +82,17 @@ def run(seconds: float, folder: Path, *, seed: int = 1, planted: str = "") -> Re
     try:
         stage = _Stage(folder, workers, seconds=seconds, rng=random.Random(seed), planted=planted)
         faults = stage.play()
-        _drain(workers)
-        calls = list(recording.calls(folder))
-        statuses = {job.pk: job.status for job in Job.objects.all()}
-        faults += checking.faults(recording.moves(), calls, statuses)
-        faults += [f"job {job}: is left {status}" for job, status in statuses.items() if status in _LIVING]
-        answers = Counter(f"{one.call} {one.answer}".strip() for one in calls)
-        return Report(faults, Counter(statuses.values()), stage.kills, stage.cuts, answers)
+        with (folder / "drain.calls").open("w") as file:
+            _drain(workers, written.Recorder(file, process="drain"))
+        history = recording.facts()
+        history.calls = list(written.calls(folder.glob("*.calls")))
+        history.bounds = [Bound(name="queue two", most=CEILING_OF_TWO, until=stage.until)]
+        history.write(folder / "history.jsonl.gz")
+        faults += checking.faults(history)
+        states = history.states or {}
+        faults += [f"job {job}: is left {status}" for job, status in states.items() if status in _LIVING]
+        answers = Counter(f"{one.call} {one.answer or one.outcome}" for one in history.calls)
+        return Report(faults, Counter(states.values()), stage.kills, stage.cuts, answers)
     finally:
         recording.remove()
 
@@ -153,7 +165,7 @@ class _Stage:
         return forkserver.Process(["-m", "tests.hammer.actors", *words], env=environment, loaded=True)
 
 
-def _drain(workers: list[int]) -> None:
+def _drain(workers: list[int], recorder: written.Recorder) -> None:
     """Whatever is left is done by all workers in turn, since one that failed a job leaves it to others for a while.
     What does not end within a minute is a fault."""
     operations.resume("three")
@@ -165,9 +177,14 @@ def _drain(workers: list[int]) -> None:
     def is_done() -> bool:
         operations.sweep()
         for worker in everybody:
-            claimed = operations.claim(worker, limit=200)
+            with recorder.call("claim", worker=worker.pk) as call:
+                claimed = operations.claim(worker, limit=200)
+                call.note_claimed((job.id, job.lease.fence) for job in claimed)
             done = [operations.Finished(job_id=job.id, lease=job.lease, outcome="success") for job in claimed]
-            operations.finish(worker, done)
+            with recorder.call("finish", worker=worker.pk) as call:
+                for job, answer in zip(claimed, operations.finish(worker, done), strict=True):
+                    is_lost = isinstance(answer, LeaseLost)
+                    call.answer(job.id, job.lease.fence, getattr(answer, "code", answer), is_refusal=is_lost)
         return not Job.objects.living().exists()
 
     with contextlib.suppress(AssertionError):  # job by job, whatever is left is among the faults

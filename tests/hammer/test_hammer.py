@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hammer import scene
+from tests.hammer import planted, scene
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SECONDS = float(os.environ.get("HAMMER_SECONDS", "8"))
@@ -17,11 +17,21 @@ def test_no_call_is_told_what_the_tables_do_not_say(tmp_path: Path) -> None:
     print(report)
     assert report.faults == []
     assert report.ended["success"] > 50, report
+    assert report.answers["push ok"] > report.answers["given ok"] > 5, report
+
+
+def test_each_guard_that_is_taken_out_below_stands_in_its_statement() -> None:
+    assert planted.missing() == []
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("fault", "noticed"), [("fence", "after the claim was over|was told success"), ("ceiling", "a ceiling of 3")]
+    ("fault", "noticed"),
+    [
+        ("fence", "after the claim was over|was told success"),
+        ("ceiling", "a ceiling of 3"),
+        ("push", "brought an earlier push"),
+    ],
 )
 def test_a_guard_that_is_taken_out_is_noticed(tmp_path: Path, fault: str, noticed: str) -> None:
     report = scene.run(max(SECONDS, 15), tmp_path, planted=fault)

@@ -29,7 +29,8 @@ class Model:
     silent: bool = False  # its lease ran out, and nobody has looked
     request: object = None  # which call of its worker claimed it
     text: str = ""
-    leases: list[tuple[Worker, operations.Claimed]] = field(default_factory=list)
+    checkpoint: object = None
+    leases: list[tuple[Worker, operations.ClaimedJob]] = field(default_factory=list)
     answers: dict[tuple[int, Lease], str] = field(default_factory=dict)  # of finishes, by worker and lease
     released: set[tuple[int, Lease]] = field(default_factory=set)
 
@@ -38,12 +39,13 @@ class Model:
         assert may_move(self.status, status), (self.status, status)  # type: ignore[arg-type]
         self.status, self.silent, self.waits = status, False, False
 
-    def claim(self, who: Worker, lease: operations.Claimed, *, request: object) -> None:
+    def claim(self, who: Worker, lease: operations.ClaimedJob, *, request: object) -> None:
         """A worker has it, and has not said so yet."""
         self.move("in_progress")
         self.claims, self.text, self.request, self.attempt = self.claims + 1, "", request, self.failures + 1
         self.leases.append((who, lease))
         assert (lease.attempt, lease.lease.fence) == (self.attempt, self.claims)
+        assert lease.checkpoint == self.checkpoint
 
     def confirm(self) -> None:
         """A call named its lease: the lease holds anew."""
@@ -95,12 +97,12 @@ class Model:
                 self.hidden_from.add(self.leases[-1][0].pk)
         self.unconfirmed = count
 
-    def accepts(self, who: Worker, lease: operations.Claimed) -> bool:
+    def accepts(self, who: Worker, lease: operations.ClaimedJob) -> bool:
         """Whether a call of `who` with this lease may change anything."""
         holder, last = self.leases[-1]
         return self.status == "in_progress" and lease is last and holder is who
 
-    def why_lost(self, lease: operations.Claimed) -> dict[str, str]:
+    def why_lost(self, lease: operations.ClaimedJob) -> dict[str, str]:
         """What a refusal has to say of a lease that does not hold the job."""
         number = lease.lease.fence
         if number > self.claims or (number == self.claims and self.status == "in_progress"):

@@ -31,7 +31,7 @@ AN_HOUR = Backoff(first_s=3600, base=1, cap_s=3600, jitter=0)
 # What somebody may do at any moment: workers (whose calls may be late, or come again), people, and time.
 CALLS = (
     *("submit", "claim", "claim", "claim", "claim"),
-    *("finish", "finish", "swap", "swap", "release", "heartbeat", "heartbeat", "write", "write", "write"),
+    *("finish", "finish", "swap", "swap", "release", "heartbeat", "heartbeat", "keep", "keep", "write", "write"),
     *("cancel", "cancel", "retry", "pause_or_resume"),
     *("fall_silent", "fall_silent", "janitor", "janitor", "hours", "go_deaf_or_listen"),
 )
@@ -50,7 +50,7 @@ class JobsMachine(RuleBasedStateMachine):
     def start(self) -> None:
         begin(
             *("jobs_job", "jobs_live", "jobs_outcome", "jobs_lane", "jobs_mark", "jobs_kind", "jobs_worker"),
-            *("jobs_queue", "jobs_reachability"),
+            *("jobs_queue", "jobs_reachability", "jobs_checkpoint"),
         )  # fmt: skip
         alike: dict[str, Any] = {"queue": "work", "max_attempts": ATTEMPTS, "backoff": AN_HOUR}
         farm.kind("once", retry_when_lost=False, **alike)
@@ -72,7 +72,7 @@ class JobsMachine(RuleBasedStateMachine):
         return {pk: job for pk, job in self.jobs.items() if job.stands_unconfirmed(who, request)}
 
     def _got(
-        self, who: Worker, claimed: list[operations.Claimed], limit: int, request: object, current: dict[int, Model]
+        self, who: Worker, claimed: list[operations.ClaimedJob], limit: int, request: object, current: dict[int, Model]
     ) -> None:
         """What a claim brought: exactly what stands of its first sending, else jobs that were to be had."""
         if current:
@@ -107,7 +107,7 @@ class JobsMachine(RuleBasedStateMachine):
             self._handed_in(who, lease, answer, good=good, retryable=retryable)
 
     def _handed_in(
-        self, who: Worker, lease: operations.Claimed, answer: Any, *, good: bool, retryable: bool = True
+        self, who: Worker, lease: operations.ClaimedJob, answer: Any, *, good: bool, retryable: bool = True
     ) -> bool:
         """Check the answer to a finish; whether it was a repeat."""
         job, key = self.jobs[lease.id], (who.pk, lease.lease)
@@ -151,6 +151,14 @@ class JobsMachine(RuleBasedStateMachine):
             if self._is_listening(operations.heartbeat, who, lease, progress=0.5):
                 self.jobs[lease.id].confirm()
 
+    def _keep(self, data: st.DataObject) -> None:
+        """A checkpoint in place of the last, or of none."""
+        value = data.draw(st.sampled_from([None, 1, {"pages": 2}]))
+        for who, lease in self._some_leases(data, most=1):
+            if self._is_listening(operations.checkpoint, who, lease, value=value):
+                self.jobs[lease.id].confirm()
+                self.jobs[lease.id].checkpoint = value
+
     def _write(self, data: st.DataObject) -> None:
         """A piece of output: the next one, one that was sent before, or one that comes too early."""
         seq = data.draw(st.integers(0, 3))
@@ -175,7 +183,7 @@ class JobsMachine(RuleBasedStateMachine):
                 assert job.status not in ENDED
             else:
                 assert job.status in ENDED
-                self.jobs[again.pk] = Model(job.kind)
+                self.jobs[again.pk] = Model(job.kind, checkpoint=None if job.status == "success" else job.checkpoint)
 
     def _fall_silent(self, data: st.DataObject) -> None:
         for _, lease in self._some_leases(data, most=1):
@@ -235,7 +243,7 @@ class JobsMachine(RuleBasedStateMachine):
                 assert farm.succeed(*job.leases[-1]) == "success"
                 job.succeed()
 
-    def _is_listening(self, call: Callable[..., Any], who: Worker, lease: operations.Claimed, **fields: Any) -> bool:
+    def _is_listening(self, call: Callable[..., Any], who: Worker, lease: operations.ClaimedJob, **fields: Any) -> bool:
         """Make the call; whether it was accepted, which must be as the model says, and a refusal true."""
         job = self.jobs[lease.id]
         if job.accepts(who, lease):
@@ -253,7 +261,7 @@ class JobsMachine(RuleBasedStateMachine):
         jobs, place = list(self.jobs.items()), data.draw(PLACES)
         return [jobs[place % len(jobs)]] if jobs else []
 
-    def _some_leases(self, data: st.DataObject, *, most: int) -> list[tuple[Worker, operations.Claimed]]:
+    def _some_leases(self, data: st.DataObject, *, most: int) -> list[tuple[Worker, operations.ClaimedJob]]:
         """Leases that somebody was ever given; now and then another worker speaks with one, or its secret is wrong."""
         drawn = data.draw(st.lists(st.tuples(PLACES, TWISTS), min_size=1, max_size=most))
         wants_held = data.draw(st.booleans())
@@ -262,7 +270,7 @@ class JobsMachine(RuleBasedStateMachine):
         some = held if held and wants_held else known
         return [self._twisted(twist, *some[place % len(some)]) for place, twist in drawn if some]
 
-    def _twisted(self, twist: str, who: Worker, lease: operations.Claimed) -> tuple[Worker, operations.Claimed]:
+    def _twisted(self, twist: str, who: Worker, lease: operations.ClaimedJob) -> tuple[Worker, operations.ClaimedJob]:
         match twist:
             case "of another worker":
                 return next(worker for worker in self.workers if worker != who), lease

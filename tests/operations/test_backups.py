@@ -349,7 +349,7 @@ def _content(job: Job) -> bytes:
         return bytes(stored.read())
 
 
-def _busy(ada: Any) -> tuple[Worker, operations.Claimed, int]:
+def _busy(ada: Any) -> tuple[Worker, operations.ClaimedJob, int]:
     """A farm in the middle of its work: a worker, the job it holds, one that ended, one that waits, and more."""
     farm.kind()
     worker = farm.worker()
@@ -364,7 +364,7 @@ def _busy(ada: Any) -> tuple[Worker, operations.Claimed, int]:
     return worker, held, first.pk
 
 
-def _goes_on(worker: Worker, held: operations.Claimed, ended: int) -> None:
+def _goes_on(worker: Worker, held: operations.ClaimedJob, ended: int) -> None:
     assert farm.status(held) == "in_progress"
     assert farm.succeed(worker, held) == "success"
     assert farm.succeed(worker, held) == "success"  # once more: it is the same finish

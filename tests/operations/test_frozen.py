@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from jobfarm.bounds import UNREACHABLE
+from jobfarm.health import UNREACHABLE
 from jobfarm.one_hop import THREADS
 from tests import forkserver
 from tests.farm import until

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import Settings
 
-from jobfarm import job_metrics, metrics
+from jobfarm import metrics
 from jobs import operations
 from jobs.domain import rollups
 from jobs.domain.presence import Part
@@ -134,7 +134,7 @@ class TestWhatItSays:
         assert of(samples, "jobfarm_jobs_submitted_total", queue="work") == 4
         ended = {
             outcome: of(samples, "jobfarm_jobs_ended_total", queue="work", outcome=outcome)
-            for outcome in job_metrics.OUTCOMES
+            for outcome in metrics.OUTCOMES
         }
         assert ended == {"success": 2, "failed": 1, "canceled": 1, "timed_out": 0}
         assert of(samples, "jobfarm_job_run_seconds_count", queue="work") == 3
@@ -202,7 +202,7 @@ class TestWithoutADatabase:
 class TestBuckets:
     def test_are_cumulative_and_keep_every_run(self) -> None:
         counts = {str(rollups.bucket(seconds)): 1 for seconds in (0.001, 0.02, 1.0, 3.0, 100_000.0)}
-        made = dict(job_metrics.buckets(counts))
+        made = dict(metrics.buckets(counts))
         assert made["0.015625"] == 1
         assert made["0.0625"] == 2
         assert made["1.0"] == 2  # a bucket counts what is shorter than its edge; one second is not

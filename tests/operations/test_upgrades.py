@@ -6,11 +6,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from allauth.account.models import EmailAddress
+from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
+from django.test import Client
 
+from accounts import operations as accounts
+from accounts.models import AuditLine
 from jobs import operations
 from jobs.domain.leases import Lease
 from jobs.models import Job, Worker
@@ -23,6 +28,7 @@ from tests.operations.databases import empty_database, on
 from webhooks.models import Delivery
 
 WITH_ROWS = ("accounts", "jobs", "ratelimits", "scheduling", "webhooks")
+KEY = "jft_of-a-farm-of-the-first-migrations"
 SECRET = uuid.UUID("0123456789abcdef0123456789abcdef")
 
 
@@ -37,12 +43,19 @@ class TestAnUpgrade:
             held, ended = _filled(executor.loader.project_state(first).apps)
             call_command("migrate", interactive=False, verbosity=0)
             call_command("migrate", check_unapplied=True, interactive=False, verbosity=0)
+            _lets_people_in()
             _goes_on(held, ended)
 
 
 def _filled(old: Any) -> tuple[int, int]:
     """Rows of every app, by the models of then; the job that is held, and one that ended."""
-    ada = old.get_model("auth", "User").objects.create(username="ada", is_active=True)
+    ada = old.get_model("auth", "User").objects.create(
+        username="ada", is_active=True, is_staff=True, email="Ada@example.com", password=make_password(farm.PASSWORD)
+    )
+    ada.groups.add(old.get_model("auth", "Group").objects.create(name="painters"))
+    old.get_model("accounts", "ApiToken").objects.create(
+        user=ada, name="ci", key_hash=hashlib.sha256(KEY.encode()).hexdigest(), key_hint=KEY[:8]
+    )
     jobs = old.get_model("jobs", "Job").objects
     old.get_model("jobs", "Queue").objects.create(name="work")
     old.get_model("jobs", "Kind").objects.create(name="work", queue="work")
@@ -82,6 +95,22 @@ def _filled_function(old: Any, now: Any) -> None:
     old.get_model("scheduling", "Due").objects.create(
         function_id=function.pk, kind="mutation", queue="default", priority=0, run_at=now, next_at=now
     )
+
+
+def _lets_people_in() -> None:
+    """By what they had: their password, their token; with their groups and their address, which nobody has proved."""
+    browser = Client()
+    answer = browser.post("/accounts/login/", {"login": "ada", "password": farm.PASSWORD})
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/")
+    ada = accounts.authenticate(KEY)
+    assert (ada.username, ada.is_staff, [group.name for group in accounts.groups_of(ada)]) == (
+        "ada",
+        True,
+        ["painters"],
+    )
+    [address] = EmailAddress.objects.filter(user=ada)
+    assert (address.email, address.verified, address.primary) == ("ada@example.com", False, True)
+    assert AuditLine.objects.get(event="log_in").by == ada
 
 
 def _goes_on(held: int, ended: int) -> None:

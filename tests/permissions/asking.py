@@ -11,8 +11,9 @@ from django.db import connection, transaction
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
-# What says nothing of a deed: sessions, what was taken of limits, puzzles, and the outbox of live messages.
-_BESIDE = ("django_session", "ratelimits_bucket", "captcha_captchastore")
+# What says nothing of an act: sessions, what was taken of limits (allauth's are in the cache),
+# puzzles, and the outbox of live messages.
+_BESIDE = ("django_session", "ratelimits_bucket", "captcha_captchastore", "jobfarm_cache")
 # The view pg_stat_xact_user_tables asks these of each table too, but joins and groups its indexes beside: three
 # milliseconds, twice for each of some two thousand answers.
 _WRITTEN = """

@@ -36,6 +36,8 @@ delivery               -        -        -        -        -        -        ope
 delivery-badge         -        -        -        -        -        -        operator operator operator
 delivery-jobs          -        -        -        -        -        -        operator operator operator
 delivery-state         -        -        -        -        -        -        operator operator operator
+flow                   -        -        -        -        -        member   -        -        -
+flow*                  -        -        -        -        -        -        operator operator operator
 front                  -        -        -        -        -        -        -        -        -
 front-demonstration    -        -        -        -        -        -        -        -        -
 front-picture          -        -        -        -        -        -        -        -        -
@@ -86,6 +88,7 @@ overview-warnings      -        -        -        -        -        -        ope
 overview-webhooks      -        -        -        -        -        -        operator operator operator
 queue                  -        -        -        -        -        member   -        -        -
 queue*                 -        -        -        -        -        -        operator operator operator
+queue-shares           -        -        -        -        -        -        operator operator operator
 queue-durations        -        -        -        -        -        -        operator operator operator
 queue-work             -        -        -        -        -        member   -        -        -
 queue-work*            -        -        -        -        -        -        operator operator operator
@@ -121,7 +124,7 @@ def _arguments(farm: World) -> dict[str, Any]:
     """What stands for the names of arguments."""
     names, game, inbox, owner = (farm.names(""), farm.names("game/"), farm.names("inbox/"), farm.users["owner"].pk)
     return {
-        **{name: names[name] for name in ("job_id", "worker_id")},
+        **{name: names[name] for name in ("job_id", "worker_id", "flow_id")},
         **{name: inbox[name] for name in ("delivery_id", "first", "secret_id")},
         **{name: farm.names("outbox/")[name] for name in ("endpoint_id", "message_id", "replay_id")},
         "whose": owner, "me": owner, "queue": "chat", "source": "github", "name": "nightly", "group": 0, "since_ms": 0,

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.db.models import Model
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
 from core.administration import registered
-from jobs.models import Kind
+from jobs.models import Kind, Weight
 from jobs.operations import from_crons
 from metering.models import Model as TokenModel
 from ratelimits.models import Limit
@@ -36,6 +36,7 @@ def _rows() -> None:
         timeout_s=0.25, expires_s=86400, retry_when_lost=False, retry_on_timeout=True, priority=-100,
         requires={"vram": ">=16", "x": "ä"}, limit="rented api", limit_count=0.001, limit_key="owner",
     )  # fmt: skip
+    Weight.objects.create(group=Group.objects.create(name="weighty"), weight=1000)
     Limit.objects.create(name="rented api", rate=1 / 3, period_s=1_209_600, capacity=1e15, max_reserved=0)
     Limit.objects.create(name="windows", is_window=True, rate=1e-12, period_s=0.001)
     TokenModel.objects.create(name="org/tiny:1", price_in="0.000001", price_out="999999", note="<b> & 'x'")

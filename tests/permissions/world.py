@@ -5,6 +5,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
+from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import Group, Permission, User
 from django.core.files.base import ContentFile
 from django.db.models.functions import Now
@@ -112,6 +113,7 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
     stored = operations.put_file(worker, job.pk, claimed.lease, name="x.png", content=picture)
     farm.submit(1, "chat", owner=owner, group=group)  # one that waits, for bulks and claims
     [later] = farm.submit(1, "chat", owner=owner, group=group, run_at=farm.now() + timedelta(hours=1))
+    step = operations.submit("chat", {}, owner=owner, group=group, name="step", run_at=farm.now() + timedelta(hours=1))
     own, _ = operations.create_worker("adas", queues=["chat"], owner=owner)
     drained, _ = operations.create_worker("adas too", queues=["chat"], owner=owner)
     operations.drain(drained)
@@ -119,6 +121,8 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
     begun = operations.bulk.begin(operations.bulk.create(BulkAction.RUN_NOW, by=owner, filters=Filters()).pk, by=owner)
     over = operations.bulk.begin(operations.bulk.create(BulkAction.RUN_NOW, by=owner, filters=Filters()).pk, by=owner)
     operations.bulk.stop(over.pk, by=owner)
+    operations.pause_owner(users["mate"])
+    view, _ = operations.create_view_token(by=owner, job_id=job.pk, expires_in_s=900.0)
     kept = SavedFilter.objects.create(owner=owner, name="mine", query={"status": "failed"})
     names = {
         "job_id": job.pk,
@@ -127,7 +131,9 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
         "name": "x.png",
         "worker_id": own.pk,
         "lease": str(claimed.lease),
+        "flow_id": step.flow_id,
         "file_id": unused.pk,
+        "owner_id": owner.pk,
     }
     return {
         "": names,
@@ -142,8 +148,14 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
         "api/v1/jobs/<jobid:job_id>/run_now": {"job_id": later.pk},
         "workers/<jobid:worker_id>/undrain/": {"worker_id": drained.pk},
         "api/v1/workers/<jobid:worker_id>/undrain": {"worker_id": drained.pk},
+        "jobs/of/<int:owner_id>/resume/": {"owner_id": users["mate"].pk},
         "jobs/filters/": {"filter_id": kept.pk},
         "jobs/bulk/": {"bulk_id": bulk.pk},
+        "api/v1/bulk-actions/": {"bulk_id": bulk.pk},
+        "api/v1/bulk-actions/<jobid:bulk_id>/stop": {"bulk_id": begun.pk},
+        "api/v1/bulk-actions/<jobid:bulk_id>/undo": {"bulk_id": over.pk},
+        "api/v1/view-tokens/": {"token_id": view.pk},
+        "api/v1/events": {"?": "tag=nightly"},
         "jobs/bulk/<jobid:bulk_id>/stop/": {"bulk_id": begun.pk},
         "jobs/bulk/<jobid:bulk_id>/undo/": {"bulk_id": over.pk},
         "jobs/<jobid:job_id>/share/": {"job_id": ended.pk},
@@ -160,8 +172,19 @@ def _doors(owner: User, mate: User, group: Group) -> Given:
     link = accounts.one_time_link(owner).rstrip("/").rpartition("/")[2]
     token, _ = accounts.create_token(owner, name="mine")
     captcha = accounts.new_captcha(address="address:10.0.0.1")
+    session = UserSession.objects.create(user=owner, ip="10.0.0.1", session_key="elsewhere", user_agent="a browser")
     return {
-        "accounts/": {"group_id": group.pk, "token_id": token.pk, "captcha": captcha, "member": mate.pk},
+        "accounts/": {
+            "group_id": group.pk,
+            "token_id": token.pk,
+            "captcha": captcha,
+            "member": mate.pk,
+            "session_id": session.pk,
+            "uidb36": "1",
+            "key": "made-up",
+            "pk": 1,
+            "provider_id": "none",
+        },
         "accounts/link/": {"token": link},
         "accounts/join/": {"token": accounts.invitation(group, by=owner)},
     }

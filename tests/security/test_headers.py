@@ -68,7 +68,7 @@ class TestCookies:
     def _log_in(self, client: Client) -> Client:
         User.objects.create_user("ada", password=farm.PASSWORD)
         client.get("/accounts/login/")
-        client.post("/accounts/login/", {"username": "ada", "password": farm.PASSWORD})
+        client.post("/accounts/login/", {"login": "ada", "password": farm.PASSWORD})
         return client
 
     def test_are_read_by_no_script_and_sent_by_no_other_sites_forms(self, client: Client) -> None:

@@ -125,7 +125,7 @@ def test_no_log_line_holds_a_secret(talkative: Server) -> None:
 def _come_to_the_door(url: str, made: dict[str, str]) -> None:
     with httpx.Client(base_url=url, timeout=PATIENCE_S) as client:
         page = client.get("/accounts/login/")
-        form = {"username": "ada", "password": farm.PASSWORD, "csrfmiddlewaretoken": page.cookies["csrftoken"]}
+        form = {"login": "ada", "password": farm.PASSWORD, "csrfmiddlewaretoken": page.cookies["csrftoken"]}
         client.post("/accounts/login/", data=form)
         client.post("/accounts/login/", data={**form, "csrfmiddlewaretoken": "wrong"})
         client.get(f"/accounts/link/{made['link']}/")

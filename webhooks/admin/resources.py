@@ -9,12 +9,9 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
-from unfold.decorators import display
 
 from core import administration
 from webhooks import models
-from webhooks.admin import common
 from webhooks.models import Resource
 
 _recent = cache(administration.recent)  # one class for a column: Django compares them
@@ -76,7 +73,7 @@ def _names_of_parents(model: type[Resource], rows: list[Any]) -> dict[str, str]:
     return {parent.external_id: str(parent) for parent in rows_of_parents}
 
 
-class ResourceAdmin(common.BoundedList):
+class ResourceAdmin(administration.BoundedList):
     model: type[Resource]
     led_lookups = frozenset({"parent"})  # the index of resources by parent
 
@@ -120,21 +117,21 @@ admin.site.register(models.TYPES, ResourceAdmin)
 
 
 @admin.register(models.SandboxSession)
-class SandboxSessionAdmin(common.BoundedList):
+class SandboxSessionAdmin(administration.BoundedList):
     list_display = ["external_id", "sandbox", "phase", "model", "first_seen_at", "last_seen_at"]
     list_filter = ["phase", _recent("model"), administration.by_day("first_seen_at")]
     search_fields = ["=external_id", "sandbox", "folder"]
 
 
 @admin.register(models.SandboxTelemetry)
-class SandboxTelemetryAdmin(common.BoundedList):
+class SandboxTelemetryAdmin(administration.BoundedList):
     list_display = ["at", "script", "kind", "subject", "status", "outcome", "cpu_s", "wall_s", "errors"]
     list_filter = [*map(_recent, ("outcome", "kind", "script")), administration.by_day("at")]
     search_fields = ["=external_id", "subject", "error"]
 
 
 @admin.register(models.Activity)
-class ActivityAdmin(common.BoundedList):
+class ActivityAdmin(administration.BoundedList):
     list_display = ["at", "source", "actor", "verb", "object", "delivery_link"]
     list_display_links = ["at"]
     list_filter = ["source", _recent("kind"), administration.by_day("at")]
@@ -142,19 +139,18 @@ class ActivityAdmin(common.BoundedList):
     exclude = ["delivery"]
     readonly_fields = ["delivery_link"]
 
-    @display(description="Delivery")  # type: ignore[untyped-decorator]
-    def delivery_link(self, entry: models.Activity) -> SafeString | str:
-        return administration.link("webhooks_delivery", entry.delivery_id, f"#{entry.delivery_id}")
+    delivery_link = administration.shown(
+        "Delivery", lambda entry: administration.link("webhooks_delivery", entry.delivery_id)
+    )
 
 
 class CatalogModelInline(administration.Part):
     model = models.CatalogModel
     fields = ["name", "owned_by", "first_seen_at", "last_seen_at", "gone_at"]
-    readonly_fields = fields
 
 
 @admin.register(models.ModelServer)
-class ModelServerAdmin(common.ReadOnly):
+class ModelServerAdmin(administration.ReadOnly):
     """The servers that are asked for their models every night."""
 
     list_display = ["url", "polled_at", "answered_at", "error"]
@@ -162,6 +158,6 @@ class ModelServerAdmin(common.ReadOnly):
 
 
 @admin.register(models.Reconciliation)
-class ReconciliationAdmin(common.BoundedList):
+class ReconciliationAdmin(administration.BoundedList):
     list_display = ["id", "ran_at", "deliveries_without_run", "jobs_without_end", "files_without_job"]
     list_filter = [administration.by_day("ran_at")]

@@ -1,32 +1,28 @@
 """Rules that people keep, what they would make of a delivery, and the jobs that deliveries started."""
 
 import json
-from collections import Counter
 from dataclasses import replace
 from typing import Any, Final
 
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
 from django.forms.fields import InvalidJSONInput, JSONString
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 from unfold.admin import ModelAdmin
-from unfold.decorators import action, display
+from unfold.decorators import action
 
 from core import administration, people
 from core.values import row_id
 from webhooks import live_queries, operations
-from webhooks.admin import common
 from webhooks.domain import bodies, rules
 from webhooks.domain.states import StartOutcome
-from webhooks.errors import BadRule, NotFound, NotJson, WebhooksError
+from webhooks.errors import BadRule, NotFound, NotJson
 from webhooks.models import JobStart, Rule
 from webhooks.queries import job_starts
 
-AT_ONCE: Final = 1000  # starts that one action touches
 _PROPOSED: Final = 20
 _EXCERPT: Final = 60  # characters of a reason that fit into a phone's list
 
@@ -53,6 +49,8 @@ class StrictJSON(forms.JSONField):
             return InvalidJSONInput(data)
 
     def prepare_value(self, value: Any) -> Any:
+        if value is None and not self.required:
+            return ""
         return value if isinstance(value, InvalidJSONInput) else json.dumps(value, ensure_ascii=False, indent=2)
 
 
@@ -63,15 +61,16 @@ class RuleForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
         model = Rule
         fields = (
             "name", "is_enabled", "source", "event", "filter", "kind", "payload", "queue", "priority", "unique_key",
-            "owner",
+            "on_conflict", "debounce", "tags", "owner",
         )  # fmt: skip
-        field_classes = {"filter": StrictJSON, "payload": StrictJSON}
+        field_classes = {"filter": StrictJSON, "payload": StrictJSON, "debounce": StrictJSON}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for name in self.Meta.field_classes:
             if name in self.fields:  # who may only look has none
-                self.fields[name].widget.attrs |= {"style": "font-family: monospace", "spellcheck": "false", "rows": 8}
+                self.fields[name].widget.attrs |= {"style": "font-family: monospace", "spellcheck": "false"}
+                self.fields[name].widget.attrs["rows"] = 2 if name == "debounce" else 8
 
     def clean_filter(self) -> Any:
         value = self.cleaned_data["filter"]
@@ -102,7 +101,8 @@ class RuleAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
     fieldsets = [
         (None, {"fields": [("name", "is_enabled")]}),
         ("Which deliveries", {"fields": [("source", "event"), "filter"]}),
-        ("Which job", {"fields": ["kind", "payload", ("queue", "priority"), ("unique_key", "owner")]}),
+        ("Which job", {"fields": ["kind", "payload", ("queue", "priority"), ("unique_key", "owner"), "tags"]}),
+        ("While another job has the unique key", {"fields": ["on_conflict", "debounce"]}),
     ]
     actions_detail = ["try_it"]
 
@@ -131,79 +131,54 @@ class RuleAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         return TemplateResponse(request, "admin/webhooks/try.html", context)
 
 
-class OutcomeFilter(common.ChoiceFilter):
-    title = parameter_name = "outcome"
-    values = StartOutcome
-
-    @property
-    def leads(self) -> bool:
-        """Those that failed have an index."""
-        return self.value() == StartOutcome.FAILED
+def _reason(start: JobStart) -> str:
+    if start.outcome == StartOutcome.SKIPPED:
+        return "a job with the same unique key had not ended"
+    return start.error or "–"
 
 
 class _Shown:
     """Columns of starts, in their list and on the page of their delivery."""
 
-    @display(description="Job")  # type: ignore[untyped-decorator]
-    def job_link(self, start: JobStart) -> SafeString | str:
-        """The job that was started, or that has the same unique key."""
-        return administration.link("jobs_job", start.job_id, f"#{start.job_id}")
-
-    @display(description="Outcome", label={"started": "success", "skipped": "info", "failed": "danger"})  # type: ignore[untyped-decorator]
-    def shown_outcome(self, start: JobStart) -> str:
-        return start.outcome
-
-    @display(description="Reason")  # type: ignore[untyped-decorator]
-    def excerpt(self, start: JobStart) -> str:
-        reason = self.reason(start)
-        return reason if len(reason) <= _EXCERPT else f"{reason[: _EXCERPT - 1]}…"
-
-    @display(description="Reason")  # type: ignore[untyped-decorator]
-    def reason(self, start: JobStart) -> str:
-        if start.outcome == StartOutcome.SKIPPED:
-            return "a job with the same unique key had not ended"
-        return start.error or "–"
+    # The job that was started, or that has the same unique key.
+    job_link = administration.shown(
+        "Job", lambda start: administration.link("jobs_job", start.job_id, f"#{start.job_id}")
+    )
+    shown_outcome = administration.shown(
+        "Outcome", lambda start: start.outcome, label={"started": "success", "skipped": "info", "failed": "danger"}
+    )
+    excerpt = administration.shown("Reason", lambda start: Truncator(_reason(start)).chars(_EXCERPT))
+    reason = administration.shown("Reason", _reason)
 
 
 class StartInline(_Shown, administration.Part):
     model = JobStart
     verbose_name_plural = "jobs that it started"
     fields = ["rule_name", "round", "shown_outcome", "job_link", "reason", "at"]
-    readonly_fields = fields
     ordering = ["round", "pk"]
 
 
+def _start_again(request: HttpRequest, row: JobStart) -> str:
+    start = operations.start_again(row.pk, by=people.person(request))
+    return start.error or start.outcome
+
+
 @admin.register(JobStart)
-class JobStartAdmin(_Shown, common.BoundedList):
+class JobStartAdmin(_Shown, administration.Operated, administration.BoundedList):
+    operate = live_queries.OPERATE
     list_display = ["id", "shown_outcome", "rule_name", "kind", "delivery_link", "round", "job_link", "excerpt", "at"]
-    list_filter = [OutcomeFilter, administration.recent("rule_name")]
+    list_filter = [
+        administration.among("outcome", StartOutcome, led={StartOutcome.FAILED}),
+        administration.recent("rule_name"),
+    ]
     fields = ["shown_outcome", "rule_name", "kind", "delivery_link", "round", "job_link", "reason", "at"]
-    readonly_fields = fields
     actions = ["start_selected"]
 
-    @display(description="Delivery")  # type: ignore[untyped-decorator]
-    def delivery_link(self, start: JobStart) -> SafeString | str:
-        return administration.link("webhooks_delivery", start.delivery_id, f"#{start.delivery_id}")
+    delivery_link = administration.shown(
+        "Delivery", lambda start: administration.link("webhooks_delivery", start.delivery_id)
+    )
 
-    @admin.action(description="Start again", permissions=["operate"])
-    def start_selected(self, request: HttpRequest, queryset: QuerySet[JobStart]) -> HttpResponse | None:
-        """Start the job of each that has none, after a question; then say what it came to."""
-        chosen = list(queryset.order_by("pk").values_list("pk", "outcome")[:AT_ONCE])
-        if not administration.is_confirmed(request):
-            preview = [f"{count:,} {status}" for status, count in sorted(Counter(dict(chosen).values()).items())]
-            return administration.question(
-                self, request, title="Start these jobs again?", lines=preview, button="Start them again"
-            )
-        common.report(request, Counter(_start_again(request, pk) for pk, _ in chosen))
-        return None
-
-
-def _start_again(request: HttpRequest, pk: int) -> str:
-    try:
-        start = operations.start_again(pk, by=people.person(request))
-    except WebhooksError as refusal:
-        return refusal.message
-    return start.error or start.outcome
+    start_selected = administration.on_each("Start the job of {} again", _start_again, by="outcome")
 
 
 def _trial(rule: Rule, requested: str) -> dict[str, Any]:

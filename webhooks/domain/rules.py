@@ -1,6 +1,6 @@
 """Rules: which deliveries start a job, and which job that is. One is kept by a person, or declared in an app's code."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,9 +18,10 @@ class Rule:
     """Deliveries of `source` whose event `event` means and that meet `filter` start a job of `kind`.
 
     Its payload is made by `template`, or by `build` if there is one (None: no job). What is None of `queue` and
-    `priority` comes from the kind. `unique_key` is a template too. `owner` is the name of the person whose job it is,
-    None: the site's own. `key` tells rules apart for good: of each a delivery starts one job. `pk` is that of the row,
-    where a person keeps it.
+    `priority` comes from the kind. `unique_key` is a template too, as each of `tags` is; `on_conflict` and
+    `debounce` say what becomes of the job while another has its key. `owner` is the name of the
+    person whose job it is, None: the site's own. `key` tells rules apart for good: of each a delivery starts one job.
+    `pk` is that of the row, where a person keeps it.
     """
 
     key: str
@@ -34,6 +35,9 @@ class Rule:
     queue: str | None = None
     priority: int | None = None
     unique_key: str | None = None
+    on_conflict: str | None = None
+    debounce: Mapping[str, float] | None = None
+    tags: Sequence[str] = ()
     owner: str | None = None
     pk: int | None = None
 
@@ -58,6 +62,10 @@ def check(rule: Rule) -> None:
     templates.check(rule.template)
     if rule.unique_key is not None:
         _check_unique_key(rule.unique_key)
+    try:
+        templates.check([*rule.tags])
+    except BadRule as refusal:
+        raise BadRule(field="tags", reason=refusal.reason) from None
 
 
 def check_event(pattern: str) -> None:

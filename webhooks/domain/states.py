@@ -1,6 +1,10 @@
-"""The life of a delivery: its states, and which may follow which."""
+"""The life of a delivery: its states, and when one that failed is tried again."""
 
+import random
+from datetime import timedelta
 from enum import StrEnum
+
+from core.backoff import Backoff
 
 
 class Status(StrEnum):
@@ -25,24 +29,22 @@ class StartOutcome(StrEnum):
     FAILED = "failed"
 
 
-_TRIED = frozenset({Status.PROCESSED, Status.IGNORED, Status.REJECTED, Status.FAILED, Status.DEAD})
-MOVES: dict[Status, frozenset[Status]] = {
-    Status.RECEIVED: _TRIED,
-    # Its next attempt, or a replay by a person or by the sender, who sent it again.
-    Status.FAILED: _TRIED | {Status.RECEIVED},
-    Status.DEAD: frozenset({Status.RECEIVED}),
-    # A person may replay what is over, when a handler was mended since.
-    Status.PROCESSED: frozenset({Status.RECEIVED}),
-    Status.IGNORED: frozenset({Status.RECEIVED}),
-    # The same when its handler rejected it; one that was rejected on arrival stays so (`is_replayable`).
-    Status.REJECTED: frozenset({Status.RECEIVED}),
-}
 ENDED_WELL = frozenset({Status.PROCESSED, Status.IGNORED})
 # An attempt to process it is still to come by itself; a dead one, and one that was rejected, waits for a person.
-WAITING = frozenset(status for status, nexts in MOVES.items() if Status.PROCESSED in nexts)
-REPLAYABLE = frozenset(status for status, nexts in MOVES.items() if Status.RECEIVED in nexts)
+WAITING = frozenset({Status.RECEIVED, Status.FAILED})
+# By a person, when a handler was mended since; one that failed also by its sender, who sent it again.
+REPLAYABLE = frozenset(Status) - {Status.RECEIVED}
 
 
 def is_replayable(status: str, *, tries: int) -> bool:
     """Whether an attempt can change anything: a body that was rejected before any attempt cannot be read at all."""
     return status in REPLAYABLE and (status != Status.REJECTED or tries > 0)
+
+
+def next_wait(*, after: int, attempts: int, first_s: float, rng: random.Random) -> timedelta | None:
+    """How long to wait after this attempt (1 is the first) of so many failed; None when it was the last. Each wait is
+    four times as long, up to a tenth shorter at random, and at most an hour: 1, 4, 16 and 60 minutes of 5 attempts."""
+    if after >= attempts:
+        return None
+    backoff = Backoff(first_s=first_s, base=4, cap_s=3600, jitter=(0.9, 1))
+    return timedelta(seconds=backoff.delay_s(after, rng=rng))

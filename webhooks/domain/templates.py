@@ -8,7 +8,7 @@ or evaluated, names of objects are taken as they are, and what a delivery brings
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from webhooks.domain import paths
@@ -22,7 +22,7 @@ _COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 def check(template: Any) -> None:
     """Raise BadRule for what is no template."""
-    _check(template, depth=0)
+    _walk(template, _check_text)
     if len(_COMPACT.encode(template)) > LONGEST:
         raise _bad(f"it is longer than {LONGEST} characters")
 
@@ -33,7 +33,7 @@ def render(template: Any, values: Mapping[str, Any], *, limit_bytes: int) -> Any
     Raises MissingValue for a value that is not there, and PayloadTooBig before more than about `limit_bytes` were put
     in; BadRule for a template that `check` refuses. Values are shared with the delivery and not copied.
     """
-    return _Rendering(values, limit_bytes).of(template)
+    return _walk(template, _Rendering(values, limit_bytes).text)
 
 
 class _Rendering:
@@ -44,18 +44,8 @@ class _Rendering:
         self._limit = limit_bytes
         self._room = limit_bytes
 
-    def of(self, template: Any, *, depth: int = 0) -> Any:
-        if depth > DEEPEST:
-            raise _bad(f"it is nested more than {DEEPEST} deep")
-        if isinstance(template, str):
-            return self._text(template)
-        if isinstance(template, Mapping):
-            return {name: self.of(one, depth=depth + 1) for name, one in template.items()}
-        if isinstance(template, list | tuple):
-            return [self.of(one, depth=depth + 1) for one in template]
-        return template
-
-    def _text(self, text: str) -> Any:
+    def text(self, text: str) -> Any:
+        """What a string of the template stands for."""
         if whole := _PLACEHOLDER.fullmatch(text):
             value = self._value(whole)
             return None if value is paths.MISSING else value
@@ -93,29 +83,22 @@ def as_text(value: Any) -> str:
     return "" if value is None or value is paths.MISSING else _COMPACT.encode(value)
 
 
-def _check(template: Any, *, depth: int) -> None:
+def _walk(template: Any, read: Callable[[str], Any], *, depth: int = 0) -> Any:
+    """The template with each of its strings as it is read. Raises BadRule for what JSON does not have."""
     if depth > DEEPEST:
         raise _bad(f"it is nested more than {DEEPEST} deep")
     if isinstance(template, str):
-        _check_text(template)
-    elif isinstance(template, Mapping):
-        for name, one in template.items():
-            _check_name(name)
-            _check(one, depth=depth + 1)
-    elif isinstance(template, list | tuple):
-        for one in template:
-            _check(one, depth=depth + 1)
-    elif not (template is None or isinstance(template, int) or _is_number(template)):
-        raise _bad(f"{type(template).__name__} is nothing that JSON has")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, float) and math.isfinite(value)
-
-
-def _check_name(name: object) -> None:
-    if not isinstance(name, str):
-        raise _bad(f"names within an object are strings, not {type(name).__name__}")
+        return read(template)
+    if isinstance(template, Mapping):
+        for name in template:
+            if not isinstance(name, str):
+                raise _bad(f"names within an object are strings, not {type(name).__name__}")
+        return {name: _walk(one, read, depth=depth + 1) for name, one in template.items()}
+    if isinstance(template, list | tuple):
+        return [_walk(one, read, depth=depth + 1) for one in template]
+    if template is None or isinstance(template, int) or (isinstance(template, float) and math.isfinite(template)):
+        return template
+    raise _bad(f"{type(template).__name__} is nothing that JSON has")
 
 
 def _check_text(text: str) -> None:

@@ -2,7 +2,6 @@
 
 from dataclasses import KW_ONLY, dataclass
 from datetime import date, datetime
-from functools import partial
 
 from django.db import transaction
 from django.db.models import Model
@@ -62,7 +61,7 @@ def _forget_digests(days: set[date], *, today: date) -> None:
     and the mutation does not collide with its neighbours over this small table."""
     late = sorted(day for day in days if day < today)
     if late:
-        transaction.on_commit(partial(queries.forget_digests, *late), robust=True)
+        transaction.on_commit(lambda: queries.forget_digests(*late), robust=True)
 
 
 def _cut(text: str, length: int) -> str:

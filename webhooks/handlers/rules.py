@@ -1,6 +1,6 @@
 """Rules that apps declare in their code. Importable before any app is ready: this module loads no model."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -49,6 +49,9 @@ def on(  # noqa: PLR0913  # what a rule says; they are named wherever they are g
     priority: int | None = None,
     owner: str | None = None,
     unique_key: str | None = None,
+    on_conflict: str | None = None,
+    debounce: Mapping[str, float] | None = None,
+    tags: Sequence[str] = (),
 ) -> Declaration:
     """Have every delivery of `source` whose event is `event` start a job of this kind: each delivery one, whatever
     crashes, comes twice or is replayed, unless a replay is asked to start its jobs again.
@@ -58,9 +61,10 @@ def on(  # noqa: PLR0913  # what a rule says; they are named wherever they are g
     payload instead: it is given the `Event` and returns JSON, or None for no job. It runs in the transaction that
     processes the delivery, so it touches nothing but the database, and may run again.
 
-    `queue`, `priority` and `unique_key` (a template) are those of `jobs.operations.submit`; `owner` is the name of a
-    person, None: the job is the site's own. `name` tells this rule from others for good, also after its code has moved:
-    "source event kind" unless it is said. To be called where an app is loaded, in its `hooks.py`.
+    `queue`, `priority`, `unique_key` and `tags` (templates), `on_conflict` and `debounce` are those of
+    `jobs.operations.submit`; `owner` is the name of a person, None: the job is the site's own. `name` tells this rule
+    from others for good, also after its code has moved: "source event kind" unless it is said. To be called where an
+    app is loaded, in its `hooks.py`.
 
     Raises nothing: `manage.py check` says what is wrong, and a job that cannot be started is kept with the delivery.
     """
@@ -77,6 +81,9 @@ def on(  # noqa: PLR0913  # what a rule says; they are named wherever they are g
         priority=priority,
         owner=owner,
         unique_key=unique_key,
+        on_conflict=on_conflict,
+        debounce=debounce,
+        tags=tags,
     )
     declaration = Declaration(rule, has_payload=payload is not None)
     _declared.append(declaration)

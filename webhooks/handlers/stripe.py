@@ -6,7 +6,7 @@ the status, in the order that it usually takes. A canceled subscription never co
 
 from typing import Any
 
-from webhooks.domain import links, money
+from webhooks.domain import links
 from webhooks.domain.parts import ABSENT, AMOUNT, FLAG, ID, MOMENT, OBJECTS, REFERENCE, Part, fields
 from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
@@ -151,7 +151,7 @@ def movement(event: Event) -> None:
 
 def _money(part: Part, field: str) -> str:
     amount = part.get(field, AMOUNT)
-    return "" if amount is None else f" of {money.shown(amount, part.text('currency'))}"
+    return "" if amount is None else f" of {price(amount, part.text('currency'))}"
 
 
 def _subscription_id(invoice: Part) -> Any:
@@ -159,3 +159,19 @@ def _subscription_id(invoice: Part) -> Any:
     it is for none."""
     stated = [invoice.look(f"{place}subscription", REFERENCE) for place in ("", "parent.subscription_details.")]
     return next((one for one in stated if isinstance(one, str)), None if None in stated else ABSENT)
+
+
+# How many digits follow the point: two, but for these. Stripe's list of zero-decimal and three-decimal currencies.
+_NONE = frozenset(
+    {"BIF", "CLP", "DJF", "GNF", "JPY", "KMF", "KRW", "MGA", "PYG", "RWF", "UGX", "VND", "VUV", "XAF", "XOF", "XPF"}
+)
+_THREE = frozenset({"BHD", "JOD", "KWD", "OMR", "TND"})
+
+
+def price(amount: int, currency: str) -> str:
+    """`20.00 USD` for 2000 and "usd". Without a currency just the number: nobody knows its unit."""
+    code = currency.upper()
+    digits = 0 if code in _NONE or not code else 3 if code in _THREE else 2
+    whole, rest = divmod(abs(amount), 10**digits)
+    fraction = f".{rest:0{digits}d}" if digits else ""
+    return f"{'-' if amount < 0 else ''}{whole}{fraction} {code}".rstrip()

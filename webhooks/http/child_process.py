@@ -14,7 +14,7 @@ from typing import Final
 
 from webhooks.domain.names import Source
 from webhooks.errors import Busy
-from webhooks.sources.envelopes import Opened, opened
+from webhooks.sources.configs import Opened, opened
 from webhooks.sources.requests import Request, Verified
 
 LARGE_BYTES: Final = 1 << 20
@@ -23,7 +23,7 @@ _MAIN: Final = "from webhooks.http.child_process import main; main()"
 
 
 async def open_in_child(source: Source, request: Request, *, verified: Verified) -> Opened:
-    """As `sources.envelopes.opened`, in another process. Raises Busy if that ended without an answer."""
+    """As `sources.configs.opened`, in another process. Raises Busy if that ended without an answer."""
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-c", _MAIN, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},

@@ -46,12 +46,11 @@ from webhooks.errors import (
 from webhooks.http import bodies, child_process
 from webhooks.http.admission import Admissions, Recent, admit
 from webhooks.http.batches import BatchWriter, Refusals
-from webhooks.operations import ingest
+from webhooks.operations import ingest, secrets
 from webhooks.operations.ingest import Kept, Refused, Signed, Verdict
-from webhooks.operations.secrets import keyring
 from webhooks.queries.inbox import NewDelivery
 from webhooks.sources import configs
-from webhooks.sources.envelopes import Opened, opened
+from webhooks.sources.configs import Opened, opened
 from webhooks.sources.requests import Request
 
 log = logging.getLogger(__name__)
@@ -173,7 +172,7 @@ class Webhooks:
 
     async def _signed(self, call: _Call, request: Request) -> Signed:
         """By the secrets that this process knows; if none of them fits, by those that the database has now."""
-        if keys := keyring.known(call.source):
+        if keys := secrets.known_keys(call.source):
             verify = partial(ingest.verify, call.source, request, keys=keys, now=_now())
             try:
                 return verify() if len(request.body) <= SMALL_BYTES else await connections.run(verify)

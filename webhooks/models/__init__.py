@@ -23,13 +23,14 @@ from webhooks.models.resources import (
     Resource,
     ResourceType,
     SandboxRun,
+    SandboxSession,
+    SandboxTelemetry,
     SandboxToolUse,
     StripeCustomer,
     StripeInvoice,
     StripeSubscription,
     is_flag,
 )
-from webhooks.models.sandbox import SandboxSession, SandboxTelemetry
 from webhooks.models.starting import JobStart, Rule
 
 __all__ = [

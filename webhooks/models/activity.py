@@ -4,15 +4,16 @@ from django.db import models
 from django.db.models import F
 from django.db.models.functions import Now
 
+from postgres.schema import loose
 from webhooks.domain.names import Source
-from webhooks.models.inbox import Delivery, loose
+from webhooks.models.inbox import Delivery
 from webhooks.models.resources import short
 
 
 class Activity(models.Model):
     """One line: who did what to what. It speaks of its event alone, so it is the same whatever else had come."""
 
-    delivery = loose(Delivery, related_name="activity", db_index=False)
+    delivery = loose(Delivery, related_name="activity")
     n = models.PositiveSmallIntegerField(help_text="Which entry of its delivery, from 0.")
     source = models.CharField(max_length=20, choices=[(s, s.label) for s in Source])
     at = models.DateTimeField(help_text="When it happened, by the sender's clock.")

@@ -4,21 +4,15 @@ Foreign keys carry no database constraint: checking one reads an index inside th
 processes a delivery, and that alone makes neighbours collide (docs/adr/0010).
 """
 
-from typing import Any
-
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+from postgres.schema import loose
 from webhooks.domain.names import Source, has_unsigned_id
 from webhooks.domain.states import Outcome, Status
-
-
-def loose(to: Any, **options: Any) -> Any:
-    """A foreign key that the ORM follows and the database does not check."""
-    return models.ForeignKey(to, models.DO_NOTHING, db_constraint=False, **options)
 
 
 class Secret(models.Model):
@@ -83,7 +77,7 @@ class Delivery(models.Model):
     headers = models.JSONField(default=dict, help_text="Without those that hold secrets.")
     search = SearchVectorField(null=True, editable=False, help_text="The words of the body.")
     address = models.GenericIPAddressField(null=True, blank=True)
-    secret = loose(Secret, null=True, blank=True, db_index=False, related_name="deliveries")
+    secret = loose(Secret, null=True, blank=True, related_name="deliveries")
     sandbox = models.CharField(
         max_length=100, null=True, blank=True, help_text="The sandbox whose bearer token it came with."
     )
@@ -152,7 +146,7 @@ class Delivery(models.Model):
 
 
 class DeliveryAttempt(models.Model):
-    delivery = loose(Delivery, related_name="history", db_index=False)
+    delivery = loose(Delivery, models.CASCADE, related_name="history")
     number = models.PositiveIntegerField()
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField()

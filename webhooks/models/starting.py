@@ -9,10 +9,10 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+from postgres.schema import loose
 from webhooks.domain.names import Source
 from webhooks.domain.rules import WHOLE_BODY
 from webhooks.domain.states import StartOutcome
-from webhooks.models.inbox import loose
 
 
 def _whole_body() -> str:
@@ -46,8 +46,32 @@ class Rule(models.Model):
         max_length=200,
         null=True,
         blank=True,
-        help_text="While a job with the same key has not ended no second one is started: "
-        "deploy {{ body.repository.id }}.",
+        help_text="While a job with the same key has not ended no second one is started, unless its conflict says "
+        "otherwise: deploy {{ body.repository.id }}.",
+    )
+    on_conflict = models.CharField(
+        "while another has the key",
+        max_length=7,
+        null=True,
+        blank=True,
+        choices=[
+            ("replace", "replace it, if nobody has begun it"),
+            ("after", "replace what waits; run after what was begun"),
+        ],
+        help_text="Empty: no job is started.",
+    )
+    debounce = models.JSONField(
+        null=True,
+        blank=True,
+        help_text='{"quiet": 10, "at_most": 120}: run it once no further one came for 10 s, at the latest 120 s after '
+        "the first; after what was begun.",
+    )
+    tags = models.CharField(
+        max_length=700,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="By which the job is found, with commas between them: github, repo:{{ body.repository.full_name }}.",
     )
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -75,14 +99,14 @@ class JobStart(models.Model):
     """That a delivery met a rule, and the job that this started or why it started none. Once for each replay that was
     asked to start jobs again: `round` counts them."""
 
-    delivery = loose("webhooks.Delivery", related_name="starts", db_index=False)
-    rule = loose(Rule, null=True, related_name="starts", db_index=False)
+    delivery = loose("webhooks.Delivery", models.CASCADE, related_name="starts")
+    rule = loose(Rule, null=True, related_name="starts")
     rule_key = models.CharField(max_length=400)
     rule_name = models.CharField(max_length=400)
     kind = models.CharField(max_length=100)
     round = models.PositiveIntegerField(default=1)
     outcome = models.CharField(max_length=7, choices=[(o, o) for o in StartOutcome])
-    job = loose("jobs.Job", null=True, related_name="+", db_index=False)
+    job = loose("jobs.Job", null=True, related_name="+")
     error = models.TextField(null=True, blank=True)
     at = models.DateTimeField(db_default=Now())
 

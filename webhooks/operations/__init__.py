@@ -9,16 +9,11 @@ from webhooks.operations.attempts import process, process_batch
 from webhooks.operations.catalog import refresh_model_catalog
 from webhooks.operations.health import Health, health
 from webhooks.operations.ingest import Kept, Verdict, judge, keep
-from webhooks.operations.job_starts import start_again
+from webhooks.operations.job_starts import Trial, broken_rules, check_rule, start_again, try_rule
 from webhooks.operations.maintenance import drain_sandbox_queue, reconcile
 from webhooks.operations.replays import count_matching, replay, replay_matching
-from webhooks.operations.rules import Trial, try_rule
-from webhooks.operations.rules import broken as broken_rules
-from webhooks.operations.rules import check as check_rule
 from webhooks.operations.samples import Sent, send
-from webhooks.operations.secrets import add, retire, rotate
-from webhooks.operations.tokens import create as create_token
-from webhooks.operations.tokens import revoke as revoke_tokens
+from webhooks.operations.secrets import add, create_token, retire, revoke_tokens, rotate
 
 __all__ = [
     "Event", "Filter", "Health", "Kept", "Sent", "Source", "Status", "Trial", "Verdict", "WebhooksError", "add",

@@ -1,13 +1,12 @@
 """What happened, for people: the feed, an entry for each event, and the digest of a day."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
-from typing import Any, Final
+from typing import Final
 
 from scheduling import operations as scheduling
 from webhooks import errors
-from webhooks.models import Activity
+from webhooks.models import Activity, ActivityDigest
 from webhooks.queries import activity as queries
 
 PAGE: Final = 50
@@ -53,12 +52,14 @@ def digest(*, day: date, now: datetime) -> Digest:
 
     That of a day that is over is computed once and stored; a late entry drops it, and so does the daily cron, should
     the two have crossed. Today's is computed each time."""
-    stored = queries.digest(day)
+    stored = ActivityDigest.objects.filter(day=day).first()
     if stored:
-        return _from_json(day, stored.digest)
+        groups = {name: tuple(map(tuple, stored.digest[name])) for name in ("sources", "actors", "actions")}
+        return Digest(day=day, entries=stored.digest["entries"], **groups)
     computed = _compute(day)
     if day < now.astimezone(UTC).date():
-        queries.store_digest(day, asdict(computed) | {"day": day.isoformat()})
+        row = ActivityDigest(day=day, digest=asdict(computed) | {"day": day.isoformat()})
+        ActivityDigest.objects.bulk_create([row], ignore_conflicts=True)  # somebody else may have stored it
     return computed
 
 
@@ -92,8 +93,3 @@ def _compute(day: date) -> Digest:
         actors=tuple(named[:_MOST_GROUPS]),
         actions=tuple((row["source"], row["verb"], row["entries"]) for row in actions),
     )
-
-
-def _from_json(day: date, stored: Mapping[str, Any]) -> Digest:
-    groups = {name: tuple(map(tuple, stored[name])) for name in ("sources", "actors", "actions")}
-    return Digest(day=day, entries=stored["entries"], **groups)

@@ -9,7 +9,6 @@ that rules start are submitted by this transaction too.
 import random
 import traceback
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
@@ -21,8 +20,7 @@ from postgres import transactions
 from scheduling import operations as scheduling
 from scheduling.operations import endings
 from webhooks.domain import bodies
-from webhooks.domain.retries import Retry
-from webhooks.domain.states import WAITING, Outcome, Status
+from webhooks.domain.states import WAITING, Outcome, Status, next_wait
 from webhooks.errors import BadPayload, WebhooksError
 from webhooks.handlers import registry
 from webhooks.handlers.registry import Event
@@ -89,7 +87,12 @@ def _processed(row: Any) -> str:
     except Exception as error:
         if transactions.collided(error) or endings.is_away(error):
             raise  # that says nothing about the delivery: the whole transaction runs again
-        settlement = _failed(row, error=stored.sentence(error), error_class=_class(error), error_trace=_trace(error))
+        settlement = _failed(
+            row,
+            error=stored.sentence(error),
+            error_class=f"{type(error).__module__}.{type(error).__qualname__}"[:200],
+            error_trace=_trace(error),
+        )
     else:
         settlement = _ended(row, outcome, note)
         job_starts.start_jobs(row, event)
@@ -114,8 +117,8 @@ def _ended(row: Any, outcome: Outcome, note: str | None) -> Settlement:
 
 
 def _failed(row: Any, *, error: str, error_class: str, error_trace: str | None = None) -> Settlement:
-    retry = Retry(attempts=settings.WEBHOOKS["ATTEMPTS"], first=timedelta(seconds=settings.WEBHOOKS["FIRST_RETRY_S"]))
-    wait = retry.wait(after=row.attempts + 1, rng=_RNG)
+    most, first_s = settings.WEBHOOKS["ATTEMPTS"], settings.WEBHOOKS["FIRST_RETRY_S"]
+    wait = next_wait(after=row.attempts + 1, attempts=most, first_s=first_s, rng=_RNG)
     return Settlement(
         **_attempt_of(row), outcome=Outcome.FAILED, status=Status.DEAD if wait is None else Status.FAILED,
         wait_s=None if wait is None else wait.total_seconds(), note=error, error=error, error_class=error_class,
@@ -144,10 +147,6 @@ def _record_death(settlement: Settlement, row: Any) -> None:
     about = {"id": settlement.id, "source": row.source, "delivery_id": row.delivery_id, "type": row.event_type}
     data = {**about, "attempts": settlement.attempts, "error": settlement.error}
     outbox.record("delivery.dead", f"delivery/{settlement.id}", data)
-
-
-def _class(error: Exception) -> str:
-    return f"{type(error).__module__}.{type(error).__qualname__}"[:200]
 
 
 def _trace(error: Exception) -> str | None:

@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
+from django.db.models.functions import Now
 
 from live import operations as live
 from scheduling import operations as scheduling
 from webhooks.domain import bodies, catalog
-from webhooks.models import ModelServer
-from webhooks.queries import maintenance
+from webhooks.models import CatalogModel, ModelServer
 
 if TYPE_CHECKING:
     import httpx
@@ -51,18 +51,29 @@ def _noted(url: str, answer: Sequence[catalog.Offered] | BaseException) -> int |
 
 
 @scheduling.mutation
-def note_answer(*, url: str, models: list[list[str | None]]) -> int:
-    """Keep what a server offers, as [name, owner, made at]; how many models."""
+def note_answer(*, url: str, models: list[list[Any]]) -> int:
+    """Keep what a server offers, as [name, owner, made at]; what it no longer lists is gone. How many models."""
     live.touch("model-catalog")
-    names = [(str(n), str(o or ""), datetime.fromisoformat(at) if at else None) for n, o, at in models]
-    return maintenance.note_answer(url, names=names)
+    answered = {"polled_at": Now(), "answered_at": Now(), "error": None}
+    server, _ = ModelServer.objects.update_or_create(url=url, defaults=answered)
+    listed = [
+        CatalogModel(server=server, name=name, owned_by=owner or "", made_at=datetime.fromisoformat(at) if at else None)
+        for name, owner, at in models
+    ]
+    CatalogModel.objects.bulk_create(
+        listed, update_conflicts=True, unique_fields=["server", "name"], update_fields=["owned_by", "made_at"]
+    )
+    present = CatalogModel.objects.filter(server=server, name__in=[one.name for one in listed])
+    present.update(last_seen_at=Now(), gone_at=None)
+    CatalogModel.objects.filter(server=server, gone_at=None).exclude(pk__in=present).update(gone_at=Now())
+    return len(listed)
 
 
 @scheduling.mutation
 def note_silence(*, url: str, error: str) -> None:
     """Keep why a server could not be asked."""
     live.touch("model-catalog")
-    maintenance.note_silence(url, error=error.replace("\x00", " "))
+    ModelServer.objects.update_or_create(url=url, defaults={"polled_at": Now(), "error": error.replace("\x00", " ")})
 
 
 @scheduling.mutation

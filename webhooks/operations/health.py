@@ -8,8 +8,8 @@ from datetime import timedelta
 from postgres import statements
 from webhooks.domain.names import Source
 from webhooks.errors import CannotOpen
-from webhooks.operations.secrets import unseal
-from webhooks.queries import inbox, secrets
+from webhooks.operations.secrets import live_secrets, unseal
+from webhooks.queries import inbox
 
 REFUSALS_SINCE = timedelta(hours=24)
 
@@ -54,7 +54,7 @@ def health() -> Health:
 def _secrets() -> tuple[set[str], set[str]]:
     live: set[str] = set()
     unreadable: set[str] = set()
-    for row in secrets.live():
+    for row in live_secrets():
         try:
             unseal(row.sealed, source=row.source)
         except CannotOpen:

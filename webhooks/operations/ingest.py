@@ -4,8 +4,6 @@
 at once: those that come while one batch commits are the next.
 """
 
-import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -15,6 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
+from core.recent import Recent
 from live import operations as live
 from postgres import transactions
 from scheduling.operations.functions import insert, new
@@ -23,19 +22,16 @@ from webhooks.domain.names import Source
 from webhooks.domain.states import Status
 from webhooks.errors import BadSignature, NoSecret
 from webhooks.models import Secret
-from webhooks.operations import attempts, tokens
+from webhooks.operations import attempts, secrets
 from webhooks.operations.deliveries import drain_soon, touch
-from webhooks.operations.secrets import keyring
 from webhooks.queries import inbox
-from webhooks.queries import secrets as secret_queries
 from webhooks.queries.inbox import NewDelivery
-from webhooks.sources import configs, envelopes, requests
-from webhooks.sources.envelopes import Opened
+from webhooks.sources import configs, requests
+from webhooks.sources.configs import Opened
 from webhooks.sources.requests import Envelope, Key, Request, Verified
 
 _AHEAD = timedelta(minutes=5)
-_NOTED_EVERY_S = secret_queries.USE_NOTED_EVERY.total_seconds()
-_noted_at: dict[int, float] = {}
+_noted: Recent[bool] = Recent(for_s=secrets.USE_NOTED_EVERY.total_seconds())
 
 
 class Verdict(StrEnum):
@@ -84,14 +80,14 @@ def verify(source: Source, request: Request, *, keys: Sequence[Key], now: dateti
 def verify_anew(source: Source, request: Request, *, now: datetime) -> Signed:
     """As `verify`, by what the database says: the secrets as they are now, or a sandbox's bearer token."""
     if source is Source.SANDBOX_HOOKS and (token := _bearer(request.headers)):
-        return Signed(verified=Verified(key_id=0), sandbox=tokens.sandbox_of(token))
-    return verify(source, request, keys=keyring.read(source), now=now)
+        return Signed(verified=Verified(key_id=0), sandbox=secrets.sandbox_of(token))
+    return verify(source, request, keys=secrets.read_keys(source), now=now)
 
 
 def judge(source: Source, request: Request, *, keys: Sequence[Key], address: str | None, now: datetime) -> NewDelivery:
     """Verify a request, open it, and say what is to be stored. Raises BadSignature, NoSecret."""
     signed = verify(source, request, keys=keys, now=now)
-    opened = envelopes.opened(source, request, verified=signed.verified)
+    opened = configs.opened(source, request, verified=signed.verified)
     return delivery(source, request, signed, opened, address=address, now=now)
 
 
@@ -204,12 +200,11 @@ def _schedule(stored: Sequence[Any], repeated: Sequence[Any]) -> None:
 
 def _note_use(deliveries: Sequence[NewDelivery]) -> None:
     """Once a minute for each process and secret."""
-    now = time.monotonic()
     used = {one.secret for one in deliveries if one.secret is not None}
-    due = [secret for secret in used if now - _noted_at.get(secret, -math.inf) > _NOTED_EVERY_S]
-    if due:
-        secret_queries.note_use(Secret, due)
-        _noted_at.update(dict.fromkeys(due, now))
+    if due := [secret for secret in used if not _noted.get(str(secret))]:
+        secrets.note_use(Secret, due)
+        for secret in due:
+            _noted.keep(str(secret), True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

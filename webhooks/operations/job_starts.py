@@ -2,7 +2,8 @@
 
 What keeps it at one: the delivery is locked, says whether its jobs are due (`starts_jobs`, which a replay turns off
 unless it is asked for them), and a unique row of rule, delivery and round goes with each job. A rule that fails costs
-the delivery nothing: why is kept in that row, and a person can have it started again.
+the delivery nothing: why is kept in that row, and a person can have it started again. A rule as it is written down can
+be checked, and tried on a stored delivery.
 """
 
 import logging
@@ -16,16 +17,16 @@ from django.db import transaction
 
 from core import audit
 from jobs import operations as jobs
-from jobs.errors import JobsError, NotUnique
+from jobs.errors import InvalidValue, JobsError, NotUnique, UnknownKind
 from observing import fields
 from postgres import transactions
 from ratelimits.errors import RateLimitsError
 from scheduling import operations as scheduling
 from scheduling.operations import endings
-from webhooks.domain import templates
+from webhooks.domain import rules, templates
 from webhooks.domain.rules import Rule
 from webhooks.domain.states import StartOutcome
-from webhooks.errors import CannotStart, NotFound, WebhooksError
+from webhooks.errors import BadRule, CannotStart, NotFound, NotJson, WebhooksError
 from webhooks.handlers import rules as declared
 from webhooks.handlers.registry import Event
 from webhooks.models import Delivery, JobStart
@@ -61,7 +62,7 @@ def start_again(start: int, *, by: User | None = None) -> JobStart:
 
     Raises NotFound, and CannotStart where a job was started, or rule or delivery are gone.
     """
-    row = queries.lock(start)
+    row = JobStart.objects.select_for_update().filter(pk=start).first()
     if row is None:
         raise NotFound(resource="start of a job")
     if row.outcome == StartOutcome.STARTED:
@@ -97,7 +98,7 @@ def owner_of(rule: Rule) -> User | None:
     """Whose job it would be; None: the site's own. Raises CannotStart where nobody of that name may log in."""
     if rule.owner is None:
         return None
-    owner = queries.active_person(rule.owner)
+    owner = User.objects.filter(username=rule.owner, is_active=True).first()
     if owner is None:
         raise CannotStart(reason=f"its owner {rule.owner} does not exist or may not log in")
     return owner
@@ -141,10 +142,12 @@ def _submit(rule: Rule, event: Event, *, is_checked: bool) -> int | None:
     payload = payload_of(rule, event, values)
     if rule.build and payload is None:
         return None
-    owner = owner_of(rule)
+    owner, limit_bytes = owner_of(rule), settings.JOBFARM["PAYLOAD_BYTES"]
+    tags = templates.render([*rule.tags], values, limit_bytes=limit_bytes)
     job = jobs.submit(
         rule.kind, payload, by=owner if rule.pk is not None else None,  # code of the site submits as it likes
         owner=owner, queue=rule.queue, priority=rule.priority, unique_key=_unique_key(rule, values),
+        on_conflict=rule.on_conflict, debounce=rule.debounce, tags=[templates.as_text(tag) for tag in tags],
     )  # fmt: skip
     return job.pk
 
@@ -174,3 +177,58 @@ def _message(row: JobStart) -> str:
     if row.outcome == StartOutcome.FAILED:
         return f"Tried to start the job of the rule {row.rule_name} again"
     return f"Started the job of the rule {row.rule_name} again: #{row.job_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What a rule makes of a delivery: why it does not meet it, or the payload, or why there can be none."""
+
+    mismatch: str | None = None
+    payload: Any = None
+    error: str | None = None
+
+
+def check_rule(rule: Rule) -> None:
+    """Raise BadRule for a rule that could start no job, whatever is delivered."""
+    rules.check(rule)
+    try:
+        owner = owner_of(rule)
+        by = owner if rule.pk is not None else None
+        jobs.check_submit(
+            rule.kind, by=by, owner=owner, queue=rule.queue, priority=rule.priority, debounce=rule.debounce,
+            on_conflict=rule.on_conflict, unique_key=rule.unique_key and "as the delivery has it",
+        )  # fmt: skip
+    except UnknownKind as refusal:
+        raise BadRule(field="kind", reason=refusal.message.rstrip(".")) from None
+    except InvalidValue as refusal:
+        raise BadRule(field=refusal.field, reason=refusal.why) from None
+    except (JobsError, WebhooksError) as refusal:
+        raise BadRule(field="job", reason=refusal.message.rstrip(".")) from None
+
+
+def broken_rules() -> dict[str, str]:
+    """The names of the enabled rules that can start no job, each with why."""
+    reasons = {}
+    for rule in [*(one.rule for one in declared.declared()), *queries.enabled()]:
+        try:
+            check_rule(rule)
+        except BadRule as refusal:
+            reasons[rule.name] = f"Its {refusal.field}: {refusal.reason}."
+    return reasons
+
+
+def try_rule(pk: int, *, delivery: int) -> Trial:
+    """What the rule with this number, enabled or not, would make of a stored delivery; nothing is started.
+
+    Raises NotFound.
+    """
+    rule, row = queries.rule(pk), inbox.with_body(delivery)
+    if rule is None or row is None:
+        raise NotFound(resource="rule" if rule is None else "delivery")
+    try:
+        event, _ = deliveries.opened(row)
+        values = values_of(event)
+        mismatch = rule.mismatch(values)
+        return Trial(mismatch=mismatch) if mismatch else Trial(payload=payload_of(rule, event, values))
+    except (NotJson, WebhooksError) as refusal:
+        return Trial(error=refusal.message)

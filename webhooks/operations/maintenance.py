@@ -1,4 +1,4 @@
-"""What the crons do for the inbox: reconcile, drain the queue of sandbox telemetry, and forget what ended long ago.
+"""What the crons do for the inbox: reconcile, and drain the queue of sandbox telemetry.
 
 Nothing should have to be reconciled: a delivery and its run are one transaction. But rows are deleted by hand, backups
 are restored in parts, a run may kill its process each time, and a process may die between a file and its row.
@@ -8,17 +8,15 @@ import logging
 import time
 from typing import Any, Final
 
-from django.conf import settings
 from django.db import transaction
 
 from jobs import operations as jobs
 from live import operations as live
-from postgres import clock, transactions
+from postgres import clock
 from scheduling import operations as scheduling
-from webhooks.domain.names import Source
 from webhooks.models import Reconciliation
 from webhooks.operations import attempts
-from webhooks.queries import inbox, maintenance
+from webhooks.queries import inbox
 
 log = logging.getLogger(__name__)
 # Longer than any wait in a healthy cluster's queue, so that what is merely slow is left alone.
@@ -83,7 +81,8 @@ def report(*, findings: dict[str, Any], files: int) -> dict[str, Any]:
     details = findings | {"deliveries": findings["deliveries"][:_MOST_DETAILS]}
     with transaction.atomic():
         Reconciliation.objects.create(details=details, **numbers)
-        maintenance.forget_reconciliations(keep=_KEPT)
+        oldest = Reconciliation.objects.order_by("-pk").values_list("pk", flat=True)[_KEPT - 1 : _KEPT]
+        Reconciliation.objects.filter(pk__lt=next(iter(oldest), 0)).delete()
         live.touch("reconciliations")
     return numbers
 
@@ -126,21 +125,3 @@ def _processed(deliveries: list[int]) -> int:
         log.exception("The delivery %d cannot be processed", deliveries[0])
         attempts.record_failure(delivery=deliveries[0], error=scheduling.reason_of(error))
         return 1
-
-
-# Bodies of these carry code, prompts and whatever tools printed.
-_SANDBOX: Final = (Source.SANDBOX_HOOKS, Source.SANDBOX_TELEMETRY)
-
-
-@transactions.retried
-def forget_deliveries(limit: int, skip: int) -> int:
-    """Forget deliveries that ended well longer ago than WEBHOOKS["RETENTION_DAYS"], which is more than any sender
-    resends for: one that was forgotten would count as new. How many that were."""
-    others = [source for source in Source if source not in _SANDBOX]
-    return inbox.forget(days=settings.WEBHOOKS["RETENTION_DAYS"], sources=others, limit=limit, skip=skip)
-
-
-@transactions.retried
-def forget_of_sandboxes(limit: int, skip: int) -> int:
-    """The same of sandboxes, after ["SANDBOX_RETENTION_DAYS"]."""
-    return inbox.forget(days=settings.WEBHOOKS["SANDBOX_RETENTION_DAYS"], sources=_SANDBOX, limit=limit, skip=skip)

@@ -1,26 +1,29 @@
-"""Secrets of sources: several may live at once, so that a sender is moved from one to the next without a gap.
+"""What requests are known by: secrets of sources, and bearer tokens of sandboxes, whose agents' hooks cannot sign.
 
-At rest they are encrypted under a key derived from SECRET_KEY (docs/adr/0020).
+Several secrets of a source may live at once, so that a sender is moved from one to the next without a gap. At rest they
+are encrypted under a key derived from SECRET_KEY (docs/adr/0020); of tokens the hash is stored.
 """
 
+import hashlib
 import secrets as rng
 import threading
-import time
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
 
 from core import audit
+from core.recent import Recent
 from core.sealing import CannotUnseal, Sealer
 from live import operations as live
 from postgres import clock
 from webhooks.domain.names import Source
-from webhooks.errors import BadSecret, CannotOpen, NotFound
-from webhooks.models import Secret
-from webhooks.queries import secrets as queries
+from webhooks.errors import BadSecret, BadSignature, CannotOpen, NotFound
+from webhooks.models import SandboxToken, Secret
 from webhooks.sources import configs
 from webhooks.sources.requests import Key
 
@@ -29,35 +32,31 @@ from webhooks.sources.requests import Key
 KEPT_S = 60.0
 _SECRET_BYTES = 32
 _SEALER: Final = Sealer(b"jobfarm webhooks secrets v1")
+USE_NOTED_EVERY = timedelta(minutes=1)  # "a minute ago" is served; a write for each request is not
+_LIVE = Q(retired_at=None) | Q(retired_at__gt=Now())
+_known: Final[Recent[Mapping[str, Sequence[Key]]]] = Recent(for_s=KEPT_S)
+_reading: Final = threading.Lock()
 
 
-class Keyring:
-    """The live secrets, as this process knows them."""
-
-    def __init__(self) -> None:
-        self._keys: Mapping[str, Sequence[Key]] | None = None
-        self._read_at = 0.0
-        self._reading = threading.Lock()
-
-    def known(self, source: Source) -> Sequence[Key] | None:
-        """The keys of a source, newest first, without asking anybody; None if that was too long ago."""
-        if self._keys is None or time.monotonic() - self._read_at > KEPT_S:
-            return None
-        return self._keys.get(source, ())
-
-    def read(self, source: Source) -> Sequence[Key]:
-        """The keys of a source as the database has them now. Raises CannotOpen."""
-        with self._reading:
-            begun_at = time.monotonic()
-            keys: dict[str, list[Key]] = {}
-            for row in queries.live():
-                key = Key(id=row.pk, secret=unseal(row.sealed, source=row.source))
-                keys.setdefault(row.source, []).append(key)
-            self._keys, self._read_at = keys, begun_at
-            return keys.get(source, ())
+def live_secrets() -> QuerySet[Secret]:
+    """The secrets that open something now, the newest of each source first."""
+    return Secret.objects.filter(_LIVE).order_by("source", "-id")
 
 
-keyring = Keyring()
+def known_keys(source: Source) -> Sequence[Key] | None:
+    """The keys of a source as this process knows them, newest first; None if that was too long ago."""
+    known = _known.get("")
+    return None if known is None else known.get(source, ())
+
+
+def read_keys(source: Source) -> Sequence[Key]:
+    """The keys of a source as the database has them now. Raises CannotOpen."""
+    with _reading:
+        keys: dict[str, list[Key]] = {}
+        for row in live_secrets():
+            keys.setdefault(row.source, []).append(Key(id=row.pk, secret=unseal(row.sealed, source=row.source)))
+        _known.keep("", keys)
+        return keys.get(source, ())
 
 
 def add(source: Source, secret: str | None = None, *, name: str = "", by: User | None = None) -> tuple[Secret, str]:
@@ -70,9 +69,11 @@ def add(source: Source, secret: str | None = None, *, name: str = "", by: User |
     scheme.check_secret(plaintext, source=source)
     fingerprint = _SEALER.fingerprint(plaintext)
     with transaction.atomic():
-        if queries.is_live(source, fingerprint=fingerprint):
+        if live_secrets().filter(source=source, fingerprint=fingerprint).exists():
             raise BadSecret(source=source, reason="the source has it already")
-        row = queries.add(source, name=name[:100], sealed=_SEALER.seal(plaintext), fingerprint=fingerprint)
+        row = Secret.objects.create(
+            source=source, name=name[:100], sealed=_SEALER.seal(plaintext), fingerprint=fingerprint
+        )
         audit.record(by, row, f"Added the secret {fingerprint} of {source}")
         _touch(source)
     return row, plaintext
@@ -81,10 +82,10 @@ def add(source: Source, secret: str | None = None, *, name: str = "", by: User |
 def retire(secret: int, *, grace: timedelta = timedelta(0), by: User | None = None) -> Secret:
     """Let a secret open nothing any more, at once or after a while. Raises NotFound."""
     with transaction.atomic():
-        row = queries.lock(secret)
+        row = Secret.objects.select_for_update().filter(pk=secret).first()
         if row is None:
             raise NotFound(resource="secret")
-        queries.retire([secret], at=clock.now() + grace)
+        _retire([secret], at=clock.now() + grace)
         audit.record(by, row, f"Retired the secret {row.fingerprint} of {row.source}{_after(grace)}")
         _touch(row.source)
     row.refresh_from_db()
@@ -101,9 +102,9 @@ def rotate(
 ) -> tuple[Secret, str]:
     """Add a secret, and retire those that lived before after a while. As `add`; Stripe's own grace is up to a day."""
     with transaction.atomic():
-        before = [row.pk for row in queries.live().filter(source=source)]
+        before = [row.pk for row in live_secrets().filter(source=source)]
         row, plaintext = add(source, secret, name=name, by=by)
-        queries.retire(before, at=clock.now() + grace)
+        _retire(before, at=clock.now() + grace)
         if before:
             audit.record(by, row, f"Retired {len(before)} earlier secrets of {source}{_after(grace)}")
     return row, plaintext
@@ -111,10 +112,22 @@ def rotate(
 
 def newest(source: Source) -> str:
     """The secret to sign a test delivery with. Raises NotFound, CannotOpen."""
-    row = queries.live().filter(source=source).first()
+    row = live_secrets().filter(source=source).first()
     if row is None:
         raise NotFound(resource=f"secret of {source}")
     return unseal(row.sealed, source=source)
+
+
+def note_use(table: type[Secret | SandboxToken], ids: Sequence[int]) -> None:
+    """Remember that these were used; of many who say so within a minute, one writes."""
+    unnoted = Q(last_used_at=None) | Q(last_used_at__lte=Now() - USE_NOTED_EVERY)
+    table.objects.filter(unnoted, pk__in=ids).update(last_used_at=Now())
+
+
+def _retire(secrets: Sequence[int], *, at: datetime) -> None:
+    """Let these open nothing from a moment on; one that was set is only ever brought forward."""
+    later = Q(retired_at=None) | Q(retired_at__gt=at)
+    Secret.objects.filter(later, pk__in=secrets).update(retired_at=at)
 
 
 def _touch(source: str) -> None:
@@ -131,3 +144,34 @@ def unseal(sealed: bytes | memoryview, *, source: str) -> str:
         return _SEALER.unseal(sealed)
     except CannotUnseal:
         raise CannotOpen(source=source) from None
+
+
+PREFIX = "sbx_"
+_LONGEST = 200
+
+
+def create_token(sandbox: str, *, expires_at: datetime | None = None) -> tuple[SandboxToken, str]:
+    """A new token of a sandbox: its row, and the token itself."""
+    token = f"{PREFIX}{rng.token_urlsafe(32)}"
+    return SandboxToken.objects.create(sandbox=sandbox[:100], token_hash=_hash(token), expires_at=expires_at), token
+
+
+def revoke_tokens(sandbox: str) -> int:
+    """Let all tokens of a sandbox open nothing any more; how many that were."""
+    return SandboxToken.objects.filter(sandbox=sandbox, revoked_at=None).update(revoked_at=Now())
+
+
+def sandbox_of(token: str) -> str:
+    """The sandbox whose token this is. Raises BadSignature."""
+    unexpired = Q(expires_at=None) | Q(expires_at__gt=Now())
+    rows = SandboxToken.objects.filter(unexpired, token_hash=_hash(token), revoked_at=None)
+    row = rows.first() if len(token) <= _LONGEST else None
+    if row is None:
+        raise BadSignature(reason="bad_token")
+    note_use(SandboxToken, [row.pk])
+    return row.sandbox
+
+
+def _hash(token: str) -> str:
+    # 256 random bits need no slow hash; and who compares hashes of them learns nothing from the time it takes.
+    return hashlib.sha256(token.encode()).hexdigest()

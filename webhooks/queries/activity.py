@@ -34,15 +34,6 @@ def counts(day: date, *by: str, most: int = 1000) -> list[dict[str, Any]]:
     return list(groups[:most])
 
 
-def digest(day: date) -> ActivityDigest | None:
-    return ActivityDigest.objects.filter(day=day).first()
-
-
-def store_digest(day: date, value: dict[str, Any]) -> None:
-    """Store what a day came to, unless somebody else did so."""
-    ActivityDigest.objects.bulk_create([ActivityDigest(day=day, digest=value)], ignore_conflicts=True)
-
-
 def forget_digests(*days: date) -> int:
     """Drop what is stored of these days, or of all days if none is given; how many that were."""
     stored = ActivityDigest.objects.filter(day__in=days) if days else ActivityDigest.objects.all()

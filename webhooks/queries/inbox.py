@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 from django.contrib.postgres.search import SearchQuery
@@ -15,7 +16,7 @@ from postgres import statements
 from webhooks.domain.filters import Filter
 from webhooks.domain.names import Source
 from webhooks.domain.states import ENDED_WELL, REPLAYABLE, Status
-from webhooks.models import Delivery, DeliveryAttempt, JobStart, Refusal
+from webhooks.models import Delivery, DeliveryAttempt, Refusal
 
 Row = statements.Row
 SOURCES = [source.value for source in Source]  # all of them: indexes begin with the source
@@ -91,14 +92,22 @@ def count_refusal(
 
 def take(delivery: int, *, row_pointer: str) -> Row | None:
     """Lock a delivery in the caller's serializable transaction; None if there is no such."""
-    rows = statements.load("webhooks", "take").run({"id": delivery, "row_pointer": row_pointer})
-    rows = rows or statements.load("webhooks", "take_by_id").run({"id": delivery})
+    where = "id = %(id)s FOR UPDATE"
+    rows = _take(f"ctid = %(row_pointer)s::tid AND {where}").run({"id": delivery, "row_pointer": row_pointer})
+    rows = rows or _take(where).run({"id": delivery})
     return rows[0] if rows else None
 
 
 def take_waiting(deliveries: Sequence[int]) -> list[Row]:
     """Lock those of them that wait for their first attempt and that nobody else has."""
-    return statements.load("webhooks", "take_waiting").run({"ids": list(deliveries)})
+    which = "id = ANY(%(ids)s::bigint[]) AND status = 'received' ORDER BY id FOR UPDATE SKIP LOCKED"
+    return _take(which).run({"ids": list(deliveries)})
+
+
+@cache
+def _take(which: str) -> statements.Statement:
+    general = statements.load("webhooks", "take")
+    return replace(general, sql=general.sql.replace("{which}", which))
 
 
 def settle(settlement: Settlement) -> str:
@@ -173,17 +182,11 @@ def history(delivery: int) -> list[DeliveryAttempt]:
     return list(DeliveryAttempt.objects.filter(delivery_id=delivery).order_by("number"))
 
 
-def forget(*, days: float, sources: Sequence[Source], limit: int, skip: int) -> int:
-    """Delete up to `limit` deliveries, after the oldest `skip`, that ended well (or were rejected) longer ago, with
-    their history and what is known of the jobs they started; how many. The jobs stay."""
-    over = [Status.PROCESSED, Status.IGNORED, Status.REJECTED]
-    old = Delivery.objects.filter(source__in=sources, status__in=over, received_at__lt=Now() - timedelta(days=days))
-    locked = old.order_by("received_at", "pk").select_for_update(skip_locked=True)  # one may be replayed meanwhile
-    ids = list(locked.values_list("pk", flat=True)[skip : skip + limit])
-    DeliveryAttempt.objects.filter(delivery_id__in=ids).delete()
-    JobStart.objects.filter(delivery_id__in=ids).delete()
-    return Delivery.objects.filter(pk__in=ids).delete()[0]
-
-
 def refusals(*, since: timedelta) -> QuerySet[Refusal]:
     return Refusal.objects.filter(hour__gte=Now() - since).order_by(F("last_at").desc())
+
+
+def day_of_sources(*, start: datetime, stop: datetime) -> list[Row]:
+    """How each source did; rows of `name ended succeeded latency_p50_s latency_p95_s backlog`."""
+    params = {"start": start, "stop": stop, "sources": [source.value for source in Source]}
+    return statements.load("webhooks", "day_of_sources").run(params)

@@ -1,8 +1,6 @@
 """Statements about rules and the jobs that deliveries started."""
 
-from django.contrib.auth.models import User
-
-from core.values import row_id
+from core.values import words
 from postgres import statements
 from webhooks.domain import rules
 from webhooks.domain.states import StartOutcome
@@ -26,12 +24,9 @@ def as_rule(row: Rule) -> rules.Rule:
     return rules.Rule(
         key=row.key, name=row.name, source=row.source, event=row.event, kind=row.kind, template=row.payload,
         filter=row.filter, queue=row.queue or None, priority=row.priority, unique_key=row.unique_key or None,
-        owner=row.owner.get_username() if row.owner else None, pk=row.pk,
+        on_conflict=row.on_conflict or None, debounce=row.debounce or None,
+        owner=row.owner.get_username() if row.owner else None, pk=row.pk, tags=words(row.tags),
     )  # fmt: skip
-
-
-def active_person(name: str) -> User | None:
-    return User.objects.filter(username=name, is_active=True).first()
 
 
 def keep(
@@ -43,19 +38,9 @@ def keep(
     return bool(statements.load("webhooks", "keep_start").run(params))
 
 
-def lock(start: int) -> JobStart | None:
-    """What became of a rule and a delivery, locked."""
-    return JobStart.objects.select_for_update().filter(pk=start).first()
-
-
 def of_delivery(delivery: int) -> list[JobStart]:
     """What became of the rules that a delivery met, the first round first."""
     return list(JobStart.objects.filter(delivery_id=delivery).order_by("round", "pk")[:SHOWN])
-
-
-def of_delivery_by_id(delivery: int, start: str) -> int | None:
-    """The number that a form says, if it is that of a start of this delivery."""
-    return JobStart.objects.filter(delivery_id=delivery, pk=row_id(start) or 0).values_list("pk", flat=True).first()
 
 
 def of_job(job: int) -> list[JobStart]:

@@ -1,7 +1,7 @@
 """What pages read: deliveries without their bodies, a body's beginning, and how sources and replays do."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 from django.apps import apps
@@ -13,7 +13,6 @@ from django.db.models.functions import Now, Substr
 
 from postgres import statements
 from scheduling.models import ScheduledFunction
-from scheduling.queries import pages as scheduled
 from scheduling.queries.chains import Chain
 from webhooks.domain.filters import Filter
 from webhooks.domain.names import Source
@@ -63,11 +62,6 @@ def body_start(pk: int, *, most: int) -> bytes:
     return bytes(rows.values_list("start", flat=True).first() or b"")
 
 
-def newest_with_body(source: Source, *, sha256: bytes) -> Delivery | None:
-    rows = Delivery.objects.defer("body", "search").filter(source=source, body_sha256=sha256)
-    return rows.order_by("-pk").first()
-
-
 def resources(entries: Sequence[Activity]) -> list[dict[str, Any]]:
     """The rows that these lines speak of, each once, as they are now; those that are not kept are left out.
 
@@ -77,12 +71,7 @@ def resources(entries: Sequence[Activity]) -> list[dict[str, Any]]:
     for entry in entries:
         if entry.kind and entry.resource:
             by_kind.setdefault(entry.kind, {})[entry.resource] = None
-    return [resource for kind, ids in by_kind.items() for resource in _resources(kind, list(ids))]
-
-
-def find_resource(kind: str, resource: str) -> dict[str, Any] | None:
-    """The row that a line names by `kind` and `resource`; None if there is none (any more)."""
-    return next(iter(_resources(kind, [resource])), None)
+    return [resource for kind, ids in by_kind.items() for resource in named(kind, list(ids))]
 
 
 def audit(model: type[Model], pk: int) -> list[LogEntry]:
@@ -142,7 +131,8 @@ def _by_time(matches: "QuerySet[Delivery]", *, before: int | None) -> "QuerySet[
     return matches.order_by("-received_at", "-pk")
 
 
-def _resources(kind: str, ids: Sequence[str]) -> list[dict[str, Any]]:
+def named(kind: str, ids: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows of a kind with these ids of their sender."""
     try:
         table = apps.get_model("webhooks", kind)
         table._meta.get_field("external_id")
@@ -160,18 +150,6 @@ def _resources(kind: str, ids: Sequence[str]) -> list[dict[str, Any]]:
 
 PROCESS: Final = "webhooks.operations.attempts.process"
 MOST_RUNS_SCANNED: Final = 10_000  # scheduled functions among which those of one delivery are searched
-_DISORDER: Final = timedelta(minutes=1)  # between ids and times of receipt, of transactions side by side
-_ARRIVALS: Final = ("webhooks_delivery", "received_at")
-
-
-def first_since(moment: datetime) -> int:
-    """An id below which nothing was received at this moment or later; at most a minute's worth of ids too low."""
-    return statements.first_id_since(*_ARRIVALS, moment - _DISORDER)
-
-
-def end_before(moment: datetime) -> int:
-    """An id from which on everything was received at this moment or later; at most a minute's worth too high."""
-    return statements.first_id_since(*_ARRIVALS, moment + _DISORDER)
 
 
 def with_words(rows: "QuerySet[Delivery]", text: str, *, or_pk: int | None) -> "QuerySet[Delivery]":
@@ -188,7 +166,8 @@ def runs_of(delivery: Delivery) -> Sequence[ScheduledFunction]:
     received and processed.
     """
     last = delivery.ended_at or delivery.received_at
-    low, high = scheduled.first_since(delivery.received_at), scheduled.end_before(last)
+    table = ScheduledFunction._meta.db_table
+    low, high = statements.ids_between(table, "created_at", delivery.received_at, last)
     rows = ScheduledFunction.objects.filter(function=PROCESS, pk__gte=low, pk__lt=high).order_by("-pk")
     candidates = list(rows.values_list("pk", flat=True)[:MOST_RUNS_SCANNED])
     if not candidates:

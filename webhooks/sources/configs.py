@@ -1,12 +1,15 @@
-"""The eight sources: where each posts, how it signs, and where the id, type and time of a delivery are."""
+"""The eight sources: where each posts, how it signs, and where the id, type and time of a delivery are; and what a
+verified request says of these, or why that cannot be read."""
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from webhooks.domain import bodies
 from webhooks.domain.names import LONGEST, Source
-from webhooks.errors import BadEnvelope, UnknownSource
+from webhooks.errors import BadEnvelope, NotJson, UnknownSource
 from webhooks.sources import fields
 from webhooks.sources.fields import NameReader, Parsed, TimeReader
 from webhooks.sources.requests import Envelope, Request, Verified
@@ -125,7 +128,7 @@ _ALL: Final = (
         scheme=StandardWebhooks(prefixes=("svix", "webhook")),
         delivery_id=fields.header("svix-id", "webhook-id"),
         event_type=fields.optional("type"),
-        occurred_at=fields.milliseconds("timestamp"),
+        occurred_at=fields.moment("timestamp"),
     ),
     # Neither id nor event is signed, so the digest of the body is a second key. GitHub never repeats by itself. A hook
     # that posts forms has its JSON in `payload`.
@@ -147,7 +150,7 @@ _ALL: Final = (
         scheme=BodyHmac(header="X-Hub-Signature"),
         delivery_id=fields.header("x-atlassian-webhook-identifier"),
         event_type=fields.optional("webhookEvent"),
-        occurred_at=fields.milliseconds("timestamp"),
+        occurred_at=fields.moment("timestamp"),
         body_limit=5 << 20,
         is_dated_by_body=True,
         headers=lambda _, delivery_id: _ATLASSIAN_HEADERS | {"X-Atlassian-Webhook-Identifier": delivery_id},
@@ -159,7 +162,7 @@ _ALL: Final = (
         scheme=BodyHmac(header="X-Hub-Signature"),
         delivery_id=fields.digest,
         event_type=_confluence_type,
-        occurred_at=fields.milliseconds("timestamp"),
+        occurred_at=fields.moment("timestamp"),
         body_limit=5 << 20,
         is_dated_by_body=True,
         headers=lambda *_: _ATLASSIAN_HEADERS,
@@ -171,7 +174,7 @@ _ALL: Final = (
         scheme=TimestampedHmac(header="Stripe-Signature"),
         delivery_id=fields.required("id"),
         event_type=fields.optional("type"),
-        occurred_at=fields.seconds_or_iso("created"),
+        occurred_at=fields.moment("created"),
         body_limit=2 << 20,
     ),
     # Hooks of the agents in sandboxes, whose bodies have no time. The agent's own HTTP hooks cannot sign, so a bearer
@@ -191,7 +194,7 @@ _ALL: Final = (
         scheme=StandardWebhooks(),
         delivery_id=fields.header("webhook-id"),
         event_type=fields.optional("type"),
-        occurred_at=fields.iso("timestamp"),
+        occurred_at=fields.moment("timestamp"),
     ),
     # Of the Tail Worker: a list of trace items, or one of them. The busiest of the eight; stored at once and processed
     # by the cron `sandbox queue drain`. The Worker's `fetch` sends text/plain by default.
@@ -207,3 +210,28 @@ _ALL: Final = (
 )
 CONFIGS: Final[Mapping[Source, SourceConfig]] = {config.source: config for config in _ALL}
 PATHS: Final[Mapping[str, Source]] = {config.path: source for source, config in CONFIGS.items()}
+
+
+_LONGEST_REASON: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """The envelope of a request, and its body's digest. `rejected`: why the body cannot be read; then the envelope has
+    nothing but an id made of the digest."""
+
+    envelope: Envelope
+    digest: bytes
+    rejected: str | None
+
+
+def opened(source: Source, request: Request, *, verified: Verified) -> Opened:
+    """Parse a verified body, and read its envelope. Of large bodies this takes seconds (`http.child_process`)."""
+    digest = hashlib.sha256(request.body).digest()
+    try:
+        document = bodies.parse(request.body, content_type=request.headers.get("content-type", "")).document
+        envelope = config_of(source).envelope(request, document, verified=verified)
+    except (NotJson, BadEnvelope) as error:
+        unread = Envelope(delivery_id=f"sha256:{digest.hex()}", event_type="", occurred_at=None)
+        return Opened(envelope=unread, digest=digest, rejected=error.message[:_LONGEST_REASON])
+    return Opened(envelope=envelope, digest=digest, rejected=None)

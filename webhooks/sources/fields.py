@@ -11,11 +11,12 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from webhooks.domain.names import LONGEST
+from webhooks.domain.parts import MOMENT
 from webhooks.errors import BadEnvelope
 from webhooks.sources.requests import Request
 
-_EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
-_LATEST: Final = datetime(2200, 1, 1, tzinfo=UTC).timestamp()
+_EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_LATEST: Final = datetime(2200, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,17 +68,17 @@ def optional(field: str) -> NameReader:
     return lambda parsed: name_or_empty(parsed.body.get(field), field=field)
 
 
-def milliseconds(field: str) -> TimeReader:
-    return lambda parsed: _moment(parsed.body.get(field), per_second=1000)
+def moment(field: str) -> TimeReader:
+    """A time: a field of the body, in ISO 8601 with a zone, or in seconds or milliseconds since 1970."""
 
+    def read(parsed: Parsed) -> datetime | None:
+        try:
+            at: datetime = MOMENT.read(parsed.body.get(field))
+        except ValueError:
+            return None
+        return at if _EARLIEST <= at <= _LATEST else None
 
-def iso(field: str) -> TimeReader:
-    return lambda parsed: _iso(parsed.body.get(field))
-
-
-def seconds_or_iso(field: str) -> TimeReader:
-    """A field of the body in seconds since 1970, or in ISO 8601 with a zone."""
-    return lambda parsed: _moment(parsed.body.get(field)) or _iso(parsed.body.get(field))
+    return read
 
 
 def undated(parsed: Parsed) -> None:
@@ -96,21 +97,3 @@ def name(value: Any, *, field: str) -> str:
 def name_or_empty(value: Any, *, field: str) -> str:
     """The value, if it is a name or nothing. Raises BadEnvelope."""
     return "" if value is None or value == "" else name(value, field=field)
-
-
-def _moment(value: Any, *, per_second: int = 1) -> datetime | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    if not _EARLIEST * per_second <= value <= _LATEST * per_second:  # false for NaN; no division of a huge integer
-        return None
-    return datetime.fromtimestamp(value / per_second, UTC)
-
-
-def _iso(value: Any) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) and len(value) <= 40 else None
-    except ValueError:
-        return None
-    if moment is None or moment.tzinfo is None:
-        return None
-    return _moment(moment.timestamp()) and moment.astimezone(UTC)

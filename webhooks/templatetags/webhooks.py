@@ -4,6 +4,7 @@ from typing import Final
 
 from django import template
 
+from live.templatetags.words import badges
 from webhooks.domain.names import Source
 from webhooks.domain.states import Outcome, Status
 
@@ -24,43 +25,27 @@ _REASONS: Final = {
     "busy": "too many requests at once",
     "unsupported_media_type": "the media type is not JSON",
 }
-# Each status, the status of a job whose colour and icon its badge has (`templates/parts/status.html`), and its label.
-_BADGE: Final = "parts/status.html"
-_DELIVERIES: Final = {
+_ATTEMPTS: Final = {Outcome.PROCESSED: "success", Outcome.FAILED: "failed", Outcome.REJECTED: "failed"}
+delivery_badge = badges(register, "delivery_badge", {
     Status.RECEIVED: ("pending", "received"),
     Status.PROCESSED: ("success", "processed"),
     Status.IGNORED: ("off", "ignored"),
     Status.FAILED: ("timed_out", "failed, retried"),
     Status.DEAD: ("failed", "dead"),
     Status.REJECTED: ("failed", "rejected"),
-}
-_ATTEMPTS: Final = {Outcome.PROCESSED: "success", Outcome.FAILED: "failed", Outcome.REJECTED: "failed"}
-_SOURCES: Final = {
+})  # fmt: skip
+# Whether a source can deliver.
+badges(register, "source_badge", {
     "ready": ("on", "ready"),
     "unreadable": ("failed", "unreadable secret"),
     "needs_secret": ("off", "needs a secret"),
-}
-
-
-@register.inclusion_tag(_BADGE)
-def delivery_badge(status: str) -> dict[str, str]:
-    return _badge(*_DELIVERIES[Status(status)])
+})  # fmt: skip
 
 
 @register.filter
 def attempt_status(outcome: str) -> str:
     """The status whose colour an attempt has that ended like this; none if it was ignored."""
     return _ATTEMPTS.get(Outcome(outcome), "")
-
-
-@register.inclusion_tag(_BADGE)
-def source_badge(state: str) -> dict[str, str]:
-    """Whether a source can deliver: "ready", "needs_secret" or "unreadable"."""
-    return _badge(*_SOURCES[state])
-
-
-def _badge(status: str, label: str) -> dict[str, str]:
-    return {"status": status, "label": label}
 
 
 @register.filter

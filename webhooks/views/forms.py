@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 
 from django import forms
 
+from core.values import moment
 from webhooks import live_queries
 from webhooks.domain.names import Source
 from webhooks.domain.states import Status
@@ -25,7 +26,7 @@ class Moment(forms.CharField):
 
     def clean(self, value: Any) -> str:
         text: str = super().clean(value)
-        if text and live_queries.moment(text) is None:
+        if text and moment(text) is None:
             raise forms.ValidationError("Enter a date and a time, like 2026-09-30T14:05.")
         return text
 

@@ -1,24 +1,30 @@
-"""The inbox: what came, one delivery, its body, and a replay of it."""
+"""The inbox: what came, one delivery, its body, and a replay of it; and the feed of what happened by it."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from django.contrib import messages
+from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
-from django.views.decorators.http import require_POST, require_safe
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import NoReverseMatch, reverse
 
 from core import people
+from core.pages import POST
+from core.values import row_id
 from webhooks import operations
 from webhooks.domain import bodies
 from webhooks.domain.names import Source
 from webhooks.domain.states import StartOutcome
-from webhooks.errors import CannotReplay, NotFound, WebhooksError
+from webhooks.errors import CannotReplay, WebhooksError
 from webhooks.models import Delivery, JobStart
-from webhooks.queries import job_starts, pages
+from webhooks.operations import activity as feed
+from webhooks.queries import pages
 from webhooks.views import access
-from webhooks.views.forms import FilterForm, known_types
+from webhooks.views.forms import ActivityForm, FilterForm, known_types
 
 
-@require_safe
-@access.viewers_only
+@access.viewers()
 def inbox(request: HttpRequest) -> HttpResponse:
     """What came, newest first, live; the filters stand in the address."""
     form = FilterForm(request.GET)
@@ -32,8 +38,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
     return render(request, "webhooks/inbox.html", context, status=200 if form.is_valid() else 422)
 
 
-@require_safe
-@access.viewers_only
+@access.viewers()
 def delivery(request: HttpRequest, delivery_id: int) -> HttpResponse:
     """One delivery: how it stands, live, and what came, which stays as it is."""
     row = _delivery_or_404(delivery_id)
@@ -48,8 +53,7 @@ def delivery(request: HttpRequest, delivery_id: int) -> HttpResponse:
     return render(request, "webhooks/delivery.html", context)
 
 
-@require_safe
-@access.viewers_only
+@access.viewers()
 def body(request: HttpRequest, delivery_id: int) -> HttpResponse:  # noqa: ARG001 (every view gets it)
     """The bytes as they came, to save. Whatever they are, no browser shows them as a page of ours."""
     row = _delivery_or_404(delivery_id)
@@ -59,13 +63,10 @@ def body(request: HttpRequest, delivery_id: int) -> HttpResponse:  # noqa: ARG00
     return HttpResponse(whole, content_type="application/octet-stream", headers=headers)
 
 
-@require_POST
-@access.operators_only
+@access.operators(POST)
 def replay(request: HttpRequest, delivery_id: int) -> HttpResponse:
     try:
         operations.replay(delivery_id, with_jobs=access.with_jobs(request), by=people.person(request))
-    except NotFound as refusal:
-        raise Http404(refusal.message) from refusal
     except CannotReplay as refusal:
         messages.warning(request, refusal.message)
     else:
@@ -73,14 +74,11 @@ def replay(request: HttpRequest, delivery_id: int) -> HttpResponse:
     return redirect("webhooks:delivery", delivery_id)
 
 
-@require_POST
-@access.operators_only
+@access.operators(POST)
 def start_again(request: HttpRequest, delivery_id: int) -> HttpResponse:
-    start = job_starts.of_delivery_by_id(delivery_id, request.POST.get("start", ""))
-    if start is None:
-        raise Http404("This delivery has no such start of a job.")
+    start = get_object_or_404(JobStart, delivery_id=delivery_id, pk=row_id(request.POST.get("start", "")) or 0)
     try:
-        row = operations.start_again(start, by=people.person(request))
+        row = operations.start_again(start.pk, by=people.person(request))
     except WebhooksError as refusal:
         messages.warning(request, refusal.message)
     else:
@@ -101,3 +99,32 @@ def _delivery_or_404(delivery_id: int) -> Delivery:
     if row is None:
         raise Http404("There is no such delivery.")
     return row
+
+
+@access.viewers()
+def activity(request: HttpRequest) -> HttpResponse:
+    """What happened, newest first, live; the filters stand in the address."""
+    form = ActivityForm(request.GET)
+    shown = form.shown()
+    if "before" in shown:
+        feed.feed(
+            limit=1, before=shown["before"]
+        )  # 404 for a page that there is not: the live query would show nothing
+    resource = next(iter(pages.named(shown.get("kind", ""), [shown.get("resource", "")])), None)
+    context = {
+        "form": form,
+        "shown": shown,
+        "resource": resource,
+        "admin_url": _admin_url(people.person(request), resource) if resource else "",
+    }
+    return render(request, "webhooks/activity.html", context, status=200 if form.is_valid() else 422)
+
+
+def _admin_url(user: User, resource: Mapping[str, Any]) -> str:
+    """Its row in the administration, for whoever may look there."""
+    if not (user.is_staff and user.has_perm(f"webhooks.view_{resource['kind']}")):
+        return ""
+    try:
+        return reverse(f"admin:webhooks_{resource['kind']}_change", args=[resource["pk"]])
+    except NoReverseMatch:
+        return ""

@@ -5,9 +5,9 @@ from typing import Final
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from core import audit, people
+from core.pages import FORM, POST
 from scheduling import operations as scheduling
 from scheduling.operations import CancelVerdict
 from webhooks import live_queries, operations
@@ -18,14 +18,12 @@ from webhooks.views.forms import FilterForm
 REPLAYS: Final = 20  # on a page
 
 
-@require_safe
-@access.viewers_only
+@access.viewers()
 def replays(request: HttpRequest) -> HttpResponse:
     return render(request, "webhooks/replays.html", {"replays": pages.Replay.latest(limit=REPLAYS)})
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@access.operators_only
+@access.operators(FORM)
 def ask(request: HttpRequest) -> HttpResponse:
     """How many the filter of the address fits, and a button that begins; its answer leads to the progress."""
     form = FilterForm(request.POST if request.method == "POST" else request.GET)
@@ -43,15 +41,13 @@ def ask(request: HttpRequest) -> HttpResponse:
     return render(request, "webhooks/replay_ask.html", {**context, "sentence": wanted.sentence()})
 
 
-@require_safe
-@access.viewers_only
+@access.viewers()
 def replay(request: HttpRequest, first: int) -> HttpResponse:
     context = {"replay": _replay_or_404(first), "may_act": access.may_act(request)}
     return render(request, "webhooks/replay.html", context)
 
 
-@require_POST
-@access.operators_only
+@access.operators(POST)
 def stop(request: HttpRequest, first: int) -> HttpResponse:
     """Begin no further batch; what was replayed stays so."""
     row = _replay_or_404(first)

@@ -1,37 +1,41 @@
-"""Where webhooks come from: how each source does, its secrets, and the bearer tokens of sandboxes."""
+"""Where webhooks come from: how each source does, its secrets, the bearer tokens of sandboxes, and test deliveries."""
+
+import hashlib
+import secrets as rng
 
 from django.contrib import messages
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from core import audit, people
+from core.pages import FORM, POST
+from core.values import row_id
 from postgres import clock
 from webhooks import operations
+from webhooks.domain import bodies
 from webhooks.domain.names import Source
-from webhooks.errors import BadSecret, NotFound
-from webhooks.models import Secret
+from webhooks.errors import BadSecret, WebhooksError
+from webhooks.models import Delivery, Secret
+from webhooks.operations.samples import sample
 from webhooks.queries import pages
 from webhooks.sources import configs
 from webhooks.views import access
-from webhooks.views.forms import RetireForm, SecretForm, TokenForm
+from webhooks.views.forms import LONGEST_BODY, RetireForm, SecretForm, SendForm, TokenForm, known_types
 
 
-@require_safe
-@access.viewers_only
+@access.viewers()
 def sources(request: HttpRequest) -> HttpResponse:
     return render(request, "webhooks/sources.html")
 
 
 @sensitive_post_parameters("secret")
-@require_http_methods(["GET", "HEAD", "POST"])
-@access.viewers_only
+@access.viewers(FORM)
 @sensitive_variables("made")
 def source(request: HttpRequest, name: str) -> HttpResponse:
     """One source; a POST adds a secret, which is in its answer, this once."""
-    chosen = access.source_named(name)
+    chosen = configs.find(name)
     form = SecretForm(request.POST if request.method == "POST" else None)
     if form.is_bound:
         if not access.may_act(request):
@@ -43,20 +47,16 @@ def source(request: HttpRequest, name: str) -> HttpResponse:
     )
 
 
-@require_POST
-@access.operators_only
+@access.operators(POST)
 def retire(request: HttpRequest, name: str, secret_id: int) -> HttpResponse:
     """Let a secret open nothing any more, at once or after a while."""
     stored, form = pages.secret(secret_id), RetireForm(request.POST)
-    if stored is None or stored.source != access.source_named(name):
+    if stored is None or stored.source != configs.find(name):
         raise Http404("There is no such secret.")
     if not form.is_valid():
         messages.error(request, "Choose when: at once, in an hour, a day, or a week.")
         return redirect("webhooks:source", name)
-    try:
-        row = operations.retire(secret_id, grace=form.after(), by=people.person(request))
-    except NotFound as refusal:
-        raise Http404(refusal.message) from refusal
+    row = operations.retire(secret_id, grace=form.after(), by=people.person(request))
     when = f"from {row.retired_at:%Y-%m-%d %H:%M} UTC on" if form.after() else "any more"
     messages.success(request, f"The secret {row.fingerprint} is not accepted {when}.")
     return redirect("webhooks:source", name)
@@ -107,8 +107,7 @@ def _url(request: HttpRequest, source: Source) -> str:
 HOOKS = Source.SANDBOX_HOOKS
 
 
-@require_POST
-@access.operators_only
+@access.operators(POST)
 @sensitive_variables("token")
 def create_token(request: HttpRequest) -> HttpResponse:
     """A token of a sandbox; it is in this answer, and nowhere else."""
@@ -126,8 +125,7 @@ def create_token(request: HttpRequest) -> HttpResponse:
     return render(request, "webhooks/token_added.html", {"row": row, "token": token, "url": url, "source": HOOKS})
 
 
-@require_POST
-@access.operators_only
+@access.operators(POST)
 def revoke_tokens(request: HttpRequest) -> HttpResponse:
     sandbox = request.POST.get("sandbox", "")[:100].replace("\x00", "")
     rows = [row for row in pages.tokens() if row.sandbox == sandbox and row.revoked_at is None]
@@ -138,3 +136,49 @@ def revoke_tokens(request: HttpRequest) -> HttpResponse:
         audit.record(people.person(request), rows[0], f"Revoked {count} tokens of the sandbox {sandbox}")
     messages.success(request, f"{count} token{'' if count == 1 else 's'} of {sandbox} revoked.")
     return redirect("webhooks:source", HOOKS)
+
+
+@access.operators(FORM)
+def send(request: HttpRequest, name: str) -> HttpResponse:
+    """A form with a harmless body, or with that of `?like=<delivery>`; the answer leads to what came of it."""
+    source = configs.find(name)
+    if request.method != "POST":
+        form = SendForm(initial=_initial(source, like=request.GET.get("like", "")))
+        return _page(request, source, form, status=200)
+    form = SendForm(request.POST)
+    if not form.is_valid():
+        return _page(request, source, form, status=422)
+    try:
+        sent = operations.send(source, form.bytes(), event_type=form.cleaned_data["event"])
+    except WebhooksError as refusal:
+        form.add_error(None, refusal.message)
+        return _page(request, source, form, status=422)
+    return _arrived(request, source, form, sent)
+
+
+def _arrived(request: HttpRequest, source: Source, form: SendForm, sent: operations.Sent) -> HttpResponse:
+    """To the delivery that it became, or back to the form with the address's answer."""
+    digest = hashlib.sha256(form.bytes()).digest()
+    rows = Delivery.objects.defer("body", "search").filter(source=source, body_sha256=digest)
+    delivery = rows.order_by("-pk").first()
+    if delivery is None or sent.status not in {200, 400}:  # 400: taken in as rejected
+        form.add_error(None, f"The address answered {sent.status}: {sent.answer[:500]}")
+        return _page(request, source, form, status=422)
+    audit.record(people.person(request), delivery, f"Sent {delivery} as a test")
+    messages.success(request, f"The address answered {sent.status}: {sent.answer[:200]}")
+    return redirect("webhooks:delivery", delivery.pk)
+
+
+def _page(request: HttpRequest, source: Source, form: SendForm, *, status: int) -> HttpResponse:
+    context = {"source": source, "form": form, "types": known_types(source)}
+    return render(request, "webhooks/send.html", context, status=status)
+
+
+def _initial(source: Source, *, like: str) -> dict[str, str]:
+    delivery = pages.delivery(row_id(like) or 0)
+    if delivery is None or delivery.source != source or delivery.body_bytes > LONGEST_BODY:
+        event_type, body = sample(source, now=clock.now(), token=rng.token_hex(6))
+        return {"event": event_type, "body": body}
+    start = pages.body_start(delivery.pk, most=delivery.body_bytes)
+    shown = bodies.show(start, size=delivery.body_bytes, content_type="application/json")
+    return {"event": delivery.event_type, "body": shown.text or ""}

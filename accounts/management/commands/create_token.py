@@ -3,26 +3,26 @@
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import CommandParser
+from django.core.management.base import BaseCommand, CommandParser
 
 from accounts import domain, operations
-from accounts.management.people import PersonCommand
+from accounts.management.people import add_person
 
 
-class Command(PersonCommand):
+class Command(BaseCommand):
     """Make an API token. The key is alone on the last line of what is printed."""
 
     help = "Create an API token for a person and print its key, only once, alone on the last line."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        super().add_arguments(parser)
+        add_person(parser)
         parser.add_argument("--name", default="command line", help="What the token is for (%(default)s).")
 
         scope_help = "What it may do; may be given several times (all: submit, read, operate and endpoints)."
         parser.add_argument("--scope", action="append", choices=domain.SCOPES, help=scope_help)
         parser.add_argument("--days", type=float, help="How many days it is valid (until it is revoked).")
 
-    def handle_person(self, person: User, options: dict[str, Any]) -> None:
+    def handle(self, *, person: User, **options: Any) -> None:
         """Make the token; the sentence goes to stderr, so that `key=$(manage.py create_token USER)` works."""
         token, key = operations.create_token(
             person, name=options["name"], scopes=options["scope"] or domain.SCOPES, days=options["days"]

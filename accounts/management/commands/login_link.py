@@ -1,21 +1,20 @@
-"""manage.py login_link USER [--minutes N] [--url URL]"""
+"""manage.py login_link USER [--minutes N] [--url URL] [--without-second-factor]"""
 
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from accounts import operations
-from accounts.management.people import PersonCommand
+from accounts.management.people import add_person
 
 
-class Command(PersonCommand):
+class Command(BaseCommand):
     help = "Print a link that logs a person in, once, alone on the last line."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take the username, how long the link is good, and where the site is."""
-        super().add_arguments(parser)
+        add_person(parser)
         parser.add_argument(
             "--minutes",
             type=float,
@@ -23,14 +22,18 @@ class Command(PersonCommand):
             help="How many minutes it is valid (%(default)s: a day).",
         )
         parser.add_argument(
+            "--without-second-factor", action="store_true", help="Take their second factors away: of a lost device."
+        )
+        parser.add_argument(
             "--url", default=f"http://127.0.0.1:{settings.PORT}", help="How people reach this site (%(default)s)."
         )
 
-    def handle_person(self, person: User, options: dict[str, Any]) -> None:
-        """Make the link; the sentence goes to stderr."""
+    def handle(self, *, person: User, **options: Any) -> None:
         minutes: float = options["minutes"]
         if not 0 < minutes <= 30 * operations.DAY_MIN:
             raise CommandError("A link is valid for more than 0 minutes and at most 43200, which are 30 days.")
+        if options["without_second_factor"] and operations.forget_second_factors(person):
+            self.stderr.write(f"Took the second factors of {person.get_username()} away.")
         path = operations.one_time_link(person, minutes=minutes)
         self.stderr.write(f"Logs {person.get_username()} in, once, within {minutes:g} minutes:")
         self.stdout.write(options["url"].rstrip("/") + path)

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from jobfarm import backup_series, backups
+from jobfarm import backups
 from postgres.errors import PostgresError
 
 
@@ -29,7 +29,7 @@ class Command(BaseCommand):
             if keep is None:
                 note = backups.make(folder, with_files=not without_files)
             else:
-                folder, note = backup_series.add(folder, keep=keep, with_files=not without_files)
+                folder, note = backups.add(folder, keep=keep, with_files=not without_files)
         except (backups.BackupError, PostgresError, OSError) as error:
             raise CommandError(str(error)) from None
         files = "with" if note.with_files else "without"

@@ -22,7 +22,6 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """`--jobs` reads every row, so it is asked for."""
         parser.add_argument("--jobs", action="store_true", help="also look at the row of every job")
 
     def handle(self, *, jobs: bool, **_: Any) -> None:

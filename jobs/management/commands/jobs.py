@@ -70,7 +70,7 @@ class Command(BaseCommand):
             self.stdout.write("           " + attempt.error.replace("\n", "\n           "))
         if job.status == Status.PENDING:
             for reason in queries.reads.why_not_running(job_id):
-                self.stdout.write(f"  waits    {reason.sentence}")
+                self.stdout.write(f"  waits    {reason.to_operators or reason.sentence}")
                 self.stdout.write(f"           {'; '.join(remedy.label for remedy in reason.remedies)}")
 
     def _change(self, verb: str, job_id: int, priority: int) -> None:

@@ -1,4 +1,5 @@
-// What the pages of jobs add to live.js: a word when the state changes, and what came of a button.
+// What the pages of jobs add to live.js: a word when the state changes, what a replaced job is to do now, and what came of
+// a button.
 (() => {
   "use strict";
 
@@ -13,6 +14,21 @@
     window.jobfarm?.announce(`The job is now ${state.dataset.words}`);
   }
 
+  // What it is to do is read again when a newer submit of its unique key has replaced it.
+  let replaced = document.querySelector("[data-replaced]")?.dataset.replaced;
+
+  async function refresh({ target }) {
+    const newest = target.dataset?.live === "job-facts" && target.querySelector("[data-replaced]")?.dataset.replaced;
+    if (!newest || newest === replaced) return;
+    replaced = newest;
+    const page = new DOMParser().parseFromString(await (await fetch(location.href)).text(), "text/html");
+    for (const part of document.querySelectorAll("[data-of-payload]")) {
+      const wanted = page.querySelector(`[data-of-payload="${part.dataset.ofPayload}"]`);
+      if (wanted) part.replaceWith(wanted);
+    }
+  }
+
   document.addEventListener("live:updated", updated);
+  document.addEventListener("live:updated", refresh);
   document.addEventListener("jobs:message", ({ detail }) => window.jobfarm?.toast(detail.sentence, detail.mood));
 })();

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import pytest
+from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.urls import reverse
@@ -15,6 +16,8 @@ from accounts.models import ApiToken
 from tests import farm
 
 pytestmark = pytest.mark.django_db
+PASSWORD = "/accounts/password/"
+NEW = {"password1": "a staple and a battery", "password2": "a staple and a battery"}
 GIVEN: dict[str, Any] = {"name": "ci", "scopes": ["submit", "read", "operate"], "days": ""}
 
 
@@ -34,10 +37,11 @@ def page(client: Client, ada: User) -> Client:
 
 
 class TestAccountPage:
-    @pytest.mark.parametrize("name", ["account", "change_password", "create_token"])
+    @pytest.mark.parametrize("name", ["account", "create_token"])
     def test_is_for_people_who_are_logged_in(self, client: Client, name: str) -> None:
         url = reverse(f"accounts:{name}")
-        assert client.get(url).headers["Location"] == f"/accounts/login/?next={url}"
+        answer = client.post(url) if name == "create_token" else client.get(url)
+        assert answer.headers["Location"] == f"/accounts/login/?next={url}"
 
     def test_shows_ones_own_groups_and_live_tokens(self, page: Client, ada: User) -> None:
         operations.create_token(ada, name="my laptop")
@@ -136,11 +140,11 @@ class TestPassword:
         elsewhere = Client()
         elsewhere.force_login(ada)
         before = page.session.session_key
-        new = {"new_password1": "a staple and a battery", "new_password2": "a staple and a battery"}
-        assert page.post(reverse("accounts:change_password"), {"old_password": farm.PASSWORD} | new).status_code == 302
+        answer = page.post(PASSWORD, {"oldpassword": farm.PASSWORD} | NEW)
+        assert (answer.status_code, answer.headers["Location"]) == (302, "/accounts/")
         ada.refresh_from_db()
-        assert ada.check_password("a staple and a battery")
-        assert page.get(reverse("accounts:account")).status_code == 200
+        assert ada.check_password(NEW["password1"])
+        assert "You are logged out everywhere else." in page.get(reverse("accounts:account")).text
         assert page.session.session_key != before
         assert elsewhere.get(reverse("accounts:account")).status_code == 302
 
@@ -154,10 +158,8 @@ class TestPassword:
         ],
     )
     def test_is_kept_when_something_is_wrong(self, page: Client, ada: User, old: str, new: str, again: str) -> None:
-        fields = {"old_password": old, "new_password1": new, "new_password2": again}
-        answer = page.post(reverse("accounts:change_password"), fields)
-        assert answer.status_code == 422
-        assert answer.context["password_form"].errors
+        answer = page.post(PASSWORD, {"oldpassword": old, "password1": new, "password2": again})
+        assert (answer.status_code, bool(answer.context["form"].errors)) == (200, True)
         ada.refresh_from_db()
         assert ada.check_password(farm.PASSWORD)
 
@@ -167,7 +169,43 @@ class TestPassword:
         page = client.get(reverse("accounts:account")).text
         assert "You have no password yet" in page
         assert "Set a password" in page
-        new = {"new_password1": "a staple and a battery", "new_password2": "a staple and a battery"}
-        client.post(reverse("accounts:change_password"), new)
+        assert client.get(PASSWORD).headers["Location"] == "/accounts/password/set/"
+        client.post("/accounts/password/set/", NEW)
         admin.refresh_from_db()
-        assert admin.check_password("a staple and a battery")
+        assert admin.check_password(NEW["password1"])
+
+
+class TestSessions:
+    @pytest.fixture
+    def two(self, client: Client, ada: User) -> tuple[Client, Client]:
+        """Two browsers of Ada's."""
+        other = Client(REMOTE_ADDR="192.0.2.7", HTTP_USER_AGENT="Elsewhere/1")
+        for browser in (client, other):
+            browser.post("/accounts/login/", {"login": "ada", "password": farm.PASSWORD})
+        return client, other
+
+    def test_are_listed_with_where_they_began(self, two: tuple[Client, Client]) -> None:
+        text = two[0].get("/accounts/sessions/").text
+        assert ("192.0.2.7" in text, "Elsewhere/1" in text, "This one" in text) == (True, True, True)
+
+    def test_are_ended_one_by_one(self, two: tuple[Client, Client], ada: User) -> None:
+        here, other = two
+        rows = {row.session_key: row.pk for row in UserSession.objects.filter(user=ada)}
+        key = other.session.session_key
+        assert here.post(f"/accounts/sessions/{rows[key]}/end/").headers["Location"] == "/accounts/sessions/"
+        assert other.get("/accounts/").status_code == 302
+        assert here.get("/accounts/").status_code == 200
+
+    def test_are_ended_all_but_this_one(self, two: tuple[Client, Client]) -> None:
+        here, other = two
+        here.post("/accounts/sessions/")
+        assert (here.get("/accounts/").status_code, other.get("/accounts/").status_code) == (200, 302)
+
+    def test_of_others_and_ones_own_are_not_ended_here(self, two: tuple[Client, Client]) -> None:
+        here, _ = two
+        own = UserSession.objects.get(session_key=here.session.session_key)
+        strange = Client()
+        strange.force_login(farm.user("eve"))
+        for browser in (here, strange):
+            assert browser.post(f"/accounts/sessions/{own.pk}/end/").status_code == 404
+        assert here.get("/accounts/").status_code == 200

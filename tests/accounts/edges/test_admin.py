@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
@@ -12,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from accounts import operations
 from accounts.errors import Unauthorized
-from accounts.models import MemberGroup, OneTimeLink
+from accounts.models import AuditEvent, MemberGroup, OneTimeLink
 
 pytestmark = pytest.mark.django_db
 
@@ -99,12 +98,8 @@ class TestLoginLinkAction:
         other = Client()
         other.post(path)
         assert other.session[SESSION_KEY] == str(ada.pk)
-        entry = LogEntry.objects.get()
-        assert (entry.user, entry.object_id, entry.change_message) == (
-            root,
-            str(ada.pk),
-            "Created a one-time log-in link.",
-        )
+        line = AuditEvent.objects.get(event="link_created")
+        assert (line.by, line.person) == (root, ada)
 
     def test_is_for_superusers_alone(self, client: Client) -> None:
         """Somebody in the staff who may edit people would become a superuser by it."""
@@ -128,8 +123,10 @@ class TestRevokeAction:
         assert "Revoked: 1." in act(client, "admin:accounts_apitoken_changelist", "revoke", first.pk, second.pk)
         with pytest.raises(Unauthorized):
             operations.authenticate(key)
-        assert list(LogEntry.objects.values_list("user", "object_id", "change_message")) == [
-            (root.pk, str(first.pk), "Revoked.")
+        lines = AuditEvent.objects.filter(event="token_revoked").order_by("pk")
+        assert [(line.by, line.person, line.detail) for line in lines] == [
+            (None, ada, str(second)),
+            (root, ada, str(first)),
         ]
 
     def test_asks_first(self, client: Client, root: User) -> None:

@@ -133,9 +133,9 @@ class TestAGuest:
         assert ("New API token" in text, "Set a password" in text) == (False, False)
         assert "you cannot come back" in text
 
-    @pytest.mark.parametrize("path", ["/accounts/password/", "/accounts/tokens/"])
+    @pytest.mark.parametrize("path", ["/accounts/password/", "/accounts/password/set/", "/accounts/tokens/"])
     def test_makes_no_password_and_no_token(self, client: Client, guest: User, path: str) -> None:
-        fields = {"new_password1": farm.PASSWORD, "new_password2": farm.PASSWORD, "name": "script"}
+        fields = {"password1": farm.PASSWORD, "password2": farm.PASSWORD, "name": "script"}
         answer = client.post(path, fields)
         assert (answer.status_code, "Not for guests" in answer.text) == (403, True)
         guest.refresh_from_db()
@@ -174,7 +174,7 @@ class TestAGuest:
     def test_may_log_in_to_an_account_of_their_own(self, client: Client, guest: User) -> None:
         ada = farm.user("ada")
         assert client.get("/accounts/login/").status_code == 200
-        given = {"username": "ada", "password": farm.PASSWORD}
+        given = {"login": "ada", "password": farm.PASSWORD}
         assert client.post("/accounts/login/", given).headers["Location"] == "/"
         assert client.session[SESSION_KEY] == str(ada.pk)
         assert "is_guest" not in client.session

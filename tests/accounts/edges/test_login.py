@@ -1,5 +1,7 @@
 """Log-in by password and by one-time link, log-out, and where one is sent afterwards."""
 
+import re
+
 import pytest
 from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.models import User
@@ -25,7 +27,7 @@ ELSEWHERE = [
 
 def log_in(client: Client, **fields: str) -> str:
     """Where the log-in form sends one; empty if it does not."""
-    answer = client.post(reverse("accounts:login"), {"username": "ada", "password": farm.PASSWORD} | fields)
+    answer = client.post(reverse("account_login"), {"login": "ada", "password": farm.PASSWORD} | fields)
     return answer.headers.get("Location", "")
 
 
@@ -35,8 +37,8 @@ class TestLogIn:
         assert client.session[SESSION_KEY] == str(ada.pk)
 
     def test_says_what_is_wrong_without_saying_which(self, client: Client, ada: User) -> None:
-        unknown = client.post(reverse("accounts:login"), {"username": "eve", "password": farm.PASSWORD})
-        wrong = client.post(reverse("accounts:login"), {"username": "ada", "password": "wrong"})
+        unknown = client.post(reverse("account_login"), {"login": "eve", "password": farm.PASSWORD})
+        wrong = client.post(reverse("account_login"), {"login": "ada", "password": "wrong"})
         assert (unknown.status_code, wrong.status_code) == (200, 200)
         assert unknown.context["form"].errors == wrong.context["form"].errors
         assert SESSION_KEY not in client.session
@@ -49,6 +51,10 @@ class TestLogIn:
         answer = client.get(reverse("accounts:account"))
         assert answer.headers["Location"] == "/accounts/login/?next=/accounts/"
         assert log_in(client, next="/accounts/") == "/accounts/"
+
+    def test_goes_on_to_the_front_page_from_its_own_form(self, client: Client, ada: User) -> None:
+        [page] = re.findall(r'name="next" value="([^"]*)"', client.get(reverse("account_login")).text)
+        assert log_in(client, next=page) == "/"
 
     @pytest.mark.parametrize("target", ELSEWHERE)
     def test_sends_nobody_to_another_site(self, client: Client, ada: User, target: str) -> None:
@@ -67,7 +73,7 @@ class TestLogIn:
 
     def test_needs_the_csrf_token(self, ada: User) -> None:
         strict = Client(enforce_csrf_checks=True)
-        answer = strict.post(reverse("accounts:login"), {"username": "ada", "password": farm.PASSWORD})
+        answer = strict.post(reverse("account_login"), {"login": "ada", "password": farm.PASSWORD})
         assert answer.status_code == 403
         assert "That form has expired" in answer.text
 
@@ -75,13 +81,13 @@ class TestLogIn:
 class TestLogOut:
     def test_ends_the_session(self, client: Client, ada: User) -> None:
         client.force_login(ada)
-        assert client.post(reverse("accounts:logout")).headers["Location"] == "/accounts/login/"
+        assert client.post(reverse("account_logout")).headers["Location"] == "/accounts/login/"
         assert not Session.objects.exists()
 
     def test_is_not_done_by_a_link(self, client: Client, ada: User) -> None:
         """A picture on another site could be such a link."""
         client.force_login(ada)
-        assert client.get(reverse("accounts:logout")).status_code == 405
+        assert client.get(reverse("account_logout")).status_code == 405
         assert client.session[SESSION_KEY] == str(ada.pk)
 
 

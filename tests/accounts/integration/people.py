@@ -21,9 +21,11 @@ def guest(*, address: str = HERE) -> User:
     return operations.enter_as_guest(captcha=captcha, letters=solution(captcha), address=address)
 
 
-def sign_up(username: str = "ada", **given: object) -> User:
+def sign_up(username: str = "ada", *, address: str = HERE, **given: object) -> User:
     """Somebody new, with farm.PASSWORD."""
-    return operations.sign_up(username, **{"password": farm.PASSWORD, "address": HERE} | given)  # type: ignore[arg-type]  # as given
+    operations.begin_sign_up(address=address)
+    name = operations.check_username(username)
+    return operations.sign_up(name, **{"password": farm.PASSWORD} | given)  # type: ignore[arg-type]  # as given
 
 
 def come_as_guest(client: Client, **fields: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.contrib.contenttypes.models import ContentType
+from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.test import Client
 from django.utils import timezone
@@ -95,6 +96,13 @@ class TestUserTopic:
         client = Client()
         client.force_login(farm.ada)
         assert touched_by(client.logout) == {f"user:{farm.ada.pk}"}
+
+    def test_is_touched_when_a_session_runs_out(self, farm: Farm) -> None:
+        client = Client()
+        client.force_login(farm.ada)
+        Session.objects.update(expire_date=timezone.now())
+        assert touched_by(operations.end_sessions) == {f"user:{farm.ada.pk}"}
+        assert not Session.objects.exists()
 
     def test_is_left_alone_by_what_changes_no_right(self, farm: Farm) -> None:
         def change() -> None:

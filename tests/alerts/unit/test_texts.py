@@ -73,7 +73,7 @@ def test_a_subject_that_somebody_chose_adds_no_line_to_a_message() -> None:
     ("value", "unit", "words"),
     [
         (59.6, Unit.SECONDS, "60 s"), (119, Unit.SECONDS, "119 s"), (120, Unit.SECONDS, "2 min"),
-        (7199, Unit.SECONDS, "120 min"), (7200, Unit.SECONDS, "2 h"), (200000, Unit.SECONDS, "2 days"),
+        (7199, Unit.SECONDS, "119 min"), (7200, Unit.SECONDS, "2 h"), (200000, Unit.SECONDS, "2 days"),
         (33.333, Unit.PERCENT, "33.3 %"), (100, Unit.PERCENT, "100 %"), (12000, Unit.NUMBER, "12,000"),
         (1, Unit.PRESENCE, ""),
     ],

@@ -68,6 +68,11 @@ def close_all() -> None:
         _open.pop().close()
 
 
+def close_with_the_others(client: httpx.Client) -> None:
+    """Let `close_all` close this caller too."""
+    _open.append(client)
+
+
 def _http(server: Server, key: str) -> httpx.Client:
     _open.append(httpx.Client(base_url=server.url, headers=bearer(key), timeout=PATIENCE_S))
     return _open[-1]
@@ -112,13 +117,13 @@ def events(lines: Iterator[str]) -> Iterator[Event]:
     fields: dict[str, str] = {}
     pings = 0
     for line in lines:
-        pings = pings + 1 if line.startswith(":") else pings if not line else 0
+        pings = pings + 1 if line.startswith(":") else 0 if line.startswith("data") else pings
         assert pings < 2, "the stream goes on and has nothing to say"
         name, _, value = line.partition(": ")
         if line and name:
             fields[name] = value
         elif "data" in fields:
-            yield Event(name=fields["event"], id=fields["id"], data=json.loads(fields["data"]))
+            yield Event(name=fields["event"], id=fields.get("id", ""), data=json.loads(fields["data"]))
             fields = {}
         else:
             fields = {}

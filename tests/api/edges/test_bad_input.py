@@ -114,6 +114,7 @@ FIELDS: list[Any] = [
     ("claim", {"queues": ["a\u0000"]}),
     ("claim", {"queue": "chat"}),
     ("jobs/1/heartbeat", {}),
+    ("jobs/1/checkpoint", {"lease": "x"}),
     ("jobs/1/heartbeat", {"lease": 7}),
     ("jobs/1/heartbeat", {"lease": "x", "progress": 1.01}),
     ("jobs/1/heartbeat", {"lease": "x", "progress": "0.5"}),
@@ -231,6 +232,7 @@ class TestAddresses:
 
 REPORTS: dict[str, dict[str, Any]] = {
     "heartbeat": {"progress": 0.5},
+    "checkpoint": {"value": 1},
     "output": {"seq": 0, "text": "x"},
     "finish": {"outcome": "success"},
     "release": {},

@@ -40,7 +40,15 @@ class TestSubmit:
             "owner": "ada",
             "group": None,
             "unique_key": None,
+            "concurrency_key": None,
+            "tags": [],
+            "replaced_at": None,
+            "waits_for": None,
             "retry_of": None,
+            "flow": None,
+            "name": None,
+            "after": [],
+            "canceled_for": None,
             "claimed_at": None,
             "ended_at": None,
             "expires_at": None,
@@ -51,6 +59,7 @@ class TestSubmit:
             "inputs": [],
             "error": None,
             "files": [],
+            "checkpoint": None,
             "attempts": [],
         }
 

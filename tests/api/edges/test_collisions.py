@@ -185,13 +185,13 @@ class TestAPersonsCall:
             boss.post("/queues/chat/ceiling/", {"ceiling": "3"})
         assert Queue.objects.get(pk="chat").ceiling == 3
         with colliding("jobs_queue"):
-            boss.post("/admin/jobs/queue/chat/change/", {"ceiling": "5"})
+            boss.post("/admin/jobs/queue/chat/change/", {"ceiling": "5", "fair": "off"})
         assert Queue.objects.get(pk="chat").ceiling == 5
 
     @pytest.mark.parametrize("path", ["/queues/chat/ceiling/", "/admin/jobs/queue/chat/change/"])
     def test_on_a_page_that_never_comes_through_is_told_so(self, boss: Client, path: str) -> None:
         with colliding("jobs_queue", times=FOR_EVER):
-            answer = boss.post(path, {"ceiling": "3"})
+            answer = boss.post(path, {"ceiling": "3", "fair": "off"})
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
         assert "Someone else was changing the same data" in answer.text
         assert Queue.objects.get(pk="chat").ceiling is None

@@ -77,6 +77,7 @@ class TestCurl:
         assert shell.example("post", f"{job}/heartbeat").keys() == {"lease_expires_at"}
         assert shell.example("get", "/api/v1/jobs/{job_id}")["detail"] == "Painting"
         assert shell.example("post", f"{job}/output") == {"next_seq": 1}
+        assert shell.example("post", f"{job}/checkpoint").keys() == {"lease_expires_at"}
         assert shell.example("put", f"{job}/files/{{name}}")["size"] == len(PICTURE)
         assert [j["id"] for j in shell.example("get", "/api/v1/jobs")["jobs"]] == [claimed["id"]]
         assert shell.example("get", "/api/v1/jobs/{job_id}/why")["reasons"][0]["code"] == "not_waiting"
@@ -215,6 +216,7 @@ class TestDocument:
             "POST /api/v1/worker/unclaim",
             "POST /api/v1/worker/heartbeat",
             "POST /api/v1/worker/jobs/{job_id}/heartbeat",
+            "POST /api/v1/worker/jobs/{job_id}/checkpoint",
             "POST /api/v1/worker/jobs/{job_id}/output",
             "PUT /api/v1/worker/jobs/{job_id}/files/{name}",
             "POST /api/v1/worker/jobs/{job_id}/finish",
@@ -227,6 +229,20 @@ class TestDocument:
             "GET /api/v1/jobs/{job_id}/files/{name}",
             "GET /api/v1/jobs/{job_id}/events",
             "GET /api/v1/jobs/events",
+            "GET /api/v1/events",
+            "POST /api/v1/view-tokens",
+            "DELETE /api/v1/view-tokens/{token_id}",
+            "GET /api/v1/bulk-actions",
+            "GET /api/v1/flows/{flow_id}",
+            "POST /api/v1/flows/{flow_id}/cancel",
+            "POST /api/v1/flows/{flow_id}/retry",
+            "POST /api/v1/bulk-actions",
+            "GET /api/v1/bulk-actions/{bulk_id}",
+            "POST /api/v1/bulk-actions/{bulk_id}/begin",
+            "POST /api/v1/bulk-actions/{bulk_id}/stop",
+            "POST /api/v1/bulk-actions/{bulk_id}/undo",
+            "POST /api/v1/jobs/pause",
+            "POST /api/v1/jobs/resume",
             "POST /api/v1/jobs/{job_id}/cancel",
             "POST /api/v1/jobs/{job_id}/retry",
             "POST /api/v1/jobs/{job_id}/run_now",
@@ -269,7 +285,7 @@ class TestDocument:
     def test_has_a_summary_an_example_and_the_right_key_for_every_call(self, server: Server) -> None:
         document = httpx.get(f"{server.url}/api/v1/openapi.json").json()
         people = {"TokenAuth", "SessionAuth"}
-        assert document["components"]["securitySchemes"].keys() == {"WorkerKey", "MetricsToken", *people}
+        assert document["components"]["securitySchemes"].keys() == {"WorkerKey", "MetricsToken", "ViewKey", *people}
         for path, methods in document["paths"].items():
             for method, call in methods.items():
                 assert call["summary"], (method, path)
@@ -277,7 +293,8 @@ class TestDocument:
                 keys = {name for scheme in call["security"] for name in scheme}
                 expected = {"WorkerKey"} if "/worker/" in path else people
                 scrapers = {"MetricsToken"} if path == "/api/v1/scale" else set()
-                assert keys == expected | scrapers, (method, path)
+                assert keys - {"ViewKey"} == expected | scrapers, (method, path)
+                assert "ViewKey" not in keys or method == "get", (method, path)
 
     def test_is_shown_as_a_page_without_anything_from_elsewhere(self, server: Server) -> None:
         page = httpx.get(f"{server.url}/api/docs")
@@ -295,7 +312,7 @@ class TestTheDocument:
             for method, operation in operations_of.items()
             if "application/json" in operation.get("requestBody", {}).get("content", {})
         }
-        assert len(taken) == 22
+        assert len(taken) == 27
         assert [path for path, body in taken.items() if not body] == []
         assert taken["post /api/v1/worker/finish"] == {
             "finished": [{"id": 7, "lease": "1-9f86d081", "outcome": "success"}], "claim_next": 1,

@@ -11,7 +11,7 @@ from django.core.files.base import ContentFile
 
 from accounts import operations as accounts
 from jobs import operations
-from jobs.models import Input, Job, ResultFile, WorkerFacts
+from jobs.models import Checkpoint, Input, Job, ResultFile, WorkerFacts
 from tests import documented, farm
 from tests.api.edges.callers import Crew
 from tests.servers import Server
@@ -144,6 +144,23 @@ def test_handlers(shell: Shell, tmp_path: Path) -> None:
     with shell.running("python program.py"):
         farm.until(lambda: {farm.status(job) for job in jobs} == {"success"})
     assert (tmp_path / "sound.ogg").read_bytes() == b"OggS"
+
+
+def test_a_handler_that_goes_on_where_it_was(shell: Shell, tmp_path: Path) -> None:
+    program = documented.block("worker.md", "import time\n\nfrom jobfarm_worker")
+    farm.kind("count")
+    job = operations.submit("count", {"pages": 20, "pace_s": 0.1})
+    _, shell.environment["KEY"] = operations.create_worker("w", queues=["count"])
+    (tmp_path / "program.py").write_text(
+        f"import os\nkey = os.environ['KEY']\n{program.replace(FARM, shell.environment['FARM'])}"
+    )
+    with shell.running("python program.py"):
+        farm.until(lambda: Checkpoint.objects.filter(value__pages__gt=2))
+    assert (farm.status(job), Job.objects.get().failures) == ("pending", 0)
+    with shell.running("python program.py"):
+        farm.until(lambda: farm.status(job) == "success")
+    [ended] = Job.objects.whole()
+    assert (ended.result, ended.fence) == ({"pages": 20, "words": 5000}, 2)
 
 
 PRESUPPOSED = """

@@ -3,7 +3,9 @@
 import hashlib
 from typing import Any
 
+import httpx
 import pytest
+from django.contrib.auth.models import User
 from django.core.files.storage import default_storage
 from django.utils.dateparse import parse_datetime
 
@@ -69,6 +71,23 @@ class TestReports:
         assert renewed.json().keys() == {"lease_expires_at"}
         assert renewed.json()["lease_expires_at"] > claimed["lease_expires_at"]
         assert (job.progress, job.detail) == (0.5, "Halfway")
+
+    def test_a_checkpoint_comes_with_the_next_claim_and_is_shown_to_whoever_sees_the_payload(
+        self, crew: Crew, client: httpx.Client, ada: User
+    ) -> None:
+        job = operations.submit("chat", {}, owner=ada)
+        path, lease = f"jobs/{job.pk}", crew.claim_one()["lease"]
+        kept = crew.post(f"{path}/checkpoint", lease=lease, value={"pages": 40})
+        assert (kept.status_code, kept.json().keys()) == (200, {"lease_expires_at"})
+        refused = crew.post(f"{path}/checkpoint", lease=lease, value="x" * 64_000)
+        assert (refused.status_code, refused.json()["error"]) == (413, "too_large")
+        lacking = crew.post(f"{path}/checkpoint", lease=lease)
+        assert lacking.status_code == 422
+        assert crew.post(f"{path}/release", lease=lease).status_code == 200
+        assert crew.post(f"{path}/checkpoint", lease=lease, value=1).json()["reason"] == "taken_back"
+        assert crew.claim_one()["checkpoint"] == {"pages": 40}
+        assert client.get(f"/api/v1/jobs/{job.pk}").json()["checkpoint"] == {"pages": 40}
+        assert "checkpoint" not in client.get("/api/v1/jobs").json()["jobs"][0]
 
     def test_output_is_stored_once_and_a_gap_says_what_is_expected(self, crew: Crew) -> None:
         job = operations.submit("chat", {})

@@ -54,6 +54,8 @@ class TestVerbs:
         about = {"job": job["id"], "lease": job["lease"]}
         renewed = ask(socket, type="heartbeat", ref=1, progress=0.5, detail="Halfway", **about)
         assert renewed.keys() == {"type", "ref", "lease_expires_at"}
+        kept = ask(socket, type="checkpoint", ref=4, value={"n": 40}, **about)
+        assert kept.keys() == {"type", "ref", "lease_expires_at"}
         assert ask(socket, type="output", ref=2, seq=0, text="Hello", **about)["next_seq"] == 1
         ended = ask(socket, type="finish", ref=3, outcome="success", result=[1], claim_next=1, **about)
         assert (ended["status"], [next_job["id"] for next_job in ended["jobs"]]) == ("success", [second.pk])
@@ -65,7 +67,8 @@ class TestVerbs:
         many = ask(socket, type="finish_many", ref={"any": "resource"}, finished=batch)
         assert many["ref"] == {"any": "resource"}
         assert [entry.get("status") or entry["error"] for entry in many["finished"]] == ["lease_lost", "success"]
-        first.refresh_from_db()
+        first = Job.objects.whole().get(pk=first.pk)
+        assert (first.checkpoint, "checkpoint" in again) == ({"n": 40}, False)
         assert (first.status, first.result, farm.status(second)) == ("success", [1], "success")
 
     def test_may_be_said_again_on_another_socket(self, socket: ClientConnection, crew: Crew) -> None:

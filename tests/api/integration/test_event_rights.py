@@ -17,6 +17,7 @@ from jobfarm.one_hop import OneHop
 from jobs import operations
 from jobs.models import Job
 from jobs.waiting.events import EventStream
+from jobs.waiting.matching import Changes
 from jobs.waiting.notifier import Stopping
 from jobs.waiting.places import Places
 from jobs.waiting.upstream import Django, Handler
@@ -58,7 +59,7 @@ class Caller:
             "type": "http", "method": "GET", "path": f"/api/v1/jobs/{job_id}/events", "query_string": b"",
             "headers": [(b"authorization", f"Bearer {key}".encode()), (b"host", b"127.0.0.1")],
         }  # fmt: skip
-        stream = EventStream(Django(cast("Handler", gate)), Stopping(), Places())
+        stream = EventStream(Django(cast("Handler", gate)), Stopping(), Places(), Changes())
         self.streaming = asyncio.create_task(stream.serve(scope, self._messages.get, self._send))
 
     async def _send(self, message: Message) -> None:
@@ -126,7 +127,7 @@ class TestATokenThatIsRevoked:
         await _is_canceled(here, job)
         gate.may_answer.set()
         await asyncio.wait_for(caller.streaming, 10)
-        assert b"canceled" not in caller.sent
+        assert b'"canceled"' not in caller.sent
 
     async def test_and_is_another_costs_nothing_of_what_is_told(self, gate: Gate, here: hub.Hub) -> None:
         job, user, key = await connections.run(_job_and_key)
@@ -137,7 +138,7 @@ class TestATokenThatIsRevoked:
         await _is_revoked(here, user, "spare")
         await eventually(lambda: gate.read == 2)
         await _is_canceled(here, job)
-        assert b"canceled" not in caller.sent
+        assert b'"canceled"' not in caller.sent
         gate.may_answer.set()
         await asyncio.wait_for(caller.streaming, 10)
         assert caller.sent.count(b"event: job") == 2

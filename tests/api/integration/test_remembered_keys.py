@@ -113,7 +113,7 @@ def _answers(change: Change, *, remembers: bool) -> Any:
     jobs = farm.submit(9, owner=ada)
     operations.authenticate(key)  # notes that it was heard of; the next look is remembered
     held = worker.call("claim", limit=4)["jobs"]
-    assert (row.key_hash in workers.REMEMBERED) == remembers or not remembers
+    assert workers.REMEMBERED.get(row.key_hash) is not None
     change(row)
     _make_calls(worker, held)
     return _plain(worker.answers), farm.statuses(job.pk for job in jobs)
@@ -133,13 +133,13 @@ def test_a_key_is_remembered_for_as_long_as_nothing_need_be_noted_of_its_worker(
     first, second, third = operations.authenticate(key), operations.recognize(key), operations.recognize(key)
     assert [worker.version is None for worker in (first, second, third)] == [True, True, False]
     assert {worker.pk for worker in (first, second, third)} == {first.pk}
-    monkeypatch.setattr(workers, "REMEMBERED_S", -1.0)
+    monkeypatch.setattr(workers.REMEMBERED, "for_s", -1.0)
     operations.authenticate(key)
     assert operations.recognize(key).version is None
 
 
 def test_no_more_keys_are_remembered_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "MOST_REMEMBERED", 3)
+    monkeypatch.setattr(workers.REMEMBERED, "most", 3)
     workers.REMEMBERED.clear()
     for n in range(5):
         _, key = operations.create_worker(f"w{n}", queues=["work"])

@@ -5,10 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from jobs import operations as jobs
 from jobs.domain.states import ENDED
-from jobs.models import Attempt, Job, Live, Outcome
+from jobs.models import Attempt, Edge, Job, Live, Outcome
+from tests import farm
 from tests.chaos.silences import Silences
-from tests.chaos.truth import Findings, _judge_claims, _judge_silence
+from tests.chaos.truth import Findings, _judge_claims, _judge_flows, _judge_silence
 
 Runs = dict[int, list[str]]
 
@@ -120,3 +122,42 @@ class TestSilence:
 def test_the_clock_of_tests_stays_as_it_is() -> None:
     """The handlers of the chaos set that of a worker wrong, and are imported by what judges them."""
     assert "lambda" not in repr(time.time)
+
+
+@pytest.mark.django_db
+class TestFlows:
+    """A step that began too early, and one that was forgotten, are found."""
+
+    def test_that_went_as_they_should_are_no_finding(self) -> None:
+        _flow()
+        assert _judged() == ([], [])
+
+    def test_a_step_that_began_before_another_had_ended_is(self) -> None:
+        before, after = _flow()
+        ended = Outcome.objects.get(pk=before).ended_at
+        early = attempt(1, "released", counted=None)
+        early.job_id, early.claimed_at = after, ended - timedelta(seconds=1)
+        early.save()
+        assert _judged() == ([], [f"job {after} began before job {before} had ended"])
+
+    def test_a_step_that_was_not_let_go_is(self) -> None:
+        before, after = _flow()
+        Edge.objects.update(open_of=after)
+        assert _judged() == ([f"job {after} is not let go after job {before}"], [])
+
+
+def _flow() -> tuple[int, int]:
+    farm.kind()
+    worker = farm.worker()
+    before = jobs.submit("work", {}).pk
+    after = jobs.submit("work", {}, after=[before]).pk
+    farm.succeed(worker, farm.claim_one(worker))
+    jobs.tend_lanes()
+    farm.succeed(worker, farm.claim_one(worker))
+    return before, after
+
+
+def _judged() -> tuple[list[str], list[str]]:
+    findings = Findings()
+    _judge_flows(findings)
+    return findings.lost, findings.untrue

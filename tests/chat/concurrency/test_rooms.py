@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def _try(action: Callable[[], Any]) -> str:
-    """What became of a deed: "done", or the name of the refusal."""
+    """What became of a call: "done", or the name of the refusal."""
     try:
         action()
     except (ChatError, JobsError) as refusal:

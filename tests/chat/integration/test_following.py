@@ -25,7 +25,7 @@ def _state(answer: Answer) -> dict[str, Any]:
     return {name: getattr(answer, name) for name in names}
 
 
-def _messages(claimed: jobs.Claimed) -> list[tuple[str, str]]:
+def _messages(claimed: jobs.ClaimedJob) -> list[tuple[str, str]]:
     return [(message["role"], message["content"]) for message in claimed.payload["messages"]]
 
 

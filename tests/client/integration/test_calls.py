@@ -21,6 +21,7 @@ from jobfarm_client import (
 )
 from jobfarm_client.calls import MOST_IN_A_BULK, PAGE
 from jobs.models import Job
+from scheduling import operations as scheduling
 from tests.api.edges.callers import Crew
 from tests.client.integration.conftest import Make
 from tests.farm import status, submit, until
@@ -47,6 +48,40 @@ def refused(client: Any) -> str:
     return ""
 
 
+class TestBulk:
+    def test_is_counted_begun_followed_and_undone(self, farm: Any) -> None:
+        jobs = [farm.submit("work", tags=["nightly"]).id for _ in range(2)]
+        farm.submit("work")
+        counted = farm.bulk("change_priority", value=-7, tag="nightly", since=datetime.now(UTC) - timedelta(hours=1))
+        assert (counted.phase, counted.matched, counted.is_over, counted.changed) == ("ready", 2, False, 0)
+        assert farm.begin_bulk(counted.id).phase == "running"
+        scheduling.run_due()
+        done = farm.bulk_action(counted.id)
+        assert (done.phase, done.is_over, done.changed, done.results) == ("done", True, 2, {"changed": 2})
+        assert [job.priority for job in map(farm.job, jobs)] == [-7, -7]
+        undoing = farm.undo_bulk(counted.id)
+        scheduling.run_due()
+        assert [job.priority for job in map(farm.job, jobs)] == [0, 0]
+        assert farm.bulk_action(counted.id).undone_by == undoing.id
+
+    def test_is_stopped(self, farm: Any) -> None:
+        farm.submit("work")
+        stopped = farm.stop_bulk(farm.bulk("cancel", begin_up_to=5).id)
+        assert (stopped.phase, stopped.why) == ("stopped", "stopped by ada")
+
+
+class TestConflicts:
+    def test_a_submit_replaces_waits_or_is_debounced(self, farm: Any) -> None:
+        first = farm.submit("work", 1, unique_key="one", on_conflict="replace")
+        second = farm.submit("work", 2, unique_key="one", on_conflict="replace")
+        assert (second.id, second.payload, second.replaced_at is not None) == (first.id, 2, True)
+        again = farm.submit("work", 3, unique_key="one", debounce={"quiet": 60, "at_most": 120})
+        assert again.id == first.id
+        assert again.run_at > first.run_at
+        [other] = farm.submit_many([NewJob(kind="work", payload=4, unique_key="one", on_conflict="after")])
+        assert (other.id, other.payload, other.waits_for) == (first.id, 4, None)
+
+
 class TestSubmit:
     def test_answers_with_the_job(self, farm: Any) -> None:
         later = datetime.now(UTC) + timedelta(hours=1)
@@ -54,6 +89,15 @@ class TestSubmit:
         assert (job.kind, job.queue, job.status, job.payload) == ("work", "work", "pending", {"n": 1})
         assert (job.run_at, job.unique_key, job.priority, job.owner) == (later, "one", -5, "ada")
         assert farm.job(job.id) == job
+
+    def test_is_found_by_its_tags(self, farm: Any) -> None:
+        tagged = farm.submit("work", tags=["nightly", "tenant:7", "nightly"])
+        farm.submit("work", tags=["nightly"])
+        assert tagged.tags == farm.job(tagged.id).tags == ("nightly", "tenant:7")
+        assert [job.id for job in farm.jobs(tag="tenant:7,nightly")] == [tagged.id]
+        assert len(list(farm.jobs(tag="nightly"))) == 2
+        with pytest.raises(Refused, match="tags"):
+            farm.submit("work", tags=["a b"])
 
     def test_of_a_twin_names_the_living_one(self, farm: Any) -> None:
         first = farm.submit("work", unique_key="one")
@@ -133,6 +177,27 @@ class TestWait:
         [job] = submit(1)
         with pytest.raises(NotFound):
             farm.wait(job.id)
+
+
+class TestAllThatMatch:
+    def test_are_followed_those_too_that_come_later(self, farm: Any, crew: Crew) -> None:
+        first = farm.submit("work", tags=["nightly"])
+        farm.submit("work", tags=["daily"], run_at=datetime.now(UTC) + timedelta(hours=1))
+        events = farm.events_that_match(tag="nightly", owner="me")
+        seen = next(events)
+        assert (seen.name, seen.job.id, seen.job.tags, seen.text) == ("job", first.id, ("nightly",), "")
+        second = farm.submit("work", tags=["nightly", "b"])
+        assert next(events).job.id == second.id
+        finish(crew, begun(crew), outcome="success")
+        assert next(event for event in events if event.job.has_ended).job.status == "success"
+
+    def test_until_the_time_is_over(self, farm: Any) -> None:
+        with pytest.raises(WaitTimeout, match="is over"):
+            next(farm.events_that_match(tag="nightly", timeout_s=0.3))
+
+    def test_by_a_filter_that_makes_no_sense_is_refused(self, farm: Any) -> None:
+        with pytest.raises(Refused, match="tag"):
+            next(farm.events_that_match(tag="a b"))
 
 
 class TestRun:

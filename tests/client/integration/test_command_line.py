@@ -11,10 +11,11 @@ import pytest
 
 from jobfarm import __main__ as console
 from jobfarm_client import command_line
-from jobs.models import Job
+from jobs.models import Bulk, Edge, Job
+from scheduling import operations as scheduling
 from tests.api.edges.callers import Crew
 from tests.client.integration.test_calls import begun, finish
-from tests.farm import status, until
+from tests.farm import status, statuses, until
 from tests.forkserver import ROOT
 from tests.servers import Server
 
@@ -65,12 +66,50 @@ def test_the_console_script_knows_its_verbs() -> None:
     assert console._OF_CLIENTS == command_line.VERBS
 
 
+def test_a_submit_replaces_the_one_that_waits(terminal: Terminal) -> None:
+    ids = [
+        terminal.run("submit", "work", number, "--unique-key", "k", *options)[1]
+        for number, options in (("1", []), ("2", ["--on-conflict", "replace"]), ("3", ["--debounce", "60/120"]))
+    ]
+    assert len({*ids}) == 1
+    code, _, errors = terminal.run("submit", "work", "4", "--unique-key", "k", "--debounce", "soon")
+    assert (code, "10/120" in errors) == (2, True)
+
+
+def test_a_submit_comes_after_others(terminal: Terminal) -> None:
+    first = terminal.run("submit", "work", "--name", "split")[1].strip()
+    second = terminal.run("submit", "work", "--after", first, "--when", "ended", "--name", "join")[1].strip()
+    assert [edge.after_id for edge in Edge.objects.filter(job_id=int(second))] == [int(first)]
+    code, _, errors = terminal.run("submit", "work", "--after", "0")
+    assert (code, "after" in errors) == (1, True)
+
+
+class TestBulk:
+    def test_counts_and_with_a_bound_does_it(self, terminal: Terminal) -> None:
+        terminal.run("submit", "work", "--tag", "nightly")
+        code, output, errors = terminal.run("bulk", "cancel", "--tag", "nightly")
+        assert (code, errors, set(statuses())) == (0, "ready: 0 of 1 jobs\n", {"pending"})
+        process = terminal.start("bulk", "begin", output.strip())
+        until(lambda: Bulk.objects.get(pk=int(output)).phase == "running")
+        scheduling.run_due()
+        output, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors.splitlines()[-1]) == (0, "done: 1 of 1 jobs: 1 canceled before start")
+        assert statuses() == ["canceled"]
+
+    def test_says_in_a_sentence_what_is_wrong(self, terminal: Terminal) -> None:
+        code, _, errors = terminal.run("bulk", "stop", "none")
+        assert (code, errors) == (2, "jobfarm: The id of a bulk action is a number.\n")
+        code, _, errors = terminal.run("bulk", "change_queue", "nowhere")
+        assert (code, "nowhere" in errors) == (1, True)
+
+
 class TestSubmit:
     def test_prints_the_id_alone(self, terminal: Terminal) -> None:
-        code, output, errors = terminal.run("submit", "work", '{"n": 1}', "--unique-key", "one", "--wait")
+        options = ("--unique-key", "one", "--wait", "--tag", "a", "--tag", "b")
+        code, output, errors = terminal.run("submit", "work", '{"n": 1}', *options)
         job = Job.objects.whole().get()
         assert (code, output, errors) == (0, f"{job.pk}\n", "")
-        assert (job.payload, job.unique_key) == ({"n": 1}, "one")
+        assert (job.payload, job.unique_key, job.tags) == ({"n": 1}, "one", ["a", "b"])
 
     def test_reads_a_payload_from_standard_input(self, terminal: Terminal) -> None:
         code, output, _ = terminal.run("submit", "work", "-", "--json", typed='["x"]')
@@ -102,6 +141,17 @@ class TestSubmit:
 
 
 class TestOthers:
+    def test_watch_prints_a_line_whenever_a_job_that_matches_changes(self, terminal: Terminal) -> None:
+        terminal.run("submit", "work", "--tag", "nightly")
+        job = Job.objects.get().pk
+        process = terminal.start("watch", "--tag", "nightly")
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"job {job} pending\n"
+        terminal.run("cancel", str(job))
+        assert process.stdout.readline() == f"job {job} canceled\n"
+        code, _, errors = terminal.run("watch")
+        assert (code, errors.startswith("jobfarm: Which jobs?")) == (2, True)
+
     def test_tail_prints_what_the_job_writes(self, terminal: Terminal, crew: Crew) -> None:
         terminal.run("submit", "work")
         held = begun(crew)

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from jobfarm_client import RateLimited, Unreachable, WrongServer, following
+from jobfarm_client import NotFound, RateLimited, Unreachable, WrongServer, following
+from jobs import operations
+from jobs.domain import changes
 from jobs.models import Job
+from postgres import clock
 from tests.api.edges.callers import Crew
 from tests.api.edges.cutting import EVERY, cutting
 from tests.client.integration.conftest import Make
@@ -129,6 +132,19 @@ class TestOutput:
         assert {e.data["job"]: e.text for e in events if e.name == "output"} == {jobs[0].id: "a", jobs[1].id: "b"}
         assert sorted(e.data["job"] for e in events if e.name == "end") == [job.id for job in jobs]
 
+    def test_of_all_that_match_goes_on_over_a_farm_that_is_killed(self, server: Server, farm: Any) -> None:
+        ended = farm.submit("work", tags=["nightly"])
+        events = farm.events_that_match(tag="nightly")
+        assert next(events).job.status == "pending"
+        server.kill()
+        operations.cancel(ended.id, by=None)
+        server.start()
+        assert next(event for event in events if event.job.has_ended).job.id == ended.id
+
+    def test_of_all_that_match_says_where_more_was_missed(self, farm: Any) -> None:
+        old = changes.event_id(clock.now() - changes.BACK * 2)
+        assert next(farm.events_that_match(tag="nightly", last_event_id=old)).name == "reset"
+
 
 class TestWithoutStreams:
     """What stands between keeps event streams back: the client asks instead."""
@@ -162,3 +178,9 @@ class TestWithoutStreams:
             worker.start()
             assert farm.wait(job.id, timeout_s=30).result == 7
             worker.join()
+
+    def test_a_job_that_is_not_there_is_refused_at_once(self, server: Server, make: Make, no_stream: Own) -> None:
+        with proxy(server.url, lambda _, path: no_stream if path.endswith("/events") else None) as between:
+            with pytest.raises(NotFound):
+                make(between.url).wait(999_999, timeout_s=3)
+            assert between.calls["/api/v1/jobs/999999"] == 1

@@ -69,7 +69,7 @@ class TestTools:
         assert set(tools) == {"submit", "status", "wait", "cancel", "list"}
         assert all(tool.description for tool in tools.values())
         assert set(tools["submit"].input_schema["properties"]) == {
-            "kind", "payload", "unique_key", "requires", "prefers",
+            "kind", "payload", "unique_key", "on_conflict", "requires", "prefers", "tags",
         }  # fmt: skip
         assert tools["cancel"].annotations.destructive_hint
 

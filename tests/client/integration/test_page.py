@@ -23,7 +23,7 @@ from tests.shells import Shell
 
 pytestmark = pytest.mark.landing
 
-BLOCKING, AWAITED, SETTINGS, TASKS = documented.blocks("client.md", "python")
+BLOCKING, AWAITED, FOLLOWING, SETTINGS, TASKS = documented.blocks("client.md", "python")
 EXPORT, COMMANDS, OF_THE_FARM, OF_THE_SITE = documented.blocks("client.md", "sh")
 [OF_AN_AGENT] = documented.blocks("client.md", "json")
 
@@ -61,13 +61,18 @@ class TestPython:
         output = shell.run("python", "-", typed=AWAITED)
         assert output == "".join(f"{pk} success\n" for pk in Job.objects.order_by("pk").values_list("pk", flat=True))
 
+    def test_of_all_that_match(self, shell: Shell) -> None:
+        assert shell.run("python", "-", typed=FOLLOWING) == "all have ended\n"
+        assert {job.status for job in Job.objects.whole()} == {"success"}
+
 
 @pytest.mark.usefixtures("demonstrator")
 def test_the_commands(shell: Shell) -> None:
-    *_, last_event, canceled, ended = shell.run("sh", "-e", "-c", COMMANDS).splitlines()
+    *_, last_event, canceled, ended, newest, _ = shell.run("sh", "-e", "-c", COMMANDS).splitlines()
     assert json.loads(last_event) == {"event": "end", "status": "success"}
     assert canceled.endswith(" too_late (success)")
     assert ended == "it had ended"
+    assert newest.startswith(f"job {Job.objects.order_by('-pk')[0].pk} success")
 
 
 def test_the_site(shell: Shell, ada: User, tmp_path: Path) -> None:

@@ -43,6 +43,13 @@ class TestParser:
         ]
         assert events == expected
 
+    def test_an_id_without_data_moves_the_stream_on_and_one_goes_for_all_behind_it(self) -> None:
+        parser = Parser("5")
+        [first] = parser.feed("event: job\ndata: 1\n\n: still here\nid: 6\n\n")
+        assert (first.id, parser.last_id) == ("5", "6")
+        [second] = parser.feed("event: job\ndata: 2\n\n")
+        assert second.id == "6"
+
     def test_refuses_what_is_no_json(self) -> None:
         with pytest.raises(Unreachable):
             list(Parser().feed("event: job\ndata: <p>\n\n"))

@@ -35,13 +35,13 @@ def painter(name: str = "painter", **options: Any) -> Worker:
     return farm.worker(name, "image", **options)
 
 
-def paint(by: Worker, claimed: jobs.Claimed, *, name: str = "picture.png", data: bytes | None = None) -> None:
+def paint(by: Worker, claimed: jobs.ClaimedJob, *, name: str = "picture.png", data: bytes | None = None) -> None:
     """Hand in a picture."""
     content = ContentFile(data or png(), name=name)
     jobs.put_file(by, claimed.id, claimed.lease, name=name, content=content)
 
 
-def finish(by: Worker, claimed: jobs.Claimed, **result: Any) -> Any:
+def finish(by: Worker, claimed: jobs.ClaimedJob, **result: Any) -> Any:
     """Hand in a picture and the success."""
     paint(by, claimed)
     return farm.succeed(by, claimed, {"file": "picture.png", **result})

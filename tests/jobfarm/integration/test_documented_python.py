@@ -147,7 +147,7 @@ class TestScheduling:
 
 
 def test_hooks_of_a_kind() -> None:
-    [hooks] = documented.blocks("examples.md", "python")
+    hooks = documented.block("your-own-app.md", "from jobs.operations import Kind, Discard")
     pages: dict[int, dict[str, Any]] = {}
 
     class Pages:

@@ -12,7 +12,8 @@ from django.contrib.auth.models import User
 
 from jobs.errors import NotUnique
 from jobs.models import Job
-from live import publishing
+from live import operations as live
+from postgres.transactions import Gathered
 from ratelimits.errors import RateLimited
 from scheduling import operations as scheduling
 from scheduling.models import ScheduledFunction
@@ -69,7 +70,7 @@ class TestTheApp:
     ) -> None:
         published: list[str] = []
         job_id = app.order(owner_id=owner.pk, picture="cat.png")
-        monkeypatch.setattr(publishing, "publish", published.extend)
+        monkeypatch.setattr(live, "_touched", Gathered(published.extend))
         app.give_up(job_id=job_id)
         assert f"thumbnail:{job_id}" in published
 

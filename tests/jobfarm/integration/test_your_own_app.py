@@ -43,8 +43,8 @@ PATIENCE_S = 180.0
 
 def _files() -> dict[str, str]:
     """The files of the page, by the path that each names in its first line."""
-    files = documented.blocks("your-own-app.md", "python")
-    return {text.splitlines()[0].removeprefix("# "): text for text in files}
+    blocks = documented.blocks("your-own-app.md", "python")
+    return {text.splitlines()[0].removeprefix("# "): text for text in blocks if text.startswith("# ")}
 
 
 def _shell() -> list[str]:

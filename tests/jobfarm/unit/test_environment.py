@@ -7,7 +7,7 @@ import pytest
 
 import live.configuration
 from jobfarm import environment
-from jobfarm.environment import misspelled, secret_files, table
+from jobfarm.environment import secret_files, table
 from postgres import connections
 from tests.looped import looped
 
@@ -79,11 +79,11 @@ class TestAValue:
             ("JOBFARM_LOG", "xml", 'must be one of text, json, not "xml".'),
             ("ALLOWED_HOSTS", "https://a.example", 'must hold names of hosts, such as farm.example.org, not "https://a.example".'),
             ("CSRF_TRUSTED_ORIGINS", "a.b", 'must hold origins, such as https://farm.example.org, not "a.b".'),
-            ("JOBFARM_URL", "a.example", 'must begin with http:// or https:// and a host; "a.example" does not.'),
-            ("LLM_SERVERS", "http://a/v1,b/v1", 'must begin with http:// or https:// and a host; "b/v1" does not.'),
+            ("JOBFARM_URL", "a.example", 'must begin with http:// or https:// and a host, not "a.example".'),
+            ("LLM_SERVERS", "http://a/v1,b/v1", 'must begin with http:// or https:// and a host, not "b/v1".'),
             ("REDIS_URL", "http://s3cret@cache", "must be written as redis://host:6379/0 (or rediss:// or unix://)."),
             ("REDIS_URL", "redis://s3cret@cache:port", "must be written as redis://host:6379/0 (or rediss:// or unix://)."),
-            ("JOBFARM_DATA", __file__, f"must be a folder, and {__file__} is none."),
+            ("JOBFARM_DATA", __file__, f'must be a folder, not "{__file__}".'),
             ("JOBFARM_APPS", "no.app", 'names "no.app", which Python does not find: PYTHONPATH must have its folder.'),
             ("JOBFARM_APPS", "jobs.x", 'names "jobs.x", which Python does not find: PYTHONPATH must have its folder.'),
         ],
@@ -131,7 +131,8 @@ class TestASecret:
         assert SECRETS == [
             "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "DATABASE_DIRECT_URL", "DATABASE_URL",
             "EMAIL_HOST_PASSWORD", "FILES_URL",
-            "JOBFARM_METRICS_TOKEN", "LLM_API_KEY", "REDIS_URL", "SECRET_KEY",
+            "JOBFARM_METRICS_TOKEN", "LLM_API_KEY", "OIDC_CLIENT_SECRET", "REDIS_URL", "SECRET_KEY",
+            "SOCIALACCOUNT_PROVIDERS",
         ]  # fmt: skip
 
     @pytest.mark.parametrize("name", SECRETS)
@@ -195,15 +196,15 @@ class TestAMisspelledName:
         ],
     )
     def test_is_said_with_the_one_it_looks_like(self, name: str, near: str) -> None:
-        assert list(misspelled.warnings({name: "1"}, {})) == [
+        assert list(environment.warnings({name: "1"}, {})) == [
             f"{name} is not a setting, and is not read; did you mean {near}?"
         ]
 
     def test_without_our_prefix_is_said_of_the_file_alone(self) -> None:
-        assert list(misspelled.warnings({"ALLOWED_HOST": "a"}, {})) == []
-        (warning,) = misspelled.warnings({}, {"ALLOWED_HOST": "a"})
+        assert list(environment.warnings({"ALLOWED_HOST": "a"}, {})) == []
+        (warning,) = environment.warnings({}, {"ALLOWED_HOST": "a"})
         assert warning.endswith("did you mean ALLOWED_HOSTS?")
 
     @looped("name", ["JOBFARM_URL", "JOBFARM_KEY", "JOBFARM_NOTES_FOLDER", *BY_NAME])
     def test_is_none_that_somebody_reads_or_that_is_unlike_all(self, name: str) -> None:
-        assert list(misspelled.warnings({name: "1"}, {name: "1"})) == []
+        assert list(environment.warnings({name: "1"}, {name: "1"})) == []

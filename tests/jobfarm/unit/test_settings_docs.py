@@ -2,7 +2,8 @@
 
 import re
 
-from jobfarm.environment import EXAMPLES, file, misspelled, secret_files, table
+from jobfarm import environment
+from jobfarm.environment import EXAMPLES, file, secret_files, table
 from scripts import settings_docs
 from tests.architecture.test_tidiness import tracked
 
@@ -27,7 +28,7 @@ def test_has_each_variable_once_with_its_default() -> None:
 
 
 def test_no_page_names_a_variable_that_is_none() -> None:
-    known = {variable.name for variable in VARIABLES} | secret_files.names() | misspelled.OF_OTHERS
+    known = {variable.name for variable in VARIABLES} | secret_files.names() | environment.OF_OTHERS
     pages = [*tracked("docs/*.md"), settings_docs.ROOT / "README.md"]
     named = {
         name

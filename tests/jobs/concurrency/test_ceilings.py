@@ -134,7 +134,7 @@ class TestACeiling:
 
 
 class TestEveryEnd:
-    def _endings(self) -> dict[str, Callable[[Worker, operations.Claimed], object]]:
+    def _endings(self) -> dict[str, Callable[[Worker, operations.ClaimedJob], object]]:
         return {
             "success": farm.succeed,
             "failed for good": partial(farm.fail, retryable=False),
@@ -274,6 +274,6 @@ class TestMovingACeiling:
         assert len(operations.claim(workers[0], limit=3)) == 2
 
 
-def _finish(worker: Worker, mine: list[operations.Claimed]) -> None:
+def _finish(worker: Worker, mine: list[operations.ClaimedJob]) -> None:
     finished = [operations.Finished(job_id=job.id, lease=job.lease, outcome="success") for job in mine]
     assert operations.finish(worker, finished) == ["success"] * len(mine)

@@ -17,7 +17,7 @@ from tests import farm
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def _finish_all(worker: Worker, mine: list[operations.Claimed], result: str = "") -> list[Any]:
+def _finish_all(worker: Worker, mine: list[operations.ClaimedJob], result: str = "") -> list[Any]:
     finished = [operations.Finished(job_id=job.id, lease=job.lease, outcome="success", result=result) for job in mine]
     return operations.finish(worker, finished)
 
@@ -95,7 +95,7 @@ class TestTwoFinishesOfOneLease:
                 has_it.set()
                 farm.until(lambda: farm.waiting_for_locks() == 1, what="the batch")
 
-        def end() -> tuple[list[Any], list[operations.Claimed]]:
+        def end() -> tuple[list[Any], list[operations.ClaimedJob]]:
             assert has_it.wait(timeout=30)
             ended = [operations.Finished(job_id=job.id, lease=job.lease, outcome="success") for job in mine]
             return operations.finish_and_claim(me, ended, limit=limit)
@@ -137,7 +137,7 @@ class TestBatches:
             farm.submit(10)
             mine = operations.claim(me, limit=10)
 
-            def cancel(order: list[operations.Claimed]) -> list[Any]:
+            def cancel(order: list[operations.ClaimedJob]) -> list[Any]:
                 return [operations.cancel(job.id, by=None) for job in order]
 
             answers, canceled = farm.at_once(partial(_finish_all, me, mine), partial(cancel, mine[::-1]))
@@ -147,7 +147,7 @@ class TestBatches:
 
 
 class TestTheJanitor:
-    def _round(self, *others: Callable[[Worker, operations.Claimed], Any]) -> tuple[Job, list[Any]]:
+    def _round(self, *others: Callable[[Worker, operations.ClaimedJob], Any]) -> tuple[Job, list[Any]]:
         [job] = farm.submit(1)
         me = farm.worker()
         claimed = farm.claim_one(me)

@@ -78,7 +78,7 @@ def _work(worker: Worker) -> None:
                     farm.succeed(worker, job, {"n": job.id})
 
 
-def _give_back(worker: Worker, job: operations.Claimed) -> None:
+def _give_back(worker: Worker, job: operations.ClaimedJob) -> None:
     try:
         operations.release(worker, job.id, job.lease)
     except LeaseLost:

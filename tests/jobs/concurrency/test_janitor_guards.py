@@ -232,5 +232,5 @@ class TestOnePieceOfOutput:
         assert _lease_of(claimed) == before
 
 
-def _lease_of(claimed: operations.Claimed) -> datetime | None:
+def _lease_of(claimed: operations.ClaimedJob) -> datetime | None:
     return farm.stored(claimed).lease_expires_at

@@ -18,7 +18,7 @@ BATCH = 100
 ORDERLY = ("hashjoin", "mergejoin", "seqscan", "bitmapscan", "material")
 
 
-def _finish(worker: Worker, jobs: list[operations.Claimed], outcome: Any) -> list[Any]:
+def _finish(worker: Worker, jobs: list[operations.ClaimedJob], outcome: Any) -> list[Any]:
     ended = [operations.Finished(job_id=job.id, lease=job.lease, outcome=outcome, retryable=False) for job in jobs]
     with farm.plans_without(*ORDERLY):
         return operations.finish(worker, ended)

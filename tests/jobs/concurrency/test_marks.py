@@ -190,7 +190,7 @@ def _through(worker: Worker, count: int) -> None:
         operations.finish(worker, [_success(job) for job in mine])
 
 
-def _success(job: operations.Claimed) -> operations.Finished:
+def _success(job: operations.ClaimedJob) -> operations.Finished:
     return operations.Finished(job_id=job.id, lease=job.lease, outcome="success")
 
 

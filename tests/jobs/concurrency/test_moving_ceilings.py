@@ -95,7 +95,7 @@ class Storm:
             for job in mine[len(half) :]:
                 self._end_one(worker, job, rng)
 
-    def _end_one(self, worker: Worker, job: operations.Claimed, rng: random.Random) -> None:
+    def _end_one(self, worker: Worker, job: operations.ClaimedJob, rng: random.Random) -> None:
         match rng.randrange(4):
             case 0:
                 operations.finish_and_claim(worker, [_ended(job, rng)], limit=0)
@@ -135,7 +135,7 @@ class Storm:
                     self.looks.append(cursor.fetchone())
 
 
-def _ended(job: operations.Claimed, rng: random.Random) -> operations.Finished:
+def _ended(job: operations.ClaimedJob, rng: random.Random) -> operations.Finished:
     outcome = rng.choice(["success", "success", "failed"])
     return operations.Finished(job_id=job.id, lease=job.lease, outcome=outcome, retryable=False)  # type: ignore[arg-type]
 
@@ -252,14 +252,14 @@ class TestAFirstCeiling:
         me, other = farm.worker("me"), farm.worker("other")
         is_under_way = threading.Event()
 
-        def claim() -> list[operations.Claimed]:
+        def claim() -> list[operations.ClaimedJob]:
             with transaction.atomic():
                 mine = operations.claim(me, limit=2)
                 is_under_way.set()
                 farm.until(lambda: farm.waiting_for_locks() == 1, what="the ceiling")
             return mine
 
-        def move() -> list[operations.Claimed]:
+        def move() -> list[operations.ClaimedJob]:
             is_under_way.wait(timeout=30)
             operations.set_ceiling("work", 2)
             return operations.claim(other)
@@ -275,7 +275,7 @@ class TestAFirstCeiling:
         me, other = farm.worker("me"), farm.worker("other")
         is_under_way, collisions = threading.Event(), Collisions()
 
-        def claim() -> list[operations.Claimed]:
+        def claim() -> list[operations.ClaimedJob]:
             with transaction.atomic():
                 mine = operations.claim(me)
                 is_under_way.set()
@@ -283,7 +283,7 @@ class TestAFirstCeiling:
                 [others] = farm.at_once(partial(operations.claim, other))
             return [*mine, *others]
 
-        def move() -> list[operations.Claimed]:
+        def move() -> list[operations.ClaimedJob]:
             is_under_way.wait(timeout=30)
             with collisions.noted():
                 operations.set_ceiling("work", 1)
@@ -313,7 +313,7 @@ class TestAFirstCeiling:
         assert len(operations.claim(me, limit=2)) == 1
 
 
-def _with_outcome(job: operations.Claimed, outcome: Any) -> operations.Finished:
+def _with_outcome(job: operations.ClaimedJob, outcome: Any) -> operations.Finished:
     return operations.Finished(job_id=job.id, lease=job.lease, outcome=outcome, retryable=False)
 
 

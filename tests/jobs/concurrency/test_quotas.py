@@ -41,7 +41,7 @@ def test_files_at_once_do_not_slip_by_together(size: int, kept: int, tmp_path: P
         farm.submit(1)
         claimed = farm.claim_one(me)
 
-        def put(name: str, held: operations.Claimed = claimed) -> object:
+        def put(name: str, held: operations.ClaimedJob = claimed) -> object:
             content = File(BytesIO(b"x" * size))
             return _refusal_of(lambda: operations.put_file(me, held.id, held.lease, name=name, content=content))
 
@@ -61,7 +61,7 @@ def test_pieces_of_output_at_once_are_counted_together() -> None:
         farm.submit(1)
         claimed = farm.claim_one(me)
 
-        def write(seq: int, held: operations.Claimed = claimed) -> object:
+        def write(seq: int, held: operations.ClaimedJob = claimed) -> object:
             return _refusal_of(lambda: operations.write_output(me, held.id, held.lease, seq=seq, text="x" * 6))
 
         answers = farm.at_once(*(partial(write, seq) for seq in (0, 0, 1, 1)))
@@ -85,7 +85,7 @@ def test_files_of_different_jobs_of_one_owner_do_not_slip_by_together(size: int,
         farm.submit(1, owner=bob)
         held = operations.claim(me, limit=9)
 
-        def put(claimed: operations.Claimed) -> object:
+        def put(claimed: operations.ClaimedJob) -> object:
             content = File(BytesIO(b"x" * size))
             return _refusal_of(lambda: operations.put_file(me, claimed.id, claimed.lease, name="a", content=content))
 
@@ -124,7 +124,7 @@ def test_output_of_different_jobs_passes_a_quota_by_a_piece_of_each_at_most(sett
     farm.submit(4, owner=ada)
     held = operations.claim(me, limit=4)
 
-    def write(claimed: operations.Claimed, seq: int = 0) -> object:
+    def write(claimed: operations.ClaimedJob, seq: int = 0) -> object:
         return _refusal_of(lambda: operations.write_output(me, claimed.id, claimed.lease, seq=seq, text="x" * 6))
 
     answers = farm.at_once(*(partial(write, claimed) for claimed in held))
@@ -142,7 +142,7 @@ def test_nothing_is_lost_or_counted_twice_while_all_is_folded_and_recounted() ->
     held = operations.claim(me, limit=60)
     rollup.measure_usage()
 
-    def hand_in(mine: list[operations.Claimed]) -> None:
+    def hand_in(mine: list[operations.ClaimedJob]) -> None:
         for claimed in mine:
             operations.write_output(me, claimed.id, claimed.lease, seq=0, text="123")
             content = File(BytesIO(b"12"))

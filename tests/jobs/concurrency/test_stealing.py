@@ -23,22 +23,22 @@ def thief() -> Worker:
     return farm.worker("thief", "home", steals=["*"])
 
 
-Claim = Callable[[], list[operations.Claimed]]
+Claim = Callable[[], list[operations.ClaimedJob]]
 
 
-def _during(first: Claim, second: Claim, *, rolled_back: bool = False) -> list[list[operations.Claimed]]:
+def _during(first: Claim, second: Claim, *, rolled_back: bool = False) -> list[list[operations.ClaimedJob]]:
     """What two claims got, of which the second begins and ends while the first is not committed."""
     first_has_it, second_is_done = threading.Event(), threading.Event()
 
-    def outer() -> list[operations.Claimed]:
-        mine: list[operations.Claimed] = []
+    def outer() -> list[operations.ClaimedJob]:
+        mine: list[operations.ClaimedJob] = []
         with farm.rolled_back() if rolled_back else transaction.atomic():
             mine = first()
             first_has_it.set()
             assert second_is_done.wait(timeout=30), "the second claim waits for the first"
         return mine
 
-    def inner() -> list[operations.Claimed]:
+    def inner() -> list[operations.ClaimedJob]:
         assert first_has_it.wait(timeout=30)
         try:
             return second()
@@ -62,7 +62,7 @@ class TestTwoClaimsOfOneWorker:
         assert len(claim()) == 1
 
     def test_take_home_jobs_while_the_other_steals(self, thief: Worker) -> None:
-        def at_home() -> list[operations.Claimed]:
+        def at_home() -> list[operations.ClaimedJob]:
             farm.submit(1, "home")
             return operations.claim(thief)
 

@@ -1,4 +1,4 @@
-"""Cancel against claim against finish: the verdict says what really happened (DESIGN promise 4)."""
+"""Cancel against claim against finish: the verdict says what really happened (promise 4 of docs/promises.md)."""
 
 import collections
 from dataclasses import dataclass

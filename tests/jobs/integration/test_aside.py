@@ -54,6 +54,7 @@ def test_a_subject_that_cannot_be_measured_keeps_no_other_from_its_score(monkeyp
 
 def test_usage_is_folded_where_waiting_jobs_cannot_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     folded: list[int] = []
+    rollup.recount_usage()
     monkeypatch.setattr(rollup, "_count_waiting", refused)
     monkeypatch.setattr(rollup, "_fold", lambda: folded.append(1))
     monkeypatch.setattr(rollup._Counting, "not_before_s", 0.0)

@@ -119,6 +119,6 @@ class TestALiveRow:
         assert (live.lane.queue, live.lane.priority) == ("other", 7)
 
 
-def _finished(claimed: operations.Claimed, *, fails: bool) -> operations.Finished:
+def _finished(claimed: operations.ClaimedJob, *, fails: bool) -> operations.Finished:
     outcome: Any = "failed" if fails else "success"
     return operations.Finished(job_id=claimed.id, lease=claimed.lease, outcome=outcome, result={"job": claimed.id})

@@ -8,7 +8,7 @@ import pytest
 from jobs import operations
 from jobs.errors import QueueNotAllowed, UnknownQueue
 from jobs.models import Job, Worker
-from jobs.protocol.answers import ClaimedJob
+from jobs.protocol.answers import Claimed
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -41,7 +41,7 @@ class TestClaim:
         for _ in range(2):
             claimed = operations.claim(me, limit=4, request_id="once")
             assert [(one.queue, one.has_ceiling) for one in claimed] == expected
-            answered = [ClaimedJob.of(one).model_dump(mode="json") for one in claimed]
+            answered = Claimed(jobs=claimed, drained=False).model_dump(mode="json")["jobs"]
             assert [one.get("has_ceiling") for one in answered] == [None, None, True]
 
     def test_gives_two_workers_two_jobs(self) -> None:

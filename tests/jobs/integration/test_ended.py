@@ -82,7 +82,7 @@ class TestAnEndedJob:
             cursor.execute("SELECT pg_get_functiondef('jobs_keep_record'::regproc)")
             [(function,)] = cursor.fetchall()
         [unguarded] = re.findall(r"ARRAY\[([^]]*)\]", function)
-        assert set(re.findall(r"\w+", unguarded)) == {"owner_id", "group_id", "retry_of_id"}
+        assert set(re.findall(r"\w+", unguarded)) == {"owner_id", "group_id", "retry_of_id", "flow_id"}
 
     @every_end
     def test_stays_when_its_owner_its_group_and_its_worker_are_deleted(self, end: str) -> None:
@@ -155,18 +155,18 @@ class TestTheTableOfMoves:
         assert seen == {(move.source, move.target) for move in MOVES}
 
 
-Reach = Callable[[Job], operations.Claimed | None]
-Act = Callable[[Job, operations.Claimed | None], object]
+Reach = Callable[[Job], operations.ClaimedJob | None]
+Act = Callable[[Job, operations.ClaimedJob | None], object]
 
 
 def _reaching(me: Any, kind: str) -> dict[str, Reach]:
-    def claim(job: Job) -> operations.Claimed:
+    def claim(job: Job) -> operations.ClaimedJob:
         [claimed] = operations.claim(me, queues=[kind])
         assert claimed.id == job.pk
         return claimed
 
-    def end(how: Callable[[Job, operations.Claimed], object]) -> Reach:
-        def reach(job: Job) -> operations.Claimed:
+    def end(how: Callable[[Job, operations.ClaimedJob], object]) -> Reach:
+        def reach(job: Job) -> operations.ClaimedJob:
             claimed = claim(job)
             how(job, claimed)
             return claimed
@@ -186,7 +186,7 @@ def _reaching(me: Any, kind: str) -> dict[str, Reach]:
 
 def _acts(me: Any) -> dict[str, Act]:
     def finish(outcome: Any, *, retryable: bool = True) -> Act:
-        def act(_: Job, claimed: operations.Claimed | None) -> object:
+        def act(_: Job, claimed: operations.ClaimedJob | None) -> object:
             if claimed is None:
                 return None
             entry = operations.Finished(job_id=claimed.id, lease=claimed.lease, outcome=outcome, retryable=retryable)
@@ -194,7 +194,7 @@ def _acts(me: Any) -> dict[str, Act]:
 
         return act
 
-    def release(_: Job, claimed: operations.Claimed | None) -> object:
+    def release(_: Job, claimed: operations.ClaimedJob | None) -> object:
         return claimed and _refused_or_done(lambda: operations.release(me, claimed.id, claimed.lease))
 
     def let_the_lease_run_out(job: Job, _: object) -> object:
@@ -255,6 +255,7 @@ class TestRetention:
         operations.heartbeat(me, job.pk, claimed.lease, detail="doing")
         operations.write_output(me, job.pk, claimed.lease, seq=0, text="out")
         operations.put_file(me, job.pk, claimed.lease, name="a.txt", content=File(BytesIO(b"bytes")))
+        operations.checkpoint(me, job.pk, claimed.lease, {"page": 1})
         operations.share(job.pk, by=ada)
         Offspring.objects.create(job=job, function_id=job.pk)
         farm.succeed(me, claimed, "result")

@@ -17,14 +17,14 @@ from jobs.models import Worker
 from tests import farm
 
 pytestmark = pytest.mark.django_db
-Call = Callable[[Worker, operations.Claimed], Any]
+Call = Callable[[Worker, operations.ClaimedJob], Any]
 
 
-def _put_file(worker: Worker, job: operations.Claimed) -> Any:
+def _put_file(worker: Worker, job: operations.ClaimedJob) -> Any:
     return operations.put_file(worker, job.id, job.lease, name="a.png", content=File(BytesIO(b"late")))
 
 
-def _finish(worker: Worker, job: operations.Claimed, outcome: Any) -> Any:
+def _finish(worker: Worker, job: operations.ClaimedJob, outcome: Any) -> Any:
     [answer] = operations.finish(
         worker, [operations.Finished(job_id=job.id, lease=job.lease, outcome=outcome, result="late")]
     )
@@ -51,7 +51,7 @@ def _files(settings: Settings, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _running(**kind: Any) -> tuple[Worker, operations.Claimed]:
+def _running(**kind: Any) -> tuple[Worker, operations.ClaimedJob]:
     """A worker in the middle of a job: it reported progress, wrote a piece, and handed in a file."""
     farm.kind(**kind)
     farm.submit(1)
@@ -63,7 +63,7 @@ def _running(**kind: Any) -> tuple[Worker, operations.Claimed]:
     return me, claimed
 
 
-def _is_refused(call: Call, worker: Worker, claimed: operations.Claimed, *, job_id: int | None = None) -> LeaseLost:
+def _is_refused(call: Call, worker: Worker, claimed: operations.ClaimedJob, *, job_id: int | None = None) -> LeaseLost:
     """The call raises LeaseLost, and no table and no stored file differs afterwards."""
     pk = job_id or claimed.id
     before, files = farm.everything(pk), _stored()
@@ -74,7 +74,7 @@ def _is_refused(call: Call, worker: Worker, claimed: operations.Claimed, *, job_
     return refusal.value
 
 
-def _changes_nothing(call: Call, worker: Worker, claimed: operations.Claimed) -> Any:
+def _changes_nothing(call: Call, worker: Worker, claimed: operations.ClaimedJob) -> Any:
     before, files = farm.everything(claimed), _stored()
     answer = call(worker, claimed)
     assert (farm.everything(claimed), _stored()) == (before, files)

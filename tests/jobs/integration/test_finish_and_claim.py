@@ -13,7 +13,7 @@ from tests import farm
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def _done(*claimed: operations.Claimed, result: Any = None) -> list[operations.Finished]:
+def _done(*claimed: operations.ClaimedJob, result: Any = None) -> list[operations.Finished]:
     return [operations.Finished(job_id=c.id, lease=c.lease, outcome="success", result=result) for c in claimed]
 
 

@@ -18,7 +18,8 @@ from jobs import operations
 from jobs.errors import FileInUse, InvalidName, LeaseLost, NoSuchFile, PayloadTooLarge, QuotaReached, UnknownFile
 from jobs.models import ALL_JOBS, Input, Job, ResultFile, Upload, Worker
 from jobs.operations import janitor, quotas, rollup
-from jobs.protocol.answers import ClaimedJob
+from jobs.operations.handed_out import InputFile
+from jobs.protocol.answers import Claimed
 from jobs.queries import usage
 from postgres import clock
 from scheduling.models import ScheduledFunction
@@ -287,22 +288,17 @@ class TestAWorker:
         kept = upload(ada)
         give(ada, kept)
         claimed = farm.claim_one(me)
-        assert [dict(entry) for entry in claimed.inputs] == [
-            {
-                "name": "audio", "size": len(SOUND), "sha256": kept.sha256, "type": "audio/ogg",
-                "file": str(kept.pk), "filename": "sound.ogg",
-            }
-        ]  # fmt: skip
+        assert claimed.files == [InputFile(name="audio", size=len(SOUND), sha256=kept.sha256, type="audio/ogg")]
         farm.submit(1)
-        assert farm.claim_one(me).inputs == ()
+        assert farm.claim_one(me).files is None
 
     @pytest.mark.parametrize("is_scoped", [False, True])
     def test_is_given_the_same_when_it_repeats_its_claim(self, ada: User, is_scoped: bool) -> None:
         me = farm.worker(owner=ada if is_scoped else None)
         give(ada, upload(ada))
         first, second = (operations.claim(me, request_id="once") for _ in range(2))
-        assert first[0].inputs == second[0].inputs
-        assert [entry["name"] for entry in second[0].inputs] == ["audio"]
+        assert first[0].files == second[0].files
+        assert [entry.name for entry in second[0].files or ()] == ["audio"]
 
     def test_reads_only_with_the_lease(self, ada: User) -> None:
         me, other = farm.worker(), farm.worker("other")
@@ -367,5 +363,6 @@ class TestDeleting:
 def test_the_worker_of_a_claim_knows_no_ids_of_uploads(ada: User) -> None:
     me: Worker = farm.worker()
     give(ada, upload(ada))
-    [file] = ClaimedJob.of(farm.claim_one(me)).model_dump()["files"]
+    [job] = Claimed(jobs=[farm.claim_one(me)], drained=False).model_dump()["jobs"]
+    [file] = job["files"]
     assert file.keys() == {"name", "size", "sha256", "type"}

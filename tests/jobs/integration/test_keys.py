@@ -85,11 +85,11 @@ class TestAPersonsToken:
         (token, key), (spare, spare_key) = (accounts.create_token(ada, name=n) for n in ("tests", "spare"))
         assert tokens.revoke(token.pk, owner=bob) is None
         assert accounts.authenticate(key) == ada
-        assert tokens.revoke(token.pk, owner=ada) == ada.pk
+        assert tokens.revoke(token.pk, owner=ada) == token
         revoked_at = ApiToken.objects.get(pk=token.pk).revoked_at
         assert tokens.revoke(token.pk, owner=None) is None
         assert ApiToken.objects.get(pk=token.pk).revoked_at == revoked_at
-        assert tokens.live_token(hashed(key)) is None
+        assert tokens.live_token(hashed(key), address="127.0.0.1") is None
         assert accounts.authenticate(spare_key) == ada
         assert list(tokens.tokens_of(ada)) == [spare]
         assert list(tokens.tokens_of(bob)) == []
@@ -99,6 +99,6 @@ class TestAPersonsToken:
         (one, key), (other, _) = (accounts.create_token(ada, name=name) for name in ("one", "other"))
         accounts.authenticate(key)
         first = ApiToken.objects.get(pk=one.pk).last_used_at
-        tokens.note_use(one)  # of many who call at once, one writes
+        tokens.note_use(one, address="")  # of many who call at once, one writes
         assert ApiToken.objects.get(pk=one.pk).last_used_at == first
         assert ApiToken.objects.get(pk=other.pk).last_used_at is None

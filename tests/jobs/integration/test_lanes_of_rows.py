@@ -1,5 +1,6 @@
 """Rows that somebody edits: whatever is written, the job waits where claims look."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -71,3 +72,25 @@ def test_a_plain_submit_reads_no_lanes_of_workers_that_failed_others() -> None:
         plan = cursor.fetchone()[0][0]["Plan"]
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= 40
     assert Lane.objects.filter(queue="work", avoid=[]).count() == 1
+
+
+@pytest.fixture
+def untidy() -> Iterator[None]:
+    """Tidying fails."""
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER FUNCTION jobs_tidy(integer) RENAME TO jobs_tidy_away")
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER FUNCTION jobs_tidy_away(integer) RENAME TO jobs_tidy")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_claim_is_answered_whatever_becomes_of_the_tidying_after_it(
+    untidy: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is committed by then: a worker that were not answered would not know what it holds."""
+    farm.kind()
+    farm.submit(60)
+    worker = farm.worker()
+    assert len(operations.claim(worker, limit=100)) == 60
+    assert "jobs_tidy" in caplog.text

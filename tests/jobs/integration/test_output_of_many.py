@@ -23,7 +23,7 @@ def me() -> Worker:
 
 
 @pytest.fixture
-def held(me: Worker) -> list[operations.Claimed]:
+def held(me: Worker) -> list[operations.ClaimedJob]:
     """Four jobs that one worker holds, the newest first: not in the order in which they are locked."""
     farm.submit(4)
     return sorted(operations.claim(me, limit=4), key=lambda claimed: -claimed.id)
@@ -39,7 +39,7 @@ def quota(settings: Settings) -> Callable[..., None]:
     return change
 
 
-def _piece(claimed: operations.Claimed, seq: int = 0, text: str = "a") -> Piece:
+def _piece(claimed: operations.ClaimedJob, seq: int = 0, text: str = "a") -> Piece:
     return Piece(job_id=claimed.id, lease=claimed.lease, seq=seq, text=text)
 
 
@@ -47,7 +47,7 @@ def _stored() -> list[tuple[int, int, str]]:
     return list(OutputChunk.objects.order_by("job", "seq").values_list("job", "seq", "text"))
 
 
-def test_are_stored_in_one_statement(me: Worker, held: list[operations.Claimed]) -> None:
+def test_are_stored_in_one_statement(me: Worker, held: list[operations.ClaimedJob]) -> None:
     operations.write_outputs(me, [_piece(held[0])])  # what the farm has is read once in 5 s
     with CaptureQueriesContext(connection) as queries:
         answers = operations.write_outputs(me, [_piece(claimed, int(n == 0)) for n, claimed in enumerate(held)])
@@ -56,7 +56,7 @@ def test_are_stored_in_one_statement(me: Worker, held: list[operations.Claimed])
     assert len(_stored()) == 5
 
 
-def test_are_answered_each_for_itself(me: Worker, held: list[operations.Claimed]) -> None:
+def test_are_answered_each_for_itself(me: Worker, held: list[operations.ClaimedJob]) -> None:
     good, gap, lost, bad = held
     operations.release(me, lost.id, lost.lease)
     before = [farm.everything(claimed) for claimed in (gap, lost, bad)]
@@ -71,7 +71,7 @@ def test_are_answered_each_for_itself(me: Worker, held: list[operations.Claimed]
     assert [farm.everything(claimed) for claimed in (gap, lost, bad)] == before
 
 
-def test_that_came_before_are_answered_as_then(me: Worker, held: list[operations.Claimed]) -> None:
+def test_that_came_before_are_answered_as_then(me: Worker, held: list[operations.ClaimedJob]) -> None:
     pieces = [_piece(claimed) for claimed in held]
     assert operations.write_outputs(me, pieces) == operations.write_outputs(me, pieces) == [1, 1, 1, 1]
     assert len(_stored()) == 4

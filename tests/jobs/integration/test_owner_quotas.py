@@ -39,12 +39,12 @@ def _refused(call: Any, *arguments: Any, **options: Any) -> tuple[str, dict[str,
     return refused.value.message, refused.value.numbers
 
 
-def _hold(owner: User | None, me: Worker) -> operations.Claimed:
+def _hold(owner: User | None, me: Worker) -> operations.ClaimedJob:
     farm.submit(1, owner=owner)
     return farm.claim_one(me)
 
 
-def _ended(owner: User | None, me: Worker, *, output: str) -> operations.Claimed:
+def _ended(owner: User | None, me: Worker, *, output: str) -> operations.ClaimedJob:
     claimed = _hold(owner, me)
     _write(me, claimed, 0, output)
     farm.succeed(me, claimed)
@@ -58,12 +58,12 @@ def _sends(owner: User) -> Callable[[], Any]:
     return lambda: operations.once(request, count=lambda: None, submit=lambda: operations.submit_many([new]))
 
 
-def _put(me: Worker, claimed: operations.Claimed, name: str, size: int) -> ResultFile:
+def _put(me: Worker, claimed: operations.ClaimedJob, name: str, size: int) -> ResultFile:
     content = File(BytesIO(b"x" * size))
     return operations.put_file(me, claimed.id, claimed.lease, name=name, content=content)
 
 
-def _write(me: Worker, claimed: operations.Claimed, seq: int, text: str) -> int:
+def _write(me: Worker, claimed: operations.ClaimedJob, seq: int, text: str) -> int:
     return operations.write_output(me, claimed.id, claimed.lease, seq=seq, text=text)
 
 

@@ -17,7 +17,7 @@ from jobs.operations import quotas
 from tests import farm
 
 pytestmark = pytest.mark.django_db
-Held = tuple[Worker, operations.Claimed]
+Held = tuple[Worker, operations.ClaimedJob]
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def mine() -> tuple[Worker, operations.Claimed]:
+def mine() -> tuple[Worker, operations.ClaimedJob]:
     """A worker and the job that it holds."""
     farm.kind()
     farm.submit(1)

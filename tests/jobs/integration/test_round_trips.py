@@ -24,7 +24,7 @@ def _between_two_tidyings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lanes, "_UNTIDIED", lanes.Untidied())
 
 
-def _done(*claimed: operations.Claimed) -> list[operations.Finished]:
+def _done(*claimed: operations.ClaimedJob) -> list[operations.Finished]:
     return [operations.Finished(job_id=each.id, lease=each.lease, outcome="success") for each in claimed]
 
 

@@ -37,8 +37,13 @@ def test_are_kept_by_day_for_each_queue_and_worker() -> None:
     worker = farm.worker()
     farm.succeed(worker, farm.claim_one(worker))
     farm.fail(worker, farm.claim_one(worker), retryable=False)
+    operations.roll_up()
     scores.keep_scores(day=TODAY.isoformat())
     assert _kept("queue")["work"] == (2, 1, 0.5, 1)
+    waited = HealthScore.objects.get(subject="queue", name="work")
+    assert waited.latency_p95_s is not None
+    assert waited.latency_p50_s is not None
+    assert 0 < waited.latency_p50_s <= waited.latency_p95_s < 60
     assert _kept("worker") == {f"w1 #{worker.pk}": (2, 1, 0.5, 0)}
 
 

@@ -119,10 +119,11 @@ class TestWhatIsPublished:
         farm.kind()
         notifications()
         with transaction.atomic():
-            assert len(farm.submit(1) + farm.submit(1)) == 2
+            first, second = farm.submit(1) + farm.submit(1)
             assert farm.at_once(Job.objects.count) == [0]
             assert notifications() == []
-        assert sorted(notifications()) == sorted(["jobs", "work:work"])
+        new = [f"new:{job.pk}-{job.pk}" for job in (first, second)]
+        assert sorted(notifications()) == sorted(["jobs", "work:work", *new])
 
     def test_of_a_rollback_is_nothing_and_nothing_is_stored(self, notifications: Callable[[], list[str]]) -> None:
         farm.kind()
@@ -143,17 +144,17 @@ class TestWhatIsPublished:
         farm.kind()
         notifications()
         with transaction.atomic():
-            farm.submit(1)
+            [job] = farm.submit(1)
             with farm.rolled_back():
                 farm.submit(1)
-        assert sorted(notifications()) == sorted(["jobs", "work:work"])
+        assert sorted(notifications()) == sorted(["jobs", "work:work", f"new:{job.pk}-{job.pk}"])
         assert Job.objects.count() == Live.objects.count() == 1
 
     def test_of_a_job_that_is_due_later_names_the_moment(self, notifications: Callable[[], list[str]]) -> None:
         farm.kind()
         notifications()
-        farm.submit(1, run_at=datetime(2100, 1, 1, tzinfo=UTC))
-        assert sorted(notifications()) == sorted(["jobs", "due:work:4102444800000"])
+        [job] = farm.submit(1, run_at=datetime(2100, 1, 1, tzinfo=UTC))
+        assert sorted(notifications()) == sorted(["jobs", "due:work:4102444800000", f"new:{job.pk}-{job.pk}"])
 
     def test_of_each_call_is_what_it_made_stale(self, notifications: Callable[[], list[str]]) -> None:
         farm.kind()
@@ -190,7 +191,7 @@ class TestWhatIsPublished:
         assert due == {f"due:work:{int(moment.timestamp() * 1000)}" for moment in moments}
 
 
-End = Callable[[Worker, operations.Claimed], object]
+End = Callable[[Worker, operations.ClaimedJob], object]
 ENDS: dict[str, End] = {
     "a success": farm.succeed,
     "a success and the next claim": lambda me, job: operations.finish_and_claim(me, [_ended(job)], limit=1),
@@ -205,7 +206,7 @@ ENDS: dict[str, End] = {
 }
 
 
-def _ended(job: operations.Claimed) -> operations.Finished:
+def _ended(job: operations.ClaimedJob) -> operations.Finished:
     return operations.Finished(job_id=job.id, lease=job.lease, outcome="success")
 
 
@@ -214,7 +215,7 @@ def _lost() -> operations.Finished:
     return operations.Finished(job_id=1, lease=lease, outcome="failed")
 
 
-def _overrun(job: operations.Claimed) -> None:
+def _overrun(job: operations.ClaimedJob) -> None:
     farm.alter(job, deadline_at=Now() - timedelta(seconds=1), confirmed_fence=1)
     assert operations.sweep().taken_back == 1
 

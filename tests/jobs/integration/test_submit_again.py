@@ -16,7 +16,7 @@ from tests import farm
 pytestmark = pytest.mark.django_db
 
 
-def _done(claimed: operations.Claimed, outcome: Any = "success", **more: Any) -> operations.Finished:
+def _done(claimed: operations.ClaimedJob, outcome: Any = "success", **more: Any) -> operations.Finished:
     return operations.Finished(job_id=claimed.id, lease=claimed.lease, outcome=outcome, **more)
 
 
@@ -26,13 +26,13 @@ def _another(lease: Lease, what: str) -> Lease:
     return Lease(fence=number, secret=uuid.uuid4() if what == "secret" else lease.secret)
 
 
-def _leases(jobs: list[operations.Claimed]) -> list[tuple[int, str]]:
+def _leases(jobs: list[operations.ClaimedJob]) -> list[tuple[int, str]]:
     return sorted((job.id, str(job.lease)) for job in jobs)
 
 
 def _swap(
-    me: Worker, *claimed: operations.Claimed, limit: int = 1, name: str | None = None
-) -> tuple[list[Any], list[operations.Claimed]]:
+    me: Worker, *claimed: operations.ClaimedJob, limit: int = 1, name: str | None = None
+) -> tuple[list[Any], list[operations.ClaimedJob]]:
     return operations.finish_and_claim(me, [_done(each) for each in claimed], limit=limit, request_id=name)
 
 

@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 
 from jobs import operations
-from jobs.models import Attempt
+from jobs.models import Attempt, Live, Outcome
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -27,6 +27,28 @@ def test_fails_at_its_claim_with_the_reason_and_those_behind_it_are_claimed() ->
     assert [job.id for job in claimed] == [job.pk for job in others]
     assert farm.status(poisoned) == "failed"
     assert "Its payload cannot be read: Exceeds the limit (4300 digits)" in Attempt.objects.get(job=poisoned).error
+
+
+@pytest.mark.parametrize("is_overdue", [False, True])
+def test_whose_record_is_gone_fails_and_those_behind_it_go_on(is_overdue: bool) -> None:
+    farm.kind()
+    me = farm.worker()
+    gone, *others = farm.submit(3)
+    if is_overdue:
+        for claimed in operations.claim(me, limit=3):
+            farm.expire_lease(claimed)
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE jobs_job DISABLE TRIGGER USER")
+        cursor.execute("DELETE FROM jobs_job WHERE id = %s", [gone.pk])
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute("ALTER TABLE jobs_job ENABLE TRIGGER USER")
+    if is_overdue:
+        assert operations.sweep().taken_back == 3
+    else:
+        assert [job.id for job in operations.claim(me, limit=3)] == [job.pk for job in others]
+        assert "Its record is gone" in Attempt.objects.get(job=gone.pk).error
+    assert Outcome.objects.get().job_id == gone.pk
+    assert set(Live.objects.values_list("pk", flat=True)) == {job.pk for job in others}
 
 
 def test_keeps_no_other_from_being_resynced(caplog: pytest.LogCaptureFixture) -> None:

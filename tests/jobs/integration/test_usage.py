@@ -38,17 +38,17 @@ def me() -> Worker:
     return farm.worker()
 
 
-def _hold(owner: User | None, me: Worker) -> operations.Claimed:
+def _hold(owner: User | None, me: Worker) -> operations.ClaimedJob:
     farm.submit(1, owner=owner)
     return farm.claim_one(me)
 
 
-def _put(me: Worker, claimed: operations.Claimed, name: str, size: int) -> None:
+def _put(me: Worker, claimed: operations.ClaimedJob, name: str, size: int) -> None:
     content = File(BytesIO(b"x" * size))
     operations.put_file(me, claimed.id, claimed.lease, name=name, content=content)
 
 
-def _write(me: Worker, claimed: operations.Claimed, text: str) -> None:
+def _write(me: Worker, claimed: operations.ClaimedJob, text: str) -> None:
     seq = farm.stored(claimed).next_seq
     operations.write_output(me, claimed.id, claimed.lease, seq=seq, text=text)
 
@@ -72,7 +72,7 @@ def _fresh(owner: User | None) -> tuple[int, int, int]:
 
 class TestOutput:
     def test_is_charged_when_its_attempt_ends_however_that_is(self, ada: User, me: Worker) -> None:
-        ways: list[Callable[[operations.Claimed], object]] = [
+        ways: list[Callable[[operations.ClaimedJob], object]] = [
             lambda held: farm.succeed(me, held),
             lambda held: farm.fail(me, held),
             lambda held: operations.release(me, held.id, held.lease),
@@ -105,7 +105,7 @@ class TestOutput:
 
 
 class TestWhatIsFreed:
-    def _keep(self, ada: User, me: Worker) -> operations.Claimed:
+    def _keep(self, ada: User, me: Worker) -> operations.ClaimedJob:
         held = _hold(ada, me)
         _write(me, held, "12345")
         _put(me, held, "a", 7)
@@ -207,7 +207,7 @@ class _Walk:
         self.rng = rng
         self.people = [None, farm.user("ada"), farm.user("bob"), farm.user("eve")]
         self.me = farm.worker()
-        self.held: list[operations.Claimed] = []
+        self.held: list[operations.ClaimedJob] = []
         self.steps = (
             *(self.claim, self.claim, self.write, self.write, self.write, self.put, self.put),
             *(self.end, self.lose, self.cancel, self.delete, self.delete_file, self.give_away),

@@ -34,7 +34,7 @@ class Client:
     asks: list[str] | None
     is_live: bool
 
-    def claim(self, limit: int = 1) -> list[operations.Claimed]:
+    def claim(self, limit: int = 1) -> list[operations.ClaimedJob]:
         return operations.claim(self.worker, queues=self.asks, limit=limit)
 
 
@@ -63,6 +63,7 @@ class Situation:
             self._bound(queue)
         for _ in range(self.rng.randint(1, 7)):
             self.jobs.append(self._job())
+        self._pause()
         User.objects.filter(username="gone").update(is_active=False)
 
     def _some(self, queues: Sequence[str]) -> list[str]:
@@ -94,6 +95,10 @@ class Situation:
             operations.set_ceiling(queue, self.rng.randint(0, 3))
         if self.rng.random() < 0.2:
             operations.pause(queue)
+
+    def _pause(self) -> None:
+        if self.rng.random() < 0.25:
+            operations.pause_owner(self.people[self.rng.choice(["ada", "bob", "eve"])])
 
     def _job(self) -> Job:
         rng, workers = self.rng, [client.worker.pk for client in self.clients]
@@ -134,7 +139,7 @@ class Situation:
     def open_queue(self, job: Job, reasons: Sequence[Reason]) -> None:
         """What goes by while workers work, goes by only where they may: in a queue that is open and has room."""
         for reason in reasons:
-            if reason.code in {"queue_paused", "queue_full"}:
+            if reason.code in {"owner_paused", "queue_paused", "queue_full"}:
                 self.remedies(job, reason)[reason.remedies[0].code]()
 
     def remedies(self, job: Job, reason: Reason) -> dict[str, Callable[[], Any]]:
@@ -142,6 +147,7 @@ class Situation:
         queue = job.queue
         taken = Job.objects.counted_in(queue).count()
         return {
+            "resume_owner": lambda: operations.resume_owner(job.owner),
             "resume_queue": lambda: operations.resume(queue),
             "raise_ceiling": lambda: operations.set_ceiling(queue, taken + 1),
             "add_worker": lambda: self._add(queue, reason.code),
@@ -181,7 +187,7 @@ class Situation:
         while [job for client in clients for job in self._work_one(client)]:
             pass
 
-    def _work_one(self, client: Client) -> list[operations.Claimed]:
+    def _work_one(self, client: Client) -> list[operations.ClaimedJob]:
         claimed = client.claim()
         for job in claimed:
             farm.succeed(client.worker, job)

@@ -96,12 +96,12 @@ class TestPlans:
         return worker
 
     def test_read_no_more_than_is_said(self, busy: Worker) -> None:
-        most = {"most": workers.MOST_READ}
-        _check("worker_lately", {"worker": busy.pk, "listed": workers.LISTED, **most})
+        lately = {"workers": [busy.pk], "seconds": 86400.0, "most": workers.MOST_READ, "listed": workers.LISTED}
+        _check("worker_lately", lately)
         _check("worker_failures", {"worker": busy.pk, "most": workers.MOST_FAILED})
         # With a bound of a third of the table, a scan of all of it is the cheaper plan: no mistake of the planner.
         _check("timeline", {**timeline.bounds(minutes=60), "most_ended": ENDED // 30})
-        _check("worker_rates", {"workers": [busy.pk], "most": workers.MOST_RATED})
+        _check("worker_lately", lately | {"seconds": 3600.0, "most": workers.MOST_RATED, "listed": 0})
 
 
 def _check(name: str, given: dict[str, Any]) -> None:

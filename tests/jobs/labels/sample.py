@@ -27,6 +27,6 @@ def job(requires: Mapping[str, Any] | None = None, prefers: Mapping[str, Any] | 
     return operations.submit("work", {}, requires=requires, prefers=prefers, **options)
 
 
-def ids(claimed: list[operations.Claimed]) -> list[int]:
+def ids(claimed: list[operations.ClaimedJob]) -> list[int]:
     """Which jobs these are."""
     return [one.id for one in claimed]

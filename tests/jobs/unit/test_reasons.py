@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from jobs.domain.reasons import FOR_OPERATORS, REMEDIES, Facts, duration, explain
+from jobs.domain.reasons import FOR_OPERATORS, REMEDIES, explain
 from jobs.domain.states import Status
+from jobs.domain.why_facts import Facts
 
 AT = datetime(2024, 3, 10, 1, 59, tzinfo=UTC)
 NEXT = Facts(
@@ -156,15 +157,3 @@ class TestRemedies:
     def test_are_what_changes_it(self, facts: dict[str, Any], codes: list[str]) -> None:
         [reason] = explain(replace(NEXT, **facts))
         assert [remedy.code for remedy in reason.remedies] == codes
-
-
-class TestADuration:
-    @pytest.mark.parametrize(
-        ("seconds", "text"),
-        [
-            (0, "1 s"), (0.4, "1 s"), (119, "119 s"), (120, "2 min"), (7199, "119 min"), (7200, "2 h 0 min"),
-            (7500, "2 h 5 min"), (2 * 86400 - 1, "47 h 59 min"), (2 * 86400, "2 days"), (10**7, "115 days"),
-        ],
-    )  # fmt: skip
-    def test_is_said_as_people_say_it(self, seconds: float, text: str) -> None:
-        assert duration(seconds) == text

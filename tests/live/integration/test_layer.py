@@ -84,7 +84,7 @@ class TestNotifyChannelLayer:
         assert [(await received(there, channel))["n"] for _ in range(50)] == list(range(50))
 
     async def test_says_that_messages_were_lost_when_a_channel_overflows(self) -> None:
-        layer = NotifyChannelLayer(notify_channel="test", channel_capacity={"specific*": 3})
+        layer = NotifyChannelLayer(notify_channel="test", capacity=3)
         channel = await layer.new_channel()
         await layer.group_add("all", channel)
         layer_done = await layer.new_channel("other")

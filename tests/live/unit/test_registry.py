@@ -64,9 +64,17 @@ class TestDeclaring:
         with pytest.raises(errors.BadDeclaration):
             arguments.declared(bad)
 
-    def test_refuses_html_without_a_template(self) -> None:
-        with pytest.raises(errors.BadDeclaration):
-            registry.live_query("bad", topics=list, audiences=["public"])(nothing)
+    def test_shows_html_by_the_template_of_the_reads_name(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(registry, "_queries", {})
+        query = registry.live_query("named", topics=list, audiences=["public"])(nothing)
+        assert query.template == "unit/live/nothing.html"
+
+    def test_takes_who_may_see_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(registry, "_queries", {})
+        may_see = registry.for_holders("jobs.view_job")
+        query = registry.live_query("held", topics=list, audiences=["operator"], may_see=may_see)(nothing)
+        assert query.audience(registry.Viewer(user=User(is_active=True, is_superuser=True)), {}) == "operator"
+        assert query.audience(registry.Viewer(user=User(is_active=False, is_superuser=True)), {}) is None
 
     def test_refuses_json_with_a_template(self) -> None:
         with pytest.raises(errors.BadDeclaration):

@@ -139,7 +139,7 @@ def _step(owner: User, worker: Worker, rng: random.Random) -> None:
                 _end(worker, claimed, how)
 
 
-def _end(worker: Worker, claimed: operations.Claimed, how: str) -> None:
+def _end(worker: Worker, claimed: operations.ClaimedJob, how: str) -> None:
     match how:
         case "succeed":
             farm.succeed(worker, claimed, answer(20, 30))

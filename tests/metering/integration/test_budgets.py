@@ -305,6 +305,19 @@ class TestAnEnd:
 
 
 class TestATwin:
+    def test_of_a_job_that_a_newer_one_replaces_is_reserved_once_also_where_there_is_room_for_one(
+        self, ada: User
+    ) -> None:
+        budget = budgets.budget("tokens", 150, person=ada)
+        jobs = {call(ada, unique_key="once", on_conflict="replace").pk for _ in range(3)}
+        assert (len(jobs), numbers(budget)) == (1, (0, 100))
+        gpu = budgets.worker()
+        claimed = farm.claim_one(gpu)
+        with pytest.raises(BudgetExhausted):
+            call(ada, unique_key="once", on_conflict="after")
+        farm.succeed(gpu, claimed, answer(10, 20))
+        assert numbers(budget) == (30, 0)
+
     def test_reserves_nothing(self, ada: User) -> None:
         budget = budgets.budget("tokens", 1000, person=ada)
         call(ada, unique_key="once")

@@ -19,7 +19,7 @@ from tests.metering.budgets import answer, call, numbers
 pytestmark = pytest.mark.django_db
 
 WORDS = 50  # of eight characters: two tokens each
-Ending = Callable[[Any, operations.Claimed], object]
+Ending = Callable[[Any, operations.ClaimedJob], object]
 ENDINGS: dict[str, Ending] = {
     "a cancel": lambda _, claimed: operations.cancel(claimed.id, by=None),
     "a failure for good": lambda gpu, claimed: farm.fail(gpu, claimed, retryable=False),
@@ -36,7 +36,7 @@ def chunk(**fields: Any) -> str:
     return json.dumps({"id": "c", "object": "chat.completion.chunk", "choices": [], **fields}) + "\n"
 
 
-def write(gpu: Any, claimed: operations.Claimed, *texts: str) -> None:
+def write(gpu: Any, claimed: operations.ClaimedJob, *texts: str) -> None:
     for seq, text in enumerate(texts):
         operations.write_output(gpu, claimed.id, claimed.lease, seq=seq, text=text)
 

@@ -13,6 +13,7 @@ from jobs.models import Worker
 from metering import operations as metering
 from metering import queries
 from metering.models import Day, Reading, Watermark
+from metering.operations import rollup
 from postgres import clock
 from tests import farm
 from tests.metering import budgets
@@ -76,7 +77,7 @@ class TestADay:
 
     def test_has_a_bound_of_rows_for_each_person(self, ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
         """The name of a model is any text that somebody writes into a payload."""
-        monkeypatch.setattr(queries, "MOST_ROWS", 2)
+        monkeypatch.setattr(rollup, "MOST_ROWS", 2)
         gpu = budgets.worker()
         for number in range(4):
             payload = {"path": "embeddings", "body": {"model": f"m{number}", "input": "x"}}

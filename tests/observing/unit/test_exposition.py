@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from observing.errors import NoMetricsToken
-from observing.exposition import ANSWERED_WITHIN_S, Exposition, address
+from observing.exposition import ANSWERED_WITHIN_S, Exposition, NoMetricsToken, address
 
 TOKEN = "a-token-of-prometheus"
 

@@ -11,8 +11,7 @@ from django.core.exceptions import DisallowedHost
 from accounts import domain as accounts
 from jobs.operations import workers
 from observing import fields, logs
-from observing.errors import UnknownLogForm
-from observing.secrets import MASK, masked
+from observing.logs import MASK, masked
 from tests.looped import looped
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -154,5 +153,5 @@ class TestWhatAClientDidWrong:
 
 class TestTheForm:
     def test_is_text_or_json_and_nothing_else(self) -> None:
-        with pytest.raises(UnknownLogForm, match="'xml'; it may be text or json"):
+        with pytest.raises(logs.UnknownLogForm, match="'xml'; it may be text or json"):
             logs.configuration(form="xml", level="INFO")

@@ -167,14 +167,14 @@ class TestItsEnd:
     """Of jobs that a worker of another make has ended."""
 
     @pytest.fixture
-    def claimed(self, server: Server, ada: User) -> tuple[Worker, jobs.Claimed]:
+    def claimed(self, server: Server, ada: User) -> tuple[Worker, jobs.ClaimedJob]:
         body = {"model": "tiny", "input": "x", "stream": True}
         jobs.submit("openai", {"path": "responses", "body": body}, owner=ada)
         worker = farm.worker("other", "openai")
         return worker, farm.claim_one(worker)
 
     def test_is_one_event_with_the_whole_where_its_worker_wrote_none(
-        self, client: openai.OpenAI, claimed: tuple[Worker, jobs.Claimed]
+        self, client: openai.OpenAI, claimed: tuple[Worker, jobs.ClaimedJob]
     ) -> None:
         farm.succeed(*claimed, result={"id": _id(), "object": "response", "status": "completed", "output": []})
         events: list[Any] = list(client.responses.retrieve(_id(), stream=True))
@@ -183,7 +183,7 @@ class TestItsEnd:
         assert end.response.id == _id()
 
     def test_is_not_sent_before_the_job_has_succeeded(
-        self, client: openai.OpenAI, claimed: tuple[Worker, jobs.Claimed]
+        self, client: openai.OpenAI, claimed: tuple[Worker, jobs.ClaimedJob]
     ) -> None:
         """Who reads it continues that response at once."""
         worker, held = claimed
@@ -201,7 +201,7 @@ class TestItsEnd:
             assert end.result(30).type == "response.completed"
 
     def test_is_an_error_where_the_job_failed_before_its_first_event(
-        self, client: openai.OpenAI, claimed: tuple[Worker, jobs.Claimed]
+        self, client: openai.OpenAI, claimed: tuple[Worker, jobs.ClaimedJob]
     ) -> None:
         farm.fail(*claimed, error="It broke.", retryable=False)
         with pytest.raises(openai.APIStatusError) as caught:

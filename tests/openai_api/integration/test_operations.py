@@ -10,7 +10,6 @@ from jobs.models import Job, Queue, Worker
 from openai_api import domain, operations
 from openai_api.errors import UnknownModel
 from openai_api.models import LeftCall
-from openai_api.operations import returning
 from postgres import clock
 from tests import farm
 
@@ -66,27 +65,27 @@ class TestTheFarmsOwnWorker:
 class TestACallThatWasLeft:
     def test_is_taken_over_once_and_by_its_owner_alone(self, ada: User) -> None:
         made = jobs.submit("openai", {"path": "completions", "body": {"model": "tiny"}}, owner=ada)
-        returning.leave(made.pk, user_id=ada.pk, fingerprint="f")
-        assert returning.take_over("f", path="completions", user=farm.user("eve")) is None
-        assert returning.take_over("g", path="completions", user=ada) is None
-        taken = returning.take_over("f", path="completions", user=ada)
+        operations.leave(made.pk, user_id=ada.pk, fingerprint="f")
+        assert operations.take_over("f", path="completions", user=farm.user("eve")) is None
+        assert operations.take_over("g", path="completions", user=ada) is None
+        taken = operations.take_over("f", path="completions", user=ada)
         assert taken is not None
         assert (taken.job_id, taken.model) == (made.pk, "tiny")
-        assert returning.take_over("f", path="completions", user=ada) is None
-        returning.end_grace(made.pk, is_kept=False)
+        assert operations.take_over("f", path="completions", user=ada) is None
+        operations.end_grace(made.pk, is_kept=False)
         assert farm.status(made) == "pending"
 
     def test_is_not_taken_over_after_a_minute_and_given_up_by_the_next(self, ada: User) -> None:
         first, second = (jobs.submit("openai", {"path": "completions", "body": {}}, owner=ada) for _ in range(2))
-        returning.leave(first.pk, user_id=ada.pk, fingerprint="f")
-        returning.leave(first.pk + 1000, user_id=ada.pk, fingerprint="of one that is deleted")
-        LeftCall.objects.update(left_at=clock.now() - 2 * returning.LASTS)
-        assert returning.take_over("f", path="completions", user=ada) is None
-        returning.leave(second.pk, user_id=ada.pk, fingerprint="f")
+        operations.leave(first.pk, user_id=ada.pk, fingerprint="f")
+        operations.leave(first.pk + 1000, user_id=ada.pk, fingerprint="of one that is deleted")
+        LeftCall.objects.update(left_at=clock.now() - 2 * operations.LASTS)
+        assert operations.take_over("f", path="completions", user=ada) is None
+        operations.leave(second.pk, user_id=ada.pk, fingerprint="f")
         assert (farm.status(first), farm.status(second)) == ("canceled", "pending")
 
     def test_that_was_canceled_meanwhile_is_made_anew(self, ada: User) -> None:
         made = jobs.submit("openai", {"path": "completions", "body": {}}, owner=ada)
-        returning.leave(made.pk, user_id=ada.pk, fingerprint="f")
+        operations.leave(made.pk, user_id=ada.pk, fingerprint="f")
         jobs.cancel(made.pk, by=ada)
-        assert returning.take_over("f", path="completions", user=ada) is None
+        assert operations.take_over("f", path="completions", user=ada) is None

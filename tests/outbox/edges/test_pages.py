@@ -11,6 +11,7 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from outbox import operations
+from outbox.errors import CannotReplay
 from outbox.models import Endpoint, Message
 from outbox.operations import secrets
 from scheduling import operations as scheduling
@@ -279,6 +280,34 @@ class TestTheAdministration:
         message = Message.objects.get()
         data = {"action": "replay_selected", "_selected_action": [message.pk], "confirmed": "yes"}
         browser(root).post(reverse("admin:outbox_message_changelist"), data)
+        message.refresh_from_db()
+        assert message.status == "pending"
+
+    def test_goes_on_behind_a_message_that_cannot_be_replayed_and_counts_both(self, root: User) -> None:
+        row = endpoint()
+        dead(row, "queue.paused")
+        operations.send_test(row.pk, by=root)
+        pks = [*Message.objects.order_by("-pk").values_list("pk", flat=True)]
+        data = {"action": "replay_selected", "_selected_action": pks}
+        client = browser(root)
+        question = client.post(reverse("admin:outbox_message_changelist"), data).content.decode()
+        assert "1 dead" in question
+        assert "1 pending" in question
+        page = client.post(reverse("admin:outbox_message_changelist"), data | {"confirmed": "yes"}, follow=True)
+        [line] = [str(one) for one in page.context["messages"]]
+        assert "1 sent once more" in line
+        assert f"1 {CannotReplay().message}" in line
+        assert Message.objects.filter(status="pending").count() == 2
+
+    def test_asks_before_it_replays_one_from_its_page(self, root: User) -> None:
+        dead(endpoint(), "queue.paused")
+        message = Message.objects.get()
+        address = reverse("admin:outbox_message_replay_one", args=[message.pk])
+        client = browser(root)
+        assert "Replay this message?" in client.get(address).content.decode()
+        message.refresh_from_db()
+        assert message.status == "dead"
+        client.post(address, {"confirmed": "yes"})
         message.refresh_from_db()
         assert message.status == "pending"
 

@@ -35,7 +35,7 @@ def breaks_outside() -> None:
 
 
 @pytest.fixture
-def work() -> jobs.Claimed:
+def work() -> jobs.ClaimedJob:
     farm.kind(max_attempts=1)
     farm.submit(1)
     return farm.claim_one(farm.worker())
@@ -55,7 +55,7 @@ def data() -> dict[str, Any]:
 
 
 class TestAJob:
-    def test_that_succeeds(self, work: jobs.Claimed) -> None:
+    def test_that_succeeds(self, work: jobs.ClaimedJob) -> None:
         endpoint()
         farm.succeed(worker(), work, {"answer": 42})
         assert events() == [("job.succeeded", f"job/{work.id}")]
@@ -65,25 +65,25 @@ class TestAJob:
         assert Event.objects.get().occurred_at == Job.objects.get().ended_at
         assert Event.objects.get().body_with_result is None
 
-    def test_has_its_result_where_that_is_asked_for(self, work: jobs.Claimed, settings: Settings) -> None:
+    def test_has_its_result_where_that_is_asked_for(self, work: jobs.ClaimedJob, settings: Settings) -> None:
         endpoint(with_result=True)
         farm.succeed(worker(), work, {"answer": 42})
         body = json.loads(Event.objects.get().body_with_result or "")
         assert body["data"]["result"] == {"answer": 42}
 
-    def test_says_that_its_result_is_too_large(self, work: jobs.Claimed, settings: Settings) -> None:
+    def test_says_that_its_result_is_too_large(self, work: jobs.ClaimedJob, settings: Settings) -> None:
         settings.OUTBOX = {**settings.OUTBOX, "RESULT_BYTES": 20}
         endpoint(with_result=True)
         farm.succeed(worker(), work, "x" * 100)
         body = json.loads(Event.objects.get().body_with_result or "")
         assert body["data"]["result_omitted"] == "it has more than 20 bytes"
 
-    def test_without_a_result_has_none(self, work: jobs.Claimed) -> None:
+    def test_without_a_result_has_none(self, work: jobs.ClaimedJob) -> None:
         endpoint(with_result=True)
         farm.succeed(worker(), work)
         assert Event.objects.get().body_with_result is None
 
-    def test_that_fails(self, work: jobs.Claimed) -> None:
+    def test_that_fails(self, work: jobs.ClaimedJob) -> None:
         endpoint()
         failed = jobs.Finished(job_id=work.id, lease=work.lease, outcome="failed", error="it broke")
         jobs.finish(worker(), [failed])
@@ -140,7 +140,26 @@ class TestAJob:
         assert {name: len(messages(one)) for name, one in mine.items()} == {"ann": 1, "bob": 1, "eve": 0}
         assert (data()["owner"], data()["group"]) == ("ann", "lab")
 
-    def test_whose_end_is_rolled_back_is_no_event(self, work: jobs.Claimed) -> None:
+    @pytest.mark.parametrize("how", [{"on_conflict": "replace"}, {"debounce": {"quiet": 60, "at_most": 600}}])
+    def test_that_a_newer_submit_replaces(self, how: dict[str, Any]) -> None:
+        farm.kind()
+        endpoint()
+        ann = farm.user("ann")
+        submits = [jobs.submit("work", n, owner=ann, by=ann, unique_key="main", priority=-n, **how) for n in range(2)]
+        job = Job.objects.get()
+        assert [one.pk for one in submits] == [job.pk] * 2
+        assert events() == [("job.replaced", f"job/{job.pk}")]
+        wanted = {"id": job.pk, "status": "pending", "unique_key": "main", "owner": "ann", "by": "ann", "priority": -1}
+        assert {name: data()[name] for name in wanted} == wanted
+        assert data()["run_at"] == submits[1].run_at.isoformat()
+        assert data()["before"] == {
+            "submitted_at": submits[0].created_at.isoformat(), "queue": "work", "priority": 0,
+            "run_at": submits[0].run_at.isoformat(),
+        }  # fmt: skip
+        jobs.submit("work", 2, owner=ann, unique_key="main", **how)
+        assert data()["before"]["submitted_at"] == job.replaced_at.isoformat()  # type: ignore[union-attr]
+
+    def test_whose_end_is_rolled_back_is_no_event(self, work: jobs.ClaimedJob) -> None:
         endpoint()
         with transaction.atomic():
             jobs.cancel(work.id, by=None)
@@ -196,6 +215,17 @@ class TestACallback:
         assert (made.owner, made.is_callback, made.url) == (ann, True, "https://hooks.example/a")
         assert messages(made) == [("job.canceled", f"job/{one.pk}"), ("job.canceled", f"job/{two.pk}")]
 
+    def test_of_a_submit_that_is_replaced_gets_that_and_no_more(self) -> None:
+        farm.kind()
+        for path in ("a", "b"):
+            jobs.submit(
+                "work", None, unique_key="k", on_conflict="replace", callback_url=f"https://hooks.example/{path}"
+            )
+        job = Job.objects.get()
+        jobs.cancel(job.pk, by=None)
+        by_path = {one.url[-1]: messages(one) for one in Endpoint.objects.all()}
+        assert by_path == {"a": [("job.replaced", f"job/{job.pk}")], "b": [("job.canceled", f"job/{job.pk}")]}
+
     def test_is_one_endpoint_for_each_owner_and_address(self) -> None:
         farm.kind()
         ann, bob = farm.user("ann"), farm.user("bob")
@@ -219,7 +249,7 @@ class TestACallback:
             farm.submit(1, callback_url="https://hooks.example/a")
 
 
-def test_where_nobody_listens_an_end_asks_the_database_nothing_more(work: jobs.Claimed) -> None:
+def test_where_nobody_listens_an_end_asks_the_database_nothing_more(work: jobs.ClaimedJob) -> None:
     with CaptureQueriesContext(connection) as captured:
         farm.succeed(worker(), work)
     assert not [query["sql"] for query in captured.captured_queries if "outbox." in query["sql"]]

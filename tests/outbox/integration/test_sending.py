@@ -15,7 +15,7 @@ from pytest_django import Settings
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from outbox import operations, queries
-from outbox.domain import retries
+from outbox.domain import answers
 from outbox.models import Attempt, Endpoint, Event, Message
 from outbox.operations import attempts, secrets
 from outbox.operations.http import Client
@@ -169,11 +169,11 @@ class TestAnAttempt:
         with receiver(status=500) as there:
             endpoint(there.url())
             record()
-            for _ in range(retries.MOST_ATTEMPTS):
+            for _ in range(answers.MOST_ATTEMPTS):
                 due_now()
                 drain()
-        assert (only().status, only().attempts) == ("dead", retries.MOST_ATTEMPTS)
-        assert len(there.requests) == retries.MOST_ATTEMPTS
+        assert (only().status, only().attempts) == ("dead", answers.MOST_ATTEMPTS)
+        assert len(there.requests) == answers.MOST_ATTEMPTS
 
     def test_is_not_made_without_a_secret_that_can_be_opened(self, settings: Settings) -> None:
         with receiver() as there:
@@ -250,7 +250,7 @@ class TestOrder:
             endpoint(there.url())
             record("job/1", "job.lost")
             record("job/1", "job.succeeded")
-            for _ in range(retries.MOST_ATTEMPTS):
+            for _ in range(answers.MOST_ATTEMPTS):
                 due_now()
                 drain()
             there.status = 200

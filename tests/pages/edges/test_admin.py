@@ -215,7 +215,7 @@ class TestQueues:
         self, browse: Browse, little_farm: Farm, form: str, ceiling: int | None
     ) -> None:
         operations.set_ceiling("chat", 5)
-        browse(little_farm.oscar).post("/admin/jobs/queue/chat/change/", {"ceiling": form})
+        browse(little_farm.oscar).post("/admin/jobs/queue/chat/change/", {"ceiling": form, "fair": "off"})
         queue = Queue.objects.get(pk="chat")
         assert queue.ceiling == ceiling
         changed = ceiling != 5
@@ -228,7 +228,7 @@ class TestKinds:
     FORM = {
         "name": "transcribe", "queue": "audio", "priority": "0", "max_attempts": "2", "backoff_first_s": "1",
         "backoff_base": "2", "backoff_cap_s": "60", "timeout_s": "", "expires_s": "",
-        "limit": "", "limit_count": "1", "limit_key": "",
+        "limit": "", "limit_count": "1", "limit_key": "", "on_overflow": "wait",
     }  # fmt: skip
 
     def test_a_new_one_brings_its_queue(self, browse: Browse, little_farm: Farm) -> None:

@@ -15,7 +15,7 @@ from tests.pages.edges.conftest import Browse, Farm
 pytestmark = pytest.mark.django_db
 
 
-def _attempt(little_farm: Farm, *texts: str, file: str = "") -> operations.Claimed:
+def _attempt(little_farm: Farm, *texts: str, file: str = "") -> operations.ClaimedJob:
     by = little_farm.worker
     claimed = farm.claim_one(by)
     for seq, text in enumerate(texts):
@@ -26,7 +26,7 @@ def _attempt(little_farm: Farm, *texts: str, file: str = "") -> operations.Claim
     return claimed
 
 
-def _lose(claimed: operations.Claimed) -> None:
+def _lose(claimed: operations.ClaimedJob) -> None:
     """It may be retried."""
     Job.objects.filter(pk=claimed.id).update(retry_when_lost=True)
     farm.lose(claimed)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from django.db import connection
 
-from jobfarm import bounds, database_health, schema_objects
+from jobfarm import database_health, health, schema_objects
 from jobfarm.findings import Finding, Level
 from postgres import statements
 
@@ -53,7 +53,7 @@ class TestACheck:
             threading.Event().wait()
             yield from ()
 
-        [finding] = bounds.bounded(stuck, within_s=0.1)
+        [finding] = health.bounded(stuck, within_s=0.1)
         assert finding.sentence == "The check of stuck did not end within 0.1 s."
 
     def test_that_fails_is_a_finding_beside_what_it_said_before(self) -> None:
@@ -61,5 +61,5 @@ class TestACheck:
             yield Finding(level=Level.FINE, sentence="So far.")
             raise ValueError("why")
 
-        sentences = [(one.sentence, one.remedy) for one in bounds.bounded(wrong)]
+        sentences = [(one.sentence, one.remedy) for one in health.bounded(wrong)]
         assert sentences == [("So far.", ""), ("The check of wrong failed: ValueError.", "why")]

@@ -85,7 +85,7 @@ class TestEscaping:
         assert html.escape(EVIL) in text
 
 
-def _claim(by: object, job: Job) -> operations.Claimed:
+def _claim(by: object, job: Job) -> operations.ClaimedJob:
     farm.pass_time(job, 3600)
     [claimed] = operations.claim(by)  # type: ignore[arg-type]  # a worker
     assert claimed.id == job.pk

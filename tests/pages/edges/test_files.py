@@ -20,7 +20,7 @@ HTML = b"<script>alert(1)</script>"
 
 
 @pytest.fixture
-def claimed(little_farm: Farm) -> operations.Claimed:
+def claimed(little_farm: Farm) -> operations.ClaimedJob:
     """The farm's job, running, with some files."""
     claimed = farm.claim_one(little_farm.worker)
     for name, content in {"a.png": b"\x89PNG first", "page.html": HTML, "vector.svg": HTML, "a.JPG": b"jpg"}.items():
@@ -28,7 +28,7 @@ def claimed(little_farm: Farm) -> operations.Claimed:
     return claimed
 
 
-def _put(little_farm: Farm, claimed: operations.Claimed, name: str, content: bytes) -> None:
+def _put(little_farm: Farm, claimed: operations.ClaimedJob, name: str, content: bytes) -> None:
     operations.put_file(
         little_farm.worker, claimed.id, claimed.lease, name=name, content=ContentFile(content, name=name)
     )
@@ -60,7 +60,7 @@ class TestFiles:
         ],
     )
     def test_only_pictures_are_for_looking_at(
-        self, little_farm: Farm, claimed: operations.Claimed, name: str, kind: str, manner: str
+        self, little_farm: Farm, claimed: operations.ClaimedJob, name: str, kind: str, manner: str
     ) -> None:
         headers = fetch(little_farm.bob, f"/jobs/{claimed.id}/files/{name}").headers
         assert (headers["Content-Type"], headers["Content-Disposition"].partition(";")[0]) == (kind, manner)
@@ -71,10 +71,10 @@ class TestFiles:
         "name",
         ["b.png", "../a.png", "..%2fa.png", "%2e%2e/a.png", ".", "%2e%2e", "a.png%00", "a.png/", "A.PNG", "1/a.png"],
     )
-    def test_other_names_find_nothing(self, little_farm: Farm, claimed: operations.Claimed, name: str) -> None:
+    def test_other_names_find_nothing(self, little_farm: Farm, claimed: operations.ClaimedJob, name: str) -> None:
         assert fetch(little_farm.ada, f"/jobs/{claimed.id}/files/{name}").status == 404
 
-    def test_the_latest_attempts_file_wins(self, little_farm: Farm, claimed: operations.Claimed) -> None:
+    def test_the_latest_attempts_file_wins(self, little_farm: Farm, claimed: operations.ClaimedJob) -> None:
         operations.release(little_farm.worker, claimed.id, claimed.lease)
         _put(little_farm, farm.claim_one(little_farm.worker), "a.png", b"second")
         path = f"/jobs/{claimed.id}/files/a.png"
@@ -83,12 +83,12 @@ class TestFiles:
 
     @pytest.mark.parametrize("attempt", ["3", "0", "-1", "x", "", "9" * 30, "%D9%A1"])
     def test_an_attempt_without_it_has_nothing(
-        self, little_farm: Farm, claimed: operations.Claimed, attempt: str
+        self, little_farm: Farm, claimed: operations.ClaimedJob, attempt: str
     ) -> None:
         path = f"/jobs/{claimed.id}/files/a.png?fence={attempt}"
         assert fetch(little_farm.ada, path).status == 404
 
-    def test_is_not_sent_again_to_who_has_it(self, little_farm: Farm, claimed: operations.Claimed) -> None:
+    def test_is_not_sent_again_to_who_has_it(self, little_farm: Farm, claimed: operations.ClaimedJob) -> None:
         path = f"/jobs/{claimed.id}/files/a.png"
         known = {"If-None-Match": fetch(little_farm.ada, path).headers["ETag"]}
         again = fetch(little_farm.ada, path, **known)
@@ -98,21 +98,23 @@ class TestFiles:
         assert (changed.status, changed.body) == (200, b"painted further")
 
     def test_only_an_address_that_names_its_bytes_is_kept_for_ever(
-        self, little_farm: Farm, claimed: operations.Claimed
+        self, little_farm: Farm, claimed: operations.ClaimedJob
     ) -> None:
         path = f"/jobs/{claimed.id}/files/a.png"
         sha256 = fetch(little_farm.ada, path).headers["ETag"].strip('"')
         kept = [fetch(little_farm.ada, f"{path}?v={v}").headers["Cache-Control"] for v in (sha256[:16], "other")]
         assert ["immutable" in cache for cache in kept] == [True, False]
 
-    def test_a_share_link_opens_them_until_it_is_removed(self, little_farm: Farm, claimed: operations.Claimed) -> None:
+    def test_a_share_link_opens_them_until_it_is_removed(
+        self, little_farm: Farm, claimed: operations.ClaimedJob
+    ) -> None:
         token = operations.share(claimed.id, by=little_farm.ada).token
         paths = [f"/jobs/shared/{token}/{rest}" for rest in ("files/a.png", "output/1", "")]
         assert [fetch(None, path).status for path in paths] == [200, 200, 200]
         operations.unshare(claimed.id, by=little_farm.ada)
         assert [fetch(None, path).status for path in paths] == [404, 404, 404]
 
-    def test_a_big_file_arrives_whole(self, little_farm: Farm, claimed: operations.Claimed) -> None:
+    def test_a_big_file_arrives_whole(self, little_farm: Farm, claimed: operations.ClaimedJob) -> None:
         big = bytes(range(256)) * 1024
         _put(little_farm, claimed, "big.bin", big)
         assert fetch(little_farm.ada, f"/jobs/{claimed.id}/files/big.bin").body == big
@@ -120,7 +122,7 @@ class TestFiles:
 
 class TestOutputAsText:
     def test_is_whole_and_of_one_attempt(
-        self, little_farm: Farm, claimed: operations.Claimed, monkeypatch: pytest.MonkeyPatch
+        self, little_farm: Farm, claimed: operations.ClaimedJob, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("jobs.views.files._PIECES", 2)
         for seq in range(5):
@@ -133,14 +135,14 @@ class TestOutputAsText:
 
     @pytest.mark.parametrize("attempt", ["0", "2", "9" * 30, "x"])
     def test_there_is_none_of_an_attempt_that_was_not(
-        self, little_farm: Farm, claimed: operations.Claimed, attempt: str
+        self, little_farm: Farm, claimed: operations.ClaimedJob, attempt: str
     ) -> None:
         assert fetch(little_farm.ada, f"/jobs/{claimed.id}/output/{attempt}").status == 404
 
 
 class TestSharedPage:
     def test_says_neither_who_owns_it_nor_who_runs_it_nor_what_went_wrong(
-        self, browse: Browse, little_farm: Farm, claimed: operations.Claimed
+        self, browse: Browse, little_farm: Farm, claimed: operations.ClaimedJob
     ) -> None:
         secret = "Traceback: /home/ada/secret.py"
         farm.fail(little_farm.worker, claimed, secret)

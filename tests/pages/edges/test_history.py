@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from django.contrib.auth.models import Permission
+from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -121,6 +121,21 @@ class TestFolding:
         assert page.count('<summary class="small soft">As text</summary>') == 2
         assert '</script>"' not in page
         assert "&lt;b&gt;" in page
+
+
+def test_the_checkpoint_is_shown_to_whoever_sees_the_payload(browse: Browse, little_farm: Farm) -> None:
+    claimed = farm.claim_one(little_farm.worker)
+    operations.checkpoint(little_farm.worker, claimed.id, claimed.lease, {"pages": 40, "note": "<b>half</b>"})
+    path = f"/jobs/{claimed.id}/"
+    shown = browse(little_farm.ada).get(path).content.decode()
+    assert "Checkpoint</h2>" in shown
+    assert "&lt;b&gt;half&lt;/b&gt;" in shown
+    token = operations.share(claimed.id, by=little_farm.ada)
+    assert "Checkpoint</h2>" not in Client().get(f"/jobs/shared/{token.token}/").content.decode()
+    boss = User.objects.create_superuser("boss", password=farm.PASSWORD)
+    assert "&lt;b&gt;half" in browse(boss).get(f"/admin/jobs/job/{claimed.id}/change/").content.decode()
+    farm.succeed(little_farm.worker, claimed)
+    assert "Checkpoint</h2>" in browse(little_farm.ada).get(path).content.decode()
 
 
 def test_the_page_of_a_job_reads_it_once(browse: Browse, little_farm: Farm) -> None:

@@ -34,6 +34,16 @@ class TestSubmitting:
         assert ("image", group, "heron") == (job.kind, job.group, job.unique_key)
         assert timedelta(minutes=89) < job.run_at - job.created_at <= timedelta(minutes=90)
 
+    def test_a_conflict_replaces_the_one_that_waits(self, browse: Browse, little_farm: Farm) -> None:
+        ada = browse(little_farm.ada)
+        for prompt in ("A heron", "A crane"):
+            form = {"prompt": prompt, "unique_key": "bird", "on_conflict": "replace"}
+            assert ada.post("/jobs/new/?kind=image", form).status_code == 302
+        job = Job.objects.whole().get(unique_key="bird")
+        assert (job.payload["prompt"], job.replaced_at is not None) == ("A crane", True)
+        page = ada.get(f"/jobs/{job.pk}/").content.decode()
+        assert "by a newer one of its key" in page
+
     @pytest.mark.parametrize("text", ["[1, 2.5, null]", '"only a text"', "{}", "0"])
     def test_any_json_is_a_payload(self, browse: Browse, little_farm: Farm, text: str) -> None:
         form = {"kind_name": "chat", "payload_text": text}
@@ -57,6 +67,8 @@ class TestSubmitting:
             ("chat", {"prompt": "x", "unique_key": "k" * 201}, "unique_key"),
             ("chat", {"prompt": "x", "unique_key": "tab\tbed"}, "unique_key"),
             ("chat", {"prompt": "x", "unique_key": "taken"}, "unique_key"),
+            ("chat", {"prompt": "x", "on_conflict": "after"}, "on_conflict"),
+            ("chat", {"prompt": "x", "on_conflict": "last", "unique_key": "k"}, "on_conflict"),
             ("other", {"kind_name": "no-such", "payload_text": "{}"}, "kind_name"),
             ("other", {"kind_name": "chat", "payload_text": "{"}, "payload_text"),
             ("other", {"kind_name": "chat", "payload_text": "NaN"}, "payload_text"),

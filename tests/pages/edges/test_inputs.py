@@ -40,7 +40,7 @@ def body(answer: Any) -> bytes:
 class TestAJobsPage:
     def test_shows_what_it_was_given_as_it_shows_results(self, little_farm: Farm, browse: Browse, job: Job) -> None:
         page = browse(little_farm.ada).get(f"/jobs/{job.pk}/").content.decode()
-        assert re.search(r'<h2 id="inputs-title">Input</h2>', page)
+        assert re.search(r'<h2 id="input-title">Input</h2>', page)
         assert re.search(r'<img\s+src="inputs/photo\?v=[0-9a-f]{16}"', page)
         assert re.search(r'<audio class="preview"[^>]*src="inputs/audio"', page)
         assert 'data-preview="inputs/note"' in page
@@ -49,7 +49,7 @@ class TestAJobsPage:
         assert "page.html" in page
 
     def test_without_any_says_nothing_of_them(self, little_farm: Farm, browse: Browse) -> None:
-        assert "inputs-title" not in browse(little_farm.ada).get(f"/jobs/{little_farm.job.pk}/").content.decode()
+        assert "input-title" not in browse(little_farm.ada).get(f"/jobs/{little_farm.job.pk}/").content.decode()
 
     def test_names_those_that_were_deleted(self, little_farm: Farm, browse: Browse, job: Job) -> None:
         operations.cancel(job.pk, by=little_farm.ada)

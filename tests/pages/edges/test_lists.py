@@ -161,7 +161,7 @@ class TestCost:
         [
             ("/", 20, ("ada",)),
             ("/", 62, ("oscar",)),  # where this process remembers nothing of its checks and of its first day
-            ("/jobs/", 13, ("ada", "oscar")),
+            ("/jobs/", 14, ("ada", "oscar")),
             ("/jobs/?text=x&age=day&status=failed", 22, ("ada", "oscar")),
             ("/jobs/{job}/", 32, ("ada", "oscar")),
             ("/queues/", 9, ("ada", "oscar")),

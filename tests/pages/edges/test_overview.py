@@ -149,6 +149,17 @@ class TestCharts:
         monkeypatch.setattr(farm_queries, "STALE", timedelta())
         assert "The charts were last updated" in client.get("/").content.decode()
 
+    def test_are_those_of_the_jobs_of_one_tag(self, browse: Browse, little_farm: Farm) -> None:
+        operations.submit(little_farm.job.kind, None, owner=little_farm.ada, tags=["nightly:7"])
+        page = browse(little_farm.oscar).get("/?period=day&tag=nightly:7").content.decode()
+        words = " ".join(page.split())
+        assert "The last day of nightly:7" in words
+        assert "Jobs in the last day: 1 arrived, 0 success, 0 failed or timed out, 0 canceled." in words
+        assert "?period=week&amp;tag=nightly%3A7#charts" in page
+        assert "No job of the tag other arrived" in " ".join(
+            browse(little_farm.oscar).get("/?tag=other").content.decode().split()
+        )
+
     def test_break_no_page_with_an_unknown_period(self, browse: Browse, little_farm: Farm) -> None:
         query = registry.find("overview-charts")
         assert isinstance(query, registry.StateQuery)
@@ -307,12 +318,12 @@ class TestWhatIsWatched:
         ratelimits.limit("plenty", config=config, count=2)
         ratelimits.limit("scarce", key="user:7", config=config, count=9)
         page = browse(little_farm.oscar).get("/").content.decode()
-        card = page[page.index('id="edge-title"') :]
+        card = page[page.index('id="limits-nearly-exhausted-title"') :]
         assert ("scarce" in card, "user:7" in card, "plenty" in card) == (True, True, False)
 
     def test_says_that_no_webhook_is_dead_or_refused(self, browse: Browse, little_farm: Farm) -> None:
         page = browse(little_farm.oscar).get("/").content.decode()
-        card = page[page.index('id="inbox-title"') :]
+        card = page[page.index('id="webhooks-title"') :]
         assert re.search(r"<dt>Dead</dt>\s*<dd>\s*<span class=\"soft\">none", card)
 
 

@@ -42,6 +42,7 @@ ACTIONS = {
     "/queues/chat/pause/": ("in", 403, 403, 403, "done"),
     "/queues/chat/resume/": ("in", 403, 403, 403, "done"),
     "/queues/chat/ceiling/": ("in", 403, 403, 403, "done"),
+    "/queues/chat/order/": ("in", 403, 403, 403, "done"),
     "/queues/none/pause/": ("in", 403, 403, 403, 404),
     "/workers/{worker}/rotate/": ("in", 404, 404, 404, 200),
     "/workers/{worker}/revoke/": ("in", 404, 404, 404, "done"),
@@ -87,7 +88,7 @@ class TestDoing:
         address = _address(path, little_farm)
         before = _state(little_farm)
         client = browse(user)
-        answer = client.post(address, {"ceiling": "3"})
+        answer = client.post(address, {"ceiling": "3", "fair": "owner"})
         if meant == "in":
             assert answer["Location"].startswith("/accounts/login/")
         elif meant in {"done", "refused"}:

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("work_kind")]
 VALUES = {
     "status": "success", "kind": "no-such-kind", "queue": "no-such-queue", "owner": "nobody", "group": "no group",
     "worker": "no worker", "since": "2199-01-01T00:00", "until": "2001-01-01T00:00", "text": "no such text",
-    "ids": "9000001,9000002", "due": "later",
+    "ids": "9000001,9000002", "due": "later", "tag": "no-such-tag", "flow": "9000001",
 }  # fmt: skip
 
 

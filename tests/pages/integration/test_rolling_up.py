@@ -12,7 +12,7 @@ from django.db import connection
 from core.backoff import Backoff
 from jobs import operations
 from jobs.domain import rollups
-from jobs.models import Job, Rollup, RollupWatermark
+from jobs.models import Job, Rollup, RollupWatermark, Tag
 from jobs.operations import rollup
 from jobs.queries import rollups as queries
 from jobs.queries.rollups import Moments
@@ -87,7 +87,7 @@ class TestCounting:
         _one_of_each()
 
         def die(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
-            if "rollup_steps" in sql:
+            if 'INTO "jobs_rollup"' in sql and rest[0][0] == rollups.TEN_MINUTES_S:
                 raise ZeroDivisionError
             return execute(sql, *rest)
 
@@ -280,3 +280,41 @@ class TestWhatIsSettled:
         _count()
         assert RollupWatermark.objects.get().settled_until == later
         assert operations.roll_up() == 0
+
+
+class TestATag:
+    """Its jobs are counted when somebody looks, and nothing is written for them."""
+
+    def test_is_counted_as_all_jobs_are(self) -> None:
+        _one_of_each()
+        _count()
+        Tag.objects.bulk_create(Tag(tag="nightly", job_id=pk) for pk in Job.objects.values_list("pk", flat=True))
+        now = farm.now()
+        for period in rollups.PERIODS.values():
+            counted, tagged = (queries.history(period, now=now, tag=tag) for tag in ("", "nightly"))
+            assert tagged == counted
+            assert tagged.total.arrived == 5
+
+    def test_has_its_own_jobs_alone(self) -> None:
+        farm.kind()
+        operations.submit("work", None, tags=["nightly", "b"])
+        operations.submit("work", None, tags=["b"])
+        farm.submit(2)
+        history = {
+            tag: queries.history(rollups.PERIODS["hour"], now=farm.now(), tag=tag) for tag in ("nightly", "b", "none")
+        }
+        assert {tag: one.total.arrived for tag, one in history.items()} == {"nightly": 1, "b": 2, "none": 0}
+        assert not Rollup.objects.exists()
+
+    def test_of_very_many_jobs_says_since_when_it_is_known(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(queries, "MOST_TAGGED", 3)
+        farm.kind()
+        jobs = farm.submit(5, tags=["nightly"])
+        now, period = farm.now(), rollups.PERIODS["hour"]
+        farm.alter(jobs[2], created_at=now - timedelta(minutes=10))
+        since = queries.tagged_since("nightly")
+        assert since == now - timedelta(minutes=10)
+        history = queries.history(period, now=now, tag="nightly", known=(since, now))
+        assert history.total.arrived == 3
+        assert sum(point.is_counted for point in history.points) == 11
+        assert queries.tagged_since("other") is None

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from jobs.domain.filters import Filters, Terms, ids_of, moment, terms
+from core.values import moment
+from jobs.domain.filters import Filters, Terms, ids_of, terms
 from tests.looped import looped
 
 NOW = datetime(2026, 3, 29, 12, tzinfo=UTC)

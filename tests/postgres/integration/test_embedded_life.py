@@ -207,11 +207,11 @@ def too_late():
     try:
         embedded.ensure()
     except errors.ServerReleased as error:
-        say(error.code)
+        say(type(error).__name__)
 atexit.register(too_late)
 embedded.ensure()
 """)
-        assert output == "server_released"
+        assert output == "ServerReleased"
 
 
 def _has_ended(pid: int) -> bool:

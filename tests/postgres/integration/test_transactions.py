@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from postgres.connections import released
 from postgres.errors import NestedTransaction
-from postgres.transactions import collided, serializable, serialized
+from postgres.transactions import Gathered, collided, serializable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 RNG = random.Random(1)
@@ -196,14 +196,34 @@ class TestOnCommitHooks:
         assert (len(attempts), sql("SELECT visits FROM doctor WHERE id = 1")) == (1, [(1,)])
 
 
-class TestSerialized:
-    def test_makes_each_call_a_transaction(self) -> None:
-        @serialized
-        def isolation(*, suffix: str) -> str:
-            return f"{sql('SHOW transaction_isolation')[0][0]}{suffix}"
+class TestGathered:
+    def test_words_of_a_transaction_are_delivered_together_and_those_of_a_rollback_never(self) -> None:
+        delivered: list[list[str]] = []
+        gathered = Gathered(delivered.append)
+        with transaction.atomic():
+            gathered.add(["b", "a"])
+            with transaction.atomic():
+                gathered.add(["c"])
+                transaction.set_rollback(True)
+            gathered.add(["a", "d"])
+            gathered.add([])
+            assert delivered == []
+        assert delivered == [["a", "b", "d"]]
 
-        assert isolation(suffix="!") == "serializable!"
-        assert isolation.__name__ == "isolation"
+    def test_what_delivering_raises_is_logged_and_words_after_it_go_out(self, caplog: pytest.LogCaptureFixture) -> None:
+        delivered: list[list[str]] = []
+
+        def deliver(words: list[str]) -> None:
+            if "bad" in words:
+                raise RuntimeError("nobody hears")
+            delivered.append(words)
+
+        gathered = Gathered(deliver)
+        with transaction.atomic():
+            gathered.add(["bad"])
+        assert "nobody hears" in caplog.text
+        gathered.add(["good"])
+        assert delivered == [["good"]]
 
 
 class TestCollided:

@@ -1,4 +1,4 @@
-"""What a farm promises when its processes are killed all the time (DESIGN promises 7 and 8)."""
+"""What a farm promises when its processes are killed all the time (promises 7 and 8 of docs/promises.md)."""
 
 import random
 import time

@@ -1,5 +1,7 @@
 """Crons are made and changed in the administration."""
 
+import re
+
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission
@@ -82,12 +84,15 @@ class TestMaking:
 
     def test_shows_the_next_ten_firings_of_what_is_typed(self, root: Client) -> None:
         preview = "/admin/scheduling/cron/preview/"
-        answer = root.get(preview, {"timing": "0 6 * * 1", "zone": "Asia/Tokyo"}).json()
-        assert len(answer["firings"]) == 10
-        assert all("06:00" in moment for moment in answer["firings"])
-        assert "no cron expression" in root.get(preview, {"timing": "x", "zone": "UTC"}).json()["error"]
-        assert "Exceeds" in root.get(preview, {"timing": "1" * 5000 + " * * * *", "zone": "UTC"}).json()["error"]
-        assert "no time zone" in root.get(preview, {"timing": "* * * * *", "zone": "../x"}).json()["error"]
+
+        def shown(timing: str, zone: str = "UTC") -> str:
+            return root.get(preview, {"timing": timing, "zone": zone}).content.decode()
+
+        assert re.findall(r"<li>\w+ \d+ \w+ \d+ (.+?)</li>", shown("0 6 * * 1", "Asia/Tokyo")) == ["06:00:00 JST"] * 10
+        assert "no cron expression" in shown("x")
+        assert "Exceeds" in shown("1" * 5000 + " * * * *")
+        assert "no time zone" in shown("* * * * *", "../x")
+        assert "<li>" not in shown("")
 
     def test_begins_with_a_kind(self, root: Client) -> None:
         farm.kind()
@@ -129,7 +134,7 @@ class TestChanging:
 
     def test_is_undone(self, root: Client) -> None:
         root.post(CHANGE, FORM)
-        way = "/admin/scheduling/cron/greet/follow-code/"
+        way = "/admin/scheduling/cron/greet/reset-to-the-code/"
         assert f'href="{way}"' in root.get(CHANGE).content.decode()
         root.post(way, {"confirmed": "yes"})
         assert (Cron.objects.get(pk="greet").source, Cron.objects.get(pk="greet").args) == ("code", {"word": "hi"})

@@ -3,6 +3,7 @@
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -174,8 +175,6 @@ class TestARetry:
         cluster_id = uuid.uuid4()
         clusters.begin(cluster_id, role="actions")
         for handed in clusters.dispatch(Kind.ACTION, limit=5):
-            from scheduling.queries import functions
-
             assert functions.start(handed.id, by=Holder(cluster_id=cluster_id, ran_by="dead:1"))
         clusters.end(cluster_id, ending="died", why="a test")
         assert [stored(row).status for row in rows] == ["unknown", "unknown"]
@@ -303,7 +302,7 @@ class TestRetention:
 
     def test_leaves_the_rest_to_a_next_run_of_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(retention, "BATCHES", 2)
-        monkeypatch.setitem(retention._declared, "functions", (functions.retain, 2))
+        monkeypatch.setitem(retention._declared, "functions", (_forget(), 2))
         old = [scheduling.run_after(0, sample.say, word=str(n)) for n in range(5)]
         scheduling.run_due()
         _age(old)
@@ -322,7 +321,11 @@ class TestRetention:
         scheduling.run_due()
         _age(old)
         with rescanning():
-            assert [functions.retain(2, 0) for _ in range(4)] == [2, 2, 1, 0]
+            assert [_forget()(2, 0) for _ in range(4)] == [2, 2, 1, 0]
+
+
+def _forget() -> Callable[[int, int], int]:
+    return retention._declared["functions"][0]
 
 
 def _age(rows: list[ScheduledFunction]) -> None:
@@ -354,7 +357,6 @@ class TestASilentCluster:
         from django.db.models import F
 
         from scheduling.models import Cluster
-        from scheduling.queries import functions
 
         row = scheduling.run_after(0, sample.say, word="lost")
         cluster_id = uuid.uuid4()

@@ -185,6 +185,18 @@ class TestACronOfJobs:
             scheduling.run_due()
         assert Job.objects.count() == 2
 
+    def test_submits_one_that_waits_behind_the_last_where_it_says_so(self) -> None:
+        farm.kind()
+        self._make(kind="work", payload={}, unique_key="cron paint", on_conflict="after")
+        Cron.objects.update(overlap="allow")
+        for _ in range(3):
+            Cron.objects.update(next_at=clock.now())
+            scheduling.fire_due()
+            assert scheduling.run_due() == 1
+            if Job.objects.count() == 1:
+                farm.claim_one(farm.worker())
+        assert [job.is_behind for job in Job.objects.order_by("pk")] == [False, True]
+
     def test_submits_none_while_the_last_one_lives(self) -> None:
         farm.kind()
         self._make(kind="work", payload={}, unique_key="cron paint")

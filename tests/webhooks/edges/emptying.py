@@ -6,6 +6,7 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.db.models import Model
 
+from accounts.models import AuditEvent
 from jobs.models import HealthScore
 from ratelimits.models import Bucket
 from scheduling.models import Cron
@@ -14,7 +15,7 @@ from webhooks.models import Secret
 
 def empty() -> None:
     """Delete all rows of inbox, scheduler, limits and scores, but for secrets and crons."""
-    emptied: list[type[Model]] = [LogEntry, User, Bucket, HealthScore]
+    emptied: list[type[Model]] = [AuditEvent, LogEntry, User, Bucket, HealthScore]
     for app in ("webhooks", "scheduling"):
         emptied += [model for model in apps.get_app_config(app).get_models() if model not in {Cron, Secret}]
     with transaction.atomic(), connection.cursor() as cursor:

@@ -96,7 +96,7 @@ def naming() -> Any:
 def test_a_delivery_that_cannot_be_deleted_stays_and_the_others_go(
     naming: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(retention._declared, "deliveries", (maintenance.forget_deliveries, 4))
+    monkeypatch.setitem(retention._declared, "deliveries", (retention._declared["deliveries"][0], 4))
     rows = [receive(delivery_id=f"d{number}") for number in range(9)]
     Delivery.objects.update(status="processed", ended_at="2020-01-01T00:00Z", received_at="2020-01-01T00:00Z")
     Delivery.objects.filter(pk=rows[1].pk).update(received_at="2019-01-01T00:00Z")

@@ -119,7 +119,7 @@ class TestAFailure:
         assert delivery.next_attempt_at is not None
         assert delivery.ended_at is not None
         wait = delivery.next_attempt_at - delivery.ended_at
-        assert timedelta(seconds=59) <= wait <= timedelta(seconds=67)
+        assert timedelta(seconds=53) <= wait <= timedelta(seconds=61)
         [attempt] = DeliveryAttempt.objects.all()
         assert attempt.error_class == "builtins.RuntimeError"
         assert "in broken" in (attempt.traceback or "")

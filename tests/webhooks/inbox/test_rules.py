@@ -13,12 +13,13 @@ import webhooks
 from jobfarm import health, message_health
 from jobs import operations as jobs
 from jobs.models import Job
+from scheduling import operations as scheduling
 from tests import farm
 from tests.webhooks.inbox.starts import BODY, PAYLOAD, STARTED, payloads, processed, replayed, rule, starts
 from webhooks import operations
 from webhooks.errors import CannotStart, NotFound
 from webhooks.models import Delivery, JobStart, Rule
-from webhooks.operations import maintenance, process
+from webhooks.operations import process
 
 pytestmark = pytest.mark.usefixtures("alone")
 
@@ -139,6 +140,23 @@ class TestAUniqueKey:
         operations.start_again(JobStart.objects.get(outcome="skipped").pk)
         assert [row[2] for row in starts()] == ["started", "started"]
 
+    @pytest.mark.parametrize("fields", [{"on_conflict": "after"}, {"debounce": {"quiet": 60, "at_most": 120}}])
+    def test_has_the_last_push_run_after_the_deployment_that_is_under_way(self, fields: dict[str, Any]) -> None:
+        rule(unique_key="deploy {{ body.repository.id }}", payload="{{ body.after }}", **fields)
+        processed({**BODY, "after": "1"})
+        first = Job.objects.get()
+        farm.forgive(first)
+        claimed = farm.claim_one(me := farm.worker("deploys", "deploy"))
+        for n in "23":
+            processed({**BODY, "after": n}, delivery_id=f"d-{n}")
+        second = Job.objects.exclude(pk=first.pk).get()
+        assert list(JobStart.objects.order_by("pk").values_list("outcome", "job_id")) == [
+            ("started", first.pk), ("started", second.pk), ("started", second.pk)
+        ]  # fmt: skip
+        farm.succeed(me, claimed)
+        farm.forgive(second)
+        assert farm.claim_one(me).payload == "3"
+
 
 class TestARuleInCode:
     def test_starts_a_job_by_a_template(self) -> None:
@@ -196,7 +214,7 @@ class TestRetention:
         rule()
         delivery = processed()
         Delivery.objects.update(received_at=delivery.received_at - timedelta(days=100))
-        assert maintenance.forget_deliveries(10, 0) == 1
+        assert scheduling.retain(names=["deliveries"]) == {"deliveries": 1}
         assert (JobStart.objects.count(), Job.objects.count()) == (0, 1)
 
     def test_of_jobs_leaves_what_keeps_a_delivery_from_starting_a_second_one(self) -> None:

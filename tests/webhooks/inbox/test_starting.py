@@ -62,6 +62,11 @@ class TestARule:
         assert (start.delivery_id, start.job_id, start.rule_id, start.kind) == (delivery.pk, job.pk, kept.pk, "deploy")
         assert starts() == [STARTED]
 
+    def test_gives_its_job_tags_of_what_the_delivery_has(self) -> None:
+        rule(tags="github, repo:{{ body.repository.full_name }}")
+        processed()
+        assert Job.objects.get().tags == ["github", "repo:ada/engine"]
+
     def test_starts_it_for_events_that_nothing_handles_too(self, handle: Register) -> None:
         rule()
         delivery = processed()

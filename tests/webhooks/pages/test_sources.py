@@ -17,7 +17,7 @@ from webhooks import operations
 from webhooks.domain.names import Source
 from webhooks.handlers import registry
 from webhooks.models import Delivery, SandboxToken, Secret
-from webhooks.operations import secrets, tokens
+from webhooks.operations import secrets
 from webhooks.operations.samples import sample
 from webhooks.queries import pages
 from webhooks.sources import configs
@@ -111,7 +111,7 @@ class TestATokenOfASandbox:
     def test_is_shown_once_and_opens_the_hooks(self, operator: Client) -> None:
         page = operator.post("/inbox/tokens/", {"sandbox": "box-1", "days": "7"}).content.decode()
         token = page.partition('id="token" tabindex="0"')[2].partition(">")[2].partition("<")[0]
-        assert tokens.sandbox_of(token) == "box-1"
+        assert secrets.sandbox_of(token) == "box-1"
         row = SandboxToken.objects.get()
         assert row.expires_at is not None
         assert row.expires_at - clock.now() <= timedelta(days=7)

@@ -184,10 +184,13 @@ class TestRules:
         made = Rule.objects.get()
         assert (made.filter, made.payload) == (json.loads(FORM["filter"]), json.loads(FORM["payload"]))
         assert (made.queue, made.priority, made.unique_key, made.owner) == (None, None, None, None)
+        assert (made.on_conflict, made.debounce) == (None, None)
         changed = {**FORM, "is_enabled": "", "priority": "5", "queue": "deploy", "unique_key": "{{ delivery_id }}"}
+        changed |= {"debounce": '{"quiet": 10, "at_most": 120}'}
         assert operator.post(f"{RULES}{made.pk}/change/", changed).status_code == 302
         made.refresh_from_db()
         assert (made.is_enabled, made.priority, made.queue) == (False, 5, "deploy")
+        assert made.debounce == {"quiet": 10, "at_most": 120}
         assert operator.post(f"{RULES}{made.pk}/delete/", {"post": "yes"}).status_code == 302
         assert not Rule.objects.exists()
         assert LogEntry.objects.filter(object_id=str(made.pk)).count() == 3
@@ -208,6 +211,9 @@ class TestRules:
             ({"payload": '{"a": NaN}'}, "is not JSON"),
             ({"unique_key": "{{ nobody }}"}, "begins with none of"),
             ({"source": "paypal"}, "Select a valid choice"),
+            ({"on_conflict": "after"}, "about a unique_key"),
+            ({"debounce": '{"quiet": 10}', "unique_key": "k"}, "Quiet and at_most"),
+            ({"debounce": '{"quiet": 1, "at_most": 2}', "unique_key": "k", "on_conflict": "replace"}, "it is after"),
         ],
     )
     def test_that_make_no_sense_are_refused_with_a_sentence(
@@ -284,7 +290,7 @@ class TestStarts:
 
     def test_are_part_of_the_replays_of_the_administration(self, operator: Client) -> None:
         delivery, _ = started()
-        url = f"/admin/webhooks/delivery/{delivery.pk}/replay-with-jobs/"
+        url = f"/admin/webhooks/delivery/{delivery.pk}/replay-and-start-its-jobs-again/"
         assert "start" in page(operator, url)
         operator.post(url, {"confirmed": "yes"})
         pass_time()

@@ -36,7 +36,7 @@ def pushed(**changes: Any) -> Any:
 def test_a_push_to_the_main_branch_becomes_the_payload_of_a_deployment() -> None:
     rule = Rule(
         key="rule:1", name="deploy", source="github", event="push", kind=cell("kind"), filter=document("filter"),
-        template=document("payload"), unique_key=cell("unique key"),
+        template=document("payload"), unique_key=cell("unique key"), on_conflict=cell("while another has the key"),
     )  # fmt: skip
     check(rule)
     values = job_starts.values_of(pushed())

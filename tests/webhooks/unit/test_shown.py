@@ -2,8 +2,9 @@
 
 import pytest
 
-from webhooks.domain import calls, links, money
+from webhooks.domain import calls, links
 from webhooks.domain.calls import Caller
+from webhooks.handlers import stripe
 
 
 class TestLinks:
@@ -89,7 +90,7 @@ class TestMoney:
         ],
     )
     def test_is_shown_in_its_currency(self, amount: int, currency: str, text: str) -> None:
-        assert money.shown(amount, currency) == text
+        assert stripe.price(amount, currency) == text
 
 
 class TestTools:

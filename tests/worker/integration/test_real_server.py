@@ -23,9 +23,9 @@ from jobfarm_worker import Failed, Handlers, Unauthorized, Worker
 from jobfarm_worker import Job as HeldJob
 from jobfarm_worker.handlers import image_demo
 from jobs import operations
-from jobs.models import Attempt, Job, OutputChunk, ResultFile
+from jobs.models import Attempt, Checkpoint, Job, OutputChunk, ResultFile
 from jobs.models import Worker as Row
-from tests.farm import everything, kind, status, submit, until
+from tests.farm import everything, kind, lose, pass_time, status, submit, until
 from tests.forkserver import ROOT
 from tests.servers import Server, serve
 
@@ -52,8 +52,24 @@ def transport(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-def new_worker(**fields: Any) -> tuple[Row, str]:
-    return operations.create_worker("laptop", queues=["work"], **fields)
+def new_worker(name: str = "laptop") -> tuple[Row, str]:
+    return operations.create_worker(name, queues=["work"])
+
+
+@contextlib.contextmanager
+def process(server: Server, handler: str, *, name: str = "laptop", grace: str = "60") -> Iterator[Any]:
+    """A worker in a process of its own, with one of own_handlers; killed at the end, if it has not ended."""
+    command = [sys.executable, "-m", "jobfarm_worker", "--url", server.url, "--grace", grace]
+    with subprocess.Popen(
+        [*command, "--handler", f"work=tests.worker.unit.own_handlers:{handler}"],
+        env={**os.environ, "JOBFARM_KEY": new_worker(name)[1]},
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @dataclass(kw_only=True)
@@ -152,6 +168,21 @@ class TestWork:
         assert sorted(done) == list(range(120))
         # What was kept ready and given back again, on a busy machine, has a higher fence and is no attempt.
         assert {(job.attempt, job.failures) for job in Job.objects.filter(pk__in=[job.pk for job in jobs])} == {(1, 0)}
+
+    def test_goes_on_with_what_the_jobs_before_it_came_to(self, server: Server, transport: Any) -> None:
+        handlers = Handlers()
+
+        @handlers.handler("work")
+        async def work(job: HeldJob) -> int:
+            return int(job.payload + sum(one.result for one in job.after if one.status == "success"))
+
+        chain = [operations.NewJob(kind="work", payload=1, name="0")]
+        chain += [operations.NewJob(kind="work", payload=1, name=f"{n}", after=[f"{n - 1}"]) for n in range(1, 20)]
+        with working(server, handlers, transport=transport, concurrency=4):
+            operations.submit_many(chain)
+            last = Job.objects.latest("pk")
+            assert ended(last) == "success"
+        assert Job.objects.whole().get(pk=last.pk).result == 20
 
     def test_that_fails_keeps_its_traceback_and_the_worker_goes_on(self, server: Server, transport: Any) -> None:
         handlers = Handlers()
@@ -282,24 +313,34 @@ class TestServerRestart:
 class TestProcess:
     @pytest.mark.parametrize("grace", ["0.1", "60"])
     def test_gives_back_or_finishes_on_sigterm(self, server: Server, grace: str) -> None:
-        _, key = new_worker()
-        command = [sys.executable, "-m", "jobfarm_worker", "--url", server.url, "--grace", grace]
-        process = subprocess.Popen(
-            [*command, "--handler", "work=tests.worker.unit.own_handlers:wait"],
-            env={**os.environ, "JOBFARM_KEY": key},
-            cwd=ROOT,
-            stdout=subprocess.DEVNULL,
-        )
-        try:
+        with process(server, "wait", grace=grace) as worker:
             job = one_job(60 if grace == "0.1" else 1)
             until(lambda: shown(job)[1] == "Waiting", what="the handler")
-            process.send_signal(signal.SIGTERM)
-            code = process.wait(20)
-        finally:
-            process.kill()
-            process.wait()
+            worker.send_signal(signal.SIGTERM)
+            code = worker.wait(20)
         expected = "pending" if grace == "0.1" else "success"
         assert (code, status(job), Job.objects.get(pk=job.pk).failures) == (0, expected, 0)
+
+    @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
+    def test_that_was_killed_or_stopped_leaves_a_job_to_the_next_which_goes_on_from_its_checkpoint(
+        self, server: Server, sent: signal.Signals
+    ) -> None:
+        with process(server, "count") as first:
+            job = one_job(40)
+            until(lambda: Checkpoint.objects.filter(job_id=job.pk, value__2__isnull=False), what="a few steps")
+            first.send_signal(sent)
+            assert first.wait(20) == (0 if sent == signal.SIGTERM else -signal.SIGKILL)
+        if sent == signal.SIGKILL:
+            lose(job)
+        kept = Checkpoint.objects.get().value
+        assert (status(job), set(kept)) == ("pending", {1})
+        pass_time(job, 3600)
+        with process(server, "count", name="desktop"):
+            assert ended(job) == "success"
+
+        job = Job.objects.whole().get(pk=job.pk)
+        assert job.result == [*kept, *[2] * (40 - len(kept))]
+        assert (job.worker_name, job.checkpoint, job.failures) == ("desktop", job.result, int(sent == signal.SIGKILL))
 
     def test_with_a_wrong_key_says_so_and_ends(self, server: Server) -> None:
         command = [sys.executable, "-m", "jobfarm_worker", "--url", server.url, "--handler", "chat-demo"]

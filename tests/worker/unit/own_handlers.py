@@ -29,3 +29,16 @@ def talk(job: Job) -> None:
 def deaf(job: Job) -> None:
     """Hear no stop."""
     time.sleep(job.payload)
+
+
+@handlers.handler("count")
+def count(job: Job) -> list[int]:
+    """Keep by which claim each step was done, of as many as the payload says."""
+    steps = job.last_checkpoint or []
+    while len(steps) < job.payload:
+        job.pause(0.05)
+        steps.append(job.fence)
+        job.checkpoint(steps)
+        if job.stopping:
+            job.release()
+    return list(steps)

@@ -32,6 +32,7 @@ class StoredJob:
     pieces: list[str] = field(default_factory=list)
     reports: list[dict[str, Any]] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
+    checkpoint: Any = None
     result: Any = None
     error: str = ""
     retryable: bool | None = None
@@ -130,6 +131,7 @@ class Jobs:
             "lease",
             "retry_when_lost",
             "has_ceiling",
+            "checkpoint",
         )
         fields = {name: getattr(job, name) for name in names}
         return {**fields, "lease_expires_at": LATER, "heartbeat_every": self.heartbeat_every}
@@ -164,6 +166,10 @@ class Jobs:
         except SayNo as no:
             self.refused_leases.append(verb)
             return {"id": entry["id"], **no.body}
+
+    def _checkpoint(self, body: dict[str, Any]) -> dict[str, Any]:
+        self._held(body).checkpoint = body["value"]
+        return {"lease_expires_at": LATER}
 
     def _output(self, body: dict[str, Any]) -> dict[str, Any]:
         job = self._held(body)

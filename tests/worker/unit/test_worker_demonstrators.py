@@ -13,8 +13,8 @@ from PIL import Image
 
 from jobfarm_worker import Failed, Job
 from jobfarm_worker.handlers import chat_demo, image_demo
-from jobfarm_worker.handlers.demo_picture import Picture
-from jobfarm_worker.handlers.demo_text import compose, topics_of
+from jobfarm_worker.handlers.chat_demo import compose, topics_of
+from jobfarm_worker.handlers.image_demo import Picture
 from jobfarm_worker.outbox import File, Outbox, Progress
 from jobfarm_worker.protocol import ClaimedJob, JobResult
 from jobfarm_worker.registry import is_async

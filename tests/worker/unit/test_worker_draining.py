@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobfarm_worker import Worker, facts
+from jobfarm_worker import Worker, introduction
 from jobfarm_worker.options import VERSION
 from tests.worker.unit.outside import FarmServer, SayNo, until, working
 from tests.worker.unit.test_worker_prefetch import Gate, echo, submitted, with_a_long_one
@@ -70,7 +70,7 @@ class TestHello:
 class TestGpus:
     def test_are_what_nvidia_smi_names(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._install(SMI, tmp_path, monkeypatch)
-        assert facts.gpus() == [
+        assert introduction.gpus() == [
             {"name": "NVIDIA GeForce RTX 4090", "memory_bytes": 24564 * 2**20},
             {"name": "NVIDIA H100"},
         ]
@@ -79,9 +79,9 @@ class TestGpus:
     def test_are_none_where_it_fails_or_hangs(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
     ) -> None:
-        monkeypatch.setattr(facts, "SMI_S", 0.3)
+        monkeypatch.setattr(introduction, "SMI_S", 0.3)
         self._install(script, tmp_path, monkeypatch)
-        assert facts.gpus() == []
+        assert introduction.gpus() == []
 
     def _install(self, script: str, folder: Path, monkeypatch: Any) -> None:
         program = folder / "nvidia-smi"

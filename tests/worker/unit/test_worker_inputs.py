@@ -104,11 +104,12 @@ def held(url: str, use: Callable[[Job, Outbox], Any], *, content: bytes = SOUND)
 
     async def run() -> None:
         box = Outbox(wake=lambda: None)
-        async with HttpLink(url=url, headers={"Authorization": "Bearer key"}) as http:
-            farm = Farm(http, socket=None, needs_socket=False, rng=Never())
-            inputs = Inputs(claimed, farm=farm, outbox=box, on_lost=lost.append, loop=asyncio.get_running_loop())
-            job = Job(claimed, outbox=box, confirmed=lambda: asyncio.sleep(0), inputs=lambda: inputs)
-            await use(job, box)
+        http = HttpLink(url=url, headers={"Authorization": "Bearer key"})
+        farm = Farm(http, socket=None, needs_socket=False, rng=Never())
+        inputs = Inputs(claimed=claimed, farm=farm, outbox=box, on_lost=lost.append, loop=asyncio.get_running_loop())
+        job = Job(claimed, outbox=box, confirmed=lambda: asyncio.sleep(0), inputs=lambda: inputs)
+        await use(job, box)
+        await http.close()
 
     asyncio.run(run())
     return lost

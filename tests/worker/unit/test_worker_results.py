@@ -46,7 +46,7 @@ class Handing:
         self.farm = HeldFarm()
         self.tasks = Tasks(self.errors.append)
         self.results = Results(
-            cast("Farm", self.farm),
+            farm=cast("Farm", self.farm),
             tasks=self.tasks,
             claim_next=lambda _: 10,
             on_jobs=lambda _: None,

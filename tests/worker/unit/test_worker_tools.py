@@ -1,12 +1,13 @@
-"""Responses from chats: what is for OpenAI's server alone is left out, and tools of any form are functions."""
+"""Responses from chats: what is for OpenAI's server alone is left out, and the answer says so."""
 
 from __future__ import annotations
 
-from typing import Any
+import pytest
 
+from jobfarm_worker import Failed
 from jobfarm_worker.handlers.responses_request import chat_request
 from tests.worker.unit.test_worker_chunks import choice, chunk
-from tests.worker.unit.test_worker_responses import SCHEMA, events, kinds, mapped
+from tests.worker.unit.test_worker_responses import SCHEMA, events, mapped
 
 PATCH = {
     "type": "custom", "name": "apply_patch", "description": "Edits files.",
@@ -32,16 +33,19 @@ CODEX = {
 class TestARequestThatAsksForMore:
     def test_is_a_chat_without_that_and_says_what_was_left_out(self) -> None:
         chat = chat_request(CODEX)
-        assert [tool["function"]["name"] for tool in chat.pop("tools")] == ["exec", "apply_patch", "team__ask"]
+        assert [tool["function"]["name"] for tool in chat.pop("tools")] == ["exec"]
         assert chat == {
             "model": "tiny", "stream": True, "tool_choice": "auto", "parallel_tool_calls": True,
             "prompt_cache_key": "k", "messages": [{"role": "user", "content": "Hi"}],
         }  # fmt: skip
         answer = mapped(**CODEX)
         events(answer, chunk(choice(content="Hi.")), chunk(choice(finish="stop")))
+        left_out = [
+            "client_metadata", "include", "truncation", "reasoning.summary",
+            "the tool custom", "the tool namespace", "the tool web_search",
+        ]  # fmt: skip
         assert answer.answer()["jobfarm"]["notes"] == [
-            f"Left out: {what}. The model server has chat/completions alone."
-            for what in ("client_metadata", "include", "truncation", "reasoning.summary", "the tool web_search")
+            f"Left out: {what}. The model server has chat/completions alone." for what in left_out
         ]
 
     def test_has_no_notes_where_nothing_was_left_out(self) -> None:
@@ -49,43 +53,16 @@ class TestARequestThatAsksForMore:
         events(answer, chunk(choice(content="Hi.")), chunk(choice(finish="stop")))
         assert "jobfarm" not in answer.answer()
 
-    def test_has_custom_tools_as_functions_of_one_text_and_their_calls_as_they_were_asked_for(self) -> None:
-        [tool] = chat_request({"tools": [PATCH], "tool_choice": {"type": "custom", "name": "apply_patch"}})["tools"]
-        assert tool["function"]["parameters"]["required"] == ["input"]
-        assert "lark grammar:\nstart: /.+/" in tool["function"]["description"]
-        answer = mapped(**CODEX)
-        pieces = ['{"inp', 'ut": "*** Begin"}']
-        calls: list[dict[str, Any]] = [
-            {"index": 0, "function": {"arguments": text}, **({} if number else {"id": "c1"})}
-            for number, text in enumerate(pieces)
-        ]
-        calls[0]["function"]["name"] = "apply_patch"
-        seen = events(answer, *[chunk(choice(tool_calls=[call])) for call in calls], chunk(choice(finish="tool_calls")))
-        assert kinds(seen)[2:] == [
-            "output_item.added", "custom_tool_call_input.delta", "custom_tool_call_input.done", "output_item.done",
-            "completed",
-        ]  # fmt: skip
-        [item] = answer.answer()["output"]
-        assert (item["type"], item["name"], item["input"], item["call_id"]) == (
-            "custom_tool_call", "apply_patch", "*** Begin", "c1",
-        )  # fmt: skip
+    def test_is_refused_where_it_insists_on_a_tool_that_no_chat_has(self) -> None:
+        with pytest.raises(Failed, match="tool_choice: "):
+            chat_request({**CODEX, "tool_choice": {"type": "custom", "name": "apply_patch"}})
 
-    def test_has_functions_of_a_namespace_with_both_names(self) -> None:
-        answer = mapped(**CODEX)
-        call = {"index": 0, "id": "c1", "function": {"name": "team__ask", "arguments": "{}"}}
-        events(answer, chunk(choice(tool_calls=[call])), chunk(choice(finish="tool_calls")))
-        [item] = answer.answer()["output"]
-        assert (item["type"], item["namespace"], item["name"]) == ("function_call", "team", "ask")
-        again = [{**item, "arguments": "{}"}, {"type": "function_call_output", "call_id": "c1", "output": "Yes."}]
-        [turn, _] = chat_request({"input": again})["messages"]
-        assert turn["tool_calls"][0]["function"]["name"] == "team__ask"
+    def test_is_refused_behind_calls_that_no_chat_has(self) -> None:
+        call = {"type": "custom_tool_call", "call_id": "c1", "name": "apply_patch", "input": "*** Begin"}
+        with pytest.raises(Failed, match=r"input\[0\]\.type: .* 'custom_tool_call'"):
+            chat_request({"input": [call]})
 
-    def test_has_earlier_calls_of_custom_tools(self) -> None:
-        items = [
-            {"type": "custom_tool_call", "call_id": "c1", "name": "apply_patch", "input": "*** Begin"},
-            {"type": "custom_tool_call_output", "call_id": "c1", "output": "Done."},
-            {"type": "web_search_call", "id": "ws_1", "status": "completed"},
-        ]
-        turn, output = chat_request({"input": items})["messages"]
-        assert turn["tool_calls"][0]["function"] == {"name": "apply_patch", "arguments": '{"input": "*** Begin"}'}
-        assert output == {"role": "tool", "tool_call_id": "c1", "content": "Done."}
+    def test_has_no_searches_of_another_server(self) -> None:
+        search = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+        [message] = chat_request({"input": [search, {"role": "user", "content": "And now?"}]})["messages"]
+        assert message == {"role": "user", "content": "And now?"}

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from webhooks import operations
 from webhooks.domain.names import Source
 from webhooks.errors import WebhooksError
-from webhooks.queries import secrets
+from webhooks.operations.secrets import live_secrets
 from webhooks.sources import configs
 
 
@@ -90,14 +90,14 @@ class Command(BaseCommand):
         self._print_secret(row, secret, is_supplied=stdin)
 
     def _secret_retire(self, *, source: str, fingerprint: str, grace: float, **_: Any) -> None:
-        secret = secrets.live().filter(source=source, fingerprint=fingerprint).first()
+        secret = live_secrets().filter(source=source, fingerprint=fingerprint).first()
         if secret is None:
             raise CommandError(f"{source} has no live secret {fingerprint}.")
         row = operations.retire(secret.pk, grace=timedelta(hours=grace))
         self.stdout.write(f"{row.source} {row.fingerprint} opens nothing from {row.retired_at:%Y-%m-%d %H:%M} UTC on.")
 
     def _secret_list(self, *, source: str | None, **_: Any) -> None:
-        for row in secrets.live():
+        for row in live_secrets():
             if source in {None, row.source}:
                 until = f", retires {row.retired_at:%Y-%m-%d %H:%M} UTC" if row.retired_at else ""
                 used = f"last used {row.last_used_at:%Y-%m-%d %H:%M} UTC" if row.last_used_at else "not used yet"

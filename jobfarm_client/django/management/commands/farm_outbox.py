@@ -19,7 +19,6 @@ class Command(BaseCommand):
     help = "Send the tasks that were enqueued while the farm was away. farm_worker does so by itself."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """What to do beside."""
         parser.add_argument("--now", action="store_true", help="also those whose next try lies ahead")
         parser.add_argument("--again", action="store_true", help="also those that the farm refused")
         parser.add_argument(

@@ -24,7 +24,6 @@ class Command(BaseCommand):
     help = "Run the tasks that this site enqueued, taken from its farm, until a signal; send what waits in the outbox."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Which backend, and how many tasks at a time."""
         parser.add_argument("--backend", default="default", help="alias of the backend in TASKS (default)")
         parser.add_argument("--concurrency", type=int, default=1, metavar="N", help="tasks at a time (1)")
         parser.add_argument("--queues", metavar="A,B", help="take tasks of these queues of the farm only")

@@ -26,7 +26,7 @@ def _counted(settings: Settings) -> Iterator[None]:
 
 def tried(username: str, password: str = "wrong", address: str = "127.0.0.1") -> int:
     """The status of one try."""
-    given = {"username": username, "password": password}
+    given = {"login": username, "password": password}
     return Client(REMOTE_ADDR=address).post("/accounts/login/", given).status_code
 
 

@@ -37,7 +37,7 @@ class TestTheFormOfAKind:
     FIELDS = {
         "name": "paced", "queue": "paced", "priority": "0", "max_attempts": "2", "backoff_first_s": "1",
         "backoff_base": "2", "backoff_cap_s": "60", "timeout_s": "", "expires_s": "",
-        "limit": TEN, "limit_count": "2.5", "limit_key": "owner",
+        "limit": TEN, "limit_count": "2.5", "limit_key": "owner", "on_overflow": "wait",
     }  # fmt: skip
 
     @pytest.fixture

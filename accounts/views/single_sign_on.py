@@ -1,0 +1,149 @@
+"""Single sign-on: people of an OpenID provider, whose claims say what they may do here, or of a proxy in front."""
+
+import logging
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from allauth.account.views import LogoutView
+from allauth.core.exceptions import ImmediateHttpResponse
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from allauth.socialaccount.providers.openid_connect import views as oidc
+from django.conf import settings
+from django.contrib import auth
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from requests import RequestException
+
+from accounts import operations
+from accounts.errors import AccountsError
+from postgres import clock
+
+logger = logging.getLogger(__name__)
+_CLOCKS_S: Final = 300  # by which those of a provider and of this farm may differ
+PROVIDER: Final = "sso"  # in the addresses of the provider that the OIDC_ variables name
+_MARK: Final = "is_by_sso"
+_BY_PROXY: Final = "named_by_proxy"
+
+
+class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # allauth ships no types
+    """What this farm decides of other sites' people."""
+
+    def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:  # noqa: ARG002  # allauth's signature
+        """Whoever a provider of this farm knows may come, also where nobody signs up by themselves."""
+        return True
+
+    def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:
+        """Let nobody in by what a provider said at another time, or by another clock. Raises ImmediateHttpResponse."""
+        issued_at = (sociallogin.account.extra_data.get("id_token") or {}).get("iat")
+        if issued_at is not None and abs(clock.now().timestamp() - issued_at) > _CLOCKS_S:
+            logger.warning("The clock of the provider of single sign-on, or that of this farm, is wrong.")
+            operations.audit("log_in_failed", None, "single sign-on: the clocks differ")
+            page = render(request, "socialaccount/authentication_error.html", status=401)
+            raise ImmediateHttpResponse(page)
+
+    def on_authentication_error(self, request: HttpRequest, provider: Any, **details: Any) -> None:  # noqa: ARG002
+        """The page has a sentence, the log the reason."""
+        logger.warning("%s let nobody in", provider, exc_info=details.get("exception"))
+        operations.audit("log_in_failed", None, "single sign-on")
+
+
+def come_in(request: HttpRequest, user: User, sociallogin: Any) -> None:
+    """Follow what the provider says of somebody who has just logged in by it, and ask it again within an hour."""
+    if sociallogin.account.provider != PROVIDER:
+        return
+    claims: dict[str, Any] = {}
+    for part in ("id_token", "userinfo"):
+        claims |= sociallogin.account.extra_data.get(part) or {}
+    groups = claims.get(settings.OIDC_GROUPS_CLAIM) or []
+    operations.follow_claims(user, groups.split() if isinstance(groups, str) else groups)
+    request.session.set_expiry(settings.OIDC_SESSION_S)
+    request.session[_MARK] = True
+
+
+def come_by_proxy(request: HttpRequest) -> bool:
+    """Log in whom the proxy in front names (REMOTE_USER_HEADER), for as long as a provider's people; whether it did."""
+    if not (name := _named(request)):
+        return False
+    groups = request.headers.get(settings.REMOTE_GROUPS_HEADER, "") if settings.REMOTE_GROUPS_HEADER else None
+    try:
+        user = operations.person_of_proxy(
+            name,
+            email=request.headers.get(settings.REMOTE_EMAIL_HEADER or "-", ""),
+            groups=None if groups is None else map(str.strip, groups.split(",")),
+        )
+    except AccountsError as refusal:
+        logger.warning("Nobody is let in whom the proxy names: %s", refusal.message)
+        operations.audit("log_in_failed", None, f"header: {refusal.message}")
+        return False
+    auth.login(request, user)
+    request.session.set_expiry(settings.OIDC_SESSION_S)
+    request.session[_BY_PROXY] = name
+    operations.audit("log_in", user, "header")
+    return True
+
+
+def follow_proxy(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """End the session of somebody in whose browser the proxy has let in another person since."""
+
+    def follow(request: HttpRequest) -> HttpResponse:
+        before = request.session.get(_BY_PROXY)
+        if before and _named(request) not in {before, ""}:
+            auth.logout(request)
+        return get_response(request)
+
+    return follow
+
+
+def _named(request: HttpRequest) -> str:
+    """Whom the proxy names; of who is no trusted proxy nobody."""
+    name: str = request.headers.get(settings.REMOTE_USER_HEADER, "") if settings.REMOTE_USER_HEADER else ""
+    if not name or getattr(request, "scope", {}).get("is_of_proxy"):
+        return name
+    logger.warning("%s comes from no address in FORWARDED_ALLOW_IPS: it is not believed.", settings.REMOTE_USER_HEADER)
+    operations.audit("log_in_failed", None, "header of no trusted proxy")
+    return ""
+
+
+def _while_it_is_there(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Show a sentence while the provider is away."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, provider_id: str) -> HttpResponse:
+        try:
+            return view(request, provider_id)
+        except RequestException as error:
+            logger.warning("The provider of single sign-on cannot be reached: %s", error)
+            return render(request, "socialaccount/authentication_error.html", status=503)
+
+    return guarded
+
+
+log_in, call_back = _while_it_is_there(oidc.login), _while_it_is_there(oidc.callback)
+
+
+class LogOut(LogoutView):  # type: ignore[misc]
+    """Log out here, and at the provider that let somebody in."""
+
+    http_method_names = ["post"]
+
+    def get_redirect_url(self) -> str:
+        """Where the browser goes: the provider's log-out, which sends it back, or our log-in."""
+        here: str = super().get_redirect_url()
+        if _BY_PROXY in self.request.session:
+            return str(settings.REMOTE_USER_LOGOUT_URL)
+        if not self.request.session.get(_MARK):
+            return here
+        try:
+            end: str | None = oidc.OpenIDConnectOAuth2Adapter(self.request, PROVIDER).openid_config.get(
+                "end_session_endpoint"
+            )
+        except RequestException as error:
+            logger.warning("The provider of single sign-on cannot be reached: %s", error)
+            return here
+        back = self.request.build_absolute_uri(reverse("account_login"))
+        query = {"client_id": settings.OIDC_CLIENT_ID, "post_logout_redirect_uri": back}
+        return f"{end}?{urlencode(query)}" if end else here

@@ -1,0 +1,72 @@
+"""Who may see a page, what becomes of a page that is refused, and how a list goes on."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, Final, TypeVar
+from urllib.parse import urlencode
+
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.template import loader
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from core.refusal import Refusal
+
+SAFE: Final = ("GET", "HEAD")
+POST: Final = ("POST",)
+FORM: Final = (*SAFE, *POST)
+View = TypeVar("View", bound=Callable[..., HttpResponseBase])
+
+
+def private(view: View) -> View:
+    """Let no cache keep a page; what is refused for not being there, or not theirs, is a page not found, and whoever
+    comes too often is shown when to come again."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        try:
+            return view(request, *args, **kwargs)
+        except Refusal as refusal:
+            if refusal.http_status in {403, 404}:
+                raise Http404(refusal.message) from refusal
+            if refusal.http_status != 429:
+                raise
+            page = loader.render_to_string("429.html", {"refusal": refusal}, request)
+            return HttpResponse(page, status=429, headers=refusal.headers)
+
+    return never_cache(guarded)  # type: ignore[return-value]  # it wraps the view
+
+
+def guarded(guard: Callable[[Any], Any], methods: Sequence[str] = SAFE) -> Callable[[View], View]:
+    """A private page for those whom this decorator lets in, at an address that takes these methods alone."""
+    return lambda view: require_http_methods([*methods])(guard(private(view)))
+
+
+def for_holders(permission: str, methods: Sequence[str] = SAFE, *, is_hidden: bool = True) -> Callable[[View], View]:
+    """The same for those with a permission. Whoever is nobody yet logs in; for others nothing is at its address, or,
+    where it is not hidden, they are refused."""
+
+    def holders_only(view: View) -> View:
+        @wraps(view)
+        def allowed(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if not request.user.has_perm(permission):
+                raise Http404("There is nothing at this address.") if is_hidden else PermissionDenied
+            return view(request, *args, **kwargs)
+
+        return login_required(allowed)  # type: ignore[return-value]  # it wraps the view
+
+    return guarded(holders_only, methods)
+
+
+def neighbours(filters: Mapping[str, Any], *, before: Any, older: Any) -> dict[str, Any]:
+    """What parts/pages.html shows below the rows before `before`: where those before `older` are, and the newest; None
+    or 0: there are none. And whether anything is filtered."""
+    active = {name: value for name, value in filters.items() if value}
+    return {
+        "is_filtered": bool(active),
+        "older": urlencode({**active, "before": older}) if older else "",
+        "newest": urlencode(active) if before else None,
+    }

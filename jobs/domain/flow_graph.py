@@ -1,0 +1,202 @@
+"""A flow as a picture: jobs that are alike folded into one, in columns, and the way that took longest."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import mean
+from typing import Final
+
+FOLDED_FROM: Final = 40  # places: a picture of fewer shows each
+MOST_NODES: Final = 200
+ROUNDS: Final = 3  # of ordering
+WIDTH, HEIGHT, GAP_X, GAP_Y, EDGE = 168, 44, 56, 14, 8  # of a node, between nodes, and around all, in pixels
+# How the many of one node stand, what somebody looks for first first.
+_LOUDEST: Final = ("failed", "timed_out", "canceled", "in_progress", "pending", "success")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A place of a flow: the job that has it, what that comes `after`, and for how many seconds it ran so far."""
+
+    id: int
+    name: str
+    kind: str
+    status: str
+    depth: int
+    after: Sequence[int]
+    progress: float | None = None
+    ran_s: float = 0.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """One job of a flow, or many that are alike. `x` and `y` are its left upper corner."""
+
+    places: Sequence[Place]
+    x: int = 0
+    y: int = 0
+    is_longest: bool = False
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.counts = Counter(place.status for place in self.places)
+
+    @property
+    def first(self) -> Place:
+        return self.places[0]
+
+    @property
+    def number(self) -> int:
+        return len(self.places)
+
+    @property
+    def label(self) -> str:
+        """Its name, or its kind where it has none or stands for many."""
+        return self.first.kind if self.number > 1 else self.first.name or self.first.kind
+
+    @property
+    def status(self) -> str:
+        """How it stands; of many what somebody looks for first."""
+        return next(status for status in _LOUDEST if self.counts[status])
+
+    @property
+    def share(self) -> float:
+        """How far it is, from 0 to 1: of many how many have ended."""
+        if self.number > 1:
+            return 1 - (self.counts["pending"] + self.counts["in_progress"]) / self.number
+        return 1.0 if self.status == "success" else self.first.progress or 0.0
+
+    @property
+    def stands(self) -> str:
+        """How it stands, or how many stand how, in words: the most first."""
+        words = [(status.replace("_", " "), count) for status, count in self.counts.most_common()]
+        return ", ".join(f"{count:,} {status}" if self.number > 1 else status for status, count in words)
+
+    @property
+    def title(self) -> str:
+        """What it is, and how it stands."""
+        which = f"#{self.first.id}" if self.number == 1 else f"× {self.number:,}"
+        return f"{self.label} {which}: {self.stands}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """From one node to another, as the path of an SVG says it."""
+
+    path: str
+    is_longest: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """The picture, in pixels. `left_out`: nodes beyond MOST_NODES. `longest_s`: what the longest way took so far."""
+
+    nodes: Sequence[Node]
+    lines: Sequence[Line]
+    width: int
+    height: int
+    left_out: int
+    longest_s: float
+    WIDTH: int = WIDTH
+
+
+def graph(places: Sequence[Place]) -> Graph:
+    """The picture of these places, which stand in order of depth."""
+    groups = _alike(places) if len(places) > FOLDED_FROM else {place.id: n for n, place in enumerate(places)}
+    members: dict[int, list[Place]] = defaultdict(list)
+    for place in places:
+        members[groups[place.id]].append(place)
+    nodes = {group: Node(places=those) for group, those in members.items()}
+    shown = dict(list(nodes.items())[:MOST_NODES])
+    edges = {
+        (before, group)
+        for group, node in shown.items() for place in node.places for one in place.after
+        if (before := groups.get(one, group)) != group and before in shown
+    }  # fmt: skip
+    _lay_out(shown, edges)
+    way = _longest(places)
+    on_way = {groups[one] for one in way}
+    for group in on_way & shown.keys():
+        shown[group].is_longest = len(way) > 1
+    steps = {(groups[one], groups[other]) for one, other in pairwise(way)}
+    lines = [
+        Line(path=_path(shown[one], shown[other]), is_longest=(one, other) in steps) for one, other in sorted(edges)
+    ]
+    ran = {place.id: place.ran_s for place in places}
+    return Graph(
+        nodes=[*shown.values()], lines=lines, left_out=len(nodes) - len(shown), longest_s=sum(ran[one] for one in way),
+        width=max((node.x for node in shown.values()), default=0) + WIDTH + EDGE,
+        height=max((node.y for node in shown.values()), default=0) + HEIGHT + EDGE,
+    )  # fmt: skip
+
+
+def _alike(places: Sequence[Place]) -> dict[int, int]:
+    """Which places are alike: of one kind and depth, after such that are alike, and before such that are. Groups are
+    split until none has to be."""
+    known = {place.id for place in places}
+    later: dict[int, list[int]] = defaultdict(list)
+    for place in places:
+        for one in place.after:
+            later[one].append(place.id)
+    groups = _numbered((place.id, (place.kind, place.depth)) for place in places)
+    while True:
+        split = _numbered(
+            (place.id, (groups[place.id], frozenset(groups[one] for one in place.after if one in known),
+                        frozenset(groups[one] for one in later[place.id])))
+            for place in places
+        )  # fmt: skip
+        if len(set(split.values())) == len(set(groups.values())):
+            return split
+        groups = split
+
+
+def _numbered(signed: Iterable[tuple[int, object]]) -> dict[int, int]:
+    numbers: dict[object, int] = {}
+    return {one: numbers.setdefault(sign, len(numbers)) for one, sign in signed}
+
+
+def _lay_out(nodes: Mapping[int, Node], edges: Collection[tuple[int, int]]) -> None:
+    """Columns by depth; in each the order of the middle of what a node is connected to, forth and back a few times
+    (Sugiyama, Tagawa and Toda 1981). The libraries that do more are under the GPL, or need a program beside them."""
+    near: dict[int, list[int]] = defaultdict(list)
+    for one, other in edges:
+        near[one].append(other)
+        near[other].append(one)
+    columns: dict[int, list[int]] = defaultdict(list)
+    for group, node in nodes.items():
+        columns[node.first.depth].append(group)
+    row = {group: float(n) for column in columns.values() for n, group in enumerate(column)}
+    order = sorted(columns)
+    for depth in (order + order[::-1]) * ROUNDS:
+        column = sorted(
+            columns[depth], key=lambda one: mean(row[other] for other in near[one]) if near[one] else row[one]
+        )
+        row |= {group: n - (len(column) - 1) / 2 for n, group in enumerate(column)}
+    top = min(row.values(), default=0)
+    for x, depth in enumerate(order):
+        for group in columns[depth]:
+            nodes[group].x = EDGE + x * (WIDTH + GAP_X)
+            nodes[group].y = EDGE + round((row[group] - top) * (HEIGHT + GAP_Y))
+
+
+def _path(one: Node, other: Node) -> str:
+    x, y, to_x, to_y = one.x + WIDTH, one.y + HEIGHT // 2, other.x, other.y + HEIGHT // 2
+    middle = (x + to_x) // 2
+    return f"M{x} {y}C{middle} {y} {middle} {to_y} {to_x} {to_y}"
+
+
+def _longest(places: Sequence[Place]) -> list[int]:
+    """The way of jobs one after another that ran for longest together."""
+    total: dict[int, float] = {}
+    before: dict[int, int | None] = {}
+    for place in places:  # by depth: what it comes after is there already
+        known = [one for one in place.after if one in total]
+        before[place.id] = max(known, key=lambda one: total[one], default=None)
+        total[place.id] = place.ran_s + max((total[one] for one in known), default=0.0)
+    way: list[int] = []
+    last = max(total, key=lambda one: total[one], default=None)
+    while last is not None:
+        way.append(last)
+        last = before[last]
+    return way[::-1]

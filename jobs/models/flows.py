@@ -1,0 +1,65 @@
+"""Jobs that come after other jobs (docs/adr/0127): what only those have that are part of a flow."""
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from jobs.domain.flows import Condition
+from jobs.models.work import Job
+from jobs.models.workers import loose
+
+
+class Flow(models.Model):
+    """Jobs that are connected, some of which come after others (docs/adr/0127)."""
+
+    created_at = models.DateTimeField(db_default=Now())
+
+    def __str__(self) -> str:
+        return f"flow {self.pk}"
+
+
+class Step(models.Model):
+    """A job's place in its flow. A retry takes the place of what it tries again: `place_id` is the first job there."""
+
+    job = models.OneToOneField(Job, models.DO_NOTHING, primary_key=True, db_constraint=False, related_name="step")
+    name = models.CharField(max_length=100, blank=True, default="")
+    place_id = models.BigIntegerField()
+    depth = models.SmallIntegerField(default=0, help_text="How many jobs come one after another before it.")
+    due_at = models.DateTimeField(null=True, blank=True, help_text="Not before this moment, even then.")
+    expires_s = models.FloatField(null=True, blank=True, help_text="From when it may start.")
+    canceled_for = loose(
+        Job, on_delete=models.DO_NOTHING, related_name="+", help_text="It was canceled, for this one did not succeed."
+    )
+
+    class Meta:
+        indexes = [
+            models.Index("place_id", "job", name="jobs_steps_of_place"),
+            models.Index("canceled_for", name="jobs_steps_canceled", condition=Q(canceled_for__isnull=False)),
+        ]
+
+
+class Edge(models.Model):
+    """A job comes after another: once that has succeeded, or ended however it did.
+
+    `open_of` is the job as long as the other lives: what is still open of a job is found by it alone, however many
+    edges are closed.
+    """
+
+    pk = models.CompositePrimaryKey("job_id", "after_id")
+    job_id = models.BigIntegerField()
+    after_id = models.BigIntegerField()
+    condition = models.CharField(max_length=7, choices=[(one.value, one.value) for one in Condition])
+    open_of = models.BigIntegerField(null=True)
+
+    class Meta:
+        indexes = [
+            models.Index("after_id", "job_id", name="jobs_edges_after"),
+            models.Index("open_of", name="jobs_open_edges", condition=Q(open_of__isnull=False)),
+        ]
+
+
+class EndedStep(models.Model):
+    """A job that ended while others come after it, for as long as nobody has looked which of them may start."""
+
+    job_id = models.BigIntegerField(db_index=True)
+    ended_at = models.DateTimeField(db_default=Now())

@@ -1,0 +1,78 @@
+"""What follows from the end of a job for those that waited for it: behind its unique_key, or after it in a flow."""
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+
+from jobs.domain.states import Status
+from jobs.operations import events, hooks, metering, quotas
+from jobs.queries import bulks, flows, moves
+from postgres import transactions
+
+
+def end_waiting(jobs: Sequence[Any], *, to: Status, error: str) -> None:
+    """End locked jobs that no worker has, as canceled or timed out."""
+    _end(jobs, to=to, error=error)
+    let_go(jobs)
+
+
+def let_go(rows: Sequence[Any]) -> None:
+    """These jobs ended, some of them with a unique_key (`has_key`) or in a flow (`in_flow`): who waited for them is
+    due. What comes after them is looked at after the commit: by then whoever ended last sees all others."""
+    hooks.freed_keys([row.id for row in rows if row.has_key])
+    if ids := [row.id for row in rows if row.in_flow]:
+        transaction.on_commit(lambda: look_after(ids), robust=True)
+
+
+def look_after(job_ids: Sequence[int]) -> None:
+    """Let start what waits for nothing more of all that comes after these jobs, whose ends are committed, and cancel it
+    where one did not succeed, and what comes after that, and so on. What it does not come to, as in a crash, is the
+    janitor's."""
+    waiting = deque(job_ids)
+    while waiting:
+        waiting += _look_once([waiting.popleft() for _ in range(min(len(waiting), flows.AT_ONCE))])
+
+
+def go_on(job_ids: Sequence[int]) -> list[int]:
+    """The same in the caller's transaction, and once: which jobs it canceled."""
+    released = flows.released(job_ids)
+    free = [row for row in released if row.failed_id is None]
+    if free:
+        flows.release(free)
+        hooks.changed([row.id for row in free])
+        for queue, due_at in {(row.queue, row.due_at if row.is_later else None) for row in free}:
+            hooks.available(queue, due_at)
+    failed = {row.id: row.failed_id for row in released if row.failed_id is not None}
+    if failed:
+        _cancel(failed)
+    return list(failed)
+
+
+@transactions.retried
+def _look_once(job_ids: Sequence[int]) -> list[int]:
+    return go_on(job_ids)
+
+
+def _cancel(failed: dict[int, int]) -> None:
+    """Who calls goes on with these: a chain of a thousand is no thousand calls within one another."""
+    flows.note_canceled(failed)
+    by_cause: dict[int, list[Any]] = defaultdict(list)
+    for job in bulks.lock_jobs(failed, states={Status.PENDING}):
+        by_cause[failed[job.pk]].append(job)
+    for cause, jobs in by_cause.items():
+        _end(jobs, to=Status.CANCELED, error=f"canceled: job {cause}, which it comes after, did not succeed")
+        hooks.freed_keys([job.pk for job in jobs if job.has_key])
+
+
+def _end(jobs: Sequence[Any], *, to: Status, error: str) -> None:
+    if not jobs:
+        return
+    ids = [job.id for job in jobs]
+    quotas.give_back_of_unstarted(jobs)
+    (moves.expire if to is Status.TIMED_OUT else moves.cancel_pending)(ids)
+    hooks.changed(ids)
+    hooks.ended_waiting(jobs, to=to, error=error)
+    events.ended_waiting(ids)
+    metering.ended_waiting(jobs)

@@ -1,0 +1,145 @@
+"""New jobs that come after others: in which flow, and what of theirs waits (docs/adr/0127)."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from jobs.domain import flows
+from jobs.domain.conflicts import BEHIND
+from jobs.domain.flows import Condition
+from jobs.domain.records import JobRecord
+from jobs.errors import InvalidValue, NotUnique, UnknownJob
+from jobs.models import Job
+from jobs.operations import endings
+from jobs.queries import flows as queries
+from jobs.queries import reads
+from jobs.queries.submits import Stored
+from postgres import statements
+
+Answers = list[Stored | NotUnique]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """New jobs on their way into a flow: `records` as they are stored, of which those that come after others wait;
+    `own` as they were; `before`: of each that is part of it, by its place in the call, the places of those of the
+    call that it comes after; `depths`: how many come one after another before it."""
+
+    records: Sequence[JobRecord]
+    own: Sequence[JobRecord]
+    before: Mapping[int, Sequence[int]]
+    depths: Mapping[int, int]
+
+    def connect(self, answers: Answers) -> Answers:
+        """Write down what comes after what of those that were stored.
+
+        Raises NotUnique where one that others of the call come after was refused for a twin."""
+        if not self.before:
+            return answers
+        for place in {one for named in self.before.values() for one in named}:
+            if isinstance(refused := answers[place], NotUnique):
+                raise refused
+        stored = {place: one for place, one in enumerate(answers) if isinstance(one, Stored)}
+        after = {place: [*self._after(place, stored)] for place in stored}
+        kept = [one._replace(record=self.own[place]) for place, one in stored.items() if place in self.before]
+        by_id = {one.id: after[place] for place, one in stored.items()}
+        depths = {one.id: self.depths[place] for place, one in stored.items() if place in self.depths}
+        if noted := queries.connect(kept, by_id, depths):
+            transaction.on_commit(lambda: endings.look_after(noted), robust=True)
+        return [
+            one._replace(behind_id=after[place][0], record=one.record._replace(after=tuple(after[place])))
+            if isinstance(one, Stored) and after[place]
+            else one
+            for place, one in enumerate(answers)
+        ]
+
+    def _after(self, place: int, stored: Mapping[int, Stored]) -> dict[int, None]:
+        return dict.fromkeys([*self.own[place].after, *(stored[one].id for one in self.before.get(place, ()))])
+
+
+def opened(records: Sequence[JobRecord]) -> Opened:
+    """Open a flow for those of these new jobs that are part of one, or find it; they are locked that come after any of
+    them. In the transaction that stores them, before it does.
+
+    Raises UnknownJob for one that is gone, and InvalidValue for what is more than a flow may have (`domain.flows`).
+    """
+    before = {place: one.after_places for place, one in enumerate(records) if _is_part(one)}
+    before = {one: () for named in before.values() for one in named} | before
+    if not before:
+        return Opened(records=records, own=records, before={}, depths={})
+    known = _known(records)
+    _check_amounts(records, known)
+    deep = {place: max((known[job].depth + 1 for job in records[place].after), default=0) for place in before}
+    flow_ids = {one.flow_id for one in [*known.values(), *records] if one.flow_id is not None}
+    flow_id = queries.joined(flow_ids)
+    new = [job for job, row in known.items() if row.flow_id is None]
+    queries.join(flow_id, new, others=flow_ids - {flow_id})
+    own = [one._replace(flow_id=flow_id, in_flow=True) if place in before else one for place, one in enumerate(records)]
+    waiting = [one._replace(run_at=BEHIND, expires_s=None) if one.after or one.after_places else one for one in own]
+    return Opened(records=waiting, own=own, before=before, depths=flows.depths(before, deep))
+
+
+def check(records: Sequence[JobRecord], *, by: User | None) -> None:
+    """Raise UnknownJob for a job that one of these new ones comes after, and that is not there or not for `by` to see;
+    InvalidValue where one call has jobs of a flow, and jobs that replace others."""
+    if not any(map(_is_part, records)):
+        return
+    ids = {job for record in records for job in record.after}
+    if any(record.on_conflict for record in records):
+        raise InvalidValue(field="on_conflict", why="what is part of a flow replaces no job and waits behind none")
+    visible = Job.objects.all() if by is None else reads.visible_to(by)
+    for job_id in sorted(ids - set(visible.filter(pk__in=ids).values_list("pk", flat=True))):
+        raise UnknownJob(job=job_id)
+
+
+def again(jobs: Sequence[Job], records: Sequence[JobRecord]) -> list[JobRecord]:
+    """The records of these ended jobs as they are tried again, each in its place of its flow, if it has one: after
+    whoever has the places now that it came after."""
+    steps = queries.steps([job.pk for job in jobs])
+    if not steps:
+        return [*records]
+    edges = queries.after(steps)
+    places = {pk: one.place_id for pk, one in queries.steps({e.after_id for of in edges.values() for e in of}).items()}
+    own = {steps[job.pk].place_id: n for n, job in enumerate(jobs) if job.pk in steps}
+    holders = queries.holders(set(places.values()) - own.keys())
+    made: list[JobRecord] = []
+    for job, record in zip(jobs, records, strict=True):
+        of = [places.get(edge.after_id, edge.after_id) for edge in edges.get(job.pk, ())]
+        made.append(record if job.pk not in steps else record._replace(
+            name=steps[job.pk].name or None, place_id=steps[job.pk].place_id, flow_id=job.flow_id,
+            after=tuple(holders.get(place, place) for place in of if place not in own),
+            after_places=tuple(own[place] for place in of if place in own),
+            condition=Condition(edges[job.pk][0].condition if of else Condition.SUCCESS),
+        ))  # fmt: skip
+    return made
+
+
+def canceled_for(job: Job) -> list[Job]:
+    """What was canceled for the sake of this ended job, and is submitted again with it."""
+    return queries.canceled_for(job.pk) if job.flow_id is not None else []
+
+
+def _is_part(record: JobRecord) -> bool:
+    return bool(record.after or record.after_places or record.name or record.flow_id)
+
+
+def _known(records: Sequence[JobRecord]) -> dict[int, statements.Row]:
+    """The jobs that some of these come after, locked. Raises UnknownJob for one that is gone."""
+    ids = {job for one in records for job in one.after}
+    known = queries.lock_after(ids) if ids else {}
+    for job_id in ids - known.keys():
+        raise UnknownJob(job=job_id)
+    return known
+
+
+def _check_amounts(records: Sequence[JobRecord], known: Mapping[int, statements.Row]) -> None:
+    after = Counter(job for one in records for job in one.after)
+    inside = Counter(place for one in records for place in one.after_places)
+    most = max([*inside.values(), *(known[job].later + more for job, more in after.items())], default=0)
+    if most > flows.MOST_OUT:
+        raise InvalidValue(field="after", why=f"{flows.MOST_OUT:,} jobs come after one at most")
+    if max((len(one.after) + len(one.after_places) for one in records), default=0) > flows.MOST_INTO:
+        raise InvalidValue(field="after", why=f"a job comes after {flows.MOST_INTO:,} at most")

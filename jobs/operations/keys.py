@@ -1,0 +1,53 @@
+"""Concurrency keys of new jobs: which they are, and what becomes of a job whose key has as many as may run."""
+
+import itertools
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+
+from jobs.domain.kinds import Kind
+from jobs.domain.records import JobRecord
+from jobs.errors import KeyIsFull
+from jobs.models import Job
+from jobs.operations import finish
+from jobs.queries import keys
+
+AT_ONCE = 1000  # canceled by one submit: more there are only of a kind that let everything wait before
+
+
+def interned(records: Sequence[JobRecord]) -> Sequence[JobRecord]:
+    """These new jobs with the ids of their concurrency keys."""
+    named = {(one.key_scope, one.concurrency_key or ""): None for one in records if one.key_scope}
+    if not named:
+        return records
+    ids = keys.key_ids(named)
+    return [
+        one._replace(key_id=ids[one.key_scope, one.concurrency_key or ""]) if one.key_scope else one for one in records
+    ]
+
+
+def check_overflow(records: Sequence[JobRecord], kinds: Mapping[str, Kind], *, replaced: Collection[Job] = ()) -> None:
+    """Let nobody else submit with the keys of kinds that do not let everything wait, until the transaction ends. Raises
+    KeyIsFull where a kind refuses what is more than may run; those that are `replaced` do not count."""
+    bounded = {one.key_id: one for one in records if one.key_id is not None and kinds[one.kind].on_overflow != "wait"}
+    if not bounded:
+        return
+    keys.lock_keys(bounded)
+    amounts = Counter(one.key_id for one in records)
+    for key_id, one in bounded.items():
+        kind = kinds[one.kind]
+        if kind.on_overflow == "refuse" and kind.concurrency is not None:
+            living = len({*itertools.chain(*keys.living_of_key(key_id))} - {job.pk for job in replaced})
+            if living + amounts[key_id] > kind.concurrency:
+                raise KeyIsFull(key=one.concurrency_key or "", kind=kind.name, most=kind.concurrency, living=living)
+
+
+def cancel_overflow(records: Sequence[JobRecord], kinds: Mapping[str, Kind]) -> None:
+    """Cancel what the newest jobs of these keys, which are stored, take the place of."""
+    for key_id, kind in {one.key_id: kinds[one.kind] for one in records if one.key_id is not None}.items():
+        if kind.concurrency is None or not kind.on_overflow.startswith("cancel"):
+            continue
+        running, waiting = keys.living_of_key(key_id)
+        surplus = max(len(running) + len(waiting) - kind.concurrency, 0)
+        oldest = waiting[:-1] if kind.on_overflow == "cancel_oldest_waiting" else sorted(running + waiting)
+        if surplus and oldest:
+            finish.cancel_many(oldest[: min(surplus, AT_ONCE)], by=None)

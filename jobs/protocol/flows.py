@@ -1,0 +1,61 @@
+"""A flow as JSON."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final, Self
+
+from pydantic import BaseModel, Field
+
+from jobs.domain.states import Status
+from jobs.queries.flows import Seen
+from postgres.statements import Row
+
+MOST_STEPS: Final = 2_000  # in one answer
+
+
+class Step(BaseModel):
+    """One place of a flow, with the job that has it now."""
+
+    id: int
+    name: str = Field(description="Empty where it was given none.")
+    kind: str
+    status: Status
+    after: list[int] = Field(description="The jobs that it comes after.")
+    depth: int = Field(description="How many jobs come one after another before it.")
+    progress: float | None
+    canceled_for: int | None
+    retry_of: int | None
+    claimed_at: datetime | None
+    ended_at: datetime | None
+
+    @classmethod
+    def of(cls, place: Row, seen: Seen) -> Self:
+        """The wire form of a place."""
+        return cls(
+            id=place.id, name=place.name, kind=place.kind, status=Status(place.status), after=[*seen.after[place.id]],
+            depth=place.depth, progress=place.progress, canceled_for=place.canceled_for_id, retry_of=place.retry_of_id,
+            claimed_at=place.claimed_at, ended_at=place.ended_at,
+        )  # fmt: skip
+
+
+class Flow(BaseModel):
+    """Jobs that are connected."""
+
+    id: int
+    created_at: datetime
+    counts: Mapping[str, int] = Field(
+        description="How many places stand so, of those that you may see.", examples=[{"success": 9_412, "failed": 3}]
+    )
+    jobs: list[Step] = Field(description=f"By depth, {MOST_STEPS:,} at most.")
+
+
+class CanceledFlow(BaseModel):
+    """What the cancel of a flow came to."""
+
+    canceled: int = Field(description="How many jobs had not ended.")
+
+
+class RetriedFlow(BaseModel):
+    """What was tried again: the new jobs."""
+
+    jobs: list[int]

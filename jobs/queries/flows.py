@@ -1,0 +1,158 @@
+"""Statements about jobs that come after others (docs/adr/0127)."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from django.contrib.auth.models import User
+
+from jobs.domain.conflicts import BEHIND
+from jobs.domain.flows import MOST_OUT
+from jobs.domain.states import ENDED, Status
+from jobs.errors import NotFound
+from jobs.models import Edge, Flow, Job, Step
+from jobs.queries import reads
+from jobs.queries.submits import Stored
+from postgres import statements
+
+AT_ONCE: Final = 50  # ended jobs in one transaction: each may have MOST_OUT that come after it
+
+
+def lock_after(job_ids: Collection[int]) -> dict[int, statements.Row]:
+    """Lock these jobs, so that none ends and none comes to another flow until the transaction ends: by id their
+    `flow_id`, `depth`, and how many come after them (`later`)."""
+    reads.lock_living(job_ids)
+    rows = statements.load("jobs", "lock_after").run({"ids": list(job_ids), "most": MOST_OUT + 1})
+    return {row.id: row for row in rows}
+
+
+def joined(flow_ids: Collection[int]) -> int:
+    """The flow that these become, which is locked; a new one of none."""
+    if len(flow_ids) > 1:
+        known = [*Flow.objects.select_for_update().filter(pk__in=flow_ids).order_by("pk").values_list("pk", flat=True)]
+    else:
+        shared = Flow.objects.select_for_update(of=("self",)) if flow_ids else Flow.objects.none()
+        known = [*shared.filter(pk__in=flow_ids).values_list("pk", flat=True)]
+    return known[0] if known else Flow.objects.create().pk
+
+
+def join(flow_id: int, job_ids: Collection[int], *, others: Collection[int]) -> None:
+    """Let these locked jobs, and all of these other flows, be part of the flow."""
+    if job_ids or others:
+        statements.load("jobs", "join_flow").run({"flow": flow_id, "ids": list(job_ids), "others": list(others)})
+
+
+def connect(stored: Sequence[Stored], after: Mapping[int, Iterable[int]], depths: Mapping[int, int]) -> list[int]:
+    """Write down the places of these new jobs, and what each comes after; which of that has ended already, and is to be
+    looked after."""
+    those = [one for one in stored if one.record.in_flow]
+    edges = [(one.id, before, one.record.condition.value) for one in those for before in after.get(one.id, ())]
+    later, before, condition = zip(*edges, strict=True) if edges else ((), (), ())
+    params = {
+        "job": [one.id for one in those],
+        "name": [one.record.name or "" for one in those],
+        "place": [one.record.place_id or one.id for one in those],
+        "depth": [depths.get(one.id, 0) for one in those],
+        "due_at": [one.record.run_at for one in those],
+        "expires_s": [one.record.expires_s if one.record.expires_at is None else None for one in those],
+        "later": list(later), "after": list(before), "condition": list(condition),
+    }  # fmt: skip
+    return [row.job_id for row in statements.load("jobs", "connect").run(params)]
+
+
+def lock_ended(limit: int, but_for: Sequence[int] = ()) -> list[statements.Row]:
+    """Lock notes of jobs that ended in flows, except these ids: rows of `id` and `kind`."""
+    return statements.load("jobs", "lock_ended").run({"limit": min(limit, AT_ONCE), "but_for": list(but_for)})
+
+
+def released(ended: Sequence[int]) -> list[statements.Row]:
+    """Take the notes of these jobs: of what comes after them what waits for nothing more, in locked rows of `id`,
+    `queue`, `failed_id`, `due_at`, `is_later` and `expires_s`."""
+    return statements.load("jobs", "released").run({"ids": list(ended), "behind": BEHIND})
+
+
+def release(rows: Sequence[statements.Row]) -> None:
+    """Let these locked jobs start at their moments."""
+    params = {"ids": [row.id for row in rows], "due_at": [row.due_at for row in rows]}
+    statements.load("jobs", "release").run(params | {"expires_s": [row.expires_s for row in rows]})
+
+
+def note_canceled(failed: Mapping[int, int]) -> None:
+    """Remember for which job each of these was canceled."""
+    for job_id in set(failed.values()):
+        ids = [later for later, one in failed.items() if one == job_id]
+        Step.objects.filter(pk__in=ids).update(canceled_for=job_id)
+
+
+def came_after(job_ids: Sequence[int], *, most: int) -> list[statements.Row]:
+    """What these jobs come after, with results of `most` bytes together for each."""
+    return statements.load("jobs", "came_after").run({"ids": list(job_ids), "most": most})
+
+
+def steps(job_ids: Collection[int]) -> dict[int, Step]:
+    """Those of these jobs that are in a flow: their places."""
+    return Step.objects.in_bulk(list(job_ids))
+
+
+def after(job_ids: Collection[int]) -> dict[int, list[Edge]]:
+    """What each of these jobs comes after, in order of id."""
+    edges: dict[int, list[Edge]] = {job_id: [] for job_id in job_ids}
+    for edge in Edge.objects.filter(job_id__in=list(job_ids)).order_by("job_id", "after_id"):
+        edges[edge.job_id].append(edge)
+    return edges
+
+
+def holders(place_ids: Collection[int]) -> dict[int, int]:
+    """Who has each of these places now: the newest job there."""
+    rows = Step.objects.filter(place_id__in=list(place_ids)).order_by("place_id", "pk").values_list("place_id", "pk")
+    return dict(rows)
+
+
+def canceled_for(job_id: int) -> list[Job]:
+    """What was canceled since this job did not succeed and was not tried again, with payloads, whoever comes first
+    first."""
+    steps = Step.objects.filter(canceled_for=job_id).order_by("depth", "pk")
+    newest = holders([step.place_id for step in steps])
+    ids = [step.pk for step in steps if newest[step.place_id] == step.pk]
+    jobs = Job.objects.whole().in_bulk(ids)
+    return [jobs[one] for one in ids if one in jobs]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What somebody sees of a flow: a row of flow.sql for each of its `places`, by depth, with what the job that has it
+    now comes `after` (who has that place now); how many of them stand how."""
+
+    created_at: datetime
+    places: Sequence[statements.Row]
+    after: Mapping[int, Sequence[int]]
+    counts: Mapping[str, int]
+
+
+def seen(flow_id: int, *, viewer: int) -> Seen:
+    """Of the jobs that a person may see, or (0) all. Raises NotFound where there is none."""
+    rows = statements.load("jobs", "flow").run({"flow": flow_id, "viewer": viewer})
+    if not rows:
+        raise NotFound
+    holders = {row.place_id: row.id for row in rows}
+    after = {row.id: [holders.get(place, place) for place in row.before] for row in rows}
+    counts = Counter(row.status for row in rows)
+    return Seen(created_at=min(row.created_at for row in rows), places=rows, after=after, counts=counts)
+
+
+def living(flow_id: int, *, owner: User | None) -> list[int]:
+    """The jobs of a flow that have not ended, of this owner or (None) of everybody: the last ones first, so that none
+    begins meanwhile."""
+    jobs = Job.objects.living().filter(flow_id=flow_id).order_by("-step__depth", "-pk")
+    return list((jobs if owner is None else jobs.filter(owner=owner)).values_list("pk", flat=True))
+
+
+def unhappy(flow_id: int, *, owner: User | None) -> list[int]:
+    """Those that have their places, and did not succeed by themselves, whoever comes first first."""
+    jobs = Job.objects.filter(flow_id=flow_id).select_related("step")
+    newest = dict(jobs.order_by("pk").values_list("step__place_id", "pk"))
+    ended = jobs.ended(*(ENDED - {Status.SUCCESS})).filter(step__canceled_for=None).order_by("step__depth", "pk")
+    ended = ended if owner is None else ended.filter(owner=owner)
+    return [job.pk for job in ended if newest[job.step.place_id] == job.pk]

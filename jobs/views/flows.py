@@ -1,0 +1,44 @@
+"""The page of a flow, and what can be done with all of it."""
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from core import people
+from jobs import operations
+from jobs.queries import reads
+from jobs.views import access
+
+
+@access.page
+def flow(request: HttpRequest, flow_id: int) -> HttpResponse:
+    """A flow, live: the picture of its jobs, how they stand and what they took."""
+    if not reads.visible_to(request.user).filter(flow_id=flow_id).exists():
+        raise Http404("There is no such flow.")
+    return render(request, "jobs/flow.html", {"flow_id": flow_id, "whose": access.viewer(people.person(request))})
+
+
+@access.button
+def cancel(request: HttpRequest, flow_id: int) -> HttpResponse:
+    def do() -> str:
+        canceled = operations.flows.cancel(flow_id, by=people.person(request))
+        return f"Canceled {canceled:,} {'job' if canceled == 1 else 'jobs'}."
+
+    return access.done(request, _page(flow_id), do)
+
+
+@access.button
+def retry(request: HttpRequest, flow_id: int) -> HttpResponse:
+    """Try again what failed, and what was canceled for its sake."""
+
+    def do() -> str:
+        again = len(operations.flows.retry(flow_id, by=people.person(request)))
+        if not again:
+            return "Nothing of it is left to be tried again."
+        return f"{again:,} {'job is' if again == 1 else 'jobs are'} tried again, with what was canceled for their sake."
+
+    return access.done(request, _page(flow_id), do)
+
+
+def _page(flow_id: int) -> str:
+    return reverse("jobs:flow", args=[flow_id])

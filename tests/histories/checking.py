@@ -1,0 +1,63 @@
+"""All that is checked of a history: each job by its calls and its moves, what is held at once, and what was written."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tests.histories import capacity, linear, moves, mutations, pushes
+from tests.histories.history import FOREVER, Call, History
+
+
+def faults(history: History) -> list[str]:
+    """What cannot have been, a sentence each, with the times from the first call on."""
+    history = _from_the_first(history)
+    found = [*_of_jobs(history), *capacity.faults(history), *mutations.faults(history.calls, history.lists)]
+    found += pushes.faults(history.calls)
+    return found + (list(moves.faults(history)) if history.moves else [])
+
+
+def _of_jobs(history: History) -> Iterator[str]:
+    by_job: dict[int, list[Call]] = defaultdict(list)
+    for call in history.calls:
+        if call.job is not None:
+            by_job[call.job].append(call)
+    last = max((call.over if call.over < FOREVER else call.began for call in history.calls), default=0.0)
+    claims = [call.began for call in history.calls if call.outcome == "unknown" and call.call == "claim"]
+    submits = [call for call in history.calls if call.outcome == "unknown" and call.call == "submit"]
+    for job, status in (history.states or {}).items():
+        by_job[job].append(Call(call="read", process="the last look", began=last, ended=last, job=job, answer=status))
+    for job, calls in sorted(by_job.items()):
+        if history.states is not None and job not in history.states:
+            yield from (f"job {job} was acknowledged and is not there" for _ in _acknowledged(calls)[:1])
+        elif not _acknowledged(calls) and not submits and any(call.call == "submit" for call in history.calls):
+            yield f"job {job} is there, and nobody submitted it"
+        else:
+            yield from _of_job(job, calls, hidden_from=min(claims, default=FOREVER), forgets=history.may_forget)
+
+
+def _acknowledged(calls: list[Call]) -> list[Call]:
+    return [call for call in calls if call.call == "submit" and call.outcome == "ok"]
+
+
+def _of_job(job: int, calls: list[Call], *, hidden_from: float, forgets: bool) -> Iterator[str]:
+    try:
+        if not linear.can_be(calls, hidden_from=hidden_from, forgets=forgets):
+            core = linear.core(calls, hidden_from=hidden_from, forgets=forgets)
+            yield f"job {job}: in no order can these have happened: {'; '.join(map(str, core))}"
+    except linear.TooLarge:
+        yield f"job {job}: its {len(calls)} calls have more orders than are searched"
+
+
+def _from_the_first(history: History) -> History:
+    """Its times begin with 0."""
+    calls = [call.began for call in history.calls if call.call != "mutation"]  # whose times nobody notes
+    first = min(calls + [move.at for move in history.moves], default=0.0)
+    return replace(
+        history,
+        calls=[
+            replace(call, began=call.began - first, ended=None if call.ended is None else call.ended - first)
+            for call in history.calls
+        ],
+        moves=[replace(move, at=move.at - first) for move in history.moves],
+        bounds=[replace(bound, until=bound.until and bound.until - first) for bound in history.bounds],
+    )

@@ -1,0 +1,71 @@
+"""The calls of a worker's process as its two links make them: `record` writes them down from then on."""
+
+import functools
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from jobfarm_client.errors import Refused
+from jobfarm_worker.http_link import HttpLink
+from jobfarm_worker.protocol import Call
+from jobfarm_worker.socket_link import SocketLink
+from tests.histories.recording import Open, Part, Recorder
+
+_NAMES: Final = {
+    "claim": "claim", "finish": "finish", "finish_many": "finish", "heartbeat": "report", "heartbeat_many": "report",
+    "output": "report", "release": "release", "unclaim": "withdraw",
+}  # fmt: skip
+Sends = Callable[..., Any]
+
+
+def record(folder: Path, *, worker: str) -> None:
+    """Write the calls of this process into a file of its own in this folder."""
+    file = (folder / f"{worker}.{os.getpid()}.calls").open("w")
+    recorder = Recorder(file, process=f"{worker}.{os.getpid()}", refuses=is_refusal)
+    for link in (HttpLink, SocketLink):
+        link.call = _recorded(link.call, recorder, worker)  # type: ignore[method-assign]
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether the farm says that it did nothing. A server that breaks may have done it before."""
+    return isinstance(error, Refused) and error.status < 500
+
+
+def _recorded(send: Sends, recorder: Recorder, worker: str) -> Sends:
+    @functools.wraps(send)
+    async def recorded(link: Any, call: Call, **options: Any) -> dict[str, Any]:
+        if call.verb not in _NAMES:
+            return await send(link, call, **options)  # type: ignore[no-any-return]
+        more = {"claims": bool(call.body.get("claim_next"))}
+        with recorder.call(_NAMES[call.verb], worker=worker, parts=_parts(call), **more) as noted:
+            answer: dict[str, Any] = await send(link, call, **options)
+            note(noted, call, answer)
+        return answer
+
+    return recorded
+
+
+def note(noted: Open, call: Call, answer: Mapping[str, Any]) -> None:
+    """Note what a call was answered, of each job."""
+    parts = _parts(call)
+    match call.verb:
+        case "finish":
+            noted.answer(*parts[0], answer["status"])
+        case "finish_many" | "heartbeat_many":
+            entries = answer["finished" if call.verb == "finish_many" else "jobs"]
+            for part, entry in zip(parts, entries, strict=True):
+                noted.answer(*part, entry.get("error") or entry.get("status", ""), is_refusal="error" in entry)
+        case "unclaim":
+            for job, fence in parts:
+                noted.answer(job, fence, "withdrawn" if job in answer["unclaimed"] else "kept")
+    if call.verb in {"claim", "finish", "finish_many"}:
+        noted.note_claimed((job["id"], job["fence"]) for job in answer.get("jobs") or ())
+
+
+def _parts(call: Call) -> list[Part]:
+    """The jobs that a call is about, each with the claim that it speaks for."""
+    if call.verb == "claim":
+        return [(None, None)]
+    named = call.body.get("finished") or call.body.get("jobs") or [{"id": call.job, "lease": call.body["lease"]}]
+    return [(one["id"], int(one["lease"].partition("-")[0])) for one in named]

@@ -1,0 +1,60 @@
+"""What a claim of a fair queue reads does not grow with how many wait for their share."""
+
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from jobs import operations
+from jobs.models import Mark, Worker
+from jobs.queries import moves
+from tests import farm, rows
+from tests.rows import Sql
+
+pytestmark = pytest.mark.django_db(transaction=True)
+MANY = 1000
+
+
+@pytest.fixture
+def worker() -> Worker:
+    farm.kind()
+    operations.set_fair("work", "owner")
+    return farm.worker()
+
+
+def pages(worker: Worker, limit: int) -> int:
+    """The least of three: a session reads up what it has not seen."""
+    return min(_pages(worker, limit) for _ in range(3))
+
+
+def _pages(worker: Worker, limit: int) -> int:
+    statement, params = moves.claim_call(worker, queues=["work"], limit=limit)
+    with transaction.atomic():
+        plan: dict[str, Any] = statement.explain(dict(params))["Plan"]
+        transaction.set_rollback(True)
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+def fill(tenants: int, each: int) -> None:
+    rows.fill(tenants * each, owner_id=Sql(f"100000 + mod(n, {tenants})"))
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM (ANALYZE) jobs_mark, jobs_lane, jobs_live, jobs_job")
+
+
+@pytest.mark.parametrize(("limit", "more"), [(1, 2), (20, 4)])
+def test_with_a_thousand_tenants_it_reads_little_more_than_with_one(worker: Worker, limit: int, more: int) -> None:
+    """For each share the marks are read by index."""
+    fill(1, 40)
+    few = pages(worker, limit)
+    fill(MANY, 40)
+    assert Mark.objects.count() >= MANY
+    assert pages(worker, limit) <= more * few
+
+
+def test_with_a_thousand_that_run_something_it_reads_them_and_few_that_wait(worker: Worker) -> None:
+    rows.fill(MANY, status="in_progress", owner_id=Sql("100000 + n"), worker_id=worker.pk, fence=1,
+              claimed_at=Sql("now()"))  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE jobs_live SET counted_in = 'work'")
+    fill(MANY, 4)
+    assert pages(worker, 1) < 8 * MANY

@@ -1,0 +1,33 @@
+"""The blocks of docs/flows.md, as they are printed."""
+
+from typing import Any
+
+import pytest
+
+from jobs.models import Job
+from tests import documented, farm
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_the_flow_of_the_page_runs_as_printed_and_one_more_joins_it() -> None:
+    farm.kind()
+    printed: dict[str, Any] = {}
+    exec(documented.block("flows.md", "from jobs import operations"), printed)
+    exec(documented.block("flows.md", "send = "), printed)
+    worker = farm.worker()
+    order = []
+    while Job.objects.living().exists():
+        job = farm.claim_one(worker)
+        order.append(job.id)
+        farm.succeed(worker, job)
+    assert order == [*(printed[name] for name in ("split", "left", "right", "join")), printed["send"].pk]
+
+
+def test_a_flow_is_canceled_as_printed() -> None:
+    farm.kind()
+    printed: dict[str, Any] = {}
+    exec(documented.block("flows.md", "from jobs import operations"), printed)
+    exec(documented.block("flows.md", "send = "), printed)
+    exec(documented.block("flows.md", "jobs.flows.cancel"), printed)
+    assert set(farm.statuses()) == {"canceled"}

@@ -1,0 +1,98 @@
+"""Concurrency keys while all claim, finish, fail and lose at once: never more than may run, and nobody is forgotten."""
+
+import random
+import threading
+from collections import Counter
+from functools import partial
+
+import pytest
+from django.db import connection
+
+from jobs import operations
+from jobs.errors import KeyIsFull
+from jobs.models import Job, Outcome, Worker
+from postgres import connections
+from tests import farm
+
+pytestmark = pytest.mark.django_db(transaction=True)
+WORKERS, KEYS, EACH, MOST = 8, 5, 24, 2
+# Of each key, how many run at a moment: one statement, so one snapshot.
+_RUNNING = "SELECT key_id, count(*) FROM jobs_live WHERE lease_secret IS NOT NULL GROUP BY key_id"
+
+
+def _watch(done: threading.Event, most: Counter[int]) -> None:
+    with connections.released(), connection.cursor() as cursor:
+        while not done.is_set():
+            cursor.execute(_RUNNING)
+            for key, jobs in cursor.fetchall():
+                most[key] = max(most[key], jobs)
+
+
+def _work(worker: Worker, changed: threading.Event) -> int:
+    rng, ended = random.Random(worker.pk), 0
+    while Job.objects.living().exists():
+        claimed = operations.claim(worker, limit=rng.choice([1, 2, 6]))
+        for one in claimed:
+            match rng.randrange(6):
+                case 0:
+                    farm.fail(worker, one, retryable=False)
+                case 1:
+                    operations.cancel(one.id, by=None)
+                case 2:
+                    operations.release(worker, one.id, one.lease)
+                    ended -= 1
+                case _:
+                    farm.succeed(worker, one)
+            ended += 1
+            changed.set()
+        if not claimed:
+            changed.wait(0.05)  # what another one holds at this moment is free in the next
+            changed.clear()
+    return ended
+
+
+@pytest.mark.parametrize("fair", ["off", "key"])
+def test_never_more_than_may_run_and_all_are_run(fair: str) -> None:
+    farm.kind(concurrency=MOST, concurrency_key="{account}")
+    operations.set_fair("work", fair)
+    rng = random.Random(3)
+    new = [farm.new_job(payload={"account": n % KEYS}, priority=rng.choice([0, 0, 3])) for n in range(KEYS * EACH)]
+    operations.submit_many(new)
+    workers = [farm.worker(f"w{n}") for n in range(WORKERS)]
+    done, most, changed = threading.Event(), Counter[int](), threading.Event()
+    watcher = threading.Thread(target=_watch, args=(done, most))
+    watcher.start()
+    try:
+        ended = farm.at_once(*(connections.released()(partial(_work, worker, changed)) for worker in workers))
+    finally:
+        done.set()
+        watcher.join()
+    assert sum(ended) == Outcome.objects.count() == KEYS * EACH
+    assert set(most.values()) == {MOST}
+
+
+def test_claims_at_the_same_moment_take_no_more_of_a_key_than_one_claim_would() -> None:
+    farm.kind(concurrency=MOST, concurrency_key="{account}")
+    workers = [farm.worker(f"w{n}") for n in range(WORKERS)]
+    for _ in range(10):
+        operations.submit_many([farm.new_job(payload={"account": 1}) for _ in range(6)])
+        taken = farm.at_once(*(connections.released()(partial(operations.claim, w, limit=3)) for w in workers))
+        assert 1 <= sum(map(len, taken)) <= MOST
+        for worker, claimed in zip(workers, taken, strict=True):
+            for one in claimed:
+                farm.succeed(worker, one)
+
+
+@pytest.mark.parametrize("how", ["cancel_running", "cancel_oldest_waiting", "refuse"])
+def test_submits_at_the_same_moment_leave_no_more_than_may_live(how: str) -> None:
+    farm.kind(concurrency=1, concurrency_key="{account}", on_overflow=how)
+
+    def submit() -> int:
+        try:
+            return len(operations.submit_many([farm.new_job(payload={"account": 1})]))
+        except KeyIsFull:
+            return 0
+
+    made = farm.at_once(*(connections.released()(submit) for _ in range(WORKERS)))
+    assert Job.objects.living().count() == 1
+    assert sum(made) == (1 if how == "refuse" else WORKERS)

@@ -1,0 +1,80 @@
+"""A scene: rows that are put back before each schedule, what actors may do with them, and what has to hold then."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from core.refusal import Refusal
+from jobs.operations import lanes
+from tests.schedules.actors import Choose, Stage, Task
+from tests.schedules.search import Outcome
+
+# Rows are put back as they were, with their ids: what refers to them need not be looked at.
+_KEEP: Final = """
+DROP SCHEMA IF EXISTS kept CASCADE;
+CREATE SCHEMA kept;
+DO $$ DECLARE place text; BEGIN
+    FOR place IN SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace LOOP
+        EXECUTE format('CREATE UNLOGGED TABLE kept.%I AS TABLE public.%I', place, place);
+    END LOOP;
+END $$"""
+_PUT_BACK: Final = """
+SET session_replication_role = replica;
+DO $$ DECLARE place text; BEGIN
+    FOR place IN
+        SELECT c.relname FROM pg_class AS c WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace
+          AND c.relname ~ '^(jobs|scheduling|outbox|chaos|django_admin_log)'
+          AND pg_relation_size(c.oid) + coalesce(pg_relation_size(to_regclass('kept.' || c.relname)), 0) > 0
+    LOOP
+        EXECUTE format('DELETE FROM public.%I', place);
+        EXECUTE format('INSERT INTO public.%I OVERRIDING SYSTEM VALUE TABLE kept.%I', place, place);
+    END LOOP;
+END $$;
+SET session_replication_role = origin"""
+_TIDY_EACH: Final = 100  # schedules, after which dead rows are taken out of the tables
+
+
+class Scene:
+    """What is common to all. A scene makes its rows when it is made, and calls `keep` then."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage, self.runs = stage, 0
+
+    def keep(self) -> None:
+        """From now on these are the rows that each schedule begins with."""
+        self.stage.watcher.execute(_KEEP)
+
+    def actions(self) -> Mapping[str, Task]:
+        """What an actor may do, by its name."""
+        raise NotImplementedError
+
+    def begin(self) -> None:
+        """Before a schedule, with the rows in place."""
+
+    def faults(self) -> list[str]:
+        """What does not hold after a schedule, a sentence each."""
+        raise NotImplementedError
+
+    def run(self, names: Sequence[str], choose: Choose) -> Outcome:
+        """Play a schedule of these actions; a name may come twice."""
+        if self.runs % _TIDY_EACH == 0:
+            self.stage.watcher.execute("VACUUM")
+        self.stage.watcher.execute(_PUT_BACK)
+        self.runs += 1
+        lanes._UNTIDIED.__init__()  # type: ignore[misc]
+        self.begin()
+        actions = self.actions()
+        tasks = {f"{n} {name}": _refusable(actions[name]) for n, name in enumerate(names, start=1)}
+        play = self.stage.play(tasks, choose)
+        faults = [f"{name} raised {error!r}" for name, error in play.errors.items()]
+        return Outcome(play, faults + self.faults())
+
+
+def _refusable(act: Task) -> Task:
+    """The same; that the farm refuses is an answer."""
+
+    def acted() -> None:
+        with contextlib.suppress(Refusal):
+            act()
+
+    return acted

@@ -1,0 +1,177 @@
+"""Schedules of real statements: the suite has a few seconds of them, `make schedules MINUTES=10` as many as fit."""
+
+import itertools
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import pytest
+from django.db import connection, transaction
+
+from tests import farm
+from tests.schedules import planted
+from tests.schedules.actors import Choose, Stage
+from tests.schedules.flows import Flows
+from tests.schedules.functions import Functions
+from tests.schedules.jobs import Jobs
+from tests.schedules.scene import Scene
+from tests.schedules.search import Outcome, drawing, every, following, shrunk
+
+pytestmark = pytest.mark.django_db(transaction=True)
+MINUTES = float(os.environ.get("SCHEDULES_MINUTES", "0.1"))
+SEED = int(os.environ.get("SCHEDULES_SEED", "0")) or random.randrange(1, 10**6)
+MOST = 3_000  # schedules of one pair
+# A ceiling that is moved waits for who holds a row, half a second at most, and is then moved once more: `set_bounds`
+# says why. It is seen by actions that set one.
+KNOWN_CIRCLES = {"advisory 1784635253 before jobs_live before advisory 1784635253"}
+SCENES = {"jobs": Jobs, "flows": Flows, "functions": Functions}
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with Stage() as made:
+        yield made
+
+
+@pytest.fixture(params=SCENES)
+def scene(request: pytest.FixtureRequest, stage: Stage) -> Scene:
+    return SCENES[request.param](stage)
+
+
+def pairs(scene: Scene) -> list[tuple[str, ...]]:
+    """Each two actions, and each one twice."""
+    return list(itertools.combinations_with_replacement(scene.actions(), 2))
+
+
+def running(scene: Scene, names: Sequence[str]) -> Callable[[Choose], Outcome]:
+    return lambda choose: scene.run(names, choose)
+
+
+def explained(scene: Scene, names: Sequence[str], outcome: Outcome) -> str:
+    """A failing schedule, as short as can be, with what it came to."""
+    schedule, short = shrunk(running(scene, names), outcome.play.schedule)
+    faults = "\n".join(short.faults or outcome.faults)
+    return f"{faults}\n{', '.join(names)} by {schedule}\n{short.play if short.faults else outcome.play}"
+
+
+def first_fault(scene: Scene, names: Sequence[str], *, switches: int | None = None, most: int = MOST) -> str | None:
+    """The first fault of this pair, explained; None if there is none in so many schedules."""
+    for outcome in itertools.islice(every(running(scene, names), switches=switches), most):
+        if outcome.faults:
+            return explained(scene, names, outcome)
+    return None
+
+
+def test_a_tidying_that_does_not_wait_for_who_puts_jobs_in_is_noticed(stage: Stage) -> None:
+    scene = Jobs(stage)
+    with planted.without(stage, "jobs_tidy", "OR NOT pg_try_advisory_xact_lock(1784635252, lane % 256)"):
+        fault = first_fault(scene, ["submit in a transaction", "tidy"])
+    assert fault is not None
+    assert "waits where no claim looks" in fault
+
+
+def test_an_end_that_does_not_compare_the_claim_is_noticed_and_made_short(stage: Stage) -> None:
+    scene = Jobs(stage)
+    guard = "live.fence = lease.fence AND live.lease_secret = lease.secret AND live.worker_id ="
+    with planted.statement_without("succeed", guard, "live.lease_secret IS NOT NULL AND 0 <"):
+        fault = next(fault for seed in range(300) if (fault := _drawn_fault(scene, seed)))
+    assert "in no order can these have happened" in fault
+
+
+def _drawn_fault(scene: Scene, seed: int) -> str | None:
+    names = ["release", "claim two", "finish"]
+    outcome = scene.run(names, drawing(random.Random(seed)))
+    return explained(scene, names, outcome) if outcome.faults else None
+
+
+@pytest.mark.parametrize(
+    "locks",
+    [
+        ("UPDATE jobs_queue SET ceiling = 1", "UPDATE jobs_worker SET name = name"),
+        ("SELECT pg_advisory_xact_lock(7, 1)", "UPDATE jobs_queue SET ceiling = 1"),
+    ],
+)
+def test_locks_that_are_taken_in_two_orders_are_noticed_though_nobody_comes_to_a_deadlock(
+    stage: Stage, locks: tuple[str, str]
+) -> None:
+    farm.kind()
+    farm.worker()
+    for order in (locks, locks[::-1]):
+        assert stage.orders.circles() == []
+        tasks = {"one by one": partial(_run_each, order), "both": partial(_run_together, order)}
+        each, both = tasks
+        play = stage.play(tasks, following([each, both, each, each, both, each, both]))
+        assert (play.waits, play.errors) == (2, {})
+    assert len(stage.orders.circles()) == 1
+
+
+def _run_each(statements: Sequence[str]) -> None:
+    for statement in statements:
+        _run_together([statement])
+
+
+def _run_together(statements: Sequence[str]) -> None:
+    with transaction.atomic(), connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def test_as_many_schedules_as_fit(scene: Scene) -> None:
+    """Half of the time pairs of actions, the other half three and four of them."""
+    campaign = Campaign(scene, until=time.monotonic() + MINUTES * 60 / len(SCENES))
+    campaign.try_pairs(share=0.5)
+    campaign.draw()
+    print(f"{type(scene).__name__}, seed {SEED}: {campaign}")
+    assert (campaign.faults, set(scene.stage.orders.circles()) - KNOWN_CIRCLES) == ([], set()), f"seed {SEED}"
+
+
+class Campaign:
+    """Schedules until a moment of the monotonic clock, the first fault of each pair kept."""
+
+    def __init__(self, scene: Scene, *, until: float) -> None:
+        self.scene, self.rng, self.faults = scene, random.Random(SEED), list[str]()
+        self.began, self.until, self.count, self.whole = time.monotonic(), until, 0, list[int]()
+        self.circles = Counter[str]()
+
+    def try_pairs(self, *, share: float) -> None:
+        """All pairs with one switch, then with two, then with as many as there can be, in this share of the time."""
+        everybody, until = pairs(self.scene), self.began + (self.until - self.began) * share
+        for switches in (1, 2, None):
+            self.whole.append(0)
+            for names in self.rng.sample(everybody, len(everybody)):
+                for outcome in itertools.islice(every(running(self.scene, names), switches=switches), MOST):
+                    if self._note(names, outcome) or time.monotonic() > until:
+                        break
+                if time.monotonic() > until:
+                    return
+                self.whole[-1] += 1
+
+    def draw(self) -> None:
+        """Three or four actors by the dice, until the time is over."""
+        for number in itertools.count():
+            if time.monotonic() > self.until:
+                return
+            rng = random.Random(f"{SEED} {number}")
+            names = rng.choices(list(self.scene.actions()), k=rng.choice([3, 4]))
+            self._note(names, self.scene.run(names, drawing(rng)))
+
+    def _note(self, names: Sequence[str], outcome: Outcome) -> bool:
+        self.count += 1
+        self.circles.update(outcome.play.circles)
+        if outcome.faults:
+            self.faults.append(explained(self.scene, names, outcome))
+            print(self.faults[-1], flush=True)
+        return bool(outcome.faults)
+
+    def __str__(self) -> str:
+        per_minute = self.count / (time.monotonic() - self.began) * 60
+        rounds = ", ".join(map(str, self.whole))
+        lines = [
+            f"{self.count} schedules, {per_minute:.0f} a minute, {len(self.faults)} faults",
+            f"pairs whole with one switch, two, and any number: {rounds} of {len(pairs(self.scene))}",
+            f"locks in the order of {dict(self.scene.stage.orders.later)}; deadlocks {dict(self.circles)}",
+        ]
+        return "\n  ".join(lines)

@@ -1,6 +1,0 @@
--- Lock a delivery that is to be processed, when it does not lie where it did: a duplicate was counted since, or it was
--- replayed.
-SELECT id, ctid::text AS row_pointer, source, delivery_id, event_type, status, body, headers ->> 'content-type' AS content_type,
-       sandbox, occurred_at, received_at, attempts, tries, clock_timestamp() AS now, starts_jobs, start_round,
-       EXISTS (SELECT FROM webhooks_rule AS rule WHERE rule.source = webhooks_delivery.source AND rule.is_enabled) AS has_rules
-FROM webhooks_delivery WHERE id = %(id)s FOR UPDATE
