@@ -30,6 +30,7 @@ ROWS = (
     "prefetch",
     "own_worker",
     "batch",
+    "flows",
     "scheduled",
     "backlog",
     "watched",

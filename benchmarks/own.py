@@ -60,7 +60,8 @@ def settle_down() -> None:
     """What autovacuum would have done by now."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "VACUUM (ANALYZE) jobs_job, jobs_live, jobs_outcome, jobs_queue, jobs_worker, jobs_lane, jobs_mark"
+            "VACUUM (ANALYZE) jobs_job, jobs_live, jobs_outcome, jobs_queue, jobs_worker, jobs_lane, jobs_mark,"
+            " jobs_edge, jobs_step, jobs_endedstep"
         )
 
 

@@ -20,30 +20,29 @@ def end_waiting(jobs: Sequence[Any], *, to: Status, error: str) -> None:
 
 def let_go(rows: Sequence[Any]) -> None:
     """These jobs ended, some of them with a unique_key (`has_key`) or in a flow (`in_flow`): who waited for them is
-    due. What comes after them is looked at after the commit: by then whoever ended last sees all others."""
+    due. What comes after them is let go by a trigger, as far as their ends see: of two at the same moment neither sees
+    the other, and so it is looked at once more after the commit."""
     hooks.freed_keys([row.id for row in rows if row.has_key])
     if ids := [row.id for row in rows if row.in_flow]:
         transaction.on_commit(lambda: look_after(ids), robust=True)
 
 
 def look_after(job_ids: Sequence[int]) -> None:
-    """Let start what waits for nothing more of all that comes after these jobs, whose ends are committed, and cancel it
-    where one did not succeed, and what comes after that, and so on. What it does not come to, as in a crash, is the
-    janitor's."""
-    waiting = deque(job_ids)
+    """Tell who waits for work what may start after these jobs, whose ends are committed; let go what is left of it,
+    and cancel it where one did not succeed, and what comes after that, and so on. What this does not come to, as in a
+    crash, is the janitor's."""
+    rows = flows.after_ends(job_ids)
+    _announce([row for row in rows if row.queue is not None])
+    waiting = deque(row.id for row in rows if row.queue is None)
     while waiting:
         waiting += _look_once([waiting.popleft() for _ in range(min(len(waiting), flows.AT_ONCE))])
 
 
 def go_on(job_ids: Sequence[int]) -> list[int]:
-    """The same in the caller's transaction, and once: which jobs it canceled."""
+    """The second part in the caller's transaction, and once: which jobs it canceled."""
     released = flows.released(job_ids)
-    free = [row for row in released if row.failed_id is None]
-    if free:
-        flows.release(free)
-        hooks.changed([row.id for row in free])
-        for queue, due_at in {(row.queue, row.due_at if row.is_later else None) for row in free}:
-            hooks.available(queue, due_at)
+    if free := [row.id for row in released if row.failed_id is None]:
+        _announce(flows.let_go(free))
     failed = {row.id: row.failed_id for row in released if row.failed_id is not None}
     if failed:
         _cancel(failed)
@@ -53,6 +52,13 @@ def go_on(job_ids: Sequence[int]) -> list[int]:
 @transactions.retried
 def _look_once(job_ids: Sequence[int]) -> list[int]:
     return go_on(job_ids)
+
+
+def _announce(released: Sequence[Any]) -> None:
+    if released:
+        hooks.changed([row.id for row in released])
+    for queue, due_at in {(row.queue, row.due_at if row.is_later else None) for row in released}:
+        hooks.available(queue, due_at)
 
 
 def _cancel(failed: dict[int, int]) -> None:

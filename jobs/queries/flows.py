@@ -64,19 +64,26 @@ def connect(stored: Sequence[Stored], after: Mapping[int, Iterable[int]], depths
 
 def lock_ended(limit: int, but_for: Sequence[int] = ()) -> list[statements.Row]:
     """Lock notes of jobs that ended in flows, except these ids: rows of `id` and `kind`."""
-    return statements.load("jobs", "lock_ended").run({"limit": min(limit, AT_ONCE), "but_for": list(but_for)})
+    return statements.load("jobs", "lock_ended").run({"limit": limit, "but_for": list(but_for)})
 
 
 def released(ended: Sequence[int]) -> list[statements.Row]:
-    """Take the notes of these jobs: of what comes after them what waits for nothing more, in locked rows of `id`,
-    `queue`, `failed_id`, `due_at`, `is_later` and `expires_s`."""
+    """Take the notes of these jobs: of what comes after them what waits for nothing more, in locked rows of `id` and
+    `failed_id`."""
     return statements.load("jobs", "released").run({"ids": list(ended), "behind": BEHIND})
 
 
-def release(rows: Sequence[statements.Row]) -> None:
-    """Let these locked jobs start at their moments."""
-    params = {"ids": [row.id for row in rows], "due_at": [row.due_at for row in rows]}
-    statements.load("jobs", "release").run(params | {"expires_s": [row.expires_s for row in rows]})
+def let_go(job_ids: Sequence[int]) -> list[statements.Row]:
+    """Let these locked jobs start: rows of `id`, `queue`, `due_at` and `is_later`."""
+    statement = statements.load("jobs", "let_go")
+    parts = [job_ids[begin : begin + MOST_OUT] for begin in range(0, len(job_ids), MOST_OUT)]
+    return [row for part in parts for row in statement.run({"ids": list(part)})]
+
+
+def after_ends(ended: Sequence[int]) -> list[statements.Row]:
+    """What may start after these jobs, whose ends are committed: rows as of `let_go`; and each of them that is to be
+    looked after, in a row without a `queue`."""
+    return statements.load("jobs", "after_ends").run({"ids": list(ended)})
 
 
 def note_canceled(failed: Mapping[int, int]) -> None:

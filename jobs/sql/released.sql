@@ -1,6 +1,6 @@
 -- Take the notes of these jobs, which ended in flows, but for those that somebody else takes at this moment; and of the jobs
--- that come after them those that wait for nothing more, locked in the order of their ids: they may start at `due_at`; or,
--- since one did not succeed (`failed_id`), never. A note and the edges that its job closed were committed at once: whichever
+-- that come after them those that wait for nothing more, locked in the order of their ids: they may start; or, since one did
+-- not succeed (`failed_id`), never. A note and the edges that its job closed were committed at once: whichever
 -- of two ends was committed last, who takes its note finds nothing open.
 -- What is still open of a job is found by `open_of` alone, at the first entry, however many edges it has. Of one without open
 -- edges all are read, once: whose failure somebody else has not come to look after counts as well.
@@ -33,13 +33,8 @@ WITH taken AS (
     WHERE failed_id IS NOT NULL OR NOT EXISTS (SELECT FROM jobs_edge AS open WHERE open.open_of = later.job_id)
     ORDER BY job_id
 )
-SELECT live.job_id AS id, live.queue, settled.failed_id, more.*
+SELECT live.job_id AS id, settled.failed_id
 FROM settled CROSS JOIN LATERAL (
-    SELECT one.job_id, one.queue, one.lease_secret, one.run_at FROM jobs_live AS one WHERE one.job_id = settled.job_id
+    SELECT one.job_id, one.lease_secret, one.run_at FROM jobs_live AS one WHERE one.job_id = settled.job_id
     FOR UPDATE) AS live
-CROSS JOIN LATERAL (
-    SELECT greatest(step.due_at, job.limit_until, statement_timestamp()) AS due_at,
-           greatest(step.due_at, job.limit_until) > statement_timestamp() AS is_later, step.expires_s
-    FROM jobs_step AS step CROSS JOIN jobs_job AS job
-    WHERE step.job_id = live.job_id AND job.id = live.job_id OFFSET 0) AS more
 WHERE live.lease_secret IS NULL AND live.run_at = %(behind)s::timestamptz

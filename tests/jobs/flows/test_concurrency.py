@@ -36,6 +36,7 @@ def test_two_last_ends_at_the_same_moment_let_the_one_after_them_go(worker: Work
         [job] = operations.claim(worker, limit=9)
         assert job.id == last
         farm.succeed(worker, job)
+    operations.tend_lanes()
     assert not EndedStep.objects.exists()
 
 
@@ -108,6 +109,7 @@ def test_of_many_flows_every_step_runs_once_after_all_before_it(worker: Worker) 
         operations.submit_many(_flow(rng))
     farm.at_once(*[partial(_work, worker, faults, random.Random(number)) for number in range(WORKERS)])
     assert faults == []
+    operations.tend_lanes()
     assert not EndedStep.objects.exists()
     outcomes = Outcome.objects.in_bulk()
     for edge in Edge.objects.filter(condition="success"):

@@ -53,6 +53,7 @@ def test_a_job_starts_once_all_that_it_comes_after_have_succeeded_and_is_given_t
         (first, "split", "work", Status.SUCCESS, {"parts": 3}),
         (second, "", "work", Status.SUCCESS, None),
     ]
+    operations.tend_lanes()
     assert not EndedStep.objects.exists()
 
 
@@ -226,18 +227,6 @@ def test_what_makes_no_order_is_refused(worker: Worker, new: list[dict[str, Any]
     assert not Job.objects.exists()
 
 
-def test_what_a_crash_left_waiting_the_janitor_finds(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the look after the commit, as if the process had died there."""
-    monkeypatch.setattr(endings, "look_after", lambda ids: None)
-    first = submit()
-    second = submit(first)
-    farm.succeed(worker, claimed(worker)[first])
-    assert claimed(worker) == {}
-    assert reads.why_not_running(second)[0].sentence.endswith("it may start in a moment.")
-    operations.tend_lanes()
-    assert claimed(worker).keys() == {second}
-
-
 def test_a_flow_is_kept_until_its_last_job_has_ended(worker: Worker) -> None:
     first = submit()
     second = submit(first)
@@ -277,6 +266,34 @@ def poison() -> Iterator[Callable[[int], None]]:
     yield refuse
     with connection.cursor() as cursor:
         cursor.execute("DROP FUNCTION IF EXISTS refuse CASCADE")
+
+
+def test_what_a_crash_left_waiting_the_janitor_finds(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, poison: Callable[[int], None]
+) -> None:
+    """The end could not let it go by itself, and its process died before it looked after the commit."""
+    monkeypatch.setattr(endings, "look_after", lambda ids: None)
+    first = submit()
+    second = submit(first)
+    poison(second)
+    farm.succeed(worker, claimed(worker)[first])
+    assert claimed(worker) == {}
+    assert reads.why_not_running(second)[0].sentence.endswith("it may start in a moment.")
+    with connection.cursor() as cursor:
+        cursor.execute("DROP FUNCTION refuse CASCADE")
+    operations.tend_lanes()
+    assert claimed(worker).keys() == {second}
+
+
+def test_the_call_that_ends_a_step_may_take_the_next_one(worker: Worker) -> None:
+    first = submit()
+    second = submit(first)
+    job = farm.claim_one(worker)
+    done = [operations.Finished(job_id=job.id, lease=job.lease, outcome="success", result=1)]
+    _, [following] = operations.finish_and_claim(worker, done, limit=1)
+    assert following.id == second
+    assert [one.result for one in following.after or ()] == [1]
+    assert not EndedStep.objects.exists()
 
 
 def test_one_that_cannot_be_let_go_keeps_nobody_waiting(worker: Worker, poison: Callable[[int], None]) -> None:
