@@ -1,7 +1,7 @@
 """The floor that `benchmarks.network` measures against: a Django view that does one UPDATE by primary key.
 
 No middleware, no key, no lease: what Django and the database cost under this server. `application` is served as ours
-is, one hop into a thread for a request (docs/adr/0039), `in_djangos_own` by the handler that Django brings.
+is, one hop into a thread for a request (docs/adr/0037), `in_djangos_own` by the handler that Django brings.
 """
 
 import os

@@ -35,7 +35,7 @@ def _status() -> str | int | None:
 
         return client.main(sys.argv[1:])
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "jobfarm.settings")
-    gc.disable()  # half a million objects are made and none is garbage: 0.3 of the start's 2 s (docs/adr/0039)
+    gc.disable()  # half a million objects are made and none is garbage: 0.3 of the start's 2 s (docs/adr/0037)
     try:
         import django  # noqa: F401, PLC0415 (a machine that only works has none)
     except ModuleNotFoundError:

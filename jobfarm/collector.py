@@ -7,7 +7,7 @@ from typing import Final
 from django.conf import settings
 
 # Python's own are 700, 10, 10: each change of a live page with ten watchers was looked over several times while it was
-# still being made, and outlived the young generations. The reasons and the figures are docs/adr/0039.
+# still being made, and outlived the young generations. The reasons and the figures are docs/adr/0037.
 THRESHOLDS: Final = (10_000, 10, 10)
 
 

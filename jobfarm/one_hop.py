@@ -33,7 +33,7 @@ class OneHop(ASGIHandler):
 
     No view of ours is asynchronous: what waits, waits outside Django (jobs.waiting). Django's own handler starts a
     thread for each request and enters it for each middleware, for the view, and for the signals before and after them
-    (docs/adr/0039). What streams is sent by Django's own code; its connection was given back before.
+    (docs/adr/0037). What streams is sent by Django's own code; its connection was given back before.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Whether the processes of the farm are there: they report themselves, and the silent are named (docs/adr/0047)."""
+"""Whether the processes of the farm are there: they report themselves, and the silent are named (docs/adr/0042)."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime

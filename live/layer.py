@@ -1,4 +1,4 @@
-"""A Channels layer on PostgreSQL's LISTEN/NOTIFY: nothing to install beside the database (ADR 5)."""
+"""A Channels layer on PostgreSQL's LISTEN/NOTIFY: nothing to install beside the database (ADR 4)."""
 
 import asyncio
 import json

@@ -1,7 +1,7 @@
 """How topics leave this process. The only place that knows which channel layer is configured.
 
 In a process with a hub, which is a web server, they leave by its event loop, and those of one moment together
-(docs/adr/0005): whoever commits hands them over and goes on. That hub hears of them at once, and passes over its own
+(docs/adr/0004): whoever commits hands them over and goes on. That hub hears of them at once, and passes over its own
 messages when they come back. Any other process sends what it commits itself.
 """
 

@@ -1,5 +1,5 @@
 """Files and batches of OpenAI's API. The bytes of a file are an upload of `jobs` under the same id; a batch's jobs are
-jobs like others, and its slices say which (docs/adr/0089)."""
+jobs like others, and its slices say which (docs/adr/0084)."""
 
 import uuid
 

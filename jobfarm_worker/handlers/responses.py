@@ -1,7 +1,7 @@
 """The events of a streamed response: made of the chunks of a chat, or those of a server that has `/responses`.
 
 Events carry `sequence_number`. Those of a job's first claim count from 0, those of its n-th from n - 1 million: who
-resumes behind a number gets events of that claim or none (docs/adr/0088).
+resumes behind a number gets events of that claim or none (docs/adr/0084).
 """
 
 import copy

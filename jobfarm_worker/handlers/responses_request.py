@@ -1,4 +1,4 @@
-"""A request of the Responses API as one of `chat/completions`, for servers that have that alone (docs/adr/0088).
+"""A request of the Responses API as one of `chat/completions`, for servers that have that alone (docs/adr/0084).
 
 What has no counterpart there and changes the answer is refused by its name. What only asks for more is left out, and a
 note in the answer says so.

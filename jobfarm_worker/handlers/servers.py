@@ -1,7 +1,7 @@
 """OpenAI-compatible servers over HTTP: a call is sent once, and what came back is an answer, a stream or an error.
 
 `retrying` says when to send it again. By aiohttp, whose parser is in C: a stream costs 0.37 of the processor's time
-that it cost with OpenAI's client, of which a relay needs nothing else (ADR 88).
+that it cost with OpenAI's client, of which a relay needs nothing else (ADR 84).
 """
 
 import codecs

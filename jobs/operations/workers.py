@@ -1,5 +1,5 @@
 """Workers: API keys with a name, home queues and a scope, stored hashed and shown once; and the
-processes that report that they are there, web processes also that workers reach them (docs/adr/0047).
+processes that report that they are there, web processes also that workers reach them (docs/adr/0042).
 """
 
 import functools
@@ -141,7 +141,7 @@ def ensure_worker(name: str, *, queues: Sequence[str]) -> str:
 
 @transactions.retried
 def rotate_key(worker: Worker, *, by: User | None = None) -> str:
-    """Give a worker a new key and return it; the old one is worthless at once, on open sockets too."""
+    """Give a worker a new key and return it. The old one is worthless at once, on open sockets too."""
     key = _new_key()
     # Whoever comes with the new key may ask for other queues.
     fresh = {"revoked_at": None, "polled_queues": None, "polled_at": None}

@@ -1,4 +1,4 @@
-"""A web process reports that it is there and reachable for workers, every few seconds (docs/adr/0047)."""
+"""A web process reports that it is there and reachable for workers, every few seconds (docs/adr/0042)."""
 
 import asyncio
 import logging

@@ -30,7 +30,7 @@ EVENTS_OF_A_CLAIM: Final = 1_000_000
 ENDS: Final = frozenset({"response.completed", "response.incomplete"})  # the last event of a response
 _RESPONSE_ID: Final = re.compile(r"resp_([1-9][0-9]{0,18})")
 _RESPONSE_STATUS: Final = {"pending": "queued", "in_progress": "in_progress", "canceled": "cancelled"}
-# What a response repeats of its request; its worker says the same of the answer (docs/adr/0088).
+# What a response repeats of its request; its worker says the same of the answer (docs/adr/0084).
 _REPEATED: Final[Mapping[str, Any]] = {
     "background": False, "instructions": None, "max_output_tokens": None, "metadata": {}, "parallel_tool_calls": True,
     "previous_response_id": None, "reasoning": None, "store": True, "temperature": None,

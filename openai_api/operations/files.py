@@ -1,4 +1,4 @@
-"""Files of OpenAI's API: uploads of `jobs` that are kept for a time, with a purpose (docs/adr/0089)."""
+"""Files of OpenAI's API: uploads of `jobs` that are kept for a time, with a purpose (docs/adr/0084)."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

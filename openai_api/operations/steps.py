@@ -1,5 +1,5 @@
 """What moves a batch: its file is checked, its lines become jobs slice by slice, and when these have ended its files
-are written (docs/adr/0089).
+are written (docs/adr/0084).
 
 A step is some seconds of that, by an action that schedules the next one. Each slice is a transaction under the lock of
 the batch's row that moves its place forward together with its jobs: a step that is killed, or runs twice, goes on where
