@@ -99,7 +99,7 @@ def limit_key(request: HttpRequest) -> str:
 
 
 def members_only(view: View) -> View:
-    """Let nobody but members (people with a name and a way back) see a view: visitors log in first, guests are asked to
+    """Let nobody but members (people with a name and a way back) see a view. Visitors log in first, guests are asked to
     sign up."""
 
     @functools.wraps(view)

@@ -21,7 +21,7 @@ import django
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = ROOT / "docs" / "python.md"
 EXAMPLE: Final = Path(__file__).with_name("python_docs_example.py")  # a module, so that mypy and ruff read it
-WIDTH: Final = 100  # a signature that is longer has a line for each parameter
+WIDTH: Final = 118  # a signature that is longer has a line for each parameter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ CHAPTERS: Final[dict[str, tuple[Part, ...]]] = {
     ),
     "Webhooks": (_part("webhooks", "on Event Event.read"), _names("webhooks.operations", "receives")),
     "Live queries": (
-        _names("live.registry", "live_query StateQuery.may_see live_stream StreamQuery.may_see Viewer Item"),
+        _names("live.registry", "live_query StateQuery.may_see live_stream Viewer Item"),
         _part("live.operations", "touch", alias="live"),
         _part("live.html", "wrapper"),
     ),
@@ -159,18 +159,23 @@ def _options(named: Any) -> Iterator[inspect.Parameter]:
     ]
     own = fields.keys() - {name for other in others for name in typing.get_type_hints(other)}
     for name in sorted(own, key=lambda name: (name not in named.__required_keys__, list(fields).index(name))):
-        default = inspect.Parameter.empty if name in named.__required_keys__ else None
-        yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=fields[name], default=default)
+        yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=_given(fields[name]))
     for other in others:
         yield inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD, annotation=typing.Unpack[other])
 
 
+def _given(kind: Any) -> Any:
+    """The type of an option without the None that leaving it out says as well."""
+    kinds = [one for one in typing.get_args(kind) if one is not type(None)]
+    return typing.Union[tuple(kinds)] if type(None) in typing.get_args(kind) else kind  # noqa: UP007 (made of a list)
+
+
 def _forms(function: Any) -> list[Any]:
-    """The overloads of a function; where one compares the arguments of another function, that and the function itself,
-    since the other overloads only keep the two apart for a type checker."""
+    """The overloads of a function; where one compares the arguments of another function, the function itself, since the
+    overloads only keep the two apart for a type checker."""
     overloads = typing.get_overloads(function)
-    comparing = [one for one in overloads if "P.kwargs" in str(inspect.signature(one))]
-    return [*comparing, function] if comparing else [*overloads] or [function]
+    is_comparing = any("P.kwargs" in str(inspect.signature(one)) for one in overloads)
+    return [function] if is_comparing else [*overloads] or [function]
 
 
 def _without_self(signature: inspect.Signature) -> inspect.Signature:
@@ -235,7 +240,8 @@ def _shown(name: str, named: Any) -> Iterator[str]:
 def call(name: str, signature: inspect.Signature) -> str:
     """One way to call it, on one line or with a line for each parameter."""
     pieces = list(_pieces(signature))
-    gives = "" if signature.return_annotation is signature.empty else f" -> {annotation(signature.return_annotation)}"
+    given = signature.return_annotation
+    gives = "" if given in {signature.empty, None, "None"} else f" -> {annotation(given)}"
     line = f"{name}({', '.join(pieces)}){gives}"
     if len(line) <= WIDTH:
         return line

@@ -88,15 +88,15 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
             "([accounts.md](accounts.md#priorities-and-queues))"),
         Variable("JOBFARM_MEMBER_QUEUES", values.words, [], "and the queues; `*` is all"),
         Variable("JOBFARM_HEAD_START_S", number, 2.0,
-            "how long a job waits for a live worker that has what it prefers, before any other takes it; 0: not at all "
+            "how long a job waits for a live worker that has what it prefers; 0: not at all "
             "([labels.md](labels.md))", "s"),
         Variable("JOBFARM_HALF_SENT_PER_ADDRESS", whole(1), 100,
             "requests of one address that may be half sent at a time"),
         Variable("JOBFARM_SIGN_UP", flag, True, "people make accounts by themselves ([accounts.md](accounts.md))"),
         Variable("JOBFARM_GUESTS", flag, True, "a captcha lets visitors in"),
         Variable("JOBFARM_PUBLIC_NUMBERS", flag, False,
-            "the front page shows everybody how many jobs run and ended, how many workers are live, and a live "
-            "picture that the demonstrator paints, at most one a minute, while somebody looks",
+            "the front page shows everybody numbers of the farm and a live picture "
+            "([accounts.md](accounts.md#ways-in))",
             shown="0, and 1 under `make run`"),
     ),
     "People": (
@@ -199,7 +199,7 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
     ),
     "Outbox": (
         Variable("OUTBOX_ALLOWED_NETWORKS", values.networks, (),
-            "such as `10.1.0.0/16`: networks that are not public and that events may be sent to all the same "
+            "such as `10.1.0.0/16`: private networks that events may be sent to "
             "([outbox.md](outbox.md#no-way-in))", shown="none"),
         Variable("OUTBOX_CALLBACK_HOSTS", values.words, [],
             "hosts that `callback_url` of a submit may name; `.example.org` is all below it, `*` all; empty: none"),
@@ -231,11 +231,10 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
             "`options` when connecting; 0 for poolers that refuse them, then set `jit = off` and `plan_cache_mode "
             "= force_generic_plan` for the role"),
         Variable("JOBFARM_EMBEDDED_SOCKET", text, "",
-            "set by `manage.py farm` itself for a process without root's rights ([ADR "
-            "2](adr/0002-embedded-postgresql.md))"),
+            "set by `manage.py farm` itself for a process without root's rights"),
         Variable("JOBFARM_PAGE_SOCKETS", whole(1), None,
-            "sockets of pages that one process takes; others get 403 and come back ([ADR "
-            "4](adr/0004-live-queries.md))", shown="5,000, at most half of `ulimit -Hn`"),
+            "sockets of pages that one process takes; others get 403 and come back",
+            shown="5,000, at most half of `ulimit -Hn`"),
         Variable("JOBFARM_PAGE_SOCKETS_PER_ADDRESS", whole(1), 500, "and of them from one address"),
         Variable("JOBFARM_PAGE_SOCKETS_PER_PERSON", whole(1), 200, "and of them of one person, from wherever"),
         Variable("JOBFARM_EVENT_STREAMS_PER_PERSON", whole(1), None,

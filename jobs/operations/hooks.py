@@ -145,7 +145,7 @@ def retried(job: Any, *, retry_of: int) -> None:
 
 @contextmanager
 def on_behalf_of(job_id: int) -> Iterator[None]:
-    """Remember the functions that are scheduled in the block as made by this job; its page shows them.
+    """Remember the functions that are scheduled in the block as made by this job. Its page shows them.
 
     A hook that gets one move is in such a block already. One that gets many at once, and schedules something for
     each, puts each into one of its own.

@@ -26,7 +26,7 @@ FOLDER = "jobs/inputs"  # below janitor.FOLDER, where files are looked for that 
 
 
 def upload(name: str, content: "File[bytes]", *, owner: User | None, most_bytes: int | None = None) -> Upload:
-    """Keep a file for jobs to be given (`submit(files=)`): for 24 hours, and while a job uses it; longer by
+    """Keep a file for jobs to be given (`submit(files=)`). It is kept for 24 hours, and while a job uses it; longer by
     `keep_upload`.
 
     It counts for the quotas of its owner and the farm; None is the site itself. `most_bytes` stands in place of
@@ -67,7 +67,7 @@ def keep_upload(file_id: UUID, *, until: datetime) -> None:
 
 @transactions.retried
 def delete_upload(file_id: UUID, *, by: User, also_kept: bool = False) -> None:
-    """Delete an upload of this person's, also from the pages of jobs that used it and ended.
+    """Delete an upload of this person's. It goes also from the pages of jobs that used it and ended.
 
     Raises NoSuchFile, and FileInUse while a job that has not ended uses it, or an app keeps it (`keep_upload`), which
     alone passes `also_kept`.

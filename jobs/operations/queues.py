@@ -103,7 +103,7 @@ def resume_key(key_id: int, *, by: User | None = None) -> None:
 
 
 def pause_owner(owner: User, *, by: User | None = None) -> None:
-    """Let none of this person's jobs be claimed; what runs goes on, and what is submitted or tried again waits. Of what
+    """Let none of this person's jobs be claimed. What runs goes on, and what is submitted or tried again waits. Of what
     waits already the janitor moves all but the first 10,000 out of the way of claims, within seconds, and what is
     being submitted at this moment."""
     if _set_owner_paused(owner, paused=True, by=by):
@@ -117,7 +117,7 @@ def resume_owner(owner: User, *, by: User | None = None) -> None:
 
 @transactions.retried
 def set_ceiling(queue: str, ceiling: int | None, *, by: User | None = None) -> None:
-    """Bound how many jobs of this queue run at a time; None takes the bound away. Raises UnknownQueue, InvalidValue.
+    """Bound how many jobs of this queue run at a time. None takes the bound away. Raises UnknownQueue, InvalidValue.
 
     What runs already goes on, and is counted, claims that are under way at this moment among it.
     """
@@ -152,9 +152,10 @@ def set_fair(queue: str, fair: str, *, by: User | None = None) -> None:
 
 @transactions.retried
 def set_ages_after(queue: str, seconds: int | None, *, by: User | None = None) -> None:
-    """Let a job of this queue count one priority higher for each time that it has been due for so many seconds, up to
-    what is the most urgent that waits; None: never again. What has risen stays where it is. Raises UnknownQueue,
-    InvalidValue.
+    """Let a job of this queue count one priority higher for each time that it has been due for so many seconds.
+
+    It rises up to what is the most urgent that waits; None: never again. What has risen stays where it is. Raises
+    UnknownQueue, InvalidValue.
 
     The janitor sees to it every few seconds. A job that is tried again, or moved, begins anew when it is due."""
     if seconds is not None and not 1 <= seconds <= LONGEST_AGE_S:
@@ -169,7 +170,7 @@ def set_ages_after(queue: str, seconds: int | None, *, by: User | None = None) -
 
 @transactions.retried
 def bound_keys(queue: str, most: int | None, *, by: User | None = None) -> None:
-    """Bound how many jobs of each concurrency key of this queue run at a time; None takes the bound away. A kind that
+    """Bound how many jobs of each concurrency key of this queue run at a time. None takes the bound away. A kind that
     has a concurrency of its own keeps it. Raises UnknownQueue, InvalidValue. What runs goes on, and counts."""
     if most is not None and not 1 <= most <= HIGHEST_CEILING:
         raise InvalidValue(field="of_key", why=f"from 1 to {HIGHEST_CEILING}, got {most}")

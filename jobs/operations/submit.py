@@ -119,7 +119,7 @@ def check_payload(payload: Any) -> None:
 
 @transactions.retried
 def retry(job_id: int, *, by: User | None, once: bool = False) -> Job:
-    """Retry an ended job: submit it again, as a new job that points at it; history never changes.
+    """Retry an ended job: submit it again, as a new job that points at it. History never changes.
 
     `once` is for pages, where a button is pressed twice: AlreadyRetried where another job retries it, unless that was
     canceled unbegun.

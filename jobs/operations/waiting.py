@@ -18,7 +18,7 @@ from postgres import clock, transactions
 
 @transactions.retried
 def run_now(job_id: int, *, by: User | None) -> Job:
-    """Make a job that is due later due now, and return it; one that is due already stays as it is.
+    """Make a job that is due later due now, and return it. One that is due already stays as it is.
 
     `by` None is the system itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, NotWaiting for
     one that runs or has ended, WaitsForLimit for one whose tokens have not come in, WaitsForBudget, WaitsBehind for one

@@ -63,7 +63,7 @@ def balances(budgets: Sequence[Budget], *, now: datetime) -> list[Balance]:
 
 
 def make(subject: Mapping[str, Any], *, unit: str, period: str, amount: Decimal, by: User) -> Budget:
-    """Make a budget of one `subject` ({"person": user}, {"group": group} or {"token": its row}); it bounds what is
+    """Make a budget of one `subject` ({"person": user}, {"group": group} or {"token": its row}). It bounds what is
     submitted from then on, in other processes within five seconds. Raises BadBudget."""
     with transaction.atomic():
         row = _saved(Budget(**subject, unit=unit, period=period, amount=amount), force_insert=True)

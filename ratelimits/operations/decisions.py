@@ -85,7 +85,7 @@ def limit(
 
 
 def limit_all(asks: Sequence[LimitRequest], *, throws: bool = False, waits_for_disk: bool = True) -> Answer:
-    """Take from all of these limits, or from none if any denies; `retry_after` is the largest of those that
+    """Take from all of these limits, or from none if any denies. `retry_after` is the largest of those that
     count.
 
     The rows are locked in one order, whatever the order of `asks`, so two of these never wait for each other

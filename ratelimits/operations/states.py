@@ -37,7 +37,7 @@ def reset_stored(name: str, key: str, *, by: User | None = None) -> bool:
 
 
 def give_back(name: str, *, key: str | None = None, count: float = 1.0, config: Config | None = None) -> None:
-    """Put tokens back that were taken or reserved and will not be used, never above what the limit can hold.
+    """Put tokens back that were taken or reserved and will not be used. No limit holds more than it can.
 
     Whoever reserved behind them keeps their moment. Say the count that was taken, and say it once: two calls
     give twice. Raises UnknownLimit, InvalidName, InvalidCount.

@@ -161,7 +161,7 @@ def pause(name: str) -> None:
 
 
 def resume(name: str) -> None:
-    """Let a cron fire again, from its next fire time on: those of the pause were not missed. Raises NotFound,
+    """Let a cron fire again, from its next fire time on. Those of the pause were not missed. Raises NotFound,
     and BadSchedule or UnknownFunction for one that could not be fired."""
     with transaction.atomic():
         cron = locked(name)

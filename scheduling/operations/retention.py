@@ -20,7 +20,7 @@ _declared: dict[str, tuple[Callable[[int, int], int], int]] = {}
 
 
 def keep(name: str, rows: "QuerySet[Any]", *, by: str, days: Days = 0, size: int = SIZE) -> None:
-    """Declare in an app's `crons.py` how many days these rows are kept from the moment in their column `by` on; so many
+    """Declare in an app's `crons.py` how many days these rows are kept from the moment in their column `by` on. So many
     are deleted in a transaction."""
     prune(name, partial(_delete, rows, by, days), size=size)
 

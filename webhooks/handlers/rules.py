@@ -53,8 +53,8 @@ def on(  # noqa: PLR0913  # what a rule says; they are named wherever they are g
     debounce: Mapping[str, float] | None = None,
     tags: Sequence[str] = (),
 ) -> Declaration:
-    """Have every delivery of `source` whose event is `event` start a job of this kind: each delivery one, whatever
-    crashes, comes twice or is replayed, unless a replay is asked to start its jobs again.
+    """Have every delivery of `source` whose event is `event` start a job of this kind. Each delivery starts one,
+    whatever crashes, comes twice or is replayed, unless a replay is asked to start its jobs again.
 
     `event` is a type (`issues.opened`), a family (`issues.*`) or `*`; `filter` an object of paths and what has to be
     there; `payload` a template (docs/webhooks.md), None: the body as it is. As a decorator the function makes the

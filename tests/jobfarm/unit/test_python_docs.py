@@ -84,7 +84,7 @@ def test_shows_the_marks_between_parameters() -> None:
 
     [signature] = python_docs.signatures(marked)
     shown = python_docs.call("marked", signature)
-    assert shown == 'marked(first: int, /, second: str = "x", *, third: float = 1.0, **rest: Json) -> None'
+    assert shown == 'marked(first: int, /, second: str = "x", *, third: float = 1.0, **rest: Json)'
 
 
 def test_has_all_that_the_examples_and_the_documents_call() -> None:
