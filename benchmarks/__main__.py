@@ -34,7 +34,6 @@ ROWS = (
     "scheduled",
     "backlog",
     "watched",
-    "floods",
     "idle",
     "rest",
     "depth",
@@ -86,8 +85,8 @@ def _page(parts: dict[str, str]) -> str:
     machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
     head = [
         "# Measured\n",
-        "Written by `make bench`: median, least and most of the rounds, ratio to the floor. What is compared took",
-        "turns in one run on one machine. Numbers of other machines differ, the ratios should not.\n",
+        "Written by `make bench`: median, least and most of the rounds, ratio to the floor (to which marks refer).",
+        "What is compared took turns in one run on one machine. Numbers differ by machine, the ratios should not.\n",
         f"{machine}, {_postgresql()}.",
         "Peers: " + ", ".join(f"{name} {version}" for name, version in peers.versions().items()) + ".\n",
     ]

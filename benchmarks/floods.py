@@ -39,7 +39,6 @@ WORST: Final = "watch"
 IDLE: Final = (12, 200)
 LARGE_BYTES: Final = 20 << 20
 LARGE: Final = "bodies of 20 MB, one after the other"
-NOTE: Final = "Of nobody; each repeats it as fast as it is answered."
 
 
 def _get(path: str) -> bytes:
@@ -62,7 +61,7 @@ def main(options: Options) -> list[Table]:
 
 def _of_pages(name: str, rounds: int, seconds: float) -> Iterator[Table]:
     tables = {
-        (page, share): _table(f"{page} beside {SOCKETS} page sockets, {share} (ms)", WORST, mark=mark, note=NOTE)
+        (page, share): _table(f"{page} beside {SOCKETS} page sockets, {share} (ms)", WORST, mark=mark)
         for page in PAGES
         for share, mark in (("p50", 2.0), ("p99", None))
     }
@@ -91,9 +90,8 @@ def _of_deliveries(name: str, secret: str, rounds: int, seconds: float) -> Itera
     yield from tables
 
 
-def _table(what: str, ours: str, *, mark: float | None = None, note: str = "") -> Table:
-    notes = [note] if note else []
-    return Table(what=what, floor=CALM, ours=ours, mark=mark, is_less_better=True, notes=notes)
+def _table(what: str, ours: str, *, mark: float | None = None) -> Table:
+    return Table(what=what, floor=CALM, ours=ours, mark=mark, is_less_better=True)
 
 
 @contextmanager

@@ -46,7 +46,7 @@ class Table:
             return []
         is_reached = ratio <= self.mark if self.is_less_better else ratio >= self.mark
         word, limit = ("reached" if is_reached else "**missed**", "at most" if self.is_less_better else "at least")
-        return [f"Mark: {limit} {self.mark:g} of the floor; {ratio:.2f}: {word}.", ""]
+        return [f"Mark: {limit} {self.mark:g}; {ratio:.2f}: {word}.", ""]
 
     def _cells(self, who: str) -> tuple[str, str, str, str]:
         values = self.values[who]

@@ -41,8 +41,8 @@ PRINTED: Final = {
     "watching --in-flight": (r"^(list|overview) +\d+ +[\d.]+ +[\d.]+ ", 2),
     "webhooks": (r"^(inbox|bare view): \d+/s|^ratio \d|^inbox at half load, \d+/s", 4),
 }
-TABLE: Final = re.compile(r"^### (.*)\n\n(?:Mark: .*\n\n)?\| \|.*\n\| ---.*\n((?:\|.*\n)*)", re.MULTILINE)
-ROW: Final = re.compile(r"\| \S.* \| [\d.,e+-]+ \| [\d.,e+-]+ to [\d.,e+-]+ \| [\d.]* \|")
+TABLE: Final = re.compile(r"^### (.*)\n\n(?:Mark: .*\n\n)?```text\n((?:.+\n)*?)```$", re.MULTILINE)
+ROW: Final = re.compile(r"\S.*?(?: {2,}-?[\d.,e+]+)(?: {2,}[\d.,e+-]+)?(?: {2,}[\d.]+)?")
 
 
 @pytest.mark.parametrize("run", sorted({*ALONE, *ROWS, *PRINTED}))
