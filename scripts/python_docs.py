@@ -159,15 +159,10 @@ def _options(named: Any) -> Iterator[inspect.Parameter]:
     ]
     own = fields.keys() - {name for other in others for name in typing.get_type_hints(other)}
     for name in sorted(own, key=lambda name: (name not in named.__required_keys__, list(fields).index(name))):
-        yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=_given(fields[name]))
+        given = annotation(fields[name]).removesuffix(" | None")  # leaving it out says that as well
+        yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=given)
     for other in others:
         yield inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD, annotation=typing.Unpack[other])
-
-
-def _given(kind: Any) -> Any:
-    """The type of an option without the None that leaving it out says as well."""
-    kinds = [one for one in typing.get_args(kind) if one is not type(None)]
-    return typing.Union[tuple(kinds)] if type(None) in typing.get_args(kind) else kind  # noqa: UP007 (made of a list)
 
 
 def _forms(function: Any) -> list[Any]:

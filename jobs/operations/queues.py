@@ -152,9 +152,8 @@ def set_fair(queue: str, fair: str, *, by: User | None = None) -> None:
 
 @transactions.retried
 def set_ages_after(queue: str, seconds: int | None, *, by: User | None = None) -> None:
-    """Let a job of this queue count one priority higher for each time that it has been due for so many seconds.
-
-    It rises up to what is the most urgent that waits; None: never again. What has risen stays where it is. Raises
+    """Let a job of this queue count one priority higher for each time that it has been due for so many seconds. It
+    rises up to what is the most urgent that waits; None: never again. What has risen stays where it is. Raises
     UnknownQueue, InvalidValue.
 
     The janitor sees to it every few seconds. A job that is tried again, or moved, begins anew when it is due."""
