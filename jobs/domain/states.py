@@ -80,7 +80,8 @@ def cancel_verdict(status: Status, *, confirmed_fence: int) -> CancelVerdict:
 
 def as_markdown() -> str:
     """docs/states.md: the moves as a Mermaid diagram and as a table, in the order of MOVES."""
-    diagram = [f"    {move.source or '[*]'} --> {move.target}" for move in MOVES]
+    moves = [(move.source or "[*]", move.target, move.when) for move in MOVES]
+    diagram = [f"    {source} --> {target}: {when}" for source, target, when in moves]
     diagram += [f"    {status} --> [*]" for status in Status if status in ENDED]
     table = [f"| {move.source or '-'} | {move.target} | {move.when} |" for move in MOVES]
     return _PAGE.format(diagram="\n".join(diagram), table="\n".join(table))
@@ -89,8 +90,8 @@ def as_markdown() -> str:
 _PAGE = """\
 # The states of a job
 
-What moves a job from one state to another, drawn from `MOVES` in `jobs/domain/states.py`. What each state must hold is
-said by the constraints in `jobs/models/work.py`; an ended job is never changed again.
+Drawn from `MOVES` in `jobs/domain/states.py`; a test compares the two and says how to draw this page again.
+What each state must hold is said by the constraints in `jobs/models/work.py`; an ended job is never changed again.
 
 ```mermaid
 stateDiagram-v2

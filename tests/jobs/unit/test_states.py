@@ -46,7 +46,7 @@ class TestThePage:
     def test_shows_every_move_in_the_diagram_and_in_the_table(self) -> None:
         page = states.as_markdown()
         for move in MOVES:
-            assert f"    {move.source or '[*]'} --> {move.target}\n" in page
+            assert f"{move.source or '[*]'} --> {move.target}: {move.when}" in page
             assert f"| {move.source or '-'} | {move.target} | {move.when} |" in page
 
 
