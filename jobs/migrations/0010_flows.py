@@ -61,7 +61,7 @@ class Migration(migrations.Migration):
                 ('open_of', models.BigIntegerField(null=True)),
             ],
             options={
-                'indexes': [models.Index(models.F('after_id'), models.F('job_id'), name='jobs_edges_after'), models.Index(models.F('open_of'), condition=models.Q(('open_of__isnull', False)), name='jobs_open_edges')],
+                'indexes': [models.Index(models.F('after_id'), name='jobs_edges_after'), models.Index(models.F('open_of'), condition=models.Q(('open_of__isnull', False)), name='jobs_open_edges')],
             },
         ),
         migrations.AddField(

@@ -107,6 +107,27 @@ BEGIN
     WHERE NOT later.is_open AND live.lease_secret IS NULL AND live.run_at < '9000-01-01 00:00:00+00';
 END $$;
 
+-- What these claimed jobs come after, with their results as far as all of them have `most` bytes together; what is longer,
+-- and whatever stands behind it, comes without.
+CREATE FUNCTION jobs_came_after(ids bigint[], most bigint)
+RETURNS TABLE (job_id bigint, id bigint, name text, kind text, status text, result text, has_result boolean)
+LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+        SELECT edge.job_id, edge.after_id, coalesce(step.name, '')::text, outcome.kind::text, outcome.status::text,
+               CASE WHEN sum(octet_length(outcome.result)) OVER (PARTITION BY edge.job_id ORDER BY edge.after_id) <= most
+                    THEN outcome.result END, outcome.result IS NOT NULL
+        FROM unnest(ids) AS given (id)
+        CROSS JOIN LATERAL (SELECT one.job_id, one.after_id FROM jobs_edge AS one WHERE one.job_id = given.id OFFSET 0) AS edge
+        CROSS JOIN LATERAL (
+            SELECT one.kind, one.status, one.result::text AS result FROM jobs_outcome AS one
+            WHERE one.job_id = edge.after_id OFFSET 0) AS outcome
+        LEFT JOIN LATERAL (SELECT one.name FROM jobs_step AS one WHERE one.job_id = edge.after_id OFFSET 0) AS step ON true
+        ORDER BY edge.job_id, edge.after_id;
+END $$;
+
 -- Reverse
+DROP FUNCTION jobs_came_after(bigint[], bigint);
 DROP FUNCTION jobs_after_ends(bigint[]);
 DROP FUNCTION jobs_let_go(bigint[]);

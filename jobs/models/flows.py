@@ -53,7 +53,7 @@ class Edge(models.Model):
 
     class Meta:
         indexes = [
-            models.Index("after_id", "job_id", name="jobs_edges_after"),
+            models.Index("after_id", name="jobs_edges_after"),
             models.Index("open_of", name="jobs_open_edges", condition=Q(open_of__isnull=False)),
         ]
 
