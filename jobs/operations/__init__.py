@@ -66,24 +66,24 @@ from jobs.queries.pages import job_with_body as find
 from jobs.queries.reads import broken_jobs, count_ended, ended, last_attempts, output_text, statuses
 from jobs.queries.reads import errors as last_errors
 from jobs.queries.reads import is_operator as sees_all
-from jobs.queries.rollups import moments
+from jobs.queries.rollups import first_event, moments
 from jobs.queries.submits import Stored
 from jobs.queries.workers import OfferedModel, offered_models
 
 __all__ = [
     "allowed", "authenticate", "Beat", "bound_keys", "broken_jobs", "bulk", "cancel", "cancel_many", "Cancellation",
-    "change_priority", "check_payload", "check_submit", "checked_result", "checkpoint", "claim", "ClaimedJob", "clone",
-    "count_ended", "create_kind", "create_view_token", "create_worker", "declare", "declared", "delete_orphaned_files",
-    "delete_upload", "Discard", "drain", "ended", "ensure_worker", "expire", "expires_at", "find", "finish",
-    "finish_and_claim", "Finished", "flows", "forget_requirements", "heartbeat", "heartbeats", "introduce",
-    "JobOptions", "JobSnapshot", "keep_upload", "Kind", "known_kind", "last_attempts", "last_errors", "Lease", "Link",
-    "links", "measure_usage", "moments", "Move", "move_link", "NewJob", "next_due_s", "offered_models", "OfferedModel",
-    "on_behalf_of", "once", "output_text", "pause", "pause_key", "pause_owner", "pictures", "preferring_loaded",
-    "Prepared", "put_file", "queue_of_model", "read_input", "rechecked", "recognize", "recount_usage", "register_links",
-    "release", "Repeatable", "repeatable", "result_file", "resume", "resume_key", "resume_owner", "resync", "retry",
-    "revoke", "revoke_view_token", "roll_up", "rotate_key", "run_now", "score_also", "score_yesterday", "seen",
-    "sees_all", "set_ages_after", "set_ceiling", "set_fair", "set_labels", "setting_of", "share", "snapshot",
-    "statuses", "store", "store_recent", "Stored", "submit", "submit_many", "sweep", "Sweep", "sync", "tend_lanes",
-    "undrain", "unshare", "upload", "uploaded", "used", "view_token", "was_replaced", "withdraw", "workers_for",
-    "write_output", "write_outputs",
+    "change_priority", "check_payload", "check_submit", "checked_result", "checkpoint", "claim", "ClaimedJob",
+    "clone", "count_ended", "create_kind", "create_view_token", "create_worker", "declare", "declared",
+    "delete_orphaned_files", "delete_upload", "Discard", "drain", "ended", "ensure_worker", "expire", "expires_at",
+    "find", "finish", "finish_and_claim", "Finished", "first_event", "flows", "forget_requirements", "heartbeat",
+    "heartbeats", "introduce", "JobOptions", "JobSnapshot", "keep_upload", "Kind", "known_kind", "last_attempts",
+    "last_errors", "Lease", "Link", "links", "measure_usage", "moments", "Move", "move_link", "NewJob", "next_due_s",
+    "offered_models", "OfferedModel", "on_behalf_of", "once", "output_text", "pause", "pause_key", "pause_owner",
+    "pictures", "preferring_loaded", "Prepared", "put_file", "queue_of_model", "read_input", "rechecked", "recognize",
+    "recount_usage", "register_links", "release", "Repeatable", "repeatable", "result_file", "resume", "resume_key",
+    "resume_owner", "resync", "retry", "revoke", "revoke_view_token", "roll_up", "rotate_key", "run_now",
+    "score_also", "score_yesterday", "seen", "sees_all", "set_ages_after", "set_ceiling", "set_fair", "set_labels",
+    "setting_of", "share", "snapshot", "statuses", "store", "store_recent", "Stored", "submit", "submit_many",
+    "sweep", "Sweep", "sync", "tend_lanes", "undrain", "unshare", "upload", "uploaded", "used", "view_token",
+    "was_replaced", "withdraw", "workers_for", "write_output", "write_outputs",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ nothing out (docs/adr/0033).
 import logging
 import time
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from django.db import transaction
@@ -25,7 +26,7 @@ from scheduling.operations import action
 
 TOPIC = "rollups"
 _MINUTE = timedelta(seconds=rollups.MINUTE_S)
-# A farm that was never counted, or not for long: so far back, in chunks of an hour, for some seconds a run.
+# A farm that was never counted: so far back at most, in chunks of an hour, for some seconds a run.
 _FIRST = timedelta(days=8)
 _CHUNK = timedelta(hours=1)
 BUDGET_S = 5.0
@@ -100,7 +101,7 @@ def _settle(moments: queries.Moments) -> tuple[int, bool]:
     """Count an hour of what nothing can be added to, once; whether that was all of it."""
     end = rollups.floored(moments.horizon, step_s=rollups.MINUTE_S)
     with transaction.atomic():
-        watermark = queries.lock_watermark(settled_until=_beginning(moments.now))
+        watermark = queries.lock_watermark(beginning=partial(_beginning, moments))
         until = min(end, watermark.settled_until + _CHUNK)
         if until <= watermark.settled_until:
             return 0, True
@@ -114,7 +115,7 @@ def _settle(moments: queries.Moments) -> tuple[int, bool]:
 def _count_recent(moments: queries.Moments) -> int:
     """Count the minutes since the last count, and the one it fell into; some of their jobs may not be visible yet."""
     with transaction.atomic():
-        watermark = queries.lock_watermark(settled_until=_beginning(moments.now))
+        watermark = queries.lock_watermark(beginning=partial(_beginning, moments))
         counted = rollups.floored(watermark.counted_at, step_s=rollups.MINUTE_S)
         since = max(watermark.settled_until, counted - _MINUTE, moments.now - _CHUNK)
         until = rollups.floored(moments.now, step_s=rollups.MINUTE_S) + _MINUTE
@@ -126,8 +127,11 @@ def _count_recent(moments: queries.Moments) -> int:
     return changed
 
 
-def _beginning(now: datetime) -> datetime:
-    return rollups.floored(now - _FIRST, step_s=rollups.HOUR_S)
+def _beginning(moments: queries.Moments) -> datetime:
+    """The hour of the first job, or of one that is not visible yet: no empty hours are counted before it."""
+    since = moments.now - _FIRST
+    first = min(queries.first_event(since=since) or moments.horizon, moments.horizon)
+    return rollups.floored(max(since, first), step_s=rollups.HOUR_S)
 
 
 def _announce(changed: int) -> None:

@@ -1,7 +1,7 @@
 """Statements of the roll-up and the health scores, what the charts read, and ids by the time of submission or end."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from jobs.domain import charts, rollups
 from jobs.domain.rollups import Period
 from jobs.domain.tags import MOST_TAGGED
-from jobs.models import Attempt, HealthScore, Job, Live, Queue, Rollup, RollupWatermark, Tag
+from jobs.models import Attempt, HealthScore, Job, Live, Outcome, Queue, Rollup, RollupWatermark, Tag
 from postgres import clock, statements
 
 # How far the order of ids may differ from that of the times of submission: a statement takes its time when it begins
@@ -111,11 +111,25 @@ def moments() -> Moments:
     return Moments(**row._asdict())
 
 
-def lock_watermark(*, settled_until: datetime) -> RollupWatermark:
-    """How far the roll-up is, locked until the transaction ends; made at the first call."""
-    watermark = RollupWatermark(settled_until=settled_until, counted_at=settled_until)
-    RollupWatermark.objects.bulk_create([watermark], ignore_conflicts=True)
-    return RollupWatermark.objects.select_for_update().get()
+def lock_watermark(*, beginning: Callable[[], datetime]) -> RollupWatermark:
+    """How far the roll-up is, locked until the transaction ends; made at the first call, settled until `beginning`."""
+    watermarks = RollupWatermark.objects.select_for_update()
+    if (watermark := watermarks.first()) is None:
+        settled_until = beginning()
+        made = RollupWatermark(settled_until=settled_until, counted_at=settled_until)
+        RollupWatermark.objects.bulk_create([made], ignore_conflicts=True)
+        watermark = watermarks.get()
+    return watermark
+
+
+def first_event(*, since: datetime) -> datetime | None:
+    """When the first of the jobs that are there came, or the first attempt ended, at this moment or later; None if
+    nothing did. Reads all that came since."""
+    came = Job.objects.filter(pk__gte=first_since(since), created_at__gte=since).aggregate(at=Min("created_at"))
+    ended = Outcome.objects.filter(ended_at__gte=since).aggregate(at=Min("ended_at"))
+    attempts = Attempt.objects.filter(pk__gte=first_since(since, of=ATTEMPTS), ended_at__gte=since)
+    moments = (came["at"], ended["at"], attempts.aggregate(at=Min("ended_at"))["at"])
+    return min(filter(None, moments), default=None)
 
 
 def last_counted_at() -> tuple[datetime | None, datetime]:

@@ -23,7 +23,7 @@ TOPIC: Final = "usage"
 COUNT_USAGE: Final = "count usage"  # the cron
 # What could still be added to when it was last looked at, and what a run had no time left for.
 COUNTED_WITHIN_S: Final = 60.0
-_FIRST: Final = timedelta(days=31)  # a farm that was never counted: so far back
+_FIRST: Final = timedelta(days=31)  # a farm that was never counted: so far back at most
 _CHUNK: Final = timedelta(hours=6)  # of what ended, in one transaction
 BUDGET_S: Final = 5.0  # for chunks, in one run
 _AT_ONCE: Final = 500  # jobs that are settled afterwards, or budgets that are folded, in one transaction
@@ -88,8 +88,10 @@ def _count_days() -> int:
 def _count(*, now: datetime, horizon: datetime) -> tuple[int, bool]:
     """Count a part of what nothing can be added to, once; whether that was all of it."""
     with transaction.atomic():
-        Watermark.objects.bulk_create([Watermark(counted_until=now - _FIRST)], ignore_conflicts=True)  # the first time
-        watermark = Watermark.objects.select_for_update().get()
+        if (watermark := Watermark.objects.select_for_update().first()) is None:
+            beginning = min(jobs.first_event(since=now - _FIRST) or horizon, horizon)
+            Watermark.objects.bulk_create([Watermark(counted_until=beginning)], ignore_conflicts=True)
+            watermark = Watermark.objects.select_for_update().get()
         until = min(horizon, watermark.counted_until + _CHUNK)
         if until <= watermark.counted_until:
             return 0, True
