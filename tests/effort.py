@@ -19,9 +19,10 @@ def share(whole: int, *, of: int) -> int:
     return whole if IS_WHOLE else whole // of
 
 
-def turn(entries: Sequence[Entry], *, of: int) -> Sequence[Entry]:
-    """All entries; in a run that need not be whole one of so many, and others at another commit."""
+def turn(entries: Sequence[Entry], *, of: int, beside: int = 1) -> Sequence[Entry]:
+    """All entries; in a run that need not be whole one of so many, and others at another commit. What is in turn
+    `beside` what has one of so many turns of its own meets each of those."""
     if IS_WHOLE:
         return entries
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, check=False)
-    return entries[int(head.stdout or b"0", 16) % of :: of]
+    return entries[int(head.stdout or b"0", 16) // beside % of :: of]

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-import pytest
+from tests.looped import looped
 
 TEMPLATES: Final = Path(__file__).parents[2] / "templates"  # pages of the examples have no list of jobs
 # What is named by these has a page, or a list of jobs that is its page.
@@ -34,7 +34,7 @@ def test_names_of_what_has_a_page_are_links() -> None:
     assert plain == {}, 'write {{ name|queue_link }}, {{ name|jobs_of:"kind" }} or {% worker_link job %}'
 
 
-@pytest.mark.parametrize(
+@looped(
     ("text", "count"),
     [
         ("<td>{{ job.queue }}</td>", 1),

@@ -5,8 +5,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from tests.architecture.test_tidiness import ROOT, tracked
 from tests.looped import looped
 
@@ -78,12 +76,12 @@ def test_no_statement_names_anything_so() -> None:
     assert found == {}
 
 
-@pytest.mark.parametrize("name", ["note_told", "Tally", "TallyMark", "_ring", "jobs_shy", "boot_id"])
+@looped("name", ["note_told", "Tally", "TallyMark", "_ring", "jobs_shy", "boot_id"])
 def test_a_replaced_word_is_found(name: str) -> None:
     assert replaced(iter([name])) == {name}
 
 
-@pytest.mark.parametrize("name", ["NotFound", "string", "desktop", "bring", "early", "reboot", "strings_of"])
+@looped("name", ["NotFound", "string", "desktop", "bring", "early", "reboot", "strings_of"])
 def test_other_words_are_not(name: str) -> None:
     assert replaced(iter([name])) == set()
 

@@ -9,14 +9,16 @@ from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 from pytest_django import DjangoDbBlocker, Settings
 
 from tests.browser.chromium import ARGUMENTS, CHROMIUM
+from tests.browser.farmhands import SOON_MS
 from tests.servers import Server, Serving
 
 # What a page says while its server is away; nothing that the page itself did wrong.
 SERVER_AWAY = ("WebSocket connection to", "net::ERR_")
+expect.set_options(timeout=SOON_MS)  # Playwright's own five seconds are too few where processors are busy
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,5 +1,6 @@
 """The chat in two and three browsers, with real workers: answered, killed in mid-answer, limited, whose is whose."""
 
+import os
 import re
 import subprocess
 import sys
@@ -17,13 +18,13 @@ from examples.chat.models import Answer, Message
 from jobs import operations as jobs
 from tests import farm
 from tests.accounts.integration.people import solution
+from tests.browser import writers
 from tests.browser.conftest import Visit
 from tests.browser.farmhands import SOON_MS
 from tests.servers import Server
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ENVIRONMENT = {"JOBFARM_LEASE_S": "3", "JOBFARM_HEARTBEAT_S": "1"}  # a silent worker is noticed soon
-WHOLE_MS = 30_000  # the demonstrator writes for some eight seconds
 
 
 @pytest.fixture
@@ -36,14 +37,46 @@ def ada(room: Group) -> User:
     return User.objects.get(username="ada")
 
 
+class Writer:
+    """A real worker in a process of its own, which writes what it is dictated (tests/browser/writers.py)."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", dictated: Path) -> None:
+        self.process = process
+        self._dictated = dictated
+
+    def begins_anew(self) -> None:
+        """Its next answer is empty so far."""
+        self._dictated.write_text("")
+
+    def goes_on(self, *pages: Page) -> None:
+        """It writes, and then more; each time all of these pages show it."""
+        for words in ("The lamp turns", " and is seen from afar"):
+            self._write(words)
+            for page in pages:
+                text = answer(page).locator(".writing .message-text")
+                expect(text).to_contain_text(self._dictated.read_text(), timeout=SOON_MS)
+
+    def ends(self) -> None:
+        """Its answer is whole."""
+        self._write(writers.END)
+
+    def _write(self, text: str) -> None:
+        with self._dictated.open("a") as file:
+            file.write(text)
+
+
 @contextmanager
-def working(server: Server, key: str, log: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    """A real worker that answers, in a process of its own; killed at the end, if it still lives."""
-    command = [sys.executable, "-m", "jobfarm_worker", "--url", server.url, "--key", key, "--handler", "chat-demo"]
+def working(server: Server, key: str, log: Path) -> Iterator[Writer]:
+    """A worker that answers; killed at the end, if it still lives."""
+    command = [sys.executable, "-m", "jobfarm_worker", "--url", server.url, "--key", key]
+    command += ["--handler", "chat=tests.browser.writers:write"]
+    dictated = log.with_suffix(".dictated")
+    dictated.write_text("")
     with log.open("wb") as file:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+        environment = {**os.environ, writers.DICTATED: str(dictated)}
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
         try:
-            yield process
+            yield Writer(process, dictated)
         finally:
             process.kill()
             process.wait(timeout=30)
@@ -61,18 +94,9 @@ def answer(page: Page) -> Locator:
     return page.locator(".message.by-assistant").last
 
 
-def stands(page: Page, words: str, *, within_ms: int = SOON_MS) -> None:
+def stands(page: Page, words: str) -> None:
     """Wait until the newest answer stands so."""
-    expect(answer(page).locator(".badge")).to_have_text(words, timeout=within_ms)
-
-
-def grows(page: Page) -> None:
-    """Wait until the answer's text is there, and then until there is more of it."""
-    text = answer(page).locator(".writing .message-text")
-    expect(text).to_contain_text("demonstrator", timeout=SOON_MS)
-    before = text.inner_text()
-    expect(text).not_to_have_text(before, timeout=SOON_MS)
-    assert text.inner_text().startswith(before.rstrip())
+    expect(answer(page).locator(".badge")).to_have_text(words, timeout=SOON_MS)
 
 
 class TestReading:
@@ -108,38 +132,39 @@ class TestTwoInARoom:
             expect(answer(page)).to_contain_text("No live worker serves the queue chat", timeout=SOON_MS)
         expect(second.get_by_role("button", name="Cancel")).to_be_hidden()
 
-        with working(server, key, tmp_path / "mo.log") as process:
+        with working(server, key, tmp_path / "mo.log") as mo:
             for page in (first, second):
                 stands(page, "being written")
                 expect(page.locator("[data-live=chat-workers]")).to_contain_text("mo", timeout=SOON_MS)
-                grows(page)
+            mo.goes_on(first, second)
+            mo.ends()
             for page in (first, second):
-                stands(page, "answered", within_ms=WHOLE_MS)
+                stands(page, "answered")
             written = Message.objects.get(role="assistant").text
             for page in (first, second):
                 expect(answer(page).locator(".message-text")).to_have_text(written)
                 expect(page.locator(".writing")).to_have_count(0)
                 expect(answer(page)).to_contain_text("demonstrator, on mo")
 
+            mo.begins_anew()
             ask(first, "And in a storm?")
-            for page in (first, second):
-                grows(page)
-            process.kill()
+            mo.goes_on(first, second)
+            mo.process.kill()
         farm.until(lambda: jobs.sweep().taken_back, what="the lease's end")
         for page in (first, second):
             stands(page, "timed out")
             expect(answer(page)).to_contain_text("mo stopped responding or took too long")
-            expect(answer(page)).not_to_contain_text("demonstrator")
+            expect(answer(page)).not_to_contain_text("The lamp turns")
         expect(answer(second).get_by_role("button", name="Try again")).to_be_hidden()
 
         answer(first).get_by_role("button", name="Try again").click()
         stands(second, "pending")
-        with working(server, key, tmp_path / "mo2.log"):
-            grows(second)
+        with working(server, key, tmp_path / "mo2.log") as mo:
+            mo.goes_on(second)
             answer(first).get_by_role("button", name="Stop").click()
             for page in (first, second):
                 stands(page, "canceled")
-                expect(answer(page)).to_contain_text("demonstrator")
+                expect(answer(page)).to_contain_text("The lamp turns and is seen from afar")
                 expect(answer(page)).to_contain_text("Stopped here.")
         assert list(Answer.objects.order_by("pk").values_list("state", flat=True)) == ["finished", "canceled"]
 
@@ -161,14 +186,14 @@ class TestThreeInTheirRooms:
         assert key is not None
         maker.get_by_role("link", name="Back to friends").click()
 
-        with working(server, key[0], tmp_path / "laptop.log"):
+        with working(server, key[0], tmp_path / "laptop.log") as laptop:
             served = watcher.locator("[data-live=chat-workers]")
             expect(served).to_contain_text("laptop of ada", timeout=SOON_MS, use_inner_text=True)
             guest = visit(f"/accounts/join/{accounts.invitation(room, by=ada)}/")
             self._come_in(guest)
             guest.goto(f"/chat/{room.pk}/")
             ask(guest, "May I?")
-            grows(watcher)
+            laptop.goes_on(watcher)
             stands(eve, "pending")
             guest.get_by_label("Ask the assistant").uncheck()
             for text in ("One", "Two"):

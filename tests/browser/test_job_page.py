@@ -17,6 +17,8 @@ from tests.browser.farmhands import SOON_MS
 from tests.servers import Server
 
 pytestmark = pytest.mark.django_db(transaction=True)
+# The demonstrator at its own pace. A picture as large as it paints by itself took ten seconds of a processor.
+WATCHED = "image=tests.browser.imagegame.painters:paint_watched"
 
 
 @pytest.fixture(autouse=True)
@@ -278,7 +280,7 @@ class TestARealWorker:
             "window.bars = []; document.addEventListener('live:updated', () => {"
             " const bar = document.querySelector('.job-state progress'); if (bar) window.bars.push(bar.value) })"
         )
-        with farmhands.worker_process(server.url, key, tmp_path / "worker.log", "--handler", "image"):
+        with farmhands.worker_process(server.url, key, tmp_path / "worker.log", "--handler", WATCHED):
             expect(page.locator(".job-state .badge")).to_have_text("success", timeout=90_000)
         picture = page.locator(".picture img")
         expect(picture).to_have_attribute("alt", re.compile("picture.png"), timeout=SOON_MS)

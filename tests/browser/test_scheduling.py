@@ -44,6 +44,7 @@ class TestFunctions:
         farmhands.shows(page.locator(".messages"), "Canceled: it will never run.")
         expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
         page.get_by_role("button", name="Run again").click()
+        farmhands.shows(page.locator(".messages"), "Scheduled again as #")
         again = ScheduledFunction.objects.get(run_again_of=row.pk)
         farmhands.shows(page.locator(".messages"), f"Scheduled again as #{again.pk}.")
         same = farmhands.stays(page)

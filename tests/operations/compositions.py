@@ -22,7 +22,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 _VARIABLE = re.compile(r"\$(?:\$|\{(\w+)(?::\?[^}]*)?\})")
-UP_WITHIN_S = 20.0
+UP_WITHIN_S = 60.0
 
 
 def filled_in(text: str, variables: Mapping[str, str]) -> str:

@@ -20,7 +20,7 @@ from cryptography.x509.oid import NameOID
 from tests.ports import free_port
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-UP_WITHIN_S = 20.0
+UP_WITHIN_S = 60.0
 _NGINX = """
 daemon off;
 error_log stderr warn;

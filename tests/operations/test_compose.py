@@ -18,7 +18,7 @@ from tests.operations.compositions import COMPOSE, DEPLOY, SERVICES, Place
 from tests.ports import free_port
 
 PASSWORD = "p/a:s@s%w0rd"  # each of these means something in an address
-UP_WITHIN_S = 30.0
+UP_WITHIN_S = 60.0
 # Of the Compose specification (https://github.com/compose-spec/compose-spec): what is misspelt is not among these.
 OF_SERVICES = {
     "build", "command", "depends_on", "deploy", "entrypoint", "env_file", "environment", "healthcheck", "image",

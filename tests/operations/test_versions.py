@@ -1,7 +1,7 @@
 """Backups between PostgreSQL 15 (Debian's), 16 (of a wheel) and 18 (the embedded one), and of a primary that is named
 second."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,12 +16,18 @@ pytestmark = pytest.mark.landing
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[Callable[[int], Server]]:
-    """A new server of this major version."""
+def servers() -> Iterator[dict[int, Server]]:
+    """A server of each major version."""
     with ExitStack() as stack:
         of_16 = stack.enter_context(postgresqls.programs_16())
         programs = {15: DEBIAN_15, 16: of_16, 18: embedded.bin_folder()}
-        yield lambda major: stack.enter_context(postgresqls.primary(programs[major]))
+        yield {major: stack.enter_context(postgresqls.primary(each)) for major, each in programs.items()}
+
+
+def database(server: Server, name: str) -> str:
+    """The address of a new database without tables."""
+    server.run("createdb", name)
+    return postgresqls.url(server, name=name)
 
 
 def contents(url: str) -> dict[str, list[str]]:
@@ -45,13 +51,13 @@ def farm_on(url: str, data: Path) -> None:
 
 class TestBackup:
     @pytest.mark.parametrize("origin", [15, 16, 18])
-    def test_comes_back_on_15_16_and_18(self, origin: int, servers: Callable[[int], Server], tmp_path: Path) -> None:
-        source, backup = postgresqls.url(servers(origin)), str(tmp_path / "backup")
+    def test_comes_back_on_15_16_and_18(self, origin: int, servers: dict[int, Server], tmp_path: Path) -> None:
+        source, backup = database(servers[origin], "source"), str(tmp_path / "backup")
         farm_on(source, tmp_path)
         done = postgresqls.manage(source, tmp_path, "backup", backup)
         assert done.returncode == 0, done.stderr
         for major in (15, 16, 18):
-            target = postgresqls.url(servers(major))
+            target = database(servers[major], f"of_{origin}")
             done = postgresqls.manage(target, tmp_path, "restore", backup)
             assert done.returncode == 0, done.stderr
             assert contents(target) == contents(source)

@@ -8,6 +8,7 @@ from examples.chat.domain import answers, texts
 from examples.chat.domain.answers import ASKABLE, OPEN, State
 from examples.chat.domain.texts import PromptMessage
 from jobs.domain.states import ENDED, LIVE, AttemptOutcome, Status
+from tests.looped import looped
 
 
 class TestState:
@@ -38,7 +39,7 @@ class TestTexts:
     def test_are_tidied(self, given: str, kept: str) -> None:
         assert texts.tidied(given) == kept
 
-    @pytest.mark.parametrize(
+    @looped(
         ("text", "fits"),
         [("", True), ("x" * 10, True), ("x" * 11, False), ("a\x00", False), ("\ud83d", False), ("😀" * 10, True)],
     )

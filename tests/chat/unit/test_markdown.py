@@ -13,7 +13,7 @@ def html(text: str) -> str:
 
 
 class TestMarkdown:
-    @pytest.mark.parametrize(
+    @looped(
         ("text", "expected"),
         [
             ("**bold** and *soft*", "<p><strong>bold</strong> and <em>soft</em></p>"),

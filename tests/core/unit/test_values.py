@@ -1,12 +1,11 @@
 """Values as people write them."""
 
-import pytest
-
 from core.values import duration
+from tests.looped import looped
 
 
 class TestADuration:
-    @pytest.mark.parametrize(
+    @looped(
         ("seconds", "text"),
         [
             (0, "0 s"), (0.4, "1 s"), (59.6, "60 s"), (119, "119 s"), (120, "2 min"), (7199, "119 min"), (7200, "2 h"),

@@ -18,7 +18,7 @@ BLOCKED = ["blood", "secret base", " ", "!?"]
 
 
 class TestPrompts:
-    @pytest.mark.parametrize(
+    @looped(
         ("text", "kept"),
         [
             ("a fox", "a fox"),
@@ -64,7 +64,7 @@ class TestPrompts:
         assert prompts.checked(kept, blocked=BLOCKED) == kept
         assert 0 < len(kept) <= prompts.LONGEST
 
-    @pytest.mark.parametrize(
+    @looped(
         ("one", "other", "alike"),
         [
             ("A fox!", "a  FOX", True),
@@ -122,7 +122,7 @@ class TestHealth:
     def test_of_nothing_is_neither_good_nor_bad(self) -> None:
         assert health.of([]) == Health(pictures=0, succeeded=0, mean_s=None, share=None, mood="")
 
-    @pytest.mark.parametrize(("succeeded", "mood"), [(5, "good"), (4, "late"), (3, "late"), (2, "bad"), (0, "bad")])
+    @looped(("succeeded", "mood"), [(5, "good"), (4, "late"), (3, "late"), (2, "bad"), (0, "bad")])
     def test_is_good_above_four_fifths_and_fair_above_half(self, succeeded: int, mood: str) -> None:
         painted = [Painted(succeeded=n < succeeded, took_s=n) for n in range(5)]
         assert health.of(painted) == Health(
@@ -140,7 +140,7 @@ class TestHealth:
 
 
 class TestSteps:
-    @pytest.mark.parametrize(
+    @looped(
         ("is_claimed", "progress", "step"),
         [
             (False, None, Step.STARTING),

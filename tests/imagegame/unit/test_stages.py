@@ -68,7 +68,7 @@ class TestFollowing:
         assert following(missing_one, is_pushed=False) is None
         assert following(facts, is_pushed=False) is target
 
-    @pytest.mark.parametrize(
+    @looped(
         ("facts", "target"),
         [
             (Facts(stage=Stage.LOBBY, players=8), Stage.ABANDONED),

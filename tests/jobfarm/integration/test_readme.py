@@ -32,7 +32,10 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, str, str]
         farm.start("--with-worker")
         folder = _folder(tmp_path_factory.mktemp("clone"))
         page = _run(farm, folder, FRONT_DOOR)
-        shown = _followed(farm, folder), _python(farm, folder, OPENAI), page, _python(farm, folder, BATCH)
+        tour = _followed(farm, folder)
+        token = _run(farm, folder, ".venv/bin/python manage.py create_token admin | tail -n 1").strip()
+        answers, batch = (_python(farm, folder, program, token) for program in (OPENAI, BATCH))
+        shown = tour, answers, page, batch
         assert farm.signal(signal.SIGTERM) == 0
         assert farm.left_running() == []
         assert not (farm.data / "farm.json").exists()
@@ -109,9 +112,8 @@ def _followed(farm: Farm, folder: Path) -> str:
     return _run(farm, folder, TOUR)
 
 
-def _python(farm: Farm, folder: Path, program: str) -> str:
-    """What this program of OpenAI's client prints, with a token and the address of this farm."""
-    token = _run(farm, folder, ".venv/bin/python manage.py create_token admin | tail -n 1").strip()
+def _python(farm: Farm, folder: Path, program: str, token: str) -> str:
+    """What this program of OpenAI's client prints, with this token and the address of this farm."""
     (folder / "stream.py").write_text(program.replace("jft_...", token).replace("http://127.0.0.1:8000", farm.url))
     return _run(farm, folder, ".venv/bin/python stream.py")
 

@@ -183,7 +183,7 @@ class TestASecret:
 
 
 class TestAMisspelledName:
-    @pytest.mark.parametrize(
+    @looped(
         ("name", "near"),
         [
             ("JOBFARM_LEASE", "JOBFARM_LEASE_S"),

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from scheduling.operations import Json
 from scripts import python_docs
 from tests.architecture.test_tidiness import ROOT, tracked
@@ -63,7 +61,7 @@ def test_finds_a_function_that_does_not_say_what_it_takes() -> None:
     assert unsaid(vague) == ["bare", "args", "options"]
 
 
-@pytest.mark.parametrize(
+@looped(
     ("given", "shown"),
     [
         (None, "None"),

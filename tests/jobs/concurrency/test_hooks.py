@@ -14,6 +14,7 @@ from jobs.errors import LeaseLost
 from jobs.models import Job, Worker
 from jobs.operations import Discard, Kind, Move, Prepared
 from tests import farm
+from tests.effort import share
 
 pytestmark = pytest.mark.django_db(transaction=True)
 JOBS = 240
@@ -91,5 +92,5 @@ def _cancel(job_ids: Sequence[int]) -> None:
 
 
 def _sweep() -> None:
-    for _ in range(20):
+    for _ in range(share(20, of=2)):
         operations.sweep()

@@ -249,7 +249,7 @@ class TestAnUnconfirmedLease:
         farm.submit(1)
         taken = farm.claim_one(farm.worker())
         left_s = (taken.lease_expires_at - farm.now()).total_seconds()
-        assert 19 < left_s <= 20
+        assert 10 < left_s <= 20
 
     def test_costs_nothing_once_but_a_line_in_the_history(self) -> None:
         farm.kind(max_attempts=1)
@@ -280,7 +280,7 @@ class TestAnUnconfirmedLease:
         stored = Job.objects.get(pk=job.pk)
         assert stored.confirmed_fence == 1
         assert stored.lease_expires_at is not None
-        assert 59 < (stored.lease_expires_at - farm.now()).total_seconds() <= 60
+        assert 50 < (stored.lease_expires_at - farm.now()).total_seconds() <= 60
 
     def test_canceled_after_it_went_back_was_never_started(self) -> None:
         farm.kind()

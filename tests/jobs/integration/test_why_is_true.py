@@ -20,10 +20,11 @@ from jobs.models import Job, Worker
 from jobs.operations.claim import note_polled
 from jobs.queries import reads
 from tests import farm
+from tests.effort import turn
 
 pytestmark = pytest.mark.django_db
 QUEUES = ("a", "b", "c")
-SITUATIONS = (*range(60), 1000)  # in the last one jobs of two ranges of a claim are due at the same moment
+SITUATIONS = (*turn(range(60), of=2), 1000)  # in the last one jobs of two ranges of a claim are due at the same moment
 
 
 @dataclass(kw_only=True)
@@ -194,33 +195,35 @@ class Situation:
         return claimed
 
 
-@pytest.fixture(params=SITUATIONS)
-def situation(request: pytest.FixtureRequest) -> Situation:
-    """One of many; the number is its seed."""
-    made = Situation(rng=random.Random(request.param))
-    made.build()
-    return made
+@pytest.mark.parametrize("seed", SITUATIONS)
+def test_it_is_next_of_exactly_those_that_a_live_worker_takes_and_something_else_once_a_remedy_is_applied(
+    seed: int,
+) -> None:
+    situation = Situation(rng=random.Random(seed))
+    situation.build()
+    _says_next_of_exactly_those_that_a_live_worker_takes_first(situation)
+    _says_something_else_once_a_remedy_that_it_names_is_applied(situation)
 
 
-class TestWhy:
-    def test_says_next_of_exactly_those_that_a_live_worker_takes_first(self, situation: Situation) -> None:
-        reason_codes = {job.pk: [reason.code for reason in reads.why_not_running(job.pk)] for job in situation.jobs}
-        got = situation.first_of_each()
-        also = ["expires"]  # what will become of it otherwise is said of any that waits
-        wrong = {
-            pk: codes
-            for pk, codes in reason_codes.items()
-            if ([code for code in codes if code not in also] == ["next"]) != (pk in got)
-        }
-        assert wrong == {}, got
+def _says_next_of_exactly_those_that_a_live_worker_takes_first(situation: Situation) -> None:
+    reason_codes = {job.pk: [reason.code for reason in reads.why_not_running(job.pk)] for job in situation.jobs}
+    got = situation.first_of_each()
+    also = ["expires"]  # what will become of it otherwise is said of any that waits
+    wrong = {
+        pk: codes
+        for pk, codes in reason_codes.items()
+        if ([code for code in codes if code not in also] == ["next"]) != (pk in got)
+    }
+    assert wrong == {}, got
 
-    def test_says_something_else_once_a_remedy_that_it_names_is_applied(self, situation: Situation) -> None:
-        for job, reasons in situation.blocked():
-            for place, reason in enumerate(reasons):
-                assert reason.remedies, reason.code
-                for remedy in reason.remedies:
-                    with farm.rolled_back():
-                        situation.open_queue(job, reasons[:place])
-                        situation.remedies(job, reason)[remedy.code]()
-                        after = {again.code for again in reads.why_not_running(job.pk)}
-                        assert reason.code not in after, (remedy.code, after)
+
+def _says_something_else_once_a_remedy_that_it_names_is_applied(situation: Situation) -> None:
+    for job, reasons in situation.blocked():
+        for place, reason in enumerate(reasons):
+            assert reason.remedies, reason.code
+            for remedy in reason.remedies:
+                with farm.rolled_back():
+                    situation.open_queue(job, reasons[:place])
+                    situation.remedies(job, reason)[remedy.code]()
+                    after = {again.code for again in reads.why_not_running(job.pk)}
+                    assert reason.code not in after, (remedy.code, after)

@@ -11,7 +11,7 @@ from tests.looped import looped
 
 
 class TestARange:
-    @pytest.mark.parametrize(
+    @looped(
         ("header", "span"),
         [
             ("bytes=0-0", (0, 1)),
@@ -26,9 +26,7 @@ class TestARange:
     def test_is_a_part_of_the_file(self, header: str, span: tuple[int, int]) -> None:
         assert files.span(header, size=10) == Span(start=span[0], length=span[1])
 
-    @pytest.mark.parametrize(
-        "header", ["", "bytes=", "bytes=-", "bytes=5-3", "bytes=1-2,4-5", "lines=1-2", "bytes=a-b", "bytes=1"]
-    )
+    @looped("header", ["", "bytes=", "bytes=-", "bytes=5-3", "bytes=1-2,4-5", "lines=1-2", "bytes=a-b", "bytes=1"])
     def test_that_makes_no_sense_is_all_of_it(self, header: str) -> None:
         assert files.span(header, size=10) is None
 
@@ -64,7 +62,7 @@ class TestAName:
         with pytest.raises(InvalidName):
             files.check_name(name)
 
-    @pytest.mark.parametrize(
+    @looped(
         ("name", "kind"),
         [
             ("a.ogg", "audio/ogg"),

@@ -1,11 +1,10 @@
 """What streams and outages make longer, by small runs of the benchmark: none copies what is there already."""
 
-import pytest
-
 from benchmarks import growth
+from tests.looped import looped
 
 
-@pytest.mark.parametrize("name", list(growth.MEMORY))
+@looped("name", list(growth.MEMORY))
 def test_ten_times_as_much_is_no_hundred_times_the_work(name: str) -> None:
     """The benchmark's mark is twelve; on a busy machine a test can tell ten from a hundred."""
     part, size = growth.MEMORY[name]

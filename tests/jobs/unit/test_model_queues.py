@@ -1,18 +1,18 @@
 """Queues of models: one for each, and which of them are a worker's."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
 from jobs.domain.kinds import NAME
 from jobs.domain.model_queues import queue_of_model, with_models
+from tests.looped import looped
 
 
 def test_a_name_that_a_queue_may_have_stays_readable() -> None:
     assert queue_of_model("llama3.2") == "openai.llama3.2"
 
 
-@pytest.mark.parametrize("model", ["Org/Llama-3:8B", "llama3.2:latest", "é", " ", "x" * 200])
+@looped("model", ["Org/Llama-3:8B", "llama3.2:latest", "é", " ", "x" * 200])
 def test_any_other_becomes_one(model: str) -> None:
     assert NAME.fullmatch(queue_of_model(model))
 

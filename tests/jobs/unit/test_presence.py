@@ -7,6 +7,7 @@ import pytest
 
 from jobs.domain import presence
 from jobs.domain.presence import Part, Process, State
+from tests.looped import looped
 
 BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -18,7 +19,7 @@ def process(part: Part = Part.JANITOR, **facts: Any) -> Process:
 
 
 class TestAProcess:
-    @pytest.mark.parametrize(
+    @looped(
         ("silent_s", "state"),
         [(0, State.PRESENT), (15, State.PRESENT), (15.1, State.SILENT), (60, State.SILENT), (60.1, State.GONE)],
     )
@@ -74,9 +75,7 @@ class TestTheFarm:
 
 
 class TestReachability:
-    @pytest.mark.parametrize(
-        ("lease_s", "beat_s", "gap_s"), [(600, 5, 150), (60, 5, 20), (12, 1, 4), (1, 0.25, 1), (0.1, 0.25, 1)]
-    )
+    @looped(("lease_s", "beat_s", "gap_s"), [(600, 5, 150), (60, 5, 20), (12, 1, 4), (1, 0.25, 1), (0.1, 0.25, 1)])
     def test_is_noted_several_times_in_a_lease(self, lease_s: float, beat_s: float, gap_s: float) -> None:
         assert (presence.beat_s(lease_s), presence.gap_s(lease_s)) == (beat_s, gap_s)
 

@@ -9,6 +9,7 @@ import pytest
 from jobs.domain.reasons import FOR_OPERATORS, REMEDIES, explain
 from jobs.domain.states import Status
 from jobs.domain.why_facts import Facts
+from tests.looped import looped
 
 AT = datetime(2024, 3, 10, 1, 59, tzinfo=UTC)
 NEXT = Facts(
@@ -47,7 +48,7 @@ class TestAClaimThatNobodyConfirmed:
 
 
 class TestReasons:
-    @pytest.mark.parametrize(
+    @looped(
         ("facts", "codes"),
         [
             ({}, ["next"]),
@@ -85,7 +86,7 @@ class TestReasons:
     def test_are_all_given_the_one_that_matters_most_first(self, facts: dict[str, Any], codes: list[str]) -> None:
         assert _codes(**facts) == codes
 
-    @pytest.mark.parametrize(
+    @looped(
         ("facts", "sentence"),
         [
             ({"status": Status.IN_PROGRESS}, "It is not waiting: it is in progress."),
@@ -135,7 +136,7 @@ class TestRemedies:
     def test_are_named_by_every_reason(self) -> None:
         assert all(REMEDIES.values())
 
-    @pytest.mark.parametrize(
+    @looped(
         ("facts", "codes"),
         [
             ({"status": Status.IN_PROGRESS}, ["cancel"]),

@@ -8,11 +8,12 @@ from django.conf import settings
 
 from jobs.errors import PayloadTooLarge
 from jobs.protocol import messages
+from tests.looped import looped
 
 LONG = "x" * settings.JOBFARM["BODY_BYTES"]
 
 
-@pytest.mark.parametrize(
+@looped(
     ("head", "ref"),
     [
         ('{"type": "finish", "ref": 7, "result": "', 7),

@@ -26,9 +26,7 @@ def _then(**fields: Any) -> dict[str, Any]:
 
 
 class TestBackoff:
-    @pytest.mark.parametrize(
-        ("failures", "delay_s"), [(1, 2), (2, 6), (3, 18), (4, 50), (64, 50), (65, 50), (10_000, 50)]
-    )
+    @looped(("failures", "delay_s"), [(1, 2), (2, 6), (3, 18), (4, 50), (64, 50), (65, 50), (10_000, 50)])
     def test_grows_by_its_base_up_to_its_cap(self, failures: int, delay_s: float) -> None:
         backoff = Backoff(first_s=2, base=3, cap_s=50, jitter=0)
         assert backoff.delay_s(failures, rng=random.Random(1)) == delay_s

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import pytest
-
 from jobs.domain.payloads import shown_as, title
+from tests.looped import looped
 
 
-@pytest.mark.parametrize(
+@looped(
     ("name", "kind"),
     [
         ("speech.MP3", "audio"), ("clip.webm", "video"), ("log.jsonl", "text"), ("model.bin", ""), ("page.html", ""),
@@ -18,7 +17,7 @@ def test_is_said_by_its_ending(name: str, kind: str) -> None:
     assert shown_as(name) == kind
 
 
-@pytest.mark.parametrize(
+@looped(
     ("payload", "about"),
     [
         ({"prompt": "a dog", "url": "https://x"}, "a dog"), ({"prompt": "", "url": "https://x"}, "https://x"),

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-import pytest
-
 from core.verdicts import CancelVerdict
 from jobs.domain import states
 from jobs.domain.states import ENDED, LIVE, MOVES, Status, may_move
+from tests.looped import looped
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "states.md"
 REGENERATE = (
@@ -51,7 +50,7 @@ class TestThePage:
 
 
 class TestACancelsVerdict:
-    @pytest.mark.parametrize(
+    @looped(
         ("status", "confirmed_fence", "verdict"),
         [
             (Status.PENDING, 0, CancelVerdict.BEFORE_START),

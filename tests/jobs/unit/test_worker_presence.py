@@ -2,14 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from jobs.domain.workers import Presence, presence
+from tests.looped import looped
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("seen_ago_s", "is_revoked", "expected"),
     [
         (None, False, Presence.NEVER_CONNECTED),

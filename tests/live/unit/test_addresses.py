@@ -1,11 +1,10 @@
 """Where a socket comes from."""
 
-import pytest
-
 from live.addresses import network_of
+from tests.looped import looped
 
 
-@pytest.mark.parametrize(
+@looped(
     ("client", "network"),
     [
         (("192.0.2.7", 5), "192.0.2.7"),

@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from live.semaphore import FairSemaphore
 
-_PATIENCE_S = 5.0
+_PATIENCE_S = 30.0
 
 
 class Crowd:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from live import RECONNECTED, errors, topics
+from tests.looped import looped
 
 
 class TestMessages:
@@ -32,7 +33,7 @@ class TestRead:
     def test_says_that_others_were_lost(self) -> None:
         assert topics.read({"type": "live.reconnected"}, own="me") == {RECONNECTED}
 
-    @pytest.mark.parametrize(
+    @looped(
         "message",
         [{}, {"type": "other"}, {"type": "live.touched"}, {"type": "live.touched", "topics": 7}, {"type": []}],
     )
@@ -49,11 +50,11 @@ class TestRead:
 
 
 class TestChecked:
-    @pytest.mark.parametrize("topic", ["job:7", "jobs", "queue:größer", "a*b", "x" * 990])
+    @looped("topic", ["job:7", "jobs", "queue:größer", "a*b", "x" * 990])
     def test_lets_a_topic_through(self, topic: str) -> None:
         assert topics.checked(topic) == topic
 
-    @pytest.mark.parametrize("topic", ["", "*", "work:*", "x" * 1000, "ü" * 200])
+    @looped("topic", ["", "*", "work:*", "x" * 1000, "ü" * 200])
     def test_refuses_what_is_none(self, topic: str) -> None:
         with pytest.raises(errors.BadTopic):
             topics.checked(topic)

@@ -93,7 +93,7 @@ class TestSeconds:
         farm.alter(job, claimed_at=clock.now() - timedelta(seconds=10))
         farm.succeed(gpu, claimed)
         used, reserved = numbers(budget)
-        assert 40 <= used < 45
+        assert 40 <= used < 100  # and what the test itself took
         assert reserved == 0
 
     def test_are_expected_to_be_a_minute_until_the_kind_has_run(self, ada: User, work_kind: None) -> None:

@@ -56,8 +56,8 @@ class TestADay:
         assert (hers.kind, hers.model, hers.worker, hers.token_id) == ("openai", MODEL, gpu, token.pk)
         assert (hers.group, hers.attempts, hers.tokens_in, hers.tokens_out) == (team, 1, 10, 20)
         assert (his.token_id, his.group, his.attempts, his.tokens_in, his.tokens_out) == (None, None, 2, 2, 4)
-        assert hers.seconds == pytest.approx(5, abs=2)
-        assert his.seconds == pytest.approx(16, abs=3)
+        assert 5 <= hers.seconds < 16, "and what the test itself took"
+        assert 16 <= his.seconds < 40
         assert hers.day == clock.now().date()
 
     def test_counts_time_of_every_confirmed_attempt_and_tokens_of_those_with_a_result(self, ada: User) -> None:
@@ -130,7 +130,7 @@ class TestUsageOfAJob:
         run(gpu, seconds=30, result=answer(100, 50))
         used = metering.of_job(job.pk)
         assert used is not None
-        assert 30 <= used.seconds < 35
+        assert 30 <= used.seconds < 90  # and what the test itself took
         assert used.sentence.endswith("s in 2 attempts; 100 tokens in, 50 out; 0.2 USD")
 
     def test_is_among_the_links_of_its_page(self, ada: User, work_kind: None) -> None:

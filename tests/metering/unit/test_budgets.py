@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metering.domain.budgets import MOST_WINDOWS, Ledger, Period, Unit, first_room, lacking, never_fits, written
+from tests.looped import looped
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 MOMENTS = st.datetimes(datetime(2000, 1, 1), datetime(2199, 1, 1), timezones=st.just(UTC))
@@ -75,7 +76,7 @@ class TestRoom:
         assert sum(budget.committed.values()) == sum(amounts)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("amount", "unit", "text"),
     [
         pytest.param("1200", Unit.TOKENS, "1,200 tokens", id="tokens"),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from metering.domain.tokens import MOST, OUTPUT_TOKENS, Tokens, expected, used
 from openai_api import domain as openai
+from tests.looped import looped
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -16,7 +17,7 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize(
+@looped(
     ("usage", "tokens"),
     [
         pytest.param({"prompt_tokens": 12, "completion_tokens": 5, "total_tokens": 17}, (12, 5), id="chat"),

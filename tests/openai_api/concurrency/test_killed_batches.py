@@ -12,13 +12,14 @@ from openai_api.domain import batches as domain
 from openai_api.models import Batch, Slice
 from openai_api.operations import batches, steps
 from tests import farm
+from tests.effort import share
 from tests.openai_api import batching
 from tests.openai_api.batching import content, line, text
 from tests.scheduling.concurrency.support import keepers, kill_one, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 RNG = random.Random(11)
-LINES = 5_000
+LINES = share(5_000, of=2)
 
 
 class TestABatch:

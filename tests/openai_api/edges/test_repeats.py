@@ -47,7 +47,7 @@ def test_of_a_client_that_gave_up_waiting_takes_the_living_job_over(
     else:
         model.scripts = [Script([rest, delta(content="Hello."), *END])]
     with working(), ThreadPoolExecutor(1) as pool:
-        calling = pool.submit(text, client.with_options(timeout=2, max_retries=1))
+        calling = pool.submit(text, client.with_options(timeout=5, max_retries=1))
         farm.until(LeftCall.objects.exists, what="the client's time-out")
         farm.until(lambda: not LeftCall.objects.exists(), what="its repeat")
         rest.set()

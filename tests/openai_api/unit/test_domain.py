@@ -8,6 +8,7 @@ import pytest
 from jobfarm_worker.handlers import answers
 from openai_api import domain
 from openai_api.errors import InvalidCall
+from tests.looped import looped
 
 
 class TestACall:
@@ -23,7 +24,7 @@ class TestACall:
         with pytest.raises(InvalidCall, match="stream"):
             domain.call(path, {"model": "tiny", "stream": True})
 
-    @pytest.mark.parametrize("model", [None, "", 7, "x" * 201, ["tiny"]])
+    @looped("model", [None, "", 7, "x" * 201, ["tiny"]])
     def test_names_a_model(self, model: Any) -> None:
         with pytest.raises(InvalidCall, match="model"):
             domain.call("completions", {"model": model})
@@ -35,7 +36,7 @@ class TestAFailure:
         failed = answers.refused(400, body, message="Too\nlong.", retryable=False)
         assert domain.failure(job_id=7, status="failed", message=str(failed)) == (400, body)
 
-    @pytest.mark.parametrize(
+    @looped(
         "message",
         [
             "Traceback\nValueError: It broke.",
@@ -58,7 +59,7 @@ class TestAFailure:
 
 
 class TestARefusal:
-    @pytest.mark.parametrize(
+    @looped(
         ("status", "answered", "kind"),
         [
             (422, 400, "invalid_request_error"),

@@ -9,6 +9,7 @@ from live.registry import Item
 from live.rendering import page_of
 from live.send_queue import Message
 from openai_api.waiting.transcript import Transcript
+from tests.looped import looped
 
 
 def job(status: str, *, fence: int = 1, written: int = 0) -> Message:
@@ -146,6 +147,6 @@ class TestResuming:
         assert chunks(transcript, job("in_progress", fence=4)) == []
         assert transcript.is_broken
 
-    @pytest.mark.parametrize("event_id", ["", "x", "1", "1.0", "1.-1", "9" * 30 + ".1"])
+    @looped("event_id", ["", "x", "1", "1.0", "1.-1", "9" * 30 + ".1"])
     def test_after_what_is_no_chunks_id_begins_at_the_start(self, event_id: str) -> None:
         assert Transcript.resumed(event_id).cursor is None

@@ -69,7 +69,7 @@ def test_an_address_is_taken_apart() -> None:
     assert addresses.target("http://[2606:4700::1]:8080/").host == "2606:4700::1"
 
 
-@pytest.mark.parametrize(
+@looped(
     ("host", "is_named"),
     [
         ("hooks.example.org", True), ("HOOKS.example.org.", True), ("other.example.org", False),

@@ -95,7 +95,7 @@ class TestAFarmThatHasJustBeenStarted:
         client = browse(little_farm.oscar)
         assert "No janitor" in client.get("/").content.decode()
         report(Part.JANITOR)
-        farm.until(lambda: "No janitor" not in client.get("/").content.decode(), within_s=6, what="the new finding")
+        farm.until(lambda: "No janitor" not in client.get("/").content.decode(), within_s=20, what="the new finding")
 
 
 class TestWebProcesses:

@@ -2,12 +2,11 @@
 
 from datetime import UTC, datetime
 
-import pytest
-
 from jobs.domain.bulks import Phase
 from jobs.domain.states import AttemptOutcome
 from jobs.queries.fleet import QueueRow
 from jobs.templatetags import badges
+from tests.looped import looped
 from webhooks.domain.states import Status
 from webhooks.templatetags import webhooks
 
@@ -16,19 +15,19 @@ PAUSED = {"paused_at": datetime(2026, 1, 1, tzinfo=UTC)}
 
 
 class TestBadges:
-    @pytest.mark.parametrize("outcome", AttemptOutcome)
+    @looped("outcome", AttemptOutcome)
     def test_of_an_attempt_has_the_colour_of_its_line(self, outcome: AttemptOutcome) -> None:
         assert badges.outcome_badge(outcome)["status"] == badges.outcome_status(outcome)
 
-    @pytest.mark.parametrize("phase", Phase)
+    @looped("phase", Phase)
     def test_of_a_bulk_action_has_a_label(self, phase: Phase) -> None:
         assert badges.phase_badge(phase)["label"]
 
-    @pytest.mark.parametrize("status", Status)
+    @looped("status", Status)
     def test_of_a_delivery_begins_with_its_status(self, status: Status) -> None:
         assert webhooks.delivery_badge(status)["label"].startswith(status)
 
-    @pytest.mark.parametrize(
+    @looped(
         ("numbers", "label"),
         [
             ({}, "no worker"),

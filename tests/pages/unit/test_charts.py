@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.domain import charts
+from tests.looped import looped
 
 NUMBERS = st.lists(st.tuples(*[st.integers(0, 10_000)] * 4), min_size=1, max_size=50)
 SECONDS = st.none() | st.floats(0.0, 1e7)
@@ -38,7 +39,7 @@ class TestAStack:
         stack = charts.stack([[0, 0]], [0, 0])
         assert (stack.top, stack.layers, stack.line) == (1, ("",), "M0 1000H500V1000H1000")
 
-    @pytest.mark.parametrize(
+    @looped(
         ("most", "ticks"),
         [(1, (1, 0)), (2, (2, 1, 0)), (3, (3, 2, 1, 0)), (9, (10, 5, 0)), (50, (50, 40, 30, 20, 10, 0))],
     )
@@ -104,7 +105,7 @@ class TestSpans:
             assert all(0 <= y <= 1000 for y in heights)
 
 
-@pytest.mark.parametrize(("number", "top"), [(0, 1), (1, 1), (2, 2), (4, 5), (11, 20), (21, 30), (31, 50), (999, 1000)])
+@looped(("number", "top"), [(0, 1), (1, 1), (2, 2), (4, 5), (11, 20), (21, 30), (31, 50), (999, 1000)])
 def test_a_scale_ends_at_a_number_that_people_count_with(number: int, top: int) -> None:
     assert charts.nice(number) == top
 

@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.domain.failures import LONGEST, key, own_frames, pattern
+from tests.looped import looped
 
 
-@pytest.mark.parametrize(
+@looped(
     ("one", "other"),
     [
         ("Timeout after 30 s", "Timeout after 45.5 s"),

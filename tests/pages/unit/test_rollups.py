@@ -3,11 +3,11 @@
 import math
 from datetime import UTC, datetime
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.domain import rollups
+from tests.looped import looped
 
 DURATIONS = st.floats(0.001, 1_000_000)
 
@@ -19,7 +19,7 @@ class TestABucket:
         assert low <= seconds * (1 + 1e-9)
         assert seconds < high * (1 + 1e-9)
 
-    @pytest.mark.parametrize(
+    @looped(
         ("seconds", "number"),
         [(-5, -40), (0, -40), (0.001, -40), (0.5, -4), (1, 0), (1.18, 0), (1.2, 1), (2, 4), (3600, 47)],
     )

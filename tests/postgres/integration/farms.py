@@ -17,7 +17,7 @@ from pathlib import Path
 from postgres.embedded import places
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-DEADLINE_S = 30
+DEADLINE_S = 120
 SETTINGS = """
 import os
 from pathlib import Path

@@ -132,7 +132,7 @@ def test_nobody_and_a_silent_listener_are_not_alive(tmp_path: Path) -> None:
     began = time.monotonic()
     assert not watchdog.is_alive(str(tmp_path / "nobody"), within_s=0.2)
     assert not watchdog.is_alive(("127.0.0.1", free_port()), within_s=0.2)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 5  # of a busy machine; connecting without a bound takes minutes
 
 
 def _meet_a_frozen(server: Server, dog: Watchdog) -> None:

@@ -8,6 +8,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from postgres import configuration, embedded
 from postgres.errors import InvalidDatabaseUrl, InvalidSetting
+from tests.looped import looped
 
 DATA = Path("/some/where/var")
 OPTIONS = {
@@ -43,7 +44,7 @@ class TestAUrl:
             "DISABLE_SERVER_SIDE_CURSORS": False,
         }
 
-    @pytest.mark.parametrize(
+    @looped(
         ("url", "expected"),
         [
             ("postgres://db/farm", ("db", "", "", "farm")),
@@ -70,7 +71,7 @@ class TestAUrl:
         assert options["options"] == f"{configuration.STARTUP_OPTIONS} -c search_path=x"
         assert options["connect_timeout"] == 9
 
-    @pytest.mark.parametrize(
+    @looped(
         ("url", "reason"),
         [
             ("mysql://ann:s3cret@db/farm", "it does not begin with postgresql:// or postgres://"),

@@ -68,7 +68,7 @@ class TestDebt:
 
 
 class TestACount:
-    @pytest.mark.parametrize("count", [-1, -0.001, math.nan, math.inf, -math.inf, 10**400, "many", None])
+    @looped("count", [-1, -0.001, math.nan, math.inf, -math.inf, 10**400, "many", None])
     def test_that_is_negative_or_no_finite_number_is_refused(self, count: Any) -> None:
         with pytest.raises(InvalidCount):
             evaluate(TEN, None, now=NOW, count=count)

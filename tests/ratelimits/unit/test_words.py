@@ -42,7 +42,7 @@ class TestAKey:
     def test_is_stored_as_it_is_where_it_fits(self) -> None:
         assert [stored_key(key) for key in (None, "user:7", "ä b", "x" * 300)] == ["", "user:7", "ä b", "x" * 300]
 
-    @pytest.mark.parametrize("key", ["", "\x00", "a\x00b", "x" * 301, "\ud800", "a\nb", "\u202euser"])
+    @looped("key", ["", "\x00", "a\x00b", "x" * 301, "\ud800", "a\nb", "\u202euser"])
     def test_that_does_not_fit_is_stored_by_its_hash(self, key: str) -> None:
         stored = stored_key(key)
         assert stored.isprintable()
@@ -69,7 +69,7 @@ class TestARefusal:
         for twin in (copy.copy(error), pickle.loads(pickle.dumps(error))):
             assert (twin.name, twin.key, twin.retry_after, str(twin)) == ("log-in", None, error.retry_after, str(error))
 
-    @pytest.mark.parametrize(
+    @looped(
         ("seconds", "sentence"),
         [(0, "1 second"), (0.2, "1 second"), (1.1, "2 seconds"), (119, "119 seconds"), (120, "2 minutes"),
          (121, "3 minutes"), (7200, "2 hours"), (86400 * 2, "2 days"), (86400 * 400, "400 days")],

@@ -15,12 +15,13 @@ from typing import TypeVar
 from django.db import connection
 
 from scheduling.models import Cluster, ScheduledFunction
+from tests.effort import share
 from tests.forkserver import Process
 
 T = TypeVar("T")
 _CLUSTER = ("-W", "error::RuntimeWarning", "manage.py", "cluster", "--skip-checks")
 # Of kills, at least: of each sort of process a few die, idle and busy. `make chaos` looks for what is rarer.
-SECONDS = float(os.environ.get("SCHEDULING_TEST_SECONDS", "15"))
+SECONDS = float(os.environ.get("SCHEDULING_TEST_SECONDS", share(15, of=2)))
 
 
 class Supervisor:

@@ -33,7 +33,8 @@ class TestAFarmUnderKills:
     def test_has_each_mutation_once_no_action_twice_each_cron_once_and_stays_nowhere_frozen(
         self, tmp_path: Path
     ) -> None:
-        """Half a minute in which a process of the clusters is killed every second.
+        """Half a minute, or a quarter of one where the run need not be whole, in which a process of the clusters is
+        killed every second.
 
         5,000 mutations in bursts with pauses in between, so that workers are killed idle as well as busy; a cron of
         two seconds beside them on the same two clusters; and 2,000 actions of 50 ms on a third.

@@ -14,6 +14,7 @@ from scheduling.domain.clusters import OVERDUE_S, SILENT_S, STARTING_S, Vitals, 
 from scheduling.domain.retries import Retry
 from scheduling.domain.states import ENDED, Kind, Status
 from scheduling.errors import NotAFunction, NotJson
+from tests.looped import looped
 from tests.scheduling.moves import moves
 
 
@@ -30,7 +31,7 @@ class TestTheMoves:
     def test_never_end_an_action_that_did_not_start_with_success(self) -> None:
         assert (Status.PENDING, Status.SUCCESS) not in moves(Kind.ACTION)
 
-    @pytest.mark.parametrize(
+    @looped(
         ("status", "attempt", "verdict"),
         [
             (Status.PENDING, 1, CancelVerdict.BEFORE_START),
@@ -64,7 +65,7 @@ class TestARetry:
     def test_never_waits_longer_than_the_cap(self, failures: int, jitter: float, seed: int) -> None:
         assert 0 <= Backoff(jitter=jitter).delay_s(failures, rng=random.Random(seed)) <= 3600
 
-    @pytest.mark.parametrize(
+    @looped(
         ("attempt", "known", "idempotent", "tried"),
         [
             (1, True, False, True),
@@ -85,7 +86,7 @@ class TestARetry:
     def test_is_opt_in(self) -> None:
         assert retries.delay_before_next_s(None, attempt=1, known=True, idempotent=True, rng=random.Random(1)) is None
 
-    @pytest.mark.parametrize(
+    @looped(
         "wrong",
         [{"max_attempts": 0}, {"base": 0.5}, {"first": -1}, {"cap": -1}, {"jitter": 2}, {"first": float("nan")}],
     )
@@ -115,7 +116,7 @@ async def _is_async(*, word: str) -> str:
 
 
 class TestAFunction:
-    @pytest.mark.parametrize("function", [_takes_positions, _is_async, lambda *, word: word, len, Backoff])
+    @looped("function", [_takes_positions, _is_async, lambda *, word: word, len, Backoff])
     def test_is_refused_unless_it_is_plain_and_takes_names(self, function: object) -> None:
         with pytest.raises(NotAFunction):
             arguments.signature(function, name="it")  # type: ignore[arg-type]

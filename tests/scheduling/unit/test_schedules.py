@@ -64,7 +64,7 @@ class TestChangesOfAnotherSort:
     """By half an hour, and at midnight: as Debian's cron does. In Lord Howe 02:00 becomes 01:30 on 5 April 2026, and
     02:30 on 4 October; in Santiago 00:00 becomes 01:00 on 6 September."""
 
-    @pytest.mark.parametrize(
+    @looped(
         ("expression", "zone", "since", "expected"),
         [
             ("0 */2 * * *", "Australia/Lord_Howe", "2026-04-04 23", ["05 00:00", "05 02:00", "05 04:00", "05 06:00"]),
@@ -90,7 +90,7 @@ class TestAForm:
         assert every.first(now=SPRING) == SPRING
         assert every.after(SPRING) == SPRING + timedelta(seconds=30)
 
-    @pytest.mark.parametrize(
+    @looped(
         ("schedule", "expression"),
         [
             (schedules.hourly(minute=5), "5 * * * *"),
@@ -115,7 +115,7 @@ class TestAForm:
         every = Interval(every=length)
         assert schedules.parse(every.text()) == schedules.typed(every.typed(), tz="UTC") == every
 
-    @pytest.mark.parametrize(
+    @looped(
         "text",
         ["every 336 h", "every 5 min", "every 90 s", "every 1.25 s", "every 1234567 s", "every 3600 s",
          "every 1000000 s", "every 120 min", "every 1.5 h", "every 90s"],
@@ -163,7 +163,7 @@ class TestAForm:
             make()  # type: ignore[operator]
 
 
-@pytest.mark.parametrize(
+@looped(
     ("expression", "sentence"),
     [
         ("@daily", "is written '0 0 \\* \\* \\*' here"),

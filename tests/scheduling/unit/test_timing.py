@@ -1,11 +1,10 @@
 """How pages show when a cron fires."""
 
-import pytest
-
 from scheduling.templatetags.scheduling import timing
+from tests.looped import looped
 
 
-@pytest.mark.parametrize(
+@looped(
     ("schedule", "shown"),
     [
         ("every 900 s", "every 15 min"), ("every 7200 s", "every 2 h"), ("every 90 s", "every 90 s"),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.looped import looped
 from webhooks.domain import bodies
 from webhooks.errors import NotJson
 
@@ -28,7 +29,7 @@ class TestParse:
         json.dumps(parsed.document, ensure_ascii=False).encode()  # no half of a surrogate pair is left
         assert "\\u0000" not in json.dumps(parsed.document)
 
-    @pytest.mark.parametrize(
+    @looped(
         ("body", "why"),
         [
             (b"", "Expecting value at character 0"),
@@ -54,7 +55,7 @@ class TestParse:
         with pytest.raises(NotJson, match=why.replace("(", r"\(")):
             bodies.parse(body)
 
-    @pytest.mark.parametrize(
+    @looped(
         "bomb",
         [
             b"[" * 5_000_000,
@@ -98,9 +99,7 @@ class TestForms:
         spelled = f" {self.TYPE.upper()}; charset=UTF-8"
         assert bodies.parse(b"payload=%7B%22a%22%3A1%7D", content_type=spelled).document == {"a": 1}
 
-    @pytest.mark.parametrize(
-        "body", [b"", b"other=1", b"payload=1&payload=2", b"payload=%7B", b"&".join([b"a=1"] * 50)]
-    )
+    @looped("body", [b"", b"other=1", b"payload=1&payload=2", b"payload=%7B", b"&".join([b"a=1"] * 50)])
     def test_without_one_payload_are_refused(self, body: bytes) -> None:
         with pytest.raises(NotJson):
             bodies.parse(body, content_type=self.TYPE)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.looped import looped
 from tests.webhooks.unit.test_templates import VALUES, json_values, texts
 from webhooks.domain import conditions, rules
 from webhooks.errors import BadRule
@@ -18,7 +19,7 @@ def matches(conditions_: dict[str, Any], values: dict[str, Any] = VALUES) -> boo
 
 
 class TestAFilter:
-    @pytest.mark.parametrize(
+    @looped(
         ("condition", "is_met"),
         [
             ({}, True),
@@ -55,7 +56,7 @@ class TestAFilter:
         assert mismatch == 'body.ref is "refs/heads/main"'
         assert conditions.mismatch({"body.nothing": 1}, VALUES) == "body.nothing is not there"
 
-    @pytest.mark.parametrize(
+    @looped(
         "condition",
         [
             [], "x", None, {"nobody": 1}, {"body..x": 1}, {"": 1}, {"body.x": {"like": "y"}}, {"body.x": {}},
@@ -78,7 +79,7 @@ class TestAFilter:
 
 
 class TestAnEvent:
-    @pytest.mark.parametrize(
+    @looped(
         ("pattern", "event", "is_meant"),
         [
             ("push", "push", True),
@@ -98,7 +99,7 @@ class TestAnEvent:
         rules.check_event(pattern)
         assert rules.means(pattern, event) is is_meant
 
-    @pytest.mark.parametrize("pattern", ["", "*.opened", "iss*", "a.*.b", "x" * 256, "a\nb", ".*", "**"])
+    @looped("pattern", ["", "*.opened", "iss*", "a.*.b", "x" * 256, "a\nb", ".*", "**"])
     def test_of_another_form_is_refused(self, pattern: str) -> None:
         with pytest.raises(BadRule):
             rules.check_event(pattern)

@@ -3,8 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
-
+from tests.looped import looped
 from webhooks import crons
 from webhooks.domain.names import Source
 from webhooks.domain.states import Status
@@ -22,7 +21,7 @@ def row(first: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("source", Source)
+@looped("source", Source)
 def test_names_each_address_with_its_largest_body(source: Source) -> None:
     sender = configs.config_of(source)
     _, address, _, largest = row(f"`{source}`")

@@ -1,12 +1,11 @@
 """What things are called where they are listed: a name is a link's text, so it is never empty."""
 
-import pytest
-
+from tests.looped import looped
 from webhooks.models import JiraIssue, SandboxTelemetry, SandboxToolUse
 
 
 class TestNames:
-    @pytest.mark.parametrize(
+    @looped(
         ("resource", "name"),
         [
             (JiraIssue(external_id="7", document={"key": "FARM-1", "summary": "It rains"}), "FARM-1 It rains"),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.looped import looped
 from webhooks.domain.parts import (
     ABSENT,
     AMOUNT,
@@ -40,7 +41,7 @@ def refusal(body: Any, path: str, kind: Kind[Any]) -> tuple[str, str]:
 
 
 class TestAField:
-    @pytest.mark.parametrize(
+    @looped(
         ("body", "found", "unread"),
         [
             ({"a": {"b": "text"}}, "text", []),
@@ -98,7 +99,7 @@ class TestADocument:
 
 
 class TestWhatIsNeeded:
-    @pytest.mark.parametrize(
+    @looped(
         ("body", "field", "reason"),
         [
             ({}, "a", "field required"),
@@ -117,7 +118,7 @@ class TestWhatIsNeeded:
 
 
 class TestAMoment:
-    @pytest.mark.parametrize(
+    @looped(
         "value",
         ["2019-02-15T19:11:18.321-0800", "2019-02-16T03:11:18.321Z", "2019-02-16T03:11:18.321+00:00", 1550286678321,
          1550286678.321],
@@ -125,7 +126,7 @@ class TestAMoment:
     def test_is_read_in_every_zone_and_unit(self, value: Any) -> None:
         assert MOMENT.read(value) == datetime(2019, 2, 16, 3, 11, 18, 321000, tzinfo=UTC)
 
-    @pytest.mark.parametrize(
+    @looped(
         "value",
         ["", "now", "2019-02-15T19:11:18", "2019-02-15", "2019-13-15T19:11:18Z", "0001-01-01T00:00:00+14:00",
          "9" * 1000, "1", None, True, [], 10**30, -(10**30)],
@@ -135,7 +136,7 @@ class TestAMoment:
             MOMENT.read(value)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("kind", "value", "found"),
     [
         (TEXT, "x" * 255, "x" * 255), (TEXT, "x" * 1000, "x" * 254 + "…"), (NUMBER, "18", 18), (NUMBER, 0, 0),
@@ -149,7 +150,7 @@ def test_a_kind_takes_what_it_can(kind: Kind[Any], value: Any, found: Any) -> No
     assert kind.read(value) == found
 
 
-@pytest.mark.parametrize(
+@looped(
     ("kind", "values"),
     [
         (TEXT, [7, None, [], True]), (ID, ["", "x" * 201, 7, None]), (REFERENCE, [{}, {"id": 7}, 7]),

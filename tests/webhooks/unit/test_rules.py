@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.looped import looped
 from webhooks.domain import catalog
 from webhooks.domain.filters import Filter
 from webhooks.domain.states import Status, is_replayable, next_wait
@@ -37,7 +38,7 @@ class TestRetry:
 
 
 class TestStates:
-    @pytest.mark.parametrize("status", Status)
+    @looped("status", Status)
     def test_are_replayable_but_for_what_waits_and_what_was_rejected_on_arrival(self, status: Status) -> None:
         assert is_replayable(status, tries=1) == (status is not Status.RECEIVED)
         assert is_replayable(status, tries=0) == (status not in {Status.RECEIVED, Status.REJECTED})
@@ -75,12 +76,12 @@ class TestCatalog:
             catalog.Offered(name="b", owned_by="", made_at=None),
         ]
 
-    @pytest.mark.parametrize("document", [None, [], {}, {"data": {}}, "x"])
+    @looped("document", [None, [], {}, {"data": {}}, "x"])
     def test_refuses_what_is_no_list_of_models(self, document: object) -> None:
         with pytest.raises(ValueError, match="no list"):
             catalog.read(document)
 
-    @pytest.mark.parametrize("created", [True, -1, 10**20, "1", None, 1.5])
+    @looped("created", [True, -1, 10**20, "1", None, 1.5])
     def test_takes_no_moment_that_is_none(self, created: object) -> None:
         [model] = catalog.read({"data": [{"id": "a", "created": created}]})
         assert model.made_at is None

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.looped import looped
 from webhooks.domain import calls, links
 from webhooks.domain.calls import Caller
 from webhooks.handlers import stripe
@@ -20,7 +21,7 @@ class TestLinks:
     def test_of_https_are_shown_as_they_are(self, url: str) -> None:
         assert links.https(url) == url
 
-    @pytest.mark.parametrize(
+    @looped(
         "url",
         [
             "",
@@ -60,7 +61,7 @@ class TestLinks:
         assert links.under(None, "b") == ""
         assert links.under("https://a.example", "ä" * 200) == ""
 
-    @pytest.mark.parametrize(
+    @looped(
         ("url", "host", "site"),
         [
             ("https://A.atlassian.net/rest/api/2/issue/1", "a.atlassian.net", "https://a.atlassian.net"),
@@ -77,7 +78,7 @@ class TestLinks:
 
 
 class TestMoney:
-    @pytest.mark.parametrize(
+    @looped(
         ("amount", "currency", "text"),
         [
             (2000, "usd", "20.00 USD"),
@@ -94,7 +95,7 @@ class TestMoney:
 
 
 class TestTools:
-    @pytest.mark.parametrize(
+    @looped(
         ("tool_input", "subject"),
         [
             ({"file_path": "/a/b.py", "content": "secret"}, "/a/b.py"),
@@ -122,7 +123,7 @@ class TestTools:
 
 
 class TestCaller:
-    @pytest.mark.parametrize(
+    @looped(
         ("event", "caller"),
         [
             (None, Caller(kind="unknown")),

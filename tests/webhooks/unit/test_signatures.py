@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from standardwebhooks.webhooks import Webhook
 
+from tests.looped import looped
 from webhooks.domain.names import Source
 from webhooks.errors import BadSecret, BadSignature
 from webhooks.sources import configs
@@ -68,14 +69,14 @@ class TestPublishedVectors:
         refused = reason(source, vector["body"].encode(), headers, vector["secret"], now=now)
         assert (refused is None) is vector["valid"], refused
 
-    @pytest.mark.parametrize("vector", vectors("standard-webhooks"))
+    @looped("vector", vectors("standard-webhooks"))
     def test_of_standard_webhooks_under_the_headers_of_svix(self, vector: dict[str, Any]) -> None:
         headers = {f"svix-{part}": vector[f"webhook-{part}"] for part in ("id", "timestamp", "signature")}
         now = datetime.fromtimestamp(vector["now"], UTC)
         refused = reason(Source.CLERK, vector["body"].encode(), headers, vector["secret"], now=now)
         assert (refused is None) is vector["valid"], refused
 
-    @pytest.mark.parametrize("vector", vectors("github"))
+    @looped("vector", vectors("github"))
     def test_of_github(self, vector: dict[str, Any]) -> None:
         refused = reason(Source.GITHUB, vector["body"].encode(), {vector["header"]: vector["value"]}, vector["secret"])
         assert (refused is None) is vector["valid"], refused
@@ -86,7 +87,7 @@ class TestPublishedVectors:
         refused = reason(source, vector["body"].encode(), {vector["header"]: vector["value"]}, vector["secret"])
         assert (refused is None) is vector["valid"], refused
 
-    @pytest.mark.parametrize("vector", vectors("stripe"))
+    @looped("vector", vectors("stripe"))
     def test_of_stripe(self, vector: dict[str, Any]) -> None:
         now = datetime.fromtimestamp(vector["now"], UTC)
         headers = {vector["header"]: vector["value"]}

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.looped import looped
 from webhooks.domain import templates
 from webhooks.errors import BadRule, MissingValue, PayloadTooBig
 
@@ -47,7 +48,7 @@ def rendered(template: Any, values: dict[str, Any] = VALUES) -> Any:
 
 
 class TestAPlaceholder:
-    @pytest.mark.parametrize(
+    @looped(
         ("template", "value"),
         [
             ("{{ body.repository.id }}", 12),
@@ -65,7 +66,7 @@ class TestAPlaceholder:
         assert rendered(template) == value
         assert type(rendered(template)) is type(value)
 
-    @pytest.mark.parametrize(
+    @looped(
         ("template", "text"),
         [
             ("{{ body.repository.full_name }}@{{ body.commits.0.id }}", "ada/engine@abc"),
@@ -83,9 +84,7 @@ class TestAPlaceholder:
         template = {"a": [{"{{ event }}": "{{ event }}"}, 3, None, True, "}} plain {"], "b": 1.5}
         assert rendered(template) == {"a": [{"{{ event }}": "push"}, 3, None, True, "}} plain {"], "b": 1.5}
 
-    @pytest.mark.parametrize(
-        "path", ["body.nothing", "body.ref.upper", "body.commits.2", "body.commits.x", "body.base.x"]
-    )
+    @looped("path", ["body.nothing", "body.ref.upper", "body.commits.2", "body.commits.x", "body.base.x"])
     def test_of_what_is_not_there_refuses_and_names_it(self, path: str) -> None:
         with pytest.raises(MissingValue, match=path):
             rendered({"a": f"{{{{ {path} }}}}"})
@@ -112,7 +111,7 @@ class TestAPlaceholder:
 
 
 class TestACheck:
-    @pytest.mark.parametrize(
+    @looped(
         "template",
         [
             "{{",

@@ -17,10 +17,11 @@ from jobs.errors import NotUnique
 from jobs.models import Job, Live, UniqueKey, Worker
 from postgres import connections
 from tests import farm
+from tests.effort import share
 from tests.jobs.conflicts.sample import is_sound, payload, push, pushed, run_all
 
 pytestmark = pytest.mark.django_db(transaction=True)
-ROUNDS = 24
+ROUNDS = share(24, of=2)
 
 
 @pytest.fixture(autouse=True)
@@ -189,7 +190,7 @@ class _Workers:
 class TestTheLastPush:
     """Against a model of one line: when all is quiet, the newest push of somebody was the last to run."""
 
-    @pytest.mark.parametrize("seed", range(6))
+    @pytest.mark.parametrize("seed", range(share(6, of=2)))
     def test_is_run_after_it_was_accepted_whatever_happens_meanwhile(self, seed: int) -> None:
         def pushes(first: int) -> None:
             for n in range(25):

@@ -8,11 +8,12 @@ import pytest
 from jobs.domain import conflicts
 from jobs.domain.conflicts import Debounce, OnConflict
 from jobs.errors import InvalidValue
+from tests.looped import looped
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("given", "why"),
     [
         (10, "quiet and at_most"),
@@ -40,7 +41,7 @@ def test_a_debounced_job_runs_once_it_was_quiet_and_never_later_than_asked() -> 
     assert waits == [10, 19, 25.5]
 
 
-@pytest.mark.parametrize(
+@looped(
     ("given", "is_debounced", "wanted"),
     [
         (None, False, None),

@@ -6,12 +6,13 @@ import pytest
 
 from jobs.domain import labels
 from jobs.errors import InvalidValue
+from tests.looped import looped
 
 VALUES = {"vram": ("24",), "region": ("home",), "loaded": frozenset({"a", "b"})}
 
 
 class TestMeets:
-    @pytest.mark.parametrize(
+    @looped(
         ("condition", "expected"),
         [
             ("vram>=16", True), ("vram>=24", True), ("vram>=24.5", False), ("vram<=24", True), ("vram<=8", False),
@@ -49,7 +50,7 @@ class TestRequirement:
     def test_is_none_without_conditions(self) -> None:
         assert labels.requirement(requires={}, prefers=None, usual={}) is None
 
-    @pytest.mark.parametrize(
+    @looped(
         ("written", "why"),
         [
             ({"Vram": "1"}, "a label is a-z"),
@@ -82,7 +83,7 @@ class TestPairs:
         }
         assert labels.in_words({"region": "home|lab", "vram": ">=16"}) == "region=home|lab and vram>=16"
 
-    @pytest.mark.parametrize("pair", ["vram", "=16", "vram>16", "", "vram>=1 vram"])
+    @looped("pair", ["vram", "=16", "vram>16", "", "vram>=1 vram"])
     def test_are_refused_where_they_are_none(self, pair: str) -> None:
         with pytest.raises(InvalidValue):
             labels.conditions(labels.read_pairs([pair], field="requires"), field="requires")
@@ -99,7 +100,7 @@ class TestLabels:
         )
         assert values == {"vram": ("8",), "loaded": frozenset({"tiny"})}
 
-    @pytest.mark.parametrize(
+    @looped(
         "written",
         [{"loaded": "tiny"}, {"A": "1"}, {"a": ""}, {"a": "x|y"}, {"a": ">=1"}, {f"k{n}": "1" for n in range(33)}],
         ids=str,
