@@ -60,14 +60,21 @@ def tend_lanes(*, between: Callable[[], None] = lambda: None) -> int:
     """Move the marks of lanes to what waits first in them, and jobs to the lanes that they belong in by now: of their
     owners where queues keep owners apart, of owners that are paused, of what has waited for long; how many lanes were
     put to sleep. Every few seconds; without it claims read more, and find the same. What a crash left waiting in a flow
-    may start, too."""
-    ASIDE.for_each(flows.lock_ended, _go_on, between=between)
-    lane_queries.keep_apart()
-    for queue in lane_queries.keep_paused():
-        hooks.available(queue)
+    may start, too. What fails of it keeps the rest from nothing, and is a line in the log."""
+    failures, asleep = scheduling.Failures(), list[int]()
+    with failures.aside("steps of flows"):
+        ASIDE.for_each(flows.lock_ended, _go_on, between=between)
+    with failures.aside("queues that keep owners apart"):
+        lane_queries.keep_apart()
+    with failures.aside("owners that are paused no more"):
+        for queue in lane_queries.keep_paused():
+            hooks.available(queue)
     for lock in (lane_queries.lock_crowded, lane_queries.lock_of_paused, _aged_in_turns()):
-        ASIDE.for_each(lock, lanes.move, between=between)
-    return lanes.tidy_all(between=between)
+        with failures.aside("jobs that change lanes"):
+            ASIDE.for_each(lock, lanes.move, between=between)
+    with failures.aside("lanes"):
+        asleep.append(lanes.tidy_all(between=between))
+    return sum(asleep)
 
 
 def _aged_in_turns() -> Callable[[int, Sequence[int]], Sequence[Any]]:

@@ -4,6 +4,7 @@ A mark that lags hides nothing and costs index entries to read. So each process 
 those of queues where it looked for more than there was; the janitor does for all others.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +14,9 @@ from typing import Final
 from jobs.operations import hooks
 from jobs.queries import lanes
 from postgres import statements, transactions
+from scheduling.operations import in_batches
 
+log = logging.getLogger(__name__)
 OVERTAKEN: Final = (
     75  # by so many later ones a job is, since the marks of lanes of one priority lag; batches add theirs
 )
@@ -91,12 +94,24 @@ def after_claim(taken: Sequence[tuple[str, int]], *, queues: Sequence[str], is_s
 
 
 def tidy_all(*, between: Callable[[], None]) -> int:
-    """Tidy every lane that is awake; how many were put to sleep. For the janitor, which is called back in `between`."""
+    """Tidy every lane that is awake; how many were put to sleep. For the janitor, which is called back in `between`.
+    One that cannot be tidied is passed over, with a line in the log."""
     asleep, after = 0, 0
-    while rows := lanes.tidy(after=after, limit=AT_ONCE):
+
+    def step(limit: int) -> int:
+        nonlocal asleep, after
+        rows = lanes.tidy(after=after, limit=limit)
         asleep += sum(row.asleep is True for row in rows)
-        after = rows[-1].lane_id
+        after = rows[-1].lane_id if rows else after
         between()
+        return len(rows)
+
+    def pass_over(error: Exception) -> None:
+        nonlocal after
+        after = lanes.next_awake(after)
+        log.error("The lane %d cannot be tidied", after, exc_info=error)
+
+    in_batches(step, pass_over, size=AT_ONCE)
     return asleep
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from django.contrib.auth.models import User
+from django.db.models.functions import Now
 
-from jobs.models import Live, PausedOwner
+from jobs.models import Live, Mark, PausedOwner
 from postgres import statements, transactions
 
 
@@ -16,6 +17,12 @@ def tidy(
     (sql/tidy.sql), in order of id."""
     rows = statements.load("jobs", "tidy").run({"lanes": lanes, "queues": queues, "after": after, "limit": limit})
     return sorted(rows, key=lambda row: row.lane_id)
+
+
+def next_awake(after: int) -> int:
+    """The id of the next lane that `tidy` would look at."""
+    awake = Mark.objects.filter(lane_id__gt=after, at__lte=Now()).order_by("lane_id")
+    return awake.values_list("lane_id", flat=True).first() or after + 1
 
 
 def keep_apart() -> None:

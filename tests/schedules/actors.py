@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import psycopg
-from django.db import connection
+from django.db import OperationalError, connection
 from psycopg.conninfo import make_conninfo
 
 from postgres import connections
@@ -25,6 +25,7 @@ LOOK_S: Final = 0.001
 STUCK_S: Final = 60.0
 _NAME: Final = re.compile(r"/\* (\S+) \*/")
 _LEFT: Final = "DROP SCHEMA IF EXISTS kept CASCADE; DROP TABLE IF EXISTS chaos_ledger, chaos_list, chaos_read"
+_KILL: Final = "SELECT pg_terminate_backend(%s, 1000)"
 _WAITING: Final = "SELECT pid FROM pg_locks WHERE NOT granted AND pid = ANY (%s)"
 
 
@@ -62,12 +63,13 @@ class Actor(threading.Thread):
         super().__init__(daemon=True)
         self.state, self.at, self.pid = "idle", "", 0
         self.error: Exception | None = None
+        self.loses = False  # what its next statement or commit is answered
         self._changed, self._may_go = changed, threading.Semaphore(0)
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
 
     def begin(self, task: Task) -> None:
         """Have it do this, and stop before its first statement."""
-        self.state, self.error = "running", None
+        self.state, self.error, self.loses = "running", None, False
         self._tasks.put(task)
 
     def go(self) -> None:
@@ -87,8 +89,9 @@ class Actor(threading.Thread):
             commit = ours._commit
 
             def pause_and_commit() -> None:
-                self._pause("COMMIT")
+                self.pause("COMMIT")
                 commit()
+                self._lose()
 
             ours._commit = pause_and_commit
             connection.execute_wrappers.append(self._stopping)
@@ -97,13 +100,24 @@ class Actor(threading.Thread):
                     task()
                 except Exception as error:
                     self.error = error
+                connection.close_if_unusable_or_obsolete()
                 self._become("done")
 
     def _stopping(self, execute: Callable[..., Any], text: Any, *given: Any) -> Any:
-        self._pause(str(text))
-        return execute(text, *given)
+        self.pause(str(text))
+        answer = execute(text, *given)
+        self._lose()
+        return answer
 
-    def _pause(self, text: str) -> None:
+    def _lose(self) -> None:
+        """The connection breaks off between what was done and its answer, if that was asked for."""
+        if self.loses:
+            self.loses = False
+            connection.connection.close()
+            raise OperationalError("the answer was lost")
+
+    def pause(self, text: str) -> None:
+        """Stop before this until it may go on. Called by itself."""
         if connection.connection is None:  # it was closed on the way
             connection.ensure_connection()
         self.pid, self.at = connection.connection.info.backend_pid, _short(text)
@@ -122,6 +136,8 @@ class Stage:
     def __init__(self, actors: int = 4) -> None:
         self._changed = threading.Condition()
         self._actors = [Actor(self._changed) for _ in range(actors)]
+        self._cast: Mapping[str, Actor] = {}
+        self.has_broken = False  # whether this schedule has broken off something
         self.watcher = _as_superuser()
         self.orders = Orders(self.watcher)
 
@@ -139,7 +155,8 @@ class Stage:
     def play(self, tasks: Mapping[str, Task], choose: Choose) -> Play:
         """Have actors do these, one step after another as `choose` says; an AssertionError if nobody gets on."""
         self.orders.begin()
-        cast = dict(zip(tasks, self._actors, strict=False))
+        self.has_broken = False
+        self._cast = cast = dict(zip(tasks, self._actors, strict=False))
         for name, actor in cast.items():
             actor.begin(tasks[name])
         play, last = Play(), None
@@ -149,6 +166,23 @@ class Stage:
             cast[last].go()
         play.errors = {name: actor.error for name, actor in cast.items() if actor.error}
         return play
+
+    def kill(self) -> None:
+        """What an actor does that ends the session of another: the first that has not ended."""
+        if (other := self._another("kill")) is not None:
+            self.watcher.execute(_KILL, [other.pid])
+
+    def lose(self) -> None:
+        """What an actor does that takes from another the answer to what it does next, which is done."""
+        if (other := self._another("lose an answer")) is not None:
+            other.loses = True
+
+    def _another(self, does: str) -> Actor | None:
+        me = threading.current_thread()
+        assert isinstance(me, Actor)
+        me.pause(does)
+        self.has_broken = True
+        return next((actor for actor in self._cast.values() if actor is not me and actor.state != "done"), None)
 
     def _settled(self, cast: Mapping[str, Actor], play: Play) -> list[str]:
         """Who can go on, once everybody has stopped, ended or waits for a lock. Nobody: all have ended."""

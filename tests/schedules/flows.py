@@ -7,10 +7,10 @@ from jobs.models import Job, Outcome, Worker
 from tests import farm
 from tests.schedules.actors import Stage, Task
 from tests.schedules.jobs import SOON
-from tests.schedules.scene import Scene
+from tests.schedules.scene import Kept
 
 
-class Flows(Scene):
+class Flows(Kept):
     """Steps that end in every way, and what then becomes of those after them."""
 
     def __init__(self, stage: Stage) -> None:
@@ -49,7 +49,9 @@ class Flows(Scene):
             "join is canceled": lambda: operations.cancel(self.steps["join"], by=None),
             "flow is canceled": lambda: operations.flows.cancel(self.flow, by=None),
             "what failed is retried": lambda: operations.flows.retry(self.flow, by=None),
+            "a lease runs out": lambda: farm.expire_lease(right),
             "a step is added": lambda: operations.submit("work", "more", after=[self.steps["join"]]),
+            **self.breaks(),
         }
 
     def faults(self) -> list[str]:
@@ -81,12 +83,14 @@ class Flows(Scene):
         self.claimed += [(worker, job) for job in claimed]
 
     def _run_the_rest(self) -> None:
-        """Let what is held be handed in, and everybody take what is due, until nothing more comes. Nobody tidies: each
-        end itself lets go what comes after it."""
+        """Let what is held be handed in, and everybody take what is due, until nothing more comes. Nobody tidies, but
+        where something broke off: each end itself lets go what comes after it."""
         while self.claimed:
             for worker, job in self.claimed:
                 farm.succeed(worker, job)
             operations.sweep()
+            if self.stage.has_broken:
+                operations.tend_lanes()
             self.claimed = []
             for worker in (self.third, self.second, self.first):
                 self._claim(worker, operations.claim(worker, limit=9))

@@ -15,12 +15,12 @@ from scheduling.queries.functions import Holder
 from tests.chaos import functions, reads
 from tests.histories import mutations
 from tests.schedules.actors import Stage, Task
-from tests.schedules.scene import Scene
+from tests.schedules.scene import Kept
 
 NUMBERS: Final = (1, 4, 5)  # 1 reads what 4 appends to, and 4 what 1 does
 
 
-class Functions(Scene):
+class Functions(Kept):
     """Mutations that are due, and what clusters and people do with them."""
 
     def __init__(self, stage: Stage) -> None:
@@ -47,6 +47,7 @@ class Functions(Scene):
             "cancel": lambda: scheduling.cancel(self.rows[0]),
             "give up": lambda: clusters.end(self.clusters[0], ending="died"),
             "schedule": lambda: scheduling.run_after(0, functions.write_row, n=next(self.numbers)),
+            **self.breaks(),
         }
 
     def faults(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 import contextlib
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -16,16 +16,16 @@ from jobs.errors import JobsError
 from jobs.models import Job, Worker
 from tests import farm
 from tests.histories import checking, recording
-from tests.histories.history import History
+from tests.histories.history import FOREVER, Call, History
 from tests.histories.recording import Recorder
 from tests.schedules.actors import Stage, Task
-from tests.schedules.scene import Scene
+from tests.schedules.scene import Kept
 
 SOON: Final = Backoff(first_s=0.001, cap_s=0.001)
 _DUE: Final = "SELECT job_id FROM jobs_live WHERE lease_secret IS NULL AND run_at <= now() ORDER BY job_id"
 
 
-class Jobs(Scene):
+class Jobs(Kept):
     """`held` is run by the first worker, whose lease has run out and may still be renewed; `waiting` is due, `late` in
     an hour; `stale` may begin no more; `ended` has failed."""
 
@@ -42,7 +42,8 @@ class Jobs(Scene):
         farm.expire_lease(self.job)
         now, hour = farm.now(), timedelta(hours=1)
         stale = operations.submit("work", None, expires_at=now + hour).pk
-        self.waiting = operations.submit("work", None).pk
+        self.ada = User.objects.create_user("ada")
+        self.waiting = operations.submit("work", None, owner=self.ada).pk
         self.late = operations.submit("work", None, run_at=now + 24 * hour).pk
         farm.alter(Job.objects.filter(pk=stale), expires_at=now - hour)
         self.bulk = operations.bulk.create("cancel", by=self.boss, filters=Filters(status="pending"))  # type: ignore[arg-type]
@@ -78,6 +79,12 @@ class Jobs(Scene):
             "priority": lambda: operations.change_priority(self.waiting, 5, by=None),
             "bulk cancel": self._cancel_in_bulk,
             "ceiling": lambda: operations.set_ceiling("work", 2),
+            "pause": lambda: self._marked("pause", lambda: operations.pause("work")),
+            "resume": lambda: self._marked("resume", lambda: operations.resume("work")),
+            "pause the owner": lambda: operations.pause_owner(self.ada, by=None),
+            "resume the owner": lambda: operations.resume_owner(self.ada, by=None),
+            "a lease runs out": lambda: farm.expire_lease(job, is_confirmed=False),
+            **self.breaks(),
         }
 
     def begin(self) -> None:
@@ -103,10 +110,12 @@ class Jobs(Scene):
         faults += [f"afterwards job {job_id} {fault}" for job_id, fault in operations.broken_jobs(most=9)]
         states = {job.pk: job.status for job in Job.objects.all()}
         calls = list(recording.parsed(self.written.getvalue().splitlines(keepends=True)))
-        return faults + checking.faults(History(calls=calls, states=states))
+        return faults + checking.faults(History(calls=calls, states=states)) + list(_claimed_while_paused(calls))
 
     def _run_the_rest(self) -> None:
         """Let everybody who may have it take what is due."""
+        self._marked("resume", lambda: operations.resume("work"))
+        operations.resume_owner(self.ada, by=None)
         operations.set_ceiling("work", None)
         operations.sweep()
         for worker in (self.third, self.second, self.first):
@@ -125,6 +134,11 @@ class Jobs(Scene):
         with self.recorder.call(name) as call:
             for job_id in act():
                 call.answer(job_id)
+
+    def _marked(self, name: str, act: Task) -> None:
+        with self.recorder.call(name) as call:
+            act()
+            call.answer(None)
 
     def _named(self, name: str, act: Task) -> None:
         with self.recorder.call(name, worker=self.first.pk, parts=[(self.job.id, 1)]):
@@ -165,6 +179,15 @@ def _submitted_in_a_transaction() -> list[int]:
     """Into the lane that the held job was taken from, where nothing else waits."""
     with transaction.atomic():
         return [operations.submit("work", None, priority=3).pk]
+
+
+def _claimed_while_paused(calls: Sequence[Call]) -> Iterator[str]:
+    """Claims of what nobody had held before that lie between the end of a pause and the first resume after it."""
+    for pause in (call for call in calls if call.call == "pause" and call.outcome == "ok"):
+        resumes = [call.began for call in calls if call.call == "resume" and call.over > pause.began]
+        for claim in (call for call in calls if call.call == "claim" and call.outcome == "ok"):
+            if claim.job is not None and pause.over < claim.began and claim.over < min(resumes, default=FOREVER):
+                yield f"the queue was paused, and then: {claim}"
 
 
 class _Unheard(Exception):

@@ -19,6 +19,7 @@ CROSS JOIN LATERAL unnest(pg_blocking_pids(waits.pid)) AS blocker (pid)
 JOIN pg_stat_activity AS waiting ON waiting.pid = waits.pid
 JOIN pg_stat_activity AS blocking ON blocking.pid = blocker.pid
 LEFT JOIN pg_locks AS tuple ON tuple.pid = waits.pid AND tuple.locktype = 'tuple' AND tuple.granted
+    AND tuple.mode <> 'SIReadLock' -- for which nobody waits
 WHERE NOT waits.granted AND waits.pid = ANY (%s)
 """
 

@@ -1,11 +1,13 @@
 """A scene: rows that are put back before each schedule, what actors may do with them, and what has to hold then."""
 
-import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
+
+from django.db import connection
 
 from core.refusal import Refusal
 from jobs.operations import lanes
+from scheduling.operations import is_away
 from tests.schedules.actors import Choose, Stage, Task
 from tests.schedules.search import Outcome
 
@@ -23,7 +25,7 @@ SET session_replication_role = replica;
 DO $$ DECLARE place text; BEGIN
     FOR place IN
         SELECT c.relname FROM pg_class AS c WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace
-          AND c.relname ~ '^(jobs|scheduling|outbox|chaos|django_admin_log)'
+          AND c.relname ~ '^(jobs|scheduling|outbox|webhooks|chaos|django_admin_log)'
           AND pg_relation_size(c.oid) + coalesce(pg_relation_size(to_regclass('kept.' || c.relname)), 0) > 0
     LOOP
         EXECUTE format('DELETE FROM public.%I', place);
@@ -31,11 +33,28 @@ DO $$ DECLARE place text; BEGIN
     END LOOP;
 END $$;
 SET session_replication_role = origin"""
+_MOST_BREAKS: Final = 5  # of one action; with four actors there are three at most
 _TIDY_EACH: Final = 100  # schedules, after which dead rows are taken out of the tables
 
 
-class Scene:
-    """What is common to all. A scene makes its rows when it is made, and calls `keep` then."""
+class Scene(Protocol):
+    """What can be played, and judged."""
+
+    stage: Stage
+    runs: int
+
+    def actions(self) -> Mapping[str, Task]:
+        """What an actor may do, by its name."""
+
+    def begin(self) -> None:
+        """Before a schedule, with the rows in place."""
+
+    def faults(self) -> list[str]:
+        """What does not hold after a schedule, a sentence each."""
+
+
+class Kept:
+    """What scenes have in common. One makes its rows when it is made, and calls `keep` then."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage, self.runs = stage, 0
@@ -44,37 +63,43 @@ class Scene:
         """From now on these are the rows that each schedule begins with."""
         self.stage.watcher.execute(_KEEP)
 
-    def actions(self) -> Mapping[str, Task]:
-        """What an actor may do, by its name."""
-        raise NotImplementedError
-
     def begin(self) -> None:
-        """Before a schedule, with the rows in place."""
+        """Nothing but the rows."""
 
-    def faults(self) -> list[str]:
-        """What does not hold after a schedule, a sentence each."""
-        raise NotImplementedError
-
-    def run(self, names: Sequence[str], choose: Choose) -> Outcome:
-        """Play a schedule of these actions; a name may come twice."""
-        if self.runs % _TIDY_EACH == 0:
-            self.stage.watcher.execute("VACUUM")
-        self.stage.watcher.execute(_PUT_BACK)
-        self.runs += 1
-        lanes._UNTIDIED.__init__()  # type: ignore[misc]
-        self.begin()
-        actions = self.actions()
-        tasks = {f"{n} {name}": _refusable(actions[name]) for n, name in enumerate(names, start=1)}
-        play = self.stage.play(tasks, choose)
-        faults = [f"{name} raised {error!r}" for name, error in play.errors.items()]
-        return Outcome(play, faults + self.faults())
+    def breaks(self) -> dict[str, Task]:
+        """What breaks in every scene."""
+        return {"kill": self.stage.kill, "lose an answer": self.stage.lose}
 
 
-def _refusable(act: Task) -> Task:
-    """The same; that the farm refuses is an answer."""
+def run(scene: Scene, names: Sequence[str], choose: Choose) -> Outcome:
+    """Play a schedule of these actions; a name may come twice."""
+    if scene.runs % _TIDY_EACH == 0:
+        scene.stage.watcher.execute("VACUUM")
+    scene.stage.watcher.execute(_PUT_BACK)
+    scene.runs += 1
+    lanes._UNTIDIED.__init__()  # type: ignore[misc]
+    scene.begin()
+    actions = scene.actions()
+    tasks = {f"{n} {name}": _repeated(actions[name]) for n, name in enumerate(names, start=1)}
+    play = scene.stage.play(tasks, choose)
+    faults = [f"{name} raised {error!r}" for name, error in play.errors.items()]
+    return Outcome(play, faults + scene.faults())
+
+
+def _repeated(act: Task) -> Task:
+    """The same; that the farm refuses is an answer, and who got none asks again, on another connection."""
 
     def acted() -> None:
-        with contextlib.suppress(Refusal):
-            act()
+        for _ in range(_MOST_BREAKS):
+            try:
+                act()
+            except Refusal:
+                return
+            except Exception as error:
+                if not is_away(error):
+                    raise
+                connection.close()
+            else:
+                return
 
     return acted

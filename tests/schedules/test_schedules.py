@@ -11,23 +11,29 @@ from functools import partial
 import pytest
 from django.db import connection, transaction
 
+from jobs.models import Job
 from tests import farm
 from tests.schedules import planted
 from tests.schedules.actors import Choose, Stage
+from tests.schedules.crons import Crons
 from tests.schedules.flows import Flows
 from tests.schedules.functions import Functions
+from tests.schedules.inbox import Inbox
 from tests.schedules.jobs import Jobs
-from tests.schedules.scene import Scene
+from tests.schedules.outbox import Outbox
+from tests.schedules.scene import Scene, run
 from tests.schedules.search import Outcome, drawing, every, following, shrunk
 
 pytestmark = pytest.mark.django_db(transaction=True)
-MINUTES = float(os.environ.get("SCHEDULES_MINUTES", "0.1"))
+MINUTES = float(os.environ.get("SCHEDULES_MINUTES", "0.15"))
 SEED = int(os.environ.get("SCHEDULES_SEED", "0")) or random.randrange(1, 10**6)
 MOST = 3_000  # schedules of one pair
 # A ceiling that is moved waits for who holds a row, half a second at most, and is then moved once more: `set_bounds`
 # says why. It is seen by actions that set one.
 KNOWN_CIRCLES = {"advisory 1784635253 before jobs_live before advisory 1784635253"}
-SCENES = {"jobs": Jobs, "flows": Flows, "functions": Functions}
+SCENES: dict[str, Callable[[Stage], Scene]] = {
+    "jobs": Jobs, "flows": Flows, "functions": Functions, "crons": Crons, "inbox": Inbox, "outbox": Outbox,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -47,7 +53,7 @@ def pairs(scene: Scene) -> list[tuple[str, ...]]:
 
 
 def running(scene: Scene, names: Sequence[str]) -> Callable[[Choose], Outcome]:
-    return lambda choose: scene.run(names, choose)
+    return lambda choose: run(scene, names, choose)
 
 
 def explained(scene: Scene, names: Sequence[str], outcome: Outcome) -> str:
@@ -81,9 +87,21 @@ def test_an_end_that_does_not_compare_the_claim_is_noticed_and_made_short(stage:
     assert "in no order can these have happened" in fault
 
 
+@pytest.mark.parametrize(("breaks", "most"), [("kill", 1), ("lose an answer", 2)])
+def test_what_breaks_off_does_so_at_each_step_and_only_a_lost_answer_lets_a_commit_be_repeated(
+    stage: Stage, breaks: str, most: int
+) -> None:
+    scene = Jobs(stage)
+    before, jobs = Job.objects.count(), list[int]()
+    for outcome in every(running(scene, ["submit in a transaction", breaks])):
+        assert outcome.faults == []
+        jobs.append(Job.objects.count() - before)
+    assert (max(jobs), min(jobs), len(jobs) > 3) == (most, 1, True)
+
+
 def _drawn_fault(scene: Scene, seed: int) -> str | None:
     names = ["release", "claim two", "finish"]
-    outcome = scene.run(names, drawing(random.Random(seed)))
+    outcome = run(scene, names, drawing(random.Random(seed)))
     return explained(scene, names, outcome) if outcome.faults else None
 
 
@@ -156,7 +174,7 @@ class Campaign:
                 return
             rng = random.Random(f"{SEED} {number}")
             names = rng.choices(list(self.scene.actions()), k=rng.choice([3, 4]))
-            self._note(names, self.scene.run(names, drawing(rng)))
+            self._note(names, run(self.scene, names, drawing(rng)))
 
     def _note(self, names: Sequence[str], outcome: Outcome) -> bool:
         self.count += 1

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
 
 from jobs import operations
 from jobs.errors import QueueNotAllowed, UnknownQueue
@@ -141,8 +142,6 @@ class TestClaim:
 class TestScope:
     def test_a_members_worker_serves_that_member_and_the_groups_the_member_is_in(self) -> None:
         farm.kind()
-        from django.contrib.auth.models import Group
-
         club, other_club = Group.objects.create(name="club"), Group.objects.create(name="other")
         ada, bob = farm.user("ada", groups=[club]), farm.user("bob", groups=[club, other_club])
         [of_bob] = farm.submit(1, owner=bob)
@@ -157,6 +156,13 @@ class TestScope:
 
         assert hers == {of_club.pk, own.pk, both.pk}
         assert rest == {of_bob.pk, of_other.pk, farms.pk}
+
+    def test_a_members_worker_takes_nothing_of_a_group_that_is_not_theirs(self) -> None:
+        farm.kind()
+        hers = farm.worker("hers", owner=farm.user("ada"))  # from now on jobs wait in lanes of their owners and groups
+        club = Group.objects.create(name="of bob")
+        farm.submit(1, owner=farm.user("bob", groups=[club]), group=club)
+        assert operations.claim(hers) == []
 
     def test_a_job_keeps_its_place_although_ten_thousand_others_are_out_of_scope(self) -> None:
         farm.kind()

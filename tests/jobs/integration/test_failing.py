@@ -264,6 +264,7 @@ class TestCancel:
         stored = farm.stored(job)
         assert (answer.verdict, answer.status) == (CancelVerdict.WHILE_RUNNING, "canceled")
         assert (stored.status, stored.progress, stored.detail, stored.failures) == ("canceled", 0.3, "painting", 0)
+        assert stored.attempt == 1
         assert farm.history(job) == [(1, "canceled", "w1", "canceled by ada")]
 
     @pytest.mark.parametrize("end", ["success", "failed", "timed_out", "canceled"])

@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from jobs import kinds, operations
 from jobs.domain.hooks import Hooks
-from jobs.models import Job
+from jobs.models import Job, Mark, Queue
 from jobs.operations import janitor, quotas
 from tests import farm
 
@@ -104,6 +104,45 @@ class TestTheSweep:
         farm.submit(1)
         farm.alter(Job.objects.all(), expires_at=Now() - timedelta(seconds=1))
         assert operations.sweep().expired == 2  # a move stands, whatever an app's function does
+
+
+class TestLanes:
+    @pytest.fixture(autouse=True)
+    def _awake(self) -> Iterator[None]:
+        """Three lanes in which nothing waits any more."""
+        farm.kind()
+        for priority in range(3):
+            operations.cancel(farm.submit(1, priority=priority)[0].pk, by=None)
+        with connection.cursor() as cursor:
+            cursor.execute("""
+                CREATE FUNCTION poison() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                    RAISE EXCEPTION 'poisoned' USING ERRCODE = 'check_violation';
+                END $$""")
+        yield
+        with connection.cursor() as cursor:
+            cursor.execute("DROP FUNCTION poison() CASCADE")
+
+    def test_are_put_to_sleep_but_for_the_one_that_cannot_be_which_is_named(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        _, poisoned, _ = Mark.objects.order_by("lane_id").values_list("lane_id", flat=True)
+        self._poison("jobs_mark", "DELETE", f"OLD.lane_id = {poisoned}")
+        assert operations.tend_lanes() == 2
+        assert list(Mark.objects.values_list("lane_id", flat=True)) == [poisoned]
+        assert f"The lane {poisoned} cannot be tidied" in caplog.text
+
+    def test_are_put_to_sleep_whatever_else_the_janitor_cannot_do(self, caplog: pytest.LogCaptureFixture) -> None:
+        farm.worker(owner=farm.user())
+        Queue.objects.update(by_owner=False)
+        self._poison("jobs_queue", "UPDATE", "true")
+        assert operations.tend_lanes() == 3
+        assert "queues that keep owners apart failed" in caplog.text
+
+    def _poison(self, table: str, what: str, when: str) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"CREATE TRIGGER poison BEFORE {what} ON {table} FOR EACH ROW WHEN ({when}) EXECUTE FUNCTION poison()"
+            )
 
 
 class TestFiles:

@@ -1,0 +1,21 @@
+"""The list of guards is about the tree as it is."""
+
+from collections import Counter
+
+import pytest
+
+from tests.mutants.__main__ import ROOT
+from tests.mutants.guards import listed
+
+
+@pytest.mark.parametrize("file", sorted({guard.file for guard in listed()}))
+def test_each_guard_stands_in_its_file_once_and_has_tests_that_are_there(file: str) -> None:
+    guards = [guard for guard in listed() if guard.file == file]
+    whole = (ROOT / file).read_text()
+    assert [guard.text for guard in guards if whole.count(guard.text) != 1] == []
+    assert [test for guard in guards for test in guard.tests.split() if not (ROOT / test).exists()] == []
+
+
+def test_there_are_many_and_none_twice() -> None:
+    counts = Counter(str(guard) for guard in listed())
+    assert ([one for one, count in counts.items() if count > 1], len(counts) >= 150) == ([], True)
