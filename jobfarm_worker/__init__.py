@@ -3,6 +3,7 @@
 from jobfarm_worker import Worker
 """
 
+from jobfarm_worker.children import Child
 from jobfarm_worker.errors import BadOption, Failed, JobStopped, Refused, Unauthorized, Unreachable, WrongServer
 from jobfarm_worker.job import Job
 from jobfarm_worker.options import written_labels
@@ -10,6 +11,6 @@ from jobfarm_worker.registry import Handlers
 from jobfarm_worker.worker import Worker
 
 __all__ = [
-    "BadOption", "Failed", "Handlers", "Job", "JobStopped", "Refused", "Unauthorized", "Unreachable", "Worker",
+    "BadOption", "Child", "Failed", "Handlers", "Job", "JobStopped", "Refused", "Unauthorized", "Unreachable", "Worker",
     "WrongServer", "written_labels",
 ]  # fmt: skip

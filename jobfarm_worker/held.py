@@ -7,9 +7,11 @@ import functools
 import logging
 import time
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from jobfarm_worker import logs, protocol, tracing
+from jobfarm_worker.asking import Asking
+from jobfarm_worker.children import Children
 from jobfarm_worker.errors import LOST, Failed, Refused, WorkerError
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.heartbeats import Heartbeats
@@ -27,6 +29,7 @@ from jobfarm_worker.threads import Threads
 STUCK_S = 5.0  # after which a handler that was stopped and runs on is reported
 STILL_RUNS_S = 30.0
 log = logging.getLogger("jobfarm_worker")
+AskingT = TypeVar("AskingT", bound=Asking)
 
 
 class Holder(Protocol):
@@ -116,7 +119,7 @@ class HeldJob:
         outcome = self._outcome
         assert outcome is not None
         if error is None:
-            self._end("success" if outcome.success else "failed")
+            self._end("success" if outcome.success else "suspended" if outcome.wait else "failed")
         elif not isinstance(error, Refused):
             self._holder.fail(error)
         elif error.is_lease_lost:
@@ -128,7 +131,7 @@ class HeldJob:
     def _begin(self) -> None:
         job = Job(
             self.claimed, outbox=self._outbox, confirmed=self._confirmed, stopping=self._holder.stopping,
-            inputs=self._inputs,
+            inputs=functools.partial(self._asking, Inputs), children=functools.partial(self._asking, Children),
         )  # fmt: skip
         context = self._holder.context.copy()  # not of the job that ended
         context.run(logs.enter, self.claimed)
@@ -165,7 +168,7 @@ class HeldJob:
         try:
             await self._confirmed()
         except Failed as error:
-            if outcome.success:
+            if not outcome.has_failed:
                 outcome = failure(str(error), retryable=error.retryable)
         self._task = None
         if self._outbox.stopped:
@@ -180,7 +183,7 @@ class HeldJob:
             self._task = self._holder.tasks.start(self._released())
             return
         self._outcome = outcome
-        if not outcome.success:
+        if outcome.has_failed:
             self._say(logging.WARNING, "%s failed: %s", self.claimed, _last_line(outcome.error))
         self._holder.hand_in(self, outcome, time.monotonic() - self._started_s)
 
@@ -190,10 +193,11 @@ class HeldJob:
         self._end("stopped")
 
     async def _finish_refused(self, outcome: JobResult, refusal: Refused) -> None:
-        """The farm will not take this result (too large, for instance): report that as a failure, once."""
+        """The farm will not take this result (too large, for instance), or wait: report that as a failure, once."""
         self._say(logging.ERROR, "%s: the farm refused how it ended: %s", self.claimed, refusal)
-        if outcome.success:
-            refused = failure(f"The farm refused the result: {refusal}", retryable=False)
+        if not outcome.has_failed:
+            what = "result" if outcome.success else "wait"
+            refused = failure(f"The farm refused the {what}: {refusal}", retryable=False)
             call = protocol.finish([(self.claimed, refused)], claim_next=0)
             with contextlib.suppress(Refused):
                 await self._holder.farm.insist(call, heartbeat_s=self.claimed.heartbeat_s)
@@ -270,9 +274,9 @@ class HeldJob:
     async def _confirmed(self) -> None:
         await self._reporting().confirmed()
 
-    def _inputs(self) -> Inputs:
+    def _asking(self, what: type[AskingT]) -> AskingT:
         farm = self._holder.farm
-        return Inputs(claimed=self.claimed, farm=farm, outbox=self._outbox, on_lost=self.stop, loop=self._loop)
+        return what(claimed=self.claimed, farm=farm, outbox=self._outbox, on_lost=self.stop, loop=self._loop)
 
     def _say(self, level: int, message: str, *arguments: object) -> None:
         if log.isEnabledFor(level):

@@ -4,44 +4,31 @@ import asyncio
 import hashlib
 import io
 import os
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 from jobfarm_client.backoff import Backoff
 from jobfarm_worker import pace
-from jobfarm_worker.errors import Failed, JobStopped, Refused, Unreachable
-from jobfarm_worker.farm import Farm
-from jobfarm_worker.outbox import Outbox
-from jobfarm_worker.protocol import ClaimedJob, InputFile
+from jobfarm_worker.asking import Asking
+from jobfarm_worker.errors import Failed, Refused, Unreachable
+from jobfarm_worker.protocol import InputFile
 
 MOST_CUTS = 10  # downloads in a row that broke off without a new byte: then the file is broken, and not the network
-LOOK_S = 0.2  # how often a plain function that waits for a file looks whether its job was stopped
-T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
-    """Fetches the input files of one held job. `loop` is the one that calls to the farm run on; `on_lost` gets why the
-    lease is gone."""
-
-    claimed: ClaimedJob
-    farm: Farm
-    outbox: Outbox
-    on_lost: Callable[[str], None]
-    loop: asyncio.AbstractEventLoop
+class Inputs(Asking):
+    """Fetches the input files of one held job."""
 
     def read(self, name: str) -> Any:
         """The bytes of an input: to be awaited on the loop; in any other thread this waits for them itself."""
-        return self._here(self._read(self._named(name)))
+        return self.here(self._read(self._named(name)))
 
     def save(self, name: str, path: str | os.PathLike[str]) -> Any:
         """Write an input to a file, in pieces, and return its path; to be awaited as `read`.
 
         It has its name only once it is whole: until then it has `.part` behind it.
         """
-        return self._here(self._save(self._named(name), Path(path)))
+        return self.here(self._save(self._named(name), Path(path)))
 
     def _named(self, name: str) -> InputFile:
         self.outbox.check()
@@ -50,20 +37,6 @@ class Inputs:
             known = ", ".join(files) or "none"
             raise Failed(f"This job has no input {name!r}; it has: {known}.", retryable=False)
         return files[name]
-
-    def _here(self, fetching: Coroutine[Any, Any, T]) -> Any:
-        if _running_loop() is self.loop:
-            return fetching
-        future = asyncio.run_coroutine_threadsafe(fetching, self.loop)
-        while True:
-            try:
-                return future.result(timeout=LOOK_S)
-            except TimeoutError:
-                if future.done():
-                    raise
-            if self.outbox.stopped:
-                future.cancel()
-                raise JobStopped
 
     async def _read(self, file: InputFile) -> bytes:
         content = io.BytesIO()
@@ -102,7 +75,7 @@ class Inputs:
             except Unreachable as error:
                 cuts += error.maybe_done
             except Refused as refusal:
-                self._check_for_now(refusal, file)
+                self.refused(refusal, f"The farm has no input {file.name}")
             if download.size > before:
                 backoff.succeeded()
                 cuts = 0
@@ -110,20 +83,6 @@ class Inputs:
                 raise Failed(f"The input {file.name} ends at byte {download.size} of {file.size}.")
             if download.size < file.size:
                 await asyncio.sleep(backoff.failed())
-
-    def _check_for_now(self, refusal: Refused, file: InputFile) -> None:
-        if refusal.code == "lease_lost":
-            self.on_lost(refusal.why_lost)
-            raise JobStopped from refusal
-        if not refusal.is_for_now:
-            raise Failed(f"The farm has no input {file.name}: {refusal}", retryable=False) from refusal
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:  # none runs in this thread
-        return None
 
 
 class _Download:

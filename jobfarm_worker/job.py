@@ -6,14 +6,16 @@ import math
 import os
 import re
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime
 from typing import Any, NoReturn
 
 from jobfarm_client.wire import dumps
+from jobfarm_worker.children import Child, Children
 from jobfarm_worker.errors import JobStopped
 from jobfarm_worker.inputs import Inputs
 from jobfarm_worker.outbox import File, Outbox, Progress
-from jobfarm_worker.protocol import ClaimedJob, storable
+from jobfarm_worker.protocol import ClaimedJob, Wait, storable
 
 FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")  # what every farm stores
 CHECKPOINT_BYTES = 64_000
@@ -22,9 +24,10 @@ CHECKPOINT_BYTES = 64_000
 class Job:
     """One attempt of one job.
 
-    All methods but `flush`, `room`, `input`, `save_input` and `until_stopping` are plain, return at once and may be
-    called from any thread: they leave their message in a box that another task empties. After the job was canceled, its
-    lease was lost or the worker gave it back, they raise JobStopped; let it pass, nobody waits for the result any more.
+    All methods but `flush`, `room`, `submit`, `input`, `save_input` and `until_stopping` are plain, return at once and
+    may be called from any thread: they leave their message in a box that another task empties. After the job was
+    canceled, its lease was lost or the worker gave it back, they raise JobStopped; let it pass, nobody waits for the
+    result any more.
     """
 
     def __init__(
@@ -35,9 +38,10 @@ class Job:
         confirmed: Callable[[], Awaitable[None]],
         stopping: asyncio.Event | None = None,
         inputs: Callable[[], Inputs] | None = None,
+        children: Callable[[], Children] | None = None,
     ) -> None:
         """`confirmed` waits until the farm has everything that is in the outbox; `stopping` is set when the worker is
-        to end; `inputs` makes what fetches files."""
+        to end; `inputs` makes what fetches files, `children` what submits jobs."""
         self.id = claimed.id
         self.kind = claimed.kind
         self.queue = claimed.queue
@@ -54,6 +58,8 @@ class Job:
         self._outbox = outbox
         self._stopping = stopping or asyncio.Event()
         self._inputs = inputs
+        self._children = children
+        self._submitted = claimed.children  # at this position comes the next of its own
         self._confirmed = confirmed
         self._loop_thread = threading.get_ident()
 
@@ -109,7 +115,8 @@ class Job:
         what is not JSON or too long, JobStopped when stopped.
         """
         text = _checkpoint(value)
-        self._outbox.keep(text)
+        count = f', "children": {self._submitted}' if self._submitted and value is not None else ""
+        self._outbox.keep(f'{{"value": {text}{count}}}')
         self.last_checkpoint = json.loads(text)
 
     def release(self) -> NoReturn:
@@ -117,6 +124,32 @@ class Job:
         and this counts as no attempt. For a handler that meets `stopping`."""
         self._outbox.is_released = True
         raise JobStopped
+
+    def submit(self, kind: str, payload: Any, **options: Any) -> Any:
+        """Submit a job of its own: `child = await job.submit("work", {"part": 1})`; a plain function calls it without
+        `await`. The child has its `id`, and the owner, group, token, trace and flow of this job.
+
+        Exactly once, whatever becomes of this attempt: a later one submits nothing where an earlier one has submitted,
+        and gets the same child. For that it submits the same jobs in the same order, from its last checkpoint on, which
+        keeps how many there were by then. `options` are `queue`, `priority`, `run_at`, `concurrency_key`, `requires`,
+        `prefers` and `tags` as of any submit, and `outlives=True` for one that goes on when this job is canceled.
+
+        Raises Failed where the farm takes it not: also where an earlier attempt has submitted another kind or payload
+        there. JobStopped when stopped.
+        """
+        assert self._children is not None, "this job is held by no worker"
+        position, self._submitted = self._submitted, self._submitted + 1
+        moments = {name: value.isoformat() for name, value in options.items() if isinstance(value, datetime)}
+        return self._children().submit(position, {"kind": kind, "payload": payload, **options, **moments})
+
+    @staticmethod
+    def wait_for(children: Iterable[Child]) -> Wait:
+        """`return job.wait_for(children)` ends this attempt as suspended: it does not count, and nothing is held.
+
+        Once all of them have ended, however they did, the job is given to any worker that may take it, from its last
+        checkpoint on: `job.after` has their results.
+        """
+        return Wait(fields={"children": [child.id for child in children]})
 
     def input(self, name: str) -> Any:
         """The bytes of an input file: `await job.input("audio")`; in a plain function `job.input("audio")` waits.

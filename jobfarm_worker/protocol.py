@@ -75,6 +75,8 @@ class ClaimedJob:
     files: tuple[InputFile, ...] = ()
     after: tuple[CameAfter, ...] = ()
     checkpoint: Any = None
+    children: int = 0
+    """How many jobs it had submitted when it kept that."""
     has_ceiling: bool = False
     """Its queue runs only so many jobs at a time: this is one of them, also while it lies ready."""
 
@@ -82,19 +84,33 @@ class ClaimedJob:
         return f"job {self.id} {self.kind}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """What a handler returns instead of a result, so that its job waits without it (`Job.wait_for`)."""
+
+    fields: Mapping[str, Any]
+
+
 @dataclass(slots=True, kw_only=True)
 class JobResult:
-    """How an attempt ended, as the finish call says it."""
+    """How an attempt ended, as the finish call says it. `wait`: what it waits for, for it is suspended."""
 
     success: bool
     result: Any = None
     error: str = ""
     retryable: bool = True
+    wait: "Wait | None" = None
     size: int = field(default=0, compare=False)  # bytes of the result or the error
+
+    @property
+    def has_failed(self) -> bool:
+        return not self.success and self.wait is None
 
     def fields(self) -> dict[str, Any]:
         if self.success:
             return {"outcome": "success", "result": self.result}
+        if self.wait is not None:
+            return {"outcome": "suspended", "wait": self.wait.fields}
         return {"outcome": "failed", "error": self.error, "retryable": self.retryable}
 
 
@@ -146,6 +162,7 @@ def _claimed(job: Mapping[str, Any]) -> ClaimedJob:
         files=tuple(_input(file) for file in job.get("files") or ()),
         after=tuple(_came_after(one) for one in job.get("after") or ()),
         checkpoint=job.get("checkpoint"),
+        children=int(job.get("children", 0)),
         has_ceiling=job.get("has_ceiling") is True,
     )
 
@@ -203,8 +220,13 @@ def heartbeat(beats: Sequence[tuple[ClaimedJob, Mapping[str, Any]]]) -> Call:
 
 
 def checkpoint(claimed: ClaimedJob, text: str) -> Call:
-    """Keep this JSON text for whoever has the job next."""
-    return Call(verb="checkpoint", job=claimed.id, body={"lease": claimed.lease, "value": json.loads(text)})
+    """Keep this for whoever has the job next: the JSON text of the call's fields."""
+    return Call(verb="checkpoint", job=claimed.id, body={"lease": claimed.lease, **json.loads(text)})
+
+
+def submit(claimed: ClaimedJob, *, position: int, work: Mapping[str, Any]) -> Call:
+    """Submit a job for this one; the same position again is the same job."""
+    return Call(verb="submit", job=claimed.id, body={"lease": claimed.lease, "position": position, **work})
 
 
 def verdicts(entries: Any, count: int) -> list[Refused | None]:

@@ -9,7 +9,7 @@ from typing import Any
 from jobfarm_worker.errors import Failed
 from jobfarm_worker.job import Job
 from jobfarm_worker.outbox import Outbox
-from jobfarm_worker.protocol import JobResult, size_of_json, storable
+from jobfarm_worker.protocol import JobResult, Wait, size_of_json, storable
 from jobfarm_worker.registry import Handler
 
 LONGEST_ERROR = 20_000  # characters; the end of a traceback matters most
@@ -43,6 +43,8 @@ def failure(error: str, *, retryable: bool = True) -> JobResult:
 
 
 def _success(result: Any) -> JobResult:
+    if isinstance(result, Wait):
+        return JobResult(success=False, wait=result)
     try:
         return JobResult(success=True, result=result, size=size_of_json(result))
     except ValueError as error:

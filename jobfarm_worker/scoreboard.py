@@ -8,7 +8,7 @@ from typing import Literal
 from jobfarm_worker.outbox import Progress
 from jobfarm_worker.protocol import ClaimedJob
 
-Ending = Literal["success", "failed", "stopped"]
+Ending = Literal["success", "failed", "suspended", "stopped"]
 
 
 @dataclass(slots=True, kw_only=True)

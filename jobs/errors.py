@@ -52,6 +52,17 @@ class UnknownJob(JobsError, code="unknown_job", http_status=422):
     """There is no job {job} to come after, or you may not see it."""
 
 
+class ChildDiffers(JobsError, code="child_differs", http_status=409):
+    """At position {position} this job has submitted job {job}, of another kind or with another payload.
+
+    A handler submits the same jobs in the same order again, from its last checkpoint on.
+    """
+
+
+class NotAChild(JobsError, code="not_a_child", http_status=422):
+    """Job {job} waits for jobs of which it has not submitted all."""
+
+
 class UnknownQueue(JobsError, code="unknown_queue", http_status=422):
     """There is no queue {queue!r}: a queue exists once a kind or a worker names it."""
 

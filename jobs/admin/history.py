@@ -27,6 +27,7 @@ COLOURS: Final[dict[str, str]] = {
     AttemptOutcome.RELEASED: "default",
     AttemptOutcome.CANCELED: "default",
     AttemptOutcome.UNCONFIRMED: "warning",
+    AttemptOutcome.SUSPENDED: "default",
 }
 
 

@@ -120,6 +120,24 @@ def checkpoint(request: HttpRequest, job_id: int, body: verbs.Checkpoint) -> ans
 
 @router.call(
     "post",
+    "/jobs/{jobid:job_id}/submit",
+    auth=_RECOGNIZED,
+    sample=Sample(body={"lease": "$LEASE", "position": 0, "kind": "chat", "payload": {"part": 1}}),
+)
+def submit(request: HttpRequest, job_id: int, body: verbs.Submit) -> answers.SubmittedChild:
+    """Submit a job for the one that you hold.
+
+    The new job is of the same owner, group, token, trace and flow, and has the rights of that owner. `position` counts
+    what the job submits: the same position again, by whichever attempt, submits nothing and is answered with the same
+    id, or with 409 `child_differs` where kind or payload are others. Renews the lease as well.
+
+    To wait for such jobs without holding a worker, `finish` with the outcome `suspended`.
+    """
+    return verbs.submit(_worker(request), job_id, body)
+
+
+@router.call(
+    "post",
     "/jobs/{jobid:job_id}/output",
     auth=_RECOGNIZED,
     sample=Sample(body={"lease": "$LEASE", "seq": 0, "text": "Once upon a time"}),
@@ -176,8 +194,10 @@ def finish(request: HttpRequest, job_id: int, body: verbs.Finish) -> HttpRespons
 
     Ends the attempt. `success` stores `result`. `failed` stores `error`, and the job is retried later, by
     another worker if there is one, until its attempts are used up or `retryable` is false. With `claim_next`
-    the next jobs come with the answer. The same finish again, since its answer was lost, is answered as the first
-    time, with those of the next jobs whose leases still stand and that no call has named.
+    the next jobs come with the answer. `suspended` ends it as no attempt, with its checkpoint kept: the job is pending,
+    and due again once all that it is to `wait` for is there (jobs that it has not submitted: 422 `not_a_child`); its
+    next claim brings their results as `after`. The same finish again, since its answer was lost, is answered as the
+    first time, with those of the next jobs whose leases still stand and that no call has named.
     """
     return http.answered(verbs.finish(_worker(request), job_id, body))
 

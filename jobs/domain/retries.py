@@ -47,6 +47,8 @@ def judge(
                 status=Status.PENDING, failures=failures, outcome=outcome, delay_s=delay_s,
                 releases=min(releases + 1, 1000),
             )  # fmt: skip
+        case AttemptOutcome.SUSPENDED:
+            return Judgement(status=Status.PENDING, failures=failures, outcome=outcome)
         case AttemptOutcome.CANCELED:
             return Judgement(status=Status.CANCELED, failures=failures, outcome=outcome)
     failed = _failed(outcome, failures + 1, max_attempts, retryable=retryable)

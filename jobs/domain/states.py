@@ -26,6 +26,7 @@ class AttemptOutcome(StrEnum):
 
     LOST: its lease ran out, so its worker died or could not be heard. TIMED_OUT: it ran longer than its timeout.
     UNCONFIRMED: no call ever named its lease. That is no attempt, until it is the fifth in a row: then it is LOST.
+    SUSPENDED: its handler waits for something, and is no attempt until that is there.
     """
 
     FAILED = "failed"
@@ -34,6 +35,7 @@ class AttemptOutcome(StrEnum):
     RELEASED = "released"
     CANCELED = "canceled"
     UNCONFIRMED = "unconfirmed"
+    SUSPENDED = "suspended"
 
 
 class Move(NamedTuple):
@@ -53,7 +55,7 @@ MOVES: tuple[Move, ...] = (
     Move(Status.IN_PROGRESS, Status.FAILED, "the attempt failed, and it was the last one or is not retryable"),
     Move(
         Status.IN_PROGRESS, Status.PENDING, "the attempt failed, was lost or took too long and may be retried, "
-        "it was released, or its lease was never confirmed",
+        "it was released or suspended, or its lease was never confirmed",
     ),
     Move(Status.IN_PROGRESS, Status.CANCELED, "canceled by its owner or staff"),
     Move(

@@ -7,7 +7,10 @@ from typing import Final
 WIDTH: Final = 1000.0  # of a drawing
 TRACK: Final = 10.0  # the height of a track
 # Where in its track a bar lies, and how high it is: outcomes differ in shape, and not in colour alone.
-_SHAPES: Final = {"in_progress": (2.0, 6.0), "success": (2.0, 6.0), "canceled": (4.0, 2.0), "released": (4.0, 2.0)}
+_SHAPES: Final = {
+    "in_progress": (2.0, 6.0), "success": (2.0, 6.0), "canceled": (4.0, 2.0), "released": (4.0, 2.0),
+    "suspended": (4.0, 2.0),
+}  # fmt: skip
 _ALARMING: Final = (0.0, TRACK - 1.0)
 SHORTEST: Final = 2.0  # that can still be seen and pointed at
 MOST_TRACKS: Final = 8  # of a lane; what overlaps more lies on the last, and the page says how many

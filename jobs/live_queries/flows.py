@@ -39,6 +39,6 @@ def flow(*, whose: int, flow_id: int) -> Mapping[str, Any] | None:
 def _place(row: Row, seen: flows.Seen, now: datetime) -> Place:
     has_run = row.claimed_at is not None and row.status != "pending"
     return Place(
-        id=row.id, name=row.name, kind=row.kind, status=row.status, depth=row.depth, after=seen.after[row.id],
+        id=row.id, name=row.name, kind=row.kind, status=row.status, depth=seen.depths[row.id], after=seen.after[row.id],
         progress=row.progress, ran_s=((row.ended_at or now) - row.claimed_at).total_seconds() if has_run else 0.0,
     )  # fmt: skip

@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from jobs.domain.flows import Condition
+from jobs.domain.flows import WAITED, Condition
 from jobs.models.work import Job
 from jobs.models.workers import loose
 
@@ -19,7 +19,10 @@ class Flow(models.Model):
 
 
 class Step(models.Model):
-    """A job's place in its flow. A retry takes the place of what it tries again: `place_id` is the first job there."""
+    """A job's place in its flow. A retry takes the place of what it tries again: `place_id` is the first job there.
+
+    One that another submitted is its `parent`'s at this `position`: whoever submits there again gets this one. An index
+    without the word unique says so, since all who look there have locked the parent."""
 
     job = models.OneToOneField(Job, models.DO_NOTHING, primary_key=True, db_constraint=False, related_name="step")
     name = models.CharField(max_length=100, blank=True, default="")
@@ -30,11 +33,15 @@ class Step(models.Model):
     canceled_for = loose(
         Job, on_delete=models.DO_NOTHING, related_name="+", help_text="It was canceled, for this one did not succeed."
     )
+    parent = loose(Job, on_delete=models.DO_NOTHING, related_name="+", help_text="Its handler submitted this one.")
+    position = models.SmallIntegerField(null=True, blank=True, help_text="Among those of its parent; counts from 0.")
+    outlives = models.BooleanField(default=False, db_default=False, help_text="It is not canceled with its parent.")
 
     class Meta:
         indexes = [
             models.Index("place_id", "job", name="jobs_steps_of_place"),
             models.Index("canceled_for", name="jobs_steps_canceled", condition=Q(canceled_for__isnull=False)),
+            models.Index("parent", "position", name="jobs_steps_of_parent", condition=Q(parent__isnull=False)),
         ]
 
 
@@ -48,7 +55,7 @@ class Edge(models.Model):
     pk = models.CompositePrimaryKey("job_id", "after_id")
     job_id = models.BigIntegerField()
     after_id = models.BigIntegerField()
-    condition = models.CharField(max_length=7, choices=[(one.value, one.value) for one in Condition])
+    condition = models.CharField(max_length=7, choices=[(one, one) for one in (*Condition, WAITED)])
     open_of = models.BigIntegerField(null=True)
 
     class Meta:

@@ -68,6 +68,9 @@ class Checkpoint(models.Model):
     job = models.OneToOneField("jobs.Job", models.CASCADE, primary_key=True, db_constraint=False, related_name="kept")
     fence = models.BigIntegerField(help_text="Number of the claim that kept it; 0: of the job that this one retries.")
     value = models.JSONField()
+    children = models.SmallIntegerField(
+        default=0, db_default=0, help_text="How many jobs it had submitted by then: the next one has this position."
+    )
     written_at = models.DateTimeField(db_default=Now())
 
 

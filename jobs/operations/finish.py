@@ -15,10 +15,11 @@ from jobs import kinds
 from jobs.domain import payloads, retries, states
 from jobs.domain.leases import Lease
 from jobs.domain.states import ENDED, LIVE, AttemptOutcome, Status
+from jobs.domain.waits import AT_ONCE, Wait
 from jobs.errors import LeaseLost
 from jobs.models import Job, Worker
-from jobs.operations import endings, events, hooks, idempotency, metering, queues
-from jobs.queries import bulks, moves, reads
+from jobs.operations import endings, events, hooks, idempotency, metering, queues, waits
+from jobs.queries import bulks, flows, moves, reads
 from jobs.queries.moves import Settlement
 from postgres import transactions
 
@@ -28,14 +29,16 @@ _RNG = random.SystemRandom()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """What a worker hands in for one job. `result` is kept of a success, `error` and `retryable` of a failure."""
+    """What a worker hands in for one job. `result` is kept of a success, `error` and `retryable` of a failure; one that
+    is suspended is pending, and due again when what it is to `wait` for is there."""
 
     job_id: int
     lease: Lease
-    outcome: Literal["success", "failed"]
+    outcome: Literal["success", "failed", "suspended"]
     result: Any = None
     error: str = ""
     retryable: bool = True
+    wait: Wait = AT_ONCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +69,7 @@ def finish(worker: Worker, finished: Sequence[Finished]) -> list[Status | LeaseL
 
     A failure goes back to pending with backoff and jitter until its attempts are used up or it is not retryable.
     The same lease again is answered as the first time, whatever it hands in now. Raises InvalidJson or PayloadTooLarge
-    for a result that cannot be stored; then nothing is settled.
+    for a result that cannot be stored, NotAChild for one that waits for others than its own; then nothing is settled.
     """
     return hand_in(worker, finished).answers
 
@@ -140,7 +143,16 @@ def cancel_many(job_ids: Sequence[int], *, by: User | None, is_waiting: bool = F
 
 
 def cancel_locked(jobs: Sequence[Job], *, by: User | None) -> dict[int, CancelVerdict]:
-    """Cancel jobs that have not ended and whose rows the caller has locked: what that came to, for each."""
+    """Cancel jobs that have not ended and whose rows the caller has locked, and those that they have submitted: what
+    that came to, for each of the former."""
+    verdicts, generation = _cancel(jobs, by=by), jobs
+    while parents := [job.pk for job in generation if job.in_flow]:
+        generation = bulks.lock_jobs(flows.to_cancel_with(parents), states=LIVE)
+        _cancel(generation, by=by)
+    return verdicts
+
+
+def _cancel(jobs: Sequence[Job], *, by: User | None) -> dict[int, CancelVerdict]:
     error = f"canceled by {'the system' if by is None else by.get_username()}"
     waiting = [job for job in jobs if job.status == Status.PENDING]
     running = [job for job in jobs if job.status == Status.IN_PROGRESS]
@@ -279,6 +291,9 @@ def _settlement(entry: Finished, row: Any, result: str | None) -> Settlement:
     if entry.outcome == "failed":
         error = entry.error.replace("\x00", "�").encode(errors="replace").decode()
         return decide(row, AttemptOutcome.FAILED, retryable=entry.retryable, error=error)
+    if entry.outcome == "suspended":
+        suspended = decide(row, AttemptOutcome.SUSPENDED, retryable=True, error="")
+        return replace(suspended, avoid=(), run_at=waits.begin(row.id, entry.wait))
     return _success(row, result)
 
 
@@ -302,7 +317,7 @@ def _failed(settlement: Settlement) -> bool:
     named."""
     if settlement.outcome is AttemptOutcome.UNCONFIRMED:
         return settlement.unconfirmed > 1
-    was_returned = settlement.outcome in {AttemptOutcome.RELEASED, None}
+    was_returned = settlement.outcome in {AttemptOutcome.RELEASED, AttemptOutcome.SUSPENDED, None}
     return settlement.status is Status.PENDING and not was_returned and settlement.blames_worker
 
 

@@ -79,7 +79,10 @@ def opened(records: Sequence[JobRecord]) -> Opened:
     queries.join(flow_id, new, others=flow_ids - {flow_id})
     own = [one._replace(flow_id=flow_id, in_flow=True) if place in before else one for place, one in enumerate(records)]
     waiting = [one._replace(run_at=BEHIND, expires_s=None) if one.after or one.after_places else one for one in own]
-    return Opened(records=waiting, own=own, before=before, depths=flows.depths(before, deep))
+    depths = flows.depths(before, deep)
+    if max(depths.values()) >= flows.DEEPEST:
+        raise InvalidValue(field="after", why=f"{flows.DEEPEST:,} jobs one after another at most")
+    return Opened(records=waiting, own=own, before=before, depths=depths)
 
 
 def check(records: Sequence[JobRecord], *, by: User | None) -> None:

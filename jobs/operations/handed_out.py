@@ -15,7 +15,7 @@ from jobs.domain.flows import RESULTS_BYTES
 from jobs.domain.hooks import Discard
 from jobs.domain.leases import Lease
 from jobs.domain.states import AttemptOutcome, Status
-from jobs.models import Worker
+from jobs.models import Checkpoint, Worker
 from jobs.operations import hooks
 from jobs.operations.finish import decide, settle
 from jobs.queries import flows, moves, reports
@@ -107,6 +107,14 @@ class ClaimedJob:
             exclude_if=lambda checkpoint: checkpoint is None,
         ),
     ] = None
+    children: Annotated[
+        int,
+        Field(
+            description="How many jobs it had submitted when it kept that: the next one has this `position`. Absent: "
+            "none.",
+            exclude_if=lambda children: not children,
+        ),
+    ] = 0
     has_ceiling: Annotated[
         bool,
         Field(
@@ -187,13 +195,13 @@ def _discarded(row: Any, answer: Discard | hooks.PrepareFailed) -> Settlement:
     return replace(judged, blames_worker=False)
 
 
-def _claimed(row: moves.Row, payload: Any, after: list[CameAfter] | None, checkpoint: Any) -> ClaimedJob:
+def _claimed(row: moves.Row, payload: Any, after: list[CameAfter] | None, kept: Checkpoint | None) -> ClaimedJob:
     return ClaimedJob(
         id=row.id, kind=row.kind, queue=row.queue, payload=payload, attempt=row.attempt, max_attempts=row.max_attempts,
         fence=row.fence, lease=Lease(fence=row.fence, secret=row.lease_secret), lease_expires_at=row.lease_expires_at,
         heartbeat_every=settings.JOBFARM["HEARTBEAT_S"], retry_when_lost=row.retry_when_lost,
         traceparent=row.traceparent, files=_files(row.inputs) if row.inputs else None, has_ceiling=row.has_ceiling,
-        after=after, checkpoint=checkpoint,
+        after=after, checkpoint=kept and kept.value, children=kept.children if kept else 0,
     )  # fmt: skip
 
 

@@ -57,16 +57,17 @@ def heartbeats(worker: Worker, beats: Sequence[Beat]) -> list[datetime | Refusal
     return refusal.in_place(checked, (ends.get(lease) or idempotency.lost(worker, *lease) for lease in leases))
 
 
-def checkpoint(worker: Worker, job_id: int, lease: Lease, value: Any) -> datetime:
+def checkpoint(worker: Worker, job_id: int, lease: Lease, value: Any, *, children: int = 0) -> datetime:
     """Keep what the job has found out so far, any JSON up to 64 kB, in place of the last: each later claim of the job
     brings it, however this attempt ends. None: no claim brings anything any more. Renews the lease; when it runs out.
 
-    Raises LeaseLost, InvalidJson, PayloadTooLarge.
+    `children`: how many jobs it had submitted by then (`submit_child`): whoever goes on from here submits the next at
+    this position. Raises LeaseLost, InvalidJson, PayloadTooLarge.
     """
     text = None
     if value is not None:
         text = payloads.encoded(value, limit_bytes=CHECKPOINT_BYTES, subject="checkpoint")
-    if not (rows := moves.keep_checkpoint(worker, job_id, lease, value=text)):
+    if not (rows := moves.keep_checkpoint(worker, job_id, lease, value=text, children=children)):
         raise idempotency.lost(worker, job_id, lease)
     hooks.changed([job_id])
     expires_at: datetime = rows[0].lease_expires_at

@@ -20,6 +20,7 @@ from jobs.models import Job, Live
 from jobs.operations import conflicts, events, flows, hooks, inputs, keys, labels, metering, queues, quotas
 from jobs.operations.new_jobs import JobOptions, NewJob, check, recorded
 from jobs.queries import bulks, moves, reads, submits
+from jobs.queries import flows as flow_queries
 from jobs.queries.submits import Stored
 from observing import traces
 from postgres import transactions
@@ -102,6 +103,16 @@ def _checked_and_stored(
     return [answer]
 
 
+def store_child(new: NewJob, *, flow_id: int, traceparent: str | None) -> Stored:
+    """Store a job of this flow, with the rights of its owner, for another one that runs. Raises as `submit`."""
+    kinds: dict[str, Kind] = {}
+    [record] = recorded([new], kinds, traceparent=traceparent)
+    [stored] = _checked_and_stored([new], [record._replace(flow_id=flow_id)], kinds, new.get("owner"))
+    if isinstance(stored, NotUnique):
+        raise stored
+    return stored
+
+
 def check_submit(kind: str, payload: Any = None, *, by: User | None = None, **options: Unpack[JobOptions]) -> None:
     """Raise what `submit` would raise for this job, whatever the tokens of its limit, its files and its twins.
 
@@ -157,6 +168,8 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
     for one, again in zip(ended, new, strict=True):
         if one.checkpoint is not None and one.status != Status.SUCCESS:
             moves.inherit_checkpoint(again.pk, one.kept)
+            if one.flow_id is not None:
+                flow_queries.keep_waited(again.pk, of=one.pk)
         hooks.retried(again, retry_of=one.pk)
         audit.record(by, one, f"retried as job {again.pk}")
     return new[0]
@@ -277,7 +290,7 @@ def _is_one_statement(new_jobs: Sequence[NewJob], records: Sequence[JobRecord]) 
         record.wanted,
         record.key_scope,
         record.tags,
-        record.name or record.after,
+        record.name or record.after or record.flow_id,
         new_jobs[0].get("callback_url"),
     )
     return not (others or any(more) or context.current() or metering.concerns(records))

@@ -29,6 +29,12 @@ class RenewedOne(Renewed):
     id: int
 
 
+class SubmittedChild(BaseModel):
+    """The job that was submitted, now or by this attempt or an earlier one before."""
+
+    id: int
+
+
 class Written(BaseModel):
     """The number of the next piece of output."""
 

@@ -34,8 +34,8 @@ class Debounce(Body):
     at_most: Number = Field(description="At the latest so many seconds after the first.", examples=[120])
 
 
-class NewJob(Body):
-    """A job to submit."""
+class NewWork(Body):
+    """What any new job may have."""
 
     kind: Name = Field(examples=["chat"])
     payload: Any = Field(
@@ -49,29 +49,10 @@ class NewJob(Body):
         None, description="Higher goes first. Above the kind's own, and above 0, it takes the right to raise it."
     )
     run_at: Moment | None = Field(None, description="Not before this moment.", examples=["2030-01-31T12:00:00Z"])
-    unique_key: Annotated[Text, Field(min_length=1, max_length=200)] | None = Field(
-        None, description="One job of yours of the same kind and key lives at a time: see `on_conflict`."
-    )
-    on_conflict: OnConflict | None = Field(
-        None,
-        description="While another has the `unique_key`: `refuse` this one, `replace` the other while no worker has "
-        "begun it, or run `after` it, in the place of one that does already.",
-        examples=[None],
-    )
-    debounce: Debounce | None = Field(
-        None, description="`after`, for one that runs once no further one came for a while.", examples=[None]
-    )
     concurrency_key: Annotated[Text, Field(min_length=1, max_length=200)] | None = Field(
         None,
         description="So many jobs with one key run at a time as its kind, or its queue, says. Absent: what the "
         "kind makes of the payload.",
-    )
-    group: Name | None = Field(None, description="Name of a group of yours that may see the job and work on it.")
-    files: Annotated[dict[Text, Text], Field(max_length=MOST_INPUTS)] | None = Field(
-        None,
-        description="Input files: the ids of uploads, by the names that the worker asks for. Yours, or those of a job "
-        "that you may see.",
-        examples=[None],
     )
     requires: Conditions | None = Field(
         None,
@@ -86,6 +67,30 @@ class NewJob(Body):
         None,
         description="Words that it is found by: letters and digits of any language and `. : / @ + # = _ -`.",
         examples=[["nightly", "tenant:7"]],
+    )
+
+
+class NewJob(NewWork):
+    """A job to submit."""
+
+    unique_key: Annotated[Text, Field(min_length=1, max_length=200)] | None = Field(
+        None, description="One job of yours of the same kind and key lives at a time: see `on_conflict`."
+    )
+    on_conflict: OnConflict | None = Field(
+        None,
+        description="While another has the `unique_key`: `refuse` this one, `replace` the other while no worker has "
+        "begun it, or run `after` it, in the place of one that does already.",
+        examples=[None],
+    )
+    debounce: Debounce | None = Field(
+        None, description="`after`, for one that runs once no further one came for a while.", examples=[None]
+    )
+    group: Name | None = Field(None, description="Name of a group of yours that may see the job and work on it.")
+    files: Annotated[dict[Text, Text], Field(max_length=MOST_INPUTS)] | None = Field(
+        None,
+        description="Input files: the ids of uploads, by the names that the worker asks for. Yours, or those of a job "
+        "that you may see.",
+        examples=[None],
     )
     name: Annotated[Text, Field(min_length=1, max_length=LONGEST_NAME)] | None = Field(
         None,

@@ -33,7 +33,8 @@ class Step(BaseModel):
         """The wire form of a place."""
         return cls(
             id=place.id, name=place.name, kind=place.kind, status=Status(place.status), after=[*seen.after[place.id]],
-            depth=place.depth, progress=place.progress, canceled_for=place.canceled_for_id, retry_of=place.retry_of_id,
+            depth=seen.depths[place.id], progress=place.progress,
+            canceled_for=place.canceled_for_id, retry_of=place.retry_of_id,
             claimed_at=place.claimed_at, ended_at=place.ended_at,
         )  # fmt: skip
 

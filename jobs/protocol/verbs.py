@@ -11,12 +11,14 @@ from core import refusal
 from core.refusal import Refusal
 from core.values import Body, Name, Number, Text, Whole
 from jobs import operations
+from jobs.domain.flows import MOST_INTO
 from jobs.domain.leases import Lease
 from jobs.domain.outputs import Piece
 from jobs.domain.states import Status
 from jobs.errors import InvalidJson, LeaseLost, PayloadTooLarge
 from jobs.models import Worker
 from jobs.protocol import answers
+from jobs.protocol.clients import NewWork
 from jobs.protocol.hello import Hello, hello
 from jobs.protocol.jobs import JobId, LeaseText, RequestId
 from jobs.queries.reads import Interest
@@ -68,6 +70,26 @@ class Checkpoint(Leased):
     value: Any = Field(
         description="Any JSON up to 64 kB, in place of the last; null: nothing is kept.", examples=[{"pages_done": 40}]
     )
+    children: Annotated[Whole, Field(ge=0, le=MOST_INTO)] = Field(
+        0, description="How many jobs it had submitted by then; the next claim brings it back."
+    )
+
+
+class Submit(Leased, NewWork):
+    """A job that the one which runs submits for itself."""
+
+    position: Annotated[Whole, Field(ge=0, lt=MOST_INTO)] = Field(
+        description="Counts from 0, and from `children` of the claim where that brought a checkpoint."
+    )
+    outlives: Annotated[bool, Strict()] = Field(False, description="True: it goes on when its parent is canceled.")
+
+
+class WaitsFor(Body):
+    """What a job that is suspended waits for."""
+
+    children: Annotated[list[JobId], Field(max_length=MOST_INTO)] = Field(
+        [], description="Jobs that it has submitted (`submit`): all of them have to end, however they do."
+    )
 
 
 class NamedHeartbeat(Heartbeat):
@@ -92,10 +114,11 @@ class Output(Leased):
 class Ending(Leased):
     """How an attempt ended."""
 
-    outcome: Literal["success", "failed"]
+    outcome: Literal["success", "failed", "suspended"]
     result: Any = Field(None, description="Any JSON up to a megabyte; kept of a success.")
     error: Annotated[str, Strict()] = Field("", description="What went wrong; cut at 100,000 characters.")
     retryable: Annotated[bool, Strict()] = Field(True, description="False: trying again would not help.")
+    wait: WaitsFor | None = Field(None, description="Of one that is suspended.", examples=[None])
 
 
 class Finish(Ending):
@@ -161,8 +184,16 @@ def heartbeat_many(worker: Worker, body: Heartbeats) -> answers.RenewedMany:
 @operations.rechecked
 def checkpoint(worker: Worker, job_id: int, body: Checkpoint) -> answers.Renewed:
     """Keep what every later claim of the job brings. Raises LeaseLost, InvalidJson, PayloadTooLarge."""
-    at = operations.checkpoint(worker, job_id, body.parsed, body.value)
+    at = operations.checkpoint(worker, job_id, body.parsed, body.value, children=body.children)
     return answers.Renewed(lease_expires_at=at)
+
+
+@operations.rechecked
+def submit(worker: Worker, job_id: int, body: Submit) -> answers.SubmittedChild:
+    """Submit a job for the one that runs. Raises LeaseLost, ChildDiffers, and as `operations.submit`."""
+    new = operations.NewJob(**{name: getattr(body, name) for name in NewWork.model_fields})  # type: ignore[typeddict-item]
+    child = operations.submit_child(worker, job_id, body.parsed, new, position=body.position, outlives=body.outlives)
+    return answers.SubmittedChild(id=child)
 
 
 @operations.rechecked
@@ -260,6 +291,7 @@ VERBS: Mapping[str, Verb] = {
     "heartbeat": Verb(body=Heartbeat, perform=heartbeat, recognizes=True),
     "heartbeat_many": Verb(body=Heartbeats, perform=heartbeat_many, about_a_job=False, recognizes=True),
     "checkpoint": Verb(body=Checkpoint, perform=checkpoint, recognizes=True),
+    "submit": Verb(body=Submit, perform=submit, recognizes=True),
     "output": Verb(body=Output, perform=write_output, recognizes=True),
     "finish": Verb(body=Finish, perform=finish, recognizes=True),
     "finish_many": Verb(body=FinishMany, perform=finish_many, about_a_job=False, recognizes=True),
@@ -279,7 +311,8 @@ def _piece(job_id: int, body: Output) -> Piece:
 
 def _finished(job_id: int, ending: Ending) -> operations.Finished:
     same = {name: getattr(ending, name) for name in ("outcome", "result", "error", "retryable")}
-    return operations.Finished(job_id=job_id, lease=ending.parsed, **same)
+    wait = operations.Wait(children=ending.wait.children if ending.wait else ())
+    return operations.Finished(job_id=job_id, lease=ending.parsed, wait=wait, **same)
 
 
 def _ended(job_id: int, verdict: Status | Refusal) -> answers.EndedOne | answers.LostOne:

@@ -8,8 +8,9 @@ from typing import Final
 
 from django.contrib.auth.models import User
 
+from jobs.domain import flows
 from jobs.domain.conflicts import BEHIND
-from jobs.domain.flows import MOST_OUT
+from jobs.domain.flows import MOST_OUT, WAITED
 from jobs.domain.states import ENDED, Status
 from jobs.errors import NotFound
 from jobs.models import Edge, Flow, Job, Step
@@ -86,6 +87,45 @@ def after_ends(ended: Sequence[int]) -> list[statements.Row]:
     return statements.load("jobs", "after_ends").run({"ids": list(ended)})
 
 
+def suspend(job_id: int, children: Sequence[int]) -> statements.Row:
+    """Let this locked job wait for those, of which it has locked what lives (sql/suspend.sql)."""
+    [row] = statements.load("jobs", "suspend").run({"job": job_id, "children": list(children)})
+    return row
+
+
+def child(parent_id: int, position: int) -> Job | None:
+    """The job that this one submitted there, with its payload."""
+    return Job.objects.whole().filter(step__parent=parent_id, step__position=position).first()
+
+
+def of_parent(job_id: int) -> tuple[int, int]:
+    """The flow of a living job, which begins one if it has none, and its depth there; both stay so until the
+    transaction ends."""
+    row = lock_after([job_id])[job_id]
+    if row.flow_id is not None:
+        return row.flow_id, row.depth
+    flow_id = joined(())
+    join(flow_id, [job_id], others=())
+    return flow_id, row.depth
+
+
+def adopt(job_id: int, *, parent_id: int, position: int, depth: int, outlives: bool) -> None:
+    """Note which job submitted this new one, and where among its own."""
+    Step.objects.filter(pk=job_id).update(parent=parent_id, position=position, depth=depth, outlives=outlives)
+
+
+def to_cancel_with(parent_ids: Iterable[int]) -> list[int]:
+    """The living jobs that these submitted and that end with them."""
+    jobs = Job.objects.living().filter(step__parent__in=list(parent_ids), step__outlives=False)
+    return list(jobs.values_list("pk", flat=True))
+
+
+def keep_waited(job_id: int, *, of: int) -> None:
+    """Let a new job be given the results that the one which it tries again had waited for."""
+    waited = Edge.objects.filter(job_id=of, condition=WAITED).values_list("after_id", flat=True)
+    Edge.objects.bulk_create([Edge(job_id=job_id, after_id=one, condition=WAITED) for one in waited])
+
+
 def note_canceled(failed: Mapping[int, int]) -> None:
     """Remember for which job each of these was canceled."""
     for job_id in set(failed.values()):
@@ -104,9 +144,10 @@ def steps(job_ids: Collection[int]) -> dict[int, Step]:
 
 
 def after(job_ids: Collection[int]) -> dict[int, list[Edge]]:
-    """What each of these jobs comes after, in order of id."""
+    """What each of these jobs came after from its submit on, in order of id."""
     edges: dict[int, list[Edge]] = {job_id: [] for job_id in job_ids}
-    for edge in Edge.objects.filter(job_id__in=list(job_ids)).order_by("job_id", "after_id"):
+    named = Edge.objects.filter(job_id__in=list(job_ids)).exclude(condition=WAITED)
+    for edge in named.order_by("job_id", "after_id"):
         edges[edge.job_id].append(edge)
     return edges
 
@@ -130,11 +171,13 @@ def canceled_for(job_id: int) -> list[Job]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """What somebody sees of a flow: a row of flow.sql for each of its `places`, by depth, with what the job that has it
-    now comes `after` (who has that place now); how many of them stand how."""
+    now comes `after` (who has that place now), and its depth, for what a job waits for stands before it; how many of
+    them stand how."""
 
     created_at: datetime
     places: Sequence[statements.Row]
     after: Mapping[int, Sequence[int]]
+    depths: Mapping[int, int]
     counts: Mapping[str, int]
 
 
@@ -145,8 +188,11 @@ def seen(flow_id: int, *, viewer: int) -> Seen:
         raise NotFound
     holders = {row.place_id: row.id for row in rows}
     after = {row.id: [holders.get(place, place) for place in row.before] for row in rows}
+    depths = flows.depths(after, {row.id: row.depth for row in rows})
+    rows.sort(key=lambda row: (depths[row.id], row.place_id))
     counts = Counter(row.status for row in rows)
-    return Seen(created_at=min(row.created_at for row in rows), places=rows, after=after, counts=counts)
+    created_at = min(row.created_at for row in rows)
+    return Seen(created_at=created_at, places=rows, after=after, depths=depths, counts=counts)
 
 
 def living(flow_id: int, *, owner: User | None) -> list[int]:

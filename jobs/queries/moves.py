@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -25,8 +26,8 @@ CLAIMS: Final = 3  # of one call, whose statements each see what was committed b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """How one running job goes on: what `settle` writes. `avoid`: workers that leave it to others
-    for a while; `blames_worker`: after a failure its own is one of them."""
+    """How one running job goes on: what `settle` writes. `avoid`: workers that leave it to others for a while;
+    `run_at`: when it is due where it is suspended; `blames_worker`: after a failure its own is one of them."""
 
     job_id: int
     fence: int
@@ -39,6 +40,7 @@ class Settlement:
     result: str | None = None
     releases: int = 0
     unconfirmed: int = 0
+    run_at: datetime | None = None
     blames_worker: bool = True
 
 
@@ -113,17 +115,19 @@ def heartbeat(worker: Worker, beats: Sequence[Beat]) -> list[Row]:
     return _known(worker, statements.load("jobs", "heartbeat").run(leases | columns | more))
 
 
-def keep_checkpoint(worker: Worker, job_id: int, lease: Lease, *, value: str | None) -> list[Row]:
+def keep_checkpoint(worker: Worker, job_id: int, lease: Lease, *, value: str | None, children: int) -> list[Row]:
     """Keep this JSON text as the checkpoint of the job that the lease holds, None: no checkpoint; a row with its
-    `lease_expires_at`, none if it is lost. Raises Outdated."""
+    `lease_expires_at`, none if it is lost. `children`: how many it had submitted by then. Raises Outdated."""
     held = {"worker": worker.pk, "version": worker.version, "job": job_id, "fence": lease.fence, "secret": lease.secret}
-    more = {"value": value, "lease_s": settings.JOBFARM["LEASE_S"]}
+    more = {"value": value, "children": children, "lease_s": settings.JOBFARM["LEASE_S"]}
     return _known(worker, statements.load("jobs", "keep_checkpoint").run(held | more))
 
 
 def inherit_checkpoint(job_id: int, kept: Checkpoint) -> None:
     """Let a new job begin with what another one had kept."""
-    Checkpoint.objects.create(job_id=job_id, fence=0, value=kept.value, written_at=kept.written_at)
+    Checkpoint.objects.create(
+        job_id=job_id, fence=0, value=kept.value, children=kept.children, written_at=kept.written_at
+    )
     Live.objects.filter(pk=job_id).update(has_checkpoint=True)
 
 
@@ -209,6 +213,7 @@ def settle(settlements: Sequence[Settlement]) -> list[Row]:
             "result": [s.result for s in settlements],
             "releases": [s.releases for s in settlements],
             "unconfirmed": [s.unconfirmed for s in settlements],
+            "run_at": [s.run_at for s in settlements],
         }
     )
 

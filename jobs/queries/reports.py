@@ -108,6 +108,6 @@ def wrote() -> Exists:
     return Exists(pieces)
 
 
-def checkpoints(job_ids: Sequence[int]) -> dict[int, Any]:
+def checkpoints(job_ids: Sequence[int]) -> dict[int, Checkpoint]:
     """What those of these jobs that have kept something kept last, by id. Of no jobs nothing is read."""
-    return dict(Checkpoint.objects.filter(pk__in=job_ids).values_list("pk", "value")) if job_ids else {}
+    return Checkpoint.objects.in_bulk(job_ids) if job_ids else {}

@@ -20,7 +20,7 @@ MOST_FAILED: Final = 2_000  # of a worker's newest failed attempts: four pages e
 MOST_RATED: Final = 5_000  # for the numbers of jobs an hour, which the list of workers reads again and again
 LISTED: Final = 100
 DAYS: Final = 30
-_NO_ATTEMPTS: Final = (AttemptOutcome.RELEASED, AttemptOutcome.UNCONFIRMED)
+_NO_ATTEMPTS: Final = (AttemptOutcome.RELEASED, AttemptOutcome.UNCONFIRMED, AttemptOutcome.SUSPENDED)
 _NO_FAILURES: Final = (*_NO_ATTEMPTS, AttemptOutcome.CANCELED)
 
 

@@ -5,7 +5,7 @@ WITH runs AS MATERIALIZED (
     WHERE ended_at >= %(start)s AND ended_at < %(stop)s AND status = 'success' AND worker_id IS NOT NULL
     UNION ALL
     SELECT worker_id, ended_at - claimed_at, false FROM jobs_attempt
-    WHERE ended_at >= %(start)s AND ended_at < %(stop)s AND outcome NOT IN ('released', 'unconfirmed', 'canceled')
+    WHERE ended_at >= %(start)s AND ended_at < %(stop)s AND outcome NOT IN ('released', 'unconfirmed', 'suspended', 'canceled')
 ), ended AS MATERIALIZED (
     SELECT worker_id, count(*) AS ended, count(*) FILTER (WHERE succeeded) AS succeeded,
            percentile_cont(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY extract(epoch FROM took)::float8) AS latency_s

@@ -15,9 +15,9 @@ WITH held AS MATERIALIZED (
 ), forgotten AS (
     DELETE FROM jobs_checkpoint WHERE job_id = ANY (ARRAY(SELECT id FROM held)) AND %(value)s::jsonb IS NULL
 ), kept AS (
-    INSERT INTO jobs_checkpoint AS checkpoint (job_id, fence, value, written_at)
-    SELECT id, fence, %(value)s::jsonb, statement_timestamp() FROM held WHERE %(value)s::jsonb IS NOT NULL
+    INSERT INTO jobs_checkpoint AS checkpoint (job_id, fence, value, children, written_at)
+    SELECT id, fence, %(value)s::jsonb, %(children)s::smallint, statement_timestamp() FROM held WHERE %(value)s::jsonb IS NOT NULL
     ON CONFLICT (job_id) DO UPDATE
-    SET fence = excluded.fence, value = excluded.value, written_at = excluded.written_at
+    SET fence = excluded.fence, value = excluded.value, children = excluded.children, written_at = excluded.written_at
 )
 SELECT lease_expires_at FROM renewed

@@ -9,7 +9,7 @@ SELECT lease.place, coalesce(outcome.fence, live.fence) AS fence,
        CASE WHEN outcome.fence = lease.fence AND outcome.last_secret = lease.secret AND outcome.worker_id = worker.id
                  AND outcome.status = 'success' THEN 'success'
             WHEN attempt.outcome = 'failed' AND outcome.fence = lease.fence AND outcome.status = 'failed' THEN 'failed'
-            WHEN attempt.outcome = 'failed' THEN 'pending' END AS answered
+            WHEN attempt.outcome IN ('failed', 'suspended') THEN 'pending' END AS answered
 FROM unnest(%(job)s::bigint[], %(fence)s::bigint[], %(secret)s::uuid[]) WITH ORDINALITY
      AS lease (job_id, fence, secret, place)
 JOIN jobs_worker AS worker ON worker.id = %(worker)s::bigint

@@ -1,6 +1,6 @@
 -- Write how attempts ended: move the jobs on, keep the attempts that did not succeed, store results. The caller holds the
 -- rows' locks. What was released or never confirmed is no attempt of the job's count; what nobody got (no outcome, and it
--- waits again) leaves no trace and keeps its place. What else waits again does so in the lane of its row and of the workers
+-- waits again) leaves no trace and keeps its place. What is suspended is due at `run_at`, or keeps its place too. What else waits again does so in the lane of its row and of the workers
 -- that it is to avoid (settlement.avoid), from now on: so long have they to leave it to others.
 -- Returns when each is due again, whether its queue has room under a ceiling now, and whether an endpoint of the outbox may
 -- ask for events (listens).
@@ -10,14 +10,15 @@ WITH held AS MATERIALIZED (
            CASE WHEN given.outcome = 'unconfirmed' OR given.outcome IS NULL AND given.status = 'pending'
                 THEN live.confirmed_fence ELSE live.fence END AS confirmed,
            CASE WHEN given.status = 'pending' THEN given.failures ELSE live.failures + 1 END AS attempt,
-           CASE WHEN given.status = 'pending'
+           CASE WHEN given.run_at IS NOT NULL THEN given.run_at
+                WHEN given.status = 'pending'
                      AND (given.delay_s > 0 OR given.avoid <> '{}' AND given.outcome IS NOT NULL)
                 THEN statement_timestamp() + make_interval(secs => given.delay_s) ELSE live.run_at END AS due_at
     FROM unnest(
         %(job)s::bigint[], %(fence)s::bigint[], %(status)s::text[], %(failures)s::smallint[], %(delay_s)s::float8[],
         %(avoid)s::text[], %(outcome)s::text[], %(error)s::text[], %(result)s::text[], %(releases)s::smallint[],
-        %(unconfirmed)s::smallint[]
-    ) AS given (job_id, fence, status, failures, delay_s, avoid, outcome, error, result, releases, unconfirmed)
+        %(unconfirmed)s::smallint[], %(run_at)s::timestamptz[]
+    ) AS given (job_id, fence, status, failures, delay_s, avoid, outcome, error, result, releases, unconfirmed, run_at)
     CROSS JOIN LATERAL (
         SELECT one.ctid AS tid, one.* FROM jobs_live AS one WHERE one.job_id = given.job_id FOR UPDATE) AS live
     WHERE live.fence = given.fence AND live.lease_secret IS NOT NULL
@@ -44,7 +45,7 @@ WITH held AS MATERIALIZED (
 ), history AS (
     INSERT INTO jobs_attempt (
         job_id, number, attempt, secret, outcome, worker_id, worker_name, claimed_at, ended_at, error)
-    SELECT job_id, fence, CASE WHEN outcome NOT IN ('released', 'unconfirmed') THEN attempt END, lease_secret, outcome,
+    SELECT job_id, fence, CASE WHEN outcome NOT IN ('released', 'unconfirmed', 'suspended') THEN attempt END, lease_secret, outcome,
            worker_id, worker_name, claimed_at, statement_timestamp(), error
     FROM held WHERE outcome IS NOT NULL
 )

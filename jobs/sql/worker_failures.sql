@@ -7,5 +7,5 @@ FROM (
     WHERE worker_id = %(worker)s::bigint AND ended_at > statement_timestamp() - interval '7 days'
     ORDER BY ended_at DESC LIMIT %(most)s::bigint) AS attempt
 JOIN jobs_job AS job ON job.id = attempt.job_id
-WHERE attempt.outcome NOT IN ('released', 'unconfirmed', 'canceled')
+WHERE attempt.outcome NOT IN ('released', 'unconfirmed', 'suspended', 'canceled')
 GROUP BY job.kind ORDER BY week DESC, job.kind

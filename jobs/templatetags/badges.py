@@ -27,6 +27,7 @@ OUTCOMES: Final = {
     AttemptOutcome.RELEASED: _badge("canceled", "released"),
     AttemptOutcome.CANCELED: _badge("canceled", "canceled"),
     AttemptOutcome.UNCONFIRMED: _badge("timed_out", "unconfirmed"),
+    AttemptOutcome.SUSPENDED: _badge("paused", "suspended"),
 }
 PHASES: Final = {
     Phase.COUNTING: _badge("in_progress", "counting"),

@@ -34,12 +34,17 @@ def _texts(messages: st.SearchStrategy[Any]) -> st.SearchStrategy[str | bytes]:
 def of_workers(*, job: int, lease: str) -> st.SearchStrategy[str | bytes]:
     """What comes to /ws/worker/, of a worker that has this job."""
     leases, jobs = (st.sampled_from([lease, lease, f"{lease}0", "1-x"]), st.sampled_from([job, job, job + 1, 0]))
-    ending = {"id": jobs, "lease": leases, "outcome": st.sampled_from(["success", "failed"]), "result": ANYTHING}
+    ending = {
+        "id": jobs,
+        "lease": leases,
+        "outcome": st.sampled_from(["success", "failed", "suspended"]),
+        "result": ANYTHING,
+    }
     fields = {
         "type": st.sampled_from(
             [
                 *("claim", "heartbeat", "heartbeat_many", "checkpoint", "output", "finish", "finish_many", "release"),
-                *("unclaim", "steal"),
+                *("unclaim", "steal", "submit"),
             ]
         ),
         "ref": ANYTHING,

@@ -15,6 +15,7 @@ _WORKER: Final = "api/v1/worker/jobs/<jobid:job_id>/"
 FORMS: Final[Mapping[str, Any]] = {
     f"{_WORKER}heartbeat": {"lease": "<lease>"},
     f"{_WORKER}checkpoint": {"lease": "<lease>", "value": {"n": 1}},
+    f"{_WORKER}submit": {"lease": "<lease>", "position": 0, "kind": "chat", "payload": {}},
     f"{_WORKER}output": {"lease": "<lease>", "seq": 1, "text": "More."},
     f"{_WORKER}files/<name>": b"bytes",
     f"{_WORKER}finish": {"lease": "<lease>", "outcome": "success"},

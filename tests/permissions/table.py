@@ -229,6 +229,7 @@ POST /api/v1/worker/jobs/<jobid:job_id>/checkpoint                   401  401  4
 POST /api/v1/worker/jobs/<jobid:job_id>/finish                       401  401  401  401  401  200+ 401  401  401
 POST /api/v1/worker/jobs/<jobid:job_id>/heartbeat                    401  401  401  401  401  200+ 401  401  401
 POST /api/v1/worker/jobs/<jobid:job_id>/output                       401  401  401  401  401  200+ 401  401  401
+POST /api/v1/worker/jobs/<jobid:job_id>/submit                       401  401  401  401  401  200+ 401  401  401
 POST /api/v1/worker/jobs/<jobid:job_id>/release                      401  401  401  401  401  200+ 401  401  401
 POST /api/v1/worker/unclaim                                          401  401  401  401  401  200  401  401  401
 

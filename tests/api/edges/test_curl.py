@@ -78,6 +78,9 @@ class TestCurl:
         assert shell.example("get", "/api/v1/jobs/{job_id}")["detail"] == "Painting"
         assert shell.example("post", f"{job}/output") == {"next_seq": 1}
         assert shell.example("post", f"{job}/checkpoint").keys() == {"lease_expires_at"}
+        child = shell.example("post", f"{job}/submit")
+        assert shell.example("post", f"{job}/submit") == child
+        operations.cancel(child["id"], by=None)
         assert shell.example("put", f"{job}/files/{{name}}")["size"] == len(PICTURE)
         assert [j["id"] for j in shell.example("get", "/api/v1/jobs")["jobs"]] == [claimed["id"]]
         assert shell.example("get", "/api/v1/jobs/{job_id}/why")["reasons"][0]["code"] == "not_waiting"
@@ -217,6 +220,7 @@ class TestDocument:
             "POST /api/v1/worker/heartbeat",
             "POST /api/v1/worker/jobs/{job_id}/heartbeat",
             "POST /api/v1/worker/jobs/{job_id}/checkpoint",
+            "POST /api/v1/worker/jobs/{job_id}/submit",
             "POST /api/v1/worker/jobs/{job_id}/output",
             "PUT /api/v1/worker/jobs/{job_id}/files/{name}",
             "POST /api/v1/worker/jobs/{job_id}/finish",

@@ -89,6 +89,30 @@ class TestReports:
         assert client.get(f"/api/v1/jobs/{job.pk}").json()["checkpoint"] == {"pages": 40}
         assert "checkpoint" not in client.get("/api/v1/jobs").json()["jobs"][0]
 
+    def test_a_job_submits_others_and_waits_for_them_without_a_worker(self, crew: Crew) -> None:
+        job = operations.submit("chat", {})
+        path, lease = f"jobs/{job.pk}", crew.claim_one()["lease"]
+        new = {"lease": lease, "position": 0, "kind": "chat", "payload": {"part": 1}}
+        child = crew.post(f"{path}/submit", **new)
+        assert (child.status_code, child.json().keys()) == (200, {"id"})
+        assert crew.post(f"{path}/submit", **new).json() == child.json()
+        differs = crew.post(f"{path}/submit", **{**new, "payload": {"part": 2}})
+        assert (differs.status_code, differs.json()["error"]) == (409, "child_differs")
+        assert crew.post(f"{path}/submit", **{**new, "position": 10_000}).status_code == 422
+        assert crew.post(f"{path}/submit", **{**new, "position": 1, "after": [job.pk]}).status_code == 422
+        crew.post(f"{path}/checkpoint", lease=lease, value="half", children=1)
+        waits = {"lease": lease, "outcome": "suspended", "wait": {"children": [child.json()["id"]]}}
+        strange = crew.post(f"{path}/finish", **{**waits, "wait": {"children": [job.pk]}})
+        assert (strange.status_code, strange.json()["error"]) == (422, "not_a_child")
+        assert [crew.post(f"{path}/finish", **waits).json()["status"] for _ in range(2)] == ["pending"] * 2
+        part = crew.claim_one()
+        assert (part["id"], part["payload"], part["attempt"]) == (child.json()["id"], {"part": 1}, 1)
+        crew.post(f"jobs/{part['id']}/finish", lease=part["lease"], outcome="success", result=7)
+        again = crew.claim_one()
+        assert (again["id"], again["attempt"], again["checkpoint"], again["children"]) == (job.pk, 1, "half", 1)
+        assert [(one["id"], one["result"]) for one in again["after"]] == [(part["id"], 7)]
+        assert crew.post(f"{path}/submit", **new).json()["reason"] == "taken_over"
+
     def test_output_is_stored_once_and_a_gap_says_what_is_expected(self, crew: Crew) -> None:
         job = operations.submit("chat", {})
         lease = crew.claim_one()["lease"]

@@ -56,6 +56,10 @@ class TestVerbs:
         assert renewed.keys() == {"type", "ref", "lease_expires_at"}
         kept = ask(socket, type="checkpoint", ref=4, value={"n": 40}, **about)
         assert kept.keys() == {"type", "ref", "lease_expires_at"}
+        child = ask(
+            socket, type="submit", ref=5, position=0, kind="chat", payload={}, run_at="2100-01-01T00:00:00Z", **about
+        )
+        assert child.keys() == {"type", "ref", "id"}
         assert ask(socket, type="output", ref=2, seq=0, text="Hello", **about)["next_seq"] == 1
         ended = ask(socket, type="finish", ref=3, outcome="success", result=[1], claim_next=1, **about)
         assert (ended["status"], [next_job["id"] for next_job in ended["jobs"]]) == ("success", [second.pk])

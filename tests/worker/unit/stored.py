@@ -37,6 +37,9 @@ class StoredJob:
     error: str = ""
     retryable: bool | None = None
     finishes: int = 0
+    children: list[tuple[Any, ...]] = field(default_factory=list)  # position, kind, payload
+    counted: int = 0  # children, as the checkpoint has it
+    waits: Any = None
     beats: int = 0
 
     @property
@@ -133,7 +136,7 @@ class Jobs:
             "has_ceiling",
             "checkpoint",
         )
-        fields = {name: getattr(job, name) for name in names}
+        fields = {name: getattr(job, name) for name in names} | {"children": job.counted}
         return {**fields, "lease_expires_at": LATER, "heartbeat_every": self.heartbeat_every}
 
     def _held(self, body: dict[str, Any]) -> StoredJob:
@@ -168,8 +171,16 @@ class Jobs:
             return {"id": entry["id"], **no.body}
 
     def _checkpoint(self, body: dict[str, Any]) -> dict[str, Any]:
-        self._held(body).checkpoint = body["value"]
+        job = self._held(body)
+        job.checkpoint, job.counted = body["value"], body.get("children", 0)
         return {"lease_expires_at": LATER}
+
+    def _submit(self, body: dict[str, Any]) -> dict[str, Any]:
+        job = self._held(body)
+        child = (body["position"], body["kind"], body["payload"])
+        if child not in job.children:
+            job.children.append(child)
+        return {"id": 1000 * job.id + body["position"]}
 
     def _output(self, body: dict[str, Any]) -> dict[str, Any]:
         job = self._held(body)
@@ -189,6 +200,7 @@ class Jobs:
             return {"status": job.status, "jobs": self._once_more(request)}
         self._held(body)
         job.status, job.finished_by = body["outcome"], body["lease"]
+        job.waits = body.get("wait")
         job.result, job.error = body.get("result"), body.get("error", "")
         job.retryable = body.get("retryable")
         job.finishes += 1

@@ -1,0 +1,63 @@
+"""Suspends while the children end, and while somebody cancels: nobody waits for ever, and nobody goes on too early."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from jobs import operations
+from jobs.errors import LeaseLost
+from jobs.models import Edge, EndedStep, Job, Worker
+from tests import farm
+from tests.effort import share
+from tests.jobs.flows.test_children import child_of, parent_of, suspend
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def worker() -> Worker:
+    farm.kind()
+    return farm.worker()
+
+
+def test_a_suspend_at_the_moment_of_the_ends_of_its_children_goes_on_once(worker: Worker) -> None:
+    """No sweep helps."""
+    for _ in range(share(1000, of=200)):
+        parent = parent_of(worker)
+        children = [child_of(worker, parent, n) for n in range(2)]
+        jobs = operations.claim(worker, limit=9)
+        ends: list[Any] = [partial(farm.succeed, worker, job) for job in jobs]
+        farm.at_once(partial(suspend, worker, parent, *children), *ends)
+        [again] = operations.claim(worker, limit=9)
+        assert (again.id, [one.id for one in again.after or ()]) == (parent.id, children)
+        farm.succeed(worker, again)
+    assert not EndedStep.objects.exists()
+    assert not Edge.objects.filter(open_of__isnull=False).exists()
+
+
+def test_a_suspend_against_a_cancel_leaves_nothing_that_lives(worker: Worker) -> None:
+    for _ in range(share(1000, of=100)):
+        parent = parent_of(worker)
+        children = [child_of(worker, parent, n) for n in range(2)]
+        [answer, canceled] = farm.at_once(
+            partial(suspend, worker, parent, *children), partial(operations.cancel, parent.id, by=None)
+        )
+        assert isinstance(answer, LeaseLost) == (canceled.verdict == "canceled_while_running")
+        assert farm.statuses([parent.id, *children]) == ["canceled"] * 3
+    assert not Job.objects.living().exists()
+
+
+def test_a_child_is_submitted_once_or_canceled_with_its_parent(worker: Worker) -> None:
+    for _ in range(share(400, of=60)):
+        parent = parent_of(worker)
+
+        def submitted(parent: operations.ClaimedJob = parent) -> int | None:
+            try:
+                return child_of(worker, parent, 0)
+            except LeaseLost:
+                return None
+
+        first, second, _canceled = farm.at_once(submitted, submitted, partial(operations.cancel, parent.id, by=None))
+        assert first == second or None in {first, second}
+        assert not Job.objects.living().exists()
