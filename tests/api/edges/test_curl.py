@@ -316,7 +316,7 @@ class TestTheDocument:
             for method, operation in operations_of.items()
             if "application/json" in operation.get("requestBody", {}).get("content", {})
         }
-        assert len(taken) == 27
+        assert len(taken) == 28
         assert [path for path, body in taken.items() if not body] == []
         assert taken["post /api/v1/worker/finish"] == {
             "finished": [{"id": 7, "lease": "1-9f86d081", "outcome": "success"}], "claim_next": 1,

@@ -12,6 +12,7 @@ from jobs.errors import ChildDiffers, LeaseLost, NotAChild, PriorityNotAllowed, 
 from jobs.models import Attempt, Edge, EndedStep, Job, Live, Step, Worker
 from jobs.operations import endings
 from jobs.queries import flows, reads
+from observing import traces
 from tests import farm
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -129,14 +130,14 @@ def test_a_child_has_the_owner_group_token_trace_and_flow_of_its_parent() -> Non
     ada = farm.user("ada", groups=[group])
     token, _ = accounts.create_token(ada, name="t", scopes=["submit"])
     worker = farm.worker()
-    parent = operations.submit("work", {}, owner=ada, group=group, token_id=token.pk)
-    Job.objects.update(traceparent=f"00-{7:032x}-{8:016x}-01")
+    with traces.carrying(f"00-{7:032x}-{8:016x}-01"):
+        parent = operations.submit("work", {}, owner=ada, group=group, token_id=token.pk)
     child = Job.objects.get(pk=child_of(worker, farm.claim_one(worker), 0))
     parent = Job.objects.get(pk=parent.pk)
     inherited = ("owner_id", "group_id", "token_id", "traceparent", "flow_id")
     assert [getattr(child, name) for name in inherited] == [getattr(parent, name) for name in inherited]
     assert (child.owner, child.group, child.token_id) == (ada, group, token.pk)
-    assert child.flow_id is not None
+    assert None not in (child.flow_id, child.traceparent)
 
 
 def test_a_child_has_the_rights_of_its_owner(worker: Worker) -> None:

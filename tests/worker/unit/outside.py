@@ -138,7 +138,7 @@ class FarmServer(Jobs):
     ) -> dict[str, Any]:
         """The answer to a call; to a claim that may wait, with the first job that comes meanwhile."""
         answer = self.answer(verb, body)
-        deadline = time.monotonic() + body.get("wait", 0)
+        deadline = time.monotonic() + (body.get("wait", 0) if verb == "claim" else 0)
         while verb == "claim" and not (answer["jobs"] or self.never_waits) and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
             if not while_there():
