@@ -1,0 +1,53 @@
+"""Jobs that a job submits and waits for, with the real worker and the real server, over both transports."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from jobfarm_worker import Handlers
+from jobfarm_worker import Job as HeldJob
+from jobs.models import Attempt, Job, Step
+from tests import documented
+from tests.farm import lose
+from tests.servers import Server
+from tests.worker.integration.test_real_server import ended, one_job, running, server, transport, working  # noqa: F401 (fixtures)
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class TestJobsOfItsOwn:
+    def test_are_submitted_and_waited_for_as_printed_without_the_slot_that_they_need(
+        self, server: Server, transport: Any
+    ) -> None:
+        printed: dict[str, Any] = {}
+        exec(documented.block("flows.md", "from jobfarm_worker import Handlers"), printed)
+        with working(server, printed["handlers"], transport=transport, concurrency=1):
+            job = one_job({"pages": ["a", "bc", "def"]})
+            assert ended(job) == "success"
+        assert Job.objects.whole().get(pk=job.pk).result == {"characters": 6}
+        positions = Step.objects.filter(parent=job.pk).order_by("position").values_list("position", flat=True)
+        assert list(positions) == [0, 1, 2]
+        assert Attempt.objects.values_list("job_id", "outcome").get() == (job.pk, "suspended")
+
+    def test_of_a_plain_function_that_was_lost_are_submitted_once(self, server: Server, transport: Any) -> None:
+        handlers, reached = Handlers(), threading.Event()
+
+        @handlers.handler("work")
+        def work(job: HeldJob) -> Any:
+            if isinstance(job.payload, int):
+                return job.payload
+            children = [job.submit("work", n) for n in range(2)]
+            if job.attempt == 1:
+                reached.set()
+                while True:
+                    job.pause(0.1)
+            return [one.result for one in job.after] or job.wait_for(children)
+
+        with working(server, handlers, transport=transport, concurrency=3):
+            job = one_job("parent")
+            assert reached.wait(20)
+            lose(job)
+            assert ended(job) == "success"
+        assert Job.objects.whole().get(pk=job.pk).result == [0, 1]
+        assert Job.objects.count() == 3
