@@ -11,7 +11,7 @@ from jobs.models import Attempt, Job, Step
 from tests import documented
 from tests.farm import lose
 from tests.servers import Server
-from tests.worker.integration.test_real_server import ended, one_job, running, server, transport, working  # noqa: F401 (fixtures)
+from tests.worker.integration.test_real_server import ended, one_job, working
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -16,8 +16,6 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.files.base import ContentFile
-from django.db import connection
-from pytest_django import DjangoDbBlocker
 
 from jobfarm_worker import Failed, Handlers, Unauthorized, Worker
 from jobfarm_worker import Job as HeldJob
@@ -27,29 +25,9 @@ from jobs.models import Attempt, Checkpoint, Job, OutputChunk, ResultFile
 from jobs.models import Worker as Row
 from tests.farm import everything, kind, lose, pass_time, status, submit, until
 from tests.forkserver import ROOT
-from tests.servers import Server, serve
+from tests.servers import Server
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(scope="module")
-def running(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Server]:
-    """The server of this file: a start takes two seconds of a processor. The database is emptied behind it."""
-    with django_db_blocker.unblock():
-        with serve() as made:
-            yield made
-        connection.close()
-
-
-@pytest.fixture
-def server(running: Server) -> Server:
-    kind("work")
-    return running
-
-
-@pytest.fixture(params=["ws", "http"])
-def transport(request: pytest.FixtureRequest) -> Any:
-    return request.param
 
 
 def new_worker(name: str = "laptop") -> tuple[Row, str]:
