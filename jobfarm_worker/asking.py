@@ -39,13 +39,13 @@ class Asking:
                 future.cancel()
                 raise JobStopped
 
-    def refused(self, refusal: Refused, what: str) -> None:
-        """Raise JobStopped where the lease is lost, and Failed, which begins with `what`, unless it may pass."""
+    def refused(self, refusal: Refused, sentence: str) -> None:
+        """Raise JobStopped where the lease is lost, and Failed, which begins with `sentence`, unless it may pass."""
         if refusal.code == "lease_lost":
             self.on_lost(refusal.why_lost)
             raise JobStopped from refusal
         if not refusal.is_for_now:
-            raise Failed(f"{what}: {refusal}", retryable=False) from refusal
+            raise Failed(f"{sentence}: {refusal}", retryable=False) from refusal
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

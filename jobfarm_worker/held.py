@@ -196,8 +196,8 @@ class HeldJob:
         """The farm will not take this result (too large, for instance), or wait: report that as a failure, once."""
         self._say(logging.ERROR, "%s: the farm refused how it ended: %s", self.claimed, refusal)
         if not outcome.has_failed:
-            what = "result" if outcome.success else "wait"
-            refused = failure(f"The farm refused the {what}: {refusal}", retryable=False)
+            subject = "result" if outcome.success else "wait"
+            refused = failure(f"The farm refused the {subject}: {refusal}", retryable=False)
             call = protocol.finish([(self.claimed, refused)], claim_next=0)
             with contextlib.suppress(Refused):
                 await self._holder.farm.insist(call, heartbeat_s=self.claimed.heartbeat_s)
@@ -274,9 +274,9 @@ class HeldJob:
     async def _confirmed(self) -> None:
         await self._reporting().confirmed()
 
-    def _asking(self, what: type[AskingT]) -> AskingT:
+    def _asking(self, make: type[AskingT]) -> AskingT:
         farm = self._holder.farm
-        return what(claimed=self.claimed, farm=farm, outbox=self._outbox, on_lost=self.stop, loop=self._loop)
+        return make(claimed=self.claimed, farm=farm, outbox=self._outbox, on_lost=self.stop, loop=self._loop)
 
     def _say(self, level: int, message: str, *arguments: object) -> None:
         if log.isEnabledFor(level):
