@@ -78,6 +78,7 @@ def test_a_suspended_job_holds_nothing_and_goes_on_with_results_and_checkpoint_o
         (children[1], "failed", None),
     ]
     assert farm.succeed(other, again) == Status.SUCCESS
+    operations.tend_lanes()
     assert not EndedStep.objects.exists()
 
 

@@ -32,6 +32,7 @@ def test_a_suspend_at_the_moment_of_the_ends_of_its_children_goes_on_once(worker
         [again] = operations.claim(worker, limit=9)
         assert (again.id, [one.id for one in again.after or ()]) == (parent.id, children)
         farm.succeed(worker, again)
+    operations.tend_lanes()
     assert not EndedStep.objects.exists()
     assert not Edge.objects.filter(open_of__isnull=False).exists()
 
