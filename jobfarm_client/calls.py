@@ -150,15 +150,20 @@ class Calls:
         """A flow as it stands. Raises NotFound."""
         answer = await self._transport.answer(Request(path=f"{FLOWS}/{flow_id}"))
         jobs = tuple(FlowStep.from_json(one) for one in answer["jobs"])
-        return Flow(id=answer["id"], counts=answer["counts"], jobs=jobs)
+        return Flow(id=answer["id"], counts=answer["counts"], usage=answer["usage"], jobs=jobs)
 
     async def cancel_flow(self, flow_id: int) -> int:
         """Cancel all jobs of a flow that have not ended; how many that were."""
         return int((await self._transport.answer(_post(f"{FLOWS}/{flow_id}/cancel")))["canceled"])
 
-    async def retry_flow(self, flow_id: int) -> list[int]:
-        """Try again what failed in a flow, and what was canceled for its sake; the new jobs that try the former."""
-        return [*(await self._transport.answer(_post(f"{FLOWS}/{flow_id}/retry")))["jobs"]]
+    async def retry_flow(self, flow_id: int, *, from_job: int | None = None) -> list[int]:
+        """Try again what failed in a flow, and what was canceled for its sake; the new jobs that try the former.
+
+        `from_job`: that ended job instead, and all that came after it, however they ended. Raises NotEnded while one of
+        these waits or runs.
+        """
+        body = None if from_job is None else {"from": from_job}
+        return [*(await self._transport.answer(_post(f"{FLOWS}/{flow_id}/retry", body)))["jobs"]]
 
     async def run_now(self, job_id: int) -> Job:
         """Let a job that is due later run now. Raises NotWaiting."""

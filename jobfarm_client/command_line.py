@@ -65,6 +65,7 @@ def _add_watch(add: Callable[..., Any]) -> None:
     add("--tag", help="with all of these: a,b")
     add("--kind", help="of this kind")
     add("--owner", help="of this person; me: yours")
+    add("--flow", type=int, help="of the flow with this id")
 
 
 def _add_bulk(add: Callable[..., Any]) -> None:
@@ -157,7 +158,7 @@ def _payload(text: str) -> Any:
 def _watch(farm: Client, options: argparse.Namespace) -> int:
     filters = {name: value for name in EventFilters.__annotations__ if (value := getattr(options, name))}
     if (options.job is None) != bool(filters):
-        raise BadOption("Which jobs? The number of one, or some of --tag, --kind and --owner.")
+        raise BadOption("Which jobs? The number of one, or some of --tag, --kind, --owner and --flow.")
     return _show(farm, options.job, options) if options.job else _show_all(farm, filters, options)
 
 

@@ -43,6 +43,7 @@ class JobFilters(TypedDict, total=False):
     group: str
     worker: str
     tag: str
+    flow: int
     retry_of: int
 
 
@@ -52,6 +53,7 @@ class EventFilters(TypedDict, total=False):
     tag: str
     kind: str
     owner: str
+    flow: int
 
 
 class BulkFilters(TypedDict, total=False):
@@ -257,10 +259,12 @@ class FlowStep(_Described):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """Jobs that are connected; `counts`: how many of their places stand how."""
+    """Jobs that are connected; `counts`: how many of their places stand how; `usage`: the `attempts`, `seconds`,
+    `tokens_in`, `tokens_out` and `cost` of what has ended, if anything has."""
 
     id: int
     counts: Mapping[str, int]
+    usage: Mapping[str, Any] | None
     jobs: tuple[FlowStep, ...]
 
 

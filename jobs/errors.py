@@ -178,6 +178,10 @@ class NotEnded(JobsError, code="not_ended", http_status=409):
     """The job has not ended yet, so it cannot be retried as a new one."""
 
 
+class StepNotEnded(NotEnded):
+    """Job {job}, which comes after that one, has not ended: cancel it or wait for its end, then retry from there."""
+
+
 class NotWaiting(JobsError, code="not_waiting", http_status=409):
     """The job is no longer pending: it is in progress, has ended, or was not begun by its expires_at."""
 

@@ -1,7 +1,9 @@
 """What apps above register: who meters jobs, which kinds are metered whatever is decided about their jobs, and which
 crons count jobs too."""
 
-from jobs.domain.meters import Hold, Meter
+from collections.abc import Sequence
+
+from jobs.domain.meters import Hold, Meter, Used
 
 METERED_KINDS: set[str] = set()
 # By name. They fire within a minute after jobs were counted (jobs.operations.rollup).
@@ -24,3 +26,8 @@ def meter() -> Meter | None:
 def hold(job_id: int, *, is_metered: bool) -> Hold | None:
     """Why this job waits, if its meter makes it wait."""
     return _meters[0].hold(job_id) if is_metered and _meters else None
+
+
+def used(job_ids: Sequence[int]) -> Used | None:
+    """What these jobs used together, if they are metered and any of their attempts has ended."""
+    return _meters[0].used(job_ids) if _meters else None

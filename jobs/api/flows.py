@@ -22,9 +22,9 @@ def show(request: HttpRequest, flow_id: int) -> protocol.Flow:
     user = _user(request)
     seen = flows.seen(flow_id, viewer=pages.EVERYBODY if reads.is_operator(user) else user.pk)
     places = seen.places[: protocol.MOST_STEPS]
-    return protocol.Flow(
-        id=flow_id, created_at=seen.created_at, counts=seen.counts, jobs=[protocol.Step.of(one, seen) for one in places]
-    )
+    used = protocol.FlowUsage.model_validate(seen.used, from_attributes=True) if seen.used else None
+    jobs = [protocol.Step.of(one, seen) for one in places]
+    return protocol.Flow(id=flow_id, created_at=seen.created_at, counts=seen.counts, usage=used, jobs=jobs)
 
 
 @router.call("post", "/flows/{jobid:flow_id}/cancel", auth=OPERATE)
@@ -37,10 +37,15 @@ def cancel(request: HttpRequest, flow_id: int) -> protocol.CanceledFlow:
 
 
 @router.call("post", "/flows/{jobid:flow_id}/retry", auth=OPERATE)
-def retry(request: HttpRequest, flow_id: int) -> protocol.RetriedFlow:
+def retry(request: HttpRequest, flow_id: int, body: protocol.RetryFlow | None = None) -> protocol.RetriedFlow:
     """Try again what failed in a flow.
 
     Each job that failed, timed out or was canceled by somebody, in its place; and what was canceled for its sake. A
     second call finds nothing more to try again.
+
+    With `{"from": 7}` that ended job instead, and all that came after it, however they ended; what comes before is
+    kept. 409 `not_ended` while one of these waits or runs (cancel it first), 409 `already_retried` where another job
+    has the place of that one.
     """
-    return protocol.RetriedFlow(jobs=operations.flows.retry(flow_id, by=_user(request)))
+    from_job = None if body is None else body.from_
+    return protocol.RetriedFlow(jobs=operations.flows.retry(flow_id, by=_user(request), from_job=from_job))

@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Query, Status
 
 from core.api import Calls, Sample, caller
-from core.values import words
+from core.values import BIGINT, words
 from jobs import http, operations
 from jobs.api.clients import OPERATE, VIEW
 from jobs.domain.changes import EVERYBODY, Wanted
@@ -19,6 +19,7 @@ from jobs.queries import bulks, reads
 
 Tag = Annotated[str, Query(max_length=700, description="One tag, or several with commas between.")]
 Named = Annotated[str, Query(max_length=150, description="A name.")]
+FlowId = Annotated[int | None, Query(ge=1, le=BIGINT, description="The id of a flow.")]
 MOST = 50  # jobs of one stream: the id of each of its events says how far all of them are
 router = Calls(tags=["Clients"])
 
@@ -58,8 +59,10 @@ def events(request: HttpRequest, job_id: int) -> HttpResponse:
 
 
 @router.call("get", "/events", auth=VIEW, sample=Sample(query="tag=nightly", is_stream=True))
-def events_that_match(request: HttpRequest, tag: Tag = "", kind: Named = "", owner: Named = "") -> HttpResponse:
-    """Follow all jobs of a tag, a kind, an owner.
+def events_that_match(
+    request: HttpRequest, tag: Tag = "", kind: Named = "", owner: Named = "", flow: FlowId = None
+) -> HttpResponse:
+    """Follow all jobs of a tag, a kind, an owner, a flow.
 
     One stream for the jobs that match and that you may see, those too that come later: a `job` event, as lists have it,
     for each of the newest 100, and for a job whenever it is submitted or changes (of several changes within 0.2 s the
@@ -70,10 +73,10 @@ def events_that_match(request: HttpRequest, tag: Tag = "", kind: Named = "", own
     now, some of them again. Where it is longer ago, or more than 1,000 jobs or 20,000 ends of the farm lie between, the
     first event is `reset`: list the jobs anew (`GET /api/v1/jobs`); what happens from then on follows.
     """
-    http.refuse_unknown_parameters(request, ["tag", "kind", "owner", http.ViewKey.param_name])
+    http.refuse_unknown_parameters(request, ["tag", "kind", "owner", "flow", http.ViewKey.param_name])
     if tag and not is_list(tag):
         raise InvalidValue(field="tag", why=f"up to {MOST_TAGS} tags with commas between them")
-    wanted = _wanted(request, tag=tag, kind=kind, owner=owner)
+    wanted = _wanted(request, tag=tag, kind=kind, owner=owner, flow=flow)
     followed = http.FollowedMany(wanted=wanted, user_id=caller(request).pk, expires_at=_end(request))
     return http.Noted(note=followed, content_type="text/event-stream")
 
@@ -106,7 +109,7 @@ def revoke_view_token(request: HttpRequest, token_id: int) -> views.RevokedViewT
     return views.RevokedViewToken(id=token_id)
 
 
-def _wanted(request: HttpRequest, *, tag: str, kind: str, owner: str) -> Wanted:
+def _wanted(request: HttpRequest, *, tag: str, kind: str, owner: str, flow: int | None) -> Wanted:
     """What is asked for, of that what the caller may see; a view token shows what its maker may share. Raises NotFound
     for what it is not for."""
     user, view, tags = caller(request), http.view_of(request), words(tag)
@@ -119,8 +122,8 @@ def _wanted(request: HttpRequest, *, tag: str, kind: str, owner: str) -> Wanted:
     is_operator = reads.is_operator(user)
     groups = () if is_operator else user.groups.values_list("pk", flat=True)
     return Wanted(
-        tags=tuple(dict.fromkeys(tags)), kind=kind, owner=owner, viewer=EVERYBODY if is_operator else user.pk,
-        groups=frozenset(groups),
+        tags=tuple(dict.fromkeys(tags)), kind=kind, owner=owner, flow=flow,
+        viewer=EVERYBODY if is_operator else user.pk, groups=frozenset(groups),
     )  # fmt: skip
 
 

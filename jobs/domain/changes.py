@@ -12,19 +12,21 @@ MARGIN: Final = timedelta(seconds=10)  # what is committed so much later than it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Jobs that have all the tags, are of the kind and the owner (where these are named), and that `viewer` may see:
-    EVERYBODY's, or those of a person and of these groups."""
+    """Jobs that have all the tags, are of the kind, the owner and the flow (where these are named), and that `viewer`
+    may see: EVERYBODY's, or those of a person and of these groups."""
 
     tags: tuple[str, ...] = ()
     kind: str = ""
     owner: str = ""
+    flow: int | None = None
     viewer: int
     groups: Collection[int] = ()
 
     def fits(self, job: Any) -> bool:
-        """Whether it is one of them: a row with `kind`, `username`, `owner_id`, `group_id` and `tags`."""
+        """Whether it is one of them: a row with `kind`, `username`, `owner_id`, `group_id`, `flow_id` and `tags`."""
         is_seen = self.viewer in {EVERYBODY, job.owner_id} or job.group_id in self.groups
         is_named = self.kind in {"", job.kind} and self.owner in {"", job.username}
+        is_named = is_named and self.flow in {None, job.flow_id}
         return is_seen and is_named and set(self.tags) <= set(job.tags or ())
 
 

@@ -88,6 +88,15 @@ def depths(before: Mapping[int, Sequence[int]], outside: Mapping[int, int]) -> d
     return known
 
 
+def downstream(first: int, after: Mapping[int, Sequence[int]]) -> list[int]:
+    """A job and all that came after it, in the order of `after`: what each comes after, whoever comes first first."""
+    known = {first}
+    for job, before in after.items():
+        if not known.isdisjoint(before):
+            known.add(job)
+    return [job for job in after if job in known]
+
+
 def _circle(before: Mapping[int, Sequence[int]]) -> list[int]:
     """The places of a circle, its first once more at its end, in the order in which each comes after the next."""
     done: set[int] = set()

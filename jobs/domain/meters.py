@@ -7,6 +7,7 @@ when new jobs may start. `jobs.operations.metering` makes the calls (docs/adr/00
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, Protocol
 
 from jobs.domain.records import JobRecord
@@ -33,6 +34,31 @@ class Hold:
 
     cause: str
     until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Used:
+    """What jobs used in all their ended attempts. `model` is empty where their kinds report no tokens; `is_estimated`:
+    an attempt did not say what it used; `cost_in_words` has the currency, and is empty where it is nothing."""
+
+    attempts: int
+    seconds: float
+    model: str
+    tokens_in: int
+    tokens_out: int
+    cost: Decimal
+    cost_in_words: str
+    is_estimated: bool
+
+    @property
+    def sentence(self) -> str:
+        """For people: "3.2 s in 2 attempts; 120 tokens in, 45 out; 0.01 USD"."""
+        tries = "1 attempt" if self.attempts == 1 else f"{self.attempts:,} attempts"
+        parts = [f"{self.seconds:,.1f} s in {tries}"]
+        if self.model:
+            estimated = " (estimated from what was written)" if self.is_estimated else ""
+            parts.append(f"{self.tokens_in:,} tokens in, {self.tokens_out:,} out{estimated}")
+        return "; ".join([*parts, *([self.cost_in_words] if self.cost_in_words else [])])
 
 
 class Admission(Protocol):
@@ -70,3 +96,6 @@ class Meter(Protocol):
 
     def hold(self, job_id: int) -> Hold | None:
         """Why this admitted job waits, if it does so because of the meter."""
+
+    def used(self, job_ids: Sequence[int]) -> Used | None:
+        """What these jobs used together; None while none of their attempts has ended."""

@@ -16,7 +16,7 @@ from postgres.statements import Row
 
 @part("flow", "jobs", seen_by=audience_of_list, every_s=2.0)
 def flow(*, whose: int, flow_id: int) -> Mapping[str, Any] | None:
-    """The picture of a flow, how its places stand, and how long they ran."""
+    """The picture of a flow, how its places stand, and what they used."""
     try:
         seen = flows.seen(flow_id, viewer=whose)
     except NotFound:
@@ -29,7 +29,7 @@ def flow(*, whose: int, flow_id: int) -> Mapping[str, Any] | None:
         "list_url": f"{reverse('jobs:list')}?flow={flow_id}",
         "graph": graph(places),
         "counts": sorted(seen.counts.items()),
-        "ran_s": sum(place.ran_s for place in places),
+        "used": seen.used,
         "took_s": (until - seen.created_at).total_seconds(),
         "is_living": is_living,
         "has_failed": any(seen.counts.get(status) for status in ("failed", "timed_out", "canceled")),

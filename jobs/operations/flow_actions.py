@@ -6,10 +6,13 @@ from typing import Final
 from django.contrib.auth.models import User
 
 from core import audit
-from jobs.errors import AlreadyRetried, NotFound
-from jobs.models import Flow
-from jobs.operations import finish, submit
+from jobs.domain.flows import downstream
+from jobs.domain.states import ENDED, Status
+from jobs.errors import AlreadyRetried, NotAllowed, NotEnded, NotFound, StepNotEnded
+from jobs.models import Flow, Job
+from jobs.operations import finish, queues, submit
 from jobs.queries import bulks, flows, reads
+from postgres import transactions
 
 AT_ONCE: Final = 500  # canceled in one transaction
 
@@ -27,14 +30,43 @@ def cancel(flow_id: int, *, by: User | None) -> int:
     return canceled
 
 
-def retry(flow_id: int, *, by: User | None) -> list[int]:
+def retry(flow_id: int, *, by: User | None, from_job: int | None = None) -> list[int]:
     """Try again, each in its place, the jobs of a flow that did not succeed by themselves and that `by` may act on, and
-    what was canceled for their sake; the new jobs that try the former. Raises NotFound, and as `submit.retry`."""
+    what was canceled for their sake; the new jobs that try the former. Raises NotFound, and as `submit.retry`.
+
+    `from_job`: that ended job instead, and all that came after it, however they ended; the new jobs, whoever comes
+    first first. What comes before is kept. Raises StepNotEnded for one of them that waits or runs, AlreadyRetried where
+    another job has that place by now, and NotAllowed for one that is not for `by` to act on.
+    """
+    if from_job is not None:
+        return _retry_from(flow_id, from_job, by=by)
     again: list[int] = []
     for job_id in flows.unhappy(flow_id, owner=_owner(flow_id, by=by)):
         with contextlib.suppress(AlreadyRetried):
             again.append(submit.retry(job_id, by=by, once=True).pk)
     return again
+
+
+@transactions.retried
+def _retry_from(flow_id: int, first: int, *, by: User | None) -> list[int]:
+    if (job := reads.operable(first, by=by)).flow_id != flow_id:
+        raise NotFound
+    if Status(job.status) not in ENDED:
+        raise NotEnded
+    after = flows.order(flow_id)
+    ids = downstream(first, after)
+    locked = {one.pk for one in bulks.lock_jobs(ids, states=ENDED)}
+    if first not in after or set(flows.holders(flows.places(ids)).values()) != set(ids):
+        raise AlreadyRetried
+    for living in sorted(set(ids) - locked):
+        raise StepNotEnded(job=living)
+    jobs = Job.objects.whole().in_bulk(ids)
+    if by is not None:
+        for one in jobs.values():
+            if not reads.may_operate(by, one):
+                raise NotAllowed
+            queues.check_retry(one, by=by)
+    return [one.pk for one in submit.submit_all_again([jobs[one] for one in ids], by=by)]
 
 
 def _owner(flow_id: int, *, by: User | None) -> User | None:

@@ -156,9 +156,14 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
     It begins with the checkpoint of one that did not succeed. In a flow it takes the place of that one, and what was
     canceled for its sake is submitted again with it.
     """
+    return submit_all_again([job, *flows.canceled_for(job)], by=by, run_at=run_at)[0]
+
+
+@transactions.retried
+def submit_all_again(ended: Sequence[Job], *, by: User | None, run_at: datetime | None = None) -> list[Job]:
+    """`submit_again` for several, in order of their places where they are of a flow; `run_at` is the first one's."""
     kinds: dict[str, Kind] = {}
-    ended = [job, *flows.canceled_for(job)]
-    records = [_again(one, kinds, run_at=run_at if one is job else None) for one in ended]
+    records = [_again(one, kinds, run_at=None if place else run_at) for place, one in enumerate(ended)]
     records = flows.again(ended, records)
     quotas.admit(records)
     stored = _decided(records, inputs.lock([(None, record.files) for record in records], by=None), kinds)
@@ -172,7 +177,7 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
                 flow_queries.keep_waited(again.pk, of=one.pk)
         hooks.retried(again, retry_of=one.pk)
         audit.record(by, one, f"retried as job {again.pk}")
-    return new[0]
+    return new
 
 
 def _again(job: Job, kinds: dict[str, Kind], *, run_at: datetime | None) -> JobRecord:

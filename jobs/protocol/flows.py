@@ -6,7 +6,9 @@ from typing import Final, Self
 
 from pydantic import BaseModel, Field
 
+from core.values import Body
 from jobs.domain.states import Status
+from jobs.protocol.jobs import JobId
 from jobs.queries.flows import Seen
 from postgres.statements import Row
 
@@ -39,6 +41,17 @@ class Step(BaseModel):
         )  # fmt: skip
 
 
+class FlowUsage(BaseModel):
+    """What the ended attempts of a flow's jobs used together, those of jobs that were tried again among them."""
+
+    attempts: int
+    seconds: float
+    tokens_in: int
+    tokens_out: int
+    cost: float
+    is_estimated: bool = Field(description="Whether the tokens of an attempt are estimated from what it wrote.")
+
+
 class Flow(BaseModel):
     """Jobs that are connected."""
 
@@ -47,6 +60,7 @@ class Flow(BaseModel):
     counts: Mapping[str, int] = Field(
         description="How many places stand so, of those that you may see.", examples=[{"success": 9_412, "failed": 3}]
     )
+    usage: FlowUsage | None = Field(description="Null while no attempt has ended, and where nothing is metered.")
     jobs: list[Step] = Field(description=f"By depth, {MOST_STEPS:,} at most.")
 
 
@@ -54,6 +68,14 @@ class CanceledFlow(BaseModel):
     """What the cancel of a flow came to."""
 
     canceled: int = Field(description="How many jobs had not ended.")
+
+
+class RetryFlow(Body):
+    """What of a flow is tried again."""
+
+    from_: JobId | None = Field(
+        None, alias="from", description="This ended job and all that came after it; if absent, what failed."
+    )
 
 
 class RetriedFlow(BaseModel):

@@ -35,8 +35,8 @@ def among(job_ids: Collection[int], spans: Sequence[Span], wanted: Collection[Wa
     for span in spans:
         where |= Q(pk__range=span)
     facts = Job.objects.filter(where).order_by("pk").annotate(username=F("owner__username"))
-    rows = facts.values_list("pk", "kind", "owner_id", "username", "group_id", "tags", named=True)[:MOST_READ]
-    return [row for row in rows if any(each.fits(row) for each in wanted)]
+    rows = facts.values_list("pk", "kind", "owner_id", "username", "group_id", "flow_id", "tags", named=True)
+    return [row for row in rows[:MOST_READ] if any(each.fits(row) for each in wanted)]
 
 
 def newest(wanted: Wanted) -> list[int]:
@@ -65,4 +65,5 @@ def _parts(job_ids: Sequence[int]) -> list[Sequence[int]]:
 
 def _filters(wanted: Wanted, *, since: datetime | None = None) -> Filters:
     moment = "" if since is None else since.isoformat()
-    return Filters(tag=",".join(wanted.tags), kind=wanted.kind, owner=wanted.owner, since=moment)
+    flow = "" if wanted.flow is None else str(wanted.flow)
+    return Filters(tag=",".join(wanted.tags), kind=wanted.kind, owner=wanted.owner, flow=flow, since=moment)

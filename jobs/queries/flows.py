@@ -1,5 +1,7 @@
 """Statements about jobs that come after others (docs/adr/0127)."""
 
+import functools
+import operator
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,13 +10,15 @@ from typing import Final
 
 from django.contrib.auth.models import User
 
+from jobs import registry
 from jobs.domain import flows
 from jobs.domain.conflicts import BEHIND
 from jobs.domain.flows import MOST_OUT, WAITED
+from jobs.domain.meters import Used
 from jobs.domain.states import ENDED, Status
 from jobs.errors import NotFound
 from jobs.models import Edge, Flow, Job, Step
-from jobs.queries import reads
+from jobs.queries import lists, reads
 from jobs.queries.submits import Stored
 from postgres import statements
 
@@ -143,6 +147,11 @@ def steps(job_ids: Collection[int]) -> dict[int, Step]:
     return Step.objects.in_bulk(list(job_ids))
 
 
+def places(job_ids: Collection[int]) -> list[int]:
+    """The places that these jobs have or had."""
+    return [*Step.objects.filter(pk__in=list(job_ids)).values_list("place_id", flat=True)]
+
+
 def after(job_ids: Collection[int]) -> dict[int, list[Edge]]:
     """What each of these jobs came after from its submit on, in order of id."""
     edges: dict[int, list[Edge]] = {job_id: [] for job_id in job_ids}
@@ -156,6 +165,19 @@ def holders(place_ids: Collection[int]) -> dict[int, int]:
     """Who has each of these places now: the newest job there."""
     rows = Step.objects.filter(place_id__in=list(place_ids)).order_by("place_id", "pk").values_list("place_id", "pk")
     return dict(rows)
+
+
+def order(flow_id: int) -> dict[int, list[int]]:
+    """Who has the places of a flow, whoever comes first first, each with what it came after from its submit on: who has
+    that place now."""
+    steps = Step.objects.filter(job__flow_id=flow_id).order_by("pk").values_list("pk", "place_id", "depth")
+    places, depths = {pk: place for pk, place, _ in steps}, {pk: depth for pk, _, depth in steps}
+    newest = {place: pk for pk, place in places.items()}
+    edges = after(newest.values())
+    return {
+        pk: [newest.get(places.get(edge.after_id, 0), edge.after_id) for edge in edges[pk]]
+        for pk in sorted(newest.values(), key=lambda pk: depths[pk])
+    }
 
 
 def canceled_for(job_id: int) -> list[Job]:
@@ -172,13 +194,14 @@ def canceled_for(job_id: int) -> list[Job]:
 class Seen:
     """What somebody sees of a flow: a row of flow.sql for each of its `places`, by depth, with what the job that has it
     now comes `after` (who has that place now), and its depth, for what a job waits for stands before it; how many of
-    them stand how."""
+    them stand how; what all jobs that had one used."""
 
     created_at: datetime
     places: Sequence[statements.Row]
     after: Mapping[int, Sequence[int]]
     depths: Mapping[int, int]
     counts: Mapping[str, int]
+    used: Used | None
 
 
 def seen(flow_id: int, *, viewer: int) -> Seen:
@@ -192,7 +215,9 @@ def seen(flow_id: int, *, viewer: int) -> Seen:
     rows.sort(key=lambda row: (depths[row.id], row.place_id))
     counts = Counter(row.status for row in rows)
     created_at = min(row.created_at for row in rows)
-    return Seen(created_at=created_at, places=rows, after=after, depths=depths, counts=counts)
+    mine = functools.reduce(operator.or_, lists.whose(viewer))
+    used = registry.used([*Job.objects.filter(mine, flow_id=flow_id).values_list("pk", flat=True)])
+    return Seen(created_at=created_at, places=rows, after=after, depths=depths, counts=counts, used=used)
 
 
 def living(flow_id: int, *, owner: User | None) -> list[int]:

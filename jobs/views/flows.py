@@ -6,6 +6,7 @@ from django.urls import reverse
 
 from core import people
 from jobs import operations
+from jobs.domain.filters import ids_of
 from jobs.queries import reads
 from jobs.views import access
 
@@ -29,10 +30,13 @@ def cancel(request: HttpRequest, flow_id: int) -> HttpResponse:
 
 @access.button
 def retry(request: HttpRequest, flow_id: int) -> HttpResponse:
-    """Try again what failed, and what was canceled for its sake."""
+    """Try again what failed, and what was canceled for its sake; or the job that is named and what came after it."""
+    from_job = next(iter(ids_of(request.POST.get("from", ""))), None)
 
     def do() -> str:
-        again = len(operations.flows.retry(flow_id, by=people.person(request)))
+        again = len(operations.flows.retry(flow_id, by=people.person(request), from_job=from_job))
+        if from_job is not None:
+            return f"Retried from job #{from_job}: {again:,} {'job' if again == 1 else 'jobs'} submitted again."
         if not again:
             return "Nothing of it is left to be tried again."
         return f"{again:,} {'job is' if again == 1 else 'jobs are'} tried again, with what was canceled for their sake."

@@ -19,7 +19,7 @@ from django.db.models.functions import Now
 from core import values
 from core.backoff import LONGEST_S
 from core.recent import Recent
-from jobs.domain.meters import AttemptEnd, Hold
+from jobs.domain.meters import AttemptEnd, Hold, Used
 from jobs.domain.records import JobRecord
 from metering import queries, registry
 from metering.domain import budgets
@@ -27,7 +27,7 @@ from metering.domain.budgets import Ledger, Need, Unit
 from metering.domain.tokens import Reader, Tokens
 from metering.errors import BudgetExhausted, ExceedsBudget
 from metering.models import Budget, Day, Model
-from metering.operations import titles
+from metering.operations import titles, usage
 from metering.queries import NewReading
 from postgres.statements import Row
 
@@ -131,6 +131,9 @@ class BudgetMeter:
         if budget is None:
             return None
         return Hold(cause=titles.of_budget(budget), until=budget.starts_at)
+
+    def used(self, job_ids: Sequence[int]) -> Used | None:
+        return usage.of_jobs(job_ids)
 
 
 METER: Final = BudgetMeter()

@@ -1,4 +1,4 @@
-"""`manage.py jobs list|show|cancel|retry|run_now|priority|tail`: jobs from the command line, as the system."""
+"""`manage.py jobs`, with a verb: jobs from the command line, as the system."""
 
 import json
 import time
@@ -32,6 +32,7 @@ class Command(BaseCommand):
             ("show", "everything about one"),
             ("cancel", "cancel them"),
             ("retry", "submit again"),
+            ("retry_from", "the same, with all that came after it in its flow"),
             ("run_now", "make those due that are due later"),
         ):
             verbs.add_parser(verb, help=meaning).add_argument("job", type=int, nargs="+")
@@ -80,6 +81,12 @@ class Command(BaseCommand):
                 came_to = f"{canceled.verdict} ({canceled.status})"
             case "retry":
                 came_to = f"retried as #{operations.retry(job_id, by=None).pk}"
+            case "retry_from":
+                flow_id = reads.operable(job_id, by=None).flow_id
+                if flow_id is None:
+                    raise CommandError(f"The job {job_id} is of no flow.")
+                again = operations.flows.retry(flow_id, by=None, from_job=job_id)
+                came_to = f"retried as {', '.join(f'#{one}' for one in again)}"
             case "run_now":
                 operations.run_now(job_id, by=None)
                 came_to = "due now"

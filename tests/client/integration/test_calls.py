@@ -191,6 +191,22 @@ class TestAllThatMatch:
         finish(crew, begun(crew), outcome="success")
         assert next(event for event in events if event.job.has_ended).job.status == "success"
 
+    def test_of_a_flow_by_a_stream_that_goes_on_where_it_was(self, farm: Any, crew: Crew) -> None:
+        first = farm.submit("work", name="a")
+        second = farm.submit("work", after=[first.id])
+        farm.submit("work", name="of another", run_at=datetime.now(UTC) + timedelta(hours=1))
+        events = farm.events_that_match(flow=first.flow)
+        assert {next(events).job.id for _ in range(2)} == {first.id, second.id}, "and no other"
+        finish(crew, begun(crew), outcome="success")
+        last = next(event for event in events if event.job.has_ended and event.id)
+        finish(crew, begun(crew), outcome="success")
+        missed = farm.events_that_match(flow=first.flow, last_event_id=last.id)
+        seen = {event.job.id: event.job.status for event in (next(missed), next(missed))}
+        assert seen == {first.id: "success", second.id: "success"}
+        assert farm.flow(first.flow).usage["attempts"] == 2
+        again = farm.retry_flow(first.flow, from_job=first.id)
+        assert [farm.job(one).retry_of for one in again] == [first.id, second.id]
+
     def test_until_the_time_is_over(self, farm: Any) -> None:
         with pytest.raises(WaitTimeout, match="is over"):
             next(farm.events_that_match(tag="nightly", timeout_s=0.3))

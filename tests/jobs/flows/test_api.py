@@ -76,6 +76,24 @@ def test_a_flow_is_seen_with_its_places_and_who_has_them(ada: User) -> None:
     assert left["id"] not in {one["id"] for one in steps.values()}
 
 
+def test_a_flow_is_tried_again_from_one_job_on(ada: User) -> None:
+    split, left, right, join = submitted(ada)
+    flow, worker = f"flows/{split['flow']}", farm.worker()
+    farm.succeed(worker, farm.claim_one(worker))
+    refused = call(ada, f"{flow}/retry", {"from": split["id"]})
+    assert (refused.status_code, refused.json()["error"], refused.json()["job"]) == (409, "not_ended", left["id"])
+    for claimed in operations.claim(worker, limit=2):
+        farm.succeed(worker, claimed)
+    farm.fail(worker, farm.claim_one(worker), retryable=False)
+    again = call(ada, f"{flow}/retry", {"from": right["id"]}).json()["jobs"]
+    steps = {one["name"]: one for one in call(ada, flow).json()["jobs"]}
+    assert [steps[name]["retry_of"] for name in ("split", "left", "right", "")] == [None, None, right["id"], join["id"]]
+    assert [steps["right"]["id"], steps[""]["id"]] == again
+    assert call(ada, f"{flow}/retry", {"from": right["id"]}).json()["error"] == "already_retried"
+    assert call(ada, f"{flow}/retry", {"from": 10**9}).status_code == 404
+    assert call(ada, f"{flow}/retry", {"form": 7}).json()["error"] == "invalid"
+
+
 def test_a_flow_is_canceled_whole_by_who_may(ada: User) -> None:
     split, *_ = submitted(ada)
     bo = farm.user("bo")

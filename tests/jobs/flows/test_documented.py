@@ -24,10 +24,11 @@ def test_the_flow_of_the_page_runs_as_printed_and_one_more_joins_it() -> None:
     assert order == [*(printed[name] for name in ("split", "left", "right", "join")), printed["send"].pk]
 
 
-def test_a_flow_is_canceled_as_printed() -> None:
+def test_a_flow_is_canceled_and_tried_again_from_its_first_job_as_printed() -> None:
     farm.kind()
     printed: dict[str, Any] = {}
     exec(documented.block("flows.md", "from jobs import operations"), printed)
     exec(documented.block("flows.md", "send = "), printed)
     exec(documented.block("flows.md", "jobs.flows.cancel"), printed)
-    assert set(farm.statuses()) == {"canceled"}
+    assert [job.retry_of_id is None for job in Job.objects.living()] == [False] * 5
+    assert len(printed["again"]) == 5
