@@ -152,7 +152,7 @@ def _item(request: HttpRequest, label: str, icon: str) -> dict[str, Any]:
 _SECTIONS: Final[list[tuple[str, bool, list[tuple[str, str]]]]] = [
     ("Work", False, [
         ("jobs.Job", "work"), ("jobs.Attempt", "replay"), ("jobs.Bulk", "checklist"), ("jobs.Queue", "queue"),
-        ("jobs.ConcurrencyKey", "vpn_key"), ("jobs.Weight", "balance"),
+        ("jobs.ConcurrencyKey", "vpn_key"), ("jobs.Weight", "balance"), ("jobs.FlowTemplate", "account_tree"),
         ("jobs.Kind", "label"), ("jobs.Worker", "precision_manufacturing"), ("jobs.HealthScore", "ecg_heart"),
     ]),
     ("Scheduler", False, [

@@ -16,7 +16,6 @@ from jobfarm_client.models import (
     Event,
     EventFilters,
     Flow,
-    FlowStep,
     Job,
     JobFilters,
     JobOptions,
@@ -148,9 +147,15 @@ class Calls:
 
     async def flow(self, flow_id: int) -> Flow:
         """A flow as it stands. Raises NotFound."""
-        answer = await self._transport.answer(Request(path=f"{FLOWS}/{flow_id}"))
-        jobs = tuple(FlowStep.from_json(one) for one in answer["jobs"])
-        return Flow(id=answer["id"], counts=answer["counts"], usage=answer["usage"], jobs=jobs)
+        return Flow.from_json(await self._transport.answer(Request(path=f"{FLOWS}/{flow_id}")))
+
+    async def submit_flow(self, template: str, /, *, idempotency_key: str | None = None, **values: Any) -> Flow:
+        """Start a flow from the template of this name, with values for its placeholders; as it stands then.
+
+        Raises Refused for values that do not fit, and NotUnique while a `unique_key` of one of its jobs is taken.
+        """
+        body = {"template": template, "values": values}
+        return Flow.from_json(await self._transport.answer(_post(FLOWS, body, key=idempotency_key or _key())))
 
     async def cancel_flow(self, flow_id: int) -> int:
         """Cancel all jobs of a flow that have not ended; how many that were."""

@@ -74,6 +74,7 @@ class Client:
     cancel = _at_once(Calls.cancel)
     retry = _at_once(Calls.retry)
     flow = _at_once(Calls.flow)
+    submit_flow = _at_once(Calls.submit_flow)
     cancel_flow = _at_once(Calls.cancel_flow)
     retry_flow = _at_once(Calls.retry_flow)
     run_now = _at_once(Calls.run_now)

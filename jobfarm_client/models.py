@@ -267,6 +267,12 @@ class Flow:
     usage: Mapping[str, Any] | None
     jobs: tuple[FlowStep, ...]
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The flow that an answer describes."""
+        jobs = tuple(FlowStep.from_json(one) for one in data["jobs"])
+        return cls(id=data["id"], counts=data["counts"], usage=data["usage"], jobs=jobs)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:

@@ -63,6 +63,10 @@ class NotAChild(JobsError, code="not_a_child", http_status=422):
     """Job {job} waits for jobs of which it has not submitted all."""
 
 
+class UnknownTemplate(JobsError, code="unknown_template", http_status=422):
+    """There is no flow template {template!r}."""
+
+
 class UnknownQueue(JobsError, code="unknown_queue", http_status=422):
     """There is no queue {queue!r}: a queue exists once a kind or a worker names it."""
 

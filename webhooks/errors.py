@@ -86,13 +86,5 @@ class BadRule(WebhooksError, code="bad_rule", http_status=422):
     """The rule cannot be saved: its {field}: {reason}."""
 
 
-class MissingValue(WebhooksError, code="missing_value", http_status=422):
-    """The delivery has no {path}, which the rule needs. `{{{{ {path}? }}}}` uses null instead."""
-
-
-class PayloadTooBig(WebhooksError, code="payload_too_big", http_status=422):
-    """The payload would have more than {limit} bytes, which is the most that a job takes."""
-
-
 class CannotStart(WebhooksError, code="cannot_start", http_status=409):
     """No job was started: {reason}."""

@@ -1,15 +1,48 @@
 """Flows: jobs that come after one another, looked at and acted on together."""
 
-from django.http import HttpRequest
+from typing import cast
 
-from core.api import Calls
+from django.http import HttpRequest, HttpResponse
+from ninja import Status
+
+from accounts import http as people
+from core.api import Calls, Sample
 from core.api import caller as _user
-from jobs import operations
-from jobs.api.clients import OPERATE, READ
+from jobs import http, operations
+from jobs.api.clients import OPERATE, READ, SUBMIT, IdempotencyKey
+from jobs.errors import JobDeleted
 from jobs.protocol import flows as protocol
 from jobs.queries import flows, pages, reads
 
 router = Calls(tags=["Clients"])
+
+
+@router.call(
+    "post", "/flows", auth=SUBMIT, answer=Status[protocol.Flow],
+    sample=Sample(body={"template": "report", "values": {"day": "2030-01-31"}}),
+)  # fmt: skip
+def submit(request: HttpRequest, body: protocol.NewFlow, idempotency_key: IdempotencyKey = None) -> HttpResponse:
+    """Start a flow from a template.
+
+    All jobs of the template that people keep under this name, with `values` in place of its placeholders, as jobs of
+    yours: with your rights and quotas, in one transaction. 422 `unknown_template`; 422 `invalid` for a value that no
+    placeholder has, and for a placeholder without one; 409 `not_unique` while a job of yours has a `unique_key` of one
+    of them. An `Idempotency-Key` makes it repeatable, as it does a submit.
+    """
+    user = _user(request)
+    options: operations.JobOptions = {
+        "owner": user, "token_id": people.token_id(request), "may_wait": http.may_wait(request)
+    }  # fmt: skip
+    answers = operations.once(
+        http.repeatable(request, user, idempotency_key, body),
+        count=lambda: http.count_submitted(request, user, jobs=len(operations.jobs_of(body.template, body.values))),
+        submit=lambda: operations.store_flow(body.template, body.values, by=user, **options),
+    )
+    first = answers[0] if isinstance(answers[0], int) else cast("operations.Stored", answers[0]).id
+    job = reads.visible_to(user).filter(pk=first).first()
+    if job is None or job.flow_id is None:
+        raise JobDeleted(job=first)
+    return http.answered(show(request, job.flow_id), status=201)
 
 
 @router.call("get", "/flows/{jobid:flow_id}", auth=READ)

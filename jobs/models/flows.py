@@ -5,6 +5,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from jobs.domain.flows import WAITED, Condition
+from jobs.models.kinds import valid_name
 from jobs.models.work import Job
 from jobs.models.workers import loose
 
@@ -16,6 +17,31 @@ class Flow(models.Model):
 
     def __str__(self) -> str:
         return f"flow {self.pk}"
+
+
+class FlowTemplate(models.Model):
+    """A stored, named list of jobs with placeholders, each start of which is a flow."""
+
+    name = models.CharField(max_length=100, primary_key=True, validators=[valid_name])
+    description = models.CharField(max_length=200, blank=True, default="")
+    placeholders = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text='Names of values, each with its default: {"document": null, "language": "en"}. With null each start '
+        "has to say it.",
+    )
+    jobs = models.JSONField(
+        help_text='A list: [{"name": "split", "kind": "text", "payload": {"document": "{{ document }}"}}, {"name": '
+        '"join", "kind": "text", "after": ["split"]}]. Each may also have when, queue, priority, max_attempts, '
+        "timeout_s, unique_key, concurrency_key, tags, requires and prefers."
+    )
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class Step(models.Model):

@@ -20,6 +20,7 @@ from jobs.operations.finish import (
     release,
     withdraw,
 )
+from jobs.operations.flow_templates import SubmittedFlow, check_start, check_template, jobs_of, store_flow, submit_flow
 from jobs.operations.handed_out import ClaimedJob
 from jobs.operations.hooks import Link, links, on_behalf_of, register_links, resync
 from jobs.operations.idempotency import Repeatable, once, repeatable, was_replaced
@@ -74,18 +75,19 @@ from jobs.queries.workers import OfferedModel, offered_models
 
 __all__ = [
     "allowed", "authenticate", "Beat", "bound_keys", "broken_jobs", "bulk", "cancel", "cancel_many", "Cancellation",
-    "change_priority", "check_payload", "check_submit", "checked_result", "checkpoint", "claim", "ClaimedJob", "clone",
-    "count_ended", "create_kind", "create_view_token", "create_worker", "declare", "declared", "delete_orphaned_files",
-    "delete_upload", "Discard", "drain", "ended", "ensure_worker", "expire", "expires_at", "find", "finish",
-    "finish_and_claim", "Finished", "first_event", "flows", "forget_requirements", "heartbeat", "heartbeats",
-    "introduce", "JobOptions", "JobSnapshot", "keep_upload", "Kind", "known_kind", "last_attempts", "last_errors",
-    "Lease", "Link", "links", "measure_usage", "moments", "Move", "move_link", "NewJob", "next_due_s", "offered_models",
-    "OfferedModel", "on_behalf_of", "once", "output_text", "pause", "pause_key", "pause_owner", "pictures",
-    "preferring_loaded", "Prepared", "put_file", "queue_of_model", "read_input", "rechecked", "recognize",
-    "recount_usage", "register_links", "release", "repeatable", "Repeatable", "result_file", "resume", "resume_key",
-    "resume_owner", "resync", "retry", "revoke", "revoke_view_token", "roll_up", "rotate_key", "run_now", "score_also",
-    "score_yesterday", "seen", "sees_all", "set_ages_after", "set_ceiling", "set_fair", "set_labels", "setting_of",
-    "share", "snapshot", "statuses", "store", "store_recent", "Stored", "submit", "submit_child", "submit_many",
-    "Sweep", "sweep", "sync", "tend_lanes", "undrain", "unshare", "upload", "uploaded", "used", "view_token", "Wait",
+    "change_priority", "check_payload", "check_start", "check_submit", "check_template", "checked_result",
+    "checkpoint", "claim", "ClaimedJob", "clone", "count_ended", "create_kind", "create_view_token", "create_worker",
+    "declare", "declared", "delete_orphaned_files", "delete_upload", "Discard", "drain", "ended", "ensure_worker",
+    "expire", "expires_at", "find", "finish", "finish_and_claim", "Finished", "first_event", "flows",
+    "forget_requirements", "heartbeat", "heartbeats", "introduce", "JobOptions", "jobs_of", "JobSnapshot",
+    "keep_upload", "Kind", "known_kind", "last_attempts", "last_errors", "Lease", "Link", "links", "measure_usage",
+    "moments", "Move", "move_link", "NewJob", "next_due_s", "offered_models", "OfferedModel", "on_behalf_of", "once",
+    "output_text", "pause", "pause_key", "pause_owner", "pictures", "preferring_loaded", "Prepared", "put_file",
+    "queue_of_model", "read_input", "rechecked", "recognize", "recount_usage", "register_links", "release",
+    "repeatable", "Repeatable", "result_file", "resume", "resume_key", "resume_owner", "resync", "retry", "revoke",
+    "revoke_view_token", "roll_up", "rotate_key", "run_now", "score_also", "score_yesterday", "seen", "sees_all",
+    "set_ages_after", "set_ceiling", "set_fair", "set_labels", "setting_of", "share", "snapshot", "statuses", "store",
+    "store_flow", "store_recent", "Stored", "submit", "submit_child", "submit_flow", "submit_many", "SubmittedFlow",
+    "sweep", "Sweep", "sync", "tend_lanes", "undrain", "unshare", "upload", "uploaded", "used", "view_token", "Wait",
     "was_replaced", "withdraw", "workers_for", "write_output", "write_outputs",
 ]  # fmt: skip

@@ -6,8 +6,9 @@ from typing import Any
 
 from jobs.domain.states import LIVE
 from jobs.errors import InvalidValue, NotUnique
+from jobs.operations.flow_templates import check_start, store_flow
 from jobs.operations.submit import check_submit, submit
-from jobs.queries import reads
+from jobs.queries import flows, reads
 from observing import fields
 from scheduling import registry
 from scheduling.operations import Json, mutation
@@ -70,6 +71,35 @@ def check(args: Mapping[str, Any]) -> None:
     )  # fmt: skip
 
 
+@mutation
+def start_flow(*, template: str, values: Mapping[str, Json]) -> int | None:
+    """Start a flow template without an owner, with values for its placeholders, and return the flow's id; None where
+    a living job has a `unique_key` of one of its jobs.
+
+    Raises as `submit_flow`.
+    """
+    try:
+        [first, *_] = store_flow(template, values, by=None)
+    except NotUnique:
+        return None
+    log.info("Started the flow %d of the template %s", first.record.flow_id, template)
+    return first.record.flow_id
+
+
+def check_flow(args: Mapping[str, Any]) -> None:
+    """Raise what `start_flow` would raise for these arguments, as far as that can be known before it runs."""
+    for name, expected in (("template", str), ("values", dict)):
+        if not isinstance(args.get(name), expected):
+            raise InvalidValue(field=name, why=f"got {args.get(name)!r}")
+    check_start(args["template"], args["values"])
+
+
+def flow_lives(flow_ids: Sequence[Any]) -> bool:
+    """Whether any job of these flows, which firings started, waits or runs."""
+    known = [flow_id for flow_id in flow_ids if isinstance(flow_id, int)]
+    return any(flows.living(flow_id, owner=None) for flow_id in known)
+
+
 def lives(job_ids: Sequence[Any]) -> bool:
     """Whether any of these jobs, which firings submitted, waits or runs."""
     known = [job_id for job_id in job_ids if isinstance(job_id, int)]
@@ -77,3 +107,4 @@ def lives(job_ids: Sequence[Any]) -> bool:
 
 
 registry.offer(submit_job, registry.Offer(check=check, lives=lives))
+registry.offer(start_flow, registry.Offer(check=check_flow, lives=flow_lives))

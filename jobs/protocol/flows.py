@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from pydantic import BaseModel, Field
 
-from core.values import Body
+from core.values import Body, Name
 from jobs.domain.states import Status
 from jobs.protocol.jobs import JobId
 from jobs.queries.flows import Seen
@@ -68,6 +68,16 @@ class CanceledFlow(BaseModel):
     """What the cancel of a flow came to."""
 
     canceled: int = Field(description="How many jobs had not ended.")
+
+
+class NewFlow(Body):
+    """A flow to start from a template."""
+
+    template: Name = Field(examples=["translate"], description="The name of a flow template.")
+    values: dict[Name, Any] = Field(
+        default_factory=dict, description="By its placeholders; what is not named has its default.",
+        examples=[{"document": "https://example.com/a.txt"}],
+    )  # fmt: skip
 
 
 class RetryFlow(Body):

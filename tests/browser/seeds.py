@@ -20,6 +20,7 @@ from accounts import operations as accounts
 from alerts import operations as alerts
 from alerts.models import Notification
 from alerts.operations import sending as alerts_sending
+from core.templates import MissingValue
 from examples.chat import operations as chat
 from examples.imagegame import operations as game
 from examples.imagegame.models import Game, Submission
@@ -43,7 +44,6 @@ from tests.webhook_samples import sample as sample_of
 from tests.webhooks.inbox import support as inbox
 from webhooks import operations as webhooks
 from webhooks.domain.names import Source
-from webhooks.errors import MissingValue
 from webhooks.models import Delivery, JobStart, Rule
 from webhooks.operations import ingest
 

@@ -68,6 +68,7 @@ FORMS: Final[Mapping[str, Any]] = {
     "outbox/new/": {"name": "new", "url": "https://hooks.example/new", "events": "job.*"},
     "outbox/<int:endpoint_id>/edit/": {"name": "other", "url": "https://hooks.example/other", "events": "job.*"},
     "api/v1/bulk-actions": {"action": "cancel", "filters": {"kind": "chat"}},
+    "api/v1/flows": {"template": "nightly", "values": {}},
     "api/v1/jobs/pause": {"owner": "ada"},
     "api/v1/jobs/resume": {"owner": "bob"},
     "api/v1/view-tokens": {"job": "<job_id>"},

@@ -149,6 +149,7 @@ POST /workers/<jobid:worker_id>/rotate/                              in   404  4
 GET  /api/                                                           404  404  404  404  404  404  404  404  404
 GET  /api/docs                                                       200  200  200  200  200  200  200  200  200
 POST /api/docs                                                       200  200  200  200  200  200  200  200  200
+POST /api/v1/flows                                                   401  403  201+ 201+ 201+ 401  201+ 201+ 201+
 GET  /api/v1/flows/<jobid:flow_id>                                   401  404  404  200  200  401  200  200  200
 POST /api/v1/flows/<jobid:flow_id>/cancel                            401  403  404  200  200+ 401  200  200+ 200+
 POST /api/v1/flows/<jobid:flow_id>/retry                             401  403  404  200  200  401  200  200  200

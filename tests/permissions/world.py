@@ -18,7 +18,7 @@ from examples.imagegame import operations as game
 from jobs import http, operations
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
-from jobs.models import Job, SavedFilter, Worker
+from jobs.models import FlowTemplate, Job, SavedFilter, Worker
 from metering import operations as metering
 from outbox import operations as outbox
 from outbox.models import Message
@@ -114,6 +114,7 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
     farm.submit(1, "chat", owner=owner, group=group)  # one that waits, for bulks and claims
     [later] = farm.submit(1, "chat", owner=owner, group=group, run_at=farm.now() + timedelta(hours=1))
     step = operations.submit("chat", {}, owner=owner, group=group, name="step", run_at=farm.now() + timedelta(hours=1))
+    FlowTemplate.objects.create(name="nightly", jobs=[{"name": "a", "kind": "chat"}])
     own, _ = operations.create_worker("adas", queues=["chat"], owner=owner)
     drained, _ = operations.create_worker("adas too", queues=["chat"], owner=owner)
     operations.drain(drained)

@@ -60,8 +60,8 @@ class RuleForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
     class Meta:
         model = Rule
         fields = (
-            "name", "is_enabled", "source", "event", "filter", "kind", "payload", "queue", "priority", "unique_key",
-            "on_conflict", "debounce", "tags", "owner",
+            "name", "is_enabled", "source", "event", "filter", "kind", "flow_template", "payload", "queue",
+            "priority", "unique_key", "on_conflict", "debounce", "tags", "owner",
         )  # fmt: skip
         field_classes = {"filter": StrictJSON, "payload": StrictJSON, "debounce": StrictJSON}
 
@@ -101,7 +101,8 @@ class RuleAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
     fieldsets = [
         (None, {"fields": [("name", "is_enabled")]}),
         ("Which deliveries", {"fields": [("source", "event"), "filter"]}),
-        ("Which job", {"fields": ["kind", "payload", ("queue", "priority"), ("unique_key", "owner"), "tags"]}),
+        ("Which job or flow", {"fields": [("kind", "flow_template"), "payload", "owner"]}),
+        ("Of a job", {"fields": [("queue", "priority"), "unique_key", "tags"]}),
         ("While another job has the unique key", {"fields": ["on_conflict", "debounce"]}),
     ]
     actions_detail = ["try_it"]

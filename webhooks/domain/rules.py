@@ -17,6 +17,7 @@ _FAMILY: Final = ".*"
 class Rule:
     """Deliveries of `source` whose event `event` means and that meet `filter` start a job of `kind`.
 
+    With a `flow_template` instead of a kind they start that, and what is said of the payload is said of its values.
     Its payload is made by `template`, or by `build` if there is one (None: no job). What is None of `queue` and
     `priority` comes from the kind. `unique_key` is a template too, as each of `tags` is; `on_conflict` and
     `debounce` say what becomes of the job while another has its key. `owner` is the name of the
@@ -28,7 +29,8 @@ class Rule:
     name: str
     source: str
     event: str
-    kind: str
+    kind: str = ""
+    flow_template: str = ""
     template: Any = WHOLE_BODY
     build: Callable[[Any], Any] | None = None
     filter: Mapping[str, Any] = field(default_factory=dict)
@@ -60,6 +62,11 @@ def check(rule: Rule) -> None:
     check_event(rule.event)
     conditions.check(rule.filter)
     templates.check(rule.template)
+    if bool(rule.kind) == bool(rule.flow_template):
+        raise BadRule(field="kind", reason="a kind or a flow template, one of them")
+    own = (rule.queue, rule.unique_key, rule.on_conflict, rule.debounce)
+    if rule.flow_template and (any(own) or rule.tags or rule.priority is not None):
+        raise BadRule(field="flow_template", reason="its jobs have queues, keys and tags of their own")
     if rule.unique_key is not None:
         _check_unique_key(rule.unique_key)
     try:

@@ -1,115 +1,24 @@
-"""Payload templates: any JSON, in whose strings `{{ path }}` stands for what a delivery has there.
+"""Templates of rules: `{{ path }}` stands for what a delivery has there (`paths.ROOTS`)."""
 
-A string that is one placeholder becomes the value itself, with its type; within a longer text it becomes text.
-`{{ path? }}` is null (within a text nothing) where there is no value; without the `?` that refuses. Nothing is called
-or evaluated, names of objects are taken as they are, and what a delivery brings is not looked at again.
-"""
+from collections.abc import Mapping
+from typing import Any
 
-import json
-import math
-import re
-from collections.abc import Callable, Mapping
-from typing import Any, Final
-
+from core import templates
+from core.templates import BadTemplate, as_text
 from webhooks.domain import paths
-from webhooks.errors import BadRule, MissingValue, PayloadTooBig
+from webhooks.errors import BadRule
 
-LONGEST: Final = 20_000  # characters of a template as JSON
-DEEPEST: Final = 50
-_PLACEHOLDER: Final = re.compile(rf"\{{\{{[ \t]*({paths.PATH})(\?)?[ \t]*\}}\}}")
-_COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+__all__ = ["as_text", "check", "render"]
 
 
 def check(template: Any) -> None:
     """Raise BadRule for what is no template."""
-    _walk(template, _check_text)
-    if len(_COMPACT.encode(template)) > LONGEST:
-        raise _bad(f"it is longer than {LONGEST} characters")
+    try:
+        templates.check(template, paths.reason)
+    except BadTemplate as refusal:
+        raise BadRule(field="payload", reason=refusal.reason) from None
 
 
 def render(template: Any, values: Mapping[str, Any], *, limit_bytes: int) -> Any:
-    """The payload that a template makes of a delivery (`paths.ROOTS` and their values).
-
-    Raises MissingValue for a value that is not there, and PayloadTooBig before more than about `limit_bytes` were put
-    in; BadRule for a template that `check` refuses. Values are shared with the delivery and not copied.
-    """
-    return _walk(template, _Rendering(values, limit_bytes).text)
-
-
-class _Rendering:
-    """One payload in the making, and how much more may be put into it."""
-
-    def __init__(self, values: Mapping[str, Any], limit_bytes: int) -> None:
-        self._values = values
-        self._limit = limit_bytes
-        self._room = limit_bytes
-
-    def text(self, text: str) -> Any:
-        """What a string of the template stands for."""
-        if whole := _PLACEHOLDER.fullmatch(text):
-            value = self._value(whole)
-            return None if value is paths.MISSING else value
-        return _PLACEHOLDER.sub(lambda match: as_text(self._value(match)), text)
-
-    def _value(self, match: "re.Match[str]") -> Any:
-        path, is_optional = match[1], match[2]
-        if why := paths.reason(path):
-            raise _bad(why)
-        value = paths.find(path, self._values)
-        if value is paths.MISSING and not is_optional:
-            raise MissingValue(path=path)
-        self._take(value)
-        return value
-
-    def _take(self, value: Any) -> None:
-        """Count what goes in, and no further than there is room: a body of 25 MB may stand there a hundred times."""
-        waiting = [value]
-        while waiting:
-            one = waiting.pop()
-            self._room -= len(one) + 2 if isinstance(one, str) else 1
-            if isinstance(one, Mapping):
-                self._room -= sum(len(name) + 2 for name in one)
-                waiting.extend(one.values())
-            elif isinstance(one, list):
-                waiting.extend(one)
-            if self._room < 0:
-                raise PayloadTooBig(limit=self._limit)
-
-
-def as_text(value: Any) -> str:
-    """A value within a text: a text as it is, null and nothing as none, all else as JSON."""
-    if isinstance(value, str):
-        return value
-    return "" if value is None or value is paths.MISSING else _COMPACT.encode(value)
-
-
-def _walk(template: Any, read: Callable[[str], Any], *, depth: int = 0) -> Any:
-    """The template with each of its strings as it is read. Raises BadRule for what JSON does not have."""
-    if depth > DEEPEST:
-        raise _bad(f"it is nested more than {DEEPEST} deep")
-    if isinstance(template, str):
-        return read(template)
-    if isinstance(template, Mapping):
-        for name in template:
-            if not isinstance(name, str):
-                raise _bad(f"names within an object are strings, not {type(name).__name__}")
-        return {name: _walk(one, read, depth=depth + 1) for name, one in template.items()}
-    if isinstance(template, list | tuple):
-        return [_walk(one, read, depth=depth + 1) for one in template]
-    if template is None or isinstance(template, int) or (isinstance(template, float) and math.isfinite(template)):
-        return template
-    raise _bad(f"{type(template).__name__} is nothing that JSON has")
-
-
-def _check_text(text: str) -> None:
-    for match in _PLACEHOLDER.finditer(text):
-        if why := paths.reason(match[1]):
-            raise _bad(why)
-    rest = _PLACEHOLDER.sub("", text)
-    if "{{" in rest:
-        at = rest.index("{{")
-        raise _bad(f"{rest[at : at + 40]!r} is no placeholder: write {{{{ body.name }}}} or {{{{ body.name? }}}}")
-
-
-def _bad(reason: str) -> BadRule:
-    return BadRule(field="payload", reason=reason)
+    """What a template makes of a delivery; raises as `core.templates.render`."""
+    return templates.render(template, values, reason=paths.reason, limit_bytes=limit_bytes)

@@ -32,7 +32,16 @@ class Rule(models.Model):
         help_text='Required values, by path: {"body.ref": "refs/heads/main"}. A list means one of these; '
         '{"exists": true}, {"prefix": "refs/tags/"} and {"not": "x"} what they say. Empty: every delivery.',
     )
-    kind = models.CharField(max_length=100, help_text="The kind of the job.")
+    kind = models.CharField(
+        max_length=100, blank=True, help_text="The kind of the job. Empty where it starts a flow template."
+    )
+    flow_template = models.CharField(
+        max_length=100,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The name of a flow template that is started instead: the payload is the values of its placeholders.",
+    )
     payload = models.JSONField(
         default=_whole_body,
         help_text="JSON in which {{ body.repository.full_name }} stands for the value that the delivery has there, and "

@@ -16,6 +16,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from core import audit
+from core.templates import TemplateError
 from jobs import operations as jobs
 from jobs.errors import InvalidValue, JobsError, NotUnique, UnknownKind
 from observing import fields
@@ -26,7 +27,7 @@ from scheduling.operations import endings
 from webhooks.domain import rules, templates
 from webhooks.domain.rules import Rule
 from webhooks.domain.states import StartOutcome
-from webhooks.errors import BadRule, CannotStart, NotFound, NotJson, WebhooksError
+from webhooks.errors import BadRule, CannotStart, NotFound, WebhooksError
 from webhooks.handlers import rules as declared
 from webhooks.handlers.registry import Event
 from webhooks.models import Delivery, JobStart
@@ -35,7 +36,7 @@ from webhooks.queries import inbox
 from webhooks.queries import job_starts as queries
 
 log = logging.getLogger(__name__)
-_OURS = (WebhooksError, JobsError, RateLimitsError)
+_OURS = (WebhooksError, TemplateError, JobsError, RateLimitsError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +89,17 @@ def values_of(event: Event) -> dict[str, Any]:
 
 
 def payload_of(rule: Rule, event: Event, values: Mapping[str, Any]) -> Any:
-    """The payload that a rule makes of an event; what its function raises, or MissingValue, PayloadTooBig, BadRule."""
+    """The payload that a rule makes of an event; what its function raises, or TemplateError."""
     if rule.build:
         return rule.build(event)
     return templates.render(rule.template, values, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"])
+
+
+def values_of_flow(payload: Any) -> dict[str, Any]:
+    """The values of a flow template's placeholders. Raises CannotStart for what is no object."""
+    if not isinstance(payload, dict):
+        raise CannotStart(reason="the payload is to be an object: the values of the flow template, by placeholder")
+    return payload
 
 
 def owner_of(rule: Rule) -> User | None:
@@ -142,6 +150,9 @@ def _submit(rule: Rule, event: Event, *, is_checked: bool) -> int | None:
     payload = payload_of(rule, event, values)
     if rule.build and payload is None:
         return None
+    if rule.flow_template:
+        owner = owner_of(rule)
+        return jobs.store_flow(rule.flow_template, values_of_flow(payload), by=owner, owner=owner)[0].id
     owner, limit_bytes = owner_of(rule), settings.JOBFARM["PAYLOAD_BYTES"]
     tags = templates.render([*rule.tags], values, limit_bytes=limit_bytes)
     job = jobs.submit(
@@ -194,6 +205,9 @@ def check_rule(rule: Rule) -> None:
     try:
         owner = owner_of(rule)
         by = owner if rule.pk is not None else None
+        if rule.flow_template:
+            jobs.check_start(rule.flow_template, values_of_flow(rule.template), by=by)
+            return
         jobs.check_submit(
             rule.kind, by=by, owner=owner, queue=rule.queue, priority=rule.priority, debounce=rule.debounce,
             on_conflict=rule.on_conflict, unique_key=rule.unique_key and "as the delivery has it",
@@ -230,5 +244,5 @@ def try_rule(pk: int, *, delivery: int) -> Trial:
         values = values_of(event)
         mismatch = rule.mismatch(values)
         return Trial(mismatch=mismatch) if mismatch else Trial(payload=payload_of(rule, event, values))
-    except (NotJson, WebhooksError) as refusal:
+    except _OURS as refusal:
         return Trial(error=refusal.message)

@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from accounts import operations as accounts
 from jobfarm.api import api
 from jobs import operations
-from jobs.models import Job, OutputChunk, ResultFile, Worker
+from jobs.models import FlowTemplate, Job, OutputChunk, ResultFile, Worker
 from outbox import operations as outbox
 from outbox.models import Message
 from tests import farm
@@ -134,6 +134,14 @@ class TestCurl:
         assert ended["finished"] == [{"id": claimed["id"], "status": "success"}]
         assert [job["id"] for job in ended["jobs"]] == [many["jobs"][1]["id"]]
 
+    def test_can_start_a_flow_look_at_it_and_cancel_it(self, shell: Shell) -> None:
+        FlowTemplate.objects.create(name="report", placeholders={"day": None}, jobs=[{"name": "a", "kind": "chat"}])
+        started = shell.example("post", "/api/v1/flows")
+        shell.variables["FLOW"] = str(started["id"])
+        assert shell.example("get", "/api/v1/flows/{flow_id}") == started
+        assert shell.example("post", "/api/v1/flows/{flow_id}/cancel") == {"canceled": 1}
+        assert len(shell.example("post", "/api/v1/flows/{flow_id}/retry")["jobs"]) == 1
+
     def test_can_say_what_a_worker_is_and_drain_it(self, shell: Shell, crew: Crew, ada: User) -> None:
         assert shell.example("post", "/api/v1/worker/hello")["drained"] is False
         Worker.objects.update(owner=ada)
@@ -237,6 +245,7 @@ class TestDocument:
             "POST /api/v1/view-tokens",
             "DELETE /api/v1/view-tokens/{token_id}",
             "GET /api/v1/bulk-actions",
+            "POST /api/v1/flows",
             "GET /api/v1/flows/{flow_id}",
             "POST /api/v1/flows/{flow_id}/cancel",
             "POST /api/v1/flows/{flow_id}/retry",

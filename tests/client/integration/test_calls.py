@@ -20,7 +20,7 @@ from jobfarm_client import (
     WaitTimeout,
 )
 from jobfarm_client.calls import MOST_IN_A_BULK, PAGE
-from jobs.models import Job
+from jobs.models import FlowTemplate, Job
 from scheduling import operations as scheduling
 from tests.api.edges.callers import Crew
 from tests.client.integration.conftest import Make
@@ -177,6 +177,18 @@ class TestWait:
         [job] = submit(1)
         with pytest.raises(NotFound):
             farm.wait(job.id)
+
+
+class TestAFlow:
+    def test_is_started_from_a_template_with_values(self, farm: Any) -> None:
+        jobs = [{"name": "a", "kind": "work", "payload": "{{ x }}"}, {"name": "b", "kind": "work", "after": ["a"]}]
+        FlowTemplate.objects.create(name="report", placeholders={"x": None}, jobs=jobs)
+        flow = farm.submit_flow("report", idempotency_key="today", x=[1])
+        assert [one.name for one in flow.jobs] == ["a", "b"]
+        assert farm.job(flow.jobs[0].id).payload == [1]
+        assert farm.submit_flow("report", idempotency_key="today", x=[1]).id == flow.id
+        with pytest.raises(Refused, match="There is no x"):
+            farm.submit_flow("report")
 
 
 class TestAllThatMatch:

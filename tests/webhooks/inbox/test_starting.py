@@ -8,7 +8,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 
 import webhooks
-from jobs.models import Job
+from jobs.models import FlowTemplate, Job
 from postgres import transactions
 from postgres.connections import released
 from scheduling import operations as scheduling
@@ -61,6 +61,38 @@ class TestARule:
         start = JobStart.objects.get()
         assert (start.delivery_id, start.job_id, start.rule_id, start.kind) == (delivery.pk, job.pk, kept.pk, "deploy")
         assert starts() == [STARTED]
+
+    def test_starts_a_flow_template_with_what_the_delivery_has_once(self) -> None:
+        jobs = [
+            {"name": "a", "kind": "deploy", "payload": "{{ repo }}"},
+            {"name": "b", "kind": "deploy", "after": ["a"]},
+        ]
+        FlowTemplate.objects.create(name="release", placeholders={"repo": None, "id": 1}, jobs=jobs)
+        owner = farm.user("ada")
+        rule(kind="", flow_template="release", owner=owner)
+        delivery = processed()
+        first, second = Job.objects.whole().order_by("pk")
+        assert (first.payload, first.owner, first.flow_id) == ("ada/engine", owner, second.flow_id)
+        start = JobStart.objects.get()
+        assert (start.delivery_id, start.job_id, start.kind) == (delivery.pk, first.pk, "release")
+        replayed(delivery)
+        assert Job.objects.count() == 2
+        FlowTemplate.objects.all().delete()
+        processed()
+        assert JobStart.objects.latest("pk").error == "There is no flow template 'release'."
+        assert operations.broken_rules() == {"deploy main": "Its job: There is no flow template 'release'."}
+
+    def test_of_a_flow_template_says_nothing_that_its_jobs_say(self) -> None:
+        FlowTemplate.objects.create(name="release", placeholders={"repo": None}, jobs=[{"name": "a", "kind": "deploy"}])
+        for fields, why in (
+            ({"kind": "deploy"}, "one of them"),
+            ({"kind": "", "unique_key": "k"}, "of their own"),
+            ({"kind": "", "payload": {"repository": "x"}}, "no placeholder 'repository'"),
+            ({"kind": "", "payload": "{{ body }}"}, "is to be an object"),
+        ):
+            row = rule(name=why, **{"payload": {"repo": "x"}, "flow_template": "release"} | fields)
+            assert why in operations.broken_rules()[why], fields
+            row.delete()
 
     def test_gives_its_job_tags_of_what_the_delivery_has(self) -> None:
         rule(tags="github, repo:{{ body.repository.full_name }}")

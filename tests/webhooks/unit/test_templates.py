@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.templates import BadTemplate, MissingValue, PayloadTooBig
 from tests.looped import looped
 from webhooks.domain import templates
-from webhooks.errors import BadRule, MissingValue, PayloadTooBig
+from webhooks.errors import BadRule
 
 VALUES: dict[str, Any] = {
     "source": "github",
@@ -150,7 +151,7 @@ class TestAPayload:
     @given(template=template_values, body=json_values)
     def test_of_any_template_and_body_is_json_or_refused_with_a_sentence(self, template: Any, body: Any) -> None:
         values = VALUES | {"body": body}
-        with contextlib.suppress(BadRule, MissingValue, PayloadTooBig):
+        with contextlib.suppress(BadRule, BadTemplate, MissingValue, PayloadTooBig):
             templates.check(template)
             payload = templates.render(template, values, limit_bytes=LIMIT)
             json.dumps(payload, allow_nan=False)
@@ -161,5 +162,5 @@ class TestAPayload:
 
     @given(template=template_values)
     def test_that_was_not_checked_raises_nothing_else_either(self, template: Any) -> None:
-        with contextlib.suppress(BadRule, MissingValue, PayloadTooBig):
+        with contextlib.suppress(BadRule, BadTemplate, MissingValue, PayloadTooBig):
             templates.render(template, VALUES, limit_bytes=LIMIT)
