@@ -65,7 +65,8 @@ CHAPTERS: Final[dict[str, tuple[Part, ...]]] = {
         _part(
             _JOBS,
             "submit JobOptions submit_many NewJob cancel Cancellation retry run_now change_priority snapshot"
-            " JobSnapshot statuses output_text pictures result_file upload uploaded delete_upload",
+            " JobSnapshot statuses output_text pictures result_file upload uploaded delete_upload"
+            " submit_flow SubmittedFlow",
             alias="jobs",
         ),
     ),

@@ -81,6 +81,7 @@ class FlowTemplateAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no ty
     """Flows that are started by people, crons, rules and the API."""
 
     form = FlowTemplateForm
+    fields = ["name", "description", "placeholders", "jobs"]
     list_display = ["name", "description", "created_at"]
     search_fields = ["name", "description"]
     actions_detail = ["start", "by_cron"]
