@@ -26,6 +26,7 @@ ACTIONS: Final = frozenset(
     {
         "jobs.operate_job", "jobs.add_kind", "jobs.change_kind", "jobs.delete_worker", "jobs.add_weight",
         "jobs.change_weight", "jobs.delete_weight", "jobs.add_pausedowner", "jobs.delete_pausedowner",
+        "jobs.add_flowtemplate", "jobs.change_flowtemplate", "jobs.delete_flowtemplate",
         "scheduling.operate_scheduledfunction", "scheduling.add_cron", "scheduling.change_cron",
         "outbox.operate_endpoint", "webhooks.operate_delivery", "webhooks.add_rule", "webhooks.change_rule",
         "webhooks.delete_rule", "alerts.add_rule", "alerts.change_rule", "alerts.delete_rule", "metering.add_budget",

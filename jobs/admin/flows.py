@@ -90,7 +90,7 @@ class FlowTemplateAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no ty
         """Crons, rules and callers name it, so the name stays."""
         return ["name"] if obj else []
 
-    @action(description="Start…", url_path="start")  # type: ignore[untyped-decorator]
+    @action(description="Start…", url_path="start", permissions=["view"])  # type: ignore[untyped-decorator]
     def start(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Start it as the person who asks, with the values of a form."""
         template = self.get_object(request, object_id)
@@ -114,7 +114,7 @@ class FlowTemplateAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no ty
         }  # fmt: skip
         return TemplateResponse(request, "admin/jobs/start_flow.html", context)
 
-    @action(description="Start by a cron…", url_path="by-cron")  # type: ignore[untyped-decorator]
+    @action(description="Start by a cron…", url_path="by-cron", permissions=["view"])  # type: ignore[untyped-decorator]
     def by_cron(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The form of a new cron that starts it."""
         template = self.get_object(request, object_id)

@@ -181,6 +181,7 @@ _GIVEN: dict[str, dict[str, Any]] = {
     "webhooks.Delivery": {"source": "github", "status": "dead", "ended_at": NOW, "note": "no", "event_type": "push"},
     "webhooks.Secret": {"source": "github"},
     "webhooks.Refusal": {"source": "github"},
+    "jobs.FlowTemplate": {"jobs": [{"name": "a", "kind": "chat"}]},
     "jobs.HealthScore": {"day": NOW.date()},
     "jobs.Weight": {"group": lambda: Group.objects.create(name=f"painters {Group.objects.count()}")},
     "jobs.PausedOwner": {"owner": lambda: User.objects.create(username=str(User.objects.count()), password="x" * 20)},

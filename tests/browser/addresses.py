@@ -188,6 +188,7 @@ def _of_actions(seeded: Farm) -> list[Address]:
         Address(name="admin-add-user", path="/admin/auth/user/add/"),
         Address(name="admin-add-worker", path="/admin/jobs/worker/add/"),
         Address(name="admin-add-kind", path="/admin/jobs/kind/add/"),
+        Address(name="admin-start-flow", path="/admin/jobs/flowtemplate/translate/start/"),
         Address(name="admin-add-rule", path="/admin/webhooks/rule/add/"),
         Address(name="admin-try-rule", path=f"/admin/webhooks/rule/{seeded.rule.pk}/try/"),
         Address(name="admin-password", path=f"/admin/auth/user/{seeded.member.pk}/password/"),

@@ -27,7 +27,7 @@ from examples.imagegame.models import Game, Submission
 from jobs import operations as jobs
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
-from jobs.models import Bulk, Job, Worker
+from jobs.models import Bulk, FlowTemplate, Job, Worker
 from metering import operations as metering
 from metering.models import Day, Window
 from openai_api.models import Batch, File, Slice
@@ -111,6 +111,8 @@ def seed(*, boss: User | None = None, paint: Paint = plain) -> Farm:
     played, opened = _games(boss, member)
     endpoint = _endpoint(boss)
     made = _jobs(boss, group)
+    steps = [{"name": "split", "kind": "chat"}, {"name": "join", "kind": "chat", "after": ["split"]}]
+    FlowTemplate.objects.create(name="translate", placeholders={"document": None, "language": "de"}, jobs=steps)
     rule = _starts(deliveries[0], made)
     _room(group, boss, member)
     ratelimits.limit("log-in", key="user:grace", count=9)

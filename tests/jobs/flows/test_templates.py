@@ -128,6 +128,9 @@ def test_people_keep_them_in_the_administration_and_start_them_by_a_form(templat
     assert answer.headers["Location"] == f"/flows/{job.flow_id}/"
     assert (job.payload, job.owner and job.owner.username) == ({"document": "text", "of": "part 8"}, "root")
     assert admin.get("/admin/jobs/flowtemplate/none/start/").status_code == 302
+    nobody = Client()
+    nobody.force_login(farm.user("oscar", is_staff=True))
+    assert nobody.get(start).status_code == 403
     cron = admin.get("/admin/jobs/flowtemplate/translate/by-cron/").headers["Location"]
     assert "start_flow" in cron
     assert admin.get(cron).status_code == 200
