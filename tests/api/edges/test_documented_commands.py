@@ -20,6 +20,7 @@ from tests.shells import Shell
 pytestmark = pytest.mark.landing
 
 FARM = "https://farm.example"
+PARAGRAPHS = ("One", "Two", "Three", "Four", "Five")
 
 
 @pytest.fixture
@@ -108,6 +109,26 @@ def test_a_worker_of_two_kinds(shell: Shell) -> None:
     key = shell.follow(create, {}).splitlines()[-1]
     with shell.running(start.replace("...", key).replace(FARM, shell.environment["FARM"]).strip()):
         farm.until(lambda: set(announced("handlers") or ()) == {"chat", "image"})
+
+
+def test_a_document_in_three_languages(shell: Shell, ada: User) -> None:
+    make, serve, start = (
+        documented.block("examples.md", ".venv/bin/python manage.py create_kind document"),
+        documented.block("examples.md", "JOBFARM_KEY=$KEY"),
+        documented.block("examples.md", "curl -sS $FARM/api/v1/flows"),
+    )
+    key = shell.follow(f"{make}\necho $KEY", {}).splitlines()[-1]
+    with shell.running(serve.replace("$KEY", key).replace(FARM, shell.environment["FARM"]).strip()):
+        [flow] = answers(shell.follow(start, {}))
+        join = flow["jobs"][-1]
+        assert (len(flow["jobs"]), len(join["after"])) == (14, 12)
+        farm.until(lambda: farm.status(join["id"]) == "success")
+        [again] = Job.objects.whole().filter(pk=join["id"])
+        assert again.result["documents"]["fr"] == "\n\n".join(f"[fr] {one}." for one in PARAGRAPHS)
+        translated = next(one["id"] for one in flow["jobs"] if one["name"] == "es 2")
+        assert len(operations.flows.retry(flow["id"], by=ada, from_job=translated)) == 2
+        farm.until(lambda: not Job.objects.living().exists())
+    assert set(farm.statuses()) == {"success"}
 
 
 def test_a_workers_key_and_the_doctor_of_the_first_day(shell: Shell) -> None:
