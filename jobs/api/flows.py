@@ -69,7 +69,7 @@ def cancel(request: HttpRequest, flow_id: int) -> protocol.CanceledFlow:
     return protocol.CanceledFlow(canceled=operations.flows.cancel(flow_id, by=_user(request)))
 
 
-@router.call("post", "/flows/{jobid:flow_id}/retry", auth=OPERATE)
+@router.call("post", "/flows/{jobid:flow_id}/retry", auth=OPERATE, sample=Sample(body={"from": "$JOB"}))
 def retry(request: HttpRequest, flow_id: int, body: protocol.RetryFlow | None = None) -> protocol.RetriedFlow:
     """Try again what failed in a flow.
 

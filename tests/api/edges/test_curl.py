@@ -137,7 +137,7 @@ class TestCurl:
     def test_can_start_a_flow_look_at_it_and_cancel_it(self, shell: Shell) -> None:
         FlowTemplate.objects.create(name="report", placeholders={"day": None}, jobs=[{"name": "a", "kind": "chat"}])
         started = shell.example("post", "/api/v1/flows")
-        shell.variables["FLOW"] = str(started["id"])
+        shell.variables |= {"FLOW": str(started["id"]), "JOB": str(started["jobs"][0]["id"])}
         assert shell.example("get", "/api/v1/flows/{flow_id}") == started
         assert shell.example("post", "/api/v1/flows/{flow_id}/cancel") == {"canceled": 1}
         assert len(shell.example("post", "/api/v1/flows/{flow_id}/retry")["jobs"]) == 1
@@ -325,7 +325,7 @@ class TestTheDocument:
             for method, operation in operations_of.items()
             if "application/json" in operation.get("requestBody", {}).get("content", {})
         }
-        assert len(taken) == 28
+        assert len(taken) == 30
         assert [path for path, body in taken.items() if not body] == []
         assert taken["post /api/v1/worker/finish"] == {
             "finished": [{"id": 7, "lease": "1-9f86d081", "outcome": "success"}], "claim_next": 1,

@@ -194,7 +194,6 @@ def test_a_cron_starts_one_and_knows_whether_it_lives(template: FlowTemplate) ->
         False,
         True,
     ]
-    Job.objects.living().delete()
     FlowTemplate.objects.update(jobs=[{"name": "a", "kind": "gone"}])
     with pytest.raises(UnknownKind):
         offer.check({"template": "translate", "values": {}})

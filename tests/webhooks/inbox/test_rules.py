@@ -30,9 +30,9 @@ class TestARuleThatFails:
         [
             ({"kind": "gone"}, "No kind of job is called 'gone'"),
             ({"queue": "nowhere"}, "There is no queue 'nowhere'"),
-            ({"payload": "{{ body.nothing }}"}, "The delivery has no body.nothing"),
+            ({"payload": "{{ body.nothing }}"}, "There is no body.nothing"),
             ({"payload": ["{{ body }}"] * 50_000}, "more than"),
-            ({"payload": "{{ nobody }}"}, "The rule cannot be saved"),
+            ({"payload": "{{ nobody }}"}, "begins with none of source"),
             ({"filter": {"body.ref": {"like": "x"}}}, "KeyError"),
             ({"unique_key": "{{ body }}" * 20}, "unique_key"),
         ],

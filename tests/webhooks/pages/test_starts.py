@@ -250,7 +250,7 @@ class TestRules:
         shown = page(operator, f"{url}?delivery={fits.pk}")
         assert "&quot;ref&quot;: &quot;main&quot;" in shown
         Rule.objects.update(payload="{{ body.nothing }}")
-        assert "The delivery has no body.nothing" in page(operator, f"{url}?delivery={fits.pk}")
+        assert "There is no body.nothing" in page(operator, f"{url}?delivery={fits.pk}")
         for wrong in ("x", "999999", "9" * 30):
             assert "There is no such delivery" in page(operator, f"{url}?delivery={wrong}")
         assert not Job.objects.exists()
