@@ -28,8 +28,8 @@ def test_a_flow_shows_what_all_its_attempts_used_those_of_jobs_that_were_tried_a
     farm.succeed(gpu, farm.claim_one(gpu), answer(100, 20))
     used = flows.seen(flow_id, viewer=ada.pk).used
     assert used is not None
-    assert (used.attempts, used.tokens_in, used.tokens_out, float(used.cost)) == (3, 120, 25, 170.0)
-    assert "3 attempts; 120 tokens in, 25 out" in used.sentence
+    assert (used.attempts, used.tokens_in, used.tokens_out, float(used.cost)) == (3, 110, 25, 160.0)
+    assert "3 attempts; 110 tokens in, 25 out" in used.sentence
     bo = farm.user("bo")
     with pytest.raises(NotFound):
         flows.seen(flow_id, viewer=bo.pk)

@@ -78,7 +78,7 @@ class TestARule:
         replayed(delivery)
         assert Job.objects.count() == 2
         FlowTemplate.objects.all().delete()
-        processed(delivery_id="d-2")
+        processed({**BODY, "n": 2}, delivery_id="d-2")
         assert JobStart.objects.latest("pk").error == "There is no flow template 'release'."
         assert operations.broken_rules() == {"deploy main": "Its job: There is no flow template 'release'."}
 
