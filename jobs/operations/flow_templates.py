@@ -27,7 +27,7 @@ class SubmittedFlow(NamedTuple):
 
 
 def submit_flow(
-    template: str | Jobs, /, *, by: User | None = None, owner: User | None = None, **values: Any
+    template: str | Jobs, /, *, by: User | None = None, owner: User | None = None, **values: object
 ) -> SubmittedFlow:
     """Submit the jobs of a flow template, by its name or as a list of such jobs, all of them or none.
 
