@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0014_index_of_held_lanes'),
+        ('jobs', '0015_flows_go_on'),
     ]
 
     operations = [
