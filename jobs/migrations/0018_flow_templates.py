@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0015_flows_go_on'),
+        ('jobs', '0017_index_of_children'),
     ]
 
     operations = [
