@@ -13,6 +13,7 @@ from jobs import operations
 from jobs.errors import AlreadyRetried, JobsError, NotAllowed, NotEnded, NotFound, StepNotEnded
 from jobs.models import Edge, Job, Step, Worker
 from tests import farm
+from tests.jobs.flows.test_children import child_of, parent_of, suspend
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -131,6 +132,20 @@ def test_of_many_at_once_and_of_retries_of_single_jobs_one_is_first(worker: Work
         assert sum(pool.map(again, range(8))) == 1
     assert {*Job.objects.living().values_list("retry_of", flat=True)} in ({left}, {*range(split, split + 5)})
     assert len(run(worker)) in {1, 5}
+
+
+def test_of_a_child_it_is_that_one_alone_for_its_parent_submits_children_itself(worker: Worker) -> None:
+    parent = parent_of(worker, name="parent")
+    after = operations.submit("work", {}, after=[parent.id]).pk
+    child = child_of(worker, parent, 0)
+    suspend(worker, parent, child)
+    run(worker)
+    assert set(farm.statuses()) == {"success"}
+    flow_id = flow_of(child)
+    assert len(operations.flows.retry(flow_id, by=None, from_job=child)) == 1
+    run(worker)
+    again = operations.flows.retry(flow_id, by=None, from_job=parent.id)
+    assert {*Job.objects.filter(pk__in=again).values_list("retry_of", flat=True)} == {parent.id, after}
 
 
 def test_by_a_button_of_the_jobs_page_by_the_api_and_by_the_command(worker: Worker) -> None:
