@@ -36,7 +36,7 @@ def submitted(**options: Any) -> list[int]:
     return [one for one in operations.submit_many(new) if isinstance(one, int)]
 
 
-def run(worker: Worker, *, failing: str = "") -> list[str]:
+def run(worker: Worker, *, failing: str | None = None) -> list[str]:
     """Do all that may be done, one after another; what that was."""
     done = []
     while jobs := operations.claim(worker, limit=1):
