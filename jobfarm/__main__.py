@@ -8,7 +8,7 @@ from core.commands import MANAGE
 from jobfarm import __version__
 
 # jobfarm_client.command_line.VERBS; a test compares the two.
-_OF_CLIENTS = ("submit", "watch", "tail", "cancel", "bulk")
+_OF_CLIENTS = ("submit", "watch", "tail", "cancel", "signal", "bulk")
 _WITHOUT_SERVER = (
     "The farm itself needs further packages: in a checkout of it, pip install '.[server]'. Here are "
     f"jobfarm-worker, and jobfarm {', '.join(_OF_CLIENTS)}."

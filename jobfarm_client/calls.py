@@ -141,6 +141,12 @@ class Calls:
         answer = await self._transport.answer(_post(of_job(job_id, "/cancel")))
         return Canceled(verdict=answer["verdict"], status=answer["status"])
 
+    async def signal(self, job_id: int, name: str, data: Any = None, *, key: str | None = None) -> bool:
+        """Send a job a signal, which it waits for or will; whether it is new: the same `key` again is the same signal.
+        Raises NotFound."""
+        body = {"name": name, "data": data, "id": key or _key()}
+        return bool((await self._transport.answer(_post(of_job(job_id, "/signals"), body)))["is_new"])
+
     async def retry(self, job_id: int, *, idempotency_key: str | None = None) -> Job:
         """Submit an ended job once more; the new job. Raises NotEnded."""
         return await self._job(_post(of_job(job_id, "/retry"), key=idempotency_key or _key()))

@@ -72,6 +72,7 @@ class Client:
     events_that_match = _one_by_one(Calls.events_that_match)
     output = _one_by_one(Calls.output)
     cancel = _at_once(Calls.cancel)
+    signal = _at_once(Calls.signal)
     retry = _at_once(Calls.retry)
     flow = _at_once(Calls.flow)
     submit_flow = _at_once(Calls.submit_flow)

@@ -16,7 +16,7 @@ from jobfarm_client.errors import BadOption, FarmError
 from jobfarm_client.models import BulkAction, BulkFilters, EventFilters, Job
 
 _POLL_EVERY_S: Final = 0.5  # a bulk action, while it goes on
-VERBS: Final = ("submit", "watch", "tail", "cancel", "bulk")
+VERBS: Final = ("submit", "watch", "tail", "cancel", "signal", "bulk")
 _CONDITION: Final = re.compile(r"\s*([^\s=<>]+?)\s*(>=|<=|=)\s*(.*?)\s*", re.DOTALL)
 EPILOG: Final = """\
 the farm's address and your token: --url and --token-file, or JOBFARM_URL and JOBFARM_TOKEN
@@ -56,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_watch(add("watch", "Show a job's progress and output until it has ended, or how all that match change."))
     add("tail", "Print what a job writes, until it has ended.")("job", type=int)
     add("cancel", "Cancel jobs and print what that came to.")("jobs", type=int, nargs="+", metavar="job")
+    _add_signal(add("signal", "Send a job a signal that it waits for, or will."))
     _add_bulk(add("bulk", "Do something to all jobs that match: count them, and with --up-to do it."))
     return parser
 
@@ -66,6 +67,13 @@ def _add_watch(add: Callable[..., Any]) -> None:
     add("--kind", help="of this kind")
     add("--owner", help="of this person; me: yours")
     add("--flow", type=int, help="of the flow with this id")
+
+
+def _add_signal(add: Callable[..., Any]) -> None:
+    add("job", type=int)
+    add("name")
+    add("data", nargs="?", default="null", help="JSON; - reads it from standard input (null)")
+    add("--id", help="your name for it: the same again is one signal")
 
 
 def _add_bulk(add: Callable[..., Any]) -> None:
@@ -203,6 +211,12 @@ def _cancel(farm: Client, options: argparse.Namespace) -> int:
     return 0 if all(outcome.is_canceled for outcome in canceled.values()) else 1
 
 
+def _signal(farm: Client, options: argparse.Namespace) -> int:
+    is_new = farm.signal(options.job, options.name, _payload(options.data), key=options.id)
+    print(_text({"job": options.job, "is_new": is_new}) if options.json else "sent" if is_new else "had come before")
+    return 0
+
+
 def _bulk(farm: Client, options: argparse.Namespace) -> int:
     """Have it counted and perhaps done, or one that is there begun, stopped, undone; followed while it goes on."""
     if (step := _STEPS.get(options.action)) is not None:
@@ -242,7 +256,8 @@ _STEPS: Final[Mapping[str, Callable[[Client], Callable[[int], BulkAction]]]] = {
     "stop": lambda farm: farm.stop_bulk, "undo": lambda farm: farm.undo_bulk,
 }  # fmt: skip
 _COMMANDS: Final[Mapping[str, Callable[[Client, argparse.Namespace], int]]] = {
-    "submit": _submit, "watch": _watch, "tail": _tail, "cancel": _cancel, "bulk": _bulk,
+    "submit": _submit, "watch": _watch, "tail": _tail, "cancel": _cancel, "signal": _signal,
+    "bulk": _bulk,
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import math
 import os
 import re
 import threading
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, NoReturn
 
@@ -55,6 +55,7 @@ class Job:
         self.inputs = {file.name: file for file in claimed.files}  # each with its size, sha256 and type
         self.after = claimed.after  # what it comes after in its flow: each with its id, name, kind, status and result
         self.last_checkpoint: Any = claimed.checkpoint  # of an earlier attempt, until this one keeps its own
+        self.signal = claimed.signal  # what came of its last wait, for a signal or for so long; else None
         self._outbox = outbox
         self._stopping = stopping or asyncio.Event()
         self._inputs = inputs
@@ -143,13 +144,30 @@ class Job:
         return self._children().submit(position, {"kind": kind, "payload": payload, **options, **moments})
 
     @staticmethod
-    def wait_for(children: Iterable[Child]) -> Wait:
+    def wait_for(
+        children: Iterable[Child] | None = None,
+        *,
+        signal: str | None = None,
+        timeout: float | None = None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> Wait:
         """`return job.wait_for(children)` ends this attempt as suspended: it does not count, and nothing is held.
 
         Once all of them have ended, however they did, the job is given to any worker that may take it, from its last
-        checkpoint on: `job.after` has their results.
+        checkpoint on: `job.after` has their results. `wait_for(signal="approved")` waits for that instead: `job.signal`
+        has its `name` and `data`; people send it by a form on the job's page, with the fields of a JSON `schema`. After
+        `timeout` seconds either goes on without: `job.signal.timed_out`.
         """
-        return Wait(fields={"children": [child.id for child in children]})
+        waits = {"signal": signal, "timeout": timeout, "schema": schema}
+        named = {} if children is None else {"children": [child.id for child in children]}
+        return Wait(fields=named | {name: value for name, value in waits.items() if value is not None})
+
+    @staticmethod
+    def sleep(until: datetime) -> Wait:
+        """`return job.sleep(until)` ends this attempt as suspended until this moment, which has a time zone."""
+        if until.tzinfo is None:
+            raise ValueError("The moment needs a time zone.")
+        return Wait(fields={"until": until.isoformat()})
 
     def input(self, name: str) -> Any:
         """The bytes of an input file: `await job.input("audio")`; in a plain function `job.input("audio")` waits.

@@ -56,6 +56,15 @@ class CameAfter:
     is_too_long: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """What came of a wait: the data of the signal, or `timed_out`. Without a name it was a wait for other jobs."""
+
+    name: str | None
+    data: Any = None
+    timed_out: bool = False
+
+
 @dataclass(slots=True, kw_only=True)
 class ClaimedJob:
     """A job that the farm gave to this worker, with the lease that every later call must show. Never written to; a
@@ -77,6 +86,7 @@ class ClaimedJob:
     checkpoint: Any = None
     children: int = 0
     """How many jobs it had submitted when it kept that."""
+    signal: Signal | None = None
     has_ceiling: bool = False
     """Its queue runs only so many jobs at a time: this is one of them, also while it lies ready."""
 
@@ -163,6 +173,7 @@ def _claimed(job: Mapping[str, Any]) -> ClaimedJob:
         after=tuple(_came_after(one) for one in job.get("after") or ()),
         checkpoint=job.get("checkpoint"),
         children=int(job.get("children", 0)),
+        signal=None if job.get("signal") is None else _signal(job["signal"]),
         has_ceiling=job.get("has_ceiling") is True,
     )
 
@@ -172,6 +183,10 @@ def _came_after(one: Mapping[str, Any]) -> CameAfter:
         id=int(one["id"]), kind=str(one["kind"]), status=str(one["status"]), name=str(one.get("name", "")),
         result=one.get("result"), is_too_long=one.get("is_too_long") is True,
     )  # fmt: skip
+
+
+def _signal(one: Mapping[str, Any]) -> Signal:
+    return Signal(name=one.get("name"), data=one.get("data"), timed_out=one.get("timed_out") is True)
 
 
 def _input(file: Mapping[str, Any]) -> InputFile:

@@ -4,7 +4,8 @@ jobs fires within ten seconds when something happens to one (jobs.operations.hoo
 from jobs import operations
 from jobs.domain.bulks import OVER, Phase
 from jobs.domain.rollups import RETENTION
-from jobs.models import Bulk, HealthScore, Rollup, Served, ViewToken
+from jobs.domain.waits import KEPT_DAYS
+from jobs.models import Bulk, HealthScore, Rollup, Served, Signal, ViewToken
 from jobs.operations import janitor
 from jobs.operations.hooks import COUNT_JOBS, MEASURE_USAGE
 from jobs.queries import keys, lanes, requirements, submits
@@ -26,6 +27,7 @@ keep("health scores", HealthScore.objects.all(), by="day", days=400)  # a year, 
 for _step_s, _kept in RETENTION.items():
     _rows = Rollup.objects.filter(step_s=_step_s)
     keep(f"charts in steps of {_step_s} s", _rows, by="at", days=_kept.days)
+keep("signals that no job waited for", Signal.objects.filter(taken_at=None), by="created_at", days=KEPT_DAYS)
 keep("view tokens", ViewToken.objects.all(), by="expires_at")
 keep("what shares of fair queues were served", Served.objects.all(), by="at", days=2)
 keep("bulk actions", Bulk.objects.filter(phase__in=sorted(OVER)), by="ended_at", days=8)

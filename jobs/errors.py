@@ -52,6 +52,14 @@ class UnknownJob(JobsError, code="unknown_job", http_status=422):
     """There is no job {job} to come after, or you may not see it."""
 
 
+class JobHasEnded(JobsError, code="job_has_ended", http_status=409):
+    """The job has ended: it waits for no signal any more."""
+
+
+class WaitsForSignal(JobsError, code="waits_for_signal", http_status=409):
+    """The job waits for the signal {signal!r}: it may start when that has come, or its time has run out."""
+
+
 class ChildDiffers(JobsError, code="child_differs", http_status=409):
     """At position {position} this job has submitted job {job}, of another kind or with another payload.
 

@@ -15,6 +15,7 @@ from jobs.views import (
     owners,
     queues,
     shared,
+    signals,
     submit,
     workers,
 )
@@ -43,6 +44,7 @@ urlpatterns = [
     path("jobs/<jobid:job_id>/cancel/", one.cancel, name="cancel"),
     path("jobs/<jobid:job_id>/retry/", one.retry, name="retry"),
     path("jobs/<jobid:job_id>/run-now/", one.run_now, name="run_now"),
+    path("jobs/<jobid:job_id>/signal/", signals.send, name="signal"),
     path("jobs/<jobid:job_id>/priority/", one.change_priority, name="priority"),
     path("jobs/<jobid:job_id>/clone/", one.clone, name="clone"),
     path("jobs/<jobid:job_id>/attempts/", attempts.compared, name="attempts"),

@@ -247,6 +247,7 @@ def why(request: HttpRequest, job_id: int) -> clients.Reasons:
     | `unconfirmed` | its last workers took it and never said a word: it may end them | `leases` |
     | `not_due` | its `run_at` lies ahead | `run_at`, `seconds` |
     | `waits_behind` | the job that has its `unique_key` has to end first | `job` |
+    | `waits_for_signal` | it is suspended until that comes | `signal`, `until` |
     | `waits_after` | jobs that it comes after in its flow have to end first | `jobs` (5 at most), `count` |
     | `owner_paused` | none of its owner's jobs is claimed | `owner`, `since`; for operators `by` |
     | `queue_paused` | nothing of its queue is claimed | `since`; for operators `by` |
@@ -267,9 +268,9 @@ def why(request: HttpRequest, job_id: int) -> clients.Reasons:
     | `expires` | beside the others: it ends by itself then, if no worker has begun it | `expires_at`, `seconds` |
     | `next` | none of these: the next worker that asks takes it | |
 
-    Remedies: `wait`, `run_now`, `cancel`, `retry`, `resume_owner`, `resume_queue`, `raise_ceiling`, `raise_limit`,
-    `raise_budget`, `add_worker`, `undrain_worker`, `add_label`, `ask_for_queue` (of a worker whose process names other
-    queues than its key has).
+    Remedies: `wait`, `signal`, `run_now`, `cancel`, `retry`, `resume_owner`, `resume_queue`, `raise_ceiling`,
+    `raise_limit`, `raise_budget`, `add_worker`, `undrain_worker`, `add_label`, `ask_for_queue` (of a worker whose
+    process names other queues than its key has).
     """
     job, user = _visible(request, job_id), _user(request)
     rights = {"is_operator": reads.is_operator(user), "may_operate": reads.may_operate(user, job)}

@@ -1,4 +1,4 @@
-"""Flows: jobs that come after one another, looked at and acted on together."""
+"""Flows: jobs that come after one another, looked at and acted on together, and the signals that they wait for."""
 
 from typing import cast
 
@@ -11,6 +11,7 @@ from core.api import caller as _user
 from jobs import http, operations
 from jobs.api.clients import OPERATE, READ, SUBMIT, IdempotencyKey
 from jobs.errors import JobDeleted
+from jobs.protocol import clients
 from jobs.protocol import flows as protocol
 from jobs.queries import flows, pages, reads
 
@@ -82,3 +83,19 @@ def retry(request: HttpRequest, flow_id: int, body: protocol.RetryFlow | None = 
     """
     from_job = None if body is None else body.from_
     return protocol.RetriedFlow(jobs=operations.flows.retry(flow_id, by=_user(request), from_job=from_job))
+
+
+@router.call(
+    "post",
+    "/jobs/{jobid:job_id}/signals",
+    auth=OPERATE,
+    sample=Sample(body={"name": "approved", "data": {"by": "ada"}}),
+)
+def signal(request: HttpRequest, job_id: int, body: clients.NewSignal) -> clients.SentSignal:
+    """Send a job a signal.
+
+    A job that waits for one of this name goes on, and its worker gets the `data`; else it is kept for 30 days until the
+    job waits for it. The same `id` again is the same signal. 409 `job_has_ended`.
+    """
+    is_new = operations.signal(job_id, body.name, body.data, by=_user(request), key=body.id)
+    return clients.SentSignal(is_new=is_new)

@@ -77,6 +77,7 @@ REMEDIES: Final[Mapping[str, tuple[Remedy, ...]]] = {
     "unconfirmed": (_wait("Wait for another worker to try it"), CANCEL),
     "not_due": (RUN_NOW, CANCEL),
     "waits_behind": (_wait("Wait until that has ended"), CANCEL),
+    "waits_for_signal": (Remedy(code="signal", label="Send the signal {signal}"), CANCEL),
     "waits_after": (_wait("Wait until they have ended"), CANCEL),
     "owner_paused": (RESUME_OWNER, CANCEL),
     "queue_paused": (RESUME_QUEUE,),
@@ -121,7 +122,8 @@ def _countdown(seconds: float) -> str:
 
 def _reason(facts: Facts, code: str, sentence: str, **numbers: Any) -> Reason:
     remedies = tuple(
-        replace(each, label=each.label.format(queue=facts.queue, owner=facts.owner)) for each in REMEDIES[code]
+        replace(each, label=each.label.format(queue=facts.queue, owner=facts.owner, signal=facts.signal))
+        for each in REMEDIES[code]
     )
     return Reason(code=code, sentence=sentence, numbers=numbers, remedies=remedies)
 
@@ -181,6 +183,9 @@ def _due(facts: Facts) -> list[Reason]:
             f"It waits behind job {facts.behind}, which has the same unique key: it may start when that has ended."
         )
         return [_reason(facts, "waits_behind", sentence, job=facts.behind)]
+    if facts.signal is not None:
+        sentence = f"It is suspended until the signal {facts.signal} comes{_or_until(facts.wait_until)}."
+        return [_reason(facts, "waits_for_signal", sentence, signal=facts.signal, until=facts.wait_until)]
     if facts.after_count is not None:
         return [_reason(facts, "waits_after", _after(facts), jobs=list(facts.after), count=facts.after_count)]
     waits_no_longer = facts.limit_in_s >= facts.due_in_s  # than for its limit, which says so itself
@@ -197,7 +202,12 @@ def _after(facts: Facts) -> str:
     more = (facts.after_count or 0) - len(facts.after)
     named = [str(job) for job in facts.after] + ([f"{more:,} more"] if more else [])
     jobs = f"jobs {', '.join(named[:-1])} and {named[-1]}" if len(named) > 1 else f"job {named[0]}"
-    return f"It comes after {jobs} in its flow, which {'have' if len(named) > 1 else 'has'} not ended."
+    which = "which have not ended" if len(named) > 1 else "which has not ended"
+    return f"It comes after {jobs} in its flow, {which}{_or_until(facts.wait_until)}."
+
+
+def _or_until(moment: datetime | None) -> str:
+    return "" if moment is None else f", or until {utc(moment)}"
 
 
 def _owner(facts: Facts) -> list[Reason]:

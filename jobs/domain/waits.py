@@ -1,23 +1,100 @@
-"""What an attempt that ends suspended waits for."""
+"""What an attempt that ends suspended waits for, and the signals that it may wait for."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from datetime import datetime
+from typing import Any, Final
 
-from jobs.domain.flows import MOST_INTO
+from jobs.domain.flows import MOST_INTO, name
 from jobs.errors import InvalidValue
+
+DATA_BYTES: Final = 64_000
+LONGEST_S: Final = 5 * 366 * 86400.0
+LONGEST_ID: Final = 64
+TYPES: Final = ("string", "number", "integer", "boolean")
+MOST_FIELDS: Final = 20
+KEPT_DAYS: Final = 30  # a signal that nobody waits for yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """The jobs that it submitted, all of which have to end, however they do; none: it is due again at once."""
+    """The jobs that it submitted, all of which have to end, however they do; or a signal of this name, which people
+    send by a form with the fields of `schema`; both for so many seconds at most (`timeout_s`); or a moment. Nothing: it
+    is due again at once."""
 
     children: Sequence[int] = ()
+    signal: str | None = None
+    schema: Mapping[str, Any] | None = None
+    timeout_s: float | None = None
+    until: datetime | None = None
 
     def __post_init__(self) -> None:
-        """Raise InvalidValue for more than a job may come after."""
+        """Raise InvalidValue for what cannot be waited for."""
         if len(self.children) > MOST_INTO:
             raise InvalidValue(field="children", why=f"{MOST_INTO:,} at most, got {len(self.children):,}")
+        if self.signal is not None:
+            checked_name(self.signal)
+        named = [field for field in ("children", "signal", "until") if getattr(self, field)]
+        if len(named) > 1:
+            raise InvalidValue(field=named[0], why=f"one waits for this or for {named[1]}")
+        if self.schema is not None and self.signal is None:
+            raise InvalidValue(field="schema", why="it is about a signal, and there is none")
+        if self.timeout_s is not None:
+            self._check_timeout()
+        if self.until is not None and self.until.tzinfo is None:
+            raise InvalidValue(field="until", why="it needs a time zone")
+
+    def _check_timeout(self) -> None:
+        if not (self.children or self.signal):
+            raise InvalidValue(field="timeout", why="it is about jobs or a signal, and there are none")
+        if self.timeout_s is None or not (math.isfinite(self.timeout_s) and 0 < self.timeout_s <= LONGEST_S):
+            raise InvalidValue(field="timeout", why=f"positive and under five years, got {self.timeout_s}")
 
 
 AT_ONCE: Final = Wait()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalField:
+    """A field of the form by which people send a signal."""
+
+    name: str
+    type: str  # one of TYPES
+    label: str
+    choices: tuple[Any, ...]
+    is_required: bool
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def fields(schema: Any) -> list[SignalField]:
+    """What a simple JSON schema names: an object of texts, numbers, yes or no, and choices; nothing of any other."""
+    try:
+        named, required = schema["properties"], set(schema.get("required", ()))
+        made = [_field(name, one, is_required=name in required) for name, one in named.items()]
+    except (TypeError, KeyError, AttributeError, ValueError):
+        return []
+    return made if len(made) <= MOST_FIELDS else []
+
+
+def _field(name: str, one: Mapping[str, Any], *, is_required: bool) -> SignalField:
+    choices = tuple(one.get("enum", ()))
+    kind = one["type"] if not choices else one.get("type", "string")
+    if kind not in TYPES or name in {"key", "json"}:
+        raise ValueError(name)
+    label = str(one.get("title", name))
+    return SignalField(name=name, type=kind, label=label, choices=choices, is_required=is_required)
+
+
+def checked_name(text: str) -> str:
+    """The name of a signal, as it is. Raises InvalidValue."""
+    return name(text)
+
+
+def checked_id(text: str) -> str:
+    """What its sender calls a signal. Raises InvalidValue."""
+    if not 1 <= len(text) <= LONGEST_ID or not text.isascii() or not text.isprintable() or " " in text:
+        raise InvalidValue(field="id", why=f"1 to {LONGEST_ID} printable ASCII characters without spaces")
+    return text

@@ -96,3 +96,5 @@ class Facts:
     after: tuple[int, ...] = ()
     after_count: int | None = None
     canceled_for: int | None = None
+    signal: str | None = None  # that it is suspended for
+    wait_until: datetime | None = None

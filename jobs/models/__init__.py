@@ -3,7 +3,7 @@ kinds that people make, `flows` which jobs come after others, `inputs` the files
 pages keep to look back and to act on many jobs, `presence` which processes are there, `usage` what each owner's jobs
 keep."""
 
-from jobs.models.flows import Edge, EndedStep, Flow, FlowTemplate, Step
+from jobs.models.flows import Edge, EndedStep, Flow, FlowTemplate, Signal, Step, Suspension
 from jobs.models.history import (
     Bulk,
     BulkItem,
@@ -44,9 +44,9 @@ from jobs.models.workers import Fair, Queue, Requirement, Weight, Worker
 
 __all__ = [
     "ALL_JOBS", "Attempt", "Bulk", "BulkItem", "Charge", "Checkpoint", "ConcurrencyKey", "ENDED_ONES", "Edge",
-    "EndedStep", "Fair", "Flow", "FlowTemplate", "HealthScore", "IdempotencyKey", "Input", "Job", "JobQuerySet",
-    "Kind", "LIVING", "Lane", "Live", "Mark", "Offspring", "Origin", "Outcome", "OutputChunk", "PausedOwner",
-    "Process", "Queue", "RUNNING", "Reachability", "Requirement", "ResultFile", "Rollup", "RollupWatermark",
-    "SavedFilter", "Served", "Share", "Stage", "Step", "Tag", "UniqueKey", "Upload", "Usage", "UsageDelta",
+    "EndedStep", "Fair", "Flow", "FlowTemplate", "HealthScore", "IdempotencyKey", "Input", "Job", "JobQuerySet", "Kind",
+    "LIVING", "Lane", "Live", "Mark", "Offspring", "Origin", "Outcome", "OutputChunk", "PausedOwner", "Process",
+    "Queue", "RUNNING", "Reachability", "Requirement", "ResultFile", "Rollup", "RollupWatermark", "SavedFilter",
+    "Served", "Share", "Signal", "Stage", "Step", "Suspension", "Tag", "UniqueKey", "Upload", "Usage", "UsageDelta",
     "ViewToken", "WAITING", "Weight", "Worker", "WorkerFacts", "valid_name", "with_status",
 ]  # fmt: skip

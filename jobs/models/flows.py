@@ -91,6 +91,36 @@ class Edge(models.Model):
         ]
 
 
+class Suspension(models.Model):
+    """What a job is or was suspended for, if that is not only other jobs: a signal, or a time that runs out. One row of
+    its last suspend. `until` is kept while it waits."""
+
+    job = models.OneToOneField(Job, models.DO_NOTHING, primary_key=True, db_constraint=False, related_name="+")
+    signal = models.CharField(max_length=100, blank=True, default="")
+    schema = models.TextField(null=True, blank=True, help_text="JSON, in the order that it came in.")
+    until = models.DateTimeField(null=True, blank=True)
+    timed_out = models.BooleanField(default=False, db_default=False)
+    taken = loose("jobs.Signal", on_delete=models.DO_NOTHING, related_name="+", help_text="What came.")
+
+    class Meta:
+        indexes = [models.Index("until", name="jobs_suspended_until", condition=Q(until__isnull=False))]
+
+
+class Signal(models.Model):
+    """What came from outside for a job: kept until it waits for that. `key` is what its sender calls it."""
+
+    job = models.ForeignKey(Job, models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+")
+    name = models.CharField(max_length=100)
+    key = models.CharField(max_length=64)
+    data = models.JSONField(null=True, blank=True)
+    created_at = models.DateTimeField(db_default=Now())
+    taken_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "key"], name="a_signal_comes_once")]
+        indexes = [models.Index("created_at", name="jobs_signals_kept", condition=Q(taken_at__isnull=True))]
+
+
 class EndedStep(models.Model):
     """A job that ended while others come after it, for as long as nobody has looked which of them may start."""
 

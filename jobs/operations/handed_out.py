@@ -15,10 +15,10 @@ from jobs.domain.flows import RESULTS_BYTES
 from jobs.domain.hooks import Discard
 from jobs.domain.leases import Lease
 from jobs.domain.states import AttemptOutcome, Status
-from jobs.models import Checkpoint, Worker
+from jobs.models import Checkpoint, Suspension, Worker
 from jobs.operations import hooks
 from jobs.operations.finish import decide, settle
-from jobs.queries import flows, moves, reports
+from jobs.queries import flows, moves, reports, waits
 from jobs.queries.moves import Settlement
 
 # PostgreSQL writes jsonb without a space around it, so what json.loads looks for is not there: a third of its time.
@@ -52,6 +52,15 @@ class CameAfter:
             exclude_if=lambda is_too_long: not is_too_long,
         ),
     ] = False
+
+
+@dataclass(slots=True, kw_only=True)
+class WaitedFor:
+    """What came of the wait of a job that was suspended."""
+
+    name: Annotated[str | None, Field(description="Of the signal; null: it waited for jobs that it had submitted.")]
+    data: Annotated[Any, Field(description="Of the signal.")]
+    timed_out: Annotated[bool, Field(description="Its time ran out before.")]
 
 
 @dataclass(slots=True, kw_only=True)  # frozen, it takes twice as long to make, and a claim makes a hundred
@@ -115,6 +124,13 @@ class ClaimedJob:
             exclude_if=lambda children: not children,
         ),
     ] = 0
+    signal: Annotated[
+        WaitedFor | None,
+        Field(
+            description="What came of its last wait for a signal, or that the time of any wait ran out; else absent.",
+            exclude_if=lambda signal: signal is None,
+        ),
+    ] = None
     has_ceiling: Annotated[
         bool,
         Field(
@@ -153,8 +169,13 @@ def _without_discarded(worker: Worker, rows: Sequence[moves.Row], hooked: Sequen
         _end_discarded(worker, [row for row in rows if row.id in discarded], discarded)
     taken = [row for row in rows if row.id not in discarded]
     after = _came_after([row.id for row in taken if row.in_flow])
+    waited = waits.of([row.id for row in taken if row.fence > 1])
     kept = reports.checkpoints([row.id for row in taken if row.has_checkpoint])
-    return [_claimed(row, answers[row.id], after.get(row.id), kept.get(row.id)) for row in taken]
+    jobs = [_claimed(row, answers[row.id], after.get(row.id), kept.get(row.id)) for row in taken]
+    for job in jobs:
+        if (suspended := waited.get(job.id)) is not None and (suspended.signal or suspended.timed_out):
+            job.signal = _signal(suspended)
+    return jobs
 
 
 def _came_after(job_ids: Sequence[int]) -> Mapping[int, list[CameAfter]]:
@@ -166,6 +187,11 @@ def _came_after(job_ids: Sequence[int]) -> Mapping[int, list[CameAfter]]:
             is_too_long=row.has_result and row.result is None,
         ))  # fmt: skip
     return by_job
+
+
+def _signal(suspended: Suspension) -> WaitedFor:
+    data = suspended.taken.data if suspended.taken else None
+    return WaitedFor(name=suspended.signal or None, data=data, timed_out=suspended.timed_out)
 
 
 def _payload(row: moves.Row) -> Any:

@@ -13,10 +13,11 @@ from core.values import duration
 from jobs.domain import reasons
 from jobs.domain.files import UNUSED_FOR_S
 from jobs.domain.states import AttemptOutcome, Status
-from jobs.operations import endings, hooks, lanes, set_aside
+from jobs.operations import endings, hooks, lanes, set_aside, waits
 from jobs.operations.finish import decide, settle
 from jobs.queries import flows, inputs, moves, reads, reports
 from jobs.queries import lanes as lane_queries
+from jobs.queries import waits as wait_queries
 from observing import fields
 from postgres import transactions
 from scheduling import operations as scheduling
@@ -35,7 +36,8 @@ _NAMES_AT_ONCE: Final = 500
 class Sweep:
     """What one round did, and in how many seconds the next thing is due (None: nothing in sight).
 
-    `taken_back`: leases that ran out, confirmed or not, and runs that took too long.
+    `taken_back`: leases that ran out, confirmed or not, and runs that took too long. `expired`: waits that
+    did, for a first start or for what a job is suspended for.
     """
 
     taken_back: int
@@ -51,7 +53,8 @@ def sweep(*, between: Callable[[], None] = lambda: None) -> Sweep:
     """
     return Sweep(
         taken_back=ASIDE.for_each(moves.lock_overdue, _take_back, between=between),
-        expired=ASIDE.for_each(moves.lock_expired, _expire, between=between),
+        expired=ASIDE.for_each(moves.lock_expired, _expire, between=between)
+        + ASIDE.for_each(wait_queries.lock_timed_out, waits.time_out, between=between),
         next_in_s=next_due_s(),
     )
 

@@ -8,10 +8,10 @@ from django.contrib.auth.models import User
 from core import audit
 from jobs import registry
 from jobs.domain.states import Status
-from jobs.errors import NotWaiting, WaitsBehind, WaitsForBudget, WaitsForLimit
+from jobs.errors import NotWaiting, WaitsBehind, WaitsForBudget, WaitsForLimit, WaitsForSignal
 from jobs.models import Job, Share
 from jobs.operations import hooks, queues
-from jobs.queries import bulks, reads
+from jobs.queries import bulks, reads, waits
 from live import operations as live
 from postgres import clock, transactions
 
@@ -22,12 +22,14 @@ def run_now(job_id: int, *, by: User | None) -> Job:
 
     `by` None is the system itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, NotWaiting for
     one that runs or has ended, WaitsForLimit for one whose tokens have not come in, WaitsForBudget, WaitsBehind for one
-    that starts after another.
+    that starts after another, WaitsForSignal.
     """
     job = _waiting(job_id, by=by)
     now = clock.now()
     if holder_id := reads.waits_for([job]).get(job.pk):
         raise WaitsBehind(job=holder_id)
+    if job.is_behind and (suspended := waits.waiting(job.pk)) is not None:
+        raise WaitsForSignal(signal=suspended.signal)
     if job.limit_until is not None and job.limit_until > now:
         raise WaitsForLimit(limit=job.limit_name)
     if job.run_at > now and (hold := registry.hold(job.pk, is_metered=job.is_metered)):

@@ -1,27 +1,82 @@
 """Attempts that end suspended: what the job waits for, and when it is due again (docs/adr/0131)."""
 
+import uuid
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
+from django.contrib.auth.models import User
 from django.db import transaction
 
+from core import audit
+from jobs.domain import payloads
 from jobs.domain.conflicts import BEHIND
-from jobs.domain.waits import Wait
-from jobs.errors import NotAChild
-from jobs.operations import endings
+from jobs.domain.states import ENDED, Status
+from jobs.domain.waits import DATA_BYTES, Wait, checked_id, checked_name
+from jobs.errors import JobHasEnded, NotAChild
+from jobs.operations import endings, hooks
 from jobs.queries import flows, reads
+from jobs.queries import waits as queries
+from postgres import transactions
 
 
 def begin(job_id: int, wait: Wait) -> datetime | None:
     """Let a job, whose row the caller has locked and settles, wait: when it is due again; None: at once.
 
-    Raises NotAChild for a job that it has not submitted."""
-    if not wait.children:
+    Raises NotAChild for a job that it has not submitted, PayloadTooLarge and InvalidJson for a schema."""
+    queries.forget(job_id)
+    if wait.schema is not None:
+        payloads.encoded(wait.schema, limit_bytes=DATA_BYTES, subject="schema")
+    if (wait.signal or wait.timeout_s) and queries.keep(job_id, wait):
         return None
-    children = list(dict.fromkeys(wait.children))
+    if wait.children:
+        _come_after(job_id, list(dict.fromkeys(wait.children)))
+    return BEHIND if wait.children or wait.signal else wait.until
+
+
+@transactions.retried
+def signal(job_id: int, name: str, data: Any = None, *, by: User | None, key: str | None = None) -> bool:
+    """Send a job a signal, any JSON of at most 64 kB as `data`: it goes on if it waits for one of this name, else it is
+    given it once it does, within 30 days. The same `key` again is the same signal; whether this one is new.
+
+    `by` None is the site itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, JobHasEnded,
+    InvalidValue, InvalidJson, PayloadTooLarge.
+    """
+    key = uuid.uuid4().hex if key is None else checked_id(key)
+    checked_name(name)
+    payloads.encoded(data, limit_bytes=DATA_BYTES, subject="data")
+    job = reads.operable(job_id, by=by, lock=True)
+    if Status(job.status) in ENDED:
+        raise JobHasEnded
+    stored, is_new = queries.store(job.pk, name=name, data=data, key=key)
+    if is_new:
+        if job.status == Status.PENDING and job.is_behind and queries.take(stored):
+            _wake([job])
+        audit.record(by, job, f"sent the signal {name}")
+    return is_new
+
+
+def time_out(rows: Sequence[Any]) -> None:
+    """What these locked jobs wait for has not come in time: those that wait still are due."""
+    over = [row for row in rows if row.waits]
+    queries.settle([row.id for row in rows if not row.waits])
+    queries.time_out([row.id for row in over])
+    _wake(over)
+
+
+def _wake(jobs: Sequence[Any]) -> None:
+    ids = [job.id for job in jobs]
+    queries.wake(ids)
+    if ids:
+        hooks.changed(ids)
+    for queue in {job.queue for job in jobs}:
+        hooks.available(queue)
+
+
+def _come_after(job_id: int, children: Sequence[int]) -> None:
     reads.lock_living(children)
     row = flows.suspend(job_id, children)
     if not row.is_own:
         raise NotAChild(job=job_id)
     if (ended := row.ended) is not None:
         transaction.on_commit(lambda: endings.look_after([ended]), robust=True)
-    return BEHIND

@@ -17,7 +17,7 @@ from jobs.domain.flows import LONGEST_NAME, MOST_INTO, Condition
 from jobs.domain.labels import MOST_CHOICES, MOST_CONDITIONS
 from jobs.domain.states import Status
 from jobs.domain.tags import LONGEST_TAG, MOST_TAGS
-from jobs.protocol.jobs import Job, JobInList
+from jobs.protocol.jobs import Job, JobInList, RequestId
 
 MOST_SUBMITTED = 1000
 MOST_LISTED = 200
@@ -124,6 +124,20 @@ class NewPriority(Body):
     priority: Annotated[Whole, Field(ge=-100, le=100)] = Field(
         description="Higher goes first. Above the kind's own, and above 0, it takes the right to raise it."
     )
+
+
+class NewSignal(Body):
+    """A signal for a job."""
+
+    name: Annotated[Text, Field(min_length=1, max_length=LONGEST_NAME)] = Field(examples=["approved"])
+    data: Any = Field(None, description="Any JSON up to 64 kB.", examples=[{"by": "ada"}])
+    id: RequestId | None = Field(None, description="Your name for it: the same again for this job is one signal.")
+
+
+class SentSignal(BaseModel):
+    """What became of it."""
+
+    is_new: bool = Field(description="False: one with this id had come before, and this one is nothing.")
 
 
 class NewJobs(Body):

@@ -9,12 +9,13 @@ from pydantic import BaseModel, Field, Strict
 
 from core import refusal
 from core.refusal import Refusal
-from core.values import Body, Name, Number, Text, Whole
+from core.values import Body, Moment, Name, Number, Text, Whole
 from jobs import operations
-from jobs.domain.flows import MOST_INTO
+from jobs.domain.flows import LONGEST_NAME, MOST_INTO
 from jobs.domain.leases import Lease
 from jobs.domain.outputs import Piece
 from jobs.domain.states import Status
+from jobs.domain.waits import LONGEST_S
 from jobs.errors import InvalidJson, LeaseLost, PayloadTooLarge
 from jobs.models import Worker
 from jobs.protocol import answers
@@ -90,6 +91,16 @@ class WaitsFor(Body):
     children: Annotated[list[JobId], Field(max_length=MOST_INTO)] = Field(
         [], description="Jobs that it has submitted (`submit`): all of them have to end, however they do."
     )
+    signal: Annotated[Text, Field(min_length=1, max_length=LONGEST_NAME)] | None = Field(
+        None, description="A signal of this name (`POST /api/v1/jobs/{id}/signals`).", examples=[None]
+    )
+    schema_: dict[str, Any] | None = Field(
+        None, alias="schema", description="JSON schema of the form by which people send it.", examples=[None]
+    )
+    timeout: Annotated[Number, Field(gt=0, le=LONGEST_S)] | None = Field(
+        None, description="Seconds for which it waits at most for jobs or a signal.", examples=[None]
+    )
+    until: Moment | None = Field(None, description="Nothing but this moment.", examples=[None])
 
 
 class NamedHeartbeat(Heartbeat):
@@ -311,8 +322,14 @@ def _piece(job_id: int, body: Output) -> Piece:
 
 def _finished(job_id: int, ending: Ending) -> operations.Finished:
     same = {name: getattr(ending, name) for name in ("outcome", "result", "error", "retryable")}
-    wait = operations.Wait(children=ending.wait.children if ending.wait else ())
+    wait = _wait(ending.wait) if ending.wait else operations.Wait()
     return operations.Finished(job_id=job_id, lease=ending.parsed, wait=wait, **same)
+
+
+def _wait(body: WaitsFor) -> operations.Wait:
+    return operations.Wait(
+        children=body.children, signal=body.signal, schema=body.schema_, timeout_s=body.timeout, until=body.until
+    )
 
 
 def _ended(job_id: int, verdict: Status | Refusal) -> answers.EndedOne | answers.LostOne:

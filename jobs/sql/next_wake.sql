@@ -14,7 +14,8 @@ WITH reachability AS (
 SELECT extract(epoch FROM least(
     (SELECT CASE WHEN ends_at IS NOT NULL THEN greatest(ends_at, from_then_on) END FROM running CROSS JOIN reachability),
     (SELECT min(expires_at) FROM jobs_live WHERE lease_secret IS NULL AND expires_at IS NOT NULL AND confirmed_fence = 0
-     AND job_id <> ALL (%(but_for)s::bigint[]))
+     AND job_id <> ALL (%(but_for)s::bigint[])),
+    (SELECT min(until) FROM jobs_suspension WHERE until IS NOT NULL AND job_id <> ALL (%(but_for)s::bigint[]))
 ) - statement_timestamp())::float8 AS seconds,
     ARRAY(SELECT counted.relname::text FROM pg_stat_user_tables AS counted JOIN pg_class ON pg_class.oid = counted.relid
           WHERE counted.relname IN ('jobs_job', 'jobs_live', 'jobs_outcome', 'jobs_lane', 'jobs_mark', 'jobs_tag')

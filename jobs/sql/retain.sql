@@ -23,6 +23,8 @@ WITH old AS MATERIALIZED (
 ), flows AS (
     DELETE FROM jobs_flow WHERE id = ANY (ARRAY(SELECT DISTINCT flow_id FROM old WHERE flow_id IS NOT NULL))
       AND NOT EXISTS (SELECT FROM jobs_job AS job WHERE job.flow_id = jobs_flow.id AND job.id <> ALL (ARRAY(SELECT id FROM old)))
+), suspensions AS (DELETE FROM jobs_suspension WHERE job_id = ANY (ARRAY(SELECT id FROM old))
+), signals AS (DELETE FROM jobs_signal WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), inputs AS (DELETE FROM jobs_input WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), files AS (DELETE FROM jobs_resultfile WHERE job_id = ANY (ARRAY(SELECT id FROM old)) RETURNING job_id, stored_as, size
 ), freed AS (

@@ -96,7 +96,7 @@ SELECT job.status, job.queue, job.run_at, job.is_metered, job.limit_name, job.li
        (SELECT living.job_id FROM jobs_uniquekey AS living WHERE living.follower_id = job.id) AS behind,
        CASE WHEN job.is_behind THEN (SELECT count(*) FROM jobs_edge AS edge WHERE edge.open_of = job.id) END AS after_count,
        ARRAY(SELECT edge.after_id FROM jobs_edge AS edge WHERE edge.open_of = job.id ORDER BY edge.after_id LIMIT 5) AS after,
-       (SELECT step.canceled_for_id FROM jobs_step AS step WHERE step.job_id = job.id) AS canceled_for,
+       wait.*, (SELECT step.canceled_for_id FROM jobs_step AS step WHERE step.job_id = job.id) AS canceled_for,
        coalesce(job.expired, false) AS expired, CASE WHEN job.confirmed_fence = 0 THEN
            extract(epoch FROM job.expires_at - statement_timestamp())::float8 END AS expires_in_s,
        job.status = 'in_progress' AND job.confirmed_fence < job.fence AS is_unconfirmed,
@@ -125,6 +125,10 @@ LEFT JOIN LATERAL (
     FROM jobs_pausedowner AS paused JOIN auth_user AS owner ON owner.id = paused.owner_id
     WHERE paused.owner_id = job.owner_id) AS hold ON true
 LEFT JOIN best ON true
+LEFT JOIN LATERAL (
+    SELECT nullif(wait.signal, '') AS signal, wait.until AS wait_until FROM jobs_suspension AS wait
+    WHERE wait.job_id = job.id AND job.waits AND job.run_at = '9000-01-01 00:00:00+00' AND wait.taken_id IS NULL
+      AND NOT wait.timed_out) AS wait ON true
 LEFT JOIN jobs_requirement AS requirement ON requirement.id = job.requirement_id
 CROSS JOIN (
     SELECT count(*) FILTER (WHERE NOT is_drained) AS servers,

@@ -101,6 +101,7 @@ GET  /jobs/<jobid:job_id>/output/<int:fence>                         in   404  4
 POST /jobs/<jobid:job_id>/retry/                                     in   404  404  302  302+ in   302  302+ 302+
 POST /jobs/<jobid:job_id>/clone/                                     in   403  404  302+ 302+ in   302+ 302+ 302+
 POST /jobs/<jobid:job_id>/run-now/                                   in   404  404  302  302+ in   302  302+ 302+
+POST /jobs/<jobid:job_id>/signal/                                    in   404  404  302  302+ in   302  302+ 302+
 POST /jobs/<jobid:job_id>/priority/                                  in   404  404  302  302+ in   302  302+ 302+
 POST /jobs/<jobid:job_id>/share/                                     in   404  404  302  302+ in   302  302+ 302+
 POST /jobs/<jobid:job_id>/unshare/                                   in   404  404  302  302+ in   302  302+ 302+
@@ -180,6 +181,7 @@ GET  /api/v1/jobs/<jobid:job_id>/inputs/<name>                       401  404  4
 GET  /api/v1/jobs/<jobid:job_id>/output                              401  404  404  200  200  401  200  200  200
 POST /api/v1/jobs/<jobid:job_id>/retry                               401  403  404  403  201+ 401  403  201+ 201+
 POST /api/v1/jobs/<jobid:job_id>/run_now                             401  403  404  403  200+ 401  403  200+ 200+
+POST /api/v1/jobs/<jobid:job_id>/signals                             401  403  404  403  200+ 401  403  200+ 200+
 POST /api/v1/jobs/<jobid:job_id>/priority                            401  403  404  403  200+ 401  403  200+ 200+
 GET  /api/v1/jobs/<jobid:job_id>/why                                 401  404  404  200  200  401  200  200  200
 POST /api/v1/jobs/pause                                              401  403  403  403  403  401  403  200+ 200+

@@ -106,6 +106,12 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
     [ended] = farm.submit(1, "chat", owner=owner, group=group)
     farm.succeed(worker, farm.claim_one(worker), {"made": "in time"})
     given, unused = (operations.upload("in.txt", ContentFile(b"in", name="in.txt"), owner=owner) for _ in range(2))
+    [asking] = farm.submit(1, "chat", owner=owner, group=group)
+    asks = operations.Finished(
+        job_id=asking.pk, lease=farm.claim_one(worker).lease, outcome="suspended",
+        wait=operations.Wait(signal="approved"),
+    )  # fmt: skip
+    operations.finish(worker, [asks])
     [job] = farm.submit(1, "chat", owner=owner, group=group, files={"x.png": given.pk})
     claimed = farm.claim_one(worker)
     operations.write_output(worker, job.pk, claimed.lease, seq=0, text="Hello.")
@@ -145,6 +151,7 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
         "api/v1/jobs/<jobid:job_id>/retry": {"job_id": ended.pk},
         "jobs/<jobid:job_id>/run-now/": {"job_id": later.pk},
         "jobs/<jobid:job_id>/priority/": {"job_id": later.pk},
+        "jobs/<jobid:job_id>/signal/": {"job_id": asking.pk},
         "api/v1/jobs/<jobid:job_id>/priority": {"job_id": later.pk},
         "api/v1/jobs/<jobid:job_id>/run_now": {"job_id": later.pk},
         "workers/<jobid:worker_id>/undrain/": {"worker_id": drained.pk},

@@ -90,6 +90,7 @@ class TestCurl:
         assert why["remedies"][0]["path"] == f"/api/v1/jobs/{waited.pk}/run_now"
         assert shell.example("post", "/api/v1/jobs/{job_id}/run_now")["id"] == waited.pk
         assert shell.example("post", "/api/v1/jobs/{job_id}/priority")["priority"] == -10
+        assert shell.example("post", "/api/v1/jobs/{job_id}/signals") == {"is_new": True}
         operations.cancel(waited.pk, by=None)
         shell.variables["JOB"] = str(submitted["id"])
         ended = shell.example("post", f"{job}/finish")
@@ -236,6 +237,7 @@ class TestDocument:
             "POST /api/v1/jobs",
             "GET /api/v1/jobs",
             "POST /api/v1/jobs/bulk",
+            "POST /api/v1/jobs/{job_id}/signals",
             "GET /api/v1/jobs/{job_id}",
             "GET /api/v1/jobs/{job_id}/output",
             "GET /api/v1/jobs/{job_id}/files/{name}",
@@ -325,7 +327,7 @@ class TestTheDocument:
             for method, operation in operations_of.items()
             if "application/json" in operation.get("requestBody", {}).get("content", {})
         }
-        assert len(taken) == 30
+        assert len(taken) == 31
         assert [path for path, body in taken.items() if not body] == []
         assert taken["post /api/v1/worker/finish"] == {
             "finished": [{"id": 7, "lease": "1-9f86d081", "outcome": "success"}], "claim_next": 1,

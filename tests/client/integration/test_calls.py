@@ -253,6 +253,14 @@ class TestOtherCalls:
         assert (first.verdict, first.is_canceled) == ("canceled_before_start", True)
         assert (again.verdict, again.status, again.is_canceled) == ("too_late", "canceled", True)
 
+    def test_a_signal_is_sent_once_by_its_key(self, farm: Any) -> None:
+        job = farm.submit("work")
+        assert [farm.signal(job.id, "approved", {"n": n}, key="mail-7") for n in range(2)] == [True, False]
+        assert farm.signal(job.id, "approved")
+        farm.cancel(job.id)
+        with pytest.raises(Refused, match="The job has ended"):
+            farm.signal(job.id, "approved")
+
     def test_retry_makes_a_new_job_of_an_ended_one(self, farm: Any) -> None:
         job = farm.submit("work", {"n": 3})
         with pytest.raises(NotEnded):

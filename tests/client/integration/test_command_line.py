@@ -171,6 +171,11 @@ class TestOthers:
         assert (code, events[0]["event"], events[0]["result"]) == (0, "job", 4)
         assert events[-1] == {"event": "end", "status": "success"}
 
+    def test_a_signal_is_sent(self, terminal: Terminal) -> None:
+        job = terminal.run("submit", "work")[1].strip()
+        sent = [terminal.run("signal", job, "approved", '{"by": "ada"}', "--id", "mail-7")[:2] for _ in range(2)]
+        assert sent == [(0, "sent\n"), (0, "had come before\n")]
+
     def test_cancel_takes_several(self, terminal: Terminal, crew: Crew) -> None:
         ids = [terminal.run("submit", "work")[1].strip() for _ in range(2)]
         code, output, _ = terminal.run("cancel", *ids)

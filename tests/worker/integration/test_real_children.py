@@ -7,9 +7,10 @@ import pytest
 
 from jobfarm_worker import Handlers
 from jobfarm_worker import Job as HeldJob
+from jobs import operations
 from jobs.models import Attempt, Job, Step
 from tests import documented
-from tests.farm import lose
+from tests.farm import lose, until
 from tests.servers import Server
 from tests.worker.integration.test_real_server import ended, one_job, working
 
@@ -29,6 +30,18 @@ class TestJobsOfItsOwn:
         positions = Step.objects.filter(parent=job.pk).order_by("position").values_list("position", flat=True)
         assert list(positions) == [0, 1, 2]
         assert Attempt.objects.values_list("job_id", "outcome").get() == (job.pk, "suspended")
+
+    def test_a_signal_and_a_moment_are_waited_for_as_printed(self, server: Server, transport: Any) -> None:
+        printed: dict[str, Any] = {}
+        exec(documented.block("flows.md", "from datetime import UTC"), printed)
+        with working(server, printed["handlers"], transport=transport):
+            jobs = [one_job({"rest_s": 0.5}) for _ in range(2)]
+            until(lambda: Attempt.objects.filter(outcome="suspended").count() == 2, what="the waits")
+            exec(documented.block("flows.md", "jobs.signal"), {"jobs": operations, "job_id": jobs[0].pk})
+            operations.signal(jobs[1].pk, "approved", {"verdict": "drop it"}, by=None)
+            assert [ended(job) for job in jobs] == ["success"] * 2
+        assert [Job.objects.whole().get(pk=job.pk).result for job in jobs] == ["sent", "dropped"]
+        assert list(Attempt.objects.values_list("outcome", "attempt").distinct()) == [("suspended", None)]
 
     def test_of_a_plain_function_that_was_lost_are_submitted_once(self, server: Server, transport: Any) -> None:
         handlers, reached = Handlers(), threading.Event()
