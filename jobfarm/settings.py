@@ -53,13 +53,14 @@ JOBFARM_APPS: list[str] = _ENV["JOBFARM_APPS"]
 OF_APPS = {variable.name: _ENV[variable.name] for variable in jobfarm.environment.table.of_apps(JOBFARM_APPS)}
 # Single sign-on at other sites by allauth's own settings, and at the provider that the OIDC_ variables name.
 SOCIALACCOUNT_PROVIDERS: dict[str, Any] = dict(_ENV["SOCIALACCOUNT_PROVIDERS"])
-_PROVIDERS = {"openid_connect", *SOCIALACCOUNT_PROVIDERS}
+_OPENID = SOCIALACCOUNT_PROVIDERS.setdefault("openid_connect", {})
+_OPENID["provider_class"] = "accounts.views.single_sign_on.Provider"
 INSTALLED_APPS = [
     "unfold", "jobfarm.lazy_admin.LazyAdminConfig",  # Django's administration
     "django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions", "django.contrib.messages",
     "whitenoise.runserver_nostatic", "django.contrib.staticfiles", "channels", "django_htmx", "captcha", "ninja",
     "live", "django_q", "django.contrib.humanize", "allauth", "allauth.account", "allauth.usersessions", "allauth.mfa",
-    "allauth.socialaccount", *(f"allauth.socialaccount.providers.{name}" for name in sorted(_PROVIDERS)),
+    "allauth.socialaccount", *(f"allauth.socialaccount.providers.{name}" for name in sorted(SOCIALACCOUNT_PROVIDERS)),
     # Django 6 has its own tasks, and asks for the app of PostgreSQL's types.
     "django_tasks" if django.VERSION < (6,) else "django.contrib.postgres",
     "scheduling", "ratelimits", "accounts", "outbox", "jobs", "webhooks", "metering", "alerts", "openai_api",
@@ -189,8 +190,7 @@ OIDC_SESSION_S = 2700  # and a quarter of an hour until its open pages end: who 
 SSO_ONLY: bool = _ENV["SSO_ONLY"]
 AUDIT_DAYS: int = _ENV["JOBFARM_AUDIT_DAYS"]
 if OIDC_ISSUER:
-    _OF_OIDC = SOCIALACCOUNT_PROVIDERS.setdefault("openid_connect", {"OAUTH_PKCE_ENABLED": True})
-    _OF_OIDC.setdefault("APPS", []).append({
+    _OPENID.setdefault("APPS", []).append({
         "provider_id": "sso", "name": _ENV["OIDC_NAME"], "client_id": OIDC_CLIENT_ID,
         "secret": _ENV["OIDC_CLIENT_SECRET"],
         "settings": {"server_url": OIDC_ISSUER, "fetch_userinfo": _ENV["OIDC_USERINFO"]},

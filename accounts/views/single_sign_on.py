@@ -1,6 +1,7 @@
 """Single sign-on: people of an OpenID provider, whose claims say what they may do here, or of a proxy in front."""
 
 import logging
+import secrets
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final
@@ -10,9 +11,11 @@ from allauth.account.views import LogoutView
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.providers.openid_connect import views as oidc
+from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider
 from django.conf import settings
 from django.contrib import auth
 from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -36,19 +39,38 @@ class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # allauth shi
         """Whoever a provider of this farm knows may come, also where nobody signs up by themselves."""
         return True
 
-    def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:
-        """Let nobody in by what a provider said at another time, or by another clock. Raises ImmediateHttpResponse."""
-        issued_at = (sociallogin.account.extra_data.get("id_token") or {}).get("iat")
-        if issued_at is not None and abs(clock.now().timestamp() - issued_at) > _CLOCKS_S:
-            logger.warning("The clock of the provider of single sign-on, or that of this farm, is wrong.")
-            operations.audit("log_in_failed", None, "single sign-on: the clocks differ")
-            page = render(request, "socialaccount/authentication_error.html", status=401)
-            raise ImmediateHttpResponse(page)
+    def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:  # noqa: ARG002
+        """Let nobody in by what a provider said at another time, by another clock, or at another log-in. Raises
+        PermissionDenied."""
+        now, token = clock.now().timestamp(), sociallogin.account.extra_data.get("id_token")
+        if not token or "nonce" not in sociallogin.state:  # of no OpenID provider
+            return
+        if abs(now - token.get("iat", now)) > _CLOCKS_S:
+            raise PermissionDenied("the clocks differ")
+        if token.get("nonce") != sociallogin.state["nonce"]:
+            raise PermissionDenied("an answer to another log-in")
 
     def on_authentication_error(self, request: HttpRequest, provider: Any, **details: Any) -> None:  # noqa: ARG002
         """The page has a sentence, the log the reason."""
-        logger.warning("%s let nobody in", provider, exc_info=details.get("exception"))
-        operations.audit("log_in_failed", None, "single sign-on")
+        reason = details.get("exception")
+        logger.warning("%s let nobody in", provider, exc_info=reason)
+        detail = f": {reason}" if isinstance(reason, PermissionDenied) else ""
+        operations.audit("log_in_failed", None, f"single sign-on{detail}")
+
+
+class Provider(OpenIDConnectProvider):  # type: ignore[misc]
+    """An OpenID provider, whose answers are bound to the log-in that asked: by a proof key, and a nonce in its token,
+    which allauth has none of."""
+
+    package = "allauth.socialaccount.providers.openid_connect"
+    pkce_enabled_default = True
+
+    def redirect(self, request: HttpRequest, process: str, *args: Any, **more: Any) -> HttpResponse:
+        """To the provider. The nonce is kept with the state of this log-in, which is good once."""
+        nonce = secrets.token_urlsafe()
+        more["auth_params"] = {**(more.get("auth_params") or self.get_auth_params()), "nonce": nonce}
+        response: HttpResponse = super().redirect(request, process, *args, nonce=nonce, **more)
+        return response
 
 
 def come_in(request: HttpRequest, user: User, sociallogin: Any) -> None:

@@ -1,5 +1,6 @@
 """`python -m tests.accounts.edges.provider_process PORT SECONDS`: `oidc-provider-mock`, which looks at proof keys (RFC
-7636), by a clock that is so many seconds ahead."""
+7636), by a clock that is so many seconds ahead. To whom it knows with the claim `replays` it gives the ID token that it
+gave them last, of another log-in."""
 
 import sys
 import time
@@ -9,10 +10,12 @@ import oidc_provider_mock
 import werkzeug.serving
 from authlib.integrations.flask_oauth2 import AuthorizationServer
 from authlib.oauth2.rfc7636 import CodeChallenge
-from oidc_provider_mock._app import AuthorizationCodeGrant
+from oidc_provider_mock._app import AuthorizationCodeGrant, OpenIDCode
 
 _register, _save = AuthorizationServer.register_grant, AuthorizationCodeGrant.save_authorization_code
+_encode = OpenIDCode.encode_id_token
 _challenges: dict[str, tuple[str, str]] = {}  # by code, each with its method
+_tokens: dict[str, Any] = {}  # the last one of each person
 
 
 class _Proof(CodeChallenge):  # type: ignore[misc]  # authlib ships no types
@@ -30,6 +33,12 @@ def _saving(grant: Any, code: str, request: Any) -> None:
     _save(grant, code, request)
 
 
+def _encoding(code: Any, token: Any, request: Any) -> Any:
+    if not request.user.claims.get("replays"):
+        _tokens[request.user.sub] = _encode(code, token, request)
+    return _tokens[request.user.sub]
+
+
 def _registering(server: Any, grant: Any, extensions: Any = None) -> None:
     _register(server, grant, [*extensions, _Proof(required=True)] if extensions else None)
 
@@ -39,6 +48,7 @@ def main(port: int, ahead_s: float) -> None:
     right = time.time
     time.time = lambda: right() + ahead_s
     AuthorizationServer.register_grant, AuthorizationCodeGrant.save_authorization_code = _registering, _saving
+    OpenIDCode.encode_id_token = _encoding
     werkzeug.serving.make_server("127.0.0.1", port, oidc_provider_mock.app(), threaded=True).serve_forever()
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from allauth.account.models import EmailAddress
 from django.contrib.auth import SESSION_KEY
@@ -10,7 +11,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from accounts import operations
-from accounts.models import MemberGroup
+from accounts.models import AuditEvent, MemberGroup
 from tests import farm
 from tests.accounts.edges import provider as providers
 from tests.accounts.edges.provider import Provider, path_of
@@ -37,7 +38,7 @@ def provider(process: Provider, settings: Settings) -> Provider:
 def tie(settings: Settings, url: str, **more: object) -> None:
     app = {"provider_id": "sso", "name": "Team", "client_id": "farm", "secret": "s3cret"}
     app["settings"] = {"server_url": url, **more}  # type: ignore[assignment]
-    settings.SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"OAUTH_PKCE_ENABLED": True, "APPS": [app]}}
+    settings.SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": [app]}}
     settings.OIDC_ISSUER, settings.OIDC_CLIENT_ID = url, "farm"
     settings.OIDC_GROUP_MAP = [("ml-team", "operators"), ("heads", "staff")]
 
@@ -49,15 +50,28 @@ def come(provider: Provider, client: Client | None = None, sub: str = "1", page:
     return browser
 
 
+def begun(browser: Client, more: str = "") -> str:
+    """Where a log-in that was begun leads, at the provider."""
+    return browser.post(f"/accounts/oidc/sso/login/?process=login{more}").headers["Location"]
+
+
+def nonce(start: str) -> str:
+    return start.partition("nonce=")[2].partition("&")[0]
+
+
 def groups(name: str = "ada") -> list[str]:
     return [group.name for group in User.objects.get(username=name).groups.all()]
 
 
 class TestComingIn:
-    def test_is_by_a_code_with_a_proof_key(self, client: Client, provider: Provider) -> None:
-        start = client.post("/accounts/oidc/sso/login/?process=login").headers["Location"]
-        assert start.startswith(f"{provider.url}/oauth2/authorize?")
-        assert ("code_challenge_method=S256" in start, "response_type=code" in start) == (True, True)
+    def test_is_by_a_code_with_a_proof_key_and_a_nonce_of_this_log_in(
+        self, client: Client, provider: Provider
+    ) -> None:
+        asked = [begun(client), begun(client, "&auth_params=nonce%3Dchosen")]
+        for start in asked:
+            assert start.startswith(f"{provider.url}/oauth2/authorize?")
+            assert ("code_challenge_method=S256" in start, "response_type=code" in start) == (True, True)
+        assert len({"", "chosen", *(nonce(start) for start in asked)}) == 4
 
     def test_makes_an_account_also_where_nobody_signs_up(
         self, client: Client, provider: Provider, settings: Settings
@@ -159,6 +173,22 @@ class TestAttacks:
         state = path_of(provider.lets_in(client, "1").headers["Location"]).partition("state=")[2]
         answer = client.get(f"/accounts/oidc/sso/login/callback/?code={stolen}&state={state}")
         assert (answer.status_code, SESSION_KEY in client.session) == (401, False)
+
+    def test_a_token_of_another_log_in_lets_nobody_in(self, client: Client, provider: Provider) -> None:
+        """State, code and proof key are those of this log-in; its nonce is not, or it has none."""
+        other = nonce(begun(Client()))
+        for planted in (f"nonce={other}", "none="):
+            start = begun(client)
+            back = httpx.post(start.replace(f"nonce={nonce(start)}", planted), data={"sub": "1"}).headers["Location"]
+            answer = client.get(path_of(back))
+            assert (answer.status_code, SESSION_KEY in client.session) == (401, False)
+        assert AuditEvent.objects.filter(detail="single sign-on: an answer to another log-in").count() == 2
+
+    def test_a_token_that_the_provider_gave_before_lets_nobody_in(self, client: Client, provider: Provider) -> None:
+        come(provider)
+        provider.knows("1", **ADA, replays=True)
+        back = path_of(provider.lets_in(client, "1").headers["Location"])
+        assert (client.get(back).status_code, SESSION_KEY in client.session) == (401, False)
 
     def test_a_log_in_is_begun_by_a_form_of_this_site_alone(self, provider: Provider) -> None:
         assert Client(enforce_csrf_checks=True).post("/accounts/oidc/sso/login/").status_code == 403
