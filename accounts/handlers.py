@@ -16,7 +16,7 @@ from django.contrib.auth.models import Group, Permission, User
 from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.db.models import Model
-from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete, pre_save
+from django.db.models.signals import ModelSignal, m2m_changed, post_delete, post_save, pre_delete, pre_save
 
 from accounts import limits, queries
 from accounts.models import ApiToken, AuditEvent, MemberGroup
@@ -43,18 +43,21 @@ def connect() -> None:
     """Listen to every way in which rights change. Calling it twice does no more than calling it once."""
     for through in (User.groups.through, User.user_permissions.through, Group.permissions.through):
         m2m_changed.connect(_relation_changed, sender=through, dispatch_uid=f"accounts.{through.__name__}")
-    for name, (signal, event) in _NOTED.items():
-        signal.connect(_noting(event), weak=False, dispatch_uid=f"accounts.{name}")
-    pre_save.connect(_flags_saved, sender=User, dispatch_uid="accounts.flags_saved")
-    post_save.connect(_staff_acted, sender=LogEntry, dispatch_uid="accounts.staff_acted")
-    post_save.connect(_person_saved, sender=User, dispatch_uid="accounts.person_saved")
-    pre_delete.connect(_user_deleted, sender=User, dispatch_uid="accounts.user_deleted")
-    post_delete.connect(_person_deleted, sender=User, dispatch_uid="accounts.person_deleted")
-    post_delete.connect(_token_deleted, sender=ApiToken, dispatch_uid="accounts.token_deleted")
-    post_delete.connect(_session_ended, sender=Session, dispatch_uid="accounts.session_ended")
-    post_save.connect(_group_saved, sender=MemberGroup, dispatch_uid="accounts.group_saved")
-    pre_delete.connect(_group_deleted, sender=Group, dispatch_uid="accounts.group_deleted")
-    pre_delete.connect(_permission_deleted, sender=Permission, dispatch_uid="accounts.permission_deleted")
+    for name, (noted, event) in _NOTED.items():
+        noted.connect(_noting(event), weak=False, dispatch_uid=f"accounts.{name}")
+    heard: list[tuple[ModelSignal, type[Model], Callable[..., None]]] = [
+        (pre_save, User, _flags_saved),
+        (post_save, LogEntry, _staff_acted),
+        (post_save, User, _person_saved),
+        (pre_delete, User, _user_deleted),
+        (post_delete, ApiToken, lambda instance, **_: touch([instance.user_id])),
+        (post_delete, Session, _session_ended),
+        (post_save, MemberGroup, lambda instance, **_: touch_groups([instance.pk])),
+        (pre_delete, Group, _group_deleted),
+        (pre_delete, Permission, lambda instance, **_: touch(queries.people_with(instance))),
+    ]
+    for number, (signal, model, tell) in enumerate(heard):
+        signal.connect(tell, sender=model, weak=False, dispatch_uid=f"accounts.{number}")
 
 
 def touch(user_ids: Iterable[int]) -> None:
@@ -118,7 +121,8 @@ def _flags_saved(instance: User, update_fields: frozenset[str] | None, **_: Any)
     """Note which flags of a person change; of who is new, those that were given."""
     if update_fields is not None and not update_fields & set(_FLAGS):
         return
-    before = queries.flags(instance.pk, _FLAGS) if instance.pk else {"is_active": True}
+    stored = User.objects.filter(pk=instance.pk).values(*_FLAGS).first() or {}
+    before = stored if instance.pk else {"is_active": True}
     changed = [name for name in _FLAGS if getattr(instance, name) != before.get(name, False)]
     if changed:
         detail = ", ".join(f"{name}: {'yes' if getattr(instance, name) else 'no'}" for name in changed)
@@ -130,16 +134,9 @@ def _person_saved(instance: User, created: bool, update_fields: frozenset[str] |
         touch([instance.pk])
 
 
-def _person_deleted(instance: User, **_: Any) -> None:
-    touch([instance.pk])
-
-
 def _user_deleted(instance: User, **_: Any) -> None:
+    touch([instance.pk])
     touch_groups(instance.groups.values_list("pk", flat=True))
-
-
-def _token_deleted(instance: ApiToken, **_: Any) -> None:
-    touch([instance.user_id])
 
 
 # A log-out is seen by its session's row going away. Django's signal user_logged_out comes before that: an
@@ -147,10 +144,6 @@ def _token_deleted(instance: ApiToken, **_: Any) -> None:
 def _session_ended(instance: Session, **_: Any) -> None:
     if user_id := instance.get_decoded().get(SESSION_KEY):
         touch([int(user_id)])
-
-
-def _group_saved(instance: MemberGroup, **_: Any) -> None:
-    touch_groups([instance.pk])
 
 
 def _relation_changed(
@@ -189,7 +182,3 @@ def _people(instance: Any, model: type[Model], pk_set: set[int] | None) -> Itera
 def _group_deleted(instance: Group, **_: Any) -> None:
     touch(queries.people_in([instance]))
     touch_groups([instance.pk])
-
-
-def _permission_deleted(instance: Permission, **_: Any) -> None:
-    touch(queries.people_with(instance))

@@ -7,27 +7,16 @@ from typing import Any
 from captcha.models import CaptchaStore
 from django.contrib.auth.models import Group, Permission, User
 from django.db import transaction
-from django.db.models import BooleanField, Count, ExpressionWrapper, F, ForeignObjectRel, Func, Q, QuerySet, Value
+from django.db.models import BooleanField, Count, ExpressionWrapper, ForeignObjectRel, Func, Q, QuerySet, Value
 from django.db.models.functions import Now
 
 from accounts import domain
-from accounts.models import ApiToken, AuditEvent, AuditLine, Guest, MemberGroup, OneTimeLink
+from accounts.models import ApiToken, AuditEvent, AuditLine, Guest, MemberGroup
 from postgres import statements
 
 _TOKEN, _PERSON = ([field.attname for field in model._meta.concrete_fields] for model in (ApiToken, User))
 
 USE_NOTED_EVERY = timedelta(minutes=1)  # a page that says "a minute ago" is served; a write for each call is not
-
-
-def live_token(key_hash: str, *, address: str) -> statements.Row | None:
-    """The row of the token with this hash and of its user, and whether a use of it from this address needs no note: one
-    was noted within the last minute, and the address is known.
-
-    None if it was revoked or ran out, or its user may not log in.
-    """
-    params = {"key_hash": key_hash, "every_s": USE_NOTED_EVERY.total_seconds(), "address": address}
-    params["most"] = domain.ADDRESSES_LIMIT
-    return next(iter(statements.load("accounts", "token_by_hash").run(params)), None)
 
 
 def token_of(row: statements.Row, *, is_remembered: bool = False) -> ApiToken:
@@ -58,45 +47,6 @@ def _is_good() -> Q:
     return Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=Now()))
 
 
-def revoke_ended() -> list[int]:
-    """Revoke the tokens that ran out, as of the moment they did; the ids of their people."""
-    ended = ApiToken.objects.select_for_update().filter(revoked_at=None, expires_at__lte=Now()).order_by("pk")
-    people = dict(ended.values_list("pk", "user_id"))
-    ApiToken.objects.filter(pk__in=people).update(revoked_at=F("expires_at"))
-    return list(people.values())
-
-
-def revoke(token_id: int, *, owner: User | None) -> ApiToken | None:
-    """Revoke a token (if an owner is named, only theirs), and return it; None if there was none."""
-    tokens = ApiToken.objects.filter(pk=token_id, **({"user": owner} if owner else {}))
-    if not tokens.filter(revoked_at=None).update(revoked_at=Now()):
-        return None
-    return tokens.select_related("user").get()
-
-
-def spend(token_hash: str, *, now: datetime) -> OneTimeLink | None:
-    """Use a one-time link up and give it back, or None when there was nothing to use.
-
-    The conditions are columns of the row itself, never of a join: of two who come at once, the second waits
-    for the first and then reads the row anew; a subquery would read the old snapshot and let both in.
-    """
-    usable = OneTimeLink.objects.filter(token_hash=token_hash, used_at=None, expires_at__gt=now)
-    if not usable.update(used_at=now):
-        return None
-    return OneTimeLink.objects.select_related("user").get(token_hash=token_hash)
-
-
-def is_usable(token_hash: str, *, now: datetime) -> bool:
-    """Whether a one-time link would log somebody in."""
-    links = OneTimeLink.objects.filter(token_hash=token_hash, used_at=None, expires_at__gt=now)
-    return links.filter(user__is_active=True).exists()
-
-
-def forget_links(user: User, *, before: datetime) -> None:
-    """Delete a person's links that ran out before this moment."""
-    OneTimeLink.objects.filter(user=user, expires_at__lt=before).delete()
-
-
 def audit_line(pk: int) -> dict[str, Any]:
     """A line of the audit log as it goes to others."""
     return AuditLine.objects.select_related("by").get(pk=pk).row
@@ -104,11 +54,6 @@ def audit_line(pk: int) -> dict[str, Any]:
 
 def person(username: str) -> User | None:
     return User.objects.filter(username=username).first()
-
-
-def administrator() -> User | None:
-    """The oldest superuser who may log in."""
-    return User.objects.filter(is_superuser=True, is_active=True).order_by("pk").first()
 
 
 def people_in(groups: Iterable[Group | int]) -> list[int]:
@@ -120,11 +65,6 @@ def people_with(permission: Permission) -> list[int]:
     """Ids of everybody who has this permission, by themselves or through a group."""
     holds = Q(user_permissions=permission) | Q(groups__permissions=permission)
     return list(User.objects.filter(holds).values_list("pk", flat=True).distinct())
-
-
-def flags(user_id: int, names: Iterable[str]) -> dict[str, bool]:
-    """These flags of a person as they are stored."""
-    return User.objects.filter(pk=user_id).values(*names).first() or {}
 
 
 def groups_of(user: User) -> list[Group]:
@@ -150,16 +90,6 @@ def is_member(user: User, group: Group) -> bool:
     return User.groups.through.objects.filter(user=user, group=group).exists()
 
 
-def count_members(group_id: int) -> int:
-    return User.groups.through.objects.filter(group_id=group_id).count()
-
-
-def group_owner(group: Group) -> User | None:
-    """Who has been in a group longest."""
-    membership = User.groups.through.objects.filter(group=group).select_related("user").order_by("pk").first()
-    return membership.user if membership else None
-
-
 def member_group(group_id: int) -> MemberGroup | None:
     """What a group of members has beside its members; None for a group that staff made."""
     return MemberGroup.objects.select_related("group").filter(pk=group_id).first()
@@ -176,19 +106,6 @@ def is_of_staff(group: Group) -> bool:
     return group.permissions.exists()
 
 
-def delete_if_empty(group_id: int) -> bool:
-    """Delete a group if nobody is in it, with what hangs on it; whether it was deleted.
-
-    Its row is locked before the read that counts, so that the administration cannot put somebody in between the two.
-    """
-    if count_members(group_id):
-        return False
-    if Group.objects.select_for_update().filter(pk=group_id).first() is None or count_members(group_id):
-        return False
-    Group.objects.filter(pk=group_id).delete()
-    return True
-
-
 def guest(user: User) -> Guest | None:
     """What makes somebody a guest; None for everybody else. Asked once for each object."""
     try:
@@ -196,6 +113,12 @@ def guest(user: User) -> Guest | None:
     except Guest.DoesNotExist:
         return None
     return row
+
+
+def limit_key(user: User) -> str:
+    """Whose tokens somebody takes: "user:<id>", and of a guest "session:<session id>", which the captcha authorized."""
+    row = guest(user)
+    return f"session:{row.session_id}" if row else f"user:{user.pk}"
 
 
 def called(username: str) -> User | None:
@@ -208,12 +131,6 @@ def lock_guest(user_id: int) -> Guest | None:
     return Guest.objects.select_related("user").select_for_update().filter(pk=user_id, retired_at=None).first()
 
 
-def guests_to_retire(*, now: datetime, limit: int) -> list[int]:
-    """Ids of guests whose time is over, oldest first."""
-    over = Guest.objects.filter(retired_at=None, expires_at__lte=now).order_by("expires_at", "pk")
-    return list(over.values_list("pk", flat=True)[:limit])
-
-
 def owns_something(user: User) -> bool:
     """Whether a row of any app points at this person, beside those that say that they are a guest and made a group."""
     relations = user._meta.get_fields(include_hidden=True)
@@ -223,10 +140,6 @@ def owns_something(user: User) -> bool:
         for pointer in pointers
         if pointer.model not in {AuditEvent, Guest, MemberGroup}
     )
-
-
-def member_groups_of(user: User) -> list[Group]:
-    return list(user.groups.filter(by_members__isnull=False).order_by("pk"))
 
 
 @transaction.atomic

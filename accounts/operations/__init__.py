@@ -1,7 +1,6 @@
 """What people do with their accounts and groups. Synchronous: from an event loop use `postgres.connections.run`."""
 
 from accounts.handlers import audit, observe_audit
-from accounts.operations.claims import follow_claims, person_of_proxy
 from accounts.operations.groups import (
     Invited,
     create_group,
@@ -14,7 +13,7 @@ from accounts.operations.groups import (
     remove_member,
     withdraw_invitation,
 )
-from accounts.operations.guests import end_guest, enter_as_guest, is_guest, limit_key, new_captcha
+from accounts.operations.guests import end_guest, end_sessions, enter_as_guest, is_guest, new_captcha, retire_guests
 from accounts.operations.logins import (
     DAY_MIN,
     SEALER,
@@ -29,13 +28,19 @@ from accounts.operations.logins import (
     second_factors,
     unreadable_second_factors,
 )
-from accounts.operations.retention import end_sessions, retire_guests
-from accounts.operations.signup import begin_sign_up, check_username, fit_username, sign_up
-from accounts.operations.tokens import authenticate, create_token, end_tokens, recognize, revoke_token, token
-from accounts.queries import audit_line, groups_of, is_member, members
+from accounts.operations.signup import (
+    begin_sign_up,
+    check_username,
+    fit_username,
+    follow_claims,
+    person_of_proxy,
+    sign_up,
+)
+from accounts.operations.tokens import create_token, end_tokens, recognize, revoke_token, token
+from accounts.queries import audit_line, groups_of, is_member, limit_key, members
 
 __all__ = [
-    "DAY_MIN", "Invited", "SEALER", "audit", "audit_line", "authenticate", "begin_log_in", "begin_sign_up",
+    "DAY_MIN", "Invited", "SEALER", "audit", "audit_line", "begin_log_in", "begin_sign_up",
     "check_username", "create_group", "create_token", "end_guest", "end_log_in", "end_sessions", "end_tokens",
     "ensure_administrator", "enter_as_guest", "fit_username", "follow_claims", "forget_second_factors", "groups_of",
     "invitation", "invite", "invited", "is_guest", "is_member", "is_usable", "join", "leave", "limit_key",

@@ -23,7 +23,6 @@ from accounts.errors import (
     TooManyGroups,
 )
 from accounts.models import MemberGroup
-from accounts.operations import guests
 from ratelimits import operations as ratelimits
 
 _CONTENT = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")  # of a token: which group, and which of its invitations
@@ -56,7 +55,7 @@ def create_group(name: str, *, by: User) -> Group:
         raise TooManyGroups(limit=domain.GROUPS_LIMIT)
     try:
         with transaction.atomic():
-            ratelimits.limit(limits.CREATE_GROUP, key=guests.limit_key(by), throws=True)
+            ratelimits.limit(limits.CREATE_GROUP, key=queries.limit_key(by), throws=True)
             group = Group.objects.create(name=tidied)
             MemberGroup.objects.create(group=group, maker=by)
             by.groups.add(group)
@@ -68,7 +67,7 @@ def create_group(name: str, *, by: User) -> Group:
 def owner(group: Group) -> User | None:
     """The owner of a group: its maker, or after they left whoever has been in it longest. None for a group of staff,
     which is kept in the administration."""
-    return queries.group_owner(group) if queries.member_group(group.pk) else None
+    return next(iter(queries.members(group)), None) if queries.member_group(group.pk) else None
 
 
 def invitation(group: Group, *, by: User) -> str | None:
@@ -108,7 +107,7 @@ def invited(token: str) -> Invited:
     """What an invitation opens. Changes nothing. Raises InvitationUnknown."""
     group_id, number = _read(token)
     row = _opened(queries.member_group(group_id), number)
-    return Invited(group=row.group, members=queries.count_members(group_id))
+    return Invited(group=row.group, members=row.group.user_set.count())
 
 
 def join(token: str, *, by: User) -> Group:
@@ -118,11 +117,11 @@ def join(token: str, *, by: User) -> Group:
     that gives its members rights: staff alone put people there), GroupFull, RateLimited.
     """
     group_id, number = _read(token)
-    ratelimits.limit(limits.JOIN_GROUP, key=guests.limit_key(by), throws=True)
+    ratelimits.limit(limits.JOIN_GROUP, key=queries.limit_key(by), throws=True)
     with transaction.atomic():
         group = _opened(queries.lock_member_group(group_id), number).group
         if not queries.is_member(by, group):
-            if queries.count_members(group_id) >= domain.MEMBERS_LIMIT:
+            if group.user_set.count() >= domain.MEMBERS_LIMIT:
                 raise GroupFull(limit=domain.MEMBERS_LIMIT)
             by.groups.add(group)
     return group
@@ -138,7 +137,9 @@ def leave(group: Group, *, by: User) -> None:
         if queries.lock_member_group(group.pk) is None or not queries.is_member(by, group):
             raise NotAMember
         by.groups.remove(group)
-        queries.delete_if_empty(group.pk)
+        # Locked before it is counted again: the administration puts nobody in between the two.
+        if not group.user_set.exists() and Group.objects.select_for_update().filter(pk=group.pk).first():
+            Group.objects.filter(pk=group.pk, user=None).delete()
 
 
 @transaction.atomic
@@ -156,10 +157,10 @@ def remove_member(group: Group, *, person: User, by: User) -> None:
 
 
 def _kept(group: Group, by: User) -> MemberGroup:
-    row = queries.lock_member_group(group.pk)
-    if row is None or not queries.is_member(by, group):
+    row, members = queries.lock_member_group(group.pk), queries.members(group)
+    if row is None or by not in members:
         raise NotAMember
-    if queries.group_owner(group) != by:
+    if members[0] != by:
         raise NotTheOwner
     return row
 

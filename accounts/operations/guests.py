@@ -1,4 +1,4 @@
-"""Guests: people whom a captcha let in for one session."""
+"""Guests: people whom a captcha let in for one session, and what becomes of them and of sessions when that is over."""
 
 import secrets
 from datetime import timedelta
@@ -7,15 +7,22 @@ from random import SystemRandom
 from captcha.models import CaptchaStore
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import IntegrityError, transaction
+from django.contrib.sessions.models import Session
+from django.db import IntegrityError, connection, transaction
 
-from accounts import domain, limits, queries
+from accounts import domain, handlers, limits, queries
 from accounts.errors import CaptchaFailed, GuestsClosed
 from accounts.models import Guest
+from accounts.operations import groups
 from postgres import clock
 from ratelimits import operations as ratelimits
+from scheduling import operations as scheduling
+from scheduling.operations import Json
 
 GUEST_LIFE = timedelta(days=domain.GUEST_DAYS)
+# In one transaction, which holds locks on each; where there are more, another one follows at once.
+RETIRED_AT_ONCE = 20
+ENDED_AT_ONCE = 200
 _RNG = SystemRandom()  # nobody can work out the next picture from those before
 
 
@@ -53,12 +60,6 @@ def is_guest(user: object) -> bool:
     return isinstance(user, User) and queries.guest(user) is not None
 
 
-def limit_key(user: User) -> str:
-    """Whose tokens somebody takes: "user:<id>", and of a guest "session:<session id>", which the captcha authorized."""
-    guest = queries.guest(user)
-    return f"session:{guest.session_id}" if guest else f"user:{user.pk}"
-
-
 def end_guest(user: User) -> bool:
     """A guest logs out, for good: there is no way back in, so the account may go with the next cleaning. Whether this
     was one."""
@@ -73,3 +74,46 @@ def _new_user() -> User:
         except IntegrityError:  # somebody has that name
             continue
     raise IntegrityError("no free name for a guest")
+
+
+@scheduling.mutation
+def retire_guests() -> dict[str, Json]:
+    """See guests off whose time is over: out of their groups, and deleted unless something of theirs is still there.
+
+    What others see (a message, a picture, a job) stays, under the made-up name, of an account that nobody gets into.
+    """
+    over = Guest.objects.filter(retired_at=None, expires_at__lte=clock.now()).order_by("expires_at", "pk")
+    ids = list(over.values_list("pk", flat=True)[:RETIRED_AT_ONCE])
+    failures = scheduling.Failures()
+    deleted = [_retire(guest, failures) for pk in ids if (guest := queries.lock_guest(pk))]
+    if len(ids) == RETIRED_AT_ONCE:
+        scheduling.run_after(timedelta(0), retire_guests)
+    counts: dict[str, Json] = {"deleted": deleted.count(True), "kept": deleted.count(False)}
+    return counts | ({"failed": dict(failures.reasons)} if failures.reasons else {})
+
+
+@scheduling.mutation
+def end_sessions() -> int:
+    """Delete the sessions that ran out, so that the pages that they opened end too; how many."""
+    over = Session.objects.filter(expire_date__lte=clock.now()).order_by("expire_date")[:ENDED_AT_ONCE]
+    ended = [session.delete() for session in over]  # each by itself: whose it was is heard of by a signal
+    if len(ended) == ENDED_AT_ONCE:
+        scheduling.run_after(timedelta(0), end_sessions)
+    return len(ended)
+
+
+def _retire(guest: Guest, failures: scheduling.Failures) -> bool:
+    """Whether the account could be deleted. One whose deletion fails stays as well, and is not tried again."""
+    user = guest.user
+    with failures.aside(user.get_username()):
+        for group in user.groups.filter(by_members__isnull=False).order_by("pk"):
+            groups.leave(group, by=user)
+        if not queries.owns_something(user):
+            User.objects.filter(pk=user.pk).delete()
+            connection.check_constraints()  # now, and not at the commit, where it would be the fault of all
+            return True
+    User.objects.filter(pk=user.pk).update(is_active=False)  # no signal: that a guest is over is nothing to audit
+    handlers.touch([user.pk])
+    guest.retired_at = clock.now()
+    guest.save(update_fields=["retired_at"])
+    return False

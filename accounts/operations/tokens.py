@@ -7,6 +7,8 @@ from typing import Final
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
 
 from accounts import domain, handlers, queries
 from accounts.errors import (
@@ -21,7 +23,7 @@ from accounts.errors import (
 )
 from accounts.models import ApiToken
 from core.recent import Recent
-from postgres import clock
+from postgres import clock, statements
 from postgres.statements import Row
 from scheduling import operations as scheduling
 
@@ -75,11 +77,11 @@ def revoke_token(token_id: int, *, by: User | None) -> None:
     People revoke their own; a superuser, or the system itself (`by=None`), revokes anybody's. Raises NotFound
     for a token that is not there, was revoked before, or is not theirs.
     """
-    owner = None if by is None or by.is_superuser else by
+    tokens = ApiToken.objects.filter(pk=token_id, **({} if by is None or by.is_superuser else {"user": by}))
     with transaction.atomic():
-        token = queries.revoke(token_id, owner=owner)
-        if token is None:
+        if not tokens.filter(revoked_at=None).update(revoked_at=Now()):
             raise NotFound
+        token = tokens.select_related("user").get()
         handlers.touch([token.user_id])
         handlers.audit("token_revoked", token.user, str(token))
 
@@ -88,9 +90,11 @@ def revoke_token(token_id: int, *, by: User | None) -> None:
 def end_tokens() -> int:
     """Revoke the tokens that ran out, so that the streams which they opened end too; how many. They open nothing new
     from the moment on that was named for them."""
-    ended = queries.revoke_ended()
-    handlers.touch(ended)
-    return len(ended)
+    ended = ApiToken.objects.select_for_update().filter(revoked_at=None, expires_at__lte=Now()).order_by("pk")
+    people = dict(ended.values_list("pk", "user_id"))
+    ApiToken.objects.filter(pk__in=people).update(revoked_at=F("expires_at"))
+    handlers.touch(people.values())
+    return len(people)
 
 
 def recognize(key: str, *, address: str = "") -> ApiToken:
@@ -100,20 +104,18 @@ def recognize(key: str, *, address: str = "") -> ApiToken:
     return token(key, address=address) if row is None else queries.token_of(row, is_remembered=True)
 
 
-def authenticate(key: str) -> User:
-    """Whose API token this is. Notes its use, at most once a minute. Raises Unauthorized."""
-    return token(key).user
-
-
 def token(key: str, *, address: str = "") -> ApiToken:
-    """The API token with this key, with its person. Notes its use as `authenticate` does, and in the audit log the
-    first one from an address. Raises Unauthorized."""
-    row = queries.live_token(key_hash := domain.hashed(key), address=address)
+    """The API token with this key, with its person. Notes its use, at most once a minute, and in the audit log the
+    first one from an address. Raises Unauthorized, also for one that was revoked, ran out, or whose person may not
+    log in."""
+    asked = {"key_hash": domain.hashed(key), "address": address, "most": domain.ADDRESSES_LIMIT}
+    asked["every_s"] = queries.USE_NOTED_EVERY.total_seconds()
+    row = next(iter(statements.load("accounts", "token_by_hash").run(asked)), None)
     if row is None:
         raise Unauthorized
     token = queries.token_of(row)
     if row.is_noted:
-        _RECENT.keep(address + key_hash, row)
+        _RECENT.keep(address + domain.hashed(key), row)
     elif queries.note_use(token, address=address):
         handlers.audit("token_from_new_address", token.user, str(token), address=address)
     return token

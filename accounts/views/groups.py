@@ -105,15 +105,8 @@ def remove(request: HttpRequest, group_id: int) -> HttpResponse:
 
 @pages.guarded(login_required, pages.POST)
 def leave(request: HttpRequest, group_id: int) -> HttpResponse:
-    person = people.person(request)
-    group = get_object_or_404(person.groups, pk=group_id)
-    try:
-        operations.leave(group, by=person)
-    except NotAMember:
-        messages.error(request, "Only an administrator can remove you from this group.")
-        return redirect("accounts:group", group_id)
-    messages.success(request, f"You left {group.name}.")
-    return redirect("accounts:groups")
+    group = get_object_or_404(people.person(request).groups, pk=group_id)
+    return _do(request, group_id, operations.leave, f"You left {group.name}.", leads_to="accounts:groups")
 
 
 @method_decorator(pages.private, name="dispatch")
@@ -156,13 +149,15 @@ def _groups_page(request: HttpRequest, form: GroupForm, *, status: int) -> HttpR
     return render(request, "accounts/groups.html", context, status=status)
 
 
-def _do(request: HttpRequest, group_id: int, change: Callable[..., object], done: str) -> HttpResponse:
+def _do(
+    request: HttpRequest, group_id: int, change: Callable[..., object], done: str, *, leads_to: str | None = None
+) -> HttpResponse:
     person = people.person(request)
     group = get_object_or_404(person.groups, pk=group_id)
     try:
         change(group, by=person)
     except (NotTheOwner, NotAMember) as refusal:
         messages.error(request, refusal.message)
-    else:
-        messages.success(request, done)
-    return redirect("accounts:group", group_id)
+        return redirect("accounts:group", group_id)
+    messages.success(request, done)
+    return redirect(leads_to) if leads_to else redirect("accounts:group", group_id)

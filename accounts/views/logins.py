@@ -70,8 +70,6 @@ class LogIn(_ForVisitors, LoginView):  # type: ignore[misc]
 class SignUpForm(forms.SignupForm):  # type: ignore[misc]
     """A name, an e-mail address if one likes, and a password, typed twice."""
 
-    field_order = ("username", "email", "password1", "password2")
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         username = self.fields["username"]

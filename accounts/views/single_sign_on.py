@@ -8,7 +8,6 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from allauth.account.views import LogoutView
-from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.providers.openid_connect import views as oidc
 from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider

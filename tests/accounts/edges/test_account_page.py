@@ -71,7 +71,7 @@ class TestTokens:
     def test_shows_the_key_once_with_a_curl_line_that_has_it(self, page: Client, ada: User) -> None:
         answer = page.post(reverse("accounts:create_token"), GIVEN)
         (key,) = set(re.findall(r"jft_[\w-]{43}", answer.text))
-        assert operations.authenticate(key) == ada
+        assert operations.token(key).user == ada
         assert f"Authorization: Bearer {key}&quot; http://testserver/api/v1/jobs" in answer.text
         assert "no-store" in answer.headers["Cache-Control"]
         assert key not in page.get(reverse("accounts:account")).text
@@ -125,14 +125,14 @@ class TestTokens:
         answer = page.post(reverse("accounts:revoke_token", args=[token.pk]))
         assert answer.headers["Location"] == "/accounts/#tokens"
         with pytest.raises(Unauthorized):
-            operations.authenticate(key)
+            operations.token(key)
 
     def test_answers_404_for_somebody_elses_and_for_none(self, page: Client) -> None:
         bob = User.objects.create_user("bob")
         token, key = operations.create_token(bob, name="ci")
         for number in (token.pk, 0, 10**30):
             assert page.post(reverse("accounts:revoke_token", args=[number])).status_code == 404
-        assert operations.authenticate(key) == bob
+        assert operations.token(key).user == bob
 
 
 class TestPassword:

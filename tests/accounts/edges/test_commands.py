@@ -27,7 +27,7 @@ def printed(*command: str) -> tuple[str, str]:
 class TestCreateToken:
     def test_prints_the_key_alone(self, ada: User) -> None:
         out, err = printed("create_token", "ada", "--name", "ci")
-        assert operations.authenticate(out.removesuffix("\n")) == ada
+        assert operations.token(out.removesuffix("\n")).user == ada
         assert "ci" in err
         assert ApiToken.objects.get().name == "ci"
 

@@ -64,9 +64,7 @@ def groups(name: str = "ada") -> list[str]:
 
 
 class TestComingIn:
-    def test_is_by_a_code_with_a_proof_key_and_a_nonce_of_this_log_in(
-        self, client: Client, provider: Provider
-    ) -> None:
+    def test_is_by_a_code_with_a_proof_key_and_a_nonce_of_this_log_in(self, client: Client, provider: Provider) -> None:
         asked = [begun(client), begun(client, "&auth_params=nonce%3Dchosen")]
         for start in asked:
             assert start.startswith(f"{provider.url}/oauth2/authorize?")

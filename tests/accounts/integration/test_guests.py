@@ -16,7 +16,7 @@ from pytest_django import Settings
 from accounts import http, operations
 from accounts.errors import CaptchaFailed, GuestsClosed, MembersOnly
 from accounts.models import Guest
-from accounts.operations import retention
+from accounts.operations import guests
 from jobs import operations as jobs
 from jobs.models import Job
 from postgres import clock
@@ -250,7 +250,7 @@ class TestWhatRanOut:
     def test_goes_on_at_once_where_more_ran_out_than_go_in_one_transaction(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(retention, "RETIRED_AT_ONCE", 2)
+        monkeypatch.setattr(guests, "RETIRED_AT_ONCE", 2)
         for _ in range(3):
             people.guest()
         Guest.objects.update(expires_at=clock.now())
@@ -267,10 +267,10 @@ def test_a_guest_who_cannot_be_deleted_is_retired_as_one_who_left_something() ->
         cursor.execute("CREATE TABLE of_another_app (it integer REFERENCES auth_user DEFERRABLE INITIALLY DEFERRED)")
         cursor.execute("INSERT INTO of_another_app VALUES (%s)", [first.pk])
         try:
-            came = retention.retire_guests()
+            came = guests.retire_guests()
         finally:
             cursor.execute("DROP TABLE of_another_app")
     assert (came["deleted"], came["kept"], str(came["failed"]).partition(":")[0]) == (1, 1, f"{{'{first.username}'")
     assert User.objects.filter(pk=second.pk).count() == 0
     assert Guest.objects.get(user=first).retired_at is not None
-    assert retention.retire_guests() == {"deleted": 0, "kept": 0}
+    assert guests.retire_guests() == {"deleted": 0, "kept": 0}
