@@ -128,7 +128,7 @@ def unmute(request: HttpRequest, rule_id: int) -> protocol.AlertRule:
 
     Lets it send again.
     """
-    operations.unmute(rule_id, by=allowed(request, "alerts.change_rule"))
+    operations.mute(rule_id, for_s=None, by=allowed(request, "alerts.change_rule"))
     return _rule(rule_id)
 
 

@@ -101,7 +101,7 @@ def make(folder: Path, *, with_files: bool = True) -> Note:
     made_at = clock.now()
     try:
         with programs.one_moment() as snapshot:
-            rows = count_rows()
+            rows = {table: rows.count() for table, rows in _tables().items()}
             programs.dump(unfinished / DUMP, snapshot=snapshot)
         note = _note(made_at, unfinished, rows=rows, with_files=with_files)
         _write_secret(unfinished / KEY, settings.SECRET_KEY)
@@ -123,7 +123,8 @@ def restore(folder: Path) -> Note:
     """
     note = read(folder)
     _check_whole(folder, note)
-    _check_empty()
+    if connection.introspection.table_names():
+        raise DatabaseInUse(name=connection.settings_dict["NAME"])
     _take_key(folder)
     programs.fill(folder / DUMP)
     if differences := differing(note.rows):
@@ -135,7 +136,8 @@ def restore(folder: Path) -> Note:
 
 def prove(folder: Path, note: Note) -> None:
     """Read of the restored and migrated farm what a page would. Raises RestoreDiffers."""
-    if unreadable := unreadable_parts(with_files=note.with_files):
+    job = Job.objects.ended().whole().order_by("-pk").first()  # the newest that ended
+    if job and (unreadable := list(_unreadable(job, with_files=note.with_files))):
         raise RestoreDiffers(folder=folder, why=" ".join(unreadable))
 
 
@@ -175,11 +177,6 @@ def _check_whole(folder: Path, note: Note) -> None:
         programs.check(folder / DUMP)
     except ProgramFailed as failure:
         raise UnreadableDump(folder=folder, reason=failure.output) from None
-
-
-def _check_empty() -> None:
-    if connection.introspection.table_names():
-        raise DatabaseInUse(name=connection.settings_dict["NAME"])
 
 
 def _take_key(folder: Path) -> None:
@@ -233,11 +230,6 @@ def _gone(folder: str, names: list[str]) -> set[str]:
     return {name for name in names if not os.path.lexists(os.path.join(folder, name))}
 
 
-def count_rows() -> dict[str, int]:
-    """How many rows each table of the installed apps has, by its name."""
-    return {table: rows.count() for table, rows in _tables().items()}
-
-
 def differing(noted: Mapping[str, int]) -> list[str]:
     """A sentence for each table that has another number of rows than was noted. Those that this version no longer has,
     or that a migration is yet to make, are left out."""
@@ -251,17 +243,13 @@ def differing(noted: Mapping[str, int]) -> list[str]:
 
 
 def _tables() -> dict[str, QuerySet[Model]]:
+    """The rows of each table of the installed apps, by its name."""
     models = [model for model in apps.get_models(include_auto_created=True) if model._meta.managed]
     return {model._meta.db_table: model._base_manager.all() for model in models}
 
 
-def unreadable_parts(*, with_files: bool) -> list[str]:
-    """A sentence for each part of the newest job that ended which cannot be read. None for a farm without one."""
-    job = Job.objects.ended().whole().order_by("-pk").first()
-    return [] if job is None else list(_unreadable(job, with_files=with_files))
-
-
 def _unreadable(job: Job, *, with_files: bool) -> Iterator[str]:
+    """A sentence for each part of this job that cannot be read."""
     input_files: list[ResultFile | Upload] = [use.upload for use in inputs.of_job(job.pk)]
     for file in [*reads.files([job.pk])[job.pk], *input_files] if with_files else []:
         size = default_storage.size(file.stored_as) if default_storage.exists(file.stored_as) else 0
@@ -311,11 +299,6 @@ def _remove(path: Path) -> None:
 
 def _remains(folder: Path) -> list[Path]:
     since = datetime.now(UTC) - REMAINS_AFTER  # noqa: TID251 (times of files are this machine's)
-    return [
-        path for path in folder.iterdir() if _REMAINS.fullmatch(path.name) and _written_at(path) < since.timestamp()
-    ]
-
-
-def _written_at(path: Path) -> float:
-    places = [path, *(each for each in path.rglob("*") if each.is_dir()), *path.glob("*")]
-    return max(place.stat().st_mtime for place in places)
+    paths = [path for path in folder.iterdir() if _REMAINS.fullmatch(path.name)]
+    places = {path: [path, *(each for each in path.rglob("*") if each.is_dir()), *path.glob("*")] for path in paths}
+    return [path for path in paths if max(one.stat().st_mtime for one in places[path]) < since.timestamp()]

@@ -196,10 +196,6 @@ snapshots: Final = Area[Sequence[Row]](
 )  # fmt: skip
 
 
-def _more_dead_than_live(tables: Sequence[Row]) -> float:
-    return max((table.dead for table in tables if table.dead > table.live), default=0)
-
-
 dead_rows: Final = Area[Sequence[Row]](
     name="dead rows", read=lambda: statements.load("jobfarm", "dead_rows").run(),
     gauges=[
@@ -208,7 +204,8 @@ dead_rows: Final = Area[Sequence[Row]](
     ],
     conditions=[
         Condition[Sequence[Row]](
-            code="dead_rows", read=_more_dead_than_live, noticed=100_000,
+            code="dead_rows", noticed=100_000,
+            read=lambda tables: max((table.dead for table in tables if table.dead > table.live), default=0),
             sentence=lambda tables: f"jobs_live has {tables[0].dead:,} dead rows and {tables[0].live:,} live ones.",
             remedy="Look for old transactions, then VACUUM jobs_live.",
         ),

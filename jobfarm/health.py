@@ -108,10 +108,6 @@ def _clock() -> Iterator[Finding]:
         )
 
 
-def _no_janitor(overdue_s: float) -> float:
-    return float(presence.counts()["janitor"] < 1 or overdue_s > OVERDUE_S)
-
-
 processes: Final = Area(
     name="processes", read=presence.counts, gauges=[
         Gauge(
@@ -136,7 +132,8 @@ janitor: Final = Area(
             remedy=f"The janitors' log says what fails; if none runs, start {MANAGE} janitor.",
         ),
         _Leases(
-            code="janitor_away", read=_no_janitor, is_absence=True,
+            code="janitor_away", is_absence=True,
+            read=lambda overdue_s: float(presence.counts()["janitor"] < 1 or overdue_s > OVERDUE_S),
             title="No janitor takes back what dead workers held", unit=Unit.PRESENCE,
             rule=Rule(
                 "FarmHasNoJanitor",

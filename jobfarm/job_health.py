@@ -129,15 +129,12 @@ def _of_queues(name: str, about: str, number: Callable[[fleet.QueueRow], float])
     return Gauge(f"jobfarm_queue_{name}", about, lambda rows: {row.name: number(row) for row in rows}, ["queue"])
 
 
-def _oldest(rows: Sequence[fleet.QueueRow]) -> dict[str, float]:
-    return {row.name: 0.0 for row in rows} | gauges.oldest_waiting_s()
-
-
 queue_gauges: Final = Area(
     name="queue gauges", read=lambda: fleet.queue_rows(viewer=EVERYBODY),
     gauges=[
         _of_queues("waiting", f"Jobs that wait, counted up to {fleet.COUNTED}.", lambda row: row.pending),
-        Gauge("jobfarm_queue_oldest_seconds", "Since when the job that is due longest has been.", _oldest, ["queue"]),
+        Gauge("jobfarm_queue_oldest_seconds", "Since when the job that is due longest has been.",
+              lambda rows: {row.name: 0.0 for row in rows} | gauges.oldest_waiting_s(), ["queue"]),
         _of_queues("running", "Jobs that run.", lambda row: row.running),
         _of_queues("workers", "Live workers that serve it.", lambda row: row.workers),
         _of_queues("paused", "1 while it is paused.", lambda row: float(row.paused_at is not None)),

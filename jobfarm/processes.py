@@ -208,16 +208,12 @@ def end_leftovers(folder: Path) -> int:
     groups = [entry["pid"] for entry in entries if born(entry["pid"]) == entry["born"] is not None]
     for group in groups:
         process_group.kill_group(group)
-    _await_their_end(groups)
+    # They hold the farm's socket until they are gone. What SIGKILL cannot end (a dead disk) is not waited for.
+    deadline = time.monotonic() + KILLED_WITHIN_S
+    while any(map(born, groups)) and time.monotonic() < deadline:
+        time.sleep(SHORT_S)
     note.unlink(missing_ok=True)
     return len(groups)
-
-
-def _await_their_end(pids: Sequence[int]) -> None:
-    """They hold the farm's socket until they are gone. What SIGKILL cannot end (a dead disk) is not waited for."""
-    deadline = time.monotonic() + KILLED_WITHIN_S
-    while any(map(born, pids)) and time.monotonic() < deadline:
-        time.sleep(SHORT_S)
 
 
 def born(pid: int) -> str | None:

@@ -8,6 +8,8 @@ from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A
 from jobs import operations as jobs
 from webhooks.handlers import rules
 
+_TWICE = "two rules have this name, so a delivery starts the job of one alone: give one of them another name=."
+
 
 @register()
 def check_rules(**_: Any) -> list[CheckMessage]:
@@ -17,14 +19,9 @@ def check_rules(**_: Any) -> list[CheckMessage]:
     names = Counter(one.rule.name for one in declared)
     return [
         *(Error(f"webhooks.on {name!r}: {why}", id="webhooks.E001") for name, why in mistakes if why),
-        *(_twice(name) for name, count in names.items() if count > 1),
+        *(Error(f"webhooks.on {name!r}: {_TWICE}", id="webhooks.E002") for name, count in names.items() if count > 1),
         *(_undeclared(one) for one in declared if one.rule.kind not in jobs.declared()),
     ]
-
-
-def _twice(name: str) -> CheckMessage:
-    sentence = f"webhooks.on {name!r}: two rules have this name, so a delivery starts the job of one alone."
-    return Error(sentence, hint="Give one of them another name=.", id="webhooks.E002")
 
 
 def _undeclared(one: rules.Declaration) -> CheckMessage:

@@ -85,7 +85,7 @@ def invitation(group: Group, *, by: User) -> str | None:
 def invite(group: Group, *, by: User) -> str:
     """Make a new invitation and return its token. The one before it opens nothing any more.
 
-    For who keeps the group. Raises NotAMember, NotTheKeeper.
+    For who keeps the group. Raises NotAMember, NotTheOwner.
     """
     row = _kept(group, by)
     _replace_invitation(row)
@@ -96,7 +96,7 @@ def invite(group: Group, *, by: User) -> str:
 def withdraw_invitation(group: Group, *, by: User) -> None:
     """Let nobody else in until somebody makes a new invitation. For who keeps the group.
 
-    Raises NotAMember, NotTheKeeper.
+    Raises NotAMember, NotTheOwner.
     """
     row = _kept(group, by)
     row.is_inviting = False
@@ -146,7 +146,7 @@ def leave(group: Group, *, by: User) -> None:
 def remove_member(group: Group, *, person: User, by: User) -> None:
     """Take somebody out, and replace the invitation, which they know. For who keeps the group.
 
-    Raises NotAMember for either, NotTheKeeper.
+    Raises NotAMember for either, NotTheOwner.
     """
     row = _kept(group, by)
     if person == by or not queries.is_member(person, group):

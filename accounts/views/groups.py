@@ -106,7 +106,7 @@ def remove(request: HttpRequest, group_id: int) -> HttpResponse:
 @pages.guarded(login_required, pages.POST)
 def leave(request: HttpRequest, group_id: int) -> HttpResponse:
     group = get_object_or_404(people.person(request).groups, pk=group_id)
-    return _do(request, group_id, operations.leave, f"You left {group.name}.", leads_to="accounts:groups")
+    return _do(request, group_id, operations.leave, f"You left {group.name}.", is_way_out=True)
 
 
 @method_decorator(pages.private, name="dispatch")
@@ -150,14 +150,15 @@ def _groups_page(request: HttpRequest, form: GroupForm, *, status: int) -> HttpR
 
 
 def _do(
-    request: HttpRequest, group_id: int, change: Callable[..., object], done: str, *, leads_to: str | None = None
+    request: HttpRequest, group_id: int, change: Callable[..., object], done: str, *, is_way_out: bool = False
 ) -> HttpResponse:
     person = people.person(request)
     group = get_object_or_404(person.groups, pk=group_id)
     try:
         change(group, by=person)
     except (NotTheOwner, NotAMember) as refusal:
-        messages.error(request, refusal.message)
+        of_staff = "Only an administrator can remove you from this group."
+        messages.error(request, of_staff if is_way_out else refusal.message)
         return redirect("accounts:group", group_id)
     messages.success(request, done)
-    return redirect(leads_to) if leads_to else redirect("accounts:group", group_id)
+    return redirect("accounts:groups") if is_way_out else redirect("accounts:group", group_id)

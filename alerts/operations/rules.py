@@ -78,31 +78,20 @@ def send_test(pk: int, *, by: User) -> list[int]:
     return sent
 
 
-def mute(pk: int, *, for_s: int, by: User) -> Rule:
-    """Send nothing of a rule for so long. It is judged meanwhile, and what is still to be sent is sent afterwards.
+def mute(pk: int, *, for_s: int | None, by: User) -> Rule:
+    """Send nothing of a rule for so long; None: it sends again. It is judged meanwhile, and what is still to be sent is
+    sent afterwards.
 
     Raises NotFound, BadRule.
     """
-    if not 0 < for_s <= rules.LONGEST_MUTE_S:
+    if for_s is not None and not 0 < for_s <= rules.LONGEST_MUTE_S:
         raise BadRule(field="for_s", reason=f"It is from 1 to {rules.LONGEST_MUTE_S} seconds.")
     with transaction.atomic():
         row = _locked(pk)
-        row.muted_until = clock.now() + timedelta(seconds=for_s)
-        return _keep_mute(row, by, f"Muted until {row.muted_until:%Y-%m-%d %H:%M} UTC.")
-
-
-def unmute(pk: int, *, by: User) -> Rule:
-    """Let a rule send again. Raises NotFound."""
-    with transaction.atomic():
-        row = _locked(pk)
-        row.muted_until = None
-        return _keep_mute(row, by, "Unmuted.")
-
-
-def _keep_mute(row: Rule, by: User, line: str) -> Rule:
-    row.save(update_fields=["muted_until"])
-    audit.record(by, row, line)
-    live.touch(TOPIC)
+        row.muted_until = until = None if for_s is None else clock.now() + timedelta(seconds=for_s)
+        row.save(update_fields=["muted_until"])
+        audit.record(by, row, f"Muted until {until:%Y-%m-%d %H:%M} UTC." if until else "Unmuted.")
+        live.touch(TOPIC)
     return row
 
 

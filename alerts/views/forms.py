@@ -56,7 +56,7 @@ class RuleForm(forms.Form):
     def values(self) -> dict[str, Any]:
         cleaned = dict(self.cleaned_data)
         for name, scale in _SCALES.items():
-            cleaned[name] = cleaned[name] * scale if name in cleaned else self._otherwise(name, 900)
+            cleaned[name] = cleaned[name] * scale if name in cleaned else getattr(self._rule, name, 900)
         cleaned.setdefault("threshold", 0.0)
         cleaned.setdefault("target", "")
         url, is_removed = cleaned.pop("webhook_url").strip(), cleaned.pop("without_webhook", False)
@@ -65,9 +65,6 @@ class RuleForm(forms.Form):
     def refuse(self, refusal: BadRule) -> None:
         field = refusal.field if refusal.field in self.fields else None
         self.add_error(field, refusal.reason if field else refusal.message)
-
-    def _otherwise(self, name: str, value: int) -> int:
-        return getattr(self._rule, name) if self._rule else value
 
     def _fit_condition(self, condition: Condition | None) -> None:
         if condition is None or condition.unit is Unit.PRESENCE:

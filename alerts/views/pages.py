@@ -5,10 +5,10 @@ from typing import Final
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 
 from alerts import operations, registry
-from alerts.errors import BadRule, NotFound
+from alerts.errors import BadRule
 from alerts.models import Rule
 from alerts.views.forms import MuteForm, RuleForm
 from core import pages, people
@@ -48,7 +48,7 @@ def new(request: HttpRequest) -> HttpResponse:
 @_for(SEE, pages.FORM)
 def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     """One rule with what fires of it and its messages, live; whoever may, changes it here."""
-    row = _row(rule_id)
+    row = get_object_or_404(Rule, pk=rule_id)
     if request.method != "POST" or not request.user.has_perm(CHANGE):
         return _page(request, row, None, status=403 if request.method == "POST" else 200)
     form = RuleForm(request.POST, condition=registry.find(row.condition), rule=row)
@@ -77,7 +77,7 @@ def test(request: HttpRequest, rule_id: int) -> HttpResponse:
 def mute(request: HttpRequest, rule_id: int) -> HttpResponse:
     form = MuteForm(request.POST)
     if not form.is_valid():
-        return _page(request, _row(rule_id), None, status=422)
+        return _page(request, get_object_or_404(Rule, pk=rule_id), None, status=422)
     operations.mute(rule_id, for_s=form.for_s, by=people.person(request))
     messages.success(request, "Muted: it is judged, and sends nothing until then.")
     return redirect("alerts:rule", rule_id)
@@ -86,7 +86,7 @@ def mute(request: HttpRequest, rule_id: int) -> HttpResponse:
 @_for(CHANGE, pages.POST)
 def unmute(request: HttpRequest, rule_id: int) -> HttpResponse:
     """Let it send again."""
-    operations.unmute(rule_id, by=people.person(request))
+    operations.mute(rule_id, for_s=None, by=people.person(request))
     messages.success(request, "Unmuted.")
     return redirect("alerts:rule", rule_id)
 
@@ -109,10 +109,3 @@ def _page(request: HttpRequest, row: Rule, form: RuleForm | None, *, status: int
         "may_delete": request.user.has_perm(DELETE),
     }
     return render(request, "alerts/rule.html", context, status=status)
-
-
-def _row(rule_id: int) -> Rule:
-    row = Rule.objects.filter(pk=rule_id).first()
-    if row is None:
-        raise NotFound
-    return row

@@ -77,7 +77,7 @@ class TestBackup:
             call_command("restore", str(folder))
             assert tables() == before
             _goes_on(worker, held, ended)
-            assert accounts.authenticate(token) == ada
+            assert accounts.token(token).user == ada
             assert webhook_secrets.newest(Source.CLERK) == SIGNING
         assert tables() == before, "the farm that was backed up is as it was"
 

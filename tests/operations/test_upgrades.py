@@ -102,7 +102,7 @@ def _lets_people_in() -> None:
     browser = Client()
     answer = browser.post("/accounts/login/", {"login": "ada", "password": farm.PASSWORD})
     assert (answer.status_code, answer.headers["Location"]) == (302, "/")
-    ada = accounts.authenticate(KEY)
+    ada = accounts.token(KEY).user
     assert (ada.username, ada.is_staff, [group.name for group in accounts.groups_of(ada)]) == (
         "ada",
         True,

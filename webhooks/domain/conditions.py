@@ -44,21 +44,14 @@ def _is_met(condition: Any, value: Any) -> bool:
 
 
 def _is_one_of(wanted: Any, value: Any) -> bool:
-    return any(_is_same(one, value) for one in (wanted if isinstance(wanted, list) else [wanted]))
-
-
-def _is_same(wanted: Any, value: Any) -> bool:
     """As JSON has it: 12 and 12.0 are the same, true and 1 are not."""
-    return isinstance(wanted, bool) is isinstance(value, bool) and wanted == value
-
-
-def _begins(wanted: Any, value: Any) -> bool:
-    return isinstance(value, str) and value.startswith(wanted)
+    several = wanted if isinstance(wanted, list) else [wanted]
+    return any(isinstance(one, bool) is isinstance(value, bool) and one == value for one in several)
 
 
 _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "exists": lambda wanted, value: (value is not paths.MISSING) is wanted,
-    "prefix": _begins,
+    "prefix": lambda wanted, value: isinstance(value, str) and value.startswith(wanted),
     "not": lambda wanted, value: not _is_one_of(wanted, value),
 }
 

@@ -91,7 +91,10 @@ def _processed(row: Any) -> str:
             row,
             error=stored.sentence(error),
             error_class=f"{type(error).__module__}.{type(error).__qualname__}"[:200],
-            error_trace=_trace(error),
+            # None for a payload that is not what its type promises: the fault is not in the code.
+            error_trace=None
+            if isinstance(error, WebhooksError)
+            else stored.text("".join(traceback.format_exception(error)), -_LONGEST_TRACEBACK),
         )
     else:
         settlement = _ended(row, outcome, note)
@@ -138,19 +141,8 @@ def _settle(settlement: Settlement, row: Any, *, words: str | None = None) -> st
             settlement.wait_s, process, delivery=settlement.id, row_pointer=row_pointer, number=settlement.number + 1
         )
     if settlement.status is Status.DEAD:
-        _record_death(settlement, row)
+        about = {"id": settlement.id, "source": row.source, "delivery_id": row.delivery_id, "type": row.event_type}
+        data = {**about, "attempts": settlement.attempts, "error": settlement.error}
+        outbox.record("delivery.dead", f"delivery/{settlement.id}", data)
     stored.touch([settlement.id], sources=[row.source])
     return settlement.status.value
-
-
-def _record_death(settlement: Settlement, row: Any) -> None:
-    about = {"id": settlement.id, "source": row.source, "delivery_id": row.delivery_id, "type": row.event_type}
-    data = {**about, "attempts": settlement.attempts, "error": settlement.error}
-    outbox.record("delivery.dead", f"delivery/{settlement.id}", data)
-
-
-def _trace(error: Exception) -> str | None:
-    """None for a payload that is not what its type promises: the fault is not in the code."""
-    if isinstance(error, WebhooksError):
-        return None
-    return stored.text("".join(traceback.format_exception(error)), -_LONGEST_TRACEBACK)

@@ -97,9 +97,11 @@ def delivery(
     """What is to be stored. What is signed and cannot be read is rejected, and stored as it is. Raises BadSignature for
     an event that is too old."""
     _refuse_replay(source, opened.envelope, now=now)
+    delivery_id, sandbox = opened.envelope.delivery_id, signed.sandbox
     return NewDelivery(
         source=source,
-        delivery_id=_own_id(opened.envelope.delivery_id, signed),
+        # An id that no signature vouches for is its sandbox's own: nobody else's delivery counts as its duplicate.
+        delivery_id=delivery_id[: names.LONGEST] if sandbox is None else names.within(sandbox, delivery_id),
         event_type=opened.envelope.event_type,
         status=Status.REJECTED if opened.rejected else Status.RECEIVED,
         note=opened.rejected,
@@ -107,8 +109,8 @@ def delivery(
         body_sha256=opened.digest,
         headers=_stored_headers(request),
         address=address,
-        secret=signed.verified.key_id if signed.sandbox is None else None,
-        sandbox=signed.sandbox,
+        secret=signed.verified.key_id if sandbox is None else None,
+        sandbox=sandbox,
         occurred_at=opened.envelope.occurred_at,
     )
 
@@ -130,13 +132,6 @@ def keep(deliveries: Sequence[NewDelivery]) -> list[Kept]:
     _schedule(stored, repeated)
     _note_use(deliveries)
     return [answer or Kept(verdict=Verdict.UNSIGNED) for answer in answers]
-
-
-def _own_id(delivery_id: str, signed: Signed) -> str:
-    """An id that no signature vouches for is its sandbox's own: nobody else's delivery counts as its duplicate."""
-    if signed.sandbox is not None:
-        return names.within(signed.sandbox, delivery_id)
-    return delivery_id[: names.LONGEST]
 
 
 def _refuse_replay(source: Source, envelope: Envelope, *, now: datetime) -> None:

@@ -154,19 +154,14 @@ def _submit(rule: Rule, event: Event, *, is_checked: bool) -> int | None:
         owner = owner_of(rule)
         return jobs.store_flow(rule.flow_template, values_of_flow(payload), by=owner, owner=owner)[0].id
     owner, limit_bytes = owner_of(rule), settings.JOBFARM["PAYLOAD_BYTES"]
-    tags = templates.render([*rule.tags], values, limit_bytes=limit_bytes)
+    tags, key = (templates.render(one, values, limit_bytes=limit_bytes) for one in ([*rule.tags], rule.unique_key))
+    unique_key = None if rule.unique_key is None else templates.as_text(key)
     job = jobs.submit(
         rule.kind, payload, by=owner if rule.pk is not None else None,  # code of the site submits as it likes
-        owner=owner, queue=rule.queue, priority=rule.priority, unique_key=_unique_key(rule, values),
+        owner=owner, queue=rule.queue, priority=rule.priority, unique_key=unique_key,
         on_conflict=rule.on_conflict, debounce=rule.debounce, tags=[templates.as_text(tag) for tag in tags],
     )  # fmt: skip
     return job.pk
-
-
-def _unique_key(rule: Rule, values: Mapping[str, Any]) -> str | None:
-    if rule.unique_key is None:
-        return None
-    return templates.as_text(templates.render(rule.unique_key, values, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"]))
 
 
 def _again(row: JobStart) -> Delivery:

@@ -55,16 +55,11 @@ def stop(request: HttpRequest, first: int) -> HttpResponse:
     if verdict is None or verdict is CancelVerdict.TOO_LATE:
         messages.warning(request, "Too late: a batch of it is being processed, or it has ended. Try again.")
     else:
-        _note(request, row)
+        if (last := pages.delivery(row.until)) is not None:
+            message = f"Stopped the bulk replay after {row.handled:,} of {row.matched:,}"
+            audit.record(people.person(request), last, message)
         messages.success(request, "Stopped: no further batch is begun.")
     return redirect("webhooks:replay", first)
-
-
-def _note(request: HttpRequest, row: pages.Replay) -> None:
-    last = pages.delivery(row.until)
-    if last is not None:
-        message = f"Stopped the bulk replay after {row.handled:,} of {row.matched:,}"
-        audit.record(people.person(request), last, message)
 
 
 def _replay_or_404(first: int) -> pages.Replay:

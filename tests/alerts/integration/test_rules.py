@@ -68,7 +68,7 @@ def test_a_rule_that_is_muted_sends_nothing_and_what_is_so_afterwards(firing: Ru
     operations.mute(firing.pk, for_s=7200, by=boss)
     mend()
     assert watching.watch(after=60) == []
-    operations.unmute(firing.pk, by=boss)
+    operations.mute(firing.pk, for_s=None, by=boss)
     assert watching.watch(after=1) == ["[RESOLVED] Bad"]
     assert [line.partition(" ")[0] for line in lines()] == ["Made", "Muted", "Muted", "Unmuted."]
 
@@ -111,7 +111,7 @@ def test_two_rules_of_one_name_and_a_rule_that_is_none_are_refused(boss: User) -
 def test_a_rule_that_is_gone_cannot_be_changed(boss: User) -> None:
     for act in (
         lambda: operations.remove(7, by=boss), lambda: operations.mute(7, for_s=60, by=boss),
-        lambda: operations.unmute(7, by=boss), lambda: operations.change(7, watching.VALUES, by=boss),
+        lambda: operations.mute(7, for_s=None, by=boss), lambda: operations.change(7, watching.VALUES, by=boss),
     ):  # fmt: skip
         with pytest.raises(NotFound):
             act()

@@ -8,8 +8,7 @@ from django.db.models.functions import Now
 
 from accounts import operations as accounts
 from accounts import queries as tokens
-from accounts.domain import hashed
-from accounts.errors import Unauthorized
+from accounts.errors import NotFound, Unauthorized
 from accounts.models import ApiToken
 from jobs import operations
 from jobs.errors import InvalidKey
@@ -59,7 +58,7 @@ class TestAWorkersKey:
             with pytest.raises(InvalidKey):
                 operations.authenticate(wrong)
         with pytest.raises(Unauthorized):
-            accounts.authenticate(key)
+            accounts.token(key)
 
     def test_is_fresh_for_five_seconds_after_it_was_noted(self) -> None:
         worker, _ = _made()
@@ -77,27 +76,30 @@ class TestAPersonsToken:
     def test_opens_for_its_own_person_and_for_no_other(self) -> None:
         ada, bob = farm.user("ada"), farm.user("bob")
         (_, key), (_, other_key) = (accounts.create_token(each, name="tests") for each in (ada, bob))
-        assert [accounts.authenticate(each) for each in (key, other_key)] == [ada, bob]
+        assert [accounts.token(each).user for each in (key, other_key)] == [ada, bob]
 
     def test_is_revoked_by_itself_and_noted_once(self) -> None:
         """A second revocation changes nothing, and is told so: the moment of the first stays."""
         ada, bob = farm.user("ada"), farm.user("bob")
         (token, key), (spare, spare_key) = (accounts.create_token(ada, name=n) for n in ("tests", "spare"))
-        assert tokens.revoke(token.pk, owner=bob) is None
-        assert accounts.authenticate(key) == ada
-        assert tokens.revoke(token.pk, owner=ada) == token
+        with pytest.raises(NotFound):
+            accounts.revoke_token(token.pk, by=bob)
+        assert accounts.token(key).user == ada
+        accounts.revoke_token(token.pk, by=ada)
         revoked_at = ApiToken.objects.get(pk=token.pk).revoked_at
-        assert tokens.revoke(token.pk, owner=None) is None
+        with pytest.raises(NotFound):
+            accounts.revoke_token(token.pk, by=None)
         assert ApiToken.objects.get(pk=token.pk).revoked_at == revoked_at
-        assert tokens.live_token(hashed(key), address="127.0.0.1") is None
-        assert accounts.authenticate(spare_key) == ada
+        with pytest.raises(Unauthorized):
+            accounts.token(key, address="127.0.0.1")
+        assert accounts.token(spare_key).user == ada
         assert list(tokens.tokens_of(ada)) == [spare]
         assert list(tokens.tokens_of(bob)) == []
 
     def test_has_its_use_noted_once_a_minute_and_for_itself_alone(self) -> None:
         ada = farm.user("ada")
         (one, key), (other, _) = (accounts.create_token(ada, name=name) for name in ("one", "other"))
-        accounts.authenticate(key)
+        accounts.token(key)
         first = ApiToken.objects.get(pk=one.pk).last_used_at
         tokens.note_use(one, address="")  # of many who call at once, one writes
         assert ApiToken.objects.get(pk=one.pk).last_used_at == first
