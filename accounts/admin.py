@@ -19,17 +19,21 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from unfold.admin import ModelAdmin, StackedInline
-from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from accounts import domain, operations, queries
-from accounts.errors import InactiveUser, NotFound
+from accounts.errors import InactiveUser
 from accounts.models import ApiToken, AuditLine, MemberGroup
 from core import administration, exports
 
 for model in (User, Group, EmailAddress, UserSession, Authenticator, SocialAccount, SocialApp, SocialToken):
     if admin.site.is_registered(model):  # of these people have pages
         admin.site.unregister(model)
+
+
+def _forget_second_factors(_: HttpRequest, person: User) -> str:
+    operations.forget_second_factors(person)
+    return "by password alone, or with a new one"
 
 
 @admin.register(User)
@@ -53,11 +57,11 @@ class UserAdmin(administration.Paged, DjangoUserAdmin, ModelAdmin):  # type: ign
     readonly_fields = ["last_login", "date_joined"]
     actions = ["make_login_link", "forget_second_factors"]
 
-    def has_login_link_permission(self, request: HttpRequest) -> bool:
+    def has_operate_permission(self, request: HttpRequest) -> bool:
         """Only superusers: a link to a superuser's account would make its maker one."""
         return bool(request.user.is_superuser)
 
-    @admin.action(description="Create a one-time log-in link", permissions=["login_link"])
+    @admin.action(description="Create a one-time log-in link", permissions=["operate"])
     def make_login_link(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
         for person in queryset:
             try:
@@ -67,16 +71,9 @@ class UserAdmin(administration.Paged, DjangoUserAdmin, ModelAdmin):  # type: ign
                 continue
             self.message_user(request, f"Logs {person} in once, within a day: {link}", messages.SUCCESS)
 
-    @admin.action(description="Take second factors away (a lost device)", permissions=["login_link"])
-    def forget_second_factors(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse | None:
-        """Let each in by password alone, after a question."""
-        wording = {"title": "Take the second factors of these people away?", "button": "Take them away"}
-        if question := administration.carry_out(self, request, lines=[str(person) for person in queryset], **wording):
-            return question
-        for person in queryset:
-            operations.forget_second_factors(person)
-        self.message_user(request, "They log in by password alone, or set up a new one.", messages.SUCCESS)
-        return None
+    forget_second_factors = administration.on_each(
+        "Let {} in without second factors (a lost device)", _forget_second_factors, line=str
+    )
 
 
 class InvitationInline(StackedInline):  # type: ignore[misc]
@@ -90,6 +87,11 @@ class InvitationInline(StackedInline):  # type: ignore[misc]
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002  # the admin's signature
         """Never: a group is made by members or by staff, and stays so."""
         return False
+
+
+def _maker(group: Group) -> str:
+    by_members = getattr(group, "by_members", None)
+    return str(by_members.maker or "a deleted account") if by_members else "staff"
 
 
 @admin.register(Group)
@@ -110,20 +112,20 @@ class GroupAdmin(administration.Paged, DjangoGroupAdmin, ModelAdmin):  # type: i
         has_invitation = obj is not None and MemberGroup.objects.filter(pk=obj.pk).exists()
         return super().get_inline_instances(request, obj) if has_invitation else []
 
-    @display(description="Members")  # type: ignore[untyped-decorator]
-    def size(self, group: Any) -> Any:
-        return group.people or 0
+    size = administration.shown("Members", lambda group: group.people or 0)
+    maker = administration.shown("Created by", _maker)
 
-    @display(description="Created by")  # type: ignore[untyped-decorator]
-    def maker(self, group: Group) -> str:
-        by_members = getattr(group, "by_members", None)
-        return str(by_members.maker or "a deleted account") if by_members else "staff"
+
+def _revoke(_: HttpRequest, token: ApiToken) -> str:
+    operations.revoke_token(token.pk, by=None)
+    return "revoked"
 
 
 @admin.register(ApiToken)
-class ApiTokenAdmin(administration.Paged, ModelAdmin):  # type: ignore[misc]
+class ApiTokenAdmin(administration.Operated, administration.Paged, ModelAdmin):  # type: ignore[misc]
     """Whose programs may call. Keys are not here: they are shown once, to the person who makes them."""
 
+    operate = "accounts.delete_apitoken"
     list_display = ["name", "user", "key_hint", "scopes", "created_at", "expires_at", "last_used_at", "status"]
     list_filter = [("revoked_at", admin.EmptyFieldListFilter), administration.by_day("created_at")]
     list_select_related = ["user"]
@@ -142,27 +144,18 @@ class ApiTokenAdmin(administration.Paged, ModelAdmin):  # type: ignore[misc]
         """Never: people make their own on their account page, operators with `manage.py create_token`."""
         return False
 
-    @display(description="Status", label={"revoked": "danger", "active": "success"})  # type: ignore[untyped-decorator]
-    def status(self, token: ApiToken) -> str:
-        return "revoked" if token.revoked_at else "active"
-
-    @admin.action(description="Revoke", permissions=["delete"])
-    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> HttpResponse | None:
-        lines = [f"{token} of {token.user}" for token in queryset]
-        wording = {"title": "Revoke these tokens?", "button": "Revoke them"}
-        if question := administration.carry_out(self, request, lines=lines, **wording):
-            return question
-        revoked = sum(_revoke(token) for token in queryset)
-        self.message_user(request, f"Revoked: {revoked}.", messages.SUCCESS if revoked else messages.WARNING)
-        return None
+    status = administration.shown(
+        "Status", lambda token: "revoked" if token.revoked_at else "active",
+        label={"revoked": "danger", "active": "success"},
+    )  # fmt: skip
+    revoke = administration.on_each("Revoke {}", _revoke, line=lambda token: f"{token} of {token.user}")
 
 
-def _revoke(token: ApiToken) -> bool:
-    try:
-        operations.revoke_token(token.pk, by=None)
-    except NotFound:
-        return False
-    return True
+def _object_link(line: AuditLine) -> SafeString | str:
+    kind = line.content_type
+    about = LogEntry(content_type=kind, object_id=line.object_id) if kind and line.event != "deleted" else None
+    url = about and about.get_admin_url()
+    return format_html('<a href="{}">{}</a>', url, line.about) if url else line.about
 
 
 @admin.register(AuditLine)
@@ -177,6 +170,8 @@ class AuditAdmin(administration.BoundedList):
     search_fields = ["=by__username", "=about", "=object_id", "=address"]
     search_help_text = "A username, an address, or the id of the object"
     fields = ["at", "event_name", "by", "object_link", "address", "summary"]
+    event_name = administration.shown("Event", lambda line: line.event.replace("_", " ").capitalize())
+    object_link = administration.shown("About", _object_link)
     excerpt = administration.shown("Summary", lambda line: Truncator(line.summary).chars(300))
 
     def get_urls(self) -> list[URLPattern]:
@@ -200,14 +195,3 @@ class AuditAdmin(administration.BoundedList):
         if older is not None:
             response["Link"] = exports.next_link(request, before=older)
         return response
-
-    @display(description="Event")  # type: ignore[untyped-decorator]
-    def event_name(self, line: AuditLine) -> str:
-        return line.event.replace("_", " ").capitalize()
-
-    @display(description="About")  # type: ignore[untyped-decorator]
-    def object_link(self, line: AuditLine) -> SafeString | str:
-        kind = line.content_type
-        about = LogEntry(content_type=kind, object_id=line.object_id) if kind and line.event != "deleted" else None
-        url = about and about.get_admin_url()
-        return format_html('<a href="{}">{}</a>', url, line.about) if url else line.about

@@ -9,11 +9,10 @@ from django.contrib import auth
 from django.contrib.auth.views import RedirectURLMixin
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
-from django.shortcuts import render, resolve_url
 from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
-from django.views.generic import View
+from django.views.generic import FormView
 
 from accounts import domain, operations
 from accounts.errors import CaptchaFailed, GuestsClosed
@@ -45,10 +44,11 @@ class GuestForm(forms.Form):
 
 
 @method_decorator(pages.private, name="dispatch")
-class ComeAsGuest(RedirectURLMixin, View):
+class ComeAsGuest(RedirectURLMixin, FormView):  # type: ignore[type-arg]  # Django 6 has it plain
     """Let a visitor in who reads a picture. It works without JavaScript, and asks no other site."""
 
     http_method_names = ["get", "head", "post"]
+    template_name, form_class, next_page = "accounts/guest.html", GuestForm, "/"
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if request.user.is_authenticated:
@@ -57,36 +57,25 @@ class ComeAsGuest(RedirectURLMixin, View):
             return closed(request, GuestsClosed())
         return super().dispatch(request, *args, **kwargs)
 
-    def get(self, request: HttpRequest) -> HttpResponse:
-        return self._page(request, GuestForm(), status=200)
-
-    def post(self, request: HttpRequest) -> HttpResponse:
+    def form_valid(self, form: GuestForm) -> HttpResponse:
         """Look at the letters; in with a session of its own, or another picture."""
-        form = GuestForm(request.POST)
-        if not form.is_valid():
-            return self._page(request, form, status=422)
         try:
-            user = operations.enter_as_guest(
-                captcha=form.cleaned_data["captcha"],
-                letters=form.cleaned_data["letters"],
-                address=limits.address(request),
-            )
+            user = operations.enter_as_guest(**form.cleaned_data, address=limits.address(self.request))
         except CaptchaFailed as refusal:
             form.add_error("letters", refusal.message)
-            return self._page(request, form, status=422)
-        auth.login(request, user)
-        request.session.set_expiry(GUEST_LIFE)
-        request.session[SESSION_MARK] = True
-        return HttpResponseRedirect(self.get_success_url())
+            return self.form_invalid(form)
+        auth.login(self.request, user)
+        self.request.session.set_expiry(GUEST_LIFE)
+        self.request.session[SESSION_MARK] = True
+        return super().form_valid(form)
 
-    def get_default_redirect_url(self) -> str:
-        """The page for who did not come from another."""
-        return resolve_url("/")
+    def form_invalid(self, form: GuestForm) -> HttpResponse:
+        return self.render_to_response(self.get_context_data(form=form), status=422)
 
-    def _page(self, request: HttpRequest, form: GuestForm, *, status: int) -> HttpResponse:
-        captcha = operations.new_captcha(address=limits.address(request))
-        context = {"form": form, "next": self.get_redirect_url(), "captcha": captcha} | ways_in()
-        return render(request, "accounts/guest.html", context, status=status)
+    def get_context_data(self, **context: Any) -> dict[str, Any]:
+        """The form with another picture, where one is going, and the other ways in."""
+        captcha = operations.new_captcha(address=limits.address(self.request))
+        return super().get_context_data(**context) | {"next": self.get_redirect_url(), "captcha": captcha} | ways_in()
 
 
 @require_safe

@@ -126,6 +126,7 @@ class OneTimeLinkPage(RedirectURLMixin, View):
     """
 
     http_method_names = ["get", "head", "post"]
+    next_page = "/"
 
     def get(self, request: HttpRequest, token: str) -> HttpResponse:
         """The button, or what to do when the link is spent."""
@@ -145,10 +146,6 @@ class OneTimeLinkPage(RedirectURLMixin, View):
         if not user.has_usable_password():
             messages.info(request, "You have no password yet. Set one in your account, or use a new link next time.")
         return response
-
-    def get_default_redirect_url(self) -> str:
-        """The page after a log-in that was not on the way to another."""
-        return resolve_url("/")
 
     def _spent(self, request: HttpRequest) -> HttpResponse:
         return render(request, "accounts/link_spent.html", status=410)
