@@ -57,7 +57,11 @@ def start_if_due(*, every: timedelta = EVERY, choose: Callable[[tuple[str, ...]]
     """Have a picture painted, if the settings show it, an idle demonstrator is live and `every` has passed since the
     last one was submitted; whether that was done. Several calls at once start one job. It raises no refusal.
     """
-    if not is_shown() or _is_recent(current(), every) or all(row.jobs for row in _demonstrators()):
+    if not is_shown():
+        return False
+    last = current()
+    is_recent = last is not None and (last.status not in ENDED or clock.now() - last.created_at < every)
+    if is_recent or all(row.jobs for row in _demonstrators()):
         return False
     try:
         _start(choose(PROMPTS))
@@ -73,10 +77,6 @@ def _start(prompt: str) -> None:
         expires_at=clock.now() + EVERY,
     )  # fmt: skip
     jobs.move_link(TOKEN, job.pk)
-
-
-def _is_recent(job: Job | None, every: timedelta) -> bool:
-    return job is not None and (job.status not in ENDED or clock.now() - job.created_at < every)
 
 
 def _demonstrators() -> list[fleet.WorkerRow]:

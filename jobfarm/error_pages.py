@@ -42,7 +42,12 @@ def explain_not_allowed(
 
     def explained(request: HttpRequest) -> HttpResponseBase:
         response = get_response(request)
-        return _explained(request, response) if _is_bare(request, response) else response
+        is_bare = response.status_code == HTTPStatus.METHOD_NOT_ALLOWED and not getattr(response, "content", b"")
+        if not is_bare or request.method != "GET" or not request.accepts("text/html"):
+            return response
+        page = render(request, "405.html", {"above": _above(request.path)}, status=response.status_code)
+        page.headers["Allow"] = response.headers["Allow"]
+        return page
 
     return explained
 
@@ -51,17 +56,6 @@ def _later(template: str, *, retry_after_s: int) -> HttpResponse:
     page = loader.get_template(template).render()
     headers = {"Retry-After": str(retry_after_s)}
     return HttpResponse(page, status=HTTPStatus.SERVICE_UNAVAILABLE, headers=headers)
-
-
-def _is_bare(request: HttpRequest, response: HttpResponseBase) -> bool:
-    is_refusal = response.status_code == HTTPStatus.METHOD_NOT_ALLOWED and not getattr(response, "content", b"")
-    return is_refusal and request.method == "GET" and request.accepts("text/html")
-
-
-def _explained(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-    page = render(request, "405.html", {"above": _above(request.path)}, status=response.status_code)
-    page.headers["Allow"] = response.headers["Allow"]
-    return page
 
 
 def _above(path: str) -> str:

@@ -86,11 +86,6 @@ def _failing_s(facts: outbox.Health) -> dict[str, float]:
     return {one.name: (now - one.failing_since).total_seconds() for one in facts.failing if now and one.failing_since}
 
 
-def _longest_failing(facts: outbox.Health) -> str:
-    lines = [f"{one.name} since {one.failing_since:%Y-%m-%d %H:%M} UTC: {one.last_failure}" for one in facts.failing]
-    return "; ".join(lines[:3])
-
-
 _Outbox = Condition[outbox.Health]
 _OfOutbox = Gauge[outbox.Health]
 events: Final = Area(
@@ -133,7 +128,9 @@ events: Final = Area(
             code="endpoint_failing", read=_failing_s,
             sentence=lambda f: f"Endpoints of the outbox that take nothing: {len(f.failing)}.",
             remedy=lambda f: "Their pages show each attempt: mend the receiver, or pause or disable the endpoint. "
-            f"Longest: {_longest_failing(f)}",
+            "Longest: " + "; ".join(
+                f"{one.name} since {one.failing_since:%Y-%m-%d %H:%M} UTC: {one.last_failure}" for one in f.failing[:3]
+            ),
             title="An endpoint of the outbox takes nothing", target="endpoint", unit=Unit.SECONDS, above=900,
             page="outbox:endpoints",
             rule=Rule(

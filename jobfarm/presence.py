@@ -104,21 +104,15 @@ def _missing(part: Part, reported: Sequence[Process]) -> Finding:
     words = WORDS[part]
     if presence.is_expected(reported, part):
         return Finding(f"No {words.noun} has reported yet.", level=Level.STARTING)
-    last = next((process for process in reported if process.part == part), None)
-    return Finding(
-        f"No {words.noun} runs: {words.absence}.",
-        _start(part) if last is None else f"{_start(part)} {_farewell(last)}",
-        level=Level.ERROR,
-    )
+    remedy = _start(part)
+    if last := next((process for process in reported if process.part == part), None):
+        how = "was stopped" if last.has_ended else "stopped reporting"
+        remedy += f" The last one, pid {last.pid} on {last.host}, {how} {_ago(last.silent_s)}."
+    return Finding(f"No {words.noun} runs: {words.absence}.", remedy, level=Level.ERROR)
 
 
 def _start(part: Part) -> str:
     return f"Start {MANAGE} {part} ({MANAGE} farm does)."
-
-
-def _farewell(last: Process) -> str:
-    how = "was stopped" if last.has_ended else "stopped reporting"
-    return f"The last one, pid {last.pid} on {last.host}, {how} {_ago(last.silent_s)}."
 
 
 def _ago(seconds: float) -> str:

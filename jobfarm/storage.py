@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 DISK: Final = {"BACKEND": "django.core.files.storage.FileSystemStorage"}
 USUAL_REGION: Final = "us-east-1"
 _KNOWN: Final = frozenset({"region", "endpoint"})
+_FIXED: Final = {"signature_version": "s3v4", "file_overwrite": False, "default_acl": None, "querystring_auth": True}
 _FORM: Final = "s3://BUCKET/PREFIX?region=REGION&endpoint=https://HOST"
 
 
@@ -35,7 +36,8 @@ def files(url: str | None) -> Files:
     if endpoint is not None and urlsplit(endpoint).scheme not in {"http", "https"}:
         raise ValueError(f"the endpoint in FILES_URL begins with https:// (or http://); got {endpoint!r}.")
     options, origin = _addressing(parts.netloc, region, endpoint)
-    return Files(storage=_s3(options | {"location": parts.path.strip("/")}), origin=origin)
+    storage = {"BACKEND": "jobfarm.s3.Files", "OPTIONS": options | _FIXED | {"location": parts.path.strip("/")}}
+    return Files(storage=storage, origin=origin)
 
 
 def _addressing(bucket: str, region: str, endpoint: str | None) -> tuple[dict[str, Any], str]:
@@ -50,11 +52,6 @@ def _addressing(bucket: str, region: str, endpoint: str | None) -> tuple[dict[st
         return named | {"addressing_style": "virtual"}, f"https://{bucket}.s3.{region}.amazonaws.com"
     at = urlsplit(base)
     return named | {"addressing_style": "path"}, f"{at.scheme}://{at.netloc}"
-
-
-def _s3(options: dict[str, Any]) -> dict[str, Any]:
-    fixed = {"signature_version": "s3v4", "file_overwrite": False, "default_acl": None, "querystring_auth": True}
-    return {"BACKEND": "jobfarm.s3.Files", "OPTIONS": options | fixed}
 
 
 def _shown(url: str) -> str:

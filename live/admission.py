@@ -41,9 +41,6 @@ class _Address:
         burst, rate = settings.LIVE["BURST"], settings.LIVE["PER_SECOND"]
         self.requests = Bucket(capacity=_SHARED_BY * burst, rate=_SHARED_BY * rate, now=now)
 
-    def is_as_new(self, *, now: float) -> bool:
-        return not self.open and self.openings.is_full(now=now) and self.requests.is_full(now=now)
-
 
 class Admission:
     """An ASGI application for sockets: serves those that are let in by `app`, and refuses the others with 403.
@@ -102,7 +99,7 @@ class Admission:
             return
         entry = self._entry(address)
         entry.open += change
-        if entry.is_as_new(now=_now()):
+        if not entry.open and entry.openings.is_full(now=_now()) and entry.requests.is_full(now=_now()):
             del self._addresses[address]
 
     def _entry(self, address: str) -> _Address:

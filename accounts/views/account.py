@@ -25,6 +25,7 @@ class TokenForm(forms.Form):
         label="What is it for?",
         max_length=domain.NAME_LIMIT,
         widget=forms.TextInput(attrs={"placeholder": "my laptop", "autocomplete": "off"}),
+        help_text="Programs come in by it alone: they are asked for no second factor.",
     )
     scopes = forms.MultipleChoiceField(
         label="What may it do?",

@@ -30,7 +30,7 @@ def load() -> Mapping[str, Any]:
         os.environ.setdefault(file.VARIABLE, "")
     contents = file.find(os.environ)
     fill(os.environ, contents.values)
-    if _is_for_trying_out():
+    if {"start", "--with-worker"} & set(sys.argv[1:]) or "pytest" in sys.modules:  # it is tried out
         os.environ.setdefault("JOBFARM_APPS", EXAMPLES)
     unreadable = secret_files.resolve(os.environ)
     values, wrong = read(os.environ)
@@ -68,10 +68,6 @@ def _read(environ: Mapping[str, str], variables: Iterable[Variable]) -> tuple[di
         except ValueError as error:
             wrong.append(str(error))
     return values, wrong
-
-
-def _is_for_trying_out() -> bool:
-    return bool({"start", "--with-worker"} & set(sys.argv[1:])) or "pytest" in sys.modules
 
 
 def fill(environ: MutableMapping[str, str], values: Mapping[str, str]) -> None:

@@ -40,7 +40,8 @@ def find(environ: Mapping[str, str]) -> Contents:
     """Read the file that JOBFARM_ENV_FILE names (empty: none), else the first that is there of `jobfarm.env` in the
     checkout, `jobfarm.env` in the working directory and /etc/jobfarm/environment."""
     named = environ.get(VARIABLE)
-    path = _first_there() if named is None else Path(named) if named else None
+    places = [*([CODE / NAME] if IS_CHECKOUT else []), _here() / NAME, OF_THE_MACHINE]
+    path = next(filter(_is_there, places), None) if named is None else Path(named) if named else None
     if path is None:
         return Contents()
     try:
@@ -82,11 +83,6 @@ def _read(path: Path) -> Contents:
         return parse(path.read_bytes().decode(), name=str(path))
     except UnicodeDecodeError:
         return Contents(complaints=[f"{path} is not a text in UTF-8."])
-
-
-def _first_there() -> Path | None:
-    own = [CODE / NAME] if IS_CHECKOUT else []
-    return next(filter(_is_there, [*own, _here() / NAME, OF_THE_MACHINE]), None)
 
 
 def _here() -> Path:

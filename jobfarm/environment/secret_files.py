@@ -74,16 +74,13 @@ def complaints(environment: Mapping[str, str]) -> list[str]:
 def _wrong(name: str, value: str) -> str:
     if not value:
         return ""
-    if any(word in _letters(value) for word in _PLACEHOLDERS):
+    letters = "".join(filter(str.isalpha, value.casefold()))
+    if any(word in letters for word in _PLACEHOLDERS):
         return f"{name} holds the placeholder of an example: put a random value in its place (openssl rand -base64 48)."
     shortest = _SHORTEST.get(name, 0)
     if shortest and (len(value) < shortest or len(set(value)) < _FEWEST_LETTERS):
         return f"{name} can be guessed: give it at least {shortest} random characters (openssl rand -base64 48)."
     return ""
-
-
-def _letters(value: str) -> str:
-    return "".join(filter(str.isalpha, value.casefold()))
 
 
 def _password(url: str) -> str:

@@ -128,10 +128,6 @@ def _pair(raw: str) -> tuple[str, str]:
     return left.strip(), right.strip()
 
 
-def _is_redis(raw: str) -> bool:
-    return urlsplit(raw).scheme in {"redis", "rediss", "unix"} and urlsplit(raw).port != 0
-
-
 _digits: Final = _matching(r"[+-]?[0-9]{1,18}")
 _network: Final = _reader("hold networks, such as 10.1.0.0/16", ip_network)
 _ADDRESS: Final = ("begin with http:// or https:// and a host", _matching(r"https?://[^/\s].*"))
@@ -147,7 +143,9 @@ mapping: Final = _reader(
     "be a JSON object", _checked(json.loads, lambda value: isinstance(value, dict)), is_secret=True
 )
 redis: Final = _reader(
-    "be written as redis://host:6379/0 (or rediss:// or unix://)", _checked(str, _is_redis), is_secret=True
+    "be written as redis://host:6379/0 (or rediss:// or unix://)",
+    _checked(str, lambda raw: urlsplit(raw).scheme in {"redis", "rediss", "unix"} and urlsplit(raw).port != 0),
+    is_secret=True,
 )
 folder: Final = _reader(
     "be a folder", _checked(lambda raw: Path(raw).resolve(), lambda path: path.is_dir() or not path.exists())

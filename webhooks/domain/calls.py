@@ -67,7 +67,9 @@ def caller(event: Mapping[str, Any] | None) -> Caller:
 
 
 def _fetch(event: Mapping[str, Any]) -> Caller:
-    request, response = _mapping(event.get("request")), _mapping(event.get("response"))
+    request, response = (
+        part if isinstance(part := event.get(name), Mapping) else {} for name in ("request", "response")
+    )
     status = response.get("status")
     is_status = isinstance(status, int) and 100 <= status <= 599
     method, place = _text(request.get("method")), _place(request.get("url"))
@@ -85,7 +87,3 @@ def _place(url: Any) -> str:
 
 def _text(value: Any) -> str:
     return value[:LONGEST] if isinstance(value, str) else ""
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

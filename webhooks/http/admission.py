@@ -47,10 +47,6 @@ class _Block:
     def has_tokens(self, now: float) -> bool:
         return self.remaining > 0 and now < self.until
 
-    def next_size(self, now: float) -> int:
-        """Twice the last if that was spent in time; a quiet address asks for one."""
-        return min(2 * self.size, LARGEST_BLOCK) if self.size and now < self.until else 1
-
 
 class Admissions:
     def __init__(self, ask: Ask) -> None:
@@ -80,7 +76,8 @@ class Admissions:
         return block
 
     async def _refill(self, block: _Block, limit: str, address: str) -> None:
-        wanted = block.next_size(time.monotonic())
+        # Twice the last if that was spent in time; a quiet address asks for one.
+        wanted = min(2 * block.size, LARGEST_BLOCK) if block.size and time.monotonic() < block.until else 1
         granted = await connections.run(self._ask, limit, address, wanted)
         now = time.monotonic()
         if granted.count:

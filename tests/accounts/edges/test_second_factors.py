@@ -115,8 +115,12 @@ class TestACode:
         assert "SECRET_KEY_FALLBACKS" in caplog.text
         assert inside.get("/accounts/2fa/").status_code == 200  # which counts the recovery codes
 
-    def test_asks_nothing_of_programs(self, client: Client) -> None:
-        _, key = operations.create_token(with_app(), name="ci")
+    def test_asks_nothing_of_programs_which_the_form_of_their_tokens_says(self, client: Client) -> None:
+        ada = with_app()
+        _, key = operations.create_token(ada, name="ci")
+        client.force_login(ada)
+        assert "they are asked for no second factor" in client.get("/accounts/").text
+        client.logout()
         assert client.get("/api/v1/jobs", headers={"Authorization": f"Bearer {key}"}).status_code == 200
 
 
