@@ -45,7 +45,7 @@ def connect() -> None:
         m2m_changed.connect(_relation_changed, sender=through, dispatch_uid=f"accounts.{through.__name__}")
     for name, (noted, event) in _NOTED.items():
         noted.connect(_noting(event), weak=False, dispatch_uid=f"accounts.{name}")
-    heard: list[tuple[ModelSignal, type[Model], Callable[..., None]]] = [
+    receivers: list[tuple[ModelSignal, type[Model], Callable[..., None]]] = [
         (pre_save, User, _flags_saved),
         (post_save, LogEntry, _staff_acted),
         (post_save, User, _person_saved),
@@ -56,8 +56,8 @@ def connect() -> None:
         (pre_delete, Group, _group_deleted),
         (pre_delete, Permission, lambda instance, **_: touch(queries.people_with(instance))),
     ]
-    for number, (signal, model, tell) in enumerate(heard):
-        signal.connect(tell, sender=model, weak=False, dispatch_uid=f"accounts.{number}")
+    for number, (signal, model, receiver) in enumerate(receivers):
+        signal.connect(receiver, sender=model, weak=False, dispatch_uid=f"accounts.{number}")
 
 
 def touch(user_ids: Iterable[int]) -> None:

@@ -108,9 +108,9 @@ def token(key: str, *, address: str = "") -> ApiToken:
     """The API token with this key, with its person. Notes its use, at most once a minute, and in the audit log the
     first one from an address. Raises Unauthorized, also for one that was revoked, ran out, or whose person may not
     log in."""
-    asked = {"key_hash": domain.hashed(key), "address": address, "most": domain.ADDRESSES_LIMIT}
-    asked["every_s"] = queries.USE_NOTED_EVERY.total_seconds()
-    row = next(iter(statements.load("accounts", "token_by_hash").run(asked)), None)
+    params = {"key_hash": domain.hashed(key), "address": address, "most": domain.ADDRESSES_LIMIT}
+    params["every_s"] = queries.USE_NOTED_EVERY.total_seconds()
+    row = next(iter(statements.load("accounts", "token_by_hash").run(params)), None)
     if row is None:
         raise Unauthorized
     token = queries.token_of(row)

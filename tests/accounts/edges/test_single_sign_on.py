@@ -65,11 +65,11 @@ def groups(name: str = "ada") -> list[str]:
 
 class TestComingIn:
     def test_is_by_a_code_with_a_proof_key_and_a_nonce_of_this_log_in(self, client: Client, provider: Provider) -> None:
-        asked = [begun(client), begun(client, "&auth_params=nonce%3Dchosen")]
-        for start in asked:
+        starts = [begun(client), begun(client, "&auth_params=nonce%3Dchosen")]
+        for start in starts:
             assert start.startswith(f"{provider.url}/oauth2/authorize?")
             assert ("code_challenge_method=S256" in start, "response_type=code" in start) == (True, True)
-        assert len({"", "chosen", *(nonce(start) for start in asked)}) == 4
+        assert len({"", "chosen", *(nonce(start) for start in starts)}) == 4
 
     def test_makes_an_account_also_where_nobody_signs_up(
         self, client: Client, provider: Provider, settings: Settings
