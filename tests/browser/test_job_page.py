@@ -64,6 +64,7 @@ class TestLive:
         farmhands.paint(worker, claimed, "red")
         image = page.locator(".picture img")
         expect(image).to_have_attribute("alt", re.compile("preview.png"), timeout=SOON_MS)
+        expect(image).to_have_js_property("naturalWidth", 8, timeout=SOON_MS)  # the next one takes this one's place
         before = image.get_attribute("src")
         farmhands.paint(worker, claimed, "blue")
         expect(image).not_to_have_attribute("src", before or "", timeout=SOON_MS)

@@ -224,7 +224,7 @@ class TestAnEnvironmentWithoutExtras:
         assert refused.returncode == 1
         assert refused.stderr == (
             "The farm itself needs further packages: in a checkout of it, pip install '.[server]'. "
-            "Here are jobfarm-worker, and jobfarm submit, watch, tail, cancel, bulk.\n"
+            "Here are jobfarm-worker, and jobfarm submit, watch, tail, cancel, signal, bulk.\n"
         )
         assert run(worker / "jobfarm", "--version").stdout == f"jobfarm {jobfarm.__version__}\n"
 

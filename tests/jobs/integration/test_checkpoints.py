@@ -216,9 +216,11 @@ class TestARetryByHand:
 class TestAFarmWithoutCheckpoints:
     def test_reads_nothing_more_for_a_claim(self, mine: Any) -> None:
         me, claimed = mine
-        farm.submit(3)
+        farm.submit(2)
+        release(me, farm.claim_one(me))  # of what was claimed before it is asked whether it was suspended
         with wire.traced() as without:
-            operations.claim(me, limit=2)
+            assert len(operations.claim(me, limit=2)) == 2
+        farm.submit(1)
         operations.checkpoint(me, claimed.id, claimed.lease, 1)
         release(me, claimed)
         with wire.traced() as one_with:
