@@ -170,8 +170,11 @@ class Actor:
         if self.rng.random() < 0.5:
             with self.recorded("withdraw", parts=_parts(jobs)) as call:
                 taken = operations.withdraw(self.worker, [(job.id, job.lease) for job in jobs])
+                # It may hold an older lease of a job beside the newest one, and the answer names jobs.
+                newest = dict(sorted((job.id, job.lease.fence) for job in jobs))
                 for job in jobs:
-                    call.answer(job.id, job.lease.fence, "withdrawn" if job.id in taken else "kept")
+                    is_taken = job.id in taken and job.lease.fence == newest[job.id]
+                    call.answer(job.id, job.lease.fence, "withdrawn" if is_taken else "kept")
             return
         for job in jobs:
             with contextlib.suppress(LeaseLost), self.recorded("release", parts=_parts([job])):

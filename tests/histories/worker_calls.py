@@ -57,8 +57,10 @@ def note(noted: Open, call: Call, answer: Mapping[str, Any]) -> None:
             for part, entry in zip(parts, entries, strict=True):
                 noted.answer(*part, entry.get("error") or entry.get("status", ""), is_refusal="error" in entry)
         case "unclaim":
+            newest = dict(sorted(parts))  # the answer names jobs, and the call may name an older lease of one beside it
             for job, fence in parts:
-                noted.answer(job, fence, "withdrawn" if job in answer["unclaimed"] else "kept")
+                is_taken = job in answer["unclaimed"] and fence == newest[job]
+                noted.answer(job, fence, "withdrawn" if is_taken else "kept")
     if call.verb in {"claim", "finish", "finish_many"}:
         noted.note_claimed((job["id"], job["fence"]) for job in answer.get("jobs") or ())
 
