@@ -266,6 +266,7 @@ class TestThePage:
         job = parent_of(worker, owner=ada)
         suspend(worker, job, signal="approved", schema=SCHEMA)
         client, form = self.fields(ada, job)
+        assert "after what it is suspended for" in client.get(f"/jobs/{job.id}/").text
         assert [field.label for field in form.visible_fields()] == ["Who", "pages", "share", "again", "how"]
         sent = {"signal-key": form["key"].value(), "signal-by": "ada", "signal-pages": "3", "signal-share": "0.5"}
         client.post(f"/jobs/{job.id}/signal/", sent)
