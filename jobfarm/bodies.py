@@ -138,7 +138,8 @@ class _Body:
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) -> None:
     status, body = refusal.http_status, refusal.body
-    if scope["path"].removeprefix(scope.get("root_path", "")).startswith(OPENAI):
-        status, body = openai_form(body, status=status)
+    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    if path.startswith(OPENAI):
+        status, body = openai_form(body, status=status, path=path.removeprefix(OPENAI))
     encoded = json.dumps(body).encode()
     await bodies.answer(receive, send, status=status, headers=refusal.headers, body=encoded, is_read=False)

@@ -96,7 +96,7 @@ def respond(refused: Answer) -> HttpResponse:
 
 def api_form(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
     """Middleware: under /api/ whatever goes wrong is answered in our form, also what fails before the API; under /v1/
-    in OpenAI's.
+    in OpenAI's, or in Anthropic's.
 
     Unknown addresses, wrong methods, foreign hosts and broken requests are refused by Django in HTML or text.
     """
@@ -111,7 +111,8 @@ def _in_form(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBa
     refused = general(response.status_code)
     if is_openai:
         body = json.loads(cast("HttpResponse", response).content) if is_ours else refused.body
-        status, body = openai.refused(body, status=response.status_code)
+        path = request.path_info.removeprefix(openai.ADDRESS)
+        status, body = openai.refused(body, status=response.status_code, path=path)
         headers = {**refused.headers, **openai.advice(response.headers)}
         refused = replace(refused, status=status, body=body, headers=headers)
     answer: Any = respond(refused)

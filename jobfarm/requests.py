@@ -10,6 +10,7 @@ from jobfarm import access
 from observing import fields, numbers, traces
 
 _JOB: Final = re.compile(r"/(?:api/v1/(?:worker/)?)?jobs/([0-9]{1,19})(?:/|$)")
+_MESSAGES: Final = re.compile(r"/v1/messages(?:/|$)")  # whose clients look for the id by another name
 WAITS: Final = "waits"  # these last as long as nothing happens, so how long they take means nothing
 # Which part of the site answers: what stands first fits first. Few, so that every one may be a time series.
 _PARTS: Final = (
@@ -38,8 +39,9 @@ class Observed:
         async def send_named(message: Message) -> None:
             answer.note(message)
             if message["type"] == "http.response.start":
-                headers = [*message["headers"], (access.REQUEST_ID.encode(), request_id.encode())]
-                message = {**message, "headers": headers}
+                names = [access.REQUEST_ID.encode(), *([b"request-id"] if _MESSAGES.match(path) else [])]
+                named = [(name, request_id.encode()) for name in names]
+                message = {**message, "headers": [*message["headers"], *named]}
             await send(message)
 
         job = _JOB.match(path)

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from django.core.files.uploadedfile import UploadedFile
@@ -20,6 +20,7 @@ from jobs import http as jobs_http
 from jobs.domain.files import plain_name
 from jobs.errors import InvalidValue
 from openai_api import domain, operations
+from openai_api.domain import messages
 from openai_api.errors import InvalidCall, UnknownCall
 from openai_api.operations import Ended, Made
 
@@ -75,7 +76,9 @@ register_converter(ResponseIdConverter, "responseid")
 def call(request: HttpRequest, path: str) -> domain.Call:
     """The call of this request. Raises InvalidCall, and NotJsonError where its body is no JSON."""
     if path not in domain.AUDIO:
-        return domain.call(path, values.loads(request.body))
+        call = domain.call(path, values.loads(request.body))
+        headers = {name: request.headers[name] for name in messages.HEADERS if name in request.headers}
+        return replace(call, headers=headers) if messages.is_at(path) else call
     file = file_of(request)
     if file is None:
         raise InvalidCall(param="file", why="a sound is needed, in a form (multipart/form-data)")
@@ -154,7 +157,7 @@ def awaited(note: Awaited, authorization: str) -> HttpResponse:
     try:
         return answer(*_own(note, authorization))
     except Refusal as refusal:
-        return refused(refusal)
+        return refused(refusal, path=note.path)
 
 
 def is_own(note: Awaited, authorization: str) -> bool:
@@ -166,9 +169,9 @@ def is_own(note: Awaited, authorization: str) -> bool:
     return True
 
 
-def refused(refusal: Refusal) -> HttpResponse:
-    """A refusal in OpenAI's form."""
-    status, body = domain.refused(refusal.body, status=refusal.http_status)
+def refused(refusal: Refusal, *, path: str) -> HttpResponse:
+    """A refusal in the form of the calls at this path."""
+    status, body = domain.refused(refusal.body, status=refusal.http_status, path=path)
     headers = {**refusal.headers, **domain.advice(refusal.headers)}
     return HttpResponse(json.dumps(body), status=status, content_type=domain.JSON, headers=headers)
 
@@ -187,6 +190,8 @@ def answer(made: Made, ended: Ended | None) -> HttpResponse:
     if ended is None:
         raise UnknownCall
     content = operations.content(made, ended)
+    if ended.status >= 400:
+        content = domain.in_form(content, status=ended.status, path=made.path)
     text = json.dumps(content) if ended.content_type == domain.JSON else content
     response = HttpResponse(text, status=ended.status, content_type=ended.content_type)
     response[JOB_ID] = str(made.job_id)

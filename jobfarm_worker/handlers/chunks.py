@@ -201,6 +201,13 @@ def objects(value: Any) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
+def as_delta(choice: Mapping[str, Any]) -> dict[str, Any]:
+    """A choice of a whole answer as one of a chunk, in one piece."""
+    message = choice["message"] if isinstance(choice.get("message"), dict) else {}
+    calls = [{**call, "index": number} for number, call in enumerate(objects(message.get("tool_calls")))]
+    return {**choice, "delta": {**message, "tool_calls": calls}}
+
+
 def wants_usage(body: Mapping[str, Any]) -> bool:
     """Whether this call asks for the chunk that only counts tokens."""
     options = body.get("stream_options")

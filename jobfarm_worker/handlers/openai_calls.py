@@ -9,6 +9,9 @@ from typing import Any
 from jobfarm_worker.errors import Failed
 from jobfarm_worker.handlers import answers
 from jobfarm_worker.handlers.chunks import Streamed, Transcription, Whole, objects, wants_usage
+from jobfarm_worker.handlers.messages import MappedMessage, PassedMessage
+from jobfarm_worker.handlers.messages_request import chat_request as chat_of_message
+from jobfarm_worker.handlers.messages_request import estimated
 from jobfarm_worker.handlers.payloads import call_of
 from jobfarm_worker.handlers.responses import MappedResponse, PassedResponse
 from jobfarm_worker.handlers.responses_request import chat_request, with_context
@@ -17,6 +20,8 @@ from jobfarm_worker.handlers.servers import BrokenStreamError, Connection, Reque
 from jobfarm_worker.job import Job
 
 MODELS_S = 10.0
+COUNT_TOKENS = "messages/count_tokens"
+ESTIMATED = "Estimated by the length of the texts: the model server does not count tokens."
 UNKNOWN = frozenset({404, 405, 501})  # how servers answer at an address that they do not have
 log = logging.getLogger("jobfarm_worker")
 
@@ -35,13 +40,13 @@ class OpenAICalls:
     def __init__(self, *, url: str, environ: Mapping[str, str], delays_s: Sequence[float] = DELAYS_S) -> None:
         self._server = Server.named(url, key="JOBFARM_LLM_KEY", environ=environ)
         self._delays_s = delays_s
-        self._has_responses: bool | None = None
+        self._known: dict[str, bool] = {}  # which addresses the server has, of those that not all have
         self._counts: bool | None = None  # whether it takes `stream_options`; None: that is not known
 
     async def models(self) -> list[str]:
         """The models of the server; none while it does not answer. Each minute, so this is also when it is asked anew
-        whether it has `/responses`."""
-        self._has_responses = None
+        which addresses it has."""
+        self._known.clear()
         try:
             async with self._server.opened(timeout_s=MODELS_S) as connection:
                 listed = await connection.get("models")
@@ -63,8 +68,10 @@ class OpenAICalls:
         path, body = call_of(job.payload)
         job.progress(detail=f"Asking {body.get('model')}"[:200])
         async with self._server.opened() as connection:
-            if path == "responses":
-                return await self._responded(connection, body, job)
+            if path in _DIALECTS:
+                return await self._in_dialect(connection, path, body, job)
+            if path == COUNT_TOKENS:
+                return await self._counted(connection, path, body, job)
             if path.startswith("audio/"):
                 return await self._transcribed(connection, path, body, job)
             if body.get("stream"):
@@ -76,33 +83,37 @@ class OpenAICalls:
             answer = answers.encoded(answer, body)
         return answers.handed_in(job, path, answer)
 
-    async def _responded(self, connection: Connection, body: dict[str, Any], job: Job) -> Any:
-        """A response: of the server's own, or made of a chat where it has none."""
-        is_own = await self._retried(lambda: self._knows_responses(connection))
-        kind = PassedResponse if is_own else MappedResponse
-        request = _response_request(job.payload, body) if is_own else _chat_of(job.payload, body)
-
-        def new() -> PassedResponse | MappedResponse:
-            return kind(body, job_id=job.id, fence=job.fence, now=_now())
-
+    async def _in_dialect(self, connection: Connection, path: str, body: dict[str, Any], job: Job) -> Any:
+        """An answer in a dialect that servers may have themselves, or made of a chat where one has not."""
+        is_own = await self._retried(lambda: self._has(connection, path))
+        request, new = _DIALECTS[path](job, body, is_own)
         if body.get("stream"):
             return await self._streamed(connection, request, new, job)
         answer = new()
-        answer.take_whole(await self._retried(lambda: connection.post_json(request)))
-        return answers.handed_in(job, "responses", answer.answer())
+        whole = await self._retried(lambda: connection.post_json(request))
+        if isinstance(answer, PassedMessage) and is_own:
+            return answers.handed_in(job, path, whole)
+        answer.take_whole(whole)
+        return answers.handed_in(job, path, answer.answer())
 
-    async def _knows_responses(self, connection: Connection) -> bool:
-        """Whether the server has `/responses`: an empty call is refused there, and elsewhere not known."""
-        if self._has_responses is None:
+    async def _counted(self, connection: Connection, path: str, body: dict[str, Any], job: Job) -> Any:
+        """How many tokens a message has, by the server, or estimated where it does not count them."""
+        if not await self._retried(lambda: self._has(connection, path)):
+            return {"input_tokens": estimated(body), "jobfarm": {"notes": [ESTIMATED]}}
+        return await self._retried(lambda: connection.post_json(_message_request(path, job, body)))
+
+    async def _has(self, connection: Connection, path: str) -> bool:
+        """Whether the server has this address: an empty call is refused there, and elsewhere not known."""
+        if path not in self._known:
             try:
-                await connection.post(Request("responses", {}))
+                await connection.post(Request(path, {}))
             except StatusError as error:
                 if is_worth_retrying(error) and error.status not in UNKNOWN:
                     raise
-                self._has_responses = error.status not in UNKNOWN
+                self._known[path] = error.status not in UNKNOWN
             else:
-                self._has_responses = True
-        return self._has_responses
+                self._known[path] = True
+        return self._known[path]
 
     async def _transcribed(self, connection: Connection, path: str, body: dict[str, Any], job: Job) -> Any:
         """The text of the job's input file, which goes to the server as a form."""
@@ -192,9 +203,33 @@ def _response_request(payload: Mapping[str, Any], body: Mapping[str, Any]) -> Re
     return Request("responses", {**fields, "store": False})
 
 
-def _chat_of(payload: Mapping[str, Any], body: Mapping[str, Any]) -> Request:
-    chat = chat_request(with_context(payload, body))
+def _chat(chat: dict[str, Any]) -> Request:
     return Request("chat/completions", _counting(chat) if chat.get("stream") else chat)
+
+
+def _message_request(path: str, job: Job, body: Mapping[str, Any]) -> Request:
+    return Request(path, body, headers=job.payload.get("headers") or {})
+
+
+def _responding(job: Job, body: dict[str, Any], is_own: bool) -> tuple[Request, Callable[[], Any]]:
+    """How a response is asked for, and what takes its pieces in."""
+    kind = PassedResponse if is_own else MappedResponse
+    chat = {} if is_own else chat_request(with_context(job.payload, body))
+    request = _response_request(job.payload, body) if is_own else _chat(chat)
+    return request, lambda: kind(body, job_id=job.id, fence=job.fence, now=_now())
+
+
+def _message(job: Job, body: dict[str, Any], is_own: bool) -> tuple[Request, Callable[[], Any]]:
+    """The same for a message."""
+    if is_own:
+        return _message_request("messages", job, body), PassedMessage
+    chat, notes = chat_of_message(body)
+    return _chat(chat), lambda: MappedMessage(body, notes=[*notes], job_id=job.id)
+
+
+_DIALECTS: Mapping[str, Callable[[Job, dict[str, Any], bool], tuple[Request, Callable[[], Any]]]] = {
+    "responses": _responding, "messages": _message,
+}  # fmt: skip
 
 
 async def _pass_on(connection: Connection, request: Request, answer: Streamed, job: Job) -> None:

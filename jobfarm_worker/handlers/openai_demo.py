@@ -10,7 +10,10 @@ from typing import Any
 from jobfarm_worker.errors import Failed
 from jobfarm_worker.handlers import answers
 from jobfarm_worker.handlers.chat_demo import NOTICE, TOKEN, compose, latest_question
-from jobfarm_worker.handlers.chunks import Whole, wants_usage
+from jobfarm_worker.handlers.chunks import Streamed, Whole, wants_usage
+from jobfarm_worker.handlers.messages import MappedMessage
+from jobfarm_worker.handlers.messages_request import chat_request as chat_of_message
+from jobfarm_worker.handlers.messages_request import estimated
 from jobfarm_worker.handlers.payloads import call_of, messages_of, prompt_of
 from jobfarm_worker.handlers.responses import MappedResponse
 from jobfarm_worker.handlers.responses_request import chat_request, with_context
@@ -34,25 +37,24 @@ class Demonstrator:
 
     async def __call__(self, job: Job) -> Any:
         path, body = call_of(job.payload)
-        # What a response asks for that a chat cannot is refused in words of its own.
-        chat = chat_request(with_context(job.payload, body)) if path == "responses" else body
+        # What a chat cannot say of one in another dialect is refused in words of its own.
+        chat, answer = _chat_of(job, path, body)
         try:
             if path == "images/generations":
                 return await self._picture(job, path, body)
-            if path in ("chat/completions", "responses"):
-                return await self._chat(job, path, body, chat)
+            if path in ("chat/completions", "responses", "messages"):
+                return await self._chat(job, path, chat, answer)
+            if path == "messages/count_tokens":
+                return {"input_tokens": estimated(body)}
         except Failed as failed:
             raise _refusal(400, str(failed), code="invalid_value") from failed
         raise _refusal(404, f"The demonstrator has no {path}.", code="unknown_url")
 
-    async def _chat(self, job: Job, path: str, body: dict[str, Any], chat: dict[str, Any]) -> Any:
-        answer: Whole | MappedResponse = Whole(shows_usage=wants_usage(body))
-        if path == "responses":
-            answer = MappedResponse(body, job_id=job.id, fence=job.fence, now=_now())
+    async def _chat(self, job: Job, path: str, chat: dict[str, Any], answer: Streamed) -> Any:
         for chunk in _chunks(chat, job_id=job.id):
-            _write(job, body, answer.lines(chunk))
+            _write(job, chat, answer.lines(chunk))
             await asyncio.sleep(self._pace_s)
-        _write(job, body, answer.closing())
+        _write(job, chat, answer.closing())
         return answers.handed_in(job, path, answer.answer())
 
     async def _picture(self, job: Job, path: str, body: dict[str, Any]) -> Any:
@@ -64,6 +66,17 @@ class Demonstrator:
 
 
 handler = Demonstrator
+
+
+def _chat_of(job: Job, path: str, body: dict[str, Any]) -> tuple[dict[str, Any], Streamed]:
+    """The chat that a call asks for, and what makes its answer. Raises Failed, for good."""
+    if path == "responses":
+        chat = chat_request(with_context(job.payload, body))
+        return chat, MappedResponse(body, job_id=job.id, fence=job.fence, now=_now())
+    if path == "messages":
+        chat, notes = chat_of_message(body)
+        return chat, MappedMessage(body, notes=notes, job_id=job.id)
+    return body, Whole(shows_usage=wants_usage(body))
 
 
 def _write(job: Job, body: dict[str, Any], lines: list[str]) -> None:

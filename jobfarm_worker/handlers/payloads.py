@@ -31,7 +31,7 @@ def _is_message(message: object) -> bool:
 def call_of(payload: Any) -> tuple[str, dict[str, Any]]:
     """Path and body of a call of OpenAI's API; raises Failed, for good, when it is none."""
     path, body = (payload.get("path"), payload.get("body")) if isinstance(payload, dict) else (None, None)
-    is_path = isinstance(path, str) and re.fullmatch(r"[a-z]+(/[a-z]+)*", path) is not None
+    is_path = isinstance(path, str) and re.fullmatch(r"[a-z]+(/[a-z_]+)*", path) is not None
     if not is_path or not isinstance(body, dict):
         raise Failed('The payload is {"path": "chat/completions", "body": {...}}.', retryable=False)
     return str(path), body

@@ -14,7 +14,9 @@ from jobfarm_worker.handlers.chunks import (
     CallNumbers,
     GrowingText,
     Streamed,
+    as_delta,
     line,
+    objects,
     storable_json,
     usage_of,
 )
@@ -107,7 +109,7 @@ class MappedResponse(_Numbered):
         return [line(event) for event in self._last_events()]
 
     def take_whole(self, completion: Mapping[str, Any]) -> None:
-        choices = [_as_delta(choice) for choice in completion.get("choices") or () if isinstance(choice, dict)]
+        choices = [as_delta(choice) for choice in objects(completion.get("choices"))]
         for _ in self._events({**completion, "choices": choices}):
             pass
         for _ in self._last_events():
@@ -251,12 +253,6 @@ def _message_of(event: Mapping[str, Any]) -> str:
 
 def _logprobs(kind: str) -> dict[str, Any]:
     return {"logprobs": []} if kind == "output_text" else {}
-
-
-def _as_delta(choice: Mapping[str, Any]) -> dict[str, Any]:
-    message = _object(choice.get("message"))
-    calls = [{**call, "index": number} for number, call in enumerate(message.get("tool_calls") or ())]
-    return {**choice, "delta": {**message, "tool_calls": calls}}
 
 
 def _usage(counted: Mapping[str, Any]) -> dict[str, Any]:

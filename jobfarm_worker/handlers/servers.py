@@ -58,15 +58,16 @@ class BrokenStreamError(ServerError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of a server; with a file (its name, its bytes) it is a form."""
+    """What is asked of a server, with headers of its own; with a file (its name, its bytes) it is a form."""
 
     path: str
     body: Mapping[str, Any]
     file: tuple[str, bytes] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     def sent(self) -> dict[str, Any]:
         if self.file is None:
-            return {"json": {**self.body}}
+            return {"json": {**self.body}, "headers": self.headers}
         # Names as OpenAI's clients write them.
         form = aiohttp.FormData(default_to_multipart=True, quote_fields=False)
         for name, value in _form_fields(self.body):

@@ -11,7 +11,8 @@ _CHARACTERS: Final = 4  # of English text in a token, as OpenAI's help says
 _PICTURE_TOKENS: Final = 1000  # expected of a picture in a call, whatever its size
 _DATA: Final = "data:"
 _LIMITS: Final = ("max_completion_tokens", "max_output_tokens", "max_tokens")
-_PROMPTS: Final = ("messages", "prompt", "input", "instructions", "tools")
+_PROMPTS: Final = ("messages", "prompt", "input", "instructions", "system", "tools")
+_CACHED: Final = ("cache_creation_input_tokens", "cache_read_input_tokens")  # which `input_tokens` leaves out
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,12 @@ class Written:
 
 def used(result: Any) -> Tokens:
     """What the `usage` object of a result says, in either of OpenAI's forms (prompt_tokens and completion_tokens, or
-    input_tokens and output_tokens); nothing where there is none."""
+    input_tokens and output_tokens) or in Anthropic's; nothing where there is none."""
     usage = result.get("usage") if isinstance(result, Mapping) else None
     if not isinstance(usage, Mapping):
         return Tokens()
     into = _count(usage, "prompt_tokens", "input_tokens")
+    into = None if into is None else into + sum(_count(usage, name) or 0 for name in _CACHED)
     out = _count(usage, "completion_tokens", "output_tokens")
     if out is None:
         out = max(0, (_count(usage, "total_tokens") or 0) - (into or 0))
@@ -100,7 +102,9 @@ def _length(value: Any) -> int:
             pictures += is_picture
             characters += 0 if is_picture else len(one)
         elif isinstance(one, Mapping):
-            waiting.extend(one.values())
+            is_picture = one.get("type") == "base64"  # as Anthropic's API has them
+            pictures += is_picture
+            waiting.extend(() if is_picture else one.values())
         elif isinstance(one, list):
             waiting.extend(one)
         else:

@@ -13,6 +13,7 @@ from jobs import http as jobs_http
 from jobs import operations as jobs
 from observing import fields
 from openai_api import domain, http, operations
+from openai_api.domain import messages
 from openai_api.errors import InvalidCall, UnknownModel
 
 router = Router(auth=TokenAuth(http.SCOPE))
@@ -22,6 +23,9 @@ router = Router(auth=TokenAuth(http.SCOPE))
 def list_models(request: HttpRequest) -> dict[str, Any]:
     """The models that a live worker offers the caller now."""
     offered = operations.models(_user(request))
+    if messages.HEADERS[0] in request.headers:
+        listed = [messages.model(name, at) for name, at in offered.items()]
+        return http.list_of(listed, has_more=False)
     return {"object": "list", "data": [_model(name, at.timestamp()) for name, at in offered.items()]}
 
 

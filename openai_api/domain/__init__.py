@@ -3,20 +3,25 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
 from metering.domain import tokens
 from metering.domain.tokens import Tokens, Written
+from openai_api.domain import messages
 from openai_api.errors import InvalidCall
 
 ADDRESS: Final = "/v1/"  # where the API lies
 RESPONSES: Final = "responses"
 AUDIO: Final = ("audio/transcriptions", "audio/translations")
-STREAMED: Final = frozenset({"chat/completions", "completions", RESPONSES, "audio/transcriptions"})
-TYPED: Final = frozenset({RESPONSES, "audio/transcriptions"})  # whose events have names, and no [DONE] behind them
-PATHS: Final = ("chat/completions", "completions", "embeddings", "images/generations", RESPONSES, *AUDIO)
+STREAMED: Final = frozenset({"chat/completions", "completions", RESPONSES, "audio/transcriptions", messages.PATH})
+TYPED: Final = frozenset(
+    {RESPONSES, "audio/transcriptions", messages.PATH}
+)  # whose events have names, and no [DONE] behind them
+PATHS: Final = (
+    "chat/completions", "completions", "embeddings", "images/generations", RESPONSES, *AUDIO, *messages.PATHS,
+)  # fmt: skip
 # Where a worker puts an answer that is larger than a result may be: one in JSON, and a text of another sort.
 ANSWER_FILE: Final = "answer.json"
 ANSWER_FILES: Final = frozenset({ANSWER_FILE, "answer.txt"})
@@ -27,7 +32,8 @@ JSON: Final = "application/json"
 TEXTS: Final = frozenset({"text/plain", "text/vtt", "text/srt", "application/x-subrip"})
 # The numbers of a response's events: those of a job's n-th claim begin at n - 1 million, as its worker counts them.
 EVENTS_OF_A_CLAIM: Final = 1_000_000
-ENDS: Final = frozenset({"response.completed", "response.incomplete"})  # the last event of a response
+# The last event of a response, or of a message.
+ENDS: Final = frozenset({"response.completed", "response.incomplete", messages.END})
 _RESPONSE_ID: Final = re.compile(r"resp_([1-9][0-9]{0,18})")
 _RESPONSE_STATUS: Final = {"pending": "queued", "in_progress": "in_progress", "canceled": "cancelled"}
 # What a response repeats of its request; its worker says the same of the answer (docs/adr/0084).
@@ -58,7 +64,7 @@ class Call:
 
     Of a response `is_background` says that nobody waits for it, `previous` is the job of the one that it follows, and
     `context` the conversation until then. `file` is the name of a call's input file. `is_kept`: the job goes on when
-    its caller goes away, who may come back for it.
+    its caller goes away, who may come back for it. `headers` are for the model server.
     """
 
     path: str
@@ -70,11 +76,12 @@ class Call:
     context: Sequence[Any] = ()
     file: str | None = None
     is_kept: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def payload(self) -> dict[str, Any]:
         """The payload of its job: what of it says something."""
-        more = {"context": [*self.context], "file": self.file, "kept": self.is_kept}
+        more = {"context": [*self.context], "file": self.file, "kept": self.is_kept, "headers": {**self.headers}}
         return {"path": self.path, "body": self.body, **{name: value for name, value in more.items() if value}}
 
 
@@ -176,12 +183,17 @@ def output_text(line: str) -> str:
 def written(output: str) -> Written:
     """How long the answer is in these lines of output, of all choices; and what their last `usage` says."""
     characters, counted = 0, None
+    known: Mapping[str, Any] = {}
     for chunk in map(_chunk, output.split("\n")):
         texts = [*map(_choice_text, _objects(chunk.get("choices"))), _event_text(chunk)]
         characters += sum(map(len, texts))
         response = chunk["response"] if isinstance(chunk.get("response"), dict) else chunk
+        if chunk.get("type") in ("message_start", "message_delta"):
+            known = messages.usage(chunk, known)
+            response = {"usage": known} if chunk["type"] == "message_delta" else {}
         counted = response if isinstance(response.get("usage"), dict) else counted
-    return Written(characters=characters, used=tokens.used(counted) if counted else None)
+    used = tokens.used(counted)
+    return Written(characters=characters, used=used if used.total else None)
 
 
 def _chunk(line: str) -> Mapping[str, Any]:
@@ -206,7 +218,7 @@ def _choice_text(choice: Mapping[str, Any]) -> str:
 def _event_text(event: Mapping[str, Any]) -> str:
     item = event.get("item") if event.get("type") == "response.output_item.added" else None
     names = [f"{each['name']} " for each in _objects([item]) if isinstance(each.get("name"), str)]
-    return _joined([*names, event.get("delta")])
+    return _joined([*names, event.get("delta"), messages.piece_text(event)])
 
 
 def _joined(texts: Iterable[Any]) -> str:
@@ -247,16 +259,22 @@ def error(message: str, *, status: int, code: str | None, param: str | None = No
     return {"error": {**form, **more}}
 
 
-def refused(body: Mapping[str, Any], *, status: int) -> tuple[int, Mapping[str, Any]]:
-    """A refusal of the farm (status and body) in OpenAI's form; what a model server answered
-    stays as it is."""
+def refused(body: Mapping[str, Any], *, status: int, path: str = "") -> tuple[int, Mapping[str, Any]]:
+    """A refusal of the farm (status and body) in the form of the calls at this path, below /v1/; what a model server
+    answered stays as it is."""
     if not isinstance(body.get("error"), str):
-        return status, body
+        return status, in_form(body, status=status, path=path)
     status = 400 if status == 422 else status  # OpenAI's status for fields that do not fit
     code = "invalid_value" if body["error"] == "invalid" else body["error"]
     [fault, *_] = body.get("faults") or [{}]
     param = body.get("param", fault.get("field"))
-    return status, error(str(body.get("message", "")), status=status, code=code, param=param)
+    refusal = error(str(body.get("message", "")), status=status, code=code, param=param)
+    return status, in_form(refusal, status=status, path=path)
+
+
+def in_form(body: Mapping[str, Any], *, status: int, path: str) -> Mapping[str, Any]:
+    """An error in OpenAI's form, or a model server's, as the clients of the calls at this path read it."""
+    return messages.error(body, status=status) if messages.is_at(path) else body
 
 
 def advice(headers: Mapping[str, str]) -> Mapping[str, str]:

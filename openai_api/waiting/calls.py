@@ -24,6 +24,7 @@ from live import hub
 from live.feeds import Watch
 from live.send_queue import SendQueue
 from openai_api import domain, http, operations
+from openai_api.domain import messages
 from openai_api.http import Awaited
 from openai_api.waiting.transcript import Transcript
 from postgres import connections
@@ -45,6 +46,8 @@ def silent_event(note: Awaited, transcript: Transcript, *, is_first: bool) -> by
 
 def _silence(note: Awaited, transcript: Transcript, *, is_first: bool) -> dict[str, Any]:
     now = datetime.now(UTC)  # noqa: TID251 (as a model server says when it answers; nothing is compared with it)
+    if note.path == messages.PATH:
+        return {**messages.PING}
     if note.path == domain.RESPONSES:
         # A response begins with `created`, whoever says so first; its number is that of what the client has.
         kind = "created" if is_first and not transcript.has_passed else "in_progress"
@@ -103,7 +106,7 @@ class WaitingCall:
                     if await client.during(self._follow(note, rights)) is None:
                         await self._left(note)
             except TooManyOpen as refusal:
-                await self._django.send(http.refused(refusal), self._send)
+                await self._django.send(http.refused(refusal, path=note.path), self._send)
 
     async def _left(self, note: Awaited) -> None:
         """The caller went away. One that repeats its calls, as it does before an answer has begun, finds the job for a
@@ -191,7 +194,9 @@ class WaitingCall:
             await self._django.send(answer, self._send)
             return
         if answer.status_code != 200:
-            await self._send_last(note, self._error(note, json.loads(answer.content)))
+            await self._send_last(note, self._error(note, answer.status_code, json.loads(answer.content)))
+        elif note.path == messages.PATH:
+            await self._send_last(note, b"".join(map(_event, messages.events(json.loads(answer.content)))))
         elif note.path == domain.RESPONSES:
             number = str(self._transcript.next_number).encode()
             end = b'{"type": "response.completed", "sequence_number": ' + number + b', "response": '
@@ -203,15 +208,17 @@ class WaitingCall:
     def _done(self) -> bytes:
         return b"" if self._transcript.is_typed else _DONE
 
-    def _error(self, note: Awaited, error: Mapping[str, Any]) -> bytes:
+    def _error(self, note: Awaited, status: int, error: Mapping[str, Any]) -> bytes:
         """An error as the last event of the stream."""
+        if messages.is_at(note.path):
+            return _event(messages.error(error, status=status))
         if note.path == domain.RESPONSES:
             return _event(domain.error_event(error, number=self._transcript.next_number))
         return b"data: " + json.dumps(error).encode() + b"\n\n"
 
     async def _break_off(self, note: Awaited, status: int, error: Mapping[str, Any]) -> None:
         if self._has_started:
-            await self._send_last(note, self._error(note, error))
+            await self._send_last(note, self._error(note, status, error))
             return
         # The clients of OpenAI repeat what failed: of a call without a key that would be a second job.
         is_repeatable = self._scope["method"] == "GET" or asgi.header(self._scope, "idempotency-key")
@@ -219,7 +226,8 @@ class WaitingCall:
             "Cache-Control": "no-store", http.JOB_ID: str(note.job_id), "Retry-After": str(_RETRY_AFTER_S),
             domain.NO_RETRY[0]: "true" if is_repeatable else "false",
         }  # fmt: skip
-        answer = HttpResponse(json.dumps(error), status=status, content_type=domain.JSON, headers=headers)
+        body = domain.in_form(error, status=status, path=note.path)
+        answer = HttpResponse(json.dumps(body), status=status, content_type=domain.JSON, headers=headers)
         await self._django.send(answer, self._send)
 
     async def _send_piece(self, note: Awaited, events: bytes) -> None:
@@ -247,6 +255,14 @@ def _place_of(note: Awaited) -> AbstractContextManager[None]:
     return _FOLLOWERS.one(note.user_id, most=most, of="owner")
 
 
+def _authorized(scope: Scope, path: str) -> Scope:
+    """The request with the key that Anthropic's clients send by a header of their own where all others look for it."""
+    key = asgi.header(scope, "x-api-key")
+    if not key or not path.startswith(domain.ADDRESS) or asgi.header(scope, "authorization"):
+        return scope
+    return {**scope, "headers": [*scope["headers"], (b"authorization", f"Bearer {key}".encode("latin-1"))]}
+
+
 class OpenAICalls:
     """Serves the calls of OpenAI's API, and leaves the rest to `app`."""
 
@@ -256,7 +272,8 @@ class OpenAICalls:
         self._django = Django(handler)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        match = _CALL.fullmatch(scope["path"].removeprefix(scope.get("root_path", "")))
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        scope, match = _authorized(scope, path), _CALL.fullmatch(path)
         if match and scope["method"] == ("GET" if match[2] else "POST"):
             await WaitingCall(self._django, self._stopping, scope, receive, send).serve()
         else:

@@ -15,6 +15,7 @@ from tests.worker.unit.outside import Door
 Step = bytes | threading.Event  # a piece of the body as it is cut, or what the server waits for before the next
 SSE = {"content-type": "text/event-stream"}
 JSON = {"content-type": "application/json"}
+MAY_LACK = {"responses", "messages", "messages/count_tokens"}
 
 
 @dataclass
@@ -36,7 +37,9 @@ class ModelServer:
         self.answer: Callable[[dict[str, Any]], Script] = lambda _: self.scripts.pop(0)
         self.requests: list[dict[str, Any]] = []
         self.url = ""
-        self.has_responses = False
+        self.has: set[str] = set()  # which addresses, of those that not all servers have
+        self.headers: list[dict[str, str]] = []
+        self.refused: list[str] = []
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one request."""
@@ -51,9 +54,12 @@ class ModelServer:
             return
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
         fields = _fields(headers.get("content-type", ""), body)
-        if scope["path"] == "/v1/responses" and not (self.has_responses and fields):
-            await self._send(send, refusal(400 if self.has_responses else 404, "No."))
+        path = scope["path"].removeprefix("/v1/")
+        if path in MAY_LACK and not (path in self.has and fields):
+            self.refused.append(path)
+            await self._send(send, refusal(400 if path in self.has else 404, "No."))
             return
+        self.headers.append(headers)
         self.requests.append({"path": scope["path"], **fields})
         await self._send(send, self.answer(self.requests[-1]))
 

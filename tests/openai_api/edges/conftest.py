@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import anthropic
 import httpx
 import openai
 import pytest
@@ -76,6 +77,20 @@ def model() -> Iterator[ModelServer]:
     """A server that has the model `tiny`."""
     with model_server.serving("tiny") as running:
         yield running
+
+
+@pytest.fixture
+def claude(server: Server, key: str) -> Iterator[anthropic.Anthropic]:
+    """Anthropic's own client, which repeats nothing by itself, and sends its key as `x-api-key`."""
+    with anthropic.Anthropic(base_url=server.url, api_key=key, max_retries=0, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture
+def own(model: ModelServer) -> ModelServer:
+    """A model server that has messages itself."""
+    model.has = {"messages", "messages/count_tokens"}
+    return model
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ class TestAResponse:
     def test_is_the_servers_own_where_it_has_them(
         self, client: openai.OpenAI, model: ModelServer, working: Working
     ) -> None:
-        model.has_responses = True
+        model.has = {"responses"}
         part = {"type": "output_text", "text": "Hello.", "annotations": []}
         message = {"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
         own = {"id": "resp_x", "object": "response", "status": "completed", "model": "tiny", "output": [message]}

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from jobfarm_worker.handlers import answers
+from metering.domain.tokens import Tokens
+from observing import fields
 from openai_api import domain
 from openai_api.errors import InvalidCall
 from tests.looped import looped
@@ -78,3 +80,63 @@ class TestARefusal:
     @pytest.mark.parametrize("body", [{"error": {"message": "Busy."}}, {"detail": "Busy."}])
     def test_of_a_model_server_stays_as_it_is(self, body: Any) -> None:
         assert domain.refused(json.loads(json.dumps(body)), status=422) == (422, body)
+
+
+def lines(*events: Any) -> str:
+    return "\n".join(json.dumps(event) for event in events)
+
+
+class TestAMessage:
+    BEGIN: Any = {"type": "message_start", "message": {"usage": {"input_tokens": 3, "cache_read_input_tokens": 4}}}
+    PIECE: Any = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hello."}}
+
+    def test_counts_what_its_first_and_its_last_event_say(self) -> None:
+        end = {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 2, "input_tokens": None}}
+        written = domain.written(lines(self.BEGIN, self.PIECE, end))
+        assert (written.characters, written.used) == (6, Tokens(7, 2))
+
+    def test_counts_nothing_before_its_last_event_or_of_a_server_that_does_not_count(self) -> None:
+        silent = {"type": "message_delta", "usage": {"input_tokens": 0, "output_tokens": 0}}
+        assert domain.written(lines(self.BEGIN, self.PIECE)).used is None
+        assert domain.written(lines({"type": "message_start"}, self.PIECE, silent)).used is None
+
+    def test_has_a_text_for_people(self) -> None:
+        use = {"type": "content_block_start", "content_block": {"type": "tool_use", "name": "look"}}
+        pieces = [use, self.PIECE, {"delta": {"thinking": "Hm."}}, {"delta": {"partial_json": "{}"}}, {"type": "ping"}]
+        assert "".join(domain.output_text(json.dumps(each)) for each in pieces) == "look Hello.Hm.{}"
+
+    def test_expects_its_system_and_a_picture_whatever_its_size(self) -> None:
+        picture = {"type": "image", "source": {"type": "base64", "data": "A" * 400_000}}
+        body = {"system": "x" * 400, "messages": [{"content": [picture]}], "max_tokens": 9}
+        tokens = domain.expected({"path": "messages", "body": body})
+        assert 1100 <= tokens.input <= 1110
+        assert tokens.output == 9
+
+
+class TestAnErrorOfMessages:
+    @looped(
+        ("status", "kind"),
+        [
+            (400, "invalid_request_error"), (401, "authentication_error"), (403, "permission_error"),
+            (404, "not_found_error"), (410, "invalid_request_error"), (413, "request_too_large"),
+            (429, "rate_limit_error"), (500, "api_error"), (502, "api_error"), (503, "overloaded_error"),
+            (504, "timeout_error"), (529, "overloaded_error"),
+        ],
+    )  # fmt: skip
+    def test_has_the_type_of_its_status(self, status: int, kind: str) -> None:
+        with fields.about(request_id="r"):
+            _, body = domain.refused({"error": "some_code", "message": "Why."}, status=status, path="messages/7")
+        assert body == {"type": "error", "error": {"type": kind, "message": "Why."}, "request_id": "r"}
+
+    @looped("body", [{"error": {"message": "Busy."}}, {"error": "Busy."}, {"message": "Busy."}, {"detail": "Busy."}])
+    def test_has_the_words_of_any_model_server(self, body: Any) -> None:
+        assert domain.in_form(body, status=500, path="messages")["error"]["message"] == "Busy."
+
+    def test_of_a_server_in_that_form_stays_as_it_is(self) -> None:
+        fault = {"type": "billing_error", "message": "Pay.", "details": None}
+        assert domain.in_form({"type": "error", "error": fault}, status=400, path="messages")["error"] == fault
+
+    def test_is_of_these_calls_alone(self) -> None:
+        assert domain.in_form({"error": {"message": "Busy."}}, status=500, path="responses") == {
+            "error": {"message": "Busy."}
+        }

@@ -112,3 +112,8 @@ def test_does_not_disturb_the_clients_that_put_answers_together() -> None:
         assert chatting.get_final_completion().choices[0].message.content == "Hello."
     with client.responses.stream(model="tiny", input="x") as responding:
         assert responding.get_final_response().output_text == "Hello."
+
+
+def test_of_a_message_is_a_ping_of_anthropics() -> None:
+    event = ping("messages", transcript(is_typed=True))
+    assert event == b'event: ping\ndata: {"type": "ping"}\n\n'

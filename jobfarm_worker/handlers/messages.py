@@ -1,0 +1,286 @@
+"""The events of a streamed answer of Anthropic's Messages API: those of a server that has `/messages`, or made of the
+chunks of a chat. Put together they are what the same call gets without `stream`."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from jobfarm_worker.handlers.chunks import (
+    FINISH_SUPPLIED,
+    CallNumbers,
+    GrowingText,
+    Streamed,
+    as_delta,
+    line,
+    objects,
+    storable_json,
+    usage_of,
+)
+
+Event = dict[str, Any]
+_STOPS: Final = {
+    "stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "function_call": "tool_use",
+    "content_filter": "refusal",
+}  # fmt: skip
+# Of each sort of block: what its pieces are called, and the field of a piece that holds it.
+_PIECES: Final = {
+    "text": ("text_delta", "text"),
+    "thinking": ("thinking_delta", "thinking"),
+    "tool_use": ("input_json_delta", "partial_json"),
+}
+_TOKENS: Final = frozenset({"content_block_delta", "message_delta", "message_stop"})
+
+
+class PassedMessage(Streamed):
+    """A message of a server that has `/messages`: its events as they are, but for its pings, since the farm sends its
+    own."""
+
+    def __init__(self) -> None:
+        self._message: dict[str, Any] = {}
+        self._blocks: dict[int, dict[str, Any]] = {}
+        self._inputs: dict[int, GrowingText] = {}
+        self._has_stopped = False
+
+    @property
+    def is_finished(self) -> bool:  # type: ignore[override]
+        return self._has_stopped
+
+    @property
+    def model(self) -> str:  # type: ignore[override]
+        return str(self._message.get("model", ""))
+
+    def lines(self, event: Mapping[str, Any]) -> list[str]:
+        kind = event.get("type")
+        if kind == "ping":
+            return []
+        self._take(event)
+        self.has_token = self.has_token or kind in _TOKENS
+        self._has_stopped = self._has_stopped or kind == "message_stop"
+        return [line(event)]
+
+    def answer(self) -> dict[str, Any]:
+        content = [_whole(block, self._inputs.get(index)) for index, block in sorted(self._blocks.items())]
+        answer: dict[str, Any] = storable_json({**self._message, "content": content})
+        return answer
+
+    def _take(self, event: Mapping[str, Any]) -> None:
+        delta = _object(event.get("delta"))
+        match event.get("type"):
+            case "message_start":
+                self._message = {**_object(event.get("message"))}
+            case "content_block_start":
+                self._blocks[_index(event)] = {**_object(event.get("content_block"))}
+            case "content_block_delta":
+                self._grow(_index(event), delta)
+            case "message_delta":
+                self._message |= delta
+                counted = {name: value for name, value in _object(event.get("usage")).items() if value is not None}
+                self._message["usage"] = _object(self._message.get("usage")) | counted
+
+    def _grow(self, index: int, delta: Mapping[str, Any]) -> None:
+        block = self._blocks.setdefault(index, {})
+        match delta:
+            case {"type": "text_delta", "text": str(text)}:
+                block["text"] = _continued(block.get("text"), text)
+            case {"type": "thinking_delta", "thinking": str(text)}:
+                block["thinking"] = _continued(block.get("thinking"), text)
+            case {"type": "input_json_delta", "partial_json": str(text)}:
+                self._inputs[index] = _continued(self._inputs.get(index), text)
+            case {"type": "signature_delta", "signature": signature}:
+                block["signature"] = signature
+            case {"type": "citations_delta", "citation": citation}:
+                block["citations"] = [*(block.get("citations") or ()), citation]
+
+
+@dataclass(slots=True)
+class _Block:
+    """A block of content that grows: `begin` is how it starts, `unsent` what came and is in no event yet."""
+
+    begin: dict[str, Any]
+    text: GrowingText = field(default_factory=GrowingText)
+    unsent: GrowingText = field(default_factory=GrowingText)
+    is_open: bool = False
+
+    def add(self, piece: Any) -> None:
+        if isinstance(piece, str):
+            self.text += piece
+            self.unsent += piece
+
+    @property
+    def kind(self) -> str:
+        return str(self.begin["type"])
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing more of it comes, once another block has begun: pieces of calls may come in any order."""
+        return self.kind != "tool_use" or _json(str(self.text)) is not None
+
+
+class MappedMessage(PassedMessage):
+    """A message from the chunks of a chat. Its first choice is the message; others are left out. Blocks come one
+    behind the other: a call of a tool that begins while another is not whole yet waits for that."""
+
+    def __init__(self, body: Mapping[str, Any], *, notes: list[str], job_id: int) -> None:
+        super().__init__()
+        self._request = body
+        self._notes = notes
+        self._job_id = job_id
+        self._queue: list[_Block] = []
+        self._at = 0  # the block whose events are due
+        self._calls: dict[int, _Block] = {}
+        self._call_numbers = CallNumbers()
+        self._stop: dict[str, Any] = {}
+        self._usage: dict[str, Any] = {"input_tokens": 0, "output_tokens": 0}
+
+    @property
+    def is_finished(self) -> bool:  # type: ignore[override]
+        return bool(self._stop)
+
+    def lines(self, chunk: Mapping[str, Any]) -> list[str]:
+        return self._taken(self._events(chunk))
+
+    def supply_finish(self) -> list[str]:
+        """The server said that this is all, and not why: no events, since the last ones are made in `closing`."""
+        self._stop = {"stop_reason": "end_turn", "stop_sequence": None}
+        self._notes.append(FINISH_SUPPLIED)
+        return []
+
+    def closing(self) -> list[str]:
+        return self._taken(self._last_events())
+
+    def take_whole(self, completion: Mapping[str, Any]) -> None:
+        choices = [as_delta(choice) for choice in objects(completion.get("choices"))]
+        self.lines({**completion, "choices": choices})
+        self.closing()
+
+    def answer(self) -> dict[str, Any]:
+        return {**super().answer(), **({"jobfarm": {"notes": self._notes}} if self._notes else {})}
+
+    def _taken(self, events: Iterable[Event]) -> list[str]:
+        taken = [line for event in events for line in PassedMessage.lines(self, event)]
+        self.has_token = self.has_token or self.is_finished
+        return taken
+
+    def _events(self, chunk: Mapping[str, Any]) -> Iterator[Event]:
+        if not self._message:
+            yield {"type": "message_start", "message": self._begun(chunk)}
+        if (counted := usage_of(chunk)) is not None:
+            self._usage = _usage(counted)
+        for choice in objects(chunk.get("choices")):
+            if not choice.get("index"):
+                self._add(_object(choice.get("delta")))
+                if reason := choice.get("finish_reason"):
+                    self._stop = self._stopped(str(reason), choice.get("stop_reason"))
+        yield from self._due()
+
+    def _begun(self, chunk: Mapping[str, Any]) -> dict[str, Any]:
+        model = chunk.get("model") or self._request.get("model")
+        return {
+            "id": f"msg_{self._job_id}", "type": "message", "role": "assistant", "model": model, "content": [],
+            "stop_reason": None, "stop_sequence": None, "usage": self._usage,
+            **({"jobfarm": {"notes": [*self._notes]}} if self._notes else {}),
+        }  # fmt: skip
+
+    def _add(self, delta: Mapping[str, Any]) -> None:
+        # Servers of models that reason call it by either name.
+        self._text("thinking", delta.get("reasoning_content") or delta.get("reasoning"))
+        self._text("text", delta.get("content"))
+        self._text("text", delta.get("refusal"))
+        for call in objects(delta.get("tool_calls")):
+            self._call(call)
+
+    def _text(self, kind: str, text: Any) -> None:
+        if not text or not isinstance(text, str):
+            return
+        if not self._queue or self._queue[-1].kind != kind:
+            more = {"signature": ""} if kind == "thinking" else {}
+            self._queue.append(_Block({"type": kind, kind: "", **more}))
+        self._queue[-1].add(text)
+
+    def _call(self, call: Mapping[str, Any]) -> None:
+        function, number = _object(call.get("function")), self._call_numbers.of(call)
+        if number not in self._calls:
+            call_id = str(call.get("id") or f"toolu_{self._job_id}_{number}")
+            begin = {"type": "tool_use", "id": call_id, "name": str(function.get("name") or ""), "input": {}}
+            self._calls[number] = _Block(begin)
+            self._queue.append(self._calls[number])
+        self._calls[number].add(function.get("arguments"))
+
+    def _stopped(self, reason: str, matched: Any) -> dict[str, Any]:
+        """Why it ended. Some servers say which text stopped them, and some say `stop` of calls too."""
+        is_stopped = (
+            reason == "stop" and isinstance(matched, str) and matched in (self._request.get("stop_sequences") or ())
+        )
+        if is_stopped:
+            return {"stop_reason": "stop_sequence", "stop_sequence": matched}
+        is_call = bool(self._calls) and reason == "stop"
+        return {"stop_reason": "tool_use" if is_call else _STOPS.get(reason, "end_turn"), "stop_sequence": None}
+
+    def _due(self, *, is_last: bool = False) -> Iterator[Event]:
+        """The events of what has come, block by block; at the end of all of it."""
+        while self._at < len(self._queue):
+            block, number = self._queue[self._at], self._at
+            yield from _grown(block, number)
+            if not is_last and (number + 1 == len(self._queue) or not block.is_whole):
+                return
+            yield {"type": "content_block_stop", "index": number}
+            self._at += 1
+
+    def _last_events(self) -> Iterator[Event]:
+        yield from self._due(is_last=True)
+        yield {"type": "message_delta", "delta": self._stop, "usage": self._usage}
+        yield {"type": "message_stop"}
+
+
+def _grown(block: _Block, number: int) -> Iterator[Event]:
+    if not block.is_open:
+        block.is_open = True
+        yield {"type": "content_block_start", "index": number, "content_block": {**block.begin}}
+    if block.unsent:
+        kind, name = _PIECES[block.kind]
+        piece, block.unsent = str(block.unsent), GrowingText()
+        yield {"type": "content_block_delta", "index": number, "delta": {"type": kind, name: piece}}
+
+
+def _usage(counted: Mapping[str, Any]) -> dict[str, Any]:
+    """Tokens as Anthropic counts them: those that were in a cache are no `input_tokens`."""
+    into, cached = _count(counted, "prompt_tokens"), _count(counted.get("prompt_tokens_details"), "cached_tokens")
+    return {
+        "input_tokens": max(0, into - cached), "output_tokens": _count(counted, "completion_tokens"),
+        "cache_creation_input_tokens": 0, "cache_read_input_tokens": cached,
+    }  # fmt: skip
+
+
+def _count(counted: Any, name: str) -> int:
+    number = _object(counted).get(name)
+    return number if isinstance(number, int) else 0
+
+
+def _whole(block: dict[str, Any], pieces: GrowingText | None) -> dict[str, Any]:
+    """A block with its input, which comes as pieces of JSON; `{}` where they make no object."""
+    return block if pieces is None else {**block, "input": _json(str(pieces)) or {}}
+
+
+def _json(text: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _continued(known: Any, more: str) -> GrowingText:
+    if isinstance(known, GrowingText):
+        known += more
+        return known
+    return GrowingText(str(known or ""), more)
+
+
+def _index(event: Mapping[str, Any]) -> int:
+    index = event.get("index")
+    return index if isinstance(index, int) else 0
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
