@@ -76,7 +76,7 @@ endif
 schedules: .venv/ready-dev  ## let real statements meet in every order (MINUTES=3; docs/chaos.md)
 	JOBFARM_DATA=$(CURDIR)/var/test SCHEDULES_MINUTES=$(MINUTES) $(PY) -m pytest -q -s tests/schedules
 
-EXAMPLES := examples.chat,examples.imagegame
+EXAMPLES := examples.chat,examples.imagegame,examples.translation
 lint: .venv/ready-dev  ## style, types, layers, migrations
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .

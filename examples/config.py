@@ -18,10 +18,12 @@ class ExampleConfig(AppConfig):
     """Its functions and crons are shown as the farm's own, not as those of an app that somebody wrote."""
     url_prefix: str
     """What the addresses of its pages begin with, with a slash at the end. (`path` is Django's: the folder.)"""
-    navigation: tuple[str, str]
-    """Its link in the navigation: the name of the address, and the label."""
+    navigation: tuple[str, str] | None = None
+    """Its link in the navigation, if it has pages: the name of the address, and the label."""
     card: str
     """The template of its card on the overview."""
+    handlers: Sequence[str] = ()
+    """What the worker that comes along does for it, as the worker's option: `kind=module:function`."""
     tables: Sequence[tuple[str, str]] = ()
     """Its tables in the administration's sidebar, each with its icon."""
     operator_permissions: Sequence[str] = ()

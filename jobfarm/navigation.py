@@ -16,7 +16,7 @@ BAR = (
     ("jobs:list", "Jobs", None),
     ("jobs:workers", "Workers", None),
     ("jobs:queues", "Queues", None),
-    *((*example.navigation, None) for example in examples.installed()),
+    *((*example.navigation, None) for example in examples.installed() if example.navigation),
     ("accounts:groups", "Groups", None),
     ("jobs:submit", "Submit", None),
 )

@@ -17,7 +17,7 @@ from jobfarm.environment.table import VARIABLES, Variable
 __all__ = ["EXAMPLES", "fill", "load", "read"]
 
 # Of a farm that is tried out: `make run`, `manage.py start` and the tests, where JOBFARM_APPS is not set.
-EXAMPLES: Final = "examples.chat,examples.imagegame"
+EXAMPLES: Final = "examples.chat,examples.imagegame,examples.translation"
 
 
 def load() -> Mapping[str, Any]:

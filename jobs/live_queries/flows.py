@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.urls import reverse
 
@@ -12,6 +12,8 @@ from jobs.live_queries.common import audience_of_list, part
 from jobs.queries import flows
 from postgres import clock
 from postgres.statements import Row
+
+MOST_AWAITING: Final = 10
 
 
 @part("flow", "jobs", seen_by=audience_of_list, every_s=2.0)
@@ -30,6 +32,7 @@ def flow(*, whose: int, flow_id: int) -> Mapping[str, Any] | None:
         "graph": graph(places),
         "counts": sorted(seen.counts.items()),
         "used": seen.used,
+        "awaiting": [row for row in seen.places if row.awaits][:MOST_AWAITING],
         "took_s": (until - seen.created_at).total_seconds(),
         "is_living": is_living,
         "has_failed": any(seen.counts.get(status) for status in ("failed", "timed_out", "canceled")),

@@ -206,7 +206,7 @@ class Seen:
 
 def seen(flow_id: int, *, viewer: int) -> Seen:
     """Of the jobs that a person may see, or (0) all. Raises NotFound where there is none."""
-    rows = statements.load("jobs", "flow").run({"flow": flow_id, "viewer": viewer})
+    rows = statements.load("jobs", "flow").run({"flow": flow_id, "viewer": viewer, "behind": BEHIND})
     if not rows:
         raise NotFound
     holders = {row.place_id: row.id for row in rows}

@@ -3,7 +3,8 @@
 -- not succeed (`failed_id`), never. A note and the edges that its job closed were committed at once: whichever
 -- of two ends was committed last, who takes its note finds nothing open.
 -- What is still open of a job is found by `open_of` alone, at the first entry, however many edges it has. Of one without open
--- edges all are read, once: whose failure somebody else has not come to look after counts as well.
+-- edges all are read, once: whose failure somebody else has not come to look after counts as well. A job that went on long
+-- ago may be suspended by now, for a signal: no end is what it waits for.
 WITH taken AS (
     DELETE FROM jobs_endedstep
     WHERE id = ANY (ARRAY(
@@ -37,4 +38,6 @@ SELECT live.job_id AS id, settled.failed_id
 FROM settled CROSS JOIN LATERAL (
     SELECT one.job_id, one.lease_secret, one.run_at FROM jobs_live AS one WHERE one.job_id = settled.job_id
     FOR UPDATE) AS live
-WHERE live.lease_secret IS NULL AND live.run_at = %(behind)s::timestamptz
+WHERE live.lease_secret IS NULL AND live.run_at = %(behind)s::timestamptz AND NOT EXISTS (
+    SELECT FROM jobs_suspension AS wait
+    WHERE wait.job_id = live.job_id AND wait.signal <> '' AND wait.taken_id IS NULL AND NOT wait.timed_out)

@@ -85,6 +85,7 @@ FORMS: Final[Mapping[str, Any]] = {
     "inbox/<jobid:delivery_id>/start/": {"start": "<start>"},
     "inbox/tokens/": {"sandbox": "box-2"},
     "inbox/tokens/revoke/": {"sandbox": "box-1"},
+    "translation/start/": {"document": "One."},
     "game/open/": {"theme": "Weather"},
     "game/join/": {"code": "<code>"},
     "game/paint/": {"prompt": "a castle of cheese"},

@@ -290,6 +290,7 @@ POST /game/open/                                                     in   302+ 3
 POST /game/paint/                                                    in   302+ 302+ 302+ 302  in   302+ 302+ 302+
 GET  /game/pictures/<jobid:submission_id>/                           in   404  404  404  200  in   404  404  404
 POST /game/pictures/<jobid:submission_id>/withdraw/                  in   404  404  404  302+ in   404  404  404
+POST /translation/start/                                             in   403  302+ 302+ 302+ in   302+ 302+ 302+
 
 # What operators look after: to others it is not there.
 GET  /functions/                                                     in   404  404  404  404  in   200  200  200

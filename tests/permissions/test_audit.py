@@ -9,8 +9,8 @@ from tests.permissions.world import World
 pytestmark = pytest.mark.django_db
 # Theirs as people, as everybody's: what they make for themselves and say in rooms; and what only asks (jobs/bulk/ says
 # how many match before anything is done). Of jobs, what is submitted keeps its owner.
-_AS_PEOPLE = ("accounts/", "api/v1/jobs", "api/v1/files", "api/v1/flows", "chat/", "game/", "jobs/new/", "jobs/bulk/",
-              "api/v1/bulk-actions", "jobs/filters/")  # fmt: skip
+_AS_PEOPLE = ("accounts/", "api/v1/jobs", "api/v1/files", "api/v1/flows", "chat/", "game/", "translation/",
+              "jobs/new/", "jobs/bulk/", "api/v1/bulk-actions", "jobs/filters/")  # fmt: skip
 _ACTIONS = [
     (pattern, cells)
     for method, pattern, cells in table.lines()

@@ -42,7 +42,7 @@ class Command(BaseCommand):
 
     help = (
         "Start the whole farm: web, janitor, a cluster for mutations, one for actions and, with --with-worker, one "
-        "worker for the kinds chat and image."
+        "worker for the kinds chat and image, and for those of the examples."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -168,10 +168,11 @@ def _clusters(listener: socket.socket, metrics: Address | None) -> list[Child]:
 
 def _worker(url: str, lowered: Rights) -> Child:
     """The worker that comes along. Its key is new at each start and travels where no list of processes shows it."""
-    kinds = _demonstrated()
-    key = jobs.ensure_worker(DEMONSTRATOR, queues=kinds + _demonstration_queue(kinds))
+    kinds, more = _demonstrated(), [one for example in examples.installed() for one in example.handlers]
+    queues = [handler.partition("=")[0] for handler in kinds + more]
+    key = jobs.ensure_worker(DEMONSTRATOR, queues=queues + _demonstration_queue(kinds))
     argv = [*commands.module("jobfarm_worker"), "--url", url, "--concurrency", "2", "--grace", "2"]
-    argv += [word for kind in kinds for word in ("--handler", kind)]
+    argv += [word for handler in kinds + more for word in ("--handler", handler)]
     environment = {"JOBFARM_KEY": key} | commands.importable()
     return Child(name="worker", argv=argv, environment=environment, stop_order=1, credentials=lowered.credentials)
 

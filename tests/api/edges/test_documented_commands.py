@@ -11,7 +11,7 @@ from django.core.files.base import ContentFile
 
 from accounts import operations as accounts
 from jobs import operations
-from jobs.models import Checkpoint, Input, Job, ResultFile, WorkerFacts
+from jobs.models import Checkpoint, Input, Job, OutputChunk, ResultFile, Suspension, WorkerFacts
 from tests import documented, farm
 from tests.api.edges.callers import Crew
 from tests.servers import Server
@@ -112,23 +112,36 @@ def test_a_worker_of_two_kinds(shell: Shell) -> None:
 
 
 def test_a_document_in_three_languages(shell: Shell, ada: User) -> None:
-    make, serve, start = (
-        documented.block("examples.md", ".venv/bin/python manage.py create_kind document"),
-        documented.block("examples.md", "JOBFARM_KEY=$KEY"),
-        documented.block("examples.md", "curl -sS $FARM/api/v1/flows"),
-    )
+    serve, start, approve = documented.blocks("examples.md", "sh")
+    make, serve = serve.strip().split("\n", 1)
     key = shell.follow(f"{make}\necho $KEY", {}).splitlines()[-1]
-    with shell.running(serve.replace("$KEY", key).replace(FARM, shell.environment["FARM"]).strip()):
+    with shell.running(serve.replace("$KEY", key).replace(FARM, shell.environment["FARM"])):
         [flow] = answers(shell.follow(start, {}))
-        join = flow["jobs"][-1]
-        assert (len(flow["jobs"]), len(join["after"])) == (14, 12)
+        *_, approval, join = flow["jobs"]
+        assert (len(flow["jobs"]), len(approval["after"]), join["after"]) == (15, 12, [approval["id"]])
+        farm.until(lambda: waits(approval["id"]))
+        shown = "".join(OutputChunk.objects.filter(job=approval["id"]).values_list("text", flat=True))
+        french = "\n\n".join(f"[fr] {one}." for one in PARAGRAPHS)
+        assert (french in shown, farm.status(join["id"])) == (True, "pending")
+        assert answers(shell.follow(approve, {"APPROVE": str(approval["id"])}))
         farm.until(lambda: farm.status(join["id"]) == "success")
-        [again] = Job.objects.whole().filter(pk=join["id"])
-        assert again.result["documents"]["fr"] == "\n\n".join(f"[fr] {one}." for one in PARAGRAPHS)
+        assert result(join["id"])["documents"]["fr"] == french
         translated = next(one["id"] for one in flow["jobs"] if one["name"] == "es 2")
-        assert len(operations.flows.retry(flow["id"], by=ada, from_job=translated)) == 2
+        *_, approval_again, join_again = sorted(operations.flows.retry(flow["id"], by=ada, from_job=translated))
+        farm.until(lambda: waits(approval_again))
+        operations.signal(approval_again, "approved", {"verdict": "drop them"}, by=ada)
         farm.until(lambda: not Job.objects.living().exists())
+    assert result(join_again) == {"documents": {}, "verdict": "drop them"}
     assert set(farm.statuses()) == {"success"}
+
+
+def waits(job_id: int) -> bool:
+    return Suspension.objects.filter(job=job_id, taken=None).exclude(signal="").exists()
+
+
+def result(job_id: int) -> Any:
+    [job] = Job.objects.whole().filter(pk=job_id)
+    return job.result
 
 
 def test_a_workers_key_and_the_doctor_of_the_first_day(shell: Shell) -> None:

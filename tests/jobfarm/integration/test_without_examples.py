@@ -49,7 +49,7 @@ print(json.dumps({
     "kinds": [repr(kind) for kind in kinds.DECLARED.values()],
 }))
 """
-OF_THEIRS: Final = ("chat", "game")
+OF_THEIRS: Final = ("chat", "game", "translation", "document")
 NOT_OF_THEIRS: Final = ("chat/completions",)  # a call of OpenAI's API
 
 

@@ -62,3 +62,20 @@ def test_a_child_is_submitted_once_or_canceled_with_its_parent(worker: Worker) -
         first, second, _canceled = farm.at_once(submitted, submitted, partial(operations.cancel, parent.id, by=None))
         assert first == second or None in {first, second}
         assert not Job.objects.living().exists()
+
+
+def test_a_wait_for_a_signal_is_not_over_since_an_end_of_before_is_looked_at(worker: Worker) -> None:
+    """The first of two ends leaves a note, which the janitor takes when it comes by."""
+    before = [operations.submit("work", {}).pk for _ in range(2)]
+    operations.submit("work", {}, after=before)
+    for one in operations.claim(worker, limit=2):
+        farm.succeed(worker, one)
+    job = farm.claim_one(worker)
+    assert EndedStep.objects.exists()
+    wait = operations.Wait(signal="approved")
+    operations.finish(worker, [operations.Finished(job_id=job.id, lease=job.lease, outcome="suspended", wait=wait)])
+    operations.tend_lanes()
+    assert not EndedStep.objects.exists()
+    assert operations.claim(worker) == []
+    operations.signal(job.id, "approved", 7, by=None)
+    assert farm.claim_one(worker).id == job.id

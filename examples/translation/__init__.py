@@ -1,0 +1,1 @@
+"""A document in three languages, as a flow."""
