@@ -20,7 +20,7 @@ from jobs.domain import snippets
 from jobs.live_queries.common import MEMBER, OPERATOR
 from jobs.models import Job
 from jobs.queries import fleet, inputs, pages, reads
-from jobs.views import access, signals
+from jobs.views import access
 
 LONGEST_SNIPPET: Final = 20_000  # characters of a payload that is shown as a command
 VERDICTS: Final = {
@@ -50,7 +50,6 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
         "belongs_to": operations.links(job_id, viewer=request.user),
         "snippets": _snippets(request, row),
         "left_out": _left_out(row),
-        "signal": signals.form_of(job_id) if may_operate and row.is_behind else None,
         "inputs": inputs.shown(row),
         "share_url": share and request.build_absolute_uri(reverse("jobs:shared", args=[share.token])),
     }

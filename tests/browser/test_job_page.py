@@ -174,6 +174,41 @@ class TestWhyItWaits:
         assert same()
 
 
+class TestTheFormOfASignal:
+    def test_is_there_as_long_as_the_job_waits_and_keeps_what_is_typed(
+        self, visit: Visit, ada: User, worker: Worker, job: Job
+    ) -> None:
+        schema = {
+            "properties": {"verdict": {"enum": ["yes", "no"]}, "note": {"type": "string"}},
+            "required": ["verdict"],
+        }
+        wait = operations.Wait(signal="approved", schema=schema)
+        page = visit(f"/jobs/{job.pk}/", by=ada)
+        same = farmhands.stays(page)
+        form, note = page.get_by_role("form", name="Signal"), page.get_by_label("note")
+        expect(form).to_be_hidden()
+        for priority in (-5, -7):
+            claimed = farm.claim_one(worker)
+            operations.write_output(worker, job.pk, claimed.lease, seq=0, text="Look at this")
+            finished = operations.Finished(job_id=job.pk, lease=claimed.lease, outcome="suspended", wait=wait)
+            operations.finish(worker, [finished])
+            expect(form).to_be_visible(timeout=SOON_MS)
+            expect(note).to_have_value("")
+            page.get_by_label("verdict").select_option("no")
+            note.fill("half a sent")
+            operations.change_priority(job.pk, priority, by=ada)
+            operations.signal(job.pk, "another", by=ada)
+            farmhands.shows(page.locator("[data-live=job-facts]"), f"{priority}")
+            note.press_sequentially("ence")
+            expect(note).to_have_value("half a sentence")
+            expect(page.get_by_label("verdict")).to_have_value("1")
+            page.get_by_role("button", name="Send it").click()
+            farmhands.shows(page.locator("#toasts"), "The signal approved was sent.")
+            expect(form).to_be_hidden(timeout=SOON_MS)
+        assert farm.claim_one(worker).signal.data == {"verdict": "no", "note": "half a sentence"}  # type: ignore[union-attr]
+        assert same()
+
+
 class TestCanceling:
     def test_in_the_page_while_it_runs(self, visit: Visit, ada: User, worker: Worker, job: Job) -> None:
         claimed = farm.claim_one(worker)

@@ -57,6 +57,7 @@ job-files              -        public   -        -        member   member   mem
 job-history            -        public   -        -        member   member   operator operator operator
 job-json               -        -        -        -        member   member   member   member   member
 job-output             -        public   -        -        member   member   member   member   member
+job-signal             -        -        -        -        -        member   -        member   member
 job-status             -        -        -        -        member   member   member   member   member
 job-text               -        public   -        -        member   member   member   member   member
 job-why                -        -        -        -        member   member   operator operator operator
