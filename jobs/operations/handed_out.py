@@ -23,6 +23,7 @@ from jobs.queries.moves import Settlement
 
 # PostgreSQL writes jsonb without a space around it, so what json.loads looks for is not there: a third of its time.
 _read: Final = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # (value, where it ends)
+Brought = tuple[Mapping[int, "list[CameAfter]"], Mapping[int, Suspension], Mapping[int, Checkpoint]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -159,7 +160,8 @@ def again(worker: Worker, rows: Sequence[moves.Row]) -> list[ClaimedJob]:
 
 
 def _without_discarded(worker: Worker, rows: Sequence[moves.Row], hooked: Sequence[moves.Row]) -> list[ClaimedJob]:
-    stored = {row.id: _payload(row) for row in rows}
+    (after, waited, kept), unreadable = _brought(rows)
+    stored: dict[int, Any] = {**{row.id: _payload(row) for row in rows}, **unreadable}
     readable = [row for row in hooked if not isinstance(stored[row.id], hooks.PrepareFailed)]
     answers = {**stored, **hooks.prepare(worker, readable, stored)} if readable else stored
     discarded = {
@@ -168,14 +170,36 @@ def _without_discarded(worker: Worker, rows: Sequence[moves.Row], hooked: Sequen
     if discarded:
         _end_discarded(worker, [row for row in rows if row.id in discarded], discarded)
     taken = [row for row in rows if row.id not in discarded]
-    after = _came_after([row.id for row in taken if row.in_flow])
-    waited = waits.of([row.id for row in taken if row.fence > 1])
-    kept = reports.checkpoints([row.id for row in taken if row.has_checkpoint])
     jobs = [_claimed(row, answers[row.id], after.get(row.id), kept.get(row.id)) for row in taken]
     for job in jobs:
         if (suspended := waited.get(job.id)) is not None and (suspended.signal or suspended.timed_out):
             job.signal = _signal(suspended)
     return jobs
+
+
+def _brought(rows: Sequence[moves.Row]) -> tuple[Brought, dict[int, hooks.PrepareFailed]]:
+    """What these jobs came after, waited for and kept; and of which of them that cannot be read."""
+    try:
+        return _read_of(rows), {}
+    except ValueError:
+        failed = {row.id: why for row in rows if (why := _unreadable(row)) is not None}
+        return _read_of([row for row in rows if row.id not in failed]), failed
+
+
+def _read_of(rows: Sequence[moves.Row]) -> Brought:
+    return (
+        _came_after([row.id for row in rows if row.in_flow]),
+        waits.of([row.id for row in rows if row.fence > 1]),
+        reports.checkpoints([row.id for row in rows if row.has_checkpoint]),
+    )
+
+
+def _unreadable(row: moves.Row) -> hooks.PrepareFailed | None:
+    try:
+        _read_of([row])
+    except ValueError as error:
+        return hooks.PrepareFailed(error=f"What came for it cannot be read: {error}", retryable=False)
+    return None
 
 
 def _came_after(job_ids: Sequence[int]) -> Mapping[int, list[CameAfter]]:

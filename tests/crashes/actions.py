@@ -44,6 +44,29 @@ def finish(*, worker: int, job: int, lease: str, outcome: Any, error: str = "") 
     assert isinstance(status, str)
 
 
+def suspend(*, worker: int, job: int, lease: str, wait: dict[str, Any]) -> None:
+    """Hand in a job as suspended."""
+    wanted = jobs.Wait(**wait)
+    finished = jobs.Finished(job_id=job, lease=Lease.parse(lease), outcome="suspended", wait=wanted)
+    assert jobs.finish(Worker.objects.get(pk=worker), [finished]) == ["pending"]
+
+
+def submit_child(*, worker: int, job: int, lease: str) -> None:
+    """Submit the first job of its own."""
+    new = jobs.NewJob(kind="work", payload="child")
+    jobs.submit_child(Worker.objects.get(pk=worker), job, Lease.parse(lease), new, position=0)
+
+
+def send(*, job: int) -> None:
+    """Send a job a signal."""
+    jobs.signal(job, "approved", 7, by=None, key="mail-7")
+
+
+def start_flow(*, template: str) -> None:
+    """Start a flow template."""
+    jobs.submit_flow(template, number=1)
+
+
 def release(*, worker: int, job: int, lease: str) -> None:
     """Give a job back."""
     jobs.release(Worker.objects.get(pk=worker), job, Lease.parse(lease))

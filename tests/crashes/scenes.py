@@ -15,7 +15,19 @@ from django.contrib.auth.models import Group
 from django.db import connection
 
 from jobs import operations as jobs
-from jobs.models import Attempt, Checkpoint, Edge, EndedStep, Job, Outcome, OutputChunk, Step, Worker
+from jobs.models import (
+    Attempt,
+    Checkpoint,
+    Edge,
+    EndedStep,
+    Job,
+    Outcome,
+    OutputChunk,
+    Signal,
+    Step,
+    Suspension,
+    Worker,
+)
 from metering.models import Reservation
 from ratelimits.models import Bucket
 from scheduling.models import Cron, Due, ScheduledFunction
@@ -37,7 +49,7 @@ TABLES = (
         "jobs_outputchunk",
         "jobs_kind",
     ),
-    *("jobs_flow", "jobs_step", "jobs_edge", "jobs_endedstep"),
+    *("jobs_flow", "jobs_step", "jobs_edge", "jobs_endedstep", "jobs_suspension", "jobs_signal", "jobs_flowtemplate"),
     *("jobs_worker", "jobs_queue"),
     *("ratelimits_bucket", "auth_group"),
     *("metering_budget", "metering_window", "metering_reservation", "metering_settlement", "metering_day"),
@@ -58,7 +70,7 @@ class Scene:
     given: dict[str, Any] = field(default_factory=dict)
 
 
-Prepare = Callable[[Scene], None]
+Prepare = Callable[[Scene], object]
 
 
 def stored(lines: Path) -> Stage:
@@ -72,6 +84,8 @@ def stored(lines: Path) -> Stage:
         "steps": Step.objects.count(),
         "edges": Edge.objects.count(),
         "open": Edge.objects.exclude(open_of=None).count(),
+        "waits": [_wait(one) for one in Suspension.objects.order_by("pk")],
+        "signals": [(one.name, one.taken_at is not None) for one in Signal.objects.order_by("pk")],
         "results": Outcome.objects.exclude(result=None).count(),
         "kept": list(Checkpoint.objects.values_list("value", "fence", "job__live__has_checkpoint")),
         "pieces": (OutputChunk.objects.count(), *(job.next_seq for job in jobs if job.next_seq)),
@@ -87,6 +101,12 @@ def stored(lines: Path) -> Stage:
         "activity": Activity.objects.count(),
     }
     return {what: value for what, value in everything.items() if value and value != (0,)}
+
+
+def _wait(one: Suspension) -> str:
+    """What a job waits for or waited for, and how that stands."""
+    stands = "came" if one.taken_id else "timed out" if one.timed_out else "until" if one.until else "open"
+    return f"{one.signal} {stands}".strip()
 
 
 def die_at_every_point(
