@@ -160,7 +160,7 @@ class TestCost:
         ("path", "most", "people"),
         [
             ("/", 20, ("ada",)),
-            ("/", 62, ("oscar",)),  # where this process remembers nothing of its checks and of its first day
+            ("/", 63, ("oscar",)),  # where this process remembers nothing of its checks and of its first day
             ("/jobs/", 14, ("ada", "oscar")),
             ("/jobs/?text=x&age=day&status=failed", 22, ("ada", "oscar")),
             ("/jobs/{job}/", 32, ("ada", "oscar")),
