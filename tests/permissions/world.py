@@ -15,6 +15,7 @@ from accounts import operations as accounts
 from alerts import operations as alerts
 from examples.chat import operations as chat
 from examples.imagegame import operations as game
+from examples.imagegame.models import Game
 from jobs import http, operations
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
@@ -297,6 +298,7 @@ def _game(users: dict[str, User]) -> Given:
     begun = game.open_game("Weather", by=owner, group=None)
     game.join(begun.code, by=mate)
     game.begin(begun.code, by=owner)
+    Game.objects.filter(pk=begun.pk).update(deadline_at=Now() + timedelta(hours=1))  # all who ask take minutes
     begun.refresh_from_db()
     waiting = game.start(players.PROMPTS[1], by=owner)
     return {
