@@ -12,29 +12,37 @@ from jobfarm_worker.errors import Failed
 from jobfarm_worker.handlers import answers
 from jobfarm_worker.handlers.chunks import objects
 
-_SAME: Final = frozenset(
-    {"model", "temperature", "top_p", "user", "service_tier", "safety_identifier", "prompt_cache_key"}
-)
-_FARMS: Final = frozenset({"background", "metadata", "previous_response_id", "store"})  # it keeps to these itself
-_MAPPED: Final = frozenset(
-    {"input", "instructions", "max_output_tokens", "parallel_tool_calls", "reasoning", "stream", "text"}
-    | {"tool_choice", "tools"}
-)
-# What asks for more than an answer, or says how it is asked: a chat answers the same without it.
-_MORE: Final = frozenset(
-    {"client_metadata", "include", "max_tool_calls", "prompt_cache_options", "prompt_cache_retention"}
-    | {"stream_options", "top_logprobs", "truncation"}
-)
-_MORE_OF_REASONING: Final = ("context", "generate_summary", "summary")
-_KNOWN: Final = _SAME | _FARMS | _MAPPED | _MORE
-# Tools that a model may use or not: without one the answer is one that it could have given anyway.
-_OFFERED: Final = frozenset(
-    {"custom", "image_generation", "namespace", "tool_search"}
-    | {"web_search", "web_search_2025_08_26", "web_search_preview"}
-)
-# How a function is handed to the model, which no model server has a word for.
-_UNSAID: Final = frozenset({"allowed_callers", "async", "defer_loading"})
-_FUNCTION: Final = frozenset({"type", "name", "description", "parameters", "strict"})
+PASSED: Final = (
+    "model", "temperature", "top_p", "user", "service_tier", "safety_identifier", "prompt_cache_key",
+)  # fmt: skip
+FARMS: Final = ("background", "metadata", "previous_response_id", "store")  # it keeps to these itself
+# What becomes something else, and what that is.
+MAPPED: Final = {
+    "input": "`messages`",
+    "instructions": "the first message",
+    "max_output_tokens": "`max_tokens`; an answer that it cuts is `incomplete`",
+    "parallel_tool_calls": "itself, where there are functions",
+    "reasoning": "`effort` is `reasoning_effort`; the rest is left out",
+    "stream": "`stream`, with `stream_options.include_usage`",
+    "text": "`format` is `response_format`, `verbosity` itself; the rest is left out",
+    "tool_choice": "`tool_choice`; refused where it names a tool that was left out",
+    "tools": "functions; all others are left out, since a model may use a tool or not",
+}
+# What asks for more than an answer, or says how it is asked: a chat answers the same without it. Known by name, so that
+# the page says it; whatever has another name is left out just so.
+LEFT_OUT: Final = (
+    "client_metadata", "include", "max_tool_calls", "prompt_cache_options", "prompt_cache_retention", "stream_options",
+    "top_logprobs", "truncation",
+)  # fmt: skip
+REFUSED: Final = {"prompt": "the model server has no prompts of yours"}
+ITEMS: Final = {
+    "message": "a message; pictures, sounds and files in it too; `developer` becomes `system`",
+    "function_call": "`tool_calls`",
+    "function_call_output": "a message of the role `tool`; refused with a picture in it",
+    "reasoning": "left out, as models' templates do",
+    "web_search_call": "left out",
+}
+_FUNCTION: Final = ("name", "description", "parameters", "strict")
 _NOTHING: Final[tuple[Any, ...]] = (None, [], {}, 0, "disabled", "none")
 _ROLES: Final = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 
@@ -66,11 +74,10 @@ def with_context(payload: Mapping[str, Any], body: Mapping[str, Any]) -> dict[st
 def chat_request(body: Mapping[str, Any]) -> dict[str, Any]:
     """The body for `chat/completions`. Raises Failed, for good, with the name of a field that it cannot say."""
     fields = {name: value for name, value in body.items() if value not in (None, [], {})}
-    for name in fields:
-        if name not in _KNOWN:
-            raise unsupported(name, "the model server has chat/completions alone, which has no such field")
+    for name in REFUSED.keys() & fields.keys():
+        raise unsupported(name, REFUSED[name])
     return {
-        **{name: value for name, value in fields.items() if name in _SAME},
+        **{name: value for name, value in fields.items() if name in PASSED},
         **({"max_tokens": fields["max_output_tokens"]} if "max_output_tokens" in fields else {}),
         **({"stream": True} if fields.get("stream") else {}),
         **_reasoning(fields.get("reasoning") or {}),
@@ -82,11 +89,18 @@ def chat_request(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def left_out(body: Mapping[str, Any]) -> list[str]:
     """What of a request its chat does not say, in a sentence each."""
-    reasoning = body["reasoning"] if isinstance(body.get("reasoning"), dict) else {}
-    named = [name for name in sorted(_MORE) if body.get(name) not in _NOTHING]
-    named += [f"reasoning.{name}" for name in _MORE_OF_REASONING if reasoning.get(name) not in _NOTHING]
-    named += [f"the tool {tool['type']}" for tool in objects(body.get("tools")) if tool.get("type") in _OFFERED]
+    known = {*PASSED, *FARMS, *MAPPED}
+    named = _others(body, known)
+    for part, fields in (("reasoning", {"effort"}), ("text", {"format", "verbosity"})):
+        named += [f"{part}.{name}" for name in _others(body.get(part), fields)]
+    named += [f"the tool {tool.get('type')}" for tool in objects(body.get("tools")) if tool.get("type") != "function"]
     return [f"Left out: {name}. The model server has chat/completions alone." for name in named]
+
+
+def _others(value: Any, known: set[str]) -> list[str]:
+    """The fields of an object that say something, without those that are known."""
+    fields = value if isinstance(value, dict) else {}
+    return sorted(name for name in fields.keys() - known if fields[name] not in _NOTHING)
 
 
 def _functions(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,7 +108,7 @@ def _functions(fields: Mapping[str, Any]) -> dict[str, Any]:
     tools, choice = fields.get("tools") or [], fields.get("tool_choice")
     if not isinstance(tools, list):
         raise unsupported("tools", "a list")
-    functions = [function for number, tool in enumerate(tools) if (function := _function(tool, f"tools[{number}]"))]
+    functions = [_function(tool) for tool in objects(tools) if tool.get("type") == "function"]
     if not functions:
         if choice not in (None, "auto", "none"):
             raise unsupported("tool_choice", "there are no functions to choose from")
@@ -103,16 +117,9 @@ def _functions(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {"tools": functions, **same, **_tool_choice(choice)}
 
 
-def _function(tool: Any, at: str) -> dict[str, Any] | None:
-    """A tool as a chat has it; None for one that is only offered."""
-    kind = tool.get("type") if isinstance(tool, dict) else None
-    if kind in _OFFERED:
-        return None
-    if kind != "function":
-        raise unsupported(f"{at}.type", "only functions: the model server runs no tools of its own")
-    _check_fields(tool, at, _FUNCTION | _UNSAID)
-    fields = {name: tool[name] for name in sorted(_FUNCTION - {"type"}) if tool.get(name) is not None}
-    return {"type": "function", "function": fields}
+def _function(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool as a chat has it; how it is handed to the model, no model server has a word for."""
+    return {"type": "function", "function": {name: tool[name] for name in _FUNCTION if tool.get(name) is not None}}
 
 
 def _tool_choice(choice: Any) -> dict[str, Any]:
@@ -125,22 +132,19 @@ def _tool_choice(choice: Any) -> dict[str, Any]:
     raise unsupported("tool_choice", "auto, none, required or a function")
 
 
-def _check_fields(value: Any, at: str, known: frozenset[str]) -> None:
-    """Raise Failed for what is no object, or has a field that is not known."""
+def _object(value: Any, at: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise unsupported(at, "an object")
-    for name, each in value.items():
-        if name not in known and each is not None:
-            raise unsupported(f"{at}.{name}", "chat/completions has no such field")
+    return value
 
 
 def _reasoning(reasoning: Any) -> dict[str, Any]:
-    _check_fields(reasoning, "reasoning", frozenset({"effort", *_MORE_OF_REASONING}))
-    return {"reasoning_effort": reasoning["effort"]} if reasoning.get("effort") else {}
+    effort = _object(reasoning, "reasoning").get("effort")
+    return {"reasoning_effort": effort} if effort else {}
 
 
 def _text(text: Any) -> dict[str, Any]:
-    _check_fields(text, "text", frozenset({"format", "verbosity"}))
+    text = _object(text, "text")
     verbosity = {"verbosity": text["verbosity"]} if text.get("verbosity") else {}
     shape = text.get("format") or {"type": "text"}
     kind = shape.get("type") if isinstance(shape, dict) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobfarm_worker import Failed
-from jobfarm_worker.handlers.responses_request import chat_request
+from jobfarm_worker.handlers.responses_request import chat_request, left_out
 from tests.worker.unit.test_worker_chunks import choice, chunk
 from tests.worker.unit.test_worker_responses import SCHEMA, events, mapped
 
@@ -47,6 +47,18 @@ class TestARequestThatAsksForMore:
         assert answer.answer()["jobfarm"]["notes"] == [
             f"Left out: {what}. The model server has chat/completions alone." for what in left_out
         ]
+
+    def test_is_a_chat_whatever_it_asks_for_by_names_of_tomorrow(self) -> None:
+        more = {
+            "of_tomorrow": {"a": [1]}, "top_k": 3, "reasoning": {"effort": "low", "odd": 1}, "text": {"odd": True},
+            "tools": [{"type": "file_search"}, {"type": "function", "name": "go", "odd": 1}],
+        }  # fmt: skip
+        assert chat_request({"model": "tiny", "input": "Hi", **more}) == {
+            "model": "tiny", "messages": [{"role": "user", "content": "Hi"}], "reasoning_effort": "low",
+            "tools": [{"type": "function", "function": {"name": "go"}}],
+        }  # fmt: skip
+        named = [note.split(". ")[0].removeprefix("Left out: ") for note in left_out(more)]
+        assert named == ["of_tomorrow", "top_k", "reasoning.odd", "text.odd", "the tool file_search"]
 
     def test_has_no_notes_where_nothing_was_left_out(self) -> None:
         answer = mapped(top_logprobs=0, truncation="disabled", include=[], tools=[])
