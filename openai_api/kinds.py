@@ -7,4 +7,4 @@ from metering import operations as metering
 from openai_api import domain
 
 CALL: Final = operations.declare(operations.Kind(name="openai", timeout_s=3600), output_text=domain.output_text)
-metering.declare(CALL.name, model=("body", "model"), expected=domain.expected, written=domain.written)
+metering.declare(CALL.name, model=("body", "model"), expected=domain.expected, used=domain.used, written=domain.written)

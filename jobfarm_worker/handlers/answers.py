@@ -18,6 +18,10 @@ FILE = "answer.json"
 TEXT_FILE = "answer.txt"
 LARGEST_RESULT = 500_000  # bytes; half of what a farm takes
 LONGEST_REFUSAL = 15_000  # characters, of the 20,000 that are kept of an error
+_SOUNDS = {
+    "audio/mpeg": "mp3", "audio/wav": "wav", "audio/x-wav": "wav", "audio/opus": "opus", "audio/ogg": "ogg",
+    "audio/aac": "aac", "audio/flac": "flac",
+}  # fmt: skip
 _ENDINGS = ((b"\xff\xd8", "jpg"), (b"RIFF", "webp"))  # by how the file begins; all others are PNG
 
 
@@ -42,6 +46,14 @@ def handed_in_text(job: Job, text: str, *, content_type: str) -> dict[str, str]:
         return {"answer_text": storable(text), "content_type": content_type}
     job.file(TEXT_FILE, text.encode())
     return {"answer_file": TEXT_FILE, "content_type": content_type}
+
+
+def handed_in_sound(job: Job, sound: bytes, *, content_type: str) -> dict[str, str]:
+    """The result for an answer that is spoken: the file that holds it."""
+    kind = content_type.partition(";")[0].strip().lower()
+    name = f"answer.{_SOUNDS.get(kind, 'pcm')}"
+    job.file(name, sound)
+    return {"answer_file": name, "content_type": kind}
 
 
 def refused(status: int, body: dict[str, Any], *, message: str, retryable: bool) -> Failed:

@@ -72,6 +72,9 @@ class OpenAICalls:
                 return await self._in_dialect(connection, path, body, job)
             if path == COUNT_TOKENS:
                 return await self._counted(connection, path, body, job)
+            if path == "audio/speech":
+                spoken = await self._retried(lambda: connection.post(Request(path, body)))
+                return answers.handed_in_sound(job, spoken.data, content_type=spoken.content_type)
             if path.startswith("audio/"):
                 return await self._transcribed(connection, path, body, job)
             if body.get("stream"):

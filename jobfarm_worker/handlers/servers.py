@@ -78,8 +78,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    text: str
+    data: bytes
     content_type: str
+    encoding: str
+
+    @property
+    def text(self) -> str:
+        return self.data.decode(self.encoding, "replace")
 
     def json(self) -> Any:
         """The value it is. Raises ValueError where it is no JSON."""
@@ -206,10 +211,11 @@ def _connecting(url: str) -> Iterator[None]:
 
 async def _read(response: aiohttp.ClientResponse) -> Answer:
     try:
-        text = await response.text(errors="replace")
+        data = await response.read()
     except (aiohttp.ClientError, OSError) as error:
         raise BrokenStreamError(f"{type(error).__name__}: {error}") from error
-    return Answer(text=text, content_type=response.headers.get("content-type", ""))
+    encoding = response.get_encoding()
+    return Answer(data=data, content_type=response.headers.get("content-type", ""), encoding=encoding)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ _CHARACTERS: Final = 4  # of English text in a token, as OpenAI's help says
 _PICTURE_TOKENS: Final = 1000  # expected of a picture in a call, whatever its size
 _DATA: Final = "data:"
 _LIMITS: Final = ("max_completion_tokens", "max_output_tokens", "max_tokens")
-_PROMPTS: Final = ("messages", "prompt", "input", "instructions", "system", "tools")
+_PROMPTS: Final = ("messages", "prompt", "input", "instructions", "system", "tools", "query", "documents")
 _CACHED: Final = ("cache_creation_input_tokens", "cache_read_input_tokens")  # which `input_tokens` leaves out
 
 
@@ -65,7 +65,7 @@ def used(result: Any) -> Tokens:
     if not isinstance(usage, Mapping):
         return Tokens()
     into = _count(usage, "prompt_tokens", "input_tokens")
-    into = None if into is None else into + sum(_count(usage, name) or 0 for name in _CACHED)
+    into = None if into is None else min(MOST, into + sum(_count(usage, name) or 0 for name in _CACHED))
     out = _count(usage, "completion_tokens", "output_tokens")
     if out is None:
         out = max(0, (_count(usage, "total_tokens") or 0) - (into or 0))

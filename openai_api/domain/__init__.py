@@ -15,16 +15,20 @@ from openai_api.errors import InvalidCall
 ADDRESS: Final = "/v1/"  # where the API lies
 RESPONSES: Final = "responses"
 AUDIO: Final = ("audio/transcriptions", "audio/translations")
+SPEECH: Final = "audio/speech"
 STREAMED: Final = frozenset({"chat/completions", "completions", RESPONSES, "audio/transcriptions", messages.PATH})
 TYPED: Final = frozenset(
     {RESPONSES, "audio/transcriptions", messages.PATH}
 )  # whose events have names, and no [DONE] behind them
 PATHS: Final = (
-    "chat/completions", "completions", "embeddings", "images/generations", RESPONSES, *AUDIO, *messages.PATHS,
+    "chat/completions", "completions", "embeddings", "images/generations", RESPONSES, *AUDIO, SPEECH, *messages.PATHS,
+    "rerank",
 )  # fmt: skip
-# Where a worker puts an answer that is larger than a result may be: one in JSON, and a text of another sort.
+# Where a worker puts an answer that is larger than a result may be: one in JSON, a text of another sort; and a sound.
 ANSWER_FILE: Final = "answer.json"
-ANSWER_FILES: Final = frozenset({ANSWER_FILE, "answer.txt"})
+ANSWER_FILES: Final = frozenset(
+    {ANSWER_FILE, *(f"answer.{ending}" for ending in ("txt", "mp3", "wav", "opus", "ogg", "aac", "flac", "pcm"))}
+)
 # What else stands in the result beside it.
 ANSWER_FIELDS: Final = frozenset({"answer_file", "content_type", "jobfarm", "usage"})
 JSON: Final = "application/json"
@@ -34,6 +38,9 @@ TEXTS: Final = frozenset({"text/plain", "text/vtt", "text/srt", "application/x-s
 EVENTS_OF_A_CLAIM: Final = 1_000_000
 # The last event of a response, or of a message.
 ENDS: Final = frozenset({"response.completed", "response.incomplete", messages.END})
+SOUNDS: Final = frozenset(
+    f"audio/{kind}" for kind in ("mpeg", "wav", "x-wav", "opus", "ogg", "aac", "flac", "pcm", "l16")
+)
 _RESPONSE_ID: Final = re.compile(r"resp_([1-9][0-9]{0,18})")
 _RESPONSE_STATUS: Final = {"pending": "queued", "in_progress": "in_progress", "canceled": "cancelled"}
 # What a response repeats of its request; its worker says the same of the answer (docs/adr/0084).
@@ -96,6 +103,8 @@ def call(path: str, body: object, *, file: str | None = None) -> Call:
         raise InvalidCall(param="stream", why="true or false")
     if is_stream and path not in STREAMED:
         raise InvalidCall(param="stream", why=f"the answers of {path} do not come in pieces")
+    if path == SPEECH and body.get("stream_format") == "sse":
+        raise InvalidCall(param="stream_format", why="a sound comes whole; leave it out, or say audio")
     of_response = _of_response(body) if path == RESPONSES else {}
     return Call(path=path, model=model, is_stream=is_stream, body=body, file=file, **of_response)
 
@@ -158,8 +167,10 @@ def input_item(item: Any, *, job_id: int, number: int) -> dict[str, Any]:
 
 
 def content_type(value: Any) -> str:
-    """The type of a text, of those that we pass on."""
+    """The type of a text or a sound, of those that we pass on."""
     kind = str(value).partition(";")[0].strip().lower()
+    if kind in SOUNDS or kind == "application/octet-stream":
+        return kind
     return f"{kind if kind in TEXTS else 'text/plain'}; charset=utf-8"
 
 
@@ -170,6 +181,12 @@ def expected(payload: Any) -> Tokens:
     if isinstance(body, Mapping) and context:
         body = {**body, "input": [context, body.get("input")]}
     return tokens.expected(body, is_answer_text=call.get("path") in STREAMED)
+
+
+def used(result: Any) -> Tokens:
+    """What a result says; a ranking has no answer, so what it counts was read."""
+    read = tokens.used(result)
+    return Tokens(read.total) if isinstance(result, Mapping) and isinstance(result.get("results"), list) else read
 
 
 def output_text(line: str) -> str:

@@ -34,7 +34,7 @@ _LISTED = 50  # models in the sentence of a refusal
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """How a call ended: the HTTP status and the body of its answer; `file` is the name of the file that holds the body
-    instead, and `fence` whose file it is. One that is no JSON is a text of this `content_type`."""
+    instead, and `fence` whose file it is. One that is no JSON is a text or a sound of this `content_type`."""
 
     status: int
     body: Any
@@ -105,13 +105,13 @@ def find(job_id: int, *, path: str, user: User) -> Made:
 
 
 def content(made: Made, ended: Ended) -> Any:
-    """The answer of a call that has ended, as JSON has it or as text. Reads the file that holds it, if one does."""
+    """The answer of a call that has ended, as JSON has it, as text or bytes. Reads the file that holds it, if any."""
     if ended.file is None:
         return ended.body
     stored = jobs.result_file(made.job_id, name=ended.file, attempt=ended.fence)
     with default_storage.open(stored.stored_as) as file:
-        text = file.read()
-    return json.loads(text) if ended.content_type == domain.JSON else text.decode()
+        data = file.read()
+    return json.loads(data) if ended.content_type == domain.JSON else data
 
 
 def give_up(job_id: int) -> None:

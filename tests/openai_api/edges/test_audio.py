@@ -184,3 +184,41 @@ def test_the_model_server_of_these_tests_speaks_of_transcriptions_alone() -> Non
     form = httpx.Request("POST", "http://x", data={"a": ["1", "2"]}, files={"file": sound()})
     fields = model_server._fields(form.headers["content-type"], form.read())
     assert fields == {"a": ["1", "2"], "file": ("my sound.wav", SOUND)}
+
+
+class TestASpeech:
+    @pytest.mark.parametrize(
+        ("content_type", "name", "shown"),
+        [
+            ("audio/mpeg", "answer.mp3", "audio/mpeg"),
+            ("audio/pcm; rate=24000", "answer.pcm", "audio/pcm"),
+            ("text/html", "answer.pcm", "text/plain; charset=utf-8"),
+        ],
+    )
+    def test_is_the_servers_own_and_a_file_of_the_job(
+        self, client: openai.OpenAI, model: ModelServer, working: Working, content_type: str, name: str, shown: str
+    ) -> None:
+        model.scripts = [Script([SOUND], headers={"content-type": content_type})]
+        with working():
+            spoken = client.audio.speech.create(model="tiny", voice="alloy", input="Hello.", instructions="Softly.")
+        assert spoken.content == SOUND
+        assert spoken.response.headers["content-type"] == shown
+        [asks] = model.requests
+        assert asks == {
+            "path": "/v1/audio/speech", "model": "tiny", "voice": "alloy", "input": "Hello.", "instructions": "Softly.",
+        }  # fmt: skip
+        job = Job.objects.get()
+        assert [(file.name, file.size) for file in job.files.all()] == [(name, len(SOUND))]
+        assert client.get(f"/audio/speech/{job.pk}", cast_to=httpx.Response).content == SOUND
+
+    def test_that_the_server_refuses_is_refused_in_its_words(
+        self, client: openai.OpenAI, model: ModelServer, working: Working
+    ) -> None:
+        model.scripts = [refusal(400, "No such voice.")]
+        with working(), pytest.raises(openai.BadRequestError, match="No such voice"):
+            client.audio.speech.create(model="tiny", voice="nobody", input="Hello.")
+
+    def test_in_pieces_is_refused(self, http: httpx.Client) -> None:
+        body = {"model": "tiny", "voice": "alloy", "input": "Hello.", "stream_format": "sse"}
+        answer = http.post("audio/speech", json=body)
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, "stream_format")

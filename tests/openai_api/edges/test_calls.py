@@ -62,6 +62,27 @@ class TestOtherCalls:
         assert used is not None
         assert (used.model, used.tokens_in, used.tokens_out) == ("tiny", 1, 0)
 
+    def test_rankings_come_back_as_the_server_has_them(
+        self, http: httpx.Client, model: ModelServer, working: Working
+    ) -> None:
+        """As Jina, vLLM and Cohere answer."""
+        of_servers: list[dict[str, Any]] = [
+            {"usage": {"total_tokens": 9}},
+            {"usage": {"prompt_tokens": 9, "total_tokens": 9}},
+            {"id": "r", "meta": {"billed_units": {"search_units": 1}}},
+        ]
+        results = [{"index": 1, "relevance_score": 0.9, "document": {"text": "A sea."}}]
+        model.scripts = [whole(results=results, **more) for more in of_servers]
+        body = {"model": "tiny", "query": "water", "documents": ["A hill.", {"text": "A sea."}], "top_n": 1}
+        with working():
+            ranked = [http.post("rerank", json=body) for _ in of_servers]
+        assert [answer.json() for answer in ranked] == [{"results": results, **more} for more in of_servers]
+        assert model.requests == [{"path": "/v1/rerank", **body}] * 3
+        used = [metering.of_job(int(answer.headers["x-job-id"])) for answer in ranked]
+        assert [each and (each.model, each.tokens_in, each.tokens_out) for each in used] == [
+            ("tiny", 9, 0), ("tiny", 9, 0), ("tiny", 0, 0),
+        ]  # fmt: skip
+
     def test_images_come_back_and_are_files_of_the_job(
         self, client: openai.OpenAI, model: ModelServer, working: Working
     ) -> None:
