@@ -66,10 +66,8 @@ class TestAResponse:
         self, client: openai.OpenAI, model: ModelServer, working: Working
     ) -> None:
         with working(), pytest.raises(openai.BadRequestError) as caught:
-            client.responses.create(
-                model="tiny", input="Hello?", tools=[{"type": "file_search", "vector_store_ids": []}]
-            )
-        assert caught.value.param == "tools[0].type"
+            client.responses.create(model="tiny", input="Hello?", prompt={"id": "of-mine"})
+        assert caught.value.param == "prompt"
         assert model.requests == []
 
     def test_that_the_server_refuses_has_its_status_and_its_words(
