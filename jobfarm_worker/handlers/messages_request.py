@@ -18,7 +18,7 @@ PASSED: Final = ("model", "max_tokens", "temperature", "top_p")
 # What becomes something else, and what that is.
 MAPPED: Final = {
     "system": "the first message",
-    "messages": "`messages`",
+    "messages": "`messages`; a `system` among them is the user's, turns of the user that follow each other are one",
     "stop_sequences": "`stop`",
     "stream": "`stream`, with `stream_options.include_usage`",
     "tools": "functions",
@@ -89,10 +89,19 @@ def _system(system: Any, notes: Notes) -> list[dict[str, Any]]:
 def _messages(messages: Any, notes: Notes) -> list[dict[str, Any]]:
     if not isinstance(messages, list):
         raise unsupported("messages", "a list of messages")
-    return [made for number, each in enumerate(messages) for made in _message(each, f"messages[{number}]", notes)]
+    turns: list[dict[str, Any]] = []
+    for number, each in enumerate(messages):
+        for made in _message(each, f"messages[{number}]", notes):
+            # Many templates know no two turns of the user, and a system in the first place alone.
+            if turns and made["role"] == turns[-1]["role"] == "user":
+                turns[-1]["content"] += made["content"]
+            else:
+                turns.append(made)
+    return [{**turn, "content": _content(turn["content"])} if turn["role"] == "user" else turn for turn in turns]
 
 
 def _message(message: Any, at: str, notes: Notes) -> list[dict[str, Any]]:
+    """What a turn becomes; the content of a user's are parts still."""
     role = message.get("role") if isinstance(message, dict) else None
     if role not in ("user", "assistant", "system"):
         raise unsupported(f"{at}.role", "user or assistant")
@@ -101,7 +110,7 @@ def _message(message: Any, at: str, notes: Notes) -> list[dict[str, Any]]:
         return [_assistant(blocks, at, notes)]
     results, pictures = _results(blocks, at, notes)
     parts = [*pictures, *_parts(blocks, at, notes)]
-    return results + ([{"role": role, "content": _content(parts)}] if parts or not results else [])
+    return results + ([{"role": "user", "content": parts}] if parts or not results else [])
 
 
 def _assistant(blocks: Iterable[Fields], at: str, notes: Notes) -> dict[str, Any]:

@@ -222,6 +222,7 @@ CODE: Any = {
                 {"type": "text", "text": "List the files.", "cache_control": {"type": "ephemeral"}},
             ],
         },
+        {"role": "system", "content": "Be quick."},
         {
             "role": "assistant",
             "content": [

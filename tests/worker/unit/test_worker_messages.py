@@ -99,6 +99,16 @@ class TestTheChatOfARequest:
             },
         ]  # fmt: skip
 
+    def test_has_a_system_only_in_the_first_place_and_no_two_turns_of_the_user(self) -> None:
+        """As Claude Code has them, and templates of models do not."""
+        made = chatted(
+            *HELLO, {"role": "system", "content": "Be quick."}, {"role": "user", "content": [PNG]},
+            {"role": "assistant", "content": "Yes."}, {"role": "system", "content": "Be brief."},
+        )  # fmt: skip
+        assert [turn["role"] for turn in made] == ["user", "assistant", "user"]
+        assert [part.get("text") for part in made[0]["content"]] == ["Hello?", "Be quick.", None]
+        assert made[2]["content"] == "Be brief."
+
     def test_has_the_tools_that_clients_run_and_notes_those_of_another_server(self) -> None:
         schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
         tools = [
