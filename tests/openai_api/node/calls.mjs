@@ -1,4 +1,5 @@
-// The calls of a program on Node.js, through OpenAI's own client. What it sees is printed as one JSON object.
+// The calls of a program on Node.js, through OpenAI's own client and Anthropic's. What it sees is printed as one JSON object.
+import Anthropic from "@anthropic-ai/sdk";
 import OpenAI, { toFile } from "openai";
 
 const client = new OpenAI({ maxRetries: 0, timeout: 30_000 }); // OPENAI_BASE_URL, OPENAI_API_KEY
@@ -40,5 +41,19 @@ try {
   await client.chat.completions.create({ model: "huge", messages });
 } catch (error) {
   seen.refusal = [error.status, error.code];
+}
+
+const anthropic = new Anthropic({ maxRetries: 0, timeout: 30_000 }); // ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY
+const asks = { model, messages, max_tokens: 9 };
+const message = await anthropic.messages.create(asks);
+seen.message = [message.content[0].text, message.stop_reason, message.usage.output_tokens];
+const tools = [{ name: "look", input_schema: { type: "object" } }];
+const made = await anthropic.messages.stream({ ...asks, tools }).finalMessage();
+seen.tool = [made.content.map(({ type }) => type), made.content[1].input, made.stop_reason];
+seen.counted = (await anthropic.messages.countTokens({ model, messages })).input_tokens;
+try {
+  await anthropic.messages.create({ ...asks, model: "huge" });
+} catch (error) {
+  seen.error = [error.status, error.error.error.type, typeof error.requestID];
 }
 console.log(JSON.stringify(seen));
