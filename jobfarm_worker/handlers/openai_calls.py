@@ -12,7 +12,7 @@ from jobfarm_worker.handlers.chunks import Streamed, Transcription, Whole, objec
 from jobfarm_worker.handlers.messages import MappedMessage, PassedMessage
 from jobfarm_worker.handlers.messages_request import chat_request as chat_of_message
 from jobfarm_worker.handlers.messages_request import estimated
-from jobfarm_worker.handlers.payloads import call_of
+from jobfarm_worker.handlers.payloads import call_of, headers_of
 from jobfarm_worker.handlers.responses import MappedResponse, PassedResponse
 from jobfarm_worker.handlers.responses_request import chat_request, with_context
 from jobfarm_worker.handlers.retrying import DELAYS_S, is_worth_retrying, retried
@@ -211,7 +211,7 @@ def _chat(chat: dict[str, Any]) -> Request:
 
 
 def _message_request(path: str, job: Job, body: Mapping[str, Any]) -> Request:
-    return Request(path, body, headers=job.payload.get("headers") or {})
+    return Request(path, body, headers=headers_of(job.payload))
 
 
 def _responding(job: Job, body: dict[str, Any], is_own: bool) -> tuple[Request, Callable[[], Any]]:

@@ -24,6 +24,14 @@ def messages_of(payload: Any) -> list[dict[str, Any]]:
     return messages
 
 
+def headers_of(payload: Any) -> dict[str, str]:
+    """The headers of a call that the model server gets: whoever submits a payload writes no others."""
+    headers = payload.get("headers") if isinstance(payload, dict) else None
+    known = headers if isinstance(headers, dict) else {}
+    named = {name: known.get(name) for name in ("anthropic-version", "anthropic-beta")}
+    return {name: value for name, value in named.items() if isinstance(value, str) and value.isprintable()}
+
+
 def _is_message(message: object) -> bool:
     return isinstance(message, dict) and isinstance(message.get("role"), str) and bool(message.get("content"))
 

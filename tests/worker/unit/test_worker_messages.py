@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from jobfarm_worker import Failed
 from jobfarm_worker.handlers import messages_request as request
 from jobfarm_worker.handlers.messages_request import chat_request, estimated
+from jobfarm_worker.handlers.payloads import headers_of
 from tests.looped import looped
 
 HELLO: Any = [{"role": "user", "content": "Hello?"}]
@@ -181,6 +182,23 @@ class TestTheChatOfARequest:
             "messages": [{"role": "user", "content": [PNG, {"type": "text", "text": "y" * 40}]}],
         }
         assert 1020 <= estimated(texts) <= 1030
+
+
+@looped(
+    ("headers", "expected"),
+    [
+        (
+            {"anthropic-version": "2023-06-01", "anthropic-beta": "a,b"},
+            {"anthropic-version": "2023-06-01", "anthropic-beta": "a,b"},
+        ),
+        ({"anthropic-beta": "a", "Authorization": "Bearer mine", "Host": "other"}, {"anthropic-beta": "a"}),
+        ({"anthropic-version": "1\r\nHost: other", "anthropic-beta": 7}, {}),
+        ("anthropic-beta: a", {}),
+        (None, {}),
+    ],
+)
+def test_a_payload_says_no_headers_to_the_model_server_but_those_of_the_api(headers: Any, expected: Any) -> None:
+    assert headers_of({"path": "messages", "body": {}, "headers": headers}) == expected
 
 
 JSON_VALUES = st.recursive(
