@@ -12,8 +12,10 @@ from pydantic import TypeAdapter
 
 from jobfarm_worker.handlers.chunks import FINISH_SUPPLIED
 from jobfarm_worker.handlers.messages import MappedMessage, PassedMessage
+from jobfarm_worker.handlers.openai_demo import Demonstrator
 from tests.looped import looped
 from tests.worker.unit.test_worker_chunks import CALLS_OF_SERVERS, choice, chunk
+from tests.worker.unit.test_worker_demonstrators import run
 
 USAGE = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}
 EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
@@ -214,3 +216,16 @@ class TestAPassedMessage:
 def _piece(index: int, call_id: str | None = None, name: str | None = None, text: str = "") -> dict[str, Any]:
     function = {"arguments": text, **({"name": name} if name else {})}
     return {"index": index, "function": function, **({"id": call_id, "type": "function"} if call_id else {})}
+
+
+async def test_the_demonstrator_answers_messages_and_counts_their_tokens() -> None:
+    question = [{"role": "user", "content": "Why do lighthouses turn?"}]
+    body = {"model": "demonstrator", "stream": True, "messages": question}
+    outcome, context = await run(Demonstrator(pace_s=0), {"path": "messages", "body": body})
+    Message.model_validate(outcome.result, strict=True)
+    assert "lighthouses" in outcome.result["content"][0]["text"]
+    assert outcome.result["usage"]["input_tokens"] == 4
+    kinds = [json.loads(written)["type"] for written in "".join(context.texts).splitlines()]
+    assert (kinds[0], kinds[-1]) == ("message_start", "message_stop")
+    counted, _ = await run(Demonstrator(), {"path": "messages/count_tokens", "body": body})
+    assert counted.result == {"input_tokens": 8}
