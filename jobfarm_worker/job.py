@@ -148,6 +148,7 @@ class Job:
         children: Iterable[Child] | None = None,
         *,
         signal: str | None = None,
+        signal_key: str | None = None,
         timeout: float | None = None,
         schema: Mapping[str, Any] | None = None,
     ) -> Wait:
@@ -155,10 +156,11 @@ class Job:
 
         Once all of them have ended, however they did, the job is given to any worker that may take it, from its last
         checkpoint on: `job.after` has their results. `wait_for(signal="approved")` waits for that instead: `job.signal`
-        has its `name` and `data`; people send it by a form on the job's page, with the fields of a JSON `schema`. After
-        `timeout` seconds either goes on without: `job.signal.timed_out`.
+        has its `name` and `data`; people send it by a form on the job's page, with the fields of a JSON `schema`, rules
+        for webhooks to the `signal_key` that it waits with. After `timeout` seconds either goes on without:
+        `job.signal.timed_out`.
         """
-        waits = {"signal": signal, "timeout": timeout, "schema": schema}
+        waits = {"signal": signal, "signal_key": signal_key, "timeout": timeout, "schema": schema}
         named = {} if children is None else {"children": [child.id for child in children]}
         return Wait(fields=named | {name: value for name, value in waits.items() if value is not None})
 

@@ -28,6 +28,7 @@ for _step_s, _kept in RETENTION.items():
     _rows = Rollup.objects.filter(step_s=_step_s)
     keep(f"charts in steps of {_step_s} s", _rows, by="at", days=_kept.days)
 keep("signals that no job waited for", Signal.objects.filter(taken_at=None), by="created_at", days=KEPT_DAYS)
+keep("signals by a key", Signal.objects.filter(job=None), by="created_at", days=KEPT_DAYS)  # jobs have copies
 keep("view tokens", ViewToken.objects.all(), by="expires_at")
 keep("what shares of fair queues were served", Served.objects.all(), by="at", days=2)
 keep("bulk actions", Bulk.objects.filter(phase__in=sorted(OVER)), by="ended_at", days=8)

@@ -12,6 +12,7 @@ from jobs.errors import InvalidValue
 DATA_BYTES: Final = 64_000
 LONGEST_S: Final = 5 * 366 * 86400.0
 LONGEST_ID: Final = 64
+LONGEST_KEY: Final = 200
 TYPES: Final = ("string", "number", "integer", "boolean")
 MOST_FIELDS: Final = 20
 KEPT_DAYS: Final = 30  # a signal that nobody waits for yet
@@ -20,30 +21,37 @@ KEPT_DAYS: Final = 30  # a signal that nobody waits for yet
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
     """The jobs that it submitted, all of which have to end, however they do; or a signal of this name, which people
-    send by a form with the fields of `schema`; both for so many seconds at most (`timeout_s`); or a moment. Nothing: it
-    is due again at once."""
+    send by a form with the fields of `schema`, and who does not know the job by `signal_key`; both for so many seconds
+    at most (`timeout_s`); or a moment. Nothing: it is due again at once."""
 
     children: Sequence[int] = ()
     signal: str | None = None
+    signal_key: str | None = None
     schema: Mapping[str, Any] | None = None
     timeout_s: float | None = None
     until: datetime | None = None
 
     def __post_init__(self) -> None:
         """Raise InvalidValue for what cannot be waited for."""
+        self._check_signal()
         if len(self.children) > MOST_INTO:
             raise InvalidValue(field="children", why=f"{MOST_INTO:,} at most, got {len(self.children):,}")
-        if self.signal is not None:
-            checked_name(self.signal)
         named = [field for field in ("children", "signal", "until") if getattr(self, field)]
         if len(named) > 1:
             raise InvalidValue(field=named[0], why=f"one waits for this or for {named[1]}")
-        if self.schema is not None and self.signal is None:
-            raise InvalidValue(field="schema", why="it is about a signal, and there is none")
         if self.timeout_s is not None:
             self._check_timeout()
         if self.until is not None and self.until.tzinfo is None:
             raise InvalidValue(field="until", why="it needs a time zone")
+
+    def _check_signal(self) -> None:
+        for about in ("schema", "signal_key"):
+            if getattr(self, about) is not None and self.signal is None:
+                raise InvalidValue(field=about, why="it is about a signal, and there is none")
+        if self.signal is not None:
+            checked_name(self.signal)
+        if self.signal_key is not None:
+            checked_key(self.signal_key)
 
     def _check_timeout(self) -> None:
         if not (self.children or self.signal):
@@ -91,6 +99,13 @@ def _field(name: str, one: Mapping[str, Any], *, is_required: bool) -> SignalFie
 def checked_name(text: str) -> str:
     """The name of a signal, as it is. Raises InvalidValue."""
     return name(text)
+
+
+def checked_key(text: str) -> str:
+    """What a signal is about, for who does not know the job. Raises InvalidValue."""
+    if not 1 <= len(text) <= LONGEST_KEY or not text.isprintable() or text != text.strip():
+        raise InvalidValue(field="signal_key", why=f"1 to {LONGEST_KEY} printable characters, no space at its ends")
+    return text
 
 
 def checked_id(text: str) -> str:

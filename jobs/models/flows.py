@@ -97,19 +97,32 @@ class Suspension(models.Model):
 
     job = models.OneToOneField(Job, models.DO_NOTHING, primary_key=True, db_constraint=False, related_name="+")
     signal = models.CharField(max_length=100, blank=True, default="")
+    signal_key = models.CharField(max_length=200, blank=True, default="", db_default="")
     schema = models.TextField(null=True, blank=True, help_text="JSON, in the order that it came in.")
     until = models.DateTimeField(null=True, blank=True)
     timed_out = models.BooleanField(default=False, db_default=False)
     taken = loose("jobs.Signal", on_delete=models.DO_NOTHING, related_name="+", help_text="What came.")
 
     class Meta:
-        indexes = [models.Index("until", name="jobs_suspended_until", condition=Q(until__isnull=False))]
+        indexes = [
+            models.Index("until", name="jobs_suspended_until", condition=Q(until__isnull=False)),
+            models.Index(
+                "signal_key", "signal", "job", name="jobs_suspended_by_key",
+                condition=~Q(signal_key="") & Q(taken__isnull=True, timed_out=False),
+            ),
+        ]  # fmt: skip
 
 
 class Signal(models.Model):
-    """What came from outside for a job: kept until it waits for that. `key` is what its sender calls it."""
+    """What came from outside for a job: kept until it waits for that. `key` is what its sender calls it.
 
-    job = models.ForeignKey(Job, models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+")
+    One without a job is for all that wait for its `signal_key`, or for the first one that will: of `sender_id` alone,
+    if that is somebody. Each of those jobs is given a copy."""
+
+    job = loose(Job, null=True, related_name="+")
+    signal_key = models.CharField(max_length=200, blank=True, default="", db_default="")
+    sender_id = models.BigIntegerField(null=True, blank=True)
+    is_new = models.BooleanField(default=False, db_default=False, help_text="Nobody has looked yet who waits for it.")
     name = models.CharField(max_length=100)
     key = models.CharField(max_length=64)
     data = models.JSONField(null=True, blank=True)
@@ -117,8 +130,17 @@ class Signal(models.Model):
     taken_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["job", "key"], name="a_signal_comes_once")]
-        indexes = [models.Index("created_at", name="jobs_signals_kept", condition=Q(taken_at__isnull=True))]
+        constraints = [
+            models.UniqueConstraint(fields=["job", "key"], name="a_signal_comes_once"),
+            models.UniqueConstraint(
+                fields=["signal_key", "name", "key"], condition=Q(job__isnull=True), name="a_keyed_signal_comes_once"
+            ),
+        ]
+        indexes = [
+            models.Index("created_at", name="jobs_signals_kept", condition=Q(taken_at__isnull=True)),
+            models.Index("created_at", name="jobs_signals_keyed", condition=Q(job__isnull=True)),
+            models.Index("id", name="jobs_signals_new", condition=Q(is_new=True)),
+        ]
 
 
 class EndedStep(models.Model):

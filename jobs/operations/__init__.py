@@ -50,7 +50,7 @@ from jobs.operations.scores import score_also, score_yesterday
 from jobs.operations.submit import check_payload, check_submit, clone, retry, store, store_recent, submit, submit_many
 from jobs.operations.views import create_view_token, revoke_view_token, view_token
 from jobs.operations.waiting import change_priority, move_link, run_now, share, unshare
-from jobs.operations.waits import signal
+from jobs.operations.waits import signal, signal_by_key
 from jobs.operations.workers import (
     authenticate,
     create_worker,
@@ -87,8 +87,8 @@ __all__ = [
     "recognize", "recount_usage", "register_links", "release", "Repeatable", "repeatable", "result_file", "resume",
     "resume_key", "resume_owner", "resync", "retry", "revoke", "revoke_view_token", "roll_up", "rotate_key", "run_now",
     "score_also", "score_yesterday", "seen", "sees_all", "set_ages_after", "set_ceiling", "set_fair", "set_labels",
-    "setting_of", "share", "signal", "snapshot", "statuses", "store", "store_flow", "store_recent", "Stored", "submit",
-    "submit_child", "submit_flow", "submit_many", "SubmittedFlow", "Sweep", "sweep", "sync", "tend_lanes", "undrain",
-    "unshare", "upload", "uploaded", "used", "view_token", "Wait", "was_replaced", "withdraw", "workers_for",
-    "write_output", "write_outputs",
+    "setting_of", "share", "signal", "signal_by_key", "snapshot", "statuses", "store", "store_flow", "store_recent",
+    "Stored", "submit", "submit_child", "submit_flow", "submit_many", "SubmittedFlow", "Sweep", "sweep", "sync",
+    "tend_lanes", "undrain", "unshare", "upload", "uploaded", "used", "view_token", "Wait", "was_replaced", "withdraw",
+    "workers_for", "write_output", "write_outputs",
 ]  # fmt: skip

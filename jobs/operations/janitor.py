@@ -13,8 +13,9 @@ from core.values import duration
 from jobs.domain import reasons
 from jobs.domain.files import UNUSED_FOR_S
 from jobs.domain.states import AttemptOutcome, Status
-from jobs.operations import endings, hooks, lanes, set_aside, waits
+from jobs.operations import endings, hooks, lanes, waits
 from jobs.operations.finish import decide, settle
+from jobs.operations.set_aside import ASIDE
 from jobs.queries import flows, inputs, moves, reads, reports
 from jobs.queries import lanes as lane_queries
 from jobs.queries import waits as wait_queries
@@ -25,7 +26,6 @@ from scheduling.operations import Retry, action
 
 log = logging.getLogger(__name__)
 FOLDER: Final = "jobs"
-ASIDE: Final = set_aside.SetAside()
 # A file is stored before its row is written, and an upload may take a while.
 AGED_TURNS: Final = 50  # batches of one round
 OLD_ENOUGH: Final = timedelta(hours=1)
@@ -67,6 +67,9 @@ def tend_lanes(*, between: Callable[[], None] = lambda: None) -> int:
     failures, asleep = scheduling.Failures(), list[int]()
     with failures.aside("steps of flows"):
         ASIDE.for_each(flows.lock_ended, _go_on, between=between)
+    for signal in wait_queries.new_signals():
+        with failures.aside("signals by a key"):
+            waits.reach(signal)
     with failures.aside("queues that keep owners apart"):
         lane_queries.keep_apart()
     with failures.aside("owners that are paused no more"):

@@ -72,6 +72,9 @@ class SetAside:
         )  # fmt: skip
 
 
+ASIDE: Final = SetAside()
+
+
 @transactions.retried
 def _batch(lock: Callable[[], Locked], act: Callable[[Locked], None], rows: list[Any]) -> None:
     rows[:] = lock()

@@ -12,9 +12,10 @@ from core import audit
 from jobs.domain import payloads
 from jobs.domain.conflicts import BEHIND
 from jobs.domain.states import ENDED, Status
-from jobs.domain.waits import DATA_BYTES, Wait, checked_id, checked_name
+from jobs.domain.waits import DATA_BYTES, Wait, checked_id, checked_key, checked_name
 from jobs.errors import JobHasEnded, NotAChild
 from jobs.operations import endings, hooks
+from jobs.operations.set_aside import ASIDE
 from jobs.queries import flows, reads
 from jobs.queries import waits as queries
 from postgres import transactions
@@ -54,6 +55,37 @@ def signal(job_id: int, name: str, data: Any = None, *, by: User | None, key: st
             _wake([job])
         audit.record(by, job, f"sent the signal {name}")
     return is_new
+
+
+@transactions.retried
+def signal_by_key(signal_key: str, name: str, data: Any = None, *, by: User | None, key: str | None = None) -> bool:
+    """Send a signal to all jobs that wait for one of this name and `signal_key`, any JSON of at most 64 kB as `data`;
+    where none does, the first one that will, within 30 days, is given it. The same `key` again is the same signal;
+    whether this one is new.
+
+    It reaches the jobs of `by` alone; of everybody, if that runs the farm or is None, the site itself. They go on once
+    the caller's transaction is committed. Raises InvalidValue, InvalidJson, PayloadTooLarge.
+    """
+    key = uuid.uuid4().hex if key is None else checked_id(key)
+    checked_name(name)
+    payloads.encoded(data, limit_bytes=DATA_BYTES, subject="data")
+    sender = None if by is None or reads.runs_farm(by) else by.pk
+    stored, is_new = queries.store_keyed(checked_key(signal_key), name=name, data=data, key=key, sender_id=sender)
+    if is_new:
+        transaction.on_commit(lambda: reach(stored.pk), robust=True)
+    return is_new
+
+
+def reach(signal: int) -> None:
+    """Let go on who waits for a signal by its key, which is committed; what this does not come to, as in a crash, is
+    the janitor's. A job that cannot go on is put aside, and the others do."""
+
+    def give(rows: Sequence[Any]) -> None:
+        queries.give(rows)
+        _wake(rows)
+        queries.settle_keyed(signal)
+
+    ASIDE.for_each(lambda limit, but_for: queries.lock_reached(signal, limit, but_for), give)
 
 
 def time_out(rows: Sequence[Any]) -> None:

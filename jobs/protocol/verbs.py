@@ -15,7 +15,7 @@ from jobs.domain.flows import LONGEST_NAME, MOST_INTO
 from jobs.domain.leases import Lease
 from jobs.domain.outputs import Piece
 from jobs.domain.states import Status
-from jobs.domain.waits import LONGEST_S
+from jobs.domain.waits import LONGEST_KEY, LONGEST_S
 from jobs.errors import InvalidJson, LeaseLost, PayloadTooLarge
 from jobs.models import Worker
 from jobs.protocol import answers
@@ -93,6 +93,9 @@ class WaitsFor(Body):
     )
     signal: Annotated[Text, Field(min_length=1, max_length=LONGEST_NAME)] | None = Field(
         None, description="A signal of this name (`POST /api/v1/jobs/{id}/signals`).", examples=[None]
+    )
+    signal_key: Annotated[Text, Field(min_length=1, max_length=LONGEST_KEY)] | None = Field(
+        None, description="What it is about, for who does not know the job: rules for webhooks.", examples=[None]
     )
     schema_: dict[str, Any] | None = Field(
         None, alias="schema", description="JSON schema of the form by which people send it.", examples=[None]
@@ -328,8 +331,9 @@ def _finished(job_id: int, ending: Ending) -> operations.Finished:
 
 def _wait(body: WaitsFor) -> operations.Wait:
     return operations.Wait(
-        children=body.children, signal=body.signal, schema=body.schema_, timeout_s=body.timeout, until=body.until
-    )
+        children=body.children, signal=body.signal, signal_key=body.signal_key, schema=body.schema_,
+        timeout_s=body.timeout, until=body.until,
+    )  # fmt: skip
 
 
 def _ended(job_id: int, verdict: Status | Refusal) -> answers.EndedOne | answers.LostOne:

@@ -68,7 +68,12 @@ def may_operate(user: AnyUser, job: Job) -> bool:
     """Whether `user` may cancel, retry and share this job: its owner, or staff with the permission."""
     if not isinstance(user, User) or not user.is_active:
         return False
-    return job.owner_id == user.pk or (user.is_staff and user.has_perm("jobs.operate_job"))
+    return job.owner_id == user.pk or runs_farm(user)
+
+
+def runs_farm(user: User) -> bool:
+    """Whether an active `user` may operate the jobs of everybody: staff with the permission."""
+    return user.is_staff and user.has_perm("jobs.operate_job")
 
 
 def operable(job_id: int, *, by: User | None, lock: bool = False) -> Job:
@@ -95,8 +100,7 @@ def lock_living(job_ids: Iterable[int]) -> list[int]:
 
 def has_right(user: User, right: str) -> bool:
     """Whether `user` was given this right by its name ("jobs.choose_queue"), or runs the farm and needs none."""
-    runs_it = user.is_staff and user.has_perm("jobs.operate_job")
-    return user.is_active and (runs_it or user.has_perm(right))
+    return user.is_active and (runs_farm(user) or user.has_perm(right))
 
 
 def visible_to(user: AnyUser) -> JobQuerySet:

@@ -3,14 +3,19 @@
 import json
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
+from django.db import connection
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from jobs.domain.conflicts import BEHIND
 from jobs.domain.waits import Wait
-from jobs.models import Edge, Live, Signal, Suspension
+from jobs.models import Edge, Job, Live, Signal, Suspension
 from postgres import statements
+
+NEW_AT_ONCE: Final = 1000
+_LOCKS: Final = 1784635256  # the class of the advisory locks of keys
 
 
 def forget(job_id: int) -> None:
@@ -20,10 +25,11 @@ def forget(job_id: int) -> None:
 
 def keep(job_id: int, wait: Wait) -> bool:
     """Write down what it waits for; whether that is a signal which has come already, and is taken."""
-    kept = _untaken(job_id, wait.signal).first() if wait.signal else None
+    kept = _untaken(job_id, wait.signal).first() or _untaken_keyed(job_id, wait) if wait.signal else None
     schema = None if wait.schema is None else json.dumps(wait.schema)
     until = None if wait.timeout_s is None or kept else Now() + timedelta(seconds=wait.timeout_s)
-    Suspension.objects.create(job_id=job_id, signal=wait.signal or "", schema=schema, until=until, taken=kept)
+    named = {"signal": wait.signal or "", "signal_key": wait.signal_key or ""}
+    Suspension.objects.create(job_id=job_id, **named, schema=schema, until=until, taken=kept)
     if kept is not None:
         Signal.objects.filter(pk=kept.pk).update(taken_at=Now())
     return kept is not None
@@ -32,6 +38,40 @@ def keep(job_id: int, wait: Wait) -> bool:
 def store(job_id: int, *, name: str, data: Any, key: str) -> tuple[Signal, bool]:
     """Keep a signal; the one with this key, and whether it is new."""
     return Signal.objects.get_or_create(job_id=job_id, key=key, defaults={"name": name, "data": data})
+
+
+def store_keyed(signal_key: str, *, name: str, data: Any, key: str, sender_id: int | None) -> tuple[Signal, bool]:
+    """Keep a signal for who waits for this key; the one with this `key` of its sender's, and whether it is new."""
+    more = {"data": data, "sender_id": sender_id, "is_new": True}
+    return Signal.objects.get_or_create(job=None, signal_key=signal_key, name=name, key=key, defaults=more)
+
+
+def new_signals() -> list[int]:
+    """Signals by a key of which nobody has looked who waits for them."""
+    return list(Signal.objects.filter(is_new=True).order_by("pk").values_list("pk", flat=True)[:NEW_AT_ONCE])
+
+
+def lock_reached(signal: int, limit: int, but_for: Sequence[int] = ()) -> list[statements.Row]:
+    """Lock jobs that wait for this new signal, except these ids: rows of `id`, `kind`, `queue`, and of the signal its
+    `signal_id`, `name` and `data`."""
+    _lock_key_of(signal)
+    params = {"signal": signal, "limit": limit, "but_for": list(but_for), "behind": BEHIND}
+    return statements.load("jobs", "lock_reached").run(params)
+
+
+def give(rows: Sequence[Any]) -> None:
+    """Let each of these locked jobs take a copy of the signal that it waits for by a key."""
+    for row in rows:
+        stored, _ = store(row.id, name=row.name, data=row.data, key=f"{row.signal_id}")
+        take(stored)
+    Signal.objects.filter(pk__in={row.signal_id for row in rows}, taken_at=None).update(taken_at=Now())
+
+
+def settle_keyed(signal: int) -> None:
+    """Somebody has looked who waits for this signal, unless one of those that are put aside does. The transaction is
+    that of `lock_reached`, so that nobody begins to wait in between."""
+    if not lock_reached(signal, 1):
+        Signal.objects.filter(pk=signal).update(is_new=False)
 
 
 def take(signal: Signal) -> bool:
@@ -72,6 +112,32 @@ def of(job_ids: Sequence[int]) -> dict[int, Suspension]:
 def waiting(job_id: int) -> Suspension | None:
     """The signal that a suspended job waits for."""
     return Suspension.objects.filter(pk=job_id, taken=None, timed_out=False).exclude(signal="").first()
+
+
+def _untaken_keyed(job_id: int, wait: Wait) -> Signal | None:
+    """The job's own copy of a signal that came for the key that it waits for before anybody did."""
+    if wait.signal_key is None or wait.signal is None:
+        return None
+    _lock_key(wait.signal, wait.signal_key)
+    of_key = Signal.objects.filter(job=None, signal_key=wait.signal_key, name=wait.signal, is_new=False, taken_at=None)
+    owner = Job.objects.filter(pk=job_id).values("owner_id")
+    kept = of_key.filter(Q(sender_id=None) | Q(sender_id__in=owner)).order_by("pk").first()
+    if kept is None:
+        return None
+    Signal.objects.filter(pk=kept.pk).update(taken_at=Now())
+    return store(job_id, name=kept.name, data=kept.data, key=f"{kept.pk}")[0]
+
+
+def _lock_key_of(signal: int) -> None:
+    for name, signal_key in Signal.objects.filter(pk=signal).values_list("name", "signal_key"):
+        _lock_key(name, signal_key)
+
+
+def _lock_key(name: str, signal_key: str) -> None:
+    """Of those who send for a key and those who begin to wait for it one goes after the other: a second statement sees
+    what the first one committed."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [_LOCKS, f"{name} {signal_key}"])
 
 
 def _untaken(job_id: int, name: str | None) -> Any:

@@ -1,6 +1,6 @@
 """Jobs that come after other jobs: when they start, what they are given, and what becomes of them otherwise."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -249,23 +249,6 @@ def test_a_chain_of_a_thousand_ends_with_its_first_job(worker: Worker) -> None:
     farm.fail(worker, first, retryable=False)
     assert not Job.objects.living().exists()
     assert set(Step.objects.exclude(job=first.id).values_list("canceled_for", flat=True)) == {first.id}
-
-
-@pytest.fixture
-def poison() -> Iterator[Callable[[int], None]]:
-    """Have the database refuse to let a job go."""
-
-    def refuse(job_id: int) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'never'; END $$;"
-                "CREATE TRIGGER refuse BEFORE UPDATE OF run_at ON jobs_live FOR EACH ROW"
-                f" WHEN (OLD.job_id = {job_id}) EXECUTE FUNCTION refuse()"
-            )
-
-    yield refuse
-    with connection.cursor() as cursor:
-        cursor.execute("DROP FUNCTION IF EXISTS refuse CASCADE")
 
 
 def test_what_a_crash_left_waiting_the_janitor_finds(
