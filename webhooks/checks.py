@@ -20,7 +20,7 @@ def check_rules(**_: Any) -> list[CheckMessage]:
     return [
         *(Error(f"webhooks.on {name!r}: {why}", id="webhooks.E001") for name, why in mistakes if why),
         *(Error(f"webhooks.on {name!r}: {_TWICE}", id="webhooks.E002") for name, count in names.items() if count > 1),
-        *(_undeclared(one) for one in declared if one.rule.kind not in jobs.declared()),
+        *(_undeclared(one) for one in declared if one.rule.kind and one.rule.kind not in jobs.declared()),
     ]
 
 

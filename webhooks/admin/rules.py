@@ -60,8 +60,8 @@ class RuleForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
     class Meta:
         model = Rule
         fields = (
-            "name", "is_enabled", "source", "event", "filter", "kind", "flow_template", "payload", "queue",
-            "priority", "unique_key", "on_conflict", "debounce", "tags", "owner",
+            "name", "is_enabled", "source", "event", "filter", "kind", "flow_template", "signal", "signal_key",
+            "payload", "queue", "priority", "unique_key", "on_conflict", "debounce", "tags", "owner",
         )  # fmt: skip
         field_classes = {"filter": StrictJSON, "payload": StrictJSON, "debounce": StrictJSON}
 
@@ -101,7 +101,10 @@ class RuleAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
     fieldsets = [
         (None, {"fields": [("name", "is_enabled")]}),
         ("Which deliveries", {"fields": [("source", "event"), "filter"]}),
-        ("Which job or flow", {"fields": [("kind", "flow_template"), "payload", "owner"]}),
+        (
+            "Which job, flow or signal",
+            {"fields": [("kind", "flow_template"), ("signal", "signal_key"), "payload", "owner"]},
+        ),
         ("Of a job", {"fields": [("queue", "priority"), "unique_key", "tags"]}),
         ("While another job has the unique key", {"fields": ["on_conflict", "debounce"]}),
     ]
@@ -146,7 +149,9 @@ class _Shown:
         "Job", lambda start: administration.link("jobs_job", start.job_id, f"#{start.job_id}")
     )
     shown_outcome = administration.shown(
-        "Outcome", lambda start: start.outcome, label={"started": "success", "skipped": "info", "failed": "danger"}
+        "Outcome",
+        lambda start: start.outcome,
+        label={"started": "success", "sent": "success", "skipped": "info", "failed": "danger"},
     )
     excerpt = administration.shown("Reason", lambda start: Truncator(_reason(start)).chars(_EXCERPT))
     reason = administration.shown("Reason", _reason)
@@ -191,4 +196,4 @@ def _trial(rule: Rule, requested: str) -> dict[str, Any]:
         return {"error": refusal.message}
     if trial.mismatch or trial.error:
         return {"mismatch": trial.mismatch, "error": trial.error}
-    return {"payload": json.dumps(trial.payload, ensure_ascii=False, indent=2)}
+    return {"payload": json.dumps(trial.payload, ensure_ascii=False, indent=2), "signal_key": trial.signal_key}

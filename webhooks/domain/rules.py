@@ -17,7 +17,9 @@ _FAMILY: Final = ".*"
 class Rule:
     """Deliveries of `source` whose event `event` means and that meet `filter` start a job of `kind`.
 
-    With a `flow_template` instead of a kind they start that, and what is said of the payload is said of its values.
+    With a `flow_template` instead of a kind they start that, and what is said of the payload is said of its values;
+    with a `signal` they send that to the jobs that wait for it by the `signal_key`, a template, and the payload is its
+    data.
     Its payload is made by `template`, or by `build` if there is one (None: no job). What is None of `queue` and
     `priority` comes from the kind. `unique_key` is a template too, as each of `tags` is; `on_conflict` and
     `debounce` say what becomes of the job while another has its key. `owner` is the name of the
@@ -31,6 +33,8 @@ class Rule:
     event: str
     kind: str = ""
     flow_template: str = ""
+    signal: str = ""
+    signal_key: str = ""
     template: Any = WHOLE_BODY
     build: Callable[[Any], Any] | None = None
     filter: Mapping[str, Any] = field(default_factory=dict)
@@ -62,17 +66,25 @@ def check(rule: Rule) -> None:
     check_event(rule.event)
     conditions.check(rule.filter)
     templates.check(rule.template)
-    if bool(rule.kind) == bool(rule.flow_template):
-        raise BadRule(field="kind", reason="a kind or a flow template, one of them")
-    own = (rule.queue, rule.unique_key, rule.on_conflict, rule.debounce)
-    if rule.flow_template and (any(own) or rule.tags or rule.priority is not None):
-        raise BadRule(field="flow_template", reason="its jobs have queues, keys and tags of their own")
-    if rule.unique_key is not None:
-        _check_unique_key(rule.unique_key)
+    _check_target(rule)
+    for key in ("unique_key", "signal_key"):
+        if getattr(rule, key):
+            _check_key(getattr(rule, key), key)
     try:
         templates.check([*rule.tags])
     except BadRule as refusal:
         raise BadRule(field="tags", reason=refusal.reason) from None
+
+
+def _check_target(rule: Rule) -> None:
+    if sum(map(bool, (rule.kind, rule.flow_template, rule.signal))) != 1:
+        raise BadRule(field="kind", reason="a kind, a flow template or a signal, one of them")
+    own = (rule.queue, rule.unique_key, rule.on_conflict, rule.debounce)
+    if not rule.kind and (any(own) or rule.tags or rule.priority is not None):
+        field = "flow_template" if rule.flow_template else "signal"
+        raise BadRule(field=field, reason="its jobs have queues, keys and tags of their own")
+    if bool(rule.signal) != bool(rule.signal_key):
+        raise BadRule(field="signal_key", reason="a signal has one, by which it finds who waits, and nothing else has")
 
 
 def check_event(pattern: str) -> None:
@@ -92,10 +104,10 @@ def means(pattern: str, event: str) -> bool:
     return pattern in {ANY, event}
 
 
-def _check_unique_key(template: Any) -> None:
+def _check_key(template: Any, field: str) -> None:
     if not isinstance(template, str) or not 1 <= len(template) <= 200:
-        raise BadRule(field="unique_key", reason="it is a text of 1 to 200 characters")
+        raise BadRule(field=field, reason="it is a text of 1 to 200 characters")
     try:
         templates.check(template)
     except BadRule as refusal:
-        raise BadRule(field="unique_key", reason=refusal.reason) from None
+        raise BadRule(field=field, reason=refusal.reason) from None

@@ -27,6 +27,7 @@ class StartOutcome(StrEnum):
     STARTED = "started"
     SKIPPED = "skipped"  # a job with the same unique key had not ended
     FAILED = "failed"
+    SENT = "sent"  # a signal, to whom it concerns
 
 
 ENDED_WELL = frozenset({Status.PROCESSED, Status.IGNORED})

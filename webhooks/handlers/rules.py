@@ -41,7 +41,10 @@ def on(  # noqa: PLR0913  # what a rule says; they are named wherever they are g
     source: str,
     event: str,
     *,
-    kind: str,
+    kind: str = "",
+    flow_template: str = "",
+    signal: str = "",
+    signal_key: str = "",
     payload: Any = None,
     filter: Mapping[str, Any] | None = None,  # noqa: A002  # the word that the administration has for it
     name: str | None = None,
@@ -53,7 +56,8 @@ def on(  # noqa: PLR0913  # what a rule says; they are named wherever they are g
     debounce: Mapping[str, float] | None = None,
     tags: Sequence[str] = (),
 ) -> Declaration:
-    """Have every delivery of `source` whose event is `event` start a job of this kind. Each delivery starts one,
+    """Have every delivery of `source` whose event is `event` start a job of this kind, or a flow of this template,
+    or send this signal to the jobs that wait for it by `signal_key`, a template. Each delivery does so once,
     whatever crashes, comes twice or is replayed, unless a replay is asked to start its jobs again.
 
     `event` is a type (`issues.opened`), a family (`issues.*`) or `*`; `filter` an object of paths and what has to be
@@ -68,13 +72,16 @@ def on(  # noqa: PLR0913  # what a rule says; they are named wherever they are g
 
     Raises nothing: `manage.py check` says what is wrong, and a job that cannot be started is kept with the delivery.
     """
-    name = name or f"{source} {event} {kind}"
+    name = name or f"{source} {event} {kind or flow_template or signal}"
     rule = Rule(
         key=f"code:{name}",
         name=name,
         source=source,
         event=str(event),  # whatever it is: one that makes no sense means nothing, and the checks say so
         kind=kind,
+        flow_template=flow_template,
+        signal=signal,
+        signal_key=signal_key,
         filter={} if filter is None else filter,
         template=rules.WHOLE_BODY if payload is None else payload,
         queue=queue,

@@ -33,7 +33,9 @@ class Rule(models.Model):
         '{"exists": true}, {"prefix": "refs/tags/"} and {"not": "x"} what they say. Empty: every delivery.',
     )
     kind = models.CharField(
-        max_length=100, blank=True, help_text="The kind of the job. Empty where it starts a flow template."
+        max_length=100,
+        blank=True,
+        help_text="The kind of the job. Empty where it starts a flow template or sends a signal.",
     )
     flow_template = models.CharField(
         max_length=100,
@@ -41,6 +43,20 @@ class Rule(models.Model):
         default="",
         db_default="",
         help_text="The name of a flow template that is started instead: the payload is the values of its placeholders.",
+    )
+    signal = models.CharField(
+        max_length=100,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The name of a signal that is sent instead to who waits for it: the payload is its data.",
+    )
+    signal_key = models.CharField(
+        max_length=200,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="By which it finds them, as their wait_for says it: {{ body.pull_request.url }}.",
     )
     payload = models.JSONField(
         default=_whole_body,
@@ -105,8 +121,8 @@ class Rule(models.Model):
 
 
 class JobStart(models.Model):
-    """That a delivery met a rule, and the job that this started or why it started none. Once for each replay that was
-    asked to start jobs again: `round` counts them."""
+    """That a delivery met a rule, and the job that this started, or why it started none; or that it sent a signal. Once
+    for each replay that was asked to start jobs again: `round` counts them."""
 
     delivery = loose("webhooks.Delivery", models.CASCADE, related_name="starts")
     rule = loose(Rule, null=True, related_name="starts")
@@ -128,7 +144,8 @@ class JobStart(models.Model):
             models.CheckConstraint(
                 name="a_start_has_a_job_or_says_why_not",
                 condition=Q(outcome=StartOutcome.FAILED, job__isnull=True, error__isnull=False)
-                | Q(outcome__in=[StartOutcome.STARTED, StartOutcome.SKIPPED], job__isnull=False),
+                | Q(outcome__in=[StartOutcome.STARTED, StartOutcome.SKIPPED], job__isnull=False)
+                | Q(outcome=StartOutcome.SENT, job__isnull=True),
             ),
         ]
         indexes = [

@@ -66,8 +66,9 @@ def start_again(start: int, *, by: User | None = None) -> JobStart:
     row = JobStart.objects.select_for_update().filter(pk=start).first()
     if row is None:
         raise NotFound(resource="start of a job")
-    if row.outcome == StartOutcome.STARTED:
-        raise CannotStart(reason=f"this rule started job #{row.job_id} for this delivery")
+    if row.outcome in {StartOutcome.STARTED, StartOutcome.SENT}:
+        what = "sent its signal" if row.job_id is None else f"started job #{row.job_id}"
+        raise CannotStart(reason=f"this rule {what} for this delivery")
     delivery = _again(row)
     audit.record(by, delivery, _message(row))
     deliveries.touch([delivery.pk], sources=[delivery.source])
@@ -131,7 +132,7 @@ def _attempt(rule: Rule, event: Event, *, is_checked: bool = False) -> _Result |
     """Submit the job of this rule; None if the event does not meet it. Collisions alone are raised."""
     try:
         with transaction.atomic():
-            job = _submit(rule, event, is_checked=is_checked)
+            return _submit(rule, event, is_checked=is_checked)
     except NotUnique as refusal:
         return _Result(outcome=StartOutcome.SKIPPED, job=refusal.job)
     except Exception as error:
@@ -140,10 +141,9 @@ def _attempt(rule: Rule, event: Event, *, is_checked: bool = False) -> _Result |
         if not isinstance(error, _OURS):
             log.exception("The rule %r failed on delivery %d.", rule.name, event.pk)
         return _Result(outcome=StartOutcome.FAILED, error=deliveries.sentence(error, ours=_OURS))
-    return None if job is None else _Result(outcome=StartOutcome.STARTED, job=job)
 
 
-def _submit(rule: Rule, event: Event, *, is_checked: bool) -> int | None:
+def _submit(rule: Rule, event: Event, *, is_checked: bool) -> _Result | None:
     values = values_of(event)
     if not is_checked and rule.mismatch(values) is not None:
         return None
@@ -152,16 +152,21 @@ def _submit(rule: Rule, event: Event, *, is_checked: bool) -> int | None:
         return None
     if rule.flow_template:
         owner = owner_of(rule)
-        return jobs.store_flow(rule.flow_template, values_of_flow(payload), by=owner, owner=owner)[0].id
+        started = jobs.store_flow(rule.flow_template, values_of_flow(payload), by=owner, owner=owner)[0].id
+        return _Result(outcome=StartOutcome.STARTED, job=started)
     owner, limit_bytes = owner_of(rule), settings.JOBFARM["PAYLOAD_BYTES"]
-    tags, key = (templates.render(one, values, limit_bytes=limit_bytes) for one in ([*rule.tags], rule.unique_key))
+    template = [[*rule.tags], rule.unique_key, rule.signal_key]
+    tags, key, signal_key = templates.render(template, values, limit_bytes=limit_bytes)
+    if rule.signal:
+        jobs.signal_by_key(templates.as_text(signal_key), rule.signal, payload, by=owner)
+        return _Result(outcome=StartOutcome.SENT)
     unique_key = None if rule.unique_key is None else templates.as_text(key)
     job = jobs.submit(
         rule.kind, payload, by=owner if rule.pk is not None else None,  # code of the site submits as it likes
         owner=owner, queue=rule.queue, priority=rule.priority, unique_key=unique_key,
         on_conflict=rule.on_conflict, debounce=rule.debounce, tags=[templates.as_text(tag) for tag in tags],
     )  # fmt: skip
-    return job.pk
+    return _Result(outcome=StartOutcome.STARTED, job=job.pk)
 
 
 def _again(row: JobStart) -> Delivery:
@@ -182,15 +187,19 @@ def _again(row: JobStart) -> Delivery:
 def _message(row: JobStart) -> str:
     if row.outcome == StartOutcome.FAILED:
         return f"Tried to start the job of the rule {row.rule_name} again"
+    if row.outcome == StartOutcome.SENT:
+        return f"Sent the signal of the rule {row.rule_name} again"
     return f"Started the job of the rule {row.rule_name} again: #{row.job_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What a rule makes of a delivery: why it does not meet it, or the payload, or why there can be none."""
+    """What a rule makes of a delivery: why it does not meet it, or the payload, or why there can be none. Of a signal
+    also its key."""
 
     mismatch: str | None = None
     payload: Any = None
+    signal_key: str | None = None
     error: str | None = None
 
 
@@ -202,6 +211,9 @@ def check_rule(rule: Rule) -> None:
         by = owner if rule.pk is not None else None
         if rule.flow_template:
             jobs.check_start(rule.flow_template, values_of_flow(rule.template), by=by)
+            return
+        if rule.signal:
+            jobs.Wait(signal=rule.signal)
             return
         jobs.check_submit(
             rule.kind, by=by, owner=owner, queue=rule.queue, priority=rule.priority, debounce=rule.debounce,
@@ -238,6 +250,10 @@ def try_rule(pk: int, *, delivery: int) -> Trial:
         event, _ = deliveries.opened(row)
         values = values_of(event)
         mismatch = rule.mismatch(values)
-        return Trial(mismatch=mismatch) if mismatch else Trial(payload=payload_of(rule, event, values))
+        if mismatch:
+            return Trial(mismatch=mismatch)
+        key = templates.render(rule.signal_key, values, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"])
+        signal_key = templates.as_text(key) if rule.signal else None
+        return Trial(payload=payload_of(rule, event, values), signal_key=signal_key)
     except _OURS as refusal:
         return Trial(error=refusal.message)

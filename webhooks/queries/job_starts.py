@@ -23,7 +23,7 @@ def rule(pk: int) -> rules.Rule | None:
 def as_rule(row: Rule) -> rules.Rule:
     return rules.Rule(
         key=row.key, name=row.name, source=row.source, event=row.event, kind=row.kind,
-        flow_template=row.flow_template, template=row.payload,
+        flow_template=row.flow_template, signal=row.signal, signal_key=row.signal_key, template=row.payload,
         filter=row.filter, queue=row.queue or None, priority=row.priority, unique_key=row.unique_key or None,
         on_conflict=row.on_conflict or None, debounce=row.debounce or None,
         owner=row.owner.get_username() if row.owner else None, pk=row.pk, tags=words(row.tags),
@@ -35,7 +35,12 @@ def keep(
 ) -> bool:
     """Keep what became of a rule and a delivery in this round; False if that was kept before."""
     params = {"delivery": delivery, "rule": rule.pk, "rule_key": rule.key, "rule_name": rule.name, "round": round_}
-    params |= {"kind": rule.kind or rule.flow_template, "outcome": outcome.value, "job": job, "error": error}
+    params |= {
+        "kind": rule.kind or rule.flow_template or rule.signal,
+        "outcome": outcome.value,
+        "job": job,
+        "error": error,
+    }
     return bool(statements.load("webhooks", "keep_start").run(params))
 
 

@@ -89,6 +89,8 @@ def start_again(request: HttpRequest, delivery_id: int) -> HttpResponse:
 def _show_outcome(request: HttpRequest, row: JobStart) -> None:
     if row.outcome == StartOutcome.STARTED:
         messages.success(request, f"Job #{row.job_id} was started.")
+    elif row.outcome == StartOutcome.SENT:
+        messages.success(request, f"The signal {row.kind} was sent.")
     else:
         sentence = f"Job #{row.job_id} has the same unique key and has not ended."
         messages.warning(request, row.error or sentence)

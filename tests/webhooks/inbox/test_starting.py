@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
 
 import webhooks
-from jobs.models import FlowTemplate, Job
+from jobs import operations as jobs
+from jobs.models import FlowTemplate, Job, Signal, Worker
 from postgres import transactions
 from postgres.connections import released
 from scheduling import operations as scheduling
 from tests import emptying, farm
+from tests.jobs.flows.test_signals import suspend
 from tests.webhooks.inbox.starts import BODY, STARTED, payloads, processed, replayed, rule, starts
 from tests.webhooks.inbox.support import keep_one, pass_time, pending, reading_by_index, receive, vacuum
 from tests.webhooks.inbox.test_crashes import everywhere
@@ -48,6 +51,12 @@ def process_side_by_side() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, pending()))
+
+
+def asking(worker: Worker, owner: User | None) -> jobs.ClaimedJob:
+    """A job that the worker holds."""
+    jobs.submit("ask", {}, owner=owner)
+    return farm.claim_one(worker)
 
 
 class TestARule:
@@ -91,6 +100,41 @@ class TestARule:
             ({"kind": "", "payload": "{{ body }}"}, "is to be an object"),
         ):
             row = rule(name=why, **{"payload": {"repo": "x"}, "flow_template": "release"} | fields)
+            assert why in operations.broken_rules()[why], fields
+            row.delete()
+
+    def test_sends_a_signal_to_who_waits_for_what_the_delivery_is_about_once(self) -> None:
+        """Neither a replay nor a second rule for the same thing lets a job go on twice."""
+        farm.kind("ask", queue="ask")
+        worker, owner = farm.worker("asks", "ask"), farm.user("ada")
+        waiting = [asking(worker, one) for one in (owner, None)]
+        for job in waiting:
+            suspend(worker, job, signal="pushed", signal_key="ada/engine 12")
+        key = "{{ body.repository.full_name }} {{ body.repository.id }}"
+        row = rule(kind="", signal="pushed", signal_key=key, owner=owner)
+        assert operations.broken_rules() == {}
+        delivery = processed()
+        assert operations.try_rule(row.pk, delivery=delivery.pk).signal_key == "ada/engine 12"
+        [again] = jobs.claim(worker, limit=9)
+        assert (again.id, again.signal and again.signal.data) == (waiting[0].id, {"repo": "ada/engine", "id": 12})
+        start = JobStart.objects.get()
+        assert (start.outcome, start.job_id, start.kind, start.error) == ("sent", None, "pushed", None)
+        replayed(delivery)
+        suspend(worker, again, signal="pushed", signal_key="ada/engine 12")
+        assert jobs.claim(worker, limit=9) == []
+        assert Signal.objects.filter(job=None).count() == 1
+        processed({**BODY, "repository": {"full_name": " "}, "n": 2}, delivery_id="d-2")
+        assert "body.repository.id" in str(JobStart.objects.latest("pk").error)
+
+    def test_of_a_signal_says_by_which_key_and_nothing_of_a_job(self) -> None:
+        for fields, why in (
+            ({"signal_key": ""}, "by which it finds who waits"),
+            ({"kind": "deploy"}, "one of them"),
+            ({"unique_key": "k"}, "of their own"),
+            ({"signal": " "}, "printable characters"),
+            ({"signal_key": "{{ nothing.there }}"}, "nothing.there"),
+        ):
+            row = rule(name=why, **{"kind": "", "signal": "pushed", "signal_key": "k"} | fields)
             assert why in operations.broken_rules()[why], fields
             row.delete()
 

@@ -37,11 +37,21 @@ class TestJobsOfItsOwn:
         with working(server, printed["handlers"], transport=transport):
             jobs = [one_job({"rest_s": 0.5}) for _ in range(2)]
             until(lambda: Attempt.objects.filter(outcome="suspended").count() == 2, what="the waits")
-            exec(documented.block("flows.md", "jobs.signal"), {"jobs": operations, "job_id": jobs[0].pk})
+            exec(documented.block("flows.md", "jobs.signal("), {"jobs": operations, "job_id": jobs[0].pk})
             operations.signal(jobs[1].pk, "approved", {"verdict": "drop it"}, by=None)
             assert [ended(job) for job in jobs] == ["success"] * 2
         assert [Job.objects.whole().get(pk=job.pk).result for job in jobs] == ["sent", "dropped"]
         assert set(Attempt.objects.values_list("outcome", "attempt")) == {("suspended", None)}
+
+    def test_a_signal_by_a_key_is_waited_for_as_printed(self, server: Server, transport: Any) -> None:
+        printed: dict[str, Any] = {"handlers": Handlers()}
+        exec(documented.block("flows.md", '@handlers.handler("work")\ndef preview'), printed)
+        with working(server, printed["handlers"], transport=transport):
+            job = one_job({"pull_request": "ada/engine#7"})
+            until(lambda: Attempt.objects.filter(outcome="suspended").exists(), what="the wait")
+            exec(documented.block("flows.md", "jobs.signal_by_key"), {"jobs": operations})
+            assert ended(job) == "success"
+        assert Job.objects.whole().get(pk=job.pk).result == {"merged": True}
 
     def test_of_a_plain_function_that_was_lost_are_submitted_once(self, server: Server, transport: Any) -> None:
         handlers, reached = Handlers(), threading.Event()
