@@ -11,7 +11,8 @@ from jobs import operations
 from jobs.domain.states import Status
 from jobs.errors import InvalidValue, UnknownJob, WaitsBehind
 from jobs.models import Edge, EndedStep, Flow, Job, Step, Worker
-from jobs.operations import endings, janitor
+from jobs.operations import endings
+from jobs.operations.set_aside import ASIDE
 from jobs.queries import reads
 from tests import farm
 
@@ -281,7 +282,7 @@ def test_the_call_that_ends_a_step_may_take_the_next_one(worker: Worker) -> None
 
 def test_one_that_cannot_be_let_go_keeps_nobody_waiting(worker: Worker, poison: Callable[[int], None]) -> None:
     """Neither whoever ends others, nor the janitor, who puts it aside for a minute."""
-    janitor.ASIDE.forget()
+    ASIDE.forget()
     firsts = [submit() for _ in range(4)]
     laters = [submit(one) for one in firsts]
     poison(laters[1])
@@ -298,6 +299,6 @@ def test_one_that_cannot_be_let_go_keeps_nobody_waiting(worker: Worker, poison: 
     EndedStep.objects.create(job_id=firsts[3])
     operations.tend_lanes()
     assert claimed(worker).keys() == {laters[3]}
-    assert janitor.ASIDE.ids() == [firsts[1]]
+    assert ASIDE.ids() == [firsts[1]]
     assert list(EndedStep.objects.values_list("job_id", flat=True)) == [firsts[1]]
-    janitor.ASIDE.forget()
+    ASIDE.forget()

@@ -10,7 +10,6 @@ from django.db import connection, transaction
 from jobs import operations
 from jobs.errors import InvalidValue, PayloadTooLarge
 from jobs.models import Signal, Suspension, Worker
-from jobs.operations import waits
 from jobs.operations.set_aside import ASIDE
 from jobs.queries import waits as queries
 from postgres import transactions
@@ -172,4 +171,4 @@ def test_a_signal_and_the_waits_for_it_at_the_same_moment_meet(worker: Worker) -
         assert (again.id, again.signal.data) == (job.id, n)
         farm.succeed(worker, again)
     assert not Signal.objects.filter(is_new=True).exists()
-    assert waits.ASIDE.ids() == []
+    assert ASIDE.ids() == []

@@ -14,6 +14,7 @@ from jobs import kinds, operations
 from jobs.domain.hooks import Hooks
 from jobs.models import Job, Mark, Queue
 from jobs.operations import janitor, quotas
+from jobs.operations.set_aside import ASIDE
 from tests import farm
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -21,9 +22,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _anew() -> Iterator[None]:
-    janitor.ASIDE.forget()
+    ASIDE.forget()
     yield
-    janitor.ASIDE.forget()
+    ASIDE.forget()
 
 
 @pytest.fixture
@@ -89,7 +90,7 @@ class TestTheSweep:
         assert operations.sweep().expired == 2
         assert _statuses() == ["timed_out", "pending", "timed_out"]
         monkeypatch.undo()
-        janitor.ASIDE.forget()  # a minute later
+        ASIDE.forget()  # a minute later
         assert operations.sweep().expired == 1
 
     def test_goes_on_where_a_hook_of_one_kind_fails(self, monkeypatch: pytest.MonkeyPatch) -> None:
