@@ -268,6 +268,7 @@ def _announce_successes(moved: Sequence[Any], results: Sequence[str | None]) -> 
 
 def _settle_held(worker: Worker, finished: Sequence[Finished]) -> dict[int, Status]:
     results = [_encoded(entry) for entry in finished]
+    waits.lock_keys(entry.wait for entry in finished)
     rows = {
         (row.id, Lease(fence=row.fence, secret=row.lease_secret)): row
         for row in moves.lock_held(worker, [_key(entry) for entry in finished])

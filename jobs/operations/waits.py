@@ -1,7 +1,7 @@
 """Attempts that end suspended: what the job waits for, and when it is due again (docs/adr/0131)."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -21,8 +21,15 @@ from jobs.queries import waits as queries
 from postgres import transactions
 
 
+def lock_keys(waits: Iterable[Wait]) -> None:
+    """Before any job is locked: of those who begin to wait by a key and those who send for it, one after the other."""
+    for name, signal_key in sorted({(wait.signal or "", wait.signal_key) for wait in waits if wait.signal_key}):
+        queries.lock_key(name, signal_key)
+
+
 def begin(job_id: int, wait: Wait) -> datetime | None:
-    """Let a job, whose row the caller has locked and settles, wait: when it is due again; None: at once.
+    """Let a job, whose key (`lock_keys`) and row the caller has locked and settles, wait: when it is due again; None:
+    at once.
 
     Raises NotAChild for a job that it has not submitted, PayloadTooLarge and InvalidJson for a schema."""
     queries.forget(job_id)

@@ -115,10 +115,9 @@ def waiting(job_id: int) -> Suspension | None:
 
 
 def _untaken_keyed(job_id: int, wait: Wait) -> Signal | None:
-    """The job's own copy of a signal that came for the key that it waits for before anybody did."""
+    """The job's own copy of a signal that came for the key that it waits for before anybody did. The key is locked."""
     if wait.signal_key is None or wait.signal is None:
         return None
-    _lock_key(wait.signal, wait.signal_key)
     of_key = Signal.objects.filter(job=None, signal_key=wait.signal_key, name=wait.signal, is_new=False, taken_at=None)
     owner = Job.objects.filter(pk=job_id).values("owner_id")
     kept = of_key.filter(Q(sender_id=None) | Q(sender_id__in=owner)).order_by("pk").first()
@@ -130,10 +129,10 @@ def _untaken_keyed(job_id: int, wait: Wait) -> Signal | None:
 
 def _lock_key_of(signal: int) -> None:
     for name, signal_key in Signal.objects.filter(pk=signal).values_list("name", "signal_key"):
-        _lock_key(name, signal_key)
+        lock_key(name, signal_key)
 
 
-def _lock_key(name: str, signal_key: str) -> None:
+def lock_key(name: str, signal_key: str) -> None:
     """Of those who send for a key and those who begin to wait for it one goes after the other: a second statement sees
     what the first one committed."""
     with connection.cursor() as cursor:

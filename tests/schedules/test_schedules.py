@@ -12,6 +12,7 @@ import pytest
 from django.db import connection, transaction
 
 from jobs.models import Job
+from jobs.queries import waits
 from tests import farm
 from tests.schedules import planted
 from tests.schedules.actors import Choose, Stage
@@ -23,6 +24,7 @@ from tests.schedules.jobs import Jobs
 from tests.schedules.outbox import Outbox
 from tests.schedules.scene import Scene, run
 from tests.schedules.search import Outcome, drawing, every, following, shrunk
+from tests.schedules.suspends import Suspends
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MINUTES = float(os.environ.get("SCHEDULES_MINUTES", "0.15"))
@@ -33,6 +35,7 @@ MOST = 3_000  # schedules of one pair
 KNOWN_CIRCLES = {"advisory 1784635253 before jobs_live before advisory 1784635253"}
 SCENES: dict[str, Callable[[Stage], Scene]] = {
     "jobs": Jobs, "flows": Flows, "functions": Functions, "crons": Crons, "inbox": Inbox, "outbox": Outbox,
+    "suspends": Suspends,
 }  # fmt: skip
 
 
@@ -85,6 +88,17 @@ def test_an_end_that_does_not_compare_the_claim_is_noticed_and_made_short(stage:
     with planted.statement_without("succeed", guard, "live.lease_secret IS NOT NULL AND 0 <"):
         fault = next(fault for seed in range(300) if (fault := _drawn_fault(scene, seed)))
     assert "in no order can these have happened" in fault
+
+
+def test_a_wait_by_a_key_that_nobody_waits_for_to_be_written_is_noticed(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene, names = Suspends(stage), ["waits by a key", "a signal by its key"]
+    assert first_fault(scene, names, switches=2) is None
+    monkeypatch.setattr(waits, "lock_key", lambda *_: None)
+    fault = first_fault(scene, names, switches=2)
+    assert fault is not None
+    assert "1 waits are not over, though what they are for has come" in fault
 
 
 @pytest.mark.parametrize(("breaks", "most"), [("kill", 1), ("lose an answer", 2)])
