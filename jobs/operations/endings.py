@@ -20,33 +20,39 @@ def end_waiting(jobs: Sequence[Any], *, to: Status, error: str) -> None:
 
 def let_go(rows: Sequence[Any]) -> None:
     """These jobs ended, some of them with a unique_key (`has_key`) or in a flow (`in_flow`): who waited for them is
-    due. What comes after them is let go by a trigger, as far as their ends see: of two at the same moment neither sees
-    the other, and so it is looked at once more after the commit."""
+    due. Of two ends at the same moment neither sees the other, so what is left is looked at once more after the
+    commit."""
     hooks.freed_keys([row.id for row in rows if row.has_key])
-    if ids := [row.id for row in rows if row.in_flow]:
-        transaction.on_commit(lambda: look_after(ids), robust=True)
+    _go_on_after(_close(rows))
+
+
+def went_on(rows: Sequence[Any]) -> None:
+    """The same of successes, whose statement has let go what is `next`."""
+    hooks.freed_keys([row.id for row in rows if row.has_key])
+    _go_on_after(_announce([flows.as_step(step) for row in rows for step in row.next or ()]))
+
+
+def _go_on_after(noted: Sequence[int]) -> None:
+    if noted:
+        transaction.on_commit(lambda: look_after(noted), robust=True)
 
 
 def look_after(job_ids: Sequence[int]) -> None:
-    """Tell who waits for work what may start after these jobs, whose ends are committed; let go what is left of it,
-    and cancel it where one did not succeed, and what comes after that, and so on. What this does not come to, as in a
-    crash, is the janitor's."""
-    rows = flows.after_ends(job_ids)
-    _announce([row for row in rows if row.queue is not None])
-    waiting = deque(row.id for row in rows if row.queue is None)
+    """Let go what is left to start after these jobs, whose ends are committed and which left notes; and cancel it where
+    one did not succeed, and what comes after that, and so on. What this does not come to, as in a crash, is the
+    janitor's."""
+    waiting = deque(flows.after_ends(job_ids))
     while waiting:
         waiting += _look_once([waiting.popleft() for _ in range(min(len(waiting), flows.AT_ONCE))])
 
 
 def go_on(job_ids: Sequence[int]) -> list[int]:
-    """The second part in the caller's transaction, and once: which jobs it canceled."""
+    """That in the caller's transaction, and once: which jobs it canceled that are to be looked after in turn."""
     released = flows.released(job_ids)
     if free := [row.id for row in released if row.failed_id is None]:
         _announce(flows.let_go(free))
     failed = {row.id: row.failed_id for row in released if row.failed_id is not None}
-    if failed:
-        _cancel(failed)
-    return list(failed)
+    return _cancel(failed) if failed else []
 
 
 @transactions.retried
@@ -54,22 +60,34 @@ def _look_once(job_ids: Sequence[int]) -> list[int]:
     return go_on(job_ids)
 
 
-def _announce(released: Sequence[Any]) -> None:
+def _announce(steps: Sequence[Any]) -> list[int]:
+    """Tell of those that were let go; the others (without a `queue`) are to be looked after."""
+    released = [row for row in steps if row.queue is not None]
     if released:
         hooks.changed([row.id for row in released])
     for queue, due_at in {(row.queue, row.due_at if row.is_later else None) for row in released}:
         hooks.available(queue, due_at)
+    return [row.id for row in steps if row.queue is None]
 
 
-def _cancel(failed: dict[int, int]) -> None:
+def _cancel(failed: dict[int, int]) -> list[int]:
     """Who calls goes on with these: a chain of a thousand is no thousand calls within one another."""
     flows.note_canceled(failed)
+    noted = list[int]()
     by_cause: dict[int, list[Any]] = defaultdict(list)
     for job in bulks.lock_jobs(failed, states={Status.PENDING}):
         by_cause[failed[job.pk]].append(job)
     for cause, jobs in by_cause.items():
         _end(jobs, to=Status.CANCELED, error=f"canceled: job {cause}, which it comes after, did not succeed")
         hooks.freed_keys([job.pk for job in jobs if job.has_key])
+        noted += _close(jobs)
+    return noted
+
+
+def _close(ended: Sequence[Any]) -> list[int]:
+    """Let go what comes after these jobs and waits for nothing more; which of them are to be looked after."""
+    ids = [row.id for row in ended if row.in_flow]
+    return _announce(flows.close_edges(ids)) if ids else []
 
 
 def _end(jobs: Sequence[Any], *, to: Status, error: str) -> None:

@@ -246,7 +246,7 @@ class Successes:
             for queue in {row.counted_in for row in moved} - {None}:
                 hooks.available(queue)
             metering.succeeded(moved, results=[self.results[row.place - 1] for row in moved])
-            endings.let_go(moved)
+            endings.went_on(moved)
         return {self.places[row.place - 1]: Status(row.status) for row in moved}
 
 

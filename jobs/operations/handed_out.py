@@ -1,7 +1,6 @@
 """What a worker gets of the jobs that it has claimed: what was stored, as the hooks of their kinds have prepared it."""
 
 import json
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -11,14 +10,13 @@ from django.conf import settings
 from pydantic import Field, PlainSerializer
 
 from jobs import kinds
-from jobs.domain.flows import RESULTS_BYTES
 from jobs.domain.hooks import Discard
 from jobs.domain.leases import Lease
 from jobs.domain.states import AttemptOutcome, Status
 from jobs.models import Checkpoint, Suspension, Worker
 from jobs.operations import hooks
 from jobs.operations.finish import decide, settle
-from jobs.queries import flows, moves, reports, waits
+from jobs.queries import moves, reports, waits
 from jobs.queries.moves import Settlement
 
 # PostgreSQL writes jsonb without a space around it, so what json.loads looks for is not there: a third of its time.
@@ -188,7 +186,7 @@ def _brought(rows: Sequence[moves.Row]) -> tuple[Brought, dict[int, hooks.Prepar
 
 def _read_of(rows: Sequence[moves.Row]) -> Brought:
     return (
-        _came_after([row.id for row in rows if row.in_flow]),
+        {row.id: [_came_after(step) for step in row.after] for row in rows if row.after},
         waits.of([row.id for row in rows if row.fence > 1]),
         reports.checkpoints([row.id for row in rows if row.has_checkpoint]),
     )
@@ -202,15 +200,12 @@ def _unreadable(row: moves.Row) -> hooks.PrepareFailed | None:
     return None
 
 
-def _came_after(job_ids: Sequence[int]) -> Mapping[int, list[CameAfter]]:
-    by_job: dict[int, list[CameAfter]] = defaultdict(list)
-    for row in flows.came_after(job_ids, most=RESULTS_BYTES) if job_ids else ():
-        result = None if row.result is None else json.loads(row.result)
-        by_job[row.job_id].append(CameAfter(
-            id=row.id, name=row.name, kind=row.kind, status=Status(row.status), result=result,
-            is_too_long=row.has_result and row.result is None,
-        ))  # fmt: skip
-    return by_job
+def _came_after(step: Mapping[str, Any]) -> CameAfter:
+    result = None if step["result"] is None else json.loads(step["result"])
+    return CameAfter(
+        id=step["id"], name=step["name"], kind=step["kind"], status=Status(step["status"]), result=result,
+        is_too_long=step["has_result"] and step["result"] is None,
+    )  # fmt: skip
 
 
 def _signal(suspended: Suspension) -> WaitedFor:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from django.contrib.auth.models import User
 
@@ -23,6 +23,16 @@ from jobs.queries.submits import Stored
 from postgres import statements
 
 AT_ONCE: Final = 50  # ended jobs in one transaction: each may have MOST_OUT that come after it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowingStep:
+    """A job that was let go; without a `queue` one that left a note."""
+
+    id: int
+    queue: str | None
+    due_at: datetime | None
+    is_later: bool | None
 
 
 def lock_after(job_ids: Collection[int]) -> dict[int, statements.Row]:
@@ -85,10 +95,21 @@ def let_go(job_ids: Sequence[int]) -> list[statements.Row]:
     return [row for part in parts for row in statement.run({"ids": list(part)})]
 
 
-def after_ends(ended: Sequence[int]) -> list[statements.Row]:
-    """What may start after these jobs, whose ends are committed: rows as of `let_go`; and each of them that is to be
-    looked after, in a row without a `queue`."""
-    return statements.load("jobs", "after_ends").run({"ids": list(ended)})
+def close_edges(ended: Sequence[int]) -> list[statements.Row]:
+    """Let start what comes after these jobs, which end in this transaction: rows as of `let_go`; and each of them that
+    is to be looked after once that is committed, in a row without a `queue`."""
+    return statements.load("jobs", "close_edges").run({"ids": list(ended)})
+
+
+def as_step(row: Mapping[str, Any]) -> FollowingStep:
+    """A row of `close_edges` that another statement brought as JSON."""
+    due_at = None if row["due_at"] is None else datetime.fromisoformat(row["due_at"])
+    return FollowingStep(id=row["id"], queue=row["queue"], due_at=due_at, is_later=row["is_later"])
+
+
+def after_ends(ended: Sequence[int]) -> list[int]:
+    """Which of these jobs, whose ends are committed, left something to be looked at."""
+    return [row.id for row in statements.load("jobs", "after_ends").run({"ids": list(ended)})]
 
 
 def suspend(job_id: int, children: Sequence[int]) -> statements.Row:
@@ -135,11 +156,6 @@ def note_canceled(failed: Mapping[int, int]) -> None:
     for job_id in set(failed.values()):
         ids = [later for later, one in failed.items() if one == job_id]
         Step.objects.filter(pk__in=ids).update(canceled_for=job_id)
-
-
-def came_after(job_ids: Sequence[int], *, most: int) -> list[statements.Row]:
-    """What these jobs come after, with results of `most` bytes together for each."""
-    return statements.load("jobs", "came_after").run({"ids": list(job_ids), "most": most})
 
 
 def steps(job_ids: Collection[int]) -> dict[int, Step]:

@@ -12,6 +12,7 @@ from django.db.models.functions import Now
 
 from core.recent import Outdated
 from jobs.domain import presence
+from jobs.domain.flows import RESULTS_BYTES
 from jobs.domain.leases import Beat, Lease, new_secrets
 from jobs.domain.outputs import Piece
 from jobs.domain.quotas import Room
@@ -84,6 +85,7 @@ def claim_call(
         "only_if_idle": only_if_idle,
         "version": worker.version,
         "request": request,
+        "results_bytes": RESULTS_BYTES,
         "secrets": arrays.plain(new_secrets(limit)),
         **taking(),
     }
@@ -301,7 +303,8 @@ def _leased(claim: statements.Call, rows: list[Row]) -> list[Row]:
 
 
 def _claimed_before(worker: Worker, request: UUID) -> statements.Call:
-    params = {"worker": worker.pk, "request": request, "confirm_s": settings.JOBFARM["HEARTBEAT_S"]}
+    confirm_s = settings.JOBFARM["HEARTBEAT_S"]
+    params = {"worker": worker.pk, "request": request, "confirm_s": confirm_s, "results_bytes": RESULTS_BYTES}
     return statements.load("jobs", "claimed_before"), params
 
 

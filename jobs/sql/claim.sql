@@ -99,7 +99,9 @@ WITH me AS MATERIALIZED (
 SELECT claimed.job_id AS id, claimed.kind, claimed.queue, claimed.fence, claimed.lease_secret, claimed.lease_expires_at,
        claimed.failures + 1 AS attempt, record.max_attempts, record.retry_when_lost, claimed.lane_id,
        claimed.counted_in IS NOT NULL AS has_ceiling, claimed.key_id IS NOT NULL AS has_key, claimed.in_flow, claimed.has_checkpoint,
-       record.payload, record.traceparent, record.inputs, EXISTS (SELECT FROM picked) AS was_picked
+       record.payload, record.traceparent, record.inputs, EXISTS (SELECT FROM picked) AS was_picked,
+       CASE WHEN claimed.in_flow THEN (
+           SELECT json_agg(step) FROM jobs_came_after(ARRAY[claimed.job_id], %(results_bytes)s::bigint) AS step) END AS after
 FROM me LEFT JOIN claimed ON true LEFT JOIN LATERAL (
     SELECT job.max_attempts, job.retry_when_lost, job.payload::text AS payload, job.traceparent, job.inputs::text AS inputs
     FROM jobs_job AS job WHERE job.id = claimed.job_id OFFSET 0) AS record ON true

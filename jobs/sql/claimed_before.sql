@@ -12,7 +12,8 @@ WITH unconfirmed AS MATERIALIZED (
     RETURNING live.job_id AS id, live.kind, live.queue, live.fence, live.lease_secret, live.lease_expires_at,
               live.failures + 1 AS attempt, live.counted_in IS NOT NULL AS has_ceiling, live.in_flow, live.has_checkpoint
 )
-SELECT renewed.*, record.*
+SELECT renewed.*, record.*, CASE WHEN renewed.in_flow THEN (
+           SELECT json_agg(step) FROM jobs_came_after(ARRAY[renewed.id], %(results_bytes)s::bigint) AS step) END AS after
 FROM renewed CROSS JOIN LATERAL (
     SELECT job.max_attempts, job.retry_when_lost, job.payload::text AS payload, job.traceparent, job.inputs::text AS inputs
     FROM jobs_job AS job WHERE job.id = renewed.id OFFSET 0) AS record

@@ -3,6 +3,7 @@
 -- afterwards, and deleted by their place: no plan from an idle hour can read more (docs/adr/0111). A row that another one
 -- changed after this statement began is at a place that this one does not see: it is not ended, `moved` says so, and the
 -- caller, who has it locked by then, does it again.
+-- `next`: what of flows may start now, as close_edges.sql has it; of other jobs nothing is asked.
 -- `counted_in`: the queue whose ceiling has room now. `listens`: whether an endpoint of the outbox may ask for events.
 WITH held AS MATERIALIZED (
     SELECT live.*, lease.place, lease.result
@@ -21,8 +22,14 @@ WITH held AS MATERIALIZED (
     SELECT job_id, 'success', statement_timestamp(), kind, queue, run_at, claimed_at, worker_id, worker_name, failures + 1,
            failures, fence, fence, lease_secret, 1, next_seq, output_bytes, earlier_output_bytes, result::jsonb
     FROM held JOIN gone ON gone.id = held.job_id
+    RETURNING job_id
+), next AS MATERIALIZED (
+    SELECT json_agg(step) AS steps
+    FROM (SELECT array_agg(held.job_id) AS ids FROM held JOIN ended ON ended.job_id = held.job_id WHERE held.in_flow) AS flow
+    CROSS JOIN LATERAL jobs_close_edges(flow.ids) AS step
+    WHERE flow.ids IS NOT NULL
 )
 SELECT job_id AS id, kind, queue, 'success' AS status, fence, failures, worker_name, is_metered, counted_in, has_key, in_flow, place,
-       gone.id IS NULL AS moved,
+       gone.id IS NULL AS moved, CASE WHEN place = min(place) FILTER (WHERE gone.id IS NOT NULL) OVER () THEN (SELECT steps FROM next) END AS next,
        EXISTS (SELECT FROM outbox_endpoint AS endpoint WHERE endpoint.status <> 'disabled') AS listens
 FROM held LEFT JOIN gone ON gone.id = held.job_id ORDER BY place
