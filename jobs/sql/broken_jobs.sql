@@ -27,7 +27,9 @@ CROSS JOIN LATERAL (
                 OR live.fence > 0 AND EXISTS (
                     SELECT FROM jobs_suspension AS wait
                     WHERE wait.job_id = live.job_id AND wait.signal <> '' AND wait.taken_id IS NULL AND NOT wait.timed_out)
-                OR live.in_flow AND EXISTS (SELECT FROM jobs_edge AS open WHERE open.open_of = live.job_id)
+                OR live.in_flow AND EXISTS (
+                    SELECT FROM jobs_edge AS open JOIN jobs_live AS before ON before.job_id = open.after_id
+                    WHERE open.open_of = live.job_id)
                 OR live.in_flow AND live.run_at = '9000-01-01 00:00:00+00' AND EXISTS (  -- about to be let go
                     SELECT FROM jobs_edge AS edge JOIN jobs_endedstep AS note ON note.job_id = edge.after_id
                     WHERE edge.job_id = live.job_id))

@@ -67,8 +67,8 @@ def start_again(start: int, *, by: User | None = None) -> JobStart:
     if row is None:
         raise NotFound(resource="start of a job")
     if row.outcome in {StartOutcome.STARTED, StartOutcome.SENT}:
-        what = "sent its signal" if row.job_id is None else f"started job #{row.job_id}"
-        raise CannotStart(reason=f"this rule {what} for this delivery")
+        done = "sent its signal" if row.job_id is None else f"started job #{row.job_id}"
+        raise CannotStart(reason=f"this rule {done} for this delivery")
     delivery = _again(row)
     audit.record(by, delivery, _message(row))
     deliveries.touch([delivery.pk], sources=[delivery.source])
