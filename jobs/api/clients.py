@@ -247,7 +247,7 @@ def why(request: HttpRequest, job_id: int) -> clients.Reasons:
     | `unconfirmed` | its last workers took it and never said a word: it may end them | `leases` |
     | `not_due` | its `run_at` lies ahead | `run_at`, `seconds` |
     | `waits_behind` | the job that has its `unique_key` has to end first | `job` |
-    | `waits_for_signal` | it is suspended until that comes | `signal`, `until` |
+    | `waits_for_signal` | it is suspended until that comes | `signal`, `signal_key`, `until` |
     | `waits_after` | jobs that it comes after in its flow have to end first | `jobs` (5 at most), `count` |
     | `owner_paused` | none of its owner's jobs is claimed | `owner`, `since`; for operators `by` |
     | `queue_paused` | nothing of its queue is claimed | `since`; for operators `by` |

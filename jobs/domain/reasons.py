@@ -184,8 +184,10 @@ def _due(facts: Facts) -> list[Reason]:
         )
         return [_reason(facts, "waits_behind", sentence, job=facts.behind)]
     if facts.signal is not None:
-        sentence = f"It is suspended until the signal {facts.signal} comes{_or_until(facts.wait_until)}."
-        return [_reason(facts, "waits_for_signal", sentence, signal=facts.signal, until=facts.wait_until)]
+        about = "" if facts.signal_key is None else f" for {facts.signal_key}"
+        sentence = f"It is suspended until the signal {facts.signal}{about} comes{_or_until(facts.wait_until)}."
+        numbers = {"signal": facts.signal, "signal_key": facts.signal_key, "until": facts.wait_until}
+        return [_reason(facts, "waits_for_signal", sentence, **numbers)]
     if facts.after_count is not None:
         return [_reason(facts, "waits_after", _after(facts), jobs=list(facts.after), count=facts.after_count)]
     waits_no_longer = facts.limit_in_s >= facts.due_in_s  # than for its limit, which says so itself

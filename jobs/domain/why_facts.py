@@ -97,4 +97,5 @@ class Facts:
     after_count: int | None = None
     canceled_for: int | None = None
     signal: str | None = None  # that it is suspended for
+    signal_key: str | None = None
     wait_until: datetime | None = None

@@ -126,7 +126,7 @@ LEFT JOIN LATERAL (
     WHERE paused.owner_id = job.owner_id) AS hold ON true
 LEFT JOIN best ON true
 LEFT JOIN LATERAL (
-    SELECT nullif(wait.signal, '') AS signal, wait.until AS wait_until FROM jobs_suspension AS wait
+    SELECT nullif(wait.signal, '') AS signal, nullif(wait.signal_key, '') AS signal_key, wait.until AS wait_until FROM jobs_suspension AS wait
     WHERE wait.job_id = job.id AND job.waits AND job.run_at = '9000-01-01 00:00:00+00' AND wait.taken_id IS NULL
       AND NOT wait.timed_out) AS wait ON true
 LEFT JOIN jobs_requirement AS requirement ON requirement.id = job.requirement_id

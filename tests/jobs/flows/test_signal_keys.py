@@ -11,6 +11,7 @@ from jobs import operations
 from jobs.errors import InvalidValue, PayloadTooLarge
 from jobs.models import Signal, Suspension, Worker
 from jobs.operations.set_aside import ASIDE
+from jobs.queries import reads
 from jobs.queries import waits as queries
 from postgres import transactions
 from tests import farm
@@ -52,6 +53,12 @@ class TestASignalByAKey:
             ("merged", "{'by': 'ada'}")
         }
         assert not Signal.objects.filter(is_new=True).exists()
+
+    def test_is_what_a_job_says_that_it_waits_for(self, worker: Worker) -> None:
+        job = waiting(worker)
+        [reason] = [one for one in reads.why_not_running(job.id) if one.code == "waits_for_signal"]
+        assert reason.sentence == "It is suspended until the signal merged for org/repo#7 comes."
+        assert operations.broken_jobs(most=9) == []
 
     def test_that_nobody_waits_for_is_kept_for_the_first_one_that_does(self, worker: Worker) -> None:
         send(1)
