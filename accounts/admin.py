@@ -1,5 +1,3 @@
-"""People, groups and API tokens in the admin."""
-
 from typing import Any
 
 from allauth.account.models import EmailAddress

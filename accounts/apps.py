@@ -1,5 +1,3 @@
-"""The app `accounts`."""
-
 from django.apps import AppConfig
 
 
@@ -10,7 +8,6 @@ class AccountsConfig(AppConfig):
     verbose_name = "Accounts"
 
     def ready(self) -> None:
-        """Connect what notifies open pages and sockets that a person's rights changed."""
         from accounts import handlers  # noqa: PLC0415  # models are ready only now
 
         handlers.connect()

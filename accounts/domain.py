@@ -106,5 +106,4 @@ def mixes_scripts(name: str) -> bool:
 
 
 def captcha_text(*, rng: Random) -> str:
-    """What a picture asks to be read: five letters."""
     return "".join(rng.choice(CAPTCHA_LETTERS) for _ in range(CAPTCHA_LENGTH))

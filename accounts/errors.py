@@ -1,5 +1,3 @@
-"""Refusals of the app: each class states its code, its HTTP status and, as its docstring, its sentence."""
-
 from core.refusal import Refusal
 
 

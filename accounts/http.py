@@ -112,7 +112,6 @@ def members_only(view: View) -> View:
 
 
 def for_members(request: HttpRequest) -> HttpResponse:
-    """The page that asks a guest to sign up, where something is for members alone."""
     return render(request, "accounts/members_only.html", status=403)
 
 

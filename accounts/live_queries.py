@@ -1,5 +1,3 @@
-"""Live queries of accounts: who is in a group."""
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Reads and single statements of accounts."""
-
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
@@ -39,7 +37,6 @@ def note_use(token: ApiToken, *, address: str) -> bool:
 
 
 def tokens_of(user: User) -> QuerySet[ApiToken]:
-    """The tokens of a person that still open something, newest first."""
     return ApiToken.objects.filter(_is_good(), user=user)
 
 
@@ -48,7 +45,6 @@ def _is_good() -> Q:
 
 
 def audit_line(pk: int) -> dict[str, Any]:
-    """A line of the audit log as it goes to others."""
     return AuditLine.objects.select_related("by").get(pk=pk).row
 
 
@@ -57,12 +53,10 @@ def person(username: str) -> User | None:
 
 
 def people_in(groups: Iterable[Group | int]) -> list[int]:
-    """Ids of everybody in any of these groups."""
     return list(User.objects.filter(groups__in=groups).values_list("pk", flat=True).distinct())
 
 
 def people_with(permission: Permission) -> list[int]:
-    """Ids of everybody who has this permission, by themselves or through a group."""
     holds = Q(user_permissions=permission) | Q(groups__permissions=permission)
     return list(User.objects.filter(holds).values_list("pk", flat=True).distinct())
 
@@ -122,7 +116,6 @@ def limit_key(user: User) -> str:
 
 
 def called(username: str) -> User | None:
-    """Who is called so, in capitals or not."""
     return User.objects.filter(username__iexact=username).first()
 
 

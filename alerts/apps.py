@@ -1,5 +1,3 @@
-"""The app `alerts`."""
-
 from django.apps import AppConfig
 
 

@@ -73,8 +73,6 @@ class Channel(models.TextChoices):
 
 
 class NotificationStatus(models.TextChoices):
-    """How a message stands. `failed`: after the last try."""
-
     PENDING = "pending"
     SENT = "sent"
     FAILED = "failed"

@@ -1,5 +1,3 @@
-"""Reads and writes of rules, alerts and notifications."""
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
@@ -16,7 +14,6 @@ _STATE: Final = ("subject", "state", "value", "since", "known_at", "below_since"
 
 
 def memories(rules: Sequence[Rule]) -> dict[int, Memory]:
-    """What is kept of each of these rules."""
     alerts: dict[int, dict[str, judging.Alert]] = {rule.pk: {} for rule in rules}
     for row in Alert.objects.filter(rule__in=rules):
         state = {name: getattr(row, name) for name in _STATE} | {"state": State(row.state)}
@@ -53,7 +50,6 @@ def unknown(*, for_s: float, limit: int) -> list[Rule]:
 
 
 def locked_rule(pk: int) -> Rule | None:
-    """One rule, locked in the caller's transaction."""
     return Rule.objects.select_for_update().filter(pk=pk).first()
 
 
@@ -64,20 +60,17 @@ def rules() -> "QuerySet[Rule]":
 
 
 def alerts(*, limit: int, rule_id: int = 0) -> list[Alert]:
-    """What fires or is about to, of one rule or of all that are enabled: firing first, the critical first."""
     rows = Alert.objects.filter(rule__is_enabled=True).exclude(state=State.RESOLVED).select_related("rule")
     rows = rows.filter(rule=rule_id) if rule_id else rows
     return list(rows.order_by("state", "rule__severity", "rule__name", "-value", "subject")[:limit])
 
 
 def count_alerts(*, rule_id: int = 0) -> Mapping[str, int]:
-    """How many alerts there are in each state."""
     rows = Alert.objects.filter(rule__is_enabled=True, **({"rule": rule_id} if rule_id else {}))
     return dict(rows.order_by("state").values_list("state").annotate(number=Count("pk")))
 
 
 def notifications(*, rule_id: int = 0) -> list[Notification]:
-    """The newest messages, of one rule or of all."""
     rows = Notification.objects.select_related("rule")
     return list((rows.filter(rule=rule_id) if rule_id else rows).order_by("-pk")[:SHOWN])
 

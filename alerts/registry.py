@@ -32,7 +32,6 @@ def register(condition: Condition) -> Callable[[Reader], Reader]:
 
 
 def everything() -> list[Condition]:
-    """All conditions, in the order in which they were registered."""
     _discover()
     return [condition for condition, _ in _registered.values()]
 

@@ -1,5 +1,3 @@
-"""Addresses under /alerts/."""
-
 from django.urls import path
 
 from alerts.views import pages

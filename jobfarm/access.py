@@ -41,7 +41,6 @@ class Answer:
 
 
 def request_id(scope: Scope) -> str:
-    """The id that this request came with, from a proxy say, or a new one."""
     sent = header(scope, REQUEST_ID)
     return sent if _PROXY_ID.fullmatch(sent) else uuid.uuid4().hex
 

@@ -48,7 +48,6 @@ def numbers() -> Numbers:
 
 
 def bars(counts: Sequence[int]) -> list[Bar]:
-    """A bar for each count, the highest as high as the drawing."""
     unit = CHART_HEIGHT / max([*counts, 1])
     heights = [round(count * unit, 1) for count in counts]
     return [Bar(STEP * at, round(CHART_HEIGHT - height, 1), height) for at, height in enumerate(heights)]

@@ -70,7 +70,6 @@ def overview_warnings() -> Mapping[str, Any]:
 
 @_operators_query("processes", right="jobs.view_job", every_s=2.0, topics=[PROCESSES_TOPIC])
 def overview_processes() -> Mapping[str, Any]:
-    """The processes of the farm, and which of them is silent."""
     return {"processes": presence.rows()}
 
 

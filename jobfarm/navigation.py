@@ -59,7 +59,6 @@ class Navigation:
 
 
 def navigation(request: HttpRequest) -> dict[str, object]:
-    """`navigation`: the links that this site has and this person may follow, read when a page shows them."""
     return {"navigation": SimpleLazyObject(partial(links, request))}
 
 

@@ -66,7 +66,6 @@ def _environment() -> dict[str, str]:
 
 
 def _files() -> Path | None:
-    """Where result files lie on this disk; None where they are in a bucket."""
     return None if os.environ.get("FILES_URL") else Path(settings.MEDIA_ROOT)
 
 

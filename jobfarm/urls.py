@@ -1,5 +1,3 @@
-"""Every address of the site."""
-
 from allauth.account.decorators import secure_admin_login
 from django.apps import apps
 from django.conf import settings

@@ -1,5 +1,3 @@
-"""Pages that span the whole farm."""
-
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render

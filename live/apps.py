@@ -1,5 +1,3 @@
-"""The app `live`."""
-
 from django.apps import AppConfig
 from django.utils.module_loading import autodiscover_modules
 
@@ -11,7 +9,6 @@ class LiveConfig(AppConfig):
     verbose_name = "Live queries"
 
     def ready(self) -> None:
-        """Import every app's `live_queries`, and register the checks."""
         from live import checks  # noqa: F401, PLC0415  # models and templates are ready only now
 
         autodiscover_modules("live_queries")

@@ -38,7 +38,6 @@ def checked(values: object, *, parameters: Mapping[str, inspect.Parameter]) -> A
 
 
 def canonical(arguments: Mapping[str, Argument]) -> str:
-    """Return the JSON text that is equal for equal arguments."""
     return json.dumps(arguments, sort_keys=True, separators=(",", ":"))
 
 

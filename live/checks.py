@@ -1,5 +1,3 @@
-"""What `manage.py check` reports about the declared live queries."""
-
 from typing import Any
 
 from django.core.checks import CheckMessage, Error, register

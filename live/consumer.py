@@ -1,5 +1,3 @@
-"""The browser's socket, as Channels sees it."""
-
 import asyncio
 from typing import Any
 

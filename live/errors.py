@@ -1,5 +1,3 @@
-"""What live queries refuse, and why."""
-
 from core.refusal import Refusal
 
 

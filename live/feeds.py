@@ -53,7 +53,6 @@ class Watch:
 
     @property
     def is_open(self) -> bool:
-        """Whether it was neither closed nor ended by what it watches being gone."""
         return self.feed.has(self)
 
     def close(self) -> None:

@@ -189,7 +189,6 @@ def for_holders(permission: str, audience: str = "operator") -> MaySee:
 
 
 def find(name: object) -> StateQuery | StreamQuery:
-    """Return the live query of this name. Raises UnknownQuery."""
     query = _queries.get(name) if isinstance(name, str) else None
     if query is None:
         raise errors.UnknownQuery(f"There is no live query {name!r}")
@@ -197,7 +196,6 @@ def find(name: object) -> StateQuery | StreamQuery:
 
 
 def everything() -> list[StateQuery | StreamQuery]:
-    """Return all live queries, by name."""
     return [query for _, query in sorted(_queries.items())]
 
 

@@ -16,8 +16,6 @@ logger = logging.getLogger("live")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Granted:
-    """This viewer may watch this, as one of this audience."""
-
     request: protocol.WatchRequest
     query: registry.StateQuery | registry.StreamQuery
     arguments: Arguments

@@ -1,5 +1,3 @@
-"""Where the browser's socket is."""
-
 from typing import Any
 
 from channels.sessions import CookieMiddleware

@@ -24,7 +24,6 @@ class Message:
     page: Page | None = None
 
     def text(self) -> str:
-        """Return the message as the browser's socket gets it."""
         about, seen = json.dumps(self.watch_id), json.dumps(self.seen)
         if self.kind == "gone":
             return f'{{"gone":{about}}}'

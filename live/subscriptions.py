@@ -25,7 +25,6 @@ class Subscription:
     owner: "Subscriptions"
 
     def close(self) -> None:
-        """Call back no more."""
         self.owner.remove(self)
 
 

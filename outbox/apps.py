@@ -1,5 +1,3 @@
-"""The app `outbox`."""
-
 from django.apps import AppConfig
 
 

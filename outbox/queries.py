@@ -1,5 +1,3 @@
-"""Statements of the outbox."""
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -28,14 +26,12 @@ def listens() -> bool:
 
 
 def record(events: Sequence[Mapping[str, Any]], *, only: int | None) -> list[Row]:
-    """Write these events for whoever asks for them; a row of `id` and `endpoint_id` for each message."""
     columns: dict[str, Any] = {name: arrays.literal(event[name] for event in events) for name in events[0]}
     columns["patterns"] = arrays.literal(_array(patterns_of(event["type"])) for event in events)
     return statements.load("outbox", "record").run(columns | {"only": only})
 
 
 def notify() -> None:
-    """Wake the senders, and wait for nothing."""
     statements.load("outbox", "notify").post({})
 
 
@@ -106,7 +102,6 @@ def settle(settlements: Sequence[Settlement]) -> list[Row]:
 
 
 def release(leases: Collection[tuple[int, UUID]]) -> None:
-    """Give these (message, lease) back, untried."""
     params = {"id": arrays.plain(pk for pk, _ in leases), "lease": arrays.plain(lease for _, lease in leases)}
     statements.load("outbox", "release").run(params)
 
@@ -158,18 +153,15 @@ def counted(endpoints: Sequence[Endpoint]) -> Sequence[Endpoint]:
 
 
 def health() -> Row:
-    """One row of `waiting dead paused failing_s oldest_due_s`."""
     [row] = statements.load("outbox", "health").run()
     return row
 
 
 def live_secrets(endpoint_ids: Collection[int]) -> QuerySet[EndpointSecret]:
-    """The secrets that sign now for these endpoints, the newest first."""
     return EndpointSecret.objects.filter(_LIVE, endpoint_id__in=endpoint_ids).order_by("-id")
 
 
 def page(messages: QuerySet[Message], *, before: int, limit: int) -> list[Message]:
-    """A page of messages, newest first; `before` is an id, 0 for the newest."""
     rows = messages.filter(pk__lt=before) if before else messages
     columns = rows.select_related("event", "endpoint").defer("event__body", "event__body_with_result")
     return list(columns.order_by("-pk")[:limit])

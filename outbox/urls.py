@@ -1,5 +1,3 @@
-"""Addresses of the outbox's pages."""
-
 from django.urls import path
 
 from outbox import views

@@ -100,7 +100,6 @@ async def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) ->
 
 
 def threads() -> int:
-    """How many threads `run` has in a process."""
     return configuration.number("JOBFARM_DB_THREADS", THREADS)
 
 

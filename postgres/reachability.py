@@ -104,7 +104,6 @@ def note_trouble(logger: logging.Logger, failure: str, error: Exception) -> bool
 
 
 def server_name(using: str = "default") -> str:
-    """Host, port, database and user of a database, for a sentence."""
     settings = connections[using].settings_dict
     host = settings["HOST"] or "the local socket"
     port = settings["PORT"] or "5432"

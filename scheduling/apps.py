@@ -1,5 +1,3 @@
-"""The app `scheduling`."""
-
 from typing import Any
 
 from django.apps import AppConfig
@@ -13,7 +11,6 @@ class SchedulingConfig(AppConfig):
     verbose_name = "Scheduling"
 
     def ready(self) -> None:
-        """Find the crons that the apps declare in their `crons.py`; their rows follow after each migration."""
         from scheduling import backend  # noqa: F401, PLC0415 (it makes itself known, and needs the models)
 
         if settings.SCHEDULING["CRONS"]:

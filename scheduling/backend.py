@@ -133,8 +133,6 @@ class SchedulingBackend(BaseTaskBackend):
 
 
 class Runner:
-    """How the scheduler runs the tasks of all backends of this class."""
-
     def timeout_s(self, call: Call) -> float | None:
         """How long the task may take; a task that cannot be found fails soon enough."""
         task = _find(call.function)

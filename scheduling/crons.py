@@ -1,5 +1,3 @@
-"""The scheduler's own cron, and what it keeps."""
-
 from django.conf import settings
 
 from scheduling.models import Cluster, ScheduledFunction

@@ -1,5 +1,3 @@
-"""The form of a cron that a person makes or changes."""
-
 import json
 from typing import Any, Final
 from zoneinfo import available_timezones

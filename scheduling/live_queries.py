@@ -29,7 +29,6 @@ def functions(*, status: str = "", function: str = "", cron: str = "", before: i
 
 @_shown("scheduled-function", topics=lambda function_id: [f"scheduled:{function_id}"])
 def function(*, function_id: int) -> Mapping[str, Any] | None:
-    """One scheduled function, with what it came from and what came of it."""
     row = pages.function(function_id)
     if row is None:
         return None
@@ -46,7 +45,6 @@ def function(*, function_id: int) -> Mapping[str, Any] | None:
     at_most_every_s=0.5,
 )  # fmt: skip
 def function_state(*, function_id: int) -> Mapping[str, Any] | None:
-    """Where one scheduled function stands, for a row of the administration's list."""
     row = pages.function(function_id)
     return None if row is None else {"status": row.status}
 
@@ -64,7 +62,6 @@ def crons() -> Mapping[str, Any]:
 
 @_shown("scheduling-cron", topics=lambda name: [f"cron:{name}", "scheduled"], at_most_every_s=1.0)
 def cron(*, name: str) -> Mapping[str, Any] | None:
-    """One cron: its next firings in its own zone, and its last ones."""
     row = pages.cron(name)
     if row is None:
         return None
@@ -73,5 +70,4 @@ def cron(*, name: str) -> Mapping[str, Any] | None:
 
 @_shown("scheduling-clusters", topics=lambda: ["scheduled"], at_most_every_s=2.0)
 def clusters() -> Mapping[str, Any]:
-    """Whether anything runs scheduled functions, and how that goes."""
     return {"health": operations.health()}

@@ -1,5 +1,3 @@
-"""Addresses of scheduled functions and crons."""
-
 from django.urls import path, register_converter
 from django.urls.converters import IntConverter, StringConverter
 

@@ -1,5 +1,3 @@
-"""Pages of scheduled functions and crons, for operators."""
-
 import re
 from typing import Any
 
@@ -73,7 +71,6 @@ def run_again(request: HttpRequest, function_id: int) -> HttpResponse:
 
 @pages.for_holders(live_queries.VIEW)
 def crons(request: HttpRequest) -> HttpResponse:
-    """All crons, and the clusters that fire them."""
     may_add = people.person(request).has_perm(ADD_CRON)
     return render(request, "scheduling/crons.html", {"may_add": may_add})
 

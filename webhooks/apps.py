@@ -1,5 +1,3 @@
-"""The app `webhooks`."""
-
 import importlib
 import pkgutil
 
@@ -11,7 +9,6 @@ class WebhooksConfig(AppConfig):
     verbose_name = "Webhooks"
 
     def ready(self) -> None:
-        """Import every module of `webhooks.handlers`, which makes its handlers known, and register the checks."""
         # These import models, which are not loaded when this module is.
         from jobs import operations as jobs  # noqa: PLC0415
         from webhooks import checks, handlers  # noqa: F401, PLC0415

@@ -87,21 +87,18 @@ def refusals(*, source: str = "") -> Mapping[str, Any]:
 
 @_shown("delivery-state", topics=lambda delivery_id: [f"delivery:{delivery_id}"])
 def delivery_state(*, delivery_id: int) -> Mapping[str, Any] | None:
-    """How one delivery stands: of the page of a delivery what the administration shows too."""
     row = pages.delivery(delivery_id)
     return None if row is None else _status(row)
 
 
 @_shown("delivery-badge", topics=lambda delivery_id: [f"delivery:{delivery_id}"], at_most_every_s=0.5)
 def delivery_badge(*, delivery_id: int) -> Mapping[str, Any] | None:
-    """How one delivery stands, for a row of the administration's list."""
     row = pages.delivery(delivery_id)
     return None if row is None else {"delivery": row}
 
 
 @_shown("delivery", topics=lambda delivery_id: [f"delivery:{delivery_id}"])
 def delivery(*, delivery_id: int) -> Mapping[str, Any] | None:
-    """How one delivery stands, its attempts, what it wrote, and who replayed it."""
     row = pages.delivery(delivery_id)
     if row is None:
         return None
@@ -120,7 +117,6 @@ def delivery(*, delivery_id: int) -> Mapping[str, Any] | None:
     at_most_every_s=1.0,
 )  # fmt: skip
 def delivery_jobs(*, delivery_id: int) -> Mapping[str, Any] | None:
-    """The jobs that a delivery started, as they stand, and those that it did not start."""
     starts = job_starts.of_delivery(delivery_id)
     statuses = jobs.statuses({start.job_id for start in starts if start.job_id is not None})
     return {"rows": [{"start": start, "status": statuses.get(start.job_id or 0, "")} for start in starts]}
@@ -145,7 +141,6 @@ def source(*, source: str) -> Mapping[str, Any] | None:
 
 @_shown("webhook-secret", topics=lambda source, **_: [f"webhook-source:{source}"], at_most_every_s=2.0)
 def secret(*, secret_id: int, source: str) -> Mapping[str, Any] | None:
-    """When a secret was used last, and until when it opens something."""
     row = pages.secret(secret_id)
     if row is None or row.source != source:
         return None
@@ -174,7 +169,6 @@ def activity(
 
 @_shown("activity-digest", topics=lambda: ["activity"], at_most_every_s=5.0)
 def digest() -> Mapping[str, Any]:
-    """What today (UTC) came to so far."""
     now = clock.now().astimezone(UTC)
     return {"digest": feed.digest(day=now.date(), now=now)}
 

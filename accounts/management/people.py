@@ -1,5 +1,3 @@
-"""What the commands about people have in common."""
-
 from argparse import ArgumentTypeError
 
 from django.contrib.auth.models import User

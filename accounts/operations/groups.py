@@ -30,15 +30,12 @@ _CONTENT = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")  # of a token: whi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invited:
-    """What an invitation shows before it is accepted."""
-
     group: Group
     members: int
     limit: int = domain.MEMBERS_LIMIT
 
     @property
     def is_full(self) -> bool:
-        """Whether nobody else has room in it."""
         return self.members >= self.limit
 
 

@@ -1,5 +1,3 @@
-"""The page of one's own account, with its API tokens."""
-
 from typing import Any
 
 from allauth.usersessions.models import UserSession
@@ -62,7 +60,6 @@ class TokenForm(forms.Form):
 
 @pages.guarded(login_required)
 def account(request: HttpRequest) -> HttpResponse:
-    """Who one is here, one's API tokens, and where the rest is."""
     return _account_page(request)
 
 
@@ -96,7 +93,6 @@ def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
 
 @pages.guarded(members_only, pages.POST)
 def end_session(request: HttpRequest, session_id: int) -> HttpResponse:
-    """End one of one's sessions, and not the one that asks: for that there is the log-out."""
     others = UserSession.objects.filter(user=people.person(request)).exclude(session_key=request.session.session_key)
     get_object_or_404(others, pk=session_id).end()
     operations.audit("log_out", people.person(request), "another session")
@@ -118,7 +114,6 @@ def _account_page(request: HttpRequest, *, token_form: TokenForm | None = None) 
 
 
 def _permissions(user: User) -> str:
-    """What somebody may do here, in a few words."""
     if user.is_superuser:
         return "everything"
     if user.has_perm("jobs.operate_job"):

@@ -30,7 +30,6 @@ def lines(draw: ImageDraw.ImageDraw, image: Image.Image) -> ImageDraw.ImageDraw:
 
 
 def bend(image: Image.Image) -> Image.Image:
-    """Bend the letters, up and down and to the sides."""
     (width, height), rng = image.size, _rng()
     long, high = rng.uniform(90, 140), rng.uniform(70, 110)
     phase, other = rng.uniform(0, _TURN), rng.uniform(0, _TURN)

@@ -1,5 +1,3 @@
-"""What the pages of accounts have in common."""
-
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -15,7 +13,6 @@ SESSION_MARK = "is_guest"  # what templates ask: of a session that is read anywa
 
 
 def closed(request: HttpRequest, refusal: Refusal, *, status: int | None = None) -> HttpResponse:
-    """What somebody is shown at a door that is closed."""
     return render(request, "accounts/closed.html", {"refusal": refusal}, status=status or refusal.http_status)
 
 

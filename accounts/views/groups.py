@@ -64,7 +64,6 @@ def groups(request: HttpRequest) -> HttpResponse:
 
 @pages.guarded(login_required)
 def group(request: HttpRequest, group_id: int) -> HttpResponse:
-    """Who is in a group, how others get in, and the way out."""
     person = people.person(request)
     group = get_object_or_404(person.groups, pk=group_id)
     owner = operations.owner(group)
@@ -81,7 +80,6 @@ def group(request: HttpRequest, group_id: int) -> HttpResponse:
 
 @pages.guarded(login_required, pages.POST)
 def invite(request: HttpRequest, group_id: int) -> HttpResponse:
-    """Replace the invitation, or make one where there is none."""
     return _do(request, group_id, operations.invite, "The link was replaced. The old one no longer works.")
 
 

@@ -73,7 +73,6 @@ class ComeAsGuest(RedirectURLMixin, FormView):  # type: ignore[type-arg]  # Djan
         return self.render_to_response(self.get_context_data(form=form), status=422)
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
-        """The form with another picture, where one is going, and the other ways in."""
         captcha = operations.new_captcha(address=limits.address(self.request))
         return super().get_context_data(**context) | {"next": self.get_redirect_url(), "captcha": captcha} | ways_in()
 

@@ -31,14 +31,12 @@ class _ForVisitors:
     request: HttpRequest
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Go on, or show what the door shows."""
         is_in = request.user.is_authenticated and not operations.is_guest(request.user)
         if is_in or single_sign_on.come_by_proxy(request):
             return HttpResponseRedirect(self.get_next_url() or resolve_url("/"))  # type: ignore[attr-defined]  # NextRedirectMixin
         return super().dispatch(request, *args, **kwargs)  # type: ignore[misc, no-any-return]  # of a view
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
-        """The form, where one is going, and which other ways in there are."""
         more = {"next": self.get_next_url() or ""} | ways_in()  # type: ignore[attr-defined]
         return super().get_context_data(**context) | more  # type: ignore[misc, no-any-return]
 
@@ -60,7 +58,6 @@ class LogIn(_ForVisitors, LoginView):  # type: ignore[misc]
     form_class = LogInForm
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Look at the password, where this farm takes any."""
         if settings.SSO_ONLY:
             return closed(request, SingleSignOnOnly())
         answer: HttpResponse = super().post(request, *args, **kwargs)
@@ -101,7 +98,6 @@ class SignUp(_ForVisitors, SignupView):  # type: ignore[misc]
         return closed(self.request, SignUpClosed())
 
     def form_valid(self, form: SignUpForm) -> HttpResponse:
-        """In, in a new session; or the form again, if somebody was given that name a moment ago."""
         try:
             response: HttpResponse = super().form_valid(form)
         except AccountsError as refusal:
@@ -129,7 +125,6 @@ class OneTimeLinkPage(RedirectURLMixin, View):
     next_page = "/"
 
     def get(self, request: HttpRequest, token: str) -> HttpResponse:
-        """The button, or what to do when the link is spent."""
         if not operations.is_usable(token, now=clock.now()):
             return self._spent(request)
         return render(request, "accounts/one_time_link.html", {"next": self.get_redirect_url()})

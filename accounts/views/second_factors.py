@@ -32,8 +32,6 @@ logger = logging.getLogger(__name__)
 
 
 class Adapter(DefaultMFAAdapter):  # type: ignore[misc]  # allauth ships no types
-    """What this farm decides of second factors."""
-
     def encrypt(self, text: str) -> str:
         """As it is stored: who reads the tables makes no code of it."""
         return operations.SEALER.seal(text).decode()
@@ -89,7 +87,6 @@ class SetUpStage(LoginStage):  # type: ignore[misc]
     urlname = "mfa_set_up"
 
     def handle(self) -> tuple[HttpResponse | None, bool]:
-        """Where to go on, if anywhere, and that the log-in goes on."""
         by_provider = "sociallogin" in (
             self.login.signal_kwargs or {}
         )  # which asks for a second factor by its own rules
@@ -110,7 +107,6 @@ class SetUp(FormView):  # type: ignore[type-arg]  # Django 6 has it plain
         return super().get_form_kwargs() | {"user": self.request._login_stage.login.user}  # noqa: SLF001 (how allauth hands it on)
 
     def get_context_data(self, **more: Any) -> dict[str, Any]:
-        """The form with its secret, as a picture too."""
         context = super().get_context_data(**more)
         adapter, form = Adapter(self.request), context["form"]
         picture = adapter.build_totp_svg(adapter.build_totp_url(form.user, form.secret)).encode()

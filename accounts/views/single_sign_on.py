@@ -130,8 +130,6 @@ def _named(request: HttpRequest) -> str:
 
 
 def _while_it_is_there(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Show a sentence while the provider is away."""
-
     @wraps(view)
     def guarded(request: HttpRequest, provider_id: str) -> HttpResponse:
         try:

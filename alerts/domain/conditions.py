@@ -69,7 +69,6 @@ class Observation:
     below: frozenset[str] | None = None
 
     def is_below(self, subject: str) -> bool:
-        """Whether it is known that the condition does not hold for this subject."""
         return subject not in self.above and (self.below is None or subject in self.below)
 
 

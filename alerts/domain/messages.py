@@ -13,8 +13,6 @@ _LONGEST: Final = 120  # characters of a subject in a message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """A message as it is sent: a line for its subject, and its body."""
-
     title: str
     body: str
 

@@ -23,8 +23,6 @@ _ADDRESS: Final = re.compile(r"[^@\s,;<>\"()]{1,64}@[^@\s,;<>\"()]{1,190}")
 
 
 class Severity(StrEnum):
-    """How bad it is: worth waking somebody, or for the next morning."""
-
     WARNING = "warning"
     CRITICAL = "critical"
 

@@ -87,8 +87,6 @@ class RuleForm(forms.Form):
 
 
 class MuteForm(forms.Form):
-    """For how long a rule sends nothing."""
-
     hours = forms.ChoiceField(
         label="Mute for", choices=[("1", "1 hour"), ("4", "4 hours"), ("24", "1 day"), ("168", "1 week")]
     )

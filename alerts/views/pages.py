@@ -22,7 +22,6 @@ _for = partial(pages.for_holders, is_hidden=False)
 
 @_for(SEE)
 def overview(request: HttpRequest) -> HttpResponse:
-    """What fires now, all rules, and the last messages, live."""
     return render(request, "alerts/list.html", {"may_make": request.user.has_perm(MAKE)})
 
 
@@ -47,7 +46,6 @@ def new(request: HttpRequest) -> HttpResponse:
 
 @_for(SEE, pages.FORM)
 def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
-    """One rule with what fires of it and its messages, live; whoever may, changes it here."""
     row = get_object_or_404(Rule, pk=rule_id)
     if request.method != "POST" or not request.user.has_perm(CHANGE):
         return _page(request, row, None, status=403 if request.method == "POST" else 200)
@@ -85,7 +83,6 @@ def mute(request: HttpRequest, rule_id: int) -> HttpResponse:
 
 @_for(CHANGE, pages.POST)
 def unmute(request: HttpRequest, rule_id: int) -> HttpResponse:
-    """Let it send again."""
     operations.mute(rule_id, for_s=None, by=people.person(request))
     messages.success(request, "Unmuted.")
     return redirect("alerts:rule", rule_id)

@@ -55,8 +55,6 @@ _SIX_TO_FOUR: Final = IPv6Network("2002::/16")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A URL that may be sent to, as far as the URL itself shows."""
-
     url: str
     host: str
     port: int

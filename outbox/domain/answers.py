@@ -60,7 +60,6 @@ class Answer:
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the receiver took it: 2xx."""
         return self.status is not None and 200 <= self.status < 300
 
     @property
@@ -68,5 +67,4 @@ class Answer:
         return self.body.decode(errors="replace").replace("\x00", "�")
 
     def retry_after_s(self, *, now: datetime) -> float | None:
-        """How long the receiver asks to be left alone."""
         return None if self.status is None else retry_after_s(self.status, self.headers, now=now)

@@ -1,5 +1,3 @@
-"""What an endpoint may be."""
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

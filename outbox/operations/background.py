@@ -15,8 +15,6 @@ log = logging.getLogger(__name__)
 
 
 class Background:
-    """Sends from the beginning of the block to its end."""
-
     def __init__(self) -> None:
         self._must_stop = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -30,12 +30,10 @@ _FIELDS = ("name", "url", "events", "kinds", "with_result", "per_minute")
 
 
 def is_operator(user: User | AnonymousUser | AbstractBaseUser) -> bool:
-    """Whether `user` changes all endpoints: staff with the right."""
     return isinstance(user, User) and user.is_active and user.is_staff and user.has_perm(OPERATE)
 
 
 def sees_all(user: User | AnonymousUser | AbstractBaseUser) -> bool:
-    """Whether `user` sees all endpoints and their messages."""
     return isinstance(user, User) and user.is_active and user.is_staff and user.has_perm(VIEW)
 
 
@@ -83,7 +81,6 @@ def operable(endpoint_id: int, *, by: User, lock: bool = False) -> Endpoint:
 
 
 def may_operate(user: User, endpoint: Endpoint) -> bool:
-    """Whether `user` may change this endpoint and replay its messages."""
     return endpoint.owner_id == user.pk or is_operator(user)
 
 

@@ -35,7 +35,6 @@ class Health:
 
 
 def health() -> Health:
-    """Look at messages, endpoints and secrets. Four statements."""
     facts = queries.health()
     newest = Endpoint.objects.exclude(status=EndpointStatus.DISABLED).order_by("-pk").values_list("pk", flat=True)
     opened = secrets.of(list(newest[:_CHECKED]))

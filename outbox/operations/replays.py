@@ -118,7 +118,6 @@ def _replayable(wanted: Filter, by: User) -> QuerySet[Message]:
 
 
 def _announce(rows: list[tuple[int, int]]) -> None:
-    """Wake the senders, and whoever watches these messages (id, endpoint)."""
     wake()
     endpoint_ids = {endpoint_id for _, endpoint_id in rows}
     live.touch("outbox", *(f"endpoint:{pk}" for pk in endpoint_ids), *(f"message:{pk}" for pk, _ in rows))

@@ -73,7 +73,6 @@ def edit(request: HttpRequest, endpoint_id: int) -> HttpResponse:
 
 @pages.guarded(members_only)
 def endpoint(request: HttpRequest, endpoint_id: int) -> HttpResponse:
-    """One endpoint and its messages, live; the filter stands in the address."""
     row = operations.find(endpoint_id, by=people.person(request))
     form = FilterForm(request.GET)
     context = {
@@ -90,7 +89,6 @@ def endpoint(request: HttpRequest, endpoint_id: int) -> HttpResponse:
 @pages.guarded(members_only, pages.POST)
 @sensitive_variables("secret")
 def rotate(request: HttpRequest, endpoint_id: int) -> HttpResponse:
-    """Another secret; it is in this answer, and nowhere else."""
     person = people.person(request)
     secret = operations.rotate(endpoint_id, by=person)
     return _secret(request, operations.operable(endpoint_id, by=person), secret)
@@ -117,7 +115,6 @@ def act(request: HttpRequest, endpoint_id: int, action: str) -> HttpResponse:
 
 @pages.guarded(members_only)
 def message(request: HttpRequest, message_id: int) -> HttpResponse:
-    """One message: how it stands and its attempts, live, and its body, which stays as it is."""
     row = operations.find_message(message_id, by=people.person(request))
     body = queries.body_of(row)
     may_act = operations.may_operate(people.person(request), row.endpoint)
@@ -177,7 +174,6 @@ def bulk_replay(request: HttpRequest, replay_id: int) -> HttpResponse:
 
 @pages.guarded(members_only, pages.POST)
 def stop_replay(request: HttpRequest, replay_id: int) -> HttpResponse:
-    """Begin no further batch; what was replayed stays so."""
     try:
         operations.stop_replay(replay_id, by=people.person(request))
     except CannotStop as refusal:

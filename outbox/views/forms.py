@@ -1,5 +1,3 @@
-"""What people fill in for an endpoint."""
-
 from typing import Any, Final
 
 from django import forms
@@ -24,8 +22,6 @@ _FAMILIES: Final = {"*": "all events"} | {
 
 
 class EndpointForm(forms.Form):
-    """An endpoint. What its rules refuse (`outbox.domain.endpoints`) is an error of the field."""
-
     name = forms.CharField(max_length=100, help_text="For you: who takes the events.")
     url = forms.CharField(
         label="URL", max_length=LONGEST_URL, widget=forms.URLInput(attrs={"placeholder": "https://"}),
@@ -52,7 +48,6 @@ class EndpointForm(forms.Form):
         return [name for name in self.cleaned_data["kinds"].replace(",", " ").split() if name]
 
     def wanted(self) -> Wanted | None:
-        """The endpoint; None if it cannot be: the form then has the errors."""
         if not self.is_valid():
             return None
         try:

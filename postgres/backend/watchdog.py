@@ -131,7 +131,6 @@ def watch(connection: Watchable) -> None:
 
 
 def stop() -> None:
-    """End the thread of this process's watchdog, before a fork."""
     _of_process.stop()
 
 

@@ -63,7 +63,6 @@ def refuse_other_major(cluster: Path) -> None:
 
 
 def drop_large_logs(cluster: Path) -> None:
-    """Remove the logs that have outgrown LOG_BYTES."""
     for log in (cluster / "log").glob("*.log"):
         if log.lstat().st_size > LOG_BYTES:
             log.unlink()
@@ -71,8 +70,6 @@ def drop_large_logs(cluster: Path) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logged:
-    """How far the server's log went at some moment."""
-
     folder: Path
     sizes: dict[Path, int]
 

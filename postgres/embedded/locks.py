@@ -16,8 +16,6 @@ _open_here: set[int] = set()
 
 
 class Lock:
-    """A lock that is held from its making until release()."""
-
     def __init__(self, path: Path, operation: int) -> None:
         self._descriptor = _open(path)
         _open_here.add(self._descriptor)

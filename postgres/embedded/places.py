@@ -26,7 +26,6 @@ class Location:
 
     @property
     def cluster(self) -> Path:
-        """PostgreSQL's data directory."""
         return self.home / "cluster"
 
     @property

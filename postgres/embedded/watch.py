@@ -28,7 +28,6 @@ class Watch:
 
 
 def exists(pid: int) -> bool:
-    """Whether there is a process of that number, of whichever user."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -102,7 +102,6 @@ class CronAdmin(functions.Operated, administration.ReadOnly):
         return [*self.readonly_fields, *stays]
 
     def get_actions_detail(self, request: HttpRequest, object_id: int | str) -> list[Any]:
-        """Those that can change something of this cron as it stands."""
         cron = self.get_object(request, str(object_id))
         source = "" if cron is None or cron.retired_at else str(cron.source)
         fitting = {"edited": {"reset-to-the-code"}, "person": {"remove"}}.get(source, set())

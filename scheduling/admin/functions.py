@@ -27,7 +27,6 @@ COLOURS: Final = {
 
 
 def link(pk: int | None) -> SafeString | str:
-    """A link to the page of a scheduled function."""
     return administration.link("scheduling_scheduledfunction", pk)
 
 

@@ -230,7 +230,6 @@ class Dispatcher:
         return bool(crons.fire_due())
 
     def _pause_s(self) -> float:
-        """How long to wait if nobody wakes us."""
         longest = HIRE_S if self._pool.is_short() else BUSY_TURN_S if self._pool.busy() else TURN_S
         has_room = self._room() > 0
         return min(longest, max(self._look_at - time.monotonic(), 0.0)) if has_room else longest
@@ -288,7 +287,6 @@ class Dispatcher:
     # The end.
 
     def _stop(self) -> None:
-        """End the workers after what they do now, within the grace."""
         self._pool.stop()
         until = time.monotonic() + settings.SCHEDULING["GRACE_S"]
         while self._pool.workers and time.monotonic() < until:

@@ -52,7 +52,6 @@ class Worker:
         self.stage, self.since = stage, time.monotonic()
 
     def leave(self) -> None:
-        """Let it end after what it does now."""
         self.line.close()
         self.become(Stage.LEAVING)
 

@@ -1,5 +1,3 @@
-"""Processes that end with their parent."""
-
 import contextlib
 import ctypes
 import os
@@ -22,7 +20,6 @@ def end_with(parent: int, *, by: signal.Signals) -> None:
 
 
 def is_orphan(parent: int) -> bool:
-    """Whether this process is no child of `parent` any more."""
     return os.getppid() != parent
 
 

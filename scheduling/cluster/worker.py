@@ -88,7 +88,6 @@ class _Results:
 
 
 def mutations(batch: Sequence[Dispatch]) -> None:
-    """Run these mutations one after the other, for a moment."""
     with _logged():
         runner.mutations(_one_by_one(batch), by=_place().by)
 

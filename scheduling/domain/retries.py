@@ -1,5 +1,3 @@
-"""Whether and when something that failed is retried."""
-
 import random
 from dataclasses import dataclass
 

@@ -21,8 +21,6 @@ ENDED = frozenset(Status) - LIVE
 
 
 class Kind(StrEnum):
-    """What a function may touch."""
-
     MUTATION = "mutation"
     ACTION = "action"
 

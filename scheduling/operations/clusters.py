@@ -30,7 +30,6 @@ def begin(cluster_id: UUID, *, role: str) -> None:
 
 
 def dispatch(kind: Kind, *, limit: int, queues: Sequence[str] | None = None) -> list[Dispatch]:
-    """Up to `limit` due functions, the most urgent first."""
     return functions.dispatch(kind, functions.lanes(kind, queues=queues), limit=limit)[0]
 
 

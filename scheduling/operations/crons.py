@@ -38,8 +38,6 @@ _AT_ONCE = 20  # crons fired by one transaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """A cron as an app's `crons.py` declares it."""
-
     name: str
     schedule: Interval | Calendar
     function: registry.Function
@@ -234,7 +232,6 @@ def _sync(declared: Declared, row: Cron | None, *, now: datetime) -> None:
 
 
 def columns_of(schedule: Interval | Calendar, args: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
-    """What a cron is, as its row has it."""
     of_policy = {"missed": policy.missed, "at_most": policy.at_most, "overlap": policy.overlap}
     return {"args": dict(args), "schedule": schedule.text(), **of_policy}
 
@@ -263,7 +260,6 @@ def _fire_or_pause(name: str, *, now: datetime) -> list[ScheduledFunction]:
 
 
 def _sentence(error: Exception) -> str:
-    """What an error says, as text that PostgreSQL stores."""
     words = error.message if isinstance(error, Refusal) else f"{type(error).__name__}: {error}"
     return endings.storable(words)
 

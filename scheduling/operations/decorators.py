@@ -1,5 +1,3 @@
-"""The decorators that make functions known to the scheduler."""
-
 import functools
 import math
 from collections.abc import Callable

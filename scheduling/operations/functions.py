@@ -121,7 +121,6 @@ def run_again(function_id: int) -> ScheduledFunction:
 
 
 def like(old: ScheduledFunction, **changes: Any) -> NewFunction:
-    """A row for another run of what an old one ran."""
     return NewFunction(
         function=old.function, kind=Kind(old.kind), args=json.dumps(old.args), queue=old.queue, priority=old.priority,
         **changes,

@@ -1,5 +1,3 @@
-"""How long something may take."""
-
 import signal
 import threading
 from collections.abc import Callable, Iterator

@@ -36,7 +36,6 @@ class Chain:
 
     @classmethod
     def latest(cls, *, limit: int) -> list[Self]:
-        """The chains that began last, the newest first."""
         rows = ScheduledFunction.objects.filter(function=cls.FUNCTION, args__after=0).order_by("-pk")
         return [chain for row in rows[:limit] if (chain := cls._of(row)) is not None]
 
@@ -50,12 +49,10 @@ class Chain:
 
     @property
     def until(self) -> int:
-        """The last id that it reaches."""
         return int(self.arguments["until"])
 
     @property
     def share(self) -> float:
-        """How far it is, from 0 to 1."""
         return min(self.handled / self.matched, 1.0) if self.matched else 1.0
 
     @classmethod

@@ -1,5 +1,3 @@
-"""Statements about clusters: who lives, who is silent, how they ended."""
-
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -36,7 +34,6 @@ def vouch(cluster_id: UUID, *, for_s: float) -> None:
 
 
 def find(cluster_id: UUID) -> tuple[Cluster | None, float | None]:
-    """A cluster's row, and how many seconds ago it reported."""
     cluster = Cluster.objects.annotate(age=Now() - F("last_seen_at")).filter(cluster_id=cluster_id).first()
     age: timedelta | None = cluster.age if cluster else None
     return cluster, None if age is None else age.total_seconds()
@@ -56,7 +53,6 @@ def lose_silent(*, silent_s: float) -> list[UUID]:
 
 
 def living(*, within: timedelta) -> list[Cluster]:
-    """Those that reported lately, the oldest first."""
     return list(_living(within).order_by("role", "started_at"))
 
 

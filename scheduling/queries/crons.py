@@ -1,5 +1,3 @@
-"""Statements about crons."""
-
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any

@@ -77,8 +77,6 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who runs a function: a cluster's cluster id, and the process in it."""
-
     cluster_id: UUID
     ran_by: str
 
@@ -112,7 +110,6 @@ def notify(kinds: Iterable[str]) -> None:
 
 
 def parent_status(parent: int) -> Status | None:
-    """The state of a running action, held still until the caller's transaction ends; None if it is gone."""
     rows = statements.load("scheduling", "parent_status").run({"id": parent})
     return Status(rows[0].status) if rows else None
 

@@ -1,5 +1,3 @@
-"""What pages read."""
-
 from collections.abc import Sequence
 
 from django.db.models import OuterRef, QuerySet, Subquery
@@ -50,14 +48,12 @@ def queued(pk: int) -> Due | None:
 
 
 def descendants(pk: int, *, limit: int = 50) -> Sequence[ScheduledFunction]:
-    """What it scheduled itself, the newest first."""
     return list(
         ScheduledFunction.objects.filter(parent_id=pk).defer("args", "result", "traceback").order_by("-pk")[:limit]
     )
 
 
 def firing_crons() -> "QuerySet[Cron]":
-    """The crons that are neither paused nor retired."""
     return Cron.objects.filter(retired_at__isnull=True, paused_at__isnull=True)
 
 

@@ -26,7 +26,6 @@ LONGEST_TEXT = 50_000  # characters of a JSON value or a traceback in a page
 
 @register.filter
 def pretty(value: Any) -> str:
-    """A JSON value, indented, as text (the template escapes it)."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}\n(cut here)"
 
@@ -54,7 +53,6 @@ def wall(moment: datetime) -> str:
 
 @register.filter
 def cron_status(cron: Cron) -> str:
-    """Whether a cron fires: "active", "paused" or "retired"."""
     return "retired" if cron.retired_at else "paused" if cron.paused_at else "active"
 
 
@@ -66,7 +64,6 @@ def missed_policy(cron: Cron) -> str:
 
 @register.filter
 def overlap_policy(cron: Cron) -> str:
-    """What becomes of a firing while the one before has not ended."""
     return OVERLAP[Overlap(cron.overlap)]
 
 

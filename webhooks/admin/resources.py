@@ -95,7 +95,6 @@ class ResourceAdmin(administration.BoundedList):
         return ["=external_id", *(["=parent"] if self.model.shape.parent else []), *fields]
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:  # noqa: ARG002
-        """All that its sender says of it, in the order of the alphabet."""
         names = sorted(obj.document.keys() - {"parent"}) if obj else []
         return ["external_id", *self._parents(), *map(_field, names), "state_at", "deleted_at"]
 
@@ -151,8 +150,6 @@ class CatalogModelInline(administration.Part):
 
 @admin.register(models.ModelServer)
 class ModelServerAdmin(administration.ReadOnly):
-    """The servers that are asked for their models every night."""
-
     list_display = ["url", "polled_at", "answered_at", "error"]
     inlines = [CatalogModelInline]
 

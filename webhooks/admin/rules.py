@@ -111,7 +111,6 @@ class RuleAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
     actions_detail = ["try_it"]
 
     def has_try_permission(self, request: HttpRequest, object_id: Any = None) -> bool:  # noqa: ARG002
-        """Who may see what the payload would be made of."""
         return self.has_view_permission(request) and live_queries.may_view(request.user)
 
     @action(description="Try it", url_path="try", permissions=["try"])  # type: ignore[untyped-decorator]
@@ -142,8 +141,6 @@ def _reason(start: JobStart) -> str:
 
 
 class _Shown:
-    """Columns of starts, in their list and on the page of their delivery."""
-
     # The job that was started, or that has the same unique key.
     job_link = administration.shown(
         "Job", lambda start: administration.link("jobs_job", start.job_id, f"#{start.job_id}")

@@ -17,7 +17,6 @@ _SCALARS: Final = (str, bool, int, float, type(None))
 
 
 def check(conditions: Any) -> None:
-    """Raise BadRule for what is no filter."""
     if not isinstance(conditions, Mapping):
         raise _bad('it is an object of paths, like {"body.ref": "refs/heads/main"}')
     if len(conditions) > MOST:

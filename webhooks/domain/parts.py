@@ -162,8 +162,6 @@ def _named(text: str) -> tuple[str, str]:
 
 
 class Part:
-    """An object in a body, or none: then it says nothing, and is false. Paths are names with full stops between."""
-
     def __init__(self, value: Any, *, unread: list[str], place: str = "") -> None:
         self._value = value
         self._unread = unread
@@ -184,7 +182,6 @@ class Part:
         return ABSENT
 
     def get(self, path: str, kind: Kind[T]) -> T | None:
-        """What is there, or None."""
         value: T | Absent | None = self.look(path, kind)
         return None if value is ABSENT else value
 
@@ -198,7 +195,6 @@ class Part:
         return self.get(path, NUMBER)
 
     def part(self, path: str) -> "Part":
-        """The object there, or none."""
         return self._within(path, self.get(path, OBJECT) or {})
 
     def first(self, path: str) -> "Part":

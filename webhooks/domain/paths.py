@@ -11,7 +11,6 @@ __all__ = ["MISSING", "ROOTS", "Missing", "find", "reason"]
 
 
 def reason(path: str) -> str | None:
-    """Why this is no path; None if it is one."""
     if not _PATH.fullmatch(path):
         return f"{path[:80]!r} is no path: write names with dots between, like body.repository.full_name"
     root, _, rest = path.partition(".")

@@ -97,7 +97,6 @@ def check_event(pattern: str) -> None:
 
 
 def means(pattern: str, event: str) -> bool:
-    """Whether a rule for `pattern` is for this event."""
     if pattern.endswith(_FAMILY):
         family = pattern.removesuffix(_FAMILY)
         return event == family or event.startswith(f"{family}.")

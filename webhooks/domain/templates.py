@@ -12,7 +12,6 @@ __all__ = ["as_text", "check", "render"]
 
 
 def check(template: Any) -> None:
-    """Raise BadRule for what is no template."""
     try:
         templates.check(template, paths.reason)
     except BadTemplate as refusal:

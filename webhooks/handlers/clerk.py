@@ -64,7 +64,6 @@ def organization(event: Event) -> None:
 
 @handles("clerk", "user.deleted", "organization.deleted")
 def deleted(event: Event) -> None:
-    """Somebody, or an organization, is gone: the body gives the id alone."""
     report = _Report(event)
     table, label = (ClerkUser, "account") if event.type == "user.deleted" else (ClerkOrganization, "organization")
     tombstone(table, report.id, at=report.gone_at)

@@ -228,7 +228,6 @@ def review(event: Event) -> None:
 
 @handles("github", *_types("issue_comment", _COMMENTED), *_types("pull_request_review_comment", _COMMENTED))
 def comment(event: Event) -> None:
-    """Somebody commented on an issue, a line of a pull request, or a pull request, which then comes as an issue."""
     path = "issue" if event.type.startswith("issue") else "pull_request"
     report = _Report(event, {f"{path}.id": NUMBER})
     listed = _Listed(report, path)
@@ -298,13 +297,11 @@ def fork(event: Event) -> None:
 
 @handles("github", "watch.started")
 def watch(event: Event) -> None:
-    """Somebody starred a repository: GitHub calls that watching."""
     _Report(event).emit_of_repository("starred", "repository")
 
 
 @handles("github", *_types("member", "added edited removed"))
 def member(event: Event) -> None:
-    """Somebody may write to a repository, or may no more."""
     report = _Report(event)
     report.emit_of_repository(report.verb, f"{report.body.text('member.login')} as a collaborator of".strip())
 

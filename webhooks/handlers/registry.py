@@ -100,7 +100,6 @@ def all_for(source: str, event_type: str) -> list[Handler]:
 
 
 def find(source: str, event_type: str) -> Handler | None:
-    """The handler of an event type; None if there is none, and the event is ignored."""
     exact = _handlers.get((source, event_type))
     if exact is not None:
         return exact

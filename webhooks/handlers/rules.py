@@ -27,7 +27,6 @@ class Declaration:
         return build
 
     def mistake(self) -> str | None:
-        """What is wrong with it, in a sentence; None if nothing is."""
         if self._has_payload and self.rule.build is not None:
             return BadRule(field="payload", reason="a function makes it, so no template is given").message
         try:
@@ -107,5 +106,4 @@ def declared_for(source: str, event: str) -> list[Rule]:
 
 
 def find(key: str) -> Rule | None:
-    """The one with this key; None if no app declares it any more."""
     return next((one.rule for one in _declared if one.rule.key == key), None)

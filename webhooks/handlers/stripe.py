@@ -64,7 +64,6 @@ class _Report:
         self.at = self.body.moment("created")
 
     def keep(self, table: type[Resource], document: dict[str, Any]) -> str:
-        """Keep the object, as deleted if the event says so; its id."""
         external_id = self.object.need("id", ID)
         rank = _RANKS.get(self.event.action, _STATUSES.get(self.object.text("status"), 3))
         version = self.event.version(self.at, rank=rank)
@@ -132,7 +131,6 @@ def invoice(event: Event) -> None:
 
 @handles("stripe", "checkout.session.completed")
 def checkout(event: Event) -> None:
-    """Somebody paid on the page where one pays."""
     report = _Report(event)
     customer, mode = report.object.get("customer", REFERENCE), report.object.text("mode")
     target = f"checkout{f' ({mode})' if mode else ''}{_money(report.object, 'amount_total')}"

@@ -94,7 +94,6 @@ class Recent:
         self._known: OrderedDict[bytes, None] = OrderedDict()
 
     def has(self, credential: str) -> bool:
-        """Whether it was good the last time."""
         return hashlib.sha256(credential.encode()).digest() in self._known
 
     def add(self, credential: str) -> None:

@@ -48,7 +48,6 @@ class Held:
         self._size = 0
 
     def grow(self, size: int) -> None:
-        """Take so many bytes more. Raises Busy: there is no room; nothing is taken then."""
         if any(self._taken[share] + size > most for share, most in self._shares.items()):
             raise Busy
         self._add(size)
@@ -65,8 +64,6 @@ class Held:
 
 
 class Body:
-    """The body of one request, read once."""
-
     def __init__(self, receive: Receive, *, limit: int, grace_s: float = GRACE_S, least_rate: int = LEAST_RATE) -> None:
         self.limit = limit
         self.is_read = False

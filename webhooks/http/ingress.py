@@ -251,7 +251,6 @@ def _check_head(call: _Call) -> None:
 
 
 def _announced(call: _Call) -> int:
-    """The length that was announced; 0 where none was."""
     length = call.headers.get("content-length", "")
     return int(length) if length.isascii() and length.isdigit() else 0
 

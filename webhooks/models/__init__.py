@@ -1,5 +1,3 @@
-"""The tables of the app, by what they hold."""
-
 from webhooks.models.activity import Activity, ActivityDigest
 from webhooks.models.inbox import Delivery, DeliveryAttempt, Refusal, SandboxToken, Secret
 from webhooks.models.maintenance import CatalogModel, ModelServer, Reconciliation

@@ -35,7 +35,6 @@ class ResourceType:
     searches: tuple[str, ...] = ()
 
     def name(self, document: Mapping[str, Any], external_id: str) -> str:
-        """What a resource is called where it is listed."""
         known = {name: value for name, value in document.items() if value is not None}
         fields = defaultdict(str, known, external_id=external_id)
         names = (template.format_map(fields).strip() for template in self.title.split(" | ")) if known else ()
@@ -216,8 +215,6 @@ class SandboxSession(models.Model):
     """One session of an agent. Each of its columns is kept newest for itself, as every event has another part."""
 
     class Phase(models.TextChoices):
-        """What the agent did when it was last heard of."""
-
         STARTED = "started", "started"
         WORKING = "working", "working"
         ASKING = "asking", "asks for somebody"

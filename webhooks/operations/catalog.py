@@ -35,7 +35,6 @@ def refresh_model_catalog() -> dict[str, Any]:
 
 
 def _noted(url: str, answer: Sequence[catalog.Offered] | BaseException) -> int | str:
-    """Keep what a server answered: how many models, or why none of it can be kept."""
     try:
         if isinstance(answer, BaseException):
             raise answer

@@ -54,5 +54,4 @@ def touch(deliveries: Iterable[int], *, sources: Iterable[str]) -> None:
 
 
 def drain_soon() -> None:
-    """Have telemetry processed that is stored in this transaction."""
     scheduling.hasten(DRAIN, within_s=DRAINED_WITHIN_S)

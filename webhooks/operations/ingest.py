@@ -78,7 +78,6 @@ def verify(source: Source, request: Request, *, keys: Sequence[Key], now: dateti
 
 
 def verify_anew(source: Source, request: Request, *, now: datetime) -> Signed:
-    """As `verify`, by what the database says: the secrets as they are now, or a sandbox's bearer token."""
     if source is Source.SANDBOX_HOOKS and (token := _bearer(request.headers)):
         return Signed(verified=Verified(key_id=0), sandbox=secrets.sandbox_of(token))
     return verify(source, request, keys=secrets.read_keys(source), now=now)
@@ -146,7 +145,6 @@ def _refuse_replay(source: Source, envelope: Envelope, *, now: datetime) -> None
 
 
 def _stored_headers(request: Request) -> dict[str, str]:
-    """What came, masked; and of the address what named the event."""
     headers = requests.redacted(request.headers)
     if "event" in request.query:
         headers["?event"] = request.query["event"][: names.LONGEST]

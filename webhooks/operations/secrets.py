@@ -39,12 +39,10 @@ _reading: Final = threading.Lock()
 
 
 def live_secrets() -> QuerySet[Secret]:
-    """The secrets that open something now, the newest of each source first."""
     return Secret.objects.filter(_LIVE).order_by("source", "-id")
 
 
 def known_keys(source: Source) -> Sequence[Key] | None:
-    """The keys of a source as this process knows them, newest first; None if that was too long ago."""
     known = _known.get("")
     return None if known is None else known.get(source, ())
 

@@ -1,5 +1,3 @@
-"""Statements on activity and its digests."""
-
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -29,7 +27,6 @@ def newest(*, limit: int, before: Cursor | None = None, search: str | None = Non
 
 
 def counts(day: date, *by: str, most: int = 1000) -> list[dict[str, Any]]:
-    """How many lines of a day (UTC) there are for each value of some columns, the most first."""
     groups = _of(day).values(*by).annotate(entries=Count("id")).order_by("-entries", *by)
     return list(groups[:most])
 

@@ -91,7 +91,6 @@ def count_refusal(
 
 
 def take(delivery: int, *, row_pointer: str) -> Row | None:
-    """Lock a delivery in the caller's serializable transaction; None if there is no such."""
     where = "id = %(id)s FOR UPDATE"
     rows = _take(f"ctid = %(row_pointer)s::tid AND {where}").run({"id": delivery, "row_pointer": row_pointer})
     rows = rows or _take(where).run({"id": delivery})
@@ -162,7 +161,6 @@ def with_text(text: str) -> Q:
 
 
 def replayable(wanted: Filter) -> QuerySet[Delivery]:
-    """Those of them that can be replayed (`states.is_replayable`), the oldest first."""
     unreadable = Q(status=Status.REJECTED, tries=0)
     return matching(wanted).filter(~unreadable, status__in=REPLAYABLE).order_by("id")
 

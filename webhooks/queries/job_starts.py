@@ -1,5 +1,3 @@
-"""Statements about rules and the jobs that deliveries started."""
-
 from core.values import words
 from postgres import statements
 from webhooks.domain import rules
@@ -10,12 +8,10 @@ SHOWN = 200  # starts of one delivery or one job that a page lists
 
 
 def enabled(**of: str) -> list[rules.Rule]:
-    """The enabled rules, the oldest first: for deliveries of any `source`, or of one."""
     return [as_rule(row) for row in Rule.objects.select_related("owner").filter(is_enabled=True, **of).order_by("pk")]
 
 
 def rule(pk: int) -> rules.Rule | None:
-    """The rule that a person keeps under this number, enabled or not."""
     row = Rule.objects.select_related("owner").filter(pk=pk).first()
     return None if row is None else as_rule(row)
 
@@ -45,7 +41,6 @@ def keep(
 
 
 def of_delivery(delivery: int) -> list[JobStart]:
-    """What became of the rules that a delivery met, the first round first."""
     return list(JobStart.objects.filter(delivery_id=delivery).order_by("round", "pk")[:SHOWN])
 
 

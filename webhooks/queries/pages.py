@@ -52,7 +52,6 @@ def by_words(matches: "QuerySet[Delivery]", text: str) -> "QuerySet[Delivery]":
 
 
 def delivery(pk: int) -> Delivery | None:
-    """One delivery with its secret, without its body."""
     rows = Delivery.objects.select_related("secret").defer("body", "search", "secret__sealed")
     return rows.filter(pk=pk).first()
 
@@ -75,7 +74,6 @@ def resources(entries: Sequence[Activity]) -> list[dict[str, Any]]:
 
 
 def audit(model: type[Model], pk: int) -> list[LogEntry]:
-    """What people did to a row, the newest first."""
     about = ContentType.objects.get_for_model(model)
     entries = LogEntry.objects.filter(content_type=about, object_id=str(pk)).select_related("user")
     return list(entries.order_by("-action_time", "-pk")[:20])
@@ -103,7 +101,6 @@ def refusals(*, since: timedelta, source: str = "") -> list[Refusal]:
 
 
 def secrets(source: Source) -> "QuerySet[Secret]":
-    """All secrets of a source, those that live first."""
     return Secret.objects.filter(source=source).defer("sealed").order_by(F("retired_at").desc(nulls_first=True), "-pk")
 
 
@@ -112,7 +109,6 @@ def secret(pk: int) -> Secret | None:
 
 
 def is_live(secret: Secret) -> bool:
-    """Whether a secret opens something now, by the database's clock."""
     return Secret.objects.filter(Q(retired_at=None) | Q(retired_at__gt=Now()), pk=secret.pk).exists()
 
 
@@ -132,7 +128,6 @@ def _by_time(matches: "QuerySet[Delivery]", *, before: int | None) -> "QuerySet[
 
 
 def named(kind: str, ids: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of a kind with these ids of their sender."""
     try:
         table = apps.get_model("webhooks", kind)
         table._meta.get_field("external_id")

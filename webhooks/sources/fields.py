@@ -35,7 +35,6 @@ class Parsed:
 
     @property
     def digest_id(self) -> str:
-        """The delivery id of a request that brings none."""
         return f"sha256:{hashlib.sha256(self.request.body).hexdigest()}"
 
 

@@ -22,7 +22,6 @@ class Request:
     query: Mapping[str, str] = field(default_factory=dict)
 
     def first_header(self, *names: str) -> str:
-        """The value of the first of these headers that is there; empty without one."""
         return next((self.headers[name] for name in names if name in self.headers), "")
 
 

@@ -63,7 +63,6 @@ class BodyHmac(_TextSecret):
         return {self.header: self._value(secret, body).decode()}
 
     def new_secret(self, random_bytes: bytes) -> str:
-        """64 hexadecimal digits."""
         return random_bytes.hex()
 
     def _value(self, secret: str, body: bytes) -> bytes:
@@ -129,7 +128,6 @@ class StandardWebhooks:
         return Verified(key_id=key_id, signed_at=signed_at)
 
     def sign(self, body: bytes, *, secret: str, delivery_id: str, now: datetime) -> dict[str, str]:
-        """The three headers, under the first prefix."""
         stamp = str(int(now.timestamp()))
         signed = b".".join((delivery_id.encode(), stamp.encode(), body))
         signature = _base64(_key(secret, source=""), signed).decode()
@@ -137,7 +135,6 @@ class StandardWebhooks:
         return {f"{self.prefixes[0]}-{part}": value for part, value in values.items()}
 
     def new_secret(self, random_bytes: bytes) -> str:
-        """`whsec_` and base64."""
         return f"whsec_{base64.b64encode(random_bytes).decode()}"
 
     def check_secret(self, secret: str, *, source: str) -> None:

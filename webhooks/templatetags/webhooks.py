@@ -65,5 +65,4 @@ def label(source: str) -> str:
 
 @register.filter
 def reason(code: str) -> str:
-    """Why a request was refused, in words; a code that has none here as it is."""
     return _REASONS.get(code, code.replace("_", " "))

@@ -1,5 +1,3 @@
-"""What people fill in: filters, secrets, tokens, test deliveries."""
-
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, ClassVar, Final
@@ -71,7 +69,6 @@ class FilterForm(_Form):
     further = ("event", "sandbox", "since", "until")
 
     def shown(self) -> dict[str, str]:
-        """The filters that are set and make sense, as the live query and an address take them."""
         return {name: value for name, value in super().shown().items() if name != "before"}
 
     def page(self) -> int:
@@ -112,7 +109,6 @@ class SecretForm(_Form):
     )
 
     def after(self) -> timedelta | None:
-        """When the earlier ones retire; None: they do not."""
         hours = self.cleaned_data["grace"]
         return timedelta(hours=int(hours)) if hours else None
 
@@ -121,7 +117,6 @@ class RetireForm(forms.Form):
     grace = forms.ChoiceField(choices=_GRACES)
 
     def after(self) -> timedelta:
-        """How long it still opens something."""
         return timedelta(hours=int(self.cleaned_data["grace"]))
 
 

@@ -26,7 +26,6 @@ from webhooks.views.forms import ActivityForm, FilterForm, known_types
 
 @access.viewers()
 def inbox(request: HttpRequest) -> HttpResponse:
-    """What came, newest first, live; the filters stand in the address."""
     form = FilterForm(request.GET)
     context = {
         "form": form,
@@ -40,7 +39,6 @@ def inbox(request: HttpRequest) -> HttpResponse:
 
 @access.viewers()
 def delivery(request: HttpRequest, delivery_id: int) -> HttpResponse:
-    """One delivery: how it stands, live, and what came, which stays as it is."""
     row = _delivery_or_404(delivery_id)
     start = pages.body_start(delivery_id, most=bodies.PARSED_BYTES)
     content_type = str(row.headers.get("content-type", ""))
@@ -105,7 +103,6 @@ def _delivery_or_404(delivery_id: int) -> Delivery:
 
 @access.viewers()
 def activity(request: HttpRequest) -> HttpResponse:
-    """What happened, newest first, live; the filters stand in the address."""
     form = ActivityForm(request.GET)
     shown = form.shown()
     if "before" in shown:

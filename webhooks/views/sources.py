@@ -140,7 +140,6 @@ def revoke_tokens(request: HttpRequest) -> HttpResponse:
 
 @access.operators(FORM)
 def send(request: HttpRequest, name: str) -> HttpResponse:
-    """A form with a harmless body, or with that of `?like=<delivery>`; the answer leads to what came of it."""
     source = configs.find(name)
     if request.method != "POST":
         form = SendForm(initial=_initial(source, like=request.GET.get("like", "")))

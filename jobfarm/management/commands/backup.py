@@ -1,5 +1,3 @@
-"""`manage.py backup`: everything that a farm is, in one folder."""
-
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""`manage.py create_groups`: the groups whose members run the farm."""
-
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
@@ -9,8 +7,6 @@ from jobfarm.administration import Granted
 
 
 class Command(BaseCommand):
-    """Make the groups, or say what of them is not as a new one would be."""
-
     help = (
         "Make the groups “operators” and “operators (read only)” with their permissions, if they do not exist. "
         "If they exist, say what is missing, as after an upgrade; --reset corrects it."
@@ -20,7 +16,6 @@ class Command(BaseCommand):
         parser.add_argument("--reset", action="store_true", help="give both exactly the permissions of new ones")
 
     def handle(self, *, reset: bool, **_: Any) -> None:
-        """Say a line for each group, and one for each right in question."""
         for granted in administration.grant(reset=reset):
             self.stdout.write(f"{granted.name}: {_sentence(granted, reset=reset)}")
             if granted.is_new:

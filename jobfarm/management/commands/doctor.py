@@ -1,5 +1,3 @@
-"""`manage.py doctor`: what is wrong, and what to do."""
-
 import sys
 from typing import Any
 

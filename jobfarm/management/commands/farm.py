@@ -1,5 +1,3 @@
-"""`manage.py farm`: everything that a farm on one machine needs, in one command."""
-
 import gc
 import importlib.util
 import os

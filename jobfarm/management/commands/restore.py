@@ -1,5 +1,3 @@
-"""`manage.py restore`: a farm as it was when a backup of it was made."""
-
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,6 @@ from postgres.errors import PostgresError
 
 
 class Command(BaseCommand):
-    """Fill an empty database from a backup, and bring it to what this version expects."""
-
     help = f"Fill an empty farm from the folder that `{MANAGE} backup` wrote, of this version or an earlier one."
     requires_system_checks: list[str] = []
 

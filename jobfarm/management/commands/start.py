@@ -1,5 +1,3 @@
-"""`jobfarm start`: a farm to try out, with a worker, in one command."""
-
 from argparse import ArgumentParser
 
 from jobfarm.management.commands import farm

@@ -1,5 +1,3 @@
-"""`manage.py web`: the HTTP and WebSocket server alone."""
-
 import signal
 import socket
 from argparse import ArgumentParser
