@@ -59,9 +59,8 @@ CAPTCHA_LENGTH = 5
 def hashed(secret: str) -> str:
     """The SHA-256 of a secret, as 64 hexadecimal digits: what is stored and looked up.
 
-    Fast and without salt on purpose. Slow hashes protect secrets that people choose; ours are 256 random
-    bits, which nobody guesses, and they are checked at every call. Any text is taken, also one that no UTF-8
-    can hold.
+    Fast and without salt on purpose. Slow hashes protect secrets that people choose; ours are 256 random bits, which
+    nobody guesses, and they are checked at every call. Any text is taken, also one that no UTF-8 can hold.
     """
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 

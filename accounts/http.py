@@ -138,11 +138,10 @@ class TokenAuth(HttpBearer):
 
 
 class SessionAuth(APIKeyCookie):
-    """The session of somebody who is logged in here with a browser, with the CSRF token where something
-    changes.
+    """The session of somebody who is logged in here with a browser, with the CSRF token where something changes.
 
-    django-ninja's own class looks at the CSRF token before it knows whether there is a session, so that a
-    call without any key gets 403 where the truth is 401.
+    django-ninja's own class looks at the CSRF token before it knows whether there is a session, so that a call without
+    any key gets 403 where the truth is 401.
     """
 
     param_name = settings.SESSION_COOKIE_NAME
@@ -151,11 +150,8 @@ class SessionAuth(APIKeyCookie):
         super().__init__(csrf=False)
 
     def authenticate(self, request: HttpRequest, key: str | None) -> User | None:  # noqa: ARG002  # ninja's signature
-        """The person, or None without a session.
-
-        Raises CsrfFailed for a change without the CSRF token, and MembersOnly for a change by a guest: what guests may
-        do, the pages offer them.
-        """
+        """The person, or None without a session. Raises CsrfFailed for a change without the CSRF token, and MembersOnly
+        for a change by a guest: what guests may do, the pages offer them."""
         user = request.user
         if not user.is_authenticated:
             return None

@@ -139,10 +139,8 @@ class AuditLine(models.Model):
 
 
 class MemberGroup(models.Model):
-    """What makes a group one that people made and join by a link. Groups that staff made have no such row.
-
-    Its members are `group.user_set`, as of every group, in the order of their joining; the first of them keeps it.
-    """
+    """What makes a group one that people made and join by a link. Groups that staff made have no such row. Its members
+    are `group.user_set`, as of every group, in the order of their joining; the first of them keeps it."""
 
     group = models.OneToOneField(Group, models.CASCADE, primary_key=True, related_name="by_members")
     maker = models.ForeignKey(
@@ -164,10 +162,8 @@ class MemberGroup(models.Model):
 
 
 class Guest(models.Model):
-    """What makes somebody a guest: let in by a captcha, without name or password, for one session and a month.
-
-    Who signs up in that session keeps the account and loses this row; who does not is retired when it has ended.
-    """
+    """What makes somebody a guest: let in by a captcha, without name or password, for one session and a month. Who
+    signs up in that session keeps the account and loses this row; who does not is retired when it has ended."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="as_guest")
     session_id = models.CharField(

@@ -78,9 +78,7 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
 @transaction.atomic
 def grant(*, reset: bool) -> list[Granted]:
     """Make the two groups if they are not there; with `reset`, give those that are exactly the rights of new ones.
-
-    Returns for each what there was to do. Rights that somebody took from a group, or added, stay so without `reset`.
-    """
+    Returns for each what there was to do. Rights that somebody took from a group, or added, stay so without `reset`."""
     return [_grant(name, permissions, reset=reset) for name, permissions in _rights().items()]
 
 

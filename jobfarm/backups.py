@@ -75,10 +75,8 @@ class OtherKey(BackupError, code="other_key"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """The note of a backup. `with_files` False: they were left out.
-
-    `sha256` is that of the dump, `rows` how many rows each table has in it; empty in backups of before they were
-    kept."""
+    """The note of a backup. `with_files` False: they were left out. `sha256` is that of the dump, `rows` how many rows
+    each table has in it; empty in backups of before they were kept."""
 
     format: int
     made_at: datetime

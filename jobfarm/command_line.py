@@ -26,10 +26,8 @@ _NOT_THERE: Final = (errors.UndefinedTable, errors.UndefinedColumn, errors.Undef
 
 
 def run(argv: Sequence[str]) -> str | None:
-    """Run the command in `argv[1]`; the sentence with which the process is to end if it failed.
-
-    Raises what no sentence explains, and everything with --traceback.
-    """
+    """Run the command in `argv[1]`; the sentence with which the process is to end if it failed. Raises what no sentence
+    explains, and everything with --traceback."""
     try:
         django.setup()
         gc.freeze()

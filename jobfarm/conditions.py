@@ -97,10 +97,8 @@ class Condition(Generic[F]):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Area(Generic[F]):
-    """What is read together, and what is shown and watched of it. A check: called, it returns what it finds.
-
-    `others`: findings that nothing else shows or watches.
-    """
+    """What is read together, and what is shown and watched of it. A check: called, it returns what it finds. `others`:
+    findings that nothing else shows or watches."""
 
     name: str
     read: Callable[[], F]

@@ -55,8 +55,7 @@ def is_served() -> bool:
 
 def start_if_due(*, every: timedelta = EVERY, choose: Callable[[tuple[str, ...]], str] = _RNG.choice) -> bool:
     """Have a picture painted, if the settings show it, an idle demonstrator is live and `every` has passed since the
-    last one was submitted; whether that was done. Several calls at once start one job. It raises no refusal.
-    """
+    last one was submitted; whether that was done. Several calls at once start one job. It raises no refusal."""
     if not is_shown():
         return False
     last = current()

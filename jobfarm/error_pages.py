@@ -20,10 +20,7 @@ _RETRY_AFTER_S: Final = 5  # an embedded server is back by then
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """The page for an error in the server: 500, or 503 with `Retry-After` when the database is away, or others were
-    changing the same at every try.
-
-    Made without asking who is logged in, since that may be what failed.
-    """
+    changing the same at every try. Made without asking who is logged in, since that may be what failed."""
     error = sys.exception()  # Django calls this while it handles the exception, under ASGI too
     if error is not None and transactions.is_passing(error):
         return _later("busy.html", retry_after_s=PASSING_S)
@@ -35,10 +32,8 @@ def server_error(request: HttpRequest) -> HttpResponse:
 def explain_not_allowed(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Middleware: who opens an address that only takes what a button sends gets an explanation, not an empty page.
-
-    It happens to whoever pressed the button after their log-in had ended: the log-in page leads to that address.
-    """
+    """Middleware: who opens an address that only takes what a button sends gets an explanation, not an empty page. It
+    happens to whoever pressed the button after their log-in had ended: the log-in page leads to that address."""
 
     def explained(request: HttpRequest) -> HttpResponseBase:
         response = get_response(request)

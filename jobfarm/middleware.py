@@ -22,10 +22,8 @@ ADMIN_POLICY = f"{POLICY}; script-src 'self' 'unsafe-eval'; style-src 'self' 'un
 def content_security_policy(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Tell browsers to run nothing that does not come from this site, unless the view set a policy itself.
-
-    With it, markup that slipped into a page out of a payload or an output still runs no script.
-    """
+    """Tell browsers to run nothing that does not come from this site, unless the view set a policy itself. With it,
+    markup that slipped into a page out of a payload or an output still runs no script."""
     return lambda request: _with_policy(request, get_response(request))
 
 

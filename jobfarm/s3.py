@@ -23,10 +23,8 @@ class Files(S3Storage):  # type: ignore[misc]  # django-storages ships no types
         super().__init__(**options, client_config=config)
 
     def signed_address(self, name: str, *, content_type: str, disposition: str, for_s: int) -> str:
-        """An address that shows this one file, as this type and in this manner, for so many seconds.
-
-        Type and manner are part of what is signed, so what a worker uploaded as a page is still only saved.
-        """
+        """An address that shows this one file, as this type and in this manner, for so many seconds. Type and manner
+        are part of what is signed, so what a worker uploaded as a page is still only saved."""
         forced = {"ResponseContentType": content_type, "ResponseContentDisposition": disposition}
         address: str = self.url(name, parameters=forced, expire=for_s)
         return address

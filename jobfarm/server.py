@@ -87,8 +87,7 @@ class Running:
         await self._beats.begin()
 
     def notifier(self) -> Notifier:
-        """The process's notifier, made when somebody waits for the first time: a server that is idle asks
-        nothing."""
+        """The process's notifier, made when somebody waits for the first time: a server that is idle asks nothing."""
         if self._notifier is None:
             self._notifier = Notifier(stopping=self._stopping)
         return self._notifier
@@ -107,10 +106,7 @@ class Running:
                 await LoggedSocket(socket)(scope, receive, send)
 
     def begin_to_stop(self) -> None:
-        """Send home whoever waits.
-
-        Servers wait for open requests before they stop the application.
-        """
+        """Send home whoever waits. Servers wait for open requests before they stop the application."""
         if not self._stopping:
             self._stopping.begin()
             self._ending = self._loop.create_task(self._stop_waiting())

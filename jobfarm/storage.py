@@ -41,11 +41,8 @@ def files(url: str | None) -> Files:
 
 
 def _addressing(bucket: str, region: str, endpoint: str | None) -> tuple[dict[str, Any], str]:
-    """How to reach the bucket, and the origin that signed addresses have.
-
-    At Amazon the bucket is part of the host's name, unless it has dots, which its certificate does not cover; of
-    others only the path is sure to work.
-    """
+    """How to reach the bucket, and the origin that signed addresses have. At Amazon the bucket is part of the host's
+    name, unless it has dots, which its certificate does not cover; of others only the path is sure to work."""
     base = endpoint or f"https://s3.{region}.amazonaws.com"
     named = {"bucket_name": bucket, "region_name": region, "endpoint_url": base}
     if endpoint is None and "." not in bucket:

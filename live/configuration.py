@@ -23,11 +23,8 @@ _PER_SECOND: Final = 10
 
 
 def limits(environ: Mapping[str, str] = os.environ) -> dict[str, int]:
-    """Return LIVE, the limits of the pages' sockets. Raises InvalidSetting.
-
-    A process that ran out of files would answer nobody, so by default sockets take at most half of
-    them (`ulimit -n`).
-    """
+    """Return LIVE, the limits of the pages' sockets. Raises InvalidSetting. A process that ran out of files would
+    answer nobody, so by default sockets take at most half of them (`ulimit -n`)."""
     files = descriptors.most()
     most = _MOST_SOCKETS if files == resource.RLIM_INFINITY else max(1, min(_MOST_SOCKETS, files // 2))
     streams = max(1, min(_STREAMS, most // 2))
@@ -42,11 +39,8 @@ def limits(environ: Mapping[str, str] = os.environ) -> dict[str, int]:
 
 
 def channel_layers(redis_url: str | None) -> dict[str, dict[str, Any]]:
-    """Return CHANNEL_LAYERS: PostgreSQL's NOTIFY, or Redis when its URL (redis://host:6379/0) is given.
-
-    Messages carry topics and no state, so capacity only has to hold a burst between two iterations of the hub's
-    loop.
-    """
+    """Return CHANNEL_LAYERS: PostgreSQL's NOTIFY, or Redis when its URL (redis://host:6379/0) is given. Messages carry
+    topics and no state, so capacity only has to hold a burst between two iterations of the hub's loop."""
     if not redis_url:
         return {"default": {"BACKEND": "live.layer.NotifyChannelLayer"}}
     redis = {"address": redis_url, "socket_timeout": _REDIS_ANSWERS_WITHIN_S}

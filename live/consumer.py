@@ -14,11 +14,10 @@ NOT_A_PAGE = 4400  # what it sends is no message of the protocol
 
 
 class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ships no types
-    """Hands messages to the page's conversation and nothing else: a handler that waits delays all that
-    follow.
+    """Hands messages to the page's conversation and nothing else: a handler that waits delays all that follow.
 
-    Anybody may connect; what they may watch is checked for each live query. The person is the one of the
-    session cookie, so all this needs around it is CookieMiddleware.
+    Anybody may connect; what they may watch is checked for each live query. The person is the one of the session
+    cookie, so all this needs around it is CookieMiddleware.
     """
 
     channel_layer_alias = "none"  # the hub is this process's only member of the layer

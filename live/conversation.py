@@ -46,11 +46,8 @@ class _Piece:
 
 
 class Conversation:
-    """Handles the page's messages, one after the other, beside the handler that receives them.
-
-    `send` gets texts for the page; `shared` is what all pages of its address may ask for together. Lives on the
-    loop it is made on.
-    """
+    """Handles the page's messages, one after the other, beside the handler that receives them. `send` gets texts for
+    the page; `shared` is what all pages of its address may ask for together. Lives on the loop it is made on."""
 
     def __init__(
         self, *, session_key: str | None, send: Callable[[str], Awaitable[None]], shared: Bucket | None = None
@@ -233,10 +230,8 @@ class Conversation:
         return verdicts
 
     async def _is_still_allowed(self) -> bool:
-        """Read the person and all rights again. False: it is not the same person any more.
-
-        What was held back for it goes out, unless the rights changed once more during the read.
-        """
+        """Read the person and all rights again. False: it is not the same person any more. What was held back for it
+        goes out, unless the rights changed once more during the read."""
         self._recheck_in(_RECHECK_EVERY_S)
         watched = list(self._watched.values())
         try:

@@ -222,9 +222,8 @@ class StateFeed(Feed):
 class StreamFeed(Feed):
     """Appends to every watcher what follows its cursor.
 
-    Watchers at the same cursor share a read: all that are up to date, that is. A late comer reads its replay
-    alone and then is one of them. Only the feed moves a cursor, by exactly what it delivered: nothing twice,
-    nothing lost.
+    Watchers at the same cursor share a read: all that are up to date, that is. A late comer reads its replay alone and
+    then is one of them. Only the feed moves a cursor, by exactly what it delivered: nothing twice, nothing lost.
     """
 
     def __init__(

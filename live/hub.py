@@ -85,10 +85,9 @@ class Hub:
     def watch_topics(self, watched: Iterable[str], callback: Callback) -> Subscription:
         """Call back, on the loop, with the set of topics that were touched, of those watched.
 
-        `"work:*"` stands for every topic that begins with `work:`; the callback gets the exact ones. When
-        messages may have been lost it gets `{live.RECONNECTED}` instead. It must not block; what it raises is
-        logged. Calls are not merged: a callback that starts work should only set an event. End it with
-        `.close()`.
+        `"work:*"` stands for every topic that begins with `work:`; the callback gets the exact ones. When messages may
+        have been lost it gets `{live.RECONNECTED}` instead. It must not block; what it raises is logged. Calls are not
+        merged: a callback that starts work should only set an event. End it with `.close()`.
         """
         return self._subscriptions.add(watched, callback)
 
@@ -104,14 +103,13 @@ class Hub:
         seen: str | None = None,
         quiet_s: float = 0.0,
     ) -> Watch:
-        """Let the sink know the latest state, or all that follows in a stream, from `seen` (version or
-        cursor) on.
+        """Let the sink know the latest state, or all that follows in a stream, from `seen` (version or cursor) on.
 
-        `quiet_s`: of something that came into being a moment ago, the first read comes with the first change, and
-        after so many seconds where there is none (one from before the watch has shown nobody anything).
+        `quiet_s`: of something that came into being a moment ago, the first read comes with the first change, and after
+        so many seconds where there is none (one from before the watch has shown nobody anything).
 
-        Rights are the caller's business: `audience` is what the query's `may_see` answered. End it with
-        `.close()`. Raises UnknownQuery and BadArguments.
+        Rights are the caller's business: `audience` is what the query's `may_see` answered. End it with `.close()`.
+        Raises UnknownQuery and BadArguments.
         """
         query = registry.find(name)
         feed = self._feed(query, query.checked(arguments), audience, language)

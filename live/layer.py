@@ -31,11 +31,10 @@ _SWEEP_EVERY_S: Final = 60.0
 class NotifyChannelLayer(BaseChannelLayer):  # type: ignore[misc]  # channels ships no types
     """Carries small JSON messages to channels and groups of all processes on one database.
 
-    Each process listens on one connection, on the event loop that used the layer first. After a lost
-    connection, and when a channel's queue overflowed, the channel gets `{"type": "live.reconnected"}`: read
-    everything again. Channels belong to one process and are made by `new_channel`; a name without "!" is
-    refused, for NOTIFY reaches every process and such a message is for one. Sending goes over Django's own
-    connection, in a thread.
+    Each process listens on one connection, on the event loop that used the layer first. After a lost connection, and
+    when a channel's queue overflowed, the channel gets `{"type": "live.reconnected"}`: read everything again. Channels
+    belong to one process and are made by `new_channel`; a name without "!" is refused, for NOTIFY reaches every process
+    and such a message is for one. Sending goes over Django's own connection, in a thread.
     """
 
     extensions = ["groups", "flush"]

@@ -13,11 +13,10 @@ _touched = Gathered(publishing.publish)
 def touch(*topics: str, using: str = DEFAULT_DB_ALIAS) -> None:
     """Tell all who watch these topics that what they show is stale.
 
-    Inside a transaction the topics are gathered and published after its commit, outside of it, each once; a
-    rollback, also one to a savepoint, takes its topics along. Outside a transaction they are published at
-    once. A message that cannot be published is logged and never raised: it is a hint, the slow poll makes up
-    for it. Call it from synchronous code, in any thread. Raises BadTopic. The rule is promise 9 of the
-    design.
+    Inside a transaction the topics are gathered and published after its commit, outside of it, each once; a rollback,
+    also one to a savepoint, takes its topics along. Outside a transaction they are published at once. A message that
+    cannot be published is logged and never raised: it is a hint, the slow poll makes up for it. Call it from
+    synchronous code, in any thread. Raises BadTopic. The rule is promise 9 of the design.
     """
     _touched.add(map(topic_names.checked, topics), using=using)
 

@@ -53,11 +53,8 @@ class Query:
         self.parameters = declared(self.read)
 
     def may_see(self, function: MaySee) -> MaySee:
-        """Decorate `(viewer, **arguments) -> str | None`: the audience this viewer belongs to, or None: not
-        for them.
-
-        It runs in a thread, at the first rendering, for each watch request, and again when rights change.
-        """
+        """Decorate `(viewer, **arguments) -> str | None`: the audience this viewer belongs to, or None: not for them.
+        It runs in a thread, at the first rendering, for each watch request, and again when rights change."""
         self.rights = function
         return function
 

@@ -46,11 +46,8 @@ class Page:
 
 
 def state(query: StateQuery, arguments: Mapping[str, Any], *, audience: str, language: str) -> Rendering | None:
-    """Read and render, or return None when it is gone. The version is a hash of the rendering.
-
-    Times are rendered in UTC: the browser shows `<time datetime>` in its own zone, so one rendering serves
-    all.
-    """
+    """Read and render, or return None when it is gone. The version is a hash of the rendering. Times are rendered in
+    UTC: the browser shows `<time datetime>` in its own zone, so one rendering serves all."""
     with translation.override(language), timezone.override(UTC):
         context = query.read(**arguments)
         if context is None:

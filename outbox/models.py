@@ -118,11 +118,8 @@ class Event(models.Model):
 
 
 class Message(models.Model):
-    """One event on its way to one endpoint.
-
-    While a sender has it, `lease` is set and `next_attempt_at` lies ahead: what a sender that was killed had becomes
-    due again by itself.
-    """
+    """One event on its way to one endpoint. While a sender has it, `lease` is set and `next_attempt_at` lies ahead:
+    what a sender that was killed had becomes due again by itself."""
 
     event = loose(Event, related_name="messages")
     endpoint = loose(Endpoint, related_name="messages")

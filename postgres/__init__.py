@@ -1,2 +1,1 @@
-"""What the farm needs of PostgreSQL beside the ORM: a server, transactions, a clock, statements,
-connections."""
+"""What the farm needs of PostgreSQL beside the ORM: a server, transactions, a clock, statements, connections."""

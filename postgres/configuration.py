@@ -45,12 +45,10 @@ PREPARE_THRESHOLD = 5  # psycopg's own default; Django's is None, which turns pr
 def database(
     url: str | None, *, data: Path, pool_max: int | None = None, environ: Mapping[str, str] = os.environ
 ) -> dict[str, Any]:
-    """The entry of DATABASES: the server of `url`, or without one the embedded server whose files lie under
-    `data`.
+    """The entry of DATABASES: the server of `url`, or without one the embedded server whose files lie under `data`.
 
-    `pool_max` is the most connections of one process (JOBFARM_DB_POOL, else 20). Opens and creates nothing.
-    Raises InvalidDatabaseUrl for a URL that PostgreSQL would not understand, without repeating it: it may
-    hold a password."""
+    `pool_max` is the most connections of one process (JOBFARM_DB_POOL, else 20). Opens and creates nothing. Raises
+    InvalidDatabaseUrl for a URL that PostgreSQL would not understand, without repeating it: it may hold a password."""
     server = _from_url(url) if url else _embedded(data, socket_folder=environ.get("JOBFARM_EMBEDDED_SOCKET"))
     options = {**_options(environ, pool_max=pool_max), **server.pop("OPTIONS", {})}
     if extra := options.pop("extra_options", None):
@@ -116,8 +114,7 @@ def _embedded(data: Path, *, socket_folder: str | None) -> dict[str, Any]:
 def _options(environ: Mapping[str, str], *, pool_max: int | None) -> dict[str, Any]:
     most = pool_max or number("JOBFARM_DB_POOL", POOL_MAX, environ=environ)
     options: dict[str, Any] = {
-        # No connection is kept open for nobody; one that was not used for 10 minutes is closed (psycopg's
-        # max_idle).
+        # No connection is kept open for nobody; one that was not used for 10 minutes is closed (psycopg's max_idle).
         "pool": {"min_size": 0, "max_size": most, "timeout": POOL_TIMEOUT_S},
         "connect_timeout": CONNECT_TIMEOUT_S,
         **KEEPALIVE,

@@ -1,5 +1,4 @@
-"""Connections for those who are not Django's request cycle: threads, event loops, and libpq itself
-(LISTEN)."""
+"""Connections for those who are not Django's request cycle: threads, event loops, and libpq itself (LISTEN)."""
 
 import asyncio
 import contextvars
@@ -35,10 +34,8 @@ def conninfo(using: str = "default") -> str:
 
 
 def direct_conninfo(using: str = "default") -> str:
-    """Like `conninfo`, but past a pooler: the server of DATABASE_DIRECT_URL, if that is set. LISTEN needs it.
-
-    Raises InvalidDatabaseUrl.
-    """
+    """Like `conninfo`, but past a pooler: the server of DATABASE_DIRECT_URL, if that is set. LISTEN needs it. Raises
+    InvalidDatabaseUrl."""
     url = os.environ.get("DATABASE_DIRECT_URL")
     if not url:
         return conninfo(using)
@@ -70,11 +67,10 @@ def watch(connection: watchdog.Watchable, conninfo: str) -> None:
 
 @contextmanager
 def released() -> Iterator[None]:
-    """Give this thread's connections back to the pool at the end of the block, or of the function it
-    decorates.
+    """Give this thread's connections back to the pool at the end of the block, or of the function it decorates.
 
-    For work in threads that no request ends: without it, each would keep a connection for as long as it
-    lives. A connection inside a transaction is left alone; whoever opened that transaction ends it."""
+    For work in threads that no request ends: without it, each would keep a connection for as long as it lives. A
+    connection inside a transaction is left alone; whoever opened that transaction ends it."""
     try:
         yield
     finally:

@@ -65,10 +65,8 @@ def check(archive: Path) -> None:
 
 
 def fill(archive: Path, *, using: str = "default") -> None:
-    """Fill the empty database from an archive, in one transaction, whichever of 15 and later its server is.
-
-    Settings that this server does not know are left out. Raises ProgramMissing, and ProgramFailed with its output.
-    """
+    """Fill the empty database from an archive, in one transaction, whichever of 15 and later its server is. Settings
+    that this server does not know are left out. Raises ProgramMissing, and ProgramFailed with its output."""
     names = {row.name.encode() for row in statements.load("postgres", "setting_names").run(using=using)}
     folder, environment = _newest(), _environment(using)
     read = [str(folder / "pg_restore"), "--no-owner", "--no-privileges", "--file=-", str(archive)]

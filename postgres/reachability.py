@@ -47,11 +47,10 @@ _AWAY_FOR_NOW = frozenset({"25006", "25P03"})
 
 
 def explain_unreachable(error: BaseException, *, using: str = "default") -> str | None:
-    """One sentence that names host, port, database and user and says what to check; None if `error` says no
-    such thing.
+    """One sentence that names host, port, database and user and says what to check; None if `error` says no such thing.
 
-    `error` is what a query raised: a database error of Django or psycopg, or one of ours. The password is
-    never in the sentence. For commands: print it and end with status 1."""
+    `error` is what a query raised: a database error of Django or psycopg, or one of ours. The password is never in the
+    sentence. For commands: print it and end with status 1."""
     for cause in causes(error):
         if isinstance(cause, PostgresError):
             return str(cause)

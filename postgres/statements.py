@@ -1,5 +1,4 @@
-"""Statements kept in files: `<app>/sql/<name>.sql`, opening with a caption of `--` lines that says what and
-why."""
+"""Statements kept in files: `<app>/sql/<name>.sql`, opening with a caption of `--` lines that says what and why."""
 
 import re
 import uuid
@@ -28,22 +27,20 @@ _COMMENT_LINES = re.compile(r"^\s*--.*\n?", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """One statement, ready to be run. `sql` has `%(name)s` where a parameter goes, and `%%` for a percent
-    sign."""
+    """One statement, ready to be run. `sql` has `%(name)s` where a parameter goes, and `%%` for a percent sign."""
 
     name: str
     caption: str
     sql: str = field(repr=False)
 
     def run(self, params: Params | None = None, *, using: str = "default") -> list[Row]:
-        """Run it on Django's connection of this thread, so inside the caller's transaction, and return all
-        its rows.
+        """Run it on Django's connection of this thread, so inside the caller's transaction, and return all its rows.
 
-        The parameters are bound by the server and the plan is made once per connection (JOBFARM_PREPARE=0
-        turns that off). Whole numbers are always sent as bigint, so that one plan serves small and large
-        ones: cast where a function wants an integer. JSON goes in as psycopg's Jsonb(value) and comes out as
-        Python values; so do arrays, as lists. No rows, or a statement that returns none: []. Raises Django's
-        database errors; is seen by execute_wrapper() and by assertNumQueries like any query."""
+        The parameters are bound by the server and the plan is made once per connection (JOBFARM_PREPARE=0 turns that
+        off). Whole numbers are always sent as bigint, so that one plan serves small and large ones: cast where a
+        function wants an integer. JSON goes in as psycopg's Jsonb(value) and comes out as Python values; so do arrays,
+        as lists. No rows, or a statement that returns none: []. Raises Django's database errors; is seen by
+        execute_wrapper() and by assertNumQueries like any query."""
         return together([(self, params or {})], using=using)[0]
 
     def post(self, params: Params, *, using: str = "default") -> None:

@@ -19,8 +19,7 @@ from postgres.errors import NestedTransaction, causes
 T = TypeVar("T")
 P = ParamSpec("P")
 
-# serialization_failure and deadlock_detected: PostgreSQL's manual (13.5) says to run the whole transaction
-# again.
+# serialization_failure and deadlock_detected: PostgreSQL's manual (13.5) says to run the whole transaction again.
 RETRIED = frozenset({"40001", "40P01"})
 # lock_not_available: a lock that was waited for no longer than the transaction may. What a plain transaction may try
 # again, and no collision to whoever asks `collided`: a function of somebody else may raise it on purpose (NOWAIT).
@@ -29,8 +28,7 @@ _NOT_AVAILABLE = "55P03"
 ATTEMPTS = 10
 FIRST_DELAY_S = 0.004  # about the length of a short transaction
 LONGEST_DELAY_S = 0.5
-# The system's generator and not a seeded one: forked processes would share the seed, and collide again in
-# step.
+# The system's generator and not a seeded one: forked processes would share the seed, and collide again in step.
 _RNG = random.SystemRandom()
 
 
@@ -39,11 +37,10 @@ def serializable(
 ) -> T:
     """Run `function` in a SERIALIZABLE transaction of its own and return what it returns, after the commit.
 
-    When PostgreSQL reports a collision (SQLSTATE 40001 or 40P01, also at the commit, also if `function`
-    raised another error from it), everything is rolled back and `function` runs again after a random pause,
-    `attempts` times at most; then the last error is raised. So `function` must do nothing that a rollback
-    does not undo. on_commit hooks run once, for the attempt that committed; an error raised by such a hook is
-    raised as it is, and nothing runs again.
+    When PostgreSQL reports a collision (SQLSTATE 40001 or 40P01, also at the commit, also if `function` raised another
+    error from it), everything is rolled back and `function` runs again after a random pause, `attempts` times at most;
+    then the last error is raised. So `function` must do nothing that a rollback does not undo. on_commit hooks run
+    once, for the attempt that committed; an error raised by such a hook is raised as it is, and nothing runs again.
 
     Raises NestedTransaction inside a transaction, ValueError if `attempts` is less than 1.
     """
@@ -102,8 +99,7 @@ def is_passing(error: BaseException) -> bool:
 
 
 def collided(error: BaseException) -> bool:
-    """Whether `error`, or an error it was raised from, says that the transaction collided and may be tried
-    again."""
+    """Whether `error`, or an error it was raised from, says that the transaction collided and may be tried again."""
     return any(isinstance(cause, psycopg.Error) and cause.sqlstate in RETRIED for cause in causes(error))
 
 
@@ -139,8 +135,7 @@ def _refuse_to_nest(using: str) -> None:
 
 
 def _attempt(function: Callable[[], T], committed: list[bool], using: str) -> T:
-    """Run it once. `committed` is filled by the first of the hooks, so it is true for all errors of the later
-    ones."""
+    """Run it once. `committed` is filled by the first of the hooks, so it is true for all errors of the later ones."""
     with _isolated(using) as as_before, transaction.atomic(using=using):
         transaction.on_commit(lambda: committed.append(True), using=using)
         transaction.on_commit(as_before, using=using)  # the hooks may open transactions of their own

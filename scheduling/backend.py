@@ -82,10 +82,8 @@ class SchedulingBackend(BaseTaskBackend):
             raise InvalidTask("A mutation cannot be async: its transaction belongs to one thread.")
 
     def enqueue(self, task: AnyTask, args: Iterable[Any], kwargs: Mapping[str, Any]) -> AnyResult:
-        """Schedule the task and return its result, which is READY.
-
-        Raises InvalidTask, and TypeError or ValueError for arguments that are not JSON.
-        """
+        """Schedule the task and return its result, which is READY. Raises InvalidTask, and TypeError or ValueError for
+        arguments that are not JSON."""
         self.validate_task(task)
         call = {"args": normalize_json(list(args)), "kwargs": normalize_json(dict(kwargs))}
         try:

@@ -153,10 +153,8 @@ class ScheduledFunction(models.Model):
 
 
 class Due(models.Model):
-    """The narrow queue: one row for each pending function, and none for any other.
-
-    Inserted with the function and deleted by the transaction that starts it; changed only when a run came to nothing.
-    """
+    """The narrow queue: one row for each pending function, and none for any other. Inserted with the function and
+    deleted by the transaction that starts it; changed only when a run came to nothing."""
 
     function_id = models.BigIntegerField(primary_key=True)
     kind = models.CharField(max_length=8)

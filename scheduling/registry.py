@@ -97,10 +97,8 @@ def register(call: Callable[..., Any], *, kind: Kind, queue: str, priority: int,
 
 
 def find(function: Callable[..., Any] | str) -> Function:
-    """The registered function of this dotted name, or the one that this is. Raises UnknownFunction (BrokenFunction).
-
-    A name that is not known yet is imported: that of a module which no app imports at its start.
-    """
+    """The registered function of this dotted name, or the one that this is. Raises UnknownFunction (BrokenFunction). A
+    name that is not known yet is imported: that of a module which no app imports at its start."""
     name = function if isinstance(function, str) else dotted_name(function)
     if name not in _functions and isinstance(function, str):
         try:

@@ -68,10 +68,8 @@ def owner(group: Group) -> User | None:
 
 
 def invitation(group: Group, *, by: User) -> str | None:
-    """The token of the invitation that opens this group now; None while there is none. For members.
-
-    Raises NotAMember.
-    """
+    """The token of the invitation that opens this group now; None while there is none. For members. Raises
+    NotAMember."""
     if not queries.is_member(by, group):
         raise NotAMember
     row = queries.member_group(group.pk)
@@ -80,10 +78,8 @@ def invitation(group: Group, *, by: User) -> str | None:
 
 @transaction.atomic
 def invite(group: Group, *, by: User) -> str:
-    """Make a new invitation and return its token. The one before it opens nothing any more.
-
-    For who keeps the group. Raises NotAMember, NotTheOwner.
-    """
+    """Make a new invitation and return its token. The one before it opens nothing any more. For who keeps the group.
+    Raises NotAMember, NotTheOwner."""
     row = _kept(group, by)
     _replace_invitation(row)
     return _token(row)
@@ -91,10 +87,8 @@ def invite(group: Group, *, by: User) -> str:
 
 @transaction.atomic
 def withdraw_invitation(group: Group, *, by: User) -> None:
-    """Let nobody else in until somebody makes a new invitation. For who keeps the group.
-
-    Raises NotAMember, NotTheOwner.
-    """
+    """Let nobody else in until somebody makes a new invitation. For who keeps the group. Raises NotAMember,
+    NotTheOwner."""
     row = _kept(group, by)
     row.is_inviting = False
     row.save(update_fields=["is_inviting"])
@@ -126,10 +120,7 @@ def join(token: str, *, by: User) -> Group:
 
 def leave(group: Group, *, by: User) -> None:
     """Be a member no more, which makes room for another. The last one to leave takes the group along, with all that
-    hangs on it; jobs stay with who submitted them.
-
-    Raises NotAMember, also for a group of staff.
-    """
+    hangs on it; jobs stay with who submitted them. Raises NotAMember, also for a group of staff."""
     with transaction.atomic():
         if queries.lock_member_group(group.pk) is None or not queries.is_member(by, group):
             raise NotAMember
@@ -141,10 +132,8 @@ def leave(group: Group, *, by: User) -> None:
 
 @transaction.atomic
 def remove_member(group: Group, *, person: User, by: User) -> None:
-    """Take somebody out, and replace the invitation, which they know. For who keeps the group.
-
-    Raises NotAMember for either, NotTheOwner.
-    """
+    """Take somebody out, and replace the invitation, which they know. For who keeps the group. Raises NotAMember for
+    either, NotTheOwner."""
     row = _kept(group, by)
     if person == by or not queries.is_member(person, group):
         raise NotAMember

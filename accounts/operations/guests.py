@@ -79,9 +79,7 @@ def _new_user() -> User:
 @scheduling.mutation
 def retire_guests() -> dict[str, Json]:
     """See guests off whose time is over: out of their groups, and deleted unless something of theirs is still there.
-
-    What others see (a message, a picture, a job) stays, under the made-up name, of an account that nobody gets into.
-    """
+    What others see (a message, a picture, a job) stays, under the made-up name, of an account that nobody gets into."""
     over = Guest.objects.filter(retired_at=None, expires_at__lte=clock.now()).order_by("expires_at", "pk")
     ids = list(over.values_list("pk", flat=True)[:RETIRED_AT_ONCE])
     failures = scheduling.Failures()

@@ -26,9 +26,8 @@ SEALER: Final = Sealer(b"accounts.second_factor")  # of the secrets of second fa
 def begin_log_in(username: str, *, address: str) -> None:
     """Count a log-in as failed, by the name that is tried and by the address (a key) it comes from.
 
-    To be called before the password is checked, so that of any number who guess at once no more are checked than
-    the limits have. A name counts whether or not somebody has it, so a refusal reveals no account.
-    Raises RateLimited.
+    To be called before the password is checked, so that of any number who guess at once no more are checked than the
+    limits have. A name counts whether or not somebody has it, so a refusal reveals no account. Raises RateLimited.
     """
     asks = [LimitRequest(name=name, key=key) for name, key in _counted(username, address)]
     ratelimits.limit_all(asks, throws=True)
@@ -84,11 +83,8 @@ def forget_second_factors(user: User) -> int:
 
 
 def one_time_link(user: User, *, minutes: float = DAY_MIN) -> str:
-    """A path below the site that logs this person in: once, within so many minutes.
-
-    Links made before stay good until they run out: a link that a second window printed must not kill the
-    first. Raises InactiveUser.
-    """
+    """A path below the site that logs this person in: once, within so many minutes. Links made before stay good until
+    they run out: a link that a second window printed must not kill the first. Raises InactiveUser."""
     if not user.is_active:
         raise InactiveUser(username=user.get_username())
     now = clock.now()

@@ -27,11 +27,8 @@ def begin_sign_up(*, address: str) -> None:
 
 
 def check_username(username: str) -> str:
-    """This name as it is stored, if somebody new may have it.
-
-    Raises InvalidUsername, MixedScripts, and UsernameTaken, also for a name that differs in capitals alone, or that
-    would be taken for the farm's own.
-    """
+    """This name as it is stored, if somebody new may have it. Raises InvalidUsername, MixedScripts, and UsernameTaken,
+    also for a name that differs in capitals alone, or that would be taken for the farm's own."""
     name = fit_username(username)
     if queries.called(name):
         raise UsernameTaken(username=name)

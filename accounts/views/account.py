@@ -66,10 +66,8 @@ def account(request: HttpRequest) -> HttpResponse:
 @pages.guarded(members_only, pages.POST)
 @sensitive_variables("key")
 def create_token(request: HttpRequest) -> HttpResponse:
-    """Make an API token and show its key, this once.
-
-    The key is in the answer to the POST itself. A redirect would need it to be kept somewhere in between.
-    """
+    """Make an API token and show its key, this once. The key is in the answer to the POST itself. A redirect would need
+    it to be kept somewhere in between."""
     person = people.person(request)
     form = TokenForm(person, request.POST)
     if not form.is_valid():

@@ -109,11 +109,8 @@ def leave(request: HttpRequest, group_id: int) -> HttpResponse:
 
 @method_decorator(pages.private, name="dispatch")
 class Join(RedirectURLMixin, View):
-    """What an invitation opens.
-
-    Looking at it changes nothing, for programs look at links to preview them; the button joins. Who is not logged in is
-    shown the ways in, each of which leads back here.
-    """
+    """What an invitation opens. Looking at it changes nothing, for programs look at links to preview them; the button
+    joins. Who is not logged in is shown the ways in, each of which leads back here."""
 
     http_method_names = ["get", "head", "post"]
 

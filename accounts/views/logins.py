@@ -115,11 +115,8 @@ class SignUp(_ForVisitors, SignupView):  # type: ignore[misc]
 
 @method_decorator([pages.private, sensitive_variables("token")], name="dispatch")
 class OneTimeLinkPage(RedirectURLMixin, View):
-    """What a one-time link shows.
-
-    Looking at it changes nothing: programs that preview links in mails and chats look at them first, and
-    would use them up. The button logs in.
-    """
+    """What a one-time link shows. Looking at it changes nothing: programs that preview links in mails and chats look at
+    them first, and would use them up. The button logs in."""
 
     http_method_names = ["get", "head", "post"]
     next_page = "/"

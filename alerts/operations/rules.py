@@ -80,10 +80,7 @@ def send_test(pk: int, *, by: User) -> list[int]:
 
 def mute(pk: int, *, for_s: int | None, by: User) -> Rule:
     """Send nothing of a rule for so long; None: it sends again. It is judged meanwhile, and what is still to be sent is
-    sent afterwards.
-
-    Raises NotFound, BadRule.
-    """
+    sent afterwards. Raises NotFound, BadRule."""
     if for_s is not None and not 0 < for_s <= rules.LONGEST_MUTE_S:
         raise BadRule(field="for_s", reason=f"It is from 1 to {rules.LONGEST_MUTE_S} seconds.")
     with transaction.atomic():

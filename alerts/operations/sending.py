@@ -30,10 +30,8 @@ _TOPIC: Final = "alerts"
 
 @scheduling.action(timeout=60, retry=RETRY, idempotent=True)
 def send(*, notification: int) -> str:
-    """Send one message to one recipient; what came of it. Raises what the channel raises, and is tried again.
-
-    It is tried again too when its process died in the middle: two messages are better than none.
-    """
+    """Send one message to one recipient; what came of it. Raises what the channel raises, and is tried again. It is
+    tried again too when its process died in the middle: two messages are better than none."""
     row = _pending(notification).select_related("rule").first()
     if row is None:
         return "there is nothing to send"

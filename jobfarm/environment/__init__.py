@@ -42,10 +42,8 @@ def load() -> Mapping[str, Any]:
 
 
 def read(environ: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
-    """Return the values of all variables in this environment, and a sentence for each that is wrong.
-
-    One that is empty counts as not given.
-    """
+    """Return the values of all variables in this environment, and a sentence for each that is wrong. One that is empty
+    counts as not given."""
     values, wrong = _read(environ, table.VARIABLES)
     more, wrong_too = _read(environ, table.of_apps(values.get("JOBFARM_APPS", ())))
     values |= more

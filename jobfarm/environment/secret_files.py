@@ -24,10 +24,8 @@ def pair(name: str) -> set[str]:
 
 
 def resolve(environ: MutableMapping[str, str]) -> list[str]:
-    """Replace each NAME_FILE in `environ` with NAME and what the file holds, without the end of its line.
-
-    Returns a sentence for each that cannot be read, or that is given in both ways.
-    """
+    """Replace each NAME_FILE in `environ` with NAME and what the file holds, without the end of its line. Returns a
+    sentence for each that cannot be read, or that is given in both ways."""
     complaints = []
     for name, file in _FILES.items():
         if path := environ.pop(file, ""):
@@ -60,10 +58,8 @@ _DATABASES: Final = ("DATABASE_URL", "DATABASE_DIRECT_URL")
 
 
 def complaints(environment: Mapping[str, str]) -> list[str]:
-    """One sentence for each secret that is a placeholder or too short; it names the variable, and not the value.
-
-    Only checked in an environment that names a database: the embedded one is for trying out.
-    """
+    """One sentence for each secret that is a placeholder or too short; it names the variable, and not the value. Only
+    checked in an environment that names a database: the embedded one is for trying out."""
     if not environment.get("DATABASE_URL"):
         return []
     secrets = [(name, environment.get(name, "")) for name in _SHORTEST]

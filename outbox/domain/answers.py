@@ -16,10 +16,8 @@ _ASKS_TO_WAIT: Final = frozenset({429, 503})
 
 
 def wait_s(*, attempts: int, retry_after_s: float | None, rng: random.Random) -> float | None:
-    """Seconds until the next attempt after so many failed ones (1 is the first); None when that was the last.
-
-    Not sooner than the receiver asked for (`retry_after_s`).
-    """
+    """Seconds until the next attempt after so many failed ones (1 is the first); None when that was the last. Not
+    sooner than the receiver asked for (`retry_after_s`)."""
     if attempts >= MOST_ATTEMPTS:
         return None
     plain: float = WAITS_S[attempts - 1] * (1 + rng.uniform(0, JITTER))

@@ -45,10 +45,9 @@ class DatabaseClient(client.DatabaseClient):
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Django's wrapper, with four things added: the embedded server is started at the first connection (never
-    by settings, checks or type checkers); a server that does not answer is reported at once and with its own
-    words, not with a time-out of the pool; the pool belongs to the database it was opened for, and to the
-    process."""
+    """Django's wrapper, with four things added: the embedded server is started at the first connection (never by
+    settings, checks or type checkers); a server that does not answer is reported at once and with its own words, not
+    with a time-out of the pool; the pool belongs to the database it was opened for, and to the process."""
 
     Database = _DRIVER
     client_class = DatabaseClient
@@ -67,8 +66,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     @property
     def pool(self) -> Pool | None:
-        """The pool of this alias, for the database it names now: the test runner moves it to one of its
-        own."""
+        """The pool of this alias, for the database it names now: the test runner moves it to one of its own."""
         options = self.settings_dict["OPTIONS"].get("pool")
         if self.alias == NO_DB_ALIAS or not options:
             return None
@@ -92,8 +90,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return connection
 
     def prepared_cursor(self) -> CursorWrapper:
-        """A cursor on this connection whose statements are bound and prepared by the server
-        (postgres.statements)."""
+        """A cursor on this connection whose statements are bound and prepared by the server (postgres.statements)."""
         return self._own_cursor(PreparedCursor)
 
     def together(self, statements: Sequence[trips.Statement]) -> list[trips.Rows]:
@@ -106,10 +103,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
             return trips.together(self.connection, statements)
 
     def posting_cursor(self) -> CursorWrapper:
-        """A cursor whose statements are sent, and whose end nobody waits for (postgres.backend.posting).
-
-        Without a pool the connection is psycopg's own, and the cursor is one that waits.
-        """
+        """A cursor whose statements are sent, and whose end nobody waits for (postgres.backend.posting). Without a pool
+        the connection is psycopg's own, and the cursor is one that waits."""
         self.ensure_connection()
         return self._own_cursor(PostingCursor) if isinstance(self.connection, Connection) else self.cursor()
 
@@ -169,9 +164,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     @classmethod
     def leave_to_the_parent(cls) -> None:
-        """Forget, in a forked child, the connections it inherits, without a word to the server: they are
-        sessions of the parent. They are kept referenced, because psycopg would warn of them when they are
-        collected."""
+        """Forget, in a forked child, the connections it inherits, without a word to the server: they are sessions of
+        the parent. They are kept referenced, because psycopg would warn of them when they are collected."""
         cls._inherited.append(cls._connection_pools)
         cls._connection_pools = {}
         cls._making_pools = threading.Lock()

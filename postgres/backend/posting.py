@@ -66,10 +66,8 @@ class Connection(WatchedConnection):
     _owes = False
 
     def post(self, statement: str) -> None:
-        """Send a statement, or several, without parameters. A failure is logged.
-
-        It is for connections outside of a transaction. Raises OperationalError when the connection is lost.
-        """
+        """Send a statement, or several, without parameters. A failure is logged. It is for connections outside of a
+        transaction. Raises OperationalError when the connection is lost."""
         with self.lock:
             self.wait(self._post(statement.encode()))
 

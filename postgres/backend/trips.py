@@ -165,10 +165,8 @@ def _row(*names: bytes) -> Callable[[Sequence[Any]], Any]:
 
 
 class PreparedCursor:
-    """A cursor whose statements go by `together`, for Django to wrap where somebody watches them.
-
-    No cursor of psycopg prepares anything: after a ROLLBACK it would have the server forget all plans, ours too.
-    """
+    """A cursor whose statements go by `together`, for Django to wrap where somebody watches them. No cursor of psycopg
+    prepares anything: after a ROLLBACK it would have the server forget all plans, ours too."""
 
     rownumber: int | None = None
 

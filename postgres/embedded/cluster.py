@@ -36,11 +36,10 @@ LOG_BYTES = 16_000_000  # a larger log is thrown away at the next start
 
 
 def initdb_options() -> list[str]:
-    """The same on every machine: UTF-8, and PostgreSQL's own C.UTF-8, so that no system's locale sorts our
-    text.
+    """The same on every machine: UTF-8, and PostgreSQL's own C.UTF-8, so that no system's locale sorts our text.
 
-    trust is the only method that needs no password kept somewhere; it holds because only the owner of the
-    folder (and root) can reach the socket."""
+    trust is the only method that needs no password kept somewhere; it holds because only the owner of the folder (and
+    root) can reach the socket."""
     locale = ["--encoding=UTF8", "--no-locale", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
     tunables = [f"--set={name}={value}" for name, value in TUNABLES.items()]
     return [f"--username={SUPERUSER}", "--auth=trust", "--no-instructions", *locale, *tunables]
@@ -84,8 +83,7 @@ class Logged:
 
 
 def provide(conninfo: str) -> None:
-    """Make the farm's role and database if they are missing (a first start that was killed in the middle; a
-    dropdb)."""
+    """Make the farm's role and database if they are missing (a first start that was killed in the middle; a dropdb)."""
     try:
         connection = psycopg.connect(conninfo, autocommit=True)
     except psycopg.OperationalError:

@@ -11,10 +11,8 @@ _GROUP_OR_OTHERS_MAY_WRITE = 0o022
 
 
 def private(folder: Path, *, uid: int, gid: int) -> None:
-    """Make `folder` (its parent exists) with mode 0700 for that user, or make sure that it is so.
-
-    Raises UnsafeFolder if it is somebody else's, a link or no folder.
-    """
+    """Make `folder` (its parent exists) with mode 0700 for that user, or make sure that it is so. Raises UnsafeFolder
+    if it is somebody else's, a link or no folder."""
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     status = folder.lstat()

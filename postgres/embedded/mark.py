@@ -13,10 +13,8 @@ FILE: Final = "external_database"
 
 
 def write(data: Path, server: Mapping[str, Any]) -> None:
-    """Note in `data` the server of this entry of DATABASES, without user and password.
-
-    A folder that cannot be written stays without.
-    """
+    """Note in `data` the server of this entry of DATABASES, without user and password. A folder that cannot be written
+    stays without."""
     host, port = server["HOST"] or "the local socket", server["PORT"] or "5432"
     note = f'"{server["NAME"]}" at {host}, port {port}'
     path = data / FILE

@@ -30,8 +30,7 @@ class Location:
 
     @property
     def start_lock(self) -> Path:
-        """Held alone by who starts the server. Beside `home`, which as root is not ours but the server's
-        user's."""
+        """Held alone by who starts the server. Beside `home`, which as root is not ours but the server's user's."""
         return self.home.with_name(f"{self.home.name}.start.lock")
 
     @property
@@ -41,8 +40,7 @@ class Location:
 
 
 def location(data: Path) -> Location:
-    """Where the server for `data` (JOBFARM_DATA) lives: as root below /var/lib/jobfarm, else in `data`
-    itself."""
+    """Where the server for `data` (JOBFARM_DATA) lives: as root below /var/lib/jobfarm, else in `data` itself."""
     data = data.resolve()
     name = hashlib.sha256(os.fsencode(data)).hexdigest()[:16]
     if os.geteuid() == 0:

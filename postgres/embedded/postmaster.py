@@ -19,10 +19,8 @@ def pid(cluster: Path, *, uid: int) -> int | None:
 
 
 def drop_stale_notes(location: Location, *, uid: int) -> None:
-    """Remove the notes whose process lives but serves another purpose, and those that cannot be read.
-
-    A note whose process is gone stays: PostgreSQL sees that itself, and looks for that server's orphans
-    first."""
+    """Remove the notes whose process lives but serves another purpose, and those that cannot be read. A note whose
+    process is gone stays: PostgreSQL sees that itself, and looks for that server's orphans first."""
     for note in (location.cluster / "postmaster.pid", location.socket_folder / f".s.PGSQL.{PORT}.lock"):
         number = _noted(note)
         if number is None or (exists(number) and not _serves(number, location.cluster, uid)):

@@ -1,5 +1,4 @@
-"""One PostgreSQL server: making its cluster, starting, asking, stopping. Whoever starts it holds the start
-lock."""
+"""One PostgreSQL server: making its cluster, starting, asking, stopping. Whoever starts it holds the start lock."""
 
 import os
 import shlex
@@ -36,8 +35,7 @@ class Server:
 
     @classmethod
     def at(cls, location: Location) -> Self:
-        """Prepare the folders, the user and the programs of the server there; start nothing. Raises
-        EmbeddedError."""
+        """Prepare the folders, the user and the programs of the server there; start nothing. Raises EmbeddedError."""
         try:
             return cls(location=location, account=_account_with_folders(location), bin=binaries.bin_folder())
         except OSError as error:
@@ -45,8 +43,7 @@ class Server:
             raise UnusableFolder(folder=error.filename or location.home, reason=reason) from error
 
     def up(self) -> int:
-        """Make sure that it runs and has our role and database; the number of its process. Raises
-        EmbeddedError."""
+        """Make sure that it runs and has our role and database; the number of its process. Raises EmbeddedError."""
         if not self._answers():
             self._make_cluster()
             self._start()
@@ -122,8 +119,7 @@ class Server:
         return f"{done.stdout}\n{startup_log}\n{logged.since()}"
 
     def _run(self, program: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        """Run one of PostgreSQL's programs as its user, in a session of its own: Ctrl-C is for us, not for
-        it."""
+        """Run one of PostgreSQL's programs as its user, in a session of its own: Ctrl-C is for us, not for it."""
         return subprocess.run(
             [str(self.bin / program), *arguments],
             cwd=self.location.home,

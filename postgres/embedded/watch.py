@@ -6,10 +6,8 @@ from postgres import descriptors
 
 
 class Watch:
-    """Watches the process `pid` from now on.
-
-    A pidfd where the kernel has them (Linux 5.3): it cannot be mistaken when the number is given to another
-    process, and it distinguishes a zombie from a living process. Elsewhere signal 0."""
+    """Watches the process `pid` from now on. A pidfd where the kernel has them (Linux 5.3): it cannot be mistaken when
+    the number is given to another process, and it distinguishes a zombie from a living process. Elsewhere signal 0."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid

@@ -19,11 +19,8 @@ _own_options: dict[str, str] = {}
 
 
 def keep_connections(kind: Kind) -> None:
-    """Prepare this process, before its first connection, to run functions of this kind.
-
-    Between two tasks django-q2 closes what is old: with CONN_MAX_AGE = 0 that is a new connection for each task (140
-    a second in place of 660).
-    """
+    """Prepare this process, before its first connection, to run functions of this kind. Between two tasks django-q2
+    closes what is old: with CONN_MAX_AGE = 0 that is a new connection for each task (140 a second in place of 660)."""
     for wrapper in connections.all():
         wrapper.settings_dict["OPTIONS"] = wrapper.settings_dict["OPTIONS"] | {"pool": False}
         wrapper.settings_dict.update({"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True})
@@ -59,10 +56,8 @@ class Listener:
         self._connection: psycopg.Connection[tuple[object, ...]] | None = None
 
     def listen(self) -> bool:
-        """Make sure that notifications from now on are heard; True if some may have been missed before.
-
-        Raises psycopg.Error when the database cannot be reached.
-        """
+        """Make sure that notifications from now on are heard; True if some may have been missed before. Raises
+        psycopg.Error when the database cannot be reached."""
         if self._connection is not None and not self._connection.closed:
             return False
         self._connection = farm_connections.listening(application_name="jobfarm cluster")
@@ -80,10 +75,8 @@ class Listener:
         return any(payload in self._payloads for payload in payloads)
 
     def ask(self, statement: Statement, params: Params) -> tuple[tuple[object, ...], bool]:
-        """The one row that a statement returns, by this connection; and whether a notification came meanwhile.
-
-        Raises psycopg.Error.
-        """
+        """The one row that a statement returns, by this connection; and whether a notification came meanwhile. Raises
+        psycopg.Error."""
         assert self._connection is not None
         row = self._connection.execute(statement.sql.encode(), params).fetchone()
         assert row is not None

@@ -165,10 +165,8 @@ class Timer:
 
 
 def task(function: str, argument: object) -> dict[str, Any]:
-    """A task for the worker's loop: call the function of this dotted name.
-
-    Its name is for logs that nobody reads, ours write their own; and ours are timed by themselves.
-    """
+    """A task for the worker's loop: call the function of this dotted name. Its name is for logs that nobody reads, ours
+    write their own; and ours are timed by themselves."""
     call = {"func": function, "args": (argument,), "kwargs": {}}
     return {"id": "", "name": "", "save": False, "timeout": -1, "started": None, "ack_id": None, **call}
 

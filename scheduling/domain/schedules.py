@@ -258,10 +258,8 @@ _EVERY = re.compile(r"every ([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(s|min|h)")
 
 
 def typed(text: str, *, tz: str) -> Schedule:
-    """What a person typed: "every 30 s", "every 5 min", "every 2 h", or a cron expression of the zone `tz`.
-
-    Raises BadSchedule.
-    """
+    """What a person typed: "every 30 s", "every 5 min", "every 2 h", or a cron expression of the zone `tz`. Raises
+    BadSchedule."""
     if every := _EVERY.fullmatch(" ".join(text.split())):
         length = interval(seconds=float(every[1]) * _UNITS[every[2]].total_seconds())
         return replace(length, written=every[0])
@@ -338,11 +336,8 @@ class Firing:
 
 
 def decide(schedule: Schedule, *, run_at: datetime, now: datetime, policy: Policy) -> Firing:
-    """What to do at `now` for a cron whose next fire time is `run_at`.
-
-    Nothing while `now` lies before it, also when the clock went back: `next_at` only ever grows, so that no fire
-    time comes twice.
-    """
+    """What to do at `now` for a cron whose next fire time is `run_at`. Nothing while `now` lies before it, also when
+    the clock went back: `next_at` only ever grows, so that no fire time comes twice."""
     if now < run_at:
         return Firing(fire=(), missed=0, next_at=run_at)
     wanted = policy.at_most if policy.missed is Missed.CATCH_UP else 1

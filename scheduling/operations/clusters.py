@@ -45,10 +45,8 @@ def next_wake_s(kind: Kind, lanes: Sequence[Lane], *, excluded: Collection[int] 
 
 
 def end(cluster_id: UUID, *, ending: str, why: str | None = None) -> None:
-    """A cluster is over: its running actions are unknown. What it had not started has not left the queue.
-
-    `ending` is "stopped", "died" or "frozen". May be called twice.
-    """
+    """A cluster is over: its running actions are unknown. What it had not started has not left the queue. `ending` is
+    "stopped", "died" or "frozen". May be called twice."""
     clusters.end(cluster_id, ending=ending, why=why)
     _give_up(cluster_id, ran_by=None)
 
@@ -60,9 +58,7 @@ def process_died(holder: Holder) -> int:
 
 def sweep(*, judges_silence: bool = True) -> int:
     """Take over from clusters whose end was cut short, and from those that fell silent; how many that were.
-
-    `judges_silence` False: the database took no reports for a while, so that silence means nothing yet.
-    """
+    `judges_silence` False: the database took no reports for a while, so that silence means nothing yet."""
     over = clusters.lose_silent(silent_s=SILENT_S if judges_silence else NEVER_S)
     for cluster_id in over:
         _give_up(cluster_id, ran_by=None)

@@ -107,10 +107,7 @@ def run_at(  # type: ignore[misc]  # it takes what any of these names; positiona
 
 
 def run_again(function_id: int) -> ScheduledFunction:
-    """Retry an ended function, now, as a new row; what happened stays as it is.
-
-    Raises NotFound, NotEnded.
-    """
+    """Retry an ended function, now, as a new row; what happened stays as it is. Raises NotFound, NotEnded."""
     old = functions.find(function_id)
     if old is None:
         raise NotFound(resource="scheduled function")
@@ -142,10 +139,8 @@ def new(
 
 
 def insert(rows: Sequence[NewFunction]) -> list[ScheduledFunction]:
-    """Insert rows with what runs here as their parent, and let clusters and pages know after the commit.
-
-    Rows that an action schedules after it was canceled are canceled too. A firing that exists is left out.
-    """
+    """Insert rows with what runs here as their parent, and let clusters and pages know after the commit. Rows that an
+    action schedules after it was canceled are canceled too. A firing that exists is left out."""
     with guards.trusted(), _parents_transaction():
         inserted = functions.schedule([_with_parent(row) for row in rows])
         context.note(row.pk for row in inserted)

@@ -33,11 +33,8 @@ def prune(name: str, delete: Callable[[int, int], int], *, size: int = SIZE) -> 
 
 @action(timeout=600, idempotent=True, own_writes=True)
 def retain(*, names: Sequence[str] = ()) -> dict[str, int]:
-    """Delete what is kept no longer, or that of these names; how many of each.
-
-    After some batches of one the others follow, and another run takes the rest. What cannot be deleted stays, and is in
-    the error that it ends with.
-    """
+    """Delete what is kept no longer, or that of these names; how many of each. After some batches of one the others
+    follow, and another run takes the rest. What cannot be deleted stays, and is in the error that it ends with."""
     failures = Failures()
     deleted: dict[str, int] = {}
     for name in names or tuple(_declared):

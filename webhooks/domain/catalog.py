@@ -18,10 +18,8 @@ class Offered:
 
 
 def read(document: Any) -> list[Offered]:
-    """The models in an answer to GET /models, each name once, in the server's order.
-
-    Raises ValueError for what is no such answer. An entry without a usable id is left out.
-    """
+    """The models in an answer to GET /models, each name once, in the server's order. Raises ValueError for what is no
+    such answer. An entry without a usable id is left out."""
     if not isinstance(document, Mapping) or not isinstance(document.get("data"), list):
         raise ValueError("the answer has no list named data")  # noqa: TRY004 (it is the value that came)
     by_name: dict[str, Offered] = {}

@@ -142,10 +142,8 @@ Fields = dict[str, tuple[str, Kind[Any]]]
 
 
 def fields(*, each_text: str = "", **of_kind: str) -> Fields:
-    """What of a body a document has: `text="title author=user.login"` is two fields, the second found at a path.
-
-    The keywords are names of kinds. Of a list of objects `each_text="labels=labels.name"` takes one text of each.
-    """
+    """What of a body a document has: `text="title author=user.login"` is two fields, the second found at a path. The
+    keywords are names of kinds. Of a list of objects `each_text="labels=labels.name"` takes one text of each."""
     declared: Fields = {}
     for kind, names in of_kind.items():
         for field, path in map(_named, names.split()):

@@ -22,10 +22,9 @@ class Version:
     """How new a state is, by the sender's own account; what is named first counts first.
 
     `is_fallback`: it stands in until a better one comes, and never replaces one that is none: the sender does not say
-    when it was, or what follows counts whatever its moment.
-    `at`: the sender's moment, of the state or of the event. `number`: a counter of the sender's that only rises.
-    `rank`: what the event means, for states of the same moment (closing comes after opening).
-    `first_wins`: the earliest state stays, for what can happen only once.
+    when it was, or what follows counts whatever its moment. `at`: the sender's moment, of the state or of the event.
+    `number`: a counter of the sender's that only rises. `rank`: what the event means, for states of the same moment
+    (closing comes after opening). `first_wins`: the earliest state stays, for what can happen only once.
     """
 
     at: datetime

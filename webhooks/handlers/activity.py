@@ -16,10 +16,8 @@ TOPIC = "activity"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What was done to what; by `actor` ("": the sender itself), at a moment (None: when the event occurred).
-
-    `about` is the type and the id of the row that it speaks of; `link` is https or "".
-    """
+    """What was done to what; by `actor` ("": the sender itself), at a moment (None: when the event occurred). `about`
+    is the type and the id of the row that it speaks of; `link` is https or ""."""
 
     verb: str
     object: str

@@ -16,10 +16,9 @@ class Event:
 
     `body` is the parsed JSON; of telemetry, which sends lists, it is `{"items": [...]}`. What PostgreSQL could not
     store is replaced in its strings: U+0000 by U+2400, a lone surrogate by U+FFFD. `type` is as the sender's module in
-    `webhooks.sources` says (`issues.opened`).
-    `occurred_at` is by the sender's clock; where the sender does not say, it is `received_at`.
-    `sandbox` says whose bearer token it came with. `unread` gathers the fields that could not be read and were gone
-    on without.
+    `webhooks.sources` says (`issues.opened`). `occurred_at` is by the sender's clock; where the sender does not say, it
+    is `received_at`. `sandbox` says whose bearer token it came with. `unread` gathers the fields that could not be read
+    and were gone on without.
     """
 
     source: str

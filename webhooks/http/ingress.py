@@ -1,11 +1,10 @@
 """The eight addresses that adapters post to.
 
-What is cheap comes first: method, size, media type, the form of the signature's headers; then the body, the
-signature, the limit of source and address, and the transaction that stores. What is refused before a secret fitted
-takes from a limit of its own; where that is used up nobody asks the database about it. A body of more than a megabyte
-has a lane of its own, in which no other waits for it. Senders read the status alone: 2xx is stored, 4xx is theirs to
-mend, and trouble of our own is always 503, since some of them give up on 4xx. No session, no cookie, no redirect
-(docs/adr/0021).
+What is cheap comes first: method, size, media type, the form of the signature's headers; then the body, the signature,
+the limit of source and address, and the transaction that stores. What is refused before a secret fitted takes from a
+limit of its own; where that is used up nobody asks the database about it. A body of more than a megabyte has a lane of
+its own, in which no other waits for it. Senders read the status alone: 2xx is stored, 4xx is theirs to mend, and
+trouble of our own is always 503, since some of them give up on 4xx. No session, no cookie, no redirect (docs/adr/0021).
 """
 
 import asyncio

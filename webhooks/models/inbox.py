@@ -169,10 +169,8 @@ class DeliveryAttempt(models.Model):
 
 
 class Refusal(models.Model):
-    """How many requests of a source were refused for one reason in one hour, and the last of them.
-
-    Nothing of a refused request is kept but this line, so a flood of them cannot fill the database.
-    """
+    """How many requests of a source were refused for one reason in one hour, and the last of them. Nothing of a refused
+    request is kept but this line, so a flood of them cannot fill the database."""
 
     source = models.CharField(max_length=20, choices=[(s, s.label) for s in Source])
     reason = models.CharField(max_length=40)

@@ -48,10 +48,8 @@ def feed(*, limit: int = PAGE, before: str | None = None, search: str | None = N
 
 
 def digest(*, day: date, now: datetime) -> Digest:
-    """What a day came to.
-
-    That of a day that is over is computed once and stored; a late entry drops it, and so does the daily cron, should
-    the two have crossed. Today's is computed each time."""
+    """What a day came to. That of a day that is over is computed once and stored; a late entry drops it, and so does
+    the daily cron, should the two have crossed. Today's is computed each time."""
     stored = ActivityDigest.objects.filter(day=day).first()
     if stored:
         groups = {name: tuple(map(tuple, stored.digest[name])) for name in ("sources", "actors", "actions")}

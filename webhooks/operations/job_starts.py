@@ -60,9 +60,7 @@ def start_jobs(row: Any, event: Event) -> None:
 @transactions.retried
 def start_again(start: int, *, by: User | None = None) -> JobStart:
     """Start the job of a rule and a delivery that was not started, with the rule as it is now; what that came to.
-
-    Raises NotFound, and CannotStart where a job was started, or rule or delivery are gone.
-    """
+    Raises NotFound, and CannotStart where a job was started, or rule or delivery are gone."""
     row = JobStart.objects.select_for_update().filter(pk=start).first()
     if row is None:
         raise NotFound(resource="start of a job")
@@ -239,10 +237,8 @@ def broken_rules() -> dict[str, str]:
 
 
 def try_rule(pk: int, *, delivery: int) -> Trial:
-    """What the rule with this number, enabled or not, would make of a stored delivery; nothing is started.
-
-    Raises NotFound.
-    """
+    """What the rule with this number, enabled or not, would make of a stored delivery; nothing is started. Raises
+    NotFound."""
     rule, row = queries.rule(pk), inbox.with_body(delivery)
     if rule is None or row is None:
         raise NotFound(resource="rule" if rule is None else "delivery")

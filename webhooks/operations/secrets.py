@@ -59,9 +59,7 @@ def read_keys(source: Source) -> Sequence[Key]:
 
 def add(source: Source, secret: str | None = None, *, name: str = "", by: User | None = None) -> tuple[Secret, str]:
     """Let a source sign with one more secret; the row, and the secret itself, which was made up if none was given.
-
-    Raises BadSecret: it is not of the sender's form, or lives already.
-    """
+    Raises BadSecret: it is not of the sender's form, or lives already."""
     scheme = configs.config_of(source).scheme
     plaintext = secret if secret is not None else scheme.new_secret(rng.token_bytes(_SECRET_BYTES))
     scheme.check_secret(plaintext, source=source)

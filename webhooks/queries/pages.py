@@ -62,10 +62,8 @@ def body_start(pk: int, *, most: int) -> bytes:
 
 
 def resources(entries: Sequence[Activity]) -> list[dict[str, Any]]:
-    """The rows that these lines speak of, each once, as they are now; those that are not kept are left out.
-
-    `sort` is what kind of thing it is in words, `is_deleted` whether it was deleted at its sender.
-    """
+    """The rows that these lines speak of, each once, as they are now; those that are not kept are left out. `sort` is
+    what kind of thing it is in words, `is_deleted` whether it was deleted at its sender."""
     by_kind: dict[str, dict[str, None]] = {}
     for entry in entries:
         if entry.kind and entry.resource:

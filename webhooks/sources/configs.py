@@ -21,9 +21,7 @@ _JSON: Final = "application/json"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceConfig:
     """One source. `headers` are those that it sends beside its signature, by event type and delivery id.
-
-    `is_dated_by_body`: no time is signed but the body's own, which then bounds how late a request may be repeated.
-    """
+    `is_dated_by_body`: no time is signed but the body's own, which then bounds how late a request may be repeated."""
 
     source: Source
     path: str

@@ -43,10 +43,8 @@ class Verified:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """What a verified request says about itself.
-
-    `delivery_id` is the sender's own, or `sha256:` and the digest of the body. `occurred_at` is by the sender's clock.
-    """
+    """What a verified request says about itself. `delivery_id` is the sender's own, or `sha256:` and the digest of the
+    body. `occurred_at` is by the sender's clock."""
 
     delivery_id: str
     event_type: str

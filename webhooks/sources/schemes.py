@@ -166,10 +166,8 @@ def _timestamp(text: str, *, now: datetime) -> datetime:
 
 
 def _matching_key(candidates: Sequence[str], *, keys: Sequence[Key], expected: Callable[[Key], bytes]) -> int:
-    """The id of the key whose expected signature is among the candidates. Raises BadSignature.
-
-    Every key is tried with every candidate whatever came before, so that its time reveals nothing.
-    """
+    """The id of the key whose expected signature is among the candidates. Raises BadSignature. Every key is tried with
+    every candidate whatever came before, so that its time reveals nothing."""
     encoded = [candidate.encode() for candidate in candidates[:MOST_CANDIDATES]]
     matched: int | None = None
     for key in keys:
