@@ -26,9 +26,7 @@ class NoMetricsToken(Exception):
 
 class Exposition:
     """Listens at `address` and answers `GET /metrics` with what `render` returns to whoever shows `token` as bearer.
-
-    Raises OSError where it cannot listen, NoMetricsToken without a token: numbers reveal what goes on.
-    """
+    Raises OSError where it cannot listen, NoMetricsToken without a token: numbers reveal what goes on."""
 
     def __init__(self, address: tuple[str, int], *, token: str, render: Callable[[], bytes]) -> None:
         if not token:
@@ -78,10 +76,8 @@ class Exposition:
 
 
 def opened(at: tuple[str, int], *, token: str, render: Callable[[], bytes]) -> Exposition | None:
-    """An Exposition, or None and a warning in the log where there is no token or somebody else has the port.
-
-    Who watches over jobs does so without being watched: numbers that are missing are an alert of their own.
-    """
+    """An Exposition, or None and a warning in the log where there is no token or somebody else has the port. Who
+    watches over jobs does so without being watched: numbers that are missing are an alert of their own."""
     try:
         return Exposition(at, token=token, render=render)
     except (NoMetricsToken, OSError) as error:
@@ -90,10 +86,8 @@ def opened(at: tuple[str, int], *, token: str, render: Callable[[], bytes]) -> E
 
 
 def address(text: str) -> tuple[str, int]:
-    """ "9101", "0.0.0.0:9101", "[::]:9101" as host and port; this machine's own interface unless it names one.
-
-    Raises ValueError.
-    """
+    """"9101", "0.0.0.0:9101", "[::]:9101" as host and port; this machine's own interface unless it names one. Raises
+    ValueError."""
     host, _, port = text.rpartition(":")
     number = int(port)
     if not 0 <= number <= 65_535:

@@ -60,10 +60,8 @@ def about(**fields: Value | None) -> Iterator[None]:
 
 
 def note(**fields: Value | None) -> None:
-    """Add to what the rest of this context is about: for what is found out on the way, such as who calls.
-
-    Raises ValueError for a name that is not in NAMES: dashboards are built on them.
-    """
+    """Add to what the rest of this context is about: for what is found out on the way, such as who calls. Raises
+    ValueError for a name that is not in NAMES: dashboards are built on them."""
     known = _add(fields)
     if (noted := _noted.get()) is not None:
         noted.update(known)

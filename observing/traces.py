@@ -59,10 +59,8 @@ def carrying(traceparent: str | None) -> Iterator[None]:
 
 @contextmanager
 def span(name: str, *, kind: str = "internal", **attributes: str | int) -> Iterator[None]:
-    """Let the block be a span of this trace, or of a new one. `kind`: internal, producer, consumer, server.
-
-    Without OpenTelemetry it is nothing.
-    """
+    """Let the block be a span of this trace, or of a new one. `kind`: internal, producer, consumer, server. Without
+    OpenTelemetry it is nothing."""
     with _started(name, kind, attributes) if _is_recorded() else nullcontext():
         yield
 

@@ -1,10 +1,9 @@
-"""Limits on views and API routes: `@rate_limited(...)`, `Throttle` for django-ninja, and the headers that
-tell clients.
+"""Limits on views and API routes: `@rate_limited(...)`, `Throttle` for django-ninja, and the headers that tell clients.
 
-The fields `RateLimit-Policy` and `RateLimit` are those of draft-ietf-httpapi-ratelimit-headers-11 (May 2026):
-lists (RFC 9651) of strings, each the name of a policy, with whole numbers as parameters: `q` quota, `w` window in
-seconds, `r` what remains, `t` seconds until there is more. No `pk`: keys are people's names and addresses.
-`Retry-After` is RFC 9110's, in whole seconds, rounded up, and where both are sent `t` says the same.
+The fields `RateLimit-Policy` and `RateLimit` are those of draft-ietf-httpapi-ratelimit-headers-11 (May 2026): lists
+(RFC 9651) of strings, each the name of a policy, with whole numbers as parameters: `q` quota, `w` window in seconds,
+`r` what remains, `t` seconds until there is more. No `pk`: keys are people's names and addresses. `Retry-After` is RFC
+9110's, in whole seconds, rounded up, and where both are sent `t` says the same.
 """
 
 import asyncio
@@ -82,14 +81,13 @@ def user_or_address(request: HttpRequest) -> str:
 def rate_limited(
     which: str | Config, *, key: Key = user_or_address, count: Count = 1.0, name: str | None = None
 ) -> Callable[[View], View]:
-    """Let a view (plain or async), or a route of django-ninja, be called only as often as a limit grants;
-    else 429.
+    """Let a view (plain or async), or a route of django-ninja, be called only as often as a limit grants; else 429.
 
-    `which` is the name of a declared limit, or a configuration, which is then declared by `name` or the
-    view's own name. `key(request)` says whose tokens are taken (None: one state for all callers) and `count`
-    how many; it may be a function of the request too. Both run where the database may be asked, also for an
-    async view. The answer has the headers above; what a route of django-ninja returns gets them from the
-    middleware `report`. Without the database the view is not called.
+    `which` is the name of a declared limit, or a configuration, which is then declared by `name` or the view's own
+    name. `key(request)` says whose tokens are taken (None: one state for all callers) and `count` how many; it may be a
+    function of the request too. Both run where the database may be asked, also for an async view. The answer has the
+    headers above; what a route of django-ninja returns gets them from the middleware `report`. Without the database the
+    view is not called.
     """
 
     def decorate(view: View) -> View:
@@ -151,8 +149,7 @@ def report(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[
 
 
 def refused(error: RateLimited) -> HttpResponse:
-    """The response to a request that a limit denied: 429, `Retry-After`, and the body in the form of all
-    errors."""
+    """The response to a request that a limit denied: 429, `Retry-After`, and the body in the form of all errors."""
     return HttpResponse(
         json.dumps(error.body), status=error.http_status, content_type="application/json", headers=error.headers
     )

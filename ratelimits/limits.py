@@ -1,5 +1,4 @@
-"""The named limits. Every app may have a `limits.py`, which is found by itself; `declare` in it makes a limit
-known."""
+"""The named limits. Every app may have a `limits.py`, which is found by itself; `declare` in it makes a limit known."""
 
 import re
 from functools import lru_cache
@@ -15,8 +14,7 @@ _declared: dict[str, Config] = {}
 
 
 def declare(name: str, config: Config) -> str:
-    """Make a limit known to this process and return its name. Raises InvalidName, ValueError if another has
-    it."""
+    """Make a limit known to this process and return its name. Raises InvalidName, ValueError if another has it."""
     if _declared.setdefault(checked(name), config) != config:
         raise ValueError(f"the limit {name!r} is declared twice with different configurations")
     return name

@@ -1,5 +1,4 @@
-"""Live queries of limits: what they hold now. For whoever may see them: keys are people's names and
-addresses."""
+"""Live queries of limits: what they hold now. For whoever may see them: keys are people's names and addresses."""
 
 from collections.abc import Mapping
 from functools import partial

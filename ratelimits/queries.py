@@ -1,5 +1,4 @@
-"""Statements on the states of limits. Times in and out are milliseconds; `key` is as stored
-(operations.stored_key)."""
+"""Statements on the states of limits. Times in and out are milliseconds; `key` is as stored (operations.stored_key)."""
 
 import re
 from collections.abc import Sequence
@@ -38,8 +37,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """What is stored of a limit and key at the database's moment `now_ms`: a state, or None, for each
-    shard."""
+    """What is stored of a limit and key at the database's moment `now_ms`: a state, or None, for each shard."""
 
     now_ms: int
     states: tuple[State | None, ...]
@@ -47,8 +45,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauge:
-    """What a limit and key hold now. `rate` tokens come in per period; `used` were taken since its row was
-    made."""
+    """What a limit and key hold now. `rate` tokens come in per period; `used` were taken since its row was made."""
 
     name: str
     key: str
@@ -63,8 +60,7 @@ class Gauge:
 
     @property
     def share(self) -> float:
-        """How full it is, 0 to 1; a limit that holds nothing even when it is full counts as full without
-        debt."""
+        """How full it is, 0 to 1; a limit that holds nothing even when it is full counts as full without debt."""
         if self.most <= 0:
             return 1.0 if self.value >= 0 else 0.0
         return min(max(self.value / self.most, 0.0), 1.0)
@@ -90,10 +86,8 @@ def take(request: Request) -> Row:
 
 @_by_actions_too()
 def take_all(requests: Sequence[Request], *, waits_for_disk: bool = True) -> list[Row]:
-    """Ask several, all or none; a row for each in their order, as from `take`.
-
-    Not `waits_for_disk`: where it is a transaction by itself, it may be lost in a crash of the server.
-    """
+    """Ask several, all or none; a row for each in their order, as from `take`. Not `waits_for_disk`: where it is a
+    transaction by itself, it may be lost in a crash of the server."""
     parameters = {
         "requests": Jsonb([*map(_parameters, requests)]),
         "is_flushed_later": not waits_for_disk and not connection.in_atomic_block,
@@ -124,8 +118,7 @@ def prune(limit: int, _: int) -> int:
 
 
 def gauges(*, name: str | None = None, search: str | None = None, limit: int) -> tuple[list[Gauge], int]:
-    """The limits and keys most used, and how many there are; of one limit, or those that hold a text, if
-    given."""
+    """The limits and keys most used, and how many there are; of one limit, or those that hold a text, if given."""
     return _gauges(name=name, key=None, search=search, limit=limit)
 
 

@@ -70,9 +70,8 @@ def reset(request: HttpRequest) -> HttpResponse:
 
 @_for(MAY_SEE)
 def refresh(request: HttpRequest) -> HttpResponse:  # noqa: ARG001  # a view's signature
-    """Have the gauges read again. A decision tells nobody that it was made, that would cost more than the
-    decision; instead a page that is open asks for this every other second, and all that are open get the
-    one answer."""
+    """Have the gauges read again. A decision tells nobody that it was made, that would cost more than the decision;
+    instead a page that is open asks for this every other second, and all that are open get the one answer."""
     live.touch(operations.TOPIC)
     return HttpResponse(status=204)
 

@@ -30,10 +30,8 @@ class _ByValue(admin.SimpleListFilter):
 def known(
     title: str, column: str, names: Callable[[], Iterable[str]], *, leads: bool = False
 ) -> type[admin.SimpleListFilter]:
-    """A filter by names that are read from their own small table: DISTINCT would read all rows.
-
-    `leads`: the column and the primary key have an index, so that whatever fits is found however old it is.
-    """
+    """A filter by names that are read from their own small table: DISTINCT would read all rows. `leads`: the column and
+    the primary key have an index, so that whatever fits is found however old it is."""
 
     class Known(_ByValue):
         def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
@@ -148,10 +146,8 @@ class _ByDay(admin.SimpleListFilter):
 
 
 def by_day(column: str, *, leads: bool = False) -> type[admin.SimpleListFilter]:
-    """A filter by the day of a column, in place of a date hierarchy, which reads the whole table for its choices.
-
-    Of a column that grows together with the ids it `leads`: it finds a day by its ids.
-    """
+    """A filter by the day of a column, in place of a date hierarchy, which reads the whole table for its choices. Of a
+    column that grows together with the ids it `leads`: it finds a day by its ids."""
 
     class ByDay(_ByDay):
         pass

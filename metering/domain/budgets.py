@@ -70,9 +70,7 @@ def lacking(needs: Sequence[Need], moment: datetime) -> list[Need]:
 
 def first_room(needs: Sequence[Need], *, at: datetime) -> datetime | None:
     """The first moment, from `at` on, at which all of these budgets have room; None: in none of MOST_WINDOWS windows.
-
-    Later than `at` it is the beginning of a window.
-    """
+    Later than `at` it is the beginning of a window."""
     moment = at
     for _ in range(MOST_WINDOWS):
         full = lacking(needs, moment)

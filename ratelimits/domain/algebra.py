@@ -15,8 +15,7 @@ from ratelimits.errors import CountExceedsLimit, InvalidCount
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is stored: the tokens (below 0 is debt) at a moment, in whole milliseconds since the Unix
-    epoch."""
+    """What is stored: the tokens (below 0 is debt) at a moment, in whole milliseconds since the Unix epoch."""
 
     value: float
     ts: int
@@ -37,11 +36,10 @@ def evaluate(
 ) -> Decision:
     """Whether this limit grants `count` tokens at `now` (ms since the Unix epoch), and what is left then.
 
-    `state` None is a limit that was never used: full. `reserve` lets it go into debt, as far as
-    `max_reserved`. `offset` (ms, 0 up to the period) is the age of the first window where the configuration
-    names no `start`. A clock that goes back takes nothing away and gives nothing twice. `config.shards` is
-    left to `evaluate_shards`. Raises InvalidCount, and CountExceedsLimit for a count that can never be
-    granted.
+    `state` None is a limit that was never used: full. `reserve` lets it go into debt, as far as `max_reserved`.
+    `offset` (ms, 0 up to the period) is the age of the first window where the configuration names no `start`. A clock
+    that goes back takes nothing away and gives nothing twice. `config.shards` is left to `evaluate_shards`. Raises
+    InvalidCount, and CountExceedsLimit for a count that can never be granted.
     """
     count = possible(config, count=count, reserve=reserve)
     full = refilled(config, state, now=now, offset=offset)

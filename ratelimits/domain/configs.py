@@ -59,12 +59,11 @@ class TokenBucket(_Limit):
 
 @dataclass(frozen=True, slots=True)
 class FixedWindow(_Limit):
-    """`rate` tokens come in at once at the edge of every window of `period`, until there are `capacity` of
-    them.
+    """`rate` tokens come in at once at the edge of every window of `period`, until there are `capacity` of them.
 
-    `start` (aware) is an edge of some window, past or future; without it the first use draws where the
-    windows lie, so that not all keys fill up at the same moment. The rest is as for TokenBucket. Edges are
-    exact: the period is a whole number of milliseconds. Raises InvalidConfig.
+    `start` (aware) is an edge of some window, past or future; without it the first use draws where the windows lie, so
+    that not all keys fill up at the same moment. The rest is as for TokenBucket. Edges are exact: the period is a whole
+    number of milliseconds. Raises InvalidConfig.
     """
 
     start: datetime | None = None

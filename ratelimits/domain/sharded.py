@@ -33,9 +33,8 @@ def evaluate_shards(
 ) -> Spread:
     """Whether the limit as a whole grants `count`, and what each shard holds then.
 
-    `states` has `config.shards` entries; None is a shard that was never used, and counts as full. Tokens are
-    taken from the fullest shards first; only a reservation goes into debt, and then levels all of them.
-    Otherwise as `evaluate`.
+    `states` has `config.shards` entries; None is a shard that was never used, and counts as full. Tokens are taken from
+    the fullest shards first; only a reservation goes into debt, and then levels all of them. Otherwise as `evaluate`.
     """
     count = possible(config, count=count, reserve=reserve)
     share = one_shard(config)
@@ -58,8 +57,7 @@ def value_of_shards(config: Config, states: Sequence[State | None], *, now: int)
 
 
 def _slack(config: Config) -> float:
-    """Seven sevenths are not always one: what a sum of shares may lack of the whole, or it would never be
-    granted."""
+    """Seven sevenths are not always one: what a sum of shares may lack of the whole, or it would never be granted."""
     return config.most * 1e-12 if config.shards > 1 else 0.0
 
 
@@ -93,8 +91,7 @@ def _until(config: Config, full: Sequence[State], *, count: float, now: int) -> 
 
 
 def _boundary(share: FixedWindow, full: Sequence[State], *, enough: float, windows: int) -> float:
-    """The moment of the edge that brings enough. Shards have edges of their own; the last one needed is the
-    nth."""
+    """The moment of the edge that brings enough. Shards have edges of their own; the last one needed is the nth."""
     held = [min(state.value + share.rate * (windows - 1), share.most) for state in full]
     total = math.fsum(held)
     by_boundary = sorted(zip(full, held, strict=True), key=lambda pair: pair[0].ts)

@@ -85,14 +85,12 @@ def limit(
 
 
 def limit_all(asks: Sequence[LimitRequest], *, throws: bool = False, waits_for_disk: bool = True) -> Answer:
-    """Take from all of these limits, or from none if any denies. `retry_after` is the largest of those that
-    count.
+    """Take from all of these limits, or from none if any denies. `retry_after` is the largest of those that count.
 
-    The rows are locked in one order, whatever the order of `asks`, so two of these never wait for each other
-    in a circle. No asks: granted. `waits_for_disk=False` is for what the caller commits something right after, or what
-    may be forgotten: outside of a transaction a crash of the server may then take back what was taken within its last
-    second. Raises what `limit` raises (RateLimited names the limit that takes
-    longest), and RepeatedLimit.
+    The rows are locked in one order, whatever the order of `asks`, so two of these never wait for each other in a
+    circle. No asks: granted. `waits_for_disk=False` is for what the caller commits something right after, or what may
+    be forgotten: outside of a transaction a crash of the server may then take back what was taken within its last
+    second. Raises what `limit` raises (RateLimited names the limit that takes longest), and RepeatedLimit.
     """
     batch = [_request_of(ask, throws) for ask in asks]
     _refuse_duplicates(batch)
@@ -168,8 +166,7 @@ def _answer_of(row: queries.Row) -> Answer:
 
 
 def _wait(milliseconds: float | None) -> timedelta | None:
-    """Rounded up to what the limits' clock can tell apart. A wait longer than any calendar is told as the
-    longest."""
+    """Rounded up to what the limits' clock can tell apart. A wait longer than any calendar is told as the longest."""
     if milliseconds is None:
         return None
     try:

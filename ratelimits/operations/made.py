@@ -19,10 +19,8 @@ _read: Recent[Config] = Recent(for_s=FRESH_S)
 
 
 def make(name: str, config: Config) -> None:
-    """Keep a limit as a row, or change the one of that name; it counts everywhere within FRESH_S.
-
-    Raises InvalidName, DeclaredLimit for one that code declares, InvalidConfig for what a row cannot hold.
-    """
+    """Keep a limit as a row, or change the one of that name; it counts everywhere within FRESH_S. Raises InvalidName,
+    DeclaredLimit for one that code declares, InvalidConfig for what a row cannot hold."""
     check_new(name)
     if config.shards != 1 or getattr(config, "start", None) is not None:
         raise InvalidConfig(field="shards or start", why="only for code to choose")

@@ -25,9 +25,8 @@ def config_of(name: str, config: Config | None = None) -> Config:
 
 
 def stored_key(key: str | None) -> str:
-    """The key as the table holds it: "" for None, and any text that does not fit (too long, empty, with
-    characters that PostgreSQL cannot hold) by its hash, so that what strangers type into a log-in form is
-    always a key."""
+    """The key as the table holds it: "" for None, and any text that does not fit (too long, empty, with characters that
+    PostgreSQL cannot hold) by its hash, so that what strangers type into a log-in form is always a key."""
     if key is None:
         return ""
     if 0 < len(key) <= KEY_LIMIT and key.isprintable() and not _is_a_hash(key):
