@@ -86,7 +86,7 @@ def opened(at: tuple[str, int], *, token: str, render: Callable[[], bytes]) -> E
 
 
 def address(text: str) -> tuple[str, int]:
-    """"9101", "0.0.0.0:9101", "[::]:9101" as host and port; this machine's own interface unless it names one. Raises
+    """ "9101", "0.0.0.0:9101", "[::]:9101" as host and port; this machine's own interface unless it names one. Raises
     ValueError."""
     host, _, port = text.rpartition(":")
     number = int(port)
