@@ -31,12 +31,9 @@ class ApiToken(models.Model):
     )
     created_at = models.DateTimeField("created", db_default=Now(), editable=False)
     expires_at = models.DateTimeField(
-        "expires",
-        null=True,
-        blank=True,
-        editable=False,
+        "expires", null=True, blank=True, editable=False,
         help_text="It is not valid from then on; empty: until it is revoked.",
-    )
+    )  # fmt: skip
     last_used_at = models.DateTimeField(
         "last used", null=True, blank=True, editable=False, help_text="To the minute, so that not every call writes."
     )

@@ -79,17 +79,9 @@ def no_rows(title: str, text: str = "", page: str = "", action: str = "") -> dic
 
 @register.simple_tag(takes_context=True)
 def post_button(
-    context: Context,
-    label: str,
-    page: str,
-    /,
-    *args: Any,
-    css: str = "",
-    when: str = "",
-    about: str = "",
-    hx: bool = False,
-    **more: Any,
-) -> SafeString:
+    context: Context, label: str, page: str, /, *args: Any, css: str = "", when: str = "", about: str = "",
+    hx: bool = False, **more: Any,
+) -> SafeString:  # fmt: skip
     """A form of one button, which posts to the page of this name; `more` are attributes of the form.
 
     `when`: how what it acts on has to be for the button to be seen (the class when-paused). `about`: what it acts on,

@@ -263,14 +263,9 @@ class Conversation:
 
     def _watch(self, granted: rights.Granted, subscription: Subscription, *, seen: str | None) -> None:
         watch = self._hub.watch(
-            self._send_queue,
-            granted.query.name,
-            granted.arguments,
-            watch_id=granted.request.watch_id,
-            audience=granted.audience,
-            language=granted.request.language,
-            seen=seen,
-        )
+            self._send_queue, granted.query.name, granted.arguments, watch_id=granted.request.watch_id,
+            audience=granted.audience, language=granted.request.language, seen=seen,
+        )  # fmt: skip
         self._watched[granted.request.watch_id] = _Watched(granted=granted, watch=watch, rights=subscription)
 
     def _drop_closed(self, watch_id: str) -> None:

@@ -181,15 +181,9 @@ class StateFeed(Feed):
     """Sends every watcher the latest rendering, unless it is the one the watcher has."""
 
     def __init__(
-        self,
-        query: StateQuery,
-        arguments: Mapping[str, Any],
-        *,
-        audience: str,
-        language: str,
-        rng: random.Random,
+        self, query: StateQuery, arguments: Mapping[str, Any], *, audience: str, language: str, rng: random.Random,
         permits: FairSemaphore,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(arguments, at_most_every_s=query.at_most_every_s, rng=rng, permits=permits)
         self._query = query
         self._audience = audience

@@ -24,14 +24,9 @@ REACHED: Final = {"tabindex": "0", "role": "group"}
 
 
 def wrapper(
-    name: str,
-    arguments: Mapping[str, Any],
-    *,
-    viewer: registry.Viewer | None = None,
-    audience: str | None = None,
-    element: str = "",
-    css: str = "",
-) -> SafeString:
+    name: str, arguments: Mapping[str, Any], *, viewer: registry.Viewer | None = None, audience: str | None = None,
+    element: str = "", css: str = "",
+) -> SafeString:  # fmt: skip
     """Return the element that `live.js` keeps up to date, filled with what this viewer may see now.
 
     Pass the viewer, whose rights are read, or the audience, where the page has decided already (the admin), or both.
@@ -77,14 +72,9 @@ def _state(
 
 
 def _shown(
-    query: registry.StateQuery,
-    arguments: Arguments,
-    first: rendering.Rendering,
-    *,
-    ticket: str | None,
-    element: str,
+    query: registry.StateQuery, arguments: Arguments, first: rendering.Rendering, *, ticket: str | None, element: str,
     css: str,
-) -> SafeString:
+) -> SafeString:  # fmt: skip
     attributes = {"data-live": query.name, "data-live-version": first.version}
     body = mark_safe(first.body)  # noqa: S308  # a template escaped it
     return _element(element, css, attributes, arguments, ticket, body)

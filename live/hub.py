@@ -92,17 +92,9 @@ class Hub:
         return self._subscriptions.add(watched, callback)
 
     def watch(
-        self,
-        sink: Sink,
-        name: str,
-        arguments: Mapping[str, Any],
-        *,
-        watch_id: str,
-        audience: str,
-        language: str,
-        seen: str | None = None,
-        quiet_s: float = 0.0,
-    ) -> Watch:
+        self, sink: Sink, name: str, arguments: Mapping[str, Any], *, watch_id: str, audience: str, language: str,
+        seen: str | None = None, quiet_s: float = 0.0,
+    ) -> Watch:  # fmt: skip
         """Let the sink know the latest state, or all that follows in a stream, from `seen` (version or cursor) on.
 
         `quiet_s`: of something that came into being a moment ago, the first read comes with the first change, and after
@@ -134,12 +126,9 @@ class Hub:
         await self._leave()
 
     def _feed(
-        self,
-        query: registry.StateQuery | registry.StreamQuery,
-        arguments: Mapping[str, Any],
-        audience: str,
+        self, query: registry.StateQuery | registry.StreamQuery, arguments: Mapping[str, Any], audience: str,
         language: str,
-    ) -> Feed:
+    ) -> Feed:  # fmt: skip
         is_stream = isinstance(query, registry.StreamQuery)
         key = (query.name, canonical(arguments), "" if is_stream else audience, "" if is_stream else language)
         if key not in self._feeds:

@@ -39,14 +39,9 @@ class Listener:
     """
 
     def __init__(
-        self,
-        *,
-        notify_channel: str,
-        conninfo: Callable[[], str],
-        on_payload: Callable[[str], None],
-        listening: Callable[[], None],
-        rng: random.Random,
-    ) -> None:
+        self, *, notify_channel: str, conninfo: Callable[[], str], on_payload: Callable[[str], None],
+        listening: Callable[[], None], rng: random.Random,
+    ) -> None:  # fmt: skip
         self._notify_channel = notify_channel
         self._conninfo = conninfo
         self._on_payload = on_payload

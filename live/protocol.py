@@ -87,13 +87,10 @@ def _watch_request(each: object, language: str) -> WatchRequest:
     if not isinstance(each, dict):
         raise errors.BadMessage("What to watch is an object")
     return WatchRequest(
-        watch_id=_text(each.get("id"), _LONGEST_ID),
-        name=each.get("name"),
-        arguments=each.get("args"),
-        seen=_optional(each, "cursor") or _optional(each, "version"),
-        ticket=_optional(each, "ticket"),
+        watch_id=_text(each.get("id"), _LONGEST_ID), name=each.get("name"), arguments=each.get("args"),
+        seen=_optional(each, "cursor") or _optional(each, "version"), ticket=_optional(each, "ticket"),
         language=language,
-    )
+    )  # fmt: skip
 
 
 def _list(message: dict[str, Any], key: str) -> list[object]:

@@ -146,14 +146,9 @@ def live_query(  # noqa: PLR0913  # what a query says; they are named wherever t
 
 
 def live_stream(
-    name: str,
-    *,
-    topics: Topics,
-    rights_topics: Topics | None = None,
-    page: int = 500,
-    is_appended: bool = False,
+    name: str, *, topics: Topics, rights_topics: Topics | None = None, page: int = 500, is_appended: bool = False,
     anonymous: Anonymous = "never",
-) -> Callable[[StreamRead], StreamQuery]:
+) -> Callable[[StreamRead], StreamQuery]:  # fmt: skip
     """Declare a stream; the decorated function is its read.
 
     The read is called as `read(after, limit, **arguments)`: it returns at most `limit` (that is, `page`)

@@ -13,13 +13,9 @@ _readers: dict[str, Reader] = {}
 
 
 def declare(
-    kind: str,
-    *,
-    model: tuple[str, ...] = ("model",),
-    used: Callable[[Any], Tokens] = tokens.used,
-    expected: Callable[[Any], Tokens] = tokens.expected,
-    written: Callable[[str], Written] | None = None,
-) -> Reader:
+    kind: str, *, model: tuple[str, ...] = ("model",), used: Callable[[Any], Tokens] = tokens.used,
+    expected: Callable[[Any], Tokens] = tokens.expected, written: Callable[[str], Written] | None = None,
+) -> Reader:  # fmt: skip
     """Have tokens of this kind's jobs counted: `model` is the path of the model's name in a payload, `used` reads a
     result, `expected` a payload; `written` reads output, of attempts that end without saying what they used. The same
     kind again must say the same, or ValueError."""

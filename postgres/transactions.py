@@ -110,12 +110,9 @@ def deadlocked(error: BaseException) -> bool:
 
 
 def _again(
-    attempt: Callable[[list[bool]], T],
-    may_be_tried_again: Callable[[BaseException], bool],
-    *,
-    attempts: int,
+    attempt: Callable[[list[bool]], T], may_be_tried_again: Callable[[BaseException], bool], *, attempts: int,
     rng: random.Random,
-) -> T:
+) -> T:  # fmt: skip
     """Call `attempt` until it comes through. It puts something into its list once it has committed."""
     for number in range(1, attempts):
         committed: list[bool] = []

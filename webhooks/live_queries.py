@@ -47,14 +47,9 @@ def wanted(
     """The filter that texts in an address say; what makes no sense does not narrow."""
     statuses = _TROUBLED if status == TROUBLE else tuple(one for one in Status if one == status)
     return Filter(
-        source=source if source in set(Source) else "",
-        event_type=event,
-        sandbox=sandbox,
-        statuses=statuses,
-        received_from=moment(since),
-        received_to=moment(until),
-        text=text,
-    )
+        source=source if source in set(Source) else "", event_type=event, sandbox=sandbox, statuses=statuses,
+        received_from=moment(since), received_to=moment(until), text=text,
+    )  # fmt: skip
 
 
 @_shown("deliveries", topics=lambda **_: ["deliveries"], at_most_every_s=1.0)

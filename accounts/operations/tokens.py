@@ -58,13 +58,9 @@ def create_token(
         raise TooManyTokens(limit=domain.TOKENS_LIMIT)
     with transaction.atomic():
         token = ApiToken.objects.create(
-            user=user,
-            name=name.strip(),
-            key_hash=domain.hashed(key),
-            key_hint=domain.hint(key),
-            scopes=scope_words,
+            user=user, name=name.strip(), key_hash=domain.hashed(key), key_hint=domain.hint(key), scopes=scope_words,
             expires_at=expires_at,
-        )
+        )  # fmt: skip
         if expires_at is not None:
             scheduling.run_at(expires_at, end_tokens)
         handlers.audit("token_created", user, f"{token}: {scope_words}")

@@ -39,12 +39,9 @@ class TokenForm(forms.Form):
     )
     days = forms.TypedChoiceField(
         label="How long is it valid?",
-        choices=[("30", "30 days"), ("90", "90 days"), ("365", "A year"), ("", "Until it is revoked")],
-        initial="90",
-        required=False,
-        coerce=int,
-        empty_value=None,
-    )
+        choices=[("30", "30 days"), ("90", "90 days"), ("365", "A year"), ("", "Until it is revoked")], initial="90",
+        required=False, coerce=int, empty_value=None,
+    )  # fmt: skip
 
     def __init__(self, user: User, data: Any = None) -> None:
         super().__init__(data)

@@ -31,16 +31,9 @@ def key_of(secret: str) -> bytes:
 
 
 def headers(
-    *,
-    message_id: str,
-    event_type: str,
-    subject: str,
-    source: str,
-    occurred_at: datetime,
-    body: bytes,
-    secrets: Sequence[str],
-    now: datetime,
-) -> dict[str, str]:
+    *, message_id: str, event_type: str, subject: str, source: str, occurred_at: datetime, body: bytes,
+    secrets: Sequence[str], now: datetime,
+) -> dict[str, str]:  # fmt: skip
     """The headers of one attempt at `now`, signed with each of these secrets, the newest first."""
     timestamp = str(int(now.timestamp()))
     return {

@@ -41,13 +41,9 @@ class Client:
     """Posts to many addresses at once; connections are kept for a few seconds. Belongs to one event loop."""
 
     def __init__(
-        self,
-        *,
-        connections: int = 100,
-        allowed: Iterable[Network] | None = None,
-        resolve: Resolve = resolve,
+        self, *, connections: int = 100, allowed: Iterable[Network] | None = None, resolve: Resolve = resolve,
         tls: ssl.SSLContext | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         networks = settings.OUTBOX["ALLOWED_NETWORKS"] if allowed is None else allowed
         self._options: dict[str, Any] = {
             "ssl_context": tls or _tls(),

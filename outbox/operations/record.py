@@ -55,15 +55,9 @@ class NewEvent:
 
 
 def record(
-    event_type: str,
-    subject: str,
-    data: dict[str, Any],
-    *,
-    owner: Any = None,
-    group: Any = None,
-    kind: str | None = None,
-    occurred_at: datetime | None = None,
-) -> int:
+    event_type: str, subject: str, data: dict[str, Any], *, owner: Any = None, group: Any = None,
+    kind: str | None = None, occurred_at: datetime | None = None,
+) -> int:  # fmt: skip
     """Write an event in the caller's transaction, for each endpoint that asks for it; for how many that was.
 
     It is sent if and only if the transaction commits, at least once, under one id. `owner` and `group` are rows of User

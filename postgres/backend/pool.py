@@ -28,23 +28,14 @@ class Pool(ConnectionPool[Connection]):
     tried before it is handed out."""
 
     def __init__(
-        self,
-        *,
-        database: str | None,
-        parameters: Callable[[], dict[str, Any]],
-        configure: Callable[[Connection], None],
-        is_checked: bool,
-        options: dict[str, Any],
-    ) -> None:
+        self, *, database: str | None, parameters: Callable[[], dict[str, Any]],
+        configure: Callable[[Connection], None], is_checked: bool, options: dict[str, Any],
+    ) -> None:  # fmt: skip
         self.database = database
         super().__init__(
-            connection_class=Connection,
-            kwargs=parameters,
-            open=False,
-            configure=configure,
-            check=self._check_or_drain if is_checked else None,
-            **{"reconnect_timeout": RECONNECT_S, **options},
-        )
+            connection_class=Connection, kwargs=parameters, open=False, configure=configure,
+            check=self._check_or_drain if is_checked else None, **{"reconnect_timeout": RECONNECT_S, **options},
+        )  # fmt: skip
 
     def getconn(self, timeout: float | None = None) -> Connection:
         """As psycopg's; within the deadline of this thread."""

@@ -23,14 +23,9 @@ class Spread:
 
 
 def evaluate_shards(
-    config: Config,
-    states: Sequence[State | None],
-    *,
-    now: int,
-    count: float = 1.0,
-    reserve: bool = False,
+    config: Config, states: Sequence[State | None], *, now: int, count: float = 1.0, reserve: bool = False,
     offset: int = 0,
-) -> Spread:
+) -> Spread:  # fmt: skip
     """Whether the limit as a whole grants `count`, and what each shard holds then.
 
     `states` has `config.shards` entries; None is a shard that was never used, and counts as full. Tokens are taken from

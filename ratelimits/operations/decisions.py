@@ -56,14 +56,9 @@ class Value:
 
 
 def limit(
-    name: str,
-    *,
-    key: str | None = None,
-    count: float = 1.0,
-    reserve: bool = False,
-    throws: bool = False,
+    name: str, *, key: str | None = None, count: float = 1.0, reserve: bool = False, throws: bool = False,
     config: Config | None = None,
-) -> Answer:
+) -> Answer:  # fmt: skip
     """Take `count` tokens of a limit if it grants them.
 
     `key` says whose state it is; None is one state for all. `reserve` may go into debt, as far as
@@ -110,14 +105,9 @@ def limit_all(asks: Sequence[LimitRequest], *, throws: bool = False, waits_for_d
 
 
 def check(
-    name: str,
-    *,
-    key: str | None = None,
-    count: float = 1.0,
-    reserve: bool = False,
-    throws: bool = False,
+    name: str, *, key: str | None = None, count: float = 1.0, reserve: bool = False, throws: bool = False,
     config: Config | None = None,
-) -> Answer:
+) -> Answer:  # fmt: skip
     """What `limit` would answer now, without taking anything; good in a transaction that only reads. Raises
     as `limit`."""
     request = requests.request(name, key, count, reserve, config)

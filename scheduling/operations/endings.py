@@ -33,12 +33,9 @@ def failed(error: BaseException) -> Ending:
     trace = "".join(traceback.format_exception(error))
     name = f"{kind.__module__}.{kind.__qualname__}"
     return Ending(
-        status=Status.FAILED,
-        error=sentence,
-        error_class=name[:200],
-        traceback=_text(trace, 10 * _LONGEST_ERROR, from_the_end=True),
-        raised=error,
-    )
+        status=Status.FAILED, error=sentence, error_class=name[:200],
+        traceback=_text(trace, 10 * _LONGEST_ERROR, from_the_end=True), raised=error,
+    )  # fmt: skip
 
 
 def write_failure(function_id: int, ending: Ending, *, by: Holder, elapsed_s: float | None) -> bool:

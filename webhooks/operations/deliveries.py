@@ -22,15 +22,9 @@ def opened(row: Any) -> tuple[Event, Any]:
     if row.source == Source.SANDBOX_TELEMETRY:
         body = {"items": document if isinstance(document, list) else [document]}
     event = Event(
-        source=row.source,
-        type=row.event_type,
-        delivery_id=row.delivery_id,
-        body=body,
-        occurred_at=row.occurred_at or row.received_at,
-        received_at=row.received_at,
-        pk=row.id,
-        sandbox=row.sandbox,
-    )
+        source=row.source, type=row.event_type, delivery_id=row.delivery_id, body=body,
+        occurred_at=row.occurred_at or row.received_at, received_at=row.received_at, pk=row.id, sandbox=row.sandbox,
+    )  # fmt: skip
     return event, document
 
 

@@ -89,13 +89,9 @@ def retire(secret: int, *, grace: timedelta = timedelta(0), by: User | None = No
 
 
 def rotate(
-    source: Source,
-    secret: str | None = None,
-    *,
-    grace: timedelta = timedelta(hours=24),
-    name: str = "",
+    source: Source, secret: str | None = None, *, grace: timedelta = timedelta(hours=24), name: str = "",
     by: User | None = None,
-) -> tuple[Secret, str]:
+) -> tuple[Secret, str]:  # fmt: skip
     """Add a secret, and retire those that lived before after a while. As `add`; Stripe's own grace is up to a day."""
     with transaction.atomic():
         before = [row.pk for row in live_secrets().filter(source=source)]

@@ -93,13 +93,10 @@ class ActivityForm(_Form):
 class SecretForm(_Form):
     ids = "secret"
     secret = forms.CharField(
-        required=False,
-        max_length=255,
-        strip=False,
-        label="The sender's secret",
+        required=False, max_length=255, strip=False, label="The sender's secret",
         help_text="Paste it if the sender created one (Clerk, Stripe). If empty, one is generated here and shown once.",
         widget=forms.PasswordInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
-    )
+    )  # fmt: skip
     name = forms.CharField(required=False, max_length=100, label="Name", help_text="For people: where it is used.")
     grace = forms.ChoiceField(
         choices=[("", "stay live"), *((hours, f"retire {when}") for hours, when in _GRACES)],
@@ -124,12 +121,9 @@ class TokenForm(_Form):
     ids = "token"
     sandbox = forms.CharField(max_length=100, help_text="Its name, as deliveries will show it.")
     days = forms.TypedChoiceField(
-        choices=[("1", "a day"), ("7", "a week"), ("90", "90 days"), ("", "until it is revoked")],
-        coerce=int,
-        empty_value=None,
-        required=False,
-        label="Valid for",
-    )
+        choices=[("1", "a day"), ("7", "a week"), ("90", "90 days"), ("", "until it is revoked")], coerce=int,
+        empty_value=None, required=False, label="Valid for",
+    )  # fmt: skip
 
     def lifetime(self) -> timedelta | None:
         """How long it opens something; None: until it is revoked."""
