@@ -12,16 +12,7 @@ from django.contrib.auth.models import Group, User
 from django.core import signing
 from django.db import IntegrityError, transaction
 
-from accounts import domain, limits, queries
-from accounts.errors import (
-    GroupFull,
-    GroupNameTaken,
-    InvalidGroupName,
-    InvitationUnknown,
-    NotAMember,
-    NotTheOwner,
-    TooManyGroups,
-)
+from accounts import domain, errors, limits, queries
 from accounts.models import MemberGroup
 from ratelimits import operations as ratelimits
 
@@ -47,9 +38,9 @@ def create_group(name: str, *, by: User) -> Group:
     """
     tidied = domain.tidied(name)
     if not domain.is_group_name(tidied):
-        raise InvalidGroupName(limit=domain.GROUP_NAME_LIMIT)
+        raise errors.InvalidGroupName(limit=domain.GROUP_NAME_LIMIT)
     if MemberGroup.objects.filter(maker=by).count() >= domain.GROUPS_LIMIT:
-        raise TooManyGroups(limit=domain.GROUPS_LIMIT)
+        raise errors.TooManyGroups(limit=domain.GROUPS_LIMIT)
     try:
         with transaction.atomic():
             ratelimits.limit(limits.CREATE_GROUP, key=queries.limit_key(by), throws=True)
@@ -57,7 +48,7 @@ def create_group(name: str, *, by: User) -> Group:
             MemberGroup.objects.create(group=group, maker=by)
             by.groups.add(group)
     except IntegrityError as error:
-        raise GroupNameTaken(name=tidied) from error
+        raise errors.GroupNameTaken(name=tidied) from error
     return group
 
 
@@ -71,7 +62,7 @@ def invitation(group: Group, *, by: User) -> str | None:
     """The token of the invitation that opens this group now; None while there is none. For members. Raises
     NotAMember."""
     if not queries.is_member(by, group):
-        raise NotAMember
+        raise errors.NotAMember
     row = queries.member_group(group.pk)
     return _token(row) if row and row.is_inviting and not queries.is_of_staff(group) else None
 
@@ -113,7 +104,7 @@ def join(token: str, *, by: User) -> Group:
         group = _opened(queries.lock_member_group(group_id), number).group
         if not queries.is_member(by, group):
             if group.user_set.count() >= domain.MEMBERS_LIMIT:
-                raise GroupFull(limit=domain.MEMBERS_LIMIT)
+                raise errors.GroupFull(limit=domain.MEMBERS_LIMIT)
             by.groups.add(group)
     return group
 
@@ -123,7 +114,7 @@ def leave(group: Group, *, by: User) -> None:
     hangs on it; jobs stay with who submitted them. Raises NotAMember, also for a group of staff."""
     with transaction.atomic():
         if queries.lock_member_group(group.pk) is None or not queries.is_member(by, group):
-            raise NotAMember
+            raise errors.NotAMember
         by.groups.remove(group)
         # Locked before it is counted again: the administration puts nobody in between the two.
         if not group.user_set.exists() and Group.objects.select_for_update().filter(pk=group.pk).first():
@@ -136,7 +127,7 @@ def remove_member(group: Group, *, person: User, by: User) -> None:
     either, NotTheOwner."""
     row = _kept(group, by)
     if person == by or not queries.is_member(person, group):
-        raise NotAMember
+        raise errors.NotAMember
     person.groups.remove(group)
     if row.is_inviting:
         _replace_invitation(row)
@@ -145,9 +136,9 @@ def remove_member(group: Group, *, person: User, by: User) -> None:
 def _kept(group: Group, by: User) -> MemberGroup:
     row, members = queries.lock_member_group(group.pk), queries.members(group)
     if row is None or by not in members:
-        raise NotAMember
+        raise errors.NotAMember
     if members[0] != by:
-        raise NotTheOwner
+        raise errors.NotTheOwner
     return row
 
 
@@ -167,15 +158,15 @@ def _read(token: str) -> tuple[int, int]:
     try:
         content = _CONTENT.fullmatch(_signer().unsign(token))
     except (signing.BadSignature, UnicodeEncodeError):  # or a text that no UTF-8 can hold
-        raise InvitationUnknown from None
+        raise errors.InvitationUnknown from None
     if content is None:
-        raise InvitationUnknown
+        raise errors.InvitationUnknown
     return int(content[1]), int(content[2])
 
 
 def _opened(row: MemberGroup | None, number: int) -> MemberGroup:
     if row is None or not row.is_inviting or row.invitation != number or queries.is_of_staff(row.group):
-        raise InvitationUnknown
+        raise errors.InvitationUnknown
     return row
 
 

@@ -10,17 +10,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from accounts import domain, handlers, queries
-from accounts.errors import (
-    InactiveUser,
-    InvalidDays,
-    InvalidName,
-    MembersOnly,
-    NoScope,
-    NotFound,
-    TooManyTokens,
-    Unauthorized,
-)
+from accounts import domain, errors, handlers, queries
 from accounts.models import ApiToken
 from core.recent import Recent
 from postgres import clock, statements
@@ -43,19 +33,19 @@ def create_token(
     """
     scope_words = domain.scope_text(scopes)
     if not scope_words:
-        raise NoScope(scopes=", ".join(domain.SCOPES))
+        raise errors.NoScope(scopes=", ".join(domain.SCOPES))
     if days is not None and not 0 < days <= domain.LONGEST_DAYS:
-        raise InvalidDays(most=domain.LONGEST_DAYS)
+        raise errors.InvalidDays(most=domain.LONGEST_DAYS)
     if not domain.is_name(name):
-        raise InvalidName(limit=domain.NAME_LIMIT)
+        raise errors.InvalidName(limit=domain.NAME_LIMIT)
     if not user.is_active:
-        raise InactiveUser(username=user.get_username())
+        raise errors.InactiveUser(username=user.get_username())
     if queries.guest(user):
-        raise MembersOnly
+        raise errors.MembersOnly
     key = domain.KEY_PREFIX + secrets.token_urlsafe(32)
     expires_at = None if days is None else clock.now() + timedelta(days=days)
     if queries.tokens_of(user).count() >= domain.TOKENS_LIMIT:
-        raise TooManyTokens(limit=domain.TOKENS_LIMIT)
+        raise errors.TooManyTokens(limit=domain.TOKENS_LIMIT)
     with transaction.atomic():
         token = ApiToken.objects.create(
             user=user, name=name.strip(), key_hash=domain.hashed(key), key_hint=domain.hint(key), scopes=scope_words,
@@ -76,7 +66,7 @@ def revoke_token(token_id: int, *, by: User | None) -> None:
     tokens = ApiToken.objects.filter(pk=token_id, **({} if by is None or by.is_superuser else {"user": by}))
     with transaction.atomic():
         if not tokens.filter(revoked_at=None).update(revoked_at=Now()):
-            raise NotFound
+            raise errors.NotFound
         token = tokens.select_related("user").get()
         handlers.touch([token.user_id])
         handlers.audit("token_revoked", token.user, str(token))
@@ -108,7 +98,7 @@ def token(key: str, *, address: str = "") -> ApiToken:
     params["every_s"] = queries.USE_NOTED_EVERY.total_seconds()
     row = next(iter(statements.load("accounts", "token_by_hash").run(params)), None)
     if row is None:
-        raise Unauthorized
+        raise errors.Unauthorized
     token = queries.token_of(row)
     if row.is_noted:
         _RECENT.keep(address + domain.hashed(key), row)

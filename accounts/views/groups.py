@@ -15,16 +15,7 @@ from django.urls import reverse
 from django.utils.decorators import method_decorator
 from django.views.generic import View
 
-from accounts import domain, operations, queries
-from accounts.errors import (
-    GroupFull,
-    GroupNameTaken,
-    InvalidGroupName,
-    InvitationUnknown,
-    NotAMember,
-    NotTheOwner,
-    TooManyGroups,
-)
+from accounts import domain, errors, operations, queries
 from accounts.views.common import closed, ways_in
 from core import pages, people
 
@@ -55,7 +46,7 @@ def groups(request: HttpRequest) -> HttpResponse:
         return _groups_page(request, form, status=422)
     try:
         group = operations.create_group(form.cleaned_data["name"], by=people.person(request))
-    except (InvalidGroupName, GroupNameTaken, TooManyGroups) as refusal:
+    except (errors.InvalidGroupName, errors.GroupNameTaken, errors.TooManyGroups) as refusal:
         form.add_error("name", refusal.message)
         return _groups_page(request, form, status=422)
     messages.success(request, "The group was created. Send its link to the people who should join.")
@@ -117,7 +108,7 @@ class Join(RedirectURLMixin, View):
     def get(self, request: HttpRequest, token: str) -> HttpResponse:
         try:
             invited = operations.invited(token)
-        except InvitationUnknown as refusal:
+        except errors.InvitationUnknown as refusal:
             return closed(request, refusal)
         if isinstance(request.user, User) and operations.is_member(request.user, invited.group):
             return HttpResponseRedirect(self._goal(invited.group))
@@ -130,7 +121,7 @@ class Join(RedirectURLMixin, View):
             return redirect("accounts:join", token)
         try:
             group = operations.join(token, by=request.user)
-        except (InvitationUnknown, GroupFull) as refusal:
+        except (errors.InvitationUnknown, errors.GroupFull) as refusal:
             return closed(request, refusal)
         messages.success(request, f"You joined {group.name}.")
         return HttpResponseRedirect(self._goal(group))
@@ -151,7 +142,7 @@ def _do(
     group = get_object_or_404(person.groups, pk=group_id)
     try:
         change(group, by=person)
-    except (NotTheOwner, NotAMember) as refusal:
+    except (errors.NotTheOwner, errors.NotAMember) as refusal:
         of_staff = "Only an administrator can remove you from this group."
         messages.error(request, of_staff if is_way_out else refusal.message)
         return redirect("accounts:group", group_id)

@@ -5,7 +5,6 @@ taken, so the limit holds over all processes; what is not spent within seconds i
 """
 
 import asyncio
-import hashlib
 import math
 import time
 from collections import OrderedDict
@@ -85,21 +84,6 @@ class Admissions:
         else:
             wait_s = granted.retry_after.total_seconds()
             block.retry_at, block.denied_until = now + wait_s, now + min(wait_s, LONGEST_DENIAL_S)
-
-
-class Recent:
-    """Credentials that were good a while ago. They are looked at again each time; only whether they may be is known."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[bytes, None] = OrderedDict()
-
-    def has(self, credential: str) -> bool:
-        return hashlib.sha256(credential.encode()).digest() in self._known
-
-    def add(self, credential: str) -> None:
-        self._known[hashlib.sha256(credential.encode()).digest()] = None
-        if len(self._known) > MOST_ADDRESSES:
-            self._known.popitem(last=False)
 
 
 def admit(limit: str, address: str, wanted: int) -> Admission:

@@ -8,9 +8,11 @@ trouble of our own is always 503, since some of them give up on 4xx. No session,
 """
 
 import asyncio
+import hashlib
 import ipaddress
 import json
 import logging
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,25 +27,16 @@ from psycopg_pool import PoolTimeout
 from core.asgi import App, Receive, Scope, Send
 from core.bodies import ClientGone
 from core.bodies import answer as respond
+from core.recent import Recent
 from core.refusal import Refusal
 from live import addresses
 from observing import numbers
 from postgres import connections
 from ratelimits.operations import RateLimited
-from webhooks import limits
+from webhooks import errors, limits
 from webhooks.domain.names import Source
-from webhooks.errors import (
-    BadSignature,
-    Busy,
-    MethodNotAllowed,
-    NoSecret,
-    TooLarge,
-    TooSlow,
-    UnsupportedMediaType,
-    WebhooksError,
-)
 from webhooks.http import bodies, child_process
-from webhooks.http.admission import Admissions, Recent, admit
+from webhooks.http.admission import MOST_ADDRESSES, Admissions, admit
 from webhooks.http.batches import BatchWriter, Refusals
 from webhooks.operations import ingest, secrets
 from webhooks.operations.ingest import Kept, Refused, Signed, Verdict
@@ -86,7 +79,8 @@ class Webhooks:
     def __init__(self, app: App) -> None:
         self._app = app
         self._admissions = Admissions(admit)
-        self._bearers = Recent()
+        # Those that were good: they are looked at again each time; only whether they may be is known.
+        self._bearers: Recent[bool] = Recent(for_s=math.inf, most=MOST_ADDRESSES)
         self._gatherer, self._gatherer_of_large = BatchWriter(ingest.keep), BatchWriter(ingest.keep)
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
         self._refusals = Refusals(ingest.count_refusals)
@@ -122,7 +116,7 @@ class Webhooks:
             _check_head(call)
             ingest.check_head(call.source, call.headers, now=_now())
             return _answer(call, await self._receive(call, body))
-        except (WebhooksError, RateLimited) as error:
+        except (errors.WebhooksError, RateLimited) as error:
             return _refused(await self._refusal(call, error))
 
     async def _admit(self, call: _Call, limit: str) -> None:
@@ -166,7 +160,7 @@ class Webhooks:
             signed = await _signed_anew(call, request)
             kept = await writer.put(_delivery(call, request, signed, opened))
         if kept.verdict is Verdict.UNSIGNED:
-            raise BadSignature(reason="retired_secret")
+            raise errors.BadSignature(reason="retired_secret")
         return kept
 
     async def _signed(self, call: _Call, request: Request) -> Signed:
@@ -175,19 +169,19 @@ class Webhooks:
             verify = partial(ingest.verify, call.source, request, keys=keys, now=_now())
             try:
                 return verify() if len(request.body) <= SMALL_BYTES else await connections.run(verify)
-            except BadSignature as error:
+            except errors.BadSignature as error:
                 if error.reason != "bad_signature" and call.source is not Source.SANDBOX_HOOKS:
                     raise
-        bearer = call.headers.get("authorization", "")
-        if not self._bearers.has(bearer):  # which a flood from the same address does not know
+        bearer = hashlib.sha256(call.headers.get("authorization", "").encode()).hexdigest()
+        if not self._bearers.get(bearer):  # which a flood from the same address does not know
             await self._admit_unsigned(call)
         signed = await _signed_anew(call, request)
         if signed.sandbox is not None:
-            self._bearers.add(bearer)
+            self._bearers.keep(bearer, True)
         return signed
 
     async def _count(self, call: _Call, error: Refusal) -> None:
-        reason = error.reason if isinstance(error, BadSignature) else error.code
+        reason = error.reason if isinstance(error, errors.BadSignature) else error.code
         size = _announced(call)
         refused = Refused(
             source=call.source, reason=reason, address=call.address, size=size, header_names=list(call.headers)
@@ -201,7 +195,7 @@ class Webhooks:
 
 def _refused(error: Refusal) -> _Answer:
     body = json.dumps(error.body, default=str).encode()
-    headers = {"Allow": "POST"} if isinstance(error, MethodNotAllowed) else error.headers
+    headers = {"Allow": "POST"} if isinstance(error, errors.MethodNotAllowed) else error.headers
     return _Answer(status=error.http_status, body=body, headers=headers)
 
 
@@ -239,14 +233,14 @@ def _query(scope: Scope) -> Mapping[str, str]:
 
 def _check_head(call: _Call) -> None:
     if call.method != "POST":
-        raise MethodNotAllowed
+        raise errors.MethodNotAllowed
     sender = configs.config_of(call.source)
     if _announced(call) > sender.body_limit:
-        raise TooLarge(limit=sender.body_limit)
+        raise errors.TooLarge(limit=sender.body_limit)
     media = call.headers.get("content-type", sender.media_types[0]).partition(";")[0].strip().lower()
     is_plain = call.headers.get("content-encoding", "identity").strip().lower() == "identity"
     if not is_plain or (media not in sender.media_types and not media.endswith("+json")):
-        raise UnsupportedMediaType(expected=" or ".join(sender.media_types))
+        raise errors.UnsupportedMediaType(expected=" or ".join(sender.media_types))
 
 
 def _announced(call: _Call) -> int:
@@ -293,7 +287,14 @@ def _answer(call: _Call, kept: Kept) -> _Answer:
     return _STORED[kept.verdict]
 
 
-_COUNTED: Final = (BadSignature, TooLarge, TooSlow, UnsupportedMediaType, NoSecret, Busy)
+_COUNTED: Final = (
+    errors.BadSignature,
+    errors.TooLarge,
+    errors.TooSlow,
+    errors.UnsupportedMediaType,
+    errors.NoSecret,
+    errors.Busy,
+)
 _EMPTY: Final = _Answer(status=200, body=b"{}")
 _STORED: Final[Mapping[Verdict, _Answer]] = {
     verdict: _Answer(status=200, body=json.dumps({"status": verdict.value}).encode()) for verdict in Verdict
