@@ -92,7 +92,6 @@ def audit(event: str, person: User | None, detail: str = "", *, about: str = "",
 
 
 def actor() -> User | None:
-    """Who sent the request that is being answered, by a session or an API token."""
     request: Any = context.request
     user = getattr(request, "auth", None) or getattr(request, "user", None)
     return user if isinstance(user, User) else None

@@ -37,7 +37,6 @@ def everything() -> list[Condition]:
 
 
 def find(code: str) -> Condition | None:
-    """The condition of this code; None if no app knows it."""
     _discover()
     return _registered[code][0] if code in _registered else None
 

@@ -276,7 +276,6 @@ def add(folder: Path, *, keep: int, with_files: bool = True) -> tuple[Path, Note
 
 
 def _whole(folder: Path) -> list[Path]:
-    """The backups that a restore would take, the oldest first."""
     return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name) and _is_backup(path))
 
 

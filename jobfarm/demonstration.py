@@ -38,7 +38,6 @@ def is_shown() -> bool:
 
 
 def current() -> Job | None:
-    """The job that the front page shows, if there has been one."""
     return reads.shared(TOKEN)
 
 
@@ -79,6 +78,5 @@ def _start(prompt: str) -> None:
 
 
 def _demonstrators() -> list[fleet.WorkerRow]:
-    """The farm's own workers that take such jobs and are live."""
     rows = fleet.worker_rows(viewer=pages.EVERYBODY, queue=QUEUE)
     return [row for row in rows if row.is_alive and not row.is_drained and row.worker.owner_id is None]

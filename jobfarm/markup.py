@@ -21,7 +21,6 @@ _OURS: Final = {"Sign In": "Log in", "Sign Up": "Sign up", "Signup": "Sign up"}
 
 @register.filter
 def in_our_words(text: str) -> str:
-    """What django-allauth's pages say, as all others say it."""
     for theirs, ours in _OURS.items():
         text = text.replace(theirs, ours)
     return SafeString(text)

@@ -70,12 +70,10 @@ def absence() -> Level:
 
 
 def janitors() -> Iterator[Finding]:
-    """Whether a janitor is there, and each that is silent."""
     return _of(Part.JANITOR, processes())
 
 
 def web() -> Iterator[Finding]:
-    """Whether a web process is there, and each that is silent."""
     return _of(Part.WEB, processes())
 
 

@@ -94,7 +94,6 @@ class NotifyChannelLayer(BaseChannelLayer):  # type: ignore[misc]  # channels sh
         self._notify([_envelope("group", group, message) for message in messages])
 
     async def flush(self) -> None:
-        """Forget all memberships and waiting messages of this process."""
         self._mailboxes.clear()
         self._groups.clear()
 

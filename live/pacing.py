@@ -17,7 +17,6 @@ class Bucket:
         return max(0.0, -self._tokens / self._rate)
 
     def has(self, count: float, *, now: float) -> bool:
-        """Whether `count` could be taken without a debt."""
         self._fill(now)
         return self._tokens >= count
 

@@ -55,7 +55,6 @@ class FairSemaphore:
             permit.on_end(lambda: self._end(holder))
 
     def load(self, holder: object) -> int:
-        """How many permits this holder has and waits for."""
         return (holder in self._running) + len(self._waiting.get(holder, ()))
 
     def stop(self) -> None:

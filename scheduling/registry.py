@@ -132,7 +132,6 @@ def offer(function: Callable[..., Any], offer: Offer) -> None:
 
 
 def offered(name: str) -> Offer | None:
-    """What the farm says of its function of this name; None if it does not offer it."""
     return _offered.get(name)
 
 

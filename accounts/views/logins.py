@@ -107,7 +107,6 @@ class SignUp(_ForVisitors, SignupView):  # type: ignore[misc]
         return response
 
     def form_invalid(self, form: SignUpForm) -> HttpResponse:
-        """The form, with all that is wrong at once."""
         response: HttpResponse = super().form_invalid(form)
         response.status_code = 422
         return response

@@ -81,7 +81,6 @@ def one_of(*choices: str) -> Reader:
 
 
 def networks(name: str, raw: str) -> tuple[IPv4Network | IPv6Network, ...]:
-    """Networks in CIDR notation, with commas or spaces between them."""
     return tuple(_network(name, word) for word in words(name, raw))
 
 

@@ -180,7 +180,6 @@ class PreparedCursor:
         return self
 
     def fetchall(self) -> Rows:
-        """The rows; none of a statement that returns none."""
         return self._rows
 
     def close(self) -> None:

@@ -13,7 +13,6 @@ _PROC = Path("/proc")
 
 
 def pid(cluster: Path, *, uid: int) -> int | None:
-    """The number of the process that serves `cluster` as that user, or None."""
     number = _noted(cluster / "postmaster.pid")
     return number if number is not None and _serves(number, cluster, uid) else None
 

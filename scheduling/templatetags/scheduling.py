@@ -47,7 +47,6 @@ def timing(schedule: str) -> str:
 
 @register.filter
 def wall(moment: datetime) -> str:
-    """A moment as the clock on the wall of its own zone shows it."""
     return moment.strftime("%a %d %b %Y %H:%M:%S %Z")
 
 

@@ -130,7 +130,6 @@ LINK = Kind(lambda value: links.https(_cut(links.LONGEST + 1)(value)), null="")
 
 
 def each(name: str) -> Kind[list[str]]:
-    """The text that each object of a list has under this name."""
     return Kind(lambda value: [TEXT.read(item.get(name)) for item in _objects(value)], null=[])
 
 

@@ -176,7 +176,7 @@ _ALL: Final = (
         body_limit=2 << 20,
     ),
     # Hooks of the agents in sandboxes, whose bodies have no time. The agent's own HTTP hooks cannot sign, so a bearer
-    # token of the sandbox is a second way in (operations.tokens). They read the answer: it is `{}` and nothing else,
+    # token of the sandbox is a second way in (operations.secrets). They read the answer: it is `{}` and nothing else,
     # since other keys would steer the agent.
     SourceConfig(
         source=Source.SANDBOX_HOOKS,

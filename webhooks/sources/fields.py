@@ -43,7 +43,6 @@ TimeReader = Callable[[Parsed], datetime | None]
 
 
 def digest(parsed: Parsed) -> str:
-    """An id: the digest of the body, where the sender names none."""
     return parsed.digest_id
 
 

@@ -8,7 +8,7 @@
 The packages `standardwebhooks` and `stripe` are not used: what is malformed makes them raise ValueError,
 binascii.Error, UnicodeDecodeError or TypeError, one skips foreign characters of base64 and takes fractions of a
 second, the other takes timestamps from any future. The tests hold them against this module. (A bearer token of a
-sandbox, the other way in, is checked by `operations.tokens`.)
+sandbox, the other way in, is checked by `operations.secrets`.)
 """
 
 import base64

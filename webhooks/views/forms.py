@@ -43,7 +43,6 @@ class _Form(forms.Form):
         super().__init__(data, auto_id=f"{self.ids}-%s", **options)
 
     def shown(self) -> dict[str, str]:
-        """What is set and makes sense."""
         self.is_valid()
         return {name: value for name in self.fields if (value := self.cleaned_data.get(name))}
 
