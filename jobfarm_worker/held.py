@@ -185,7 +185,10 @@ class HeldJob:
         self._outcome = outcome
         if outcome.has_failed:
             self._say(logging.WARNING, "%s failed: %s", self.claimed, _last_line(outcome.error))
-        self._holder.hand_in(self, outcome, time.monotonic() - self._started_s)
+        took_s = time.monotonic() - self._started_s
+        if self.claimed.is_shared:
+            outcome.ran_s = took_s
+        self._holder.hand_in(self, outcome, took_s)
 
     async def _released(self) -> None:
         self._say(logging.INFO, "%s: given back by its handler", self.claimed)

@@ -89,6 +89,8 @@ class ClaimedJob:
     signal: Signal | None = None
     has_ceiling: bool = False
     """Its queue runs only so many jobs at a time: this is one of them, also while it lies ready."""
+    is_shared: bool = False
+    """Its queue is shared out by the time that jobs run: the farm wants to know how long this one did."""
 
     def __str__(self) -> str:
         return f"job {self.id} {self.kind}"
@@ -111,12 +113,16 @@ class JobResult:
     retryable: bool = True
     wait: "Wait | None" = None
     size: int = field(default=0, compare=False)  # bytes of the result or the error
+    ran_s: float | None = None  # where the farm wants to know
 
     @property
     def has_failed(self) -> bool:
         return not self.success and self.wait is None
 
     def fields(self) -> dict[str, Any]:
+        return self._ending() if self.ran_s is None else {**self._ending(), "ran_s": self.ran_s}
+
+    def _ending(self) -> dict[str, Any]:
         if self.success:
             return {"outcome": "success", "result": self.result}
         if self.wait is not None:
@@ -175,6 +181,7 @@ def _claimed(job: Mapping[str, Any]) -> ClaimedJob:
         children=int(job.get("children", 0)),
         signal=None if job.get("signal") is None else _signal(job["signal"]),
         has_ceiling=job.get("has_ceiling") is True,
+        is_shared=job.get("is_shared") is True,
     )
 
 

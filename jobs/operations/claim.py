@@ -17,7 +17,7 @@ from jobs.domain.states import Status
 from jobs.errors import LeaseLost, QueueNotAllowed, UnknownQueue
 from jobs.models import Worker
 from jobs.operations import handed_out, hooks, idempotency, lanes
-from jobs.operations.finish import Finished, HandedIn, Successes, answered, are_successes, hand_in
+from jobs.operations.finish import Finished, HandedIn, Successes, answered, are_successes, hand_in, note_runs
 from jobs.operations.handed_out import ClaimedJob
 from jobs.operations.queues import ANY_QUEUE
 from jobs.queries import keys, moves, reads
@@ -128,7 +128,7 @@ def take(
         rows = moves.claim(worker, queues=queues, limit=limit, only_if_idle=only_if_idle, request=request)
     taken, is_short = [(row.queue, row.lane_id) for row in rows], len(rows) < limit
     transaction.on_commit(lambda: lanes.after_claim(taken, queues=queues, is_short=is_short), robust=True)
-    for queue in {row.queue for row in rows if row.has_key or (row.has_ceiling and len(rows) < limit)}:
+    for queue in {row.queue for row in rows if row.has_key or (row.is_counted and len(rows) < limit)}:
         hooks.available(queue)  # what this claim picked or locked, and has not, it kept from others
     return rows
 
@@ -256,6 +256,7 @@ def _together(
 ) -> tuple[HandedIn, list[ClaimedJob], int]:
     """Both in one round trip, as if no lease were lost. Raises _SomeLost if one is: then nothing has happened."""
     successes = Successes.of(finished)
+    note_runs(worker, finished)
     moved, rows = moves.succeed_and_claim(
         worker, successes.leases, results=successes.results, queues=_once(worker.queues), limit=limit, request=request
     )

@@ -30,7 +30,8 @@ _RNG = random.SystemRandom()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
     """What a worker hands in for one job. `result` is kept of a success, `error` and `retryable` of a failure; one that
-    is suspended is pending, and due again when what it is to `wait` for is there."""
+    is suspended is pending, and due again when what it is to `wait` for is there. `ran_s`: seconds that it ran, of a
+    queue that is shared out; before it lay ready, for at most one heartbeat interval."""
 
     job_id: int
     lease: Lease
@@ -39,6 +40,7 @@ class Finished:
     error: str = ""
     retryable: bool = True
     wait: Wait = AT_ONCE
+    ran_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +78,16 @@ def finish(worker: Worker, finished: Sequence[Finished]) -> list[Status | LeaseL
 
 def hand_in(worker: Worker, finished: Sequence[Finished]) -> HandedIn:
     """`finish`, in the caller's transaction."""
+    note_runs(worker, finished)
     ended = (_succeed if are_successes(finished) else _settle_held)(worker, finished)
     return answered(worker, finished, ended)
+
+
+def note_runs(worker: Worker, finished: Sequence[Finished]) -> None:
+    """Let those that lay ready at their worker count from when they began, and not from their claim."""
+    runs = [(entry.job_id, entry.lease, entry.ran_s) for entry in finished if entry.ran_s is not None]
+    if runs:
+        moves.note_runs(worker, runs)
 
 
 def are_successes(finished: Sequence[Finished]) -> bool:

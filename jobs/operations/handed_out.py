@@ -133,9 +133,17 @@ class ClaimedJob:
     has_ceiling: Annotated[
         bool,
         Field(
-            description="What runs of its queue is bounded or shared out, or it has a concurrency key: it counts from "
-            "now on, so begin it, or give it back (`unclaim`). Absent otherwise.",
+            description="What runs of its queue is bounded, or it has a concurrency key: it counts from now on, so "
+            "begin it, or give it back (`unclaim`). Absent otherwise.",
             exclude_if=lambda has_ceiling: not has_ceiling,
+        ),
+    ] = False
+    is_shared: Annotated[
+        bool,
+        Field(
+            description="Its queue is shared out by the time that jobs run, and it may lie ready: say `ran_s` with "
+            "its end. Absent otherwise.",
+            exclude_if=lambda is_shared: not is_shared,
         ),
     ] = False
 
@@ -246,7 +254,7 @@ def _claimed(row: moves.Row, payload: Any, after: list[CameAfter] | None, kept: 
         fence=row.fence, lease=Lease(fence=row.fence, secret=row.lease_secret), lease_expires_at=row.lease_expires_at,
         heartbeat_every=settings.JOBFARM["HEARTBEAT_S"], retry_when_lost=row.retry_when_lost,
         traceparent=row.traceparent, files=_files(row.inputs) if row.inputs else None, has_ceiling=row.has_ceiling,
-        after=after, checkpoint=kept and kept.value, children=kept.children if kept else 0,
+        is_shared=row.is_counted and not row.has_ceiling, after=after, checkpoint=kept and kept.value, children=kept.children if kept else 0,
     )  # fmt: skip
 
 

@@ -133,6 +133,9 @@ class Ending(Leased):
     error: Annotated[str, Strict()] = Field("", description="What went wrong; cut at 100,000 characters.")
     retryable: Annotated[bool, Strict()] = Field(True, description="False: trying again would not help.")
     wait: WaitsFor | None = Field(None, description="Of one that is suspended.", examples=[None])
+    ran_s: Annotated[Number, Field(ge=0, le=LONGEST_S)] | None = Field(
+        None, description="Seconds that it ran, of a job with `is_shared`.", examples=[None]
+    )
 
 
 class Finish(Ending):
@@ -324,7 +327,7 @@ def _piece(job_id: int, body: Output) -> Piece:
 
 
 def _finished(job_id: int, ending: Ending) -> operations.Finished:
-    same = {name: getattr(ending, name) for name in ("outcome", "result", "error", "retryable")}
+    same = {name: getattr(ending, name) for name in ("outcome", "result", "error", "retryable", "ran_s")}
     wait = _wait(ending.wait) if ending.wait else operations.Wait()
     return operations.Finished(job_id=job_id, lease=ending.parsed, wait=wait, **same)
 

@@ -157,6 +157,19 @@ def lock_held(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row]:
     return _known(worker, statements.load("jobs", "lock_held").run(_leases(worker, leases) | grace))
 
 
+def note_runs(worker: Worker, runs: Sequence[tuple[int, Lease, float]]) -> None:
+    """Let jobs of fair queues that these (job id, lease, seconds) hold have begun so long ago, if that is later than
+    they count from."""
+    statements.load("jobs", "note_runs").run({
+        "worker": worker.pk,
+        "job": [job_id for job_id, _, _ in runs],
+        "fence": [lease.fence for _, lease, _ in runs],
+        "secret": [lease.secret for _, lease, _ in runs],
+        "ran_s": [float(ran_s) for _, _, ran_s in runs],
+        "confirm_s": settings.JOBFARM["HEARTBEAT_S"],
+    })  # fmt: skip
+
+
 def succeed(worker: Worker, leases: Sequence[tuple[int, Lease]], *, results: Sequence[str | None]) -> list[Row]:
     """End the jobs that these (job id, lease) pairs still hold as successes; a row each, `place` counts from 1. Raises
     Outdated."""

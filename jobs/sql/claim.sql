@@ -98,7 +98,9 @@ WITH me AS MATERIALIZED (
 )
 SELECT claimed.job_id AS id, claimed.kind, claimed.queue, claimed.fence, claimed.lease_secret, claimed.lease_expires_at,
        claimed.failures + 1 AS attempt, record.max_attempts, record.retry_when_lost, claimed.lane_id,
-       claimed.counted_in IS NOT NULL AS has_ceiling, claimed.key_id IS NOT NULL AS has_key, claimed.in_flow, claimed.has_checkpoint,
+       claimed.counted_in IS NOT NULL AS is_counted, claimed.key_id IS NOT NULL AS has_key,
+       claimed.counted_in IS NOT NULL AND (claimed.key_id IS NOT NULL OR claimed.queue = ANY (ARRAY(
+           SELECT name FROM polled WHERE room IS NOT NULL))) AS has_ceiling, claimed.in_flow, claimed.has_checkpoint,
        record.payload, record.traceparent, record.inputs, EXISTS (SELECT FROM picked) AS was_picked,
        CASE WHEN claimed.in_flow THEN (
            SELECT json_agg(step) FROM jobs_came_after(ARRAY[claimed.job_id], %(results_bytes)s::bigint) AS step) END AS after

@@ -10,7 +10,9 @@ WITH unconfirmed AS MATERIALIZED (
     SET lease_expires_at = statement_timestamp() + make_interval(secs => %(confirm_s)s::float8)
     FROM unconfirmed WHERE live.job_id = unconfirmed.job_id
     RETURNING live.job_id AS id, live.kind, live.queue, live.fence, live.lease_secret, live.lease_expires_at,
-              live.failures + 1 AS attempt, live.counted_in IS NOT NULL AS has_ceiling, live.in_flow, live.has_checkpoint
+              live.failures + 1 AS attempt, live.counted_in IS NOT NULL AS is_counted, live.in_flow, live.has_checkpoint,
+              live.counted_in IS NOT NULL AND (live.key_id IS NOT NULL OR EXISTS (
+                  SELECT FROM jobs_queue AS queue WHERE queue.name = live.queue AND queue.ceiling IS NOT NULL)) AS has_ceiling
 )
 SELECT renewed.*, record.*, CASE WHEN renewed.in_flow THEN (
            SELECT json_agg(step) FROM jobs_came_after(ARRAY[renewed.id], %(results_bytes)s::bigint) AS step) END AS after

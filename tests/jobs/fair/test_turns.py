@@ -204,7 +204,7 @@ def test_a_ceiling_bounds_all_shares_together(worker: Worker) -> None:
     operations.set_ceiling("work", None)
     more = operations.claim(worker, limit=9)
     assert len(more) == 7
-    assert all(one.has_ceiling for one in more)  # what lies ready is charged to its owner
+    assert all(one.is_shared and not one.has_ceiling for one in more)
 
 
 def usual_run() -> float:

@@ -22,6 +22,7 @@ class StoredJob:
     retry_when_lost: bool = True
     max_attempts: int = 3
     has_ceiling: bool = False
+    is_shared: bool = False
     status: str = "pending"
     attempt: int = 0
     fence: int = 0
@@ -134,6 +135,7 @@ class Jobs:
             "lease",
             "retry_when_lost",
             "has_ceiling",
+            "is_shared",
             "checkpoint",
         )
         fields = {name: getattr(job, name) for name in names} | {"children": job.counted}

@@ -44,11 +44,11 @@ class Gate:
             await self.open.wait()
 
 
-def with_a_long_one(farm: FarmServer) -> tuple[list[StoredJob], StoredJob, list[StoredJob]]:
+def with_a_long_one(farm: FarmServer, **fields: Any) -> tuple[list[StoredJob], StoredJob, list[StoredJob]]:
     """Short jobs, then a long one, then short ones that lie ready while it runs."""
-    before = submitted(farm, 30)
-    long = farm.submit("work", "long")
-    return before, long, submitted(farm, 20)
+    before = submitted(farm, 30, **fields)
+    long = farm.submit("work", "long", **fields)
+    return before, long, submitted(farm, 20, **fields)
 
 
 class TestShortJobs:
@@ -191,6 +191,22 @@ class TestOfAQueueWithACeiling:
         assert {job.finishes for job in [*before, *limited, long]} == {1}
 
 
+async def test_jobs_of_a_queue_that_is_shared_out_lie_ready_and_their_ends_say_how_long_each_ran(
+    farm: FarmServer, worker: Worker
+) -> None:
+    shared, plain = submitted(farm, 60, is_shared=True), submitted(farm, 3)
+    echo(worker)
+
+    async with working(worker):
+        await until(lambda: all(job.finishes for job in [*shared, *plain]))
+
+    entries = {entry["id"]: entry for body in farm.bodies["finish_many"] for entry in body["finished"]}
+    assert farm.calls["finish"] + farm.calls["finish_many"] < 60
+    assert {"ran_s" in entry for id_, entry in entries.items() if id_ in {job.id for job in shared}} == {True}
+    assert not any("ran_s" in entries[job.id] for job in plain if job.id in entries)
+    assert sum(entry.get("ran_s", 0) for entry in entries.values()) < 5, "of the run, not of what came before it"
+
+
 async def test_a_worker_that_waits_asks_only_for_what_it_can_begin(farm: FarmServer, transport: Any) -> None:
     """Others may wait beside it: of the jobs that come then each gets what it has slots for."""
     worker = Worker(farm.url, KEY, transport=transport, concurrency=2)
@@ -219,12 +235,13 @@ class TestNotBegun:
 
         assert len(gate.runs) == len(set(gate.runs)) == 51
 
+    @pytest.mark.parametrize("is_shared", [False, True])
     async def test_goes_back_at_once_when_another_worker_waits(
-        self, farm: FarmServer, socket_worker: Worker, monkeypatch: pytest.MonkeyPatch
+        self, farm: FarmServer, socket_worker: Worker, monkeypatch: pytest.MonkeyPatch, is_shared: bool
     ) -> None:
         monkeypatch.setattr(session, "SHARES_S", 60.0)
         farm.heartbeat_every = 1000.0
-        _, long, after = with_a_long_one(farm)
+        _, long, after = with_a_long_one(farm, is_shared=is_shared)
         gate = Gate(socket_worker)
 
         async with working(socket_worker):
