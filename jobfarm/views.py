@@ -10,7 +10,7 @@ from examples import config as examples
 from jobfarm import live_queries, readiness
 from jobfarm import metrics as numbers
 from jobs.domain.rollups import PERIODS
-from jobs.queries import pages, reads
+from jobs.queries import pages, reads, rollups
 
 
 @require_safe
@@ -75,12 +75,15 @@ def overview(request: HttpRequest) -> HttpResponse:
     """What the farm does at this moment: of everybody for operators, of their own for everybody else."""
     is_operator = reads.is_operator(request.user)
     viewer = pages.EVERYBODY if is_operator else request.user.pk
+    groups = rollups.groups_for(everybody=is_operator)
     context = {
         "viewer": viewer,
         "is_operator": is_operator,
         "period": PERIODS.get(request.GET.get("period", ""), PERIODS["hour"]),
         "periods": list(PERIODS.values()),
         "tag": request.GET.get("tag", "").strip(),
+        "by": by if (by := request.GET.get("by", "")) in groups else "",
+        "groups": ["", *groups],
         "example_cards": [example.card for example in examples.installed()],
     }
     return render(request, "jobfarm/overview.html", context)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from jobs.domain import charts
 from jobs.domain.filters import Filters
+from jobs.domain.histories import History
 from jobs.domain.rollups import PERIODS, Period
 from jobs.domain.states import Status
 from jobs.live_queries.common import audience_of_list, audience_of_worker, operators, part
@@ -63,23 +64,31 @@ def _health(whose: int) -> pages.Health:
     return pages.Health(ended=total.judged, succeeded=total.success, mean_s=None)
 
 
-@part("overview-charts", rollup.TOPIC, seen_by=operators, template="charts", every_s=1.0)
-def overview_charts(*, period: str = "hour", tag: str = "") -> Mapping[str, Any]:
-    """Arrivals and ends, waits and runs of the last hour, day or week, of all jobs or a tag's, in all and by queue."""
-    return _charted(PERIODS.get(period, PERIODS["hour"]), tag=tag)
+@part("overview-charts", rollup.TOPIC, seen_by=audience_of_list, template="charts", every_s=1.0)
+def overview_charts(*, whose: int, period: str = "hour", tag: str = "", by: str = "") -> Mapping[str, Any]:
+    """Arrivals and ends, waits and runs of the last hour, day or week, of all jobs, a person's own, or a tag's; in all,
+    and by queue and kind, or by what rollups.groups_for names."""
+    length = PERIODS.get(period, PERIODS["hour"])
+    chosen = rollups.Chosen(owner=None if whose == EVERYBODY else whose, tag=tag)
+    charted = _charted(length, chosen=None if chosen.index == "all" else chosen)
+    for each in rollups.groups_for(everybody=whose == EVERYBODY):
+        if by == each:
+            parts = rollups.groups(length, now=clock.now(), chosen=chosen, by=each)
+            return {**charted, "by": each.capitalize(), "groups": parts, "since": chosen.since()}
+    return charted
 
 
-def _charted(period: Period, *, queue: str = "", tag: str = "") -> dict[str, Any]:
-    """The history of a period, of one queue, a tag's jobs or all, its three charts, and since when nobody counts."""
+def _charted(period: Period, *, queue: str = "", chosen: rollups.Chosen | None = None) -> dict[str, Any]:
+    """The history of a period, of one queue, chosen jobs or all, its three charts, and since when nobody counts."""
     counted_at, now = rollups.last_counted_at()
     is_late = counted_at is not None and rollups.is_behind(counted_at, until=now - STALE)
     known = (rollups.began_at(), counted_at if is_late and counted_at else now)
-    if tag:  # its jobs are counted here and now
-        known, is_late = (rollups.tagged_since(tag) or rollups.began_at(), now), False
-    history = rollups.history(period, now=now, queue=queue, tag=tag, known=known)
+    if chosen is not None:  # its jobs are counted here and now
+        known, is_late = (chosen.since() or rollups.began_at(), now), False
+    history = rollups.history(period, now=now, queue=queue, chosen=chosen, known=known)
     return {
         "period": period,
-        "tag": tag,
+        "tag": chosen.tag if chosen else "",
         "stale_since": counted_at if is_late else None,
         "history": history,
         "table": [point for point in reversed(history.points) if point.arrived or point.ended],
@@ -87,7 +96,7 @@ def _charted(period: Period, *, queue: str = "", tag: str = "") -> dict[str, Any
     }
 
 
-def _plots(history: rollups.History, period: Period) -> dict[str, Any]:
+def _plots(history: History, period: Period) -> dict[str, Any]:
     """Its three charts, and what they have in common: times, and where nothing is known."""
     points = history.points
     ticks = charts.ticks(begin=points[0].at, length_s=period.length_s, every_s=period.tick_s)

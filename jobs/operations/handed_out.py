@@ -254,7 +254,8 @@ def _claimed(row: moves.Row, payload: Any, after: list[CameAfter] | None, kept: 
         fence=row.fence, lease=Lease(fence=row.fence, secret=row.lease_secret), lease_expires_at=row.lease_expires_at,
         heartbeat_every=settings.JOBFARM["HEARTBEAT_S"], retry_when_lost=row.retry_when_lost,
         traceparent=row.traceparent, files=_files(row.inputs) if row.inputs else None, has_ceiling=row.has_ceiling,
-        is_shared=row.is_counted and not row.has_ceiling, after=after, checkpoint=kept and kept.value, children=kept.children if kept else 0,
+        is_shared=row.is_counted and not row.has_ceiling, after=after, checkpoint=kept and kept.value,
+        children=kept.children if kept else 0,
     )  # fmt: skip
 
 

@@ -4,14 +4,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, Literal
 
+from django.contrib.auth.models import User
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Count, F, Min, QuerySet, Sum
 from django.db.models.functions import Now
 
 from jobs.domain import charts, rollups
+from jobs.domain.histories import History, Part, Point
 from jobs.domain.rollups import Period
 from jobs.domain.tags import MOST_TAGGED
 from jobs.models import Attempt, HealthScore, Job, Live, Outcome, Queue, Rollup, RollupWatermark, Tag
@@ -23,18 +25,31 @@ _DISORDER: Final = timedelta(minutes=1)
 JOBS: Final = ("jobs_job", "created_at")
 ATTEMPTS: Final = ("jobs_attempt", "ended_at")
 MOST_KINDS: Final = 50  # in a history
+MOST_GROUPS: Final = 20  # owners or tags, the others are one
 _OUTCOMES = ("success", "failed", "canceled", "timed_out")
 _Key = tuple[datetime, str, str]  # the beginning of a step, queue and kind
 _Numbers = dict[str, Any]  # of a row of Rollup
-# Which jobs rollup_minutes.sql counts: all, or those of a tag, each looked up by its id whatever the planner believes.
-_ALL: Final = {"tagged": "", "outcomes": "jobs_outcome", "jobs": "jobs_job"}
-_TAGGED: Final = {
-    "tagged": "tagged AS MATERIALIZED (SELECT job_id FROM jobs_tag WHERE tag = %(tag)s::text ORDER BY job_id DESC "
-    "LIMIT %(most)s::bigint), ",
-    "outcomes": "(SELECT one.* FROM tagged CROSS JOIN LATERAL (SELECT * FROM jobs_outcome AS one "
-    "WHERE one.job_id = tagged.job_id OFFSET 0) AS one)",
-    "jobs": "(SELECT one.* FROM tagged CROSS JOIN LATERAL (SELECT * FROM jobs_job AS one "
-    "WHERE one.id = tagged.job_id OFFSET 0) AS one)",
+Group = Literal["tag", "owner"]
+# Which jobs rollup_minutes.sql counts: all, or some that are looked up by their ids, whatever the planner believes, and
+# that count as of the kind that `label` says.
+_ALL: Final = {"chosen": "", "outcomes": "jobs_outcome", "jobs": "jobs_job"}
+_CHOSEN: Final = {
+    "chosen": "chosen AS MATERIALIZED (SELECT one.id, one.queue, one.created_at, label.kind "
+    "FROM ({ids} DESC LIMIT %(most)s::bigint) AS each CROSS JOIN LATERAL (SELECT * FROM jobs_job AS one "
+    "WHERE one.id = each.job_id OFFSET 0) AS one CROSS JOIN LATERAL ({label}) AS label (kind){where}), ",
+    "outcomes": "(SELECT one.*, chosen.kind FROM chosen CROSS JOIN LATERAL (SELECT job_id, queue, status, run_at, "
+    "claimed_at, ended_at, fence FROM jobs_outcome AS one WHERE one.job_id = chosen.id OFFSET 0) AS one)",
+    "jobs": "chosen",
+}
+_IDS: Final = {
+    "all": "SELECT id AS job_id FROM jobs_job ORDER BY id",
+    "tag": "SELECT job_id FROM jobs_tag WHERE tag = %(tag)s::text ORDER BY job_id",
+    "owner": "SELECT id AS job_id FROM jobs_job WHERE owner_id = %(owner)s::integer ORDER BY id",
+}
+_LABELS: Final = {
+    "": "SELECT one.kind",
+    "owner": "SELECT coalesce(one.owner_id, 0)::text",
+    "tag": "SELECT DISTINCT unnest(one.tags)",
 }
 
 
@@ -46,63 +61,27 @@ class Moments:
     horizon: datetime
 
 
-def _quantile(name: str, share: float) -> property:
-    return property(lambda point: rollups.quantile_s(getattr(point, name), share))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """What happened in one step of time, in one queue or to one kind. Durations in seconds; None where nothing was.
+class Chosen:
+    """Jobs that are counted when somebody looks: the newest MOST_TAGGED of a person, of a tag, of both or of all."""
 
-    `is_counted`: whether its numbers are known; if not, all are zero.
-    """
-
-    at: datetime
-    arrived: int
-    success: int
-    failed: int
-    canceled: int
-    timed_out: int
-    ran: rollups.Counts
-    waited: rollups.Counts
-    is_counted: bool = True
+    owner: int | None = None
+    tag: str = ""
 
     @property
-    def ended(self) -> int:
-        return self.success + self.failed + self.canceled + self.timed_out
+    def index(self) -> str:
+        """What leads to them."""
+        return "owner" if self.owner is not None else "tag" if self.tag else "all"
 
-    @property
-    def judged(self) -> int:
-        return self.success + self.failed + self.timed_out
-
-    @property
-    def failure_share(self) -> float | None:
-        """Of those that ended and were not canceled, the share that failed or timed out; None if there were none."""
-        return (self.failed + self.timed_out) / self.judged if self.judged else None
-
-    # What that share of the runs, or of the waits, stayed below.
-    ran_p50_s, ran_p95_s, ran_p99_s = (_quantile("ran", share) for share in (0.5, 0.95, 0.99))
-    waited_p50_s, waited_p95_s, waited_p99_s = (_quantile("waited", share) for share in (0.5, 0.95, 0.99))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """What happened in one queue, or to one kind, and a small chart of when its jobs ended."""
-
-    name: str
-    total: Point
-    line: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class History:
-    """What happened in a period: one point for each of its steps, the last one still growing; by queue; by kind, of
-    those MOST_KINDS that most happened to; and in all."""
-
-    points: tuple[Point, ...]
-    queues: tuple[Part, ...]
-    kinds: tuple[Part, ...]
-    total: Point
+    def since(self) -> datetime | None:
+        """When the oldest of those that are looked at was submitted; None where that is all of them."""
+        last = slice(MOST_TAGGED - 1, MOST_TAGGED)
+        if self.index == "tag":
+            oldest = list(Tag.objects.filter(tag=self.tag).order_by("-job_id").values_list("job_id", flat=True)[last])
+        else:
+            jobs = Job.objects.all() if self.owner is None else Job.objects.filter(owner=self.owner)
+            oldest = list(jobs.order_by("-pk").values_list("pk", flat=True)[last])
+        return Job.objects.filter(pk__in=oldest).values_list("created_at", flat=True).first()
 
 
 def moments() -> Moments:
@@ -170,13 +149,17 @@ def end_before(moment: datetime, *, of: tuple[str, str] = JOBS) -> int:
 
 
 def history(
-    period: Period, *, now: datetime, queue: str = "", tag: str = "", known: tuple[datetime, datetime] | None = None
+    period: Period,
+    *,
+    now: datetime,
+    queue: str = "",
+    chosen: Chosen | None = None,
+    known: tuple[datetime, datetime] | None = None,
 ) -> History:
-    """What happened in the period that ends now, in one queue or in all of them, or to the newest MOST_TAGGED jobs of a
-    tag. `known`: from when to when what happened was counted; steps beyond it without a number are not counted (None:
-    all are)."""
+    """What happened in the period that ends now, in one queue or in all of them, or to chosen jobs. `known`: from when
+    to when what happened was counted; steps beyond it without a number are not counted (None: all are)."""
     steps = list(_steps(period, now=now))
-    read = _rows_of_tag(tag, period, since=steps[0], until=now) if tag else _rows(period, since=steps[0], until=now)
+    read = (_rows if chosen is None else partial(_rows_of, chosen))(period, since=steps[0], until=now)
     rows = [row for row in read if queue in ("", row.queue)]
     times: dict[datetime, list[Rollup]] = {at: [] for at in steps}
     for row in rows:
@@ -184,8 +167,7 @@ def history(
     since, until = known or (steps[0], now)
     since = min(since, rows[0].at) if rows else since  # a farm that was restored is older than its tables
     length = timedelta(seconds=period.step_s)
-    kinds = _parts([row for row in rows if row.kind], steps, of="kind")
-    kinds = sorted(kinds, key=lambda part: -max(part.total.arrived, part.total.ended))[:MOST_KINDS]
+    kinds = sorted(_parts([row for row in rows if row.kind], steps, of="kind"), key=_most_first)[:MOST_KINDS]
     return History(
         points=tuple(
             _together(at, entries, is_counted=bool(entries) or (at + length > since and at <= until))
@@ -195,6 +177,29 @@ def history(
         kinds=tuple(sorted(kinds, key=lambda part: part.name)),
         total=_together(steps[0], rows),
     )
+
+
+def groups_for(*, everybody: bool) -> Sequence[Group]:
+    """What the charts of all jobs, or of a person's own, can be grouped by besides queue and kind."""
+    return ("tag", "owner") if everybody else ("tag",)
+
+
+def groups(period: Period, *, now: datetime, chosen: Chosen, by: Group) -> list[Part]:
+    """What happened in the period that ends now to chosen jobs, by their owner's name or by each of their tags: those
+    MOST_GROUPS that most happened to, then all others together."""
+    steps = list(_steps(period, now=now))
+    rows = _rows_of(chosen, period, since=steps[0], until=now, by=by)
+    ranked = sorted(_parts(rows, steps, of="kind"), key=_most_first)
+    rest = {part.name for part in ranked[MOST_GROUPS:]}
+    others = _part("", [row for row in rows if row.kind in rest], steps)
+    shown = ranked[:MOST_GROUPS] if by == "tag" else _with_usernames(ranked[:MOST_GROUPS])
+    return shown + ([replace(others, others=len(rest))] if rest else [])
+
+
+def _with_usernames(parts: Sequence[Part]) -> list[Part]:
+    people = User.objects.filter(pk__in=[int(part.name) for part in parts])
+    names = {str(pk): name for pk, name in people.values_list("pk", "username")}
+    return [replace(part, name=names.get(part.name, "nobody")) for part in parts]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,18 +261,17 @@ def keep_scores(scores: Sequence[HealthScore]) -> None:
     )
 
 
-def tagged_since(tag: str) -> datetime | None:
-    """When the oldest of the tag's jobs was submitted that its history looks at; None where that is all of them."""
-    oldest = Tag.objects.filter(tag=tag).order_by("-job_id").values("job_id")[MOST_TAGGED - 1 : MOST_TAGGED]
-    return Job.objects.filter(pk__in=oldest).values_list("created_at", flat=True).first()
-
-
-def _counted(step_s: int, *, since: datetime, until: datetime, tag: str = "") -> dict[_Key, _Numbers]:
-    """What happened in each step of this time, of all jobs or of those of a tag."""
+def _counted(
+    step_s: int, *, since: datetime, until: datetime, chosen: Chosen | None = None, by: str = ""
+) -> dict[_Key, _Numbers]:
+    """What happened in each step of this time, of all jobs or of chosen ones, whose kind is what they are told apart
+    by."""
     counted: defaultdict[_Key, _Numbers] = defaultdict(_no_numbers)
     params = {"since": since, "until": until, "first_id": first_since(since), "end_id": end_before(until)}
-    params |= {"step": timedelta(seconds=step_s)} | ({"tag": tag, "most": MOST_TAGGED} if tag else {})
-    for row in counting(is_tagged=bool(tag)).run(params):
+    params["step"] = timedelta(seconds=step_s)
+    if chosen is not None:
+        params |= {"most": MOST_TAGGED, "tag": chosen.tag, "owner": chosen.owner}
+    for row in counting(chosen and chosen.index, by=by).run(params):
         numbers = counted[row.at, row.queue, row.kind]
         if row.bucket is None:
             numbers[row.measure] = row.jobs
@@ -277,15 +281,19 @@ def _counted(step_s: int, *, since: datetime, until: datetime, tag: str = "") ->
 
 
 @cache
-def counting(*, is_tagged: bool) -> statements.Statement:
-    """rollup_minutes.sql over all jobs, or over those of a tag."""
+def counting(index: str | None = None, *, by: str = "") -> statements.Statement:
+    """rollup_minutes.sql over all jobs, or over chosen ones by the index that leads to them."""
     loaded = statements.load("jobs", "rollup_minutes")
-    return replace(loaded, sql=loaded.sql.format(**(_TAGGED if is_tagged else _ALL)))
+    if index is None:
+        return replace(loaded, sql=loaded.sql.format(**_ALL))
+    where = " WHERE %(tag)s::text = '' OR %(tag)s::text = ANY (one.tags)" if index == "owner" else ""
+    chosen = _CHOSEN["chosen"].format(ids=_IDS[index], label=_LABELS[by], where=where)
+    return replace(loaded, sql=loaded.sql.format(**{**_CHOSEN, "chosen": chosen}))
 
 
-def _rows_of_tag(tag: str, period: Period, *, since: datetime, until: datetime) -> list[Rollup]:
-    """As `_rows`, of the newest jobs of a tag, counted now."""
-    counted = sorted(_counted(period.step_s, since=since, until=until, tag=tag).items())
+def _rows_of(chosen: Chosen, period: Period, *, since: datetime, until: datetime, by: str = "") -> list[Rollup]:
+    """As `_rows`, of chosen jobs, counted now."""
+    counted = sorted(_counted(period.step_s, since=since, until=until, chosen=chosen, by=by).items())
     return [Rollup(at=at, queue=queue, kind=kind, **numbers) for (at, queue, kind), numbers in counted]
 
 
@@ -331,14 +339,16 @@ def _parts(rows: list[Rollup], steps: list[datetime], *, of: Literal["queue", "k
     named: dict[str, list[Rollup]] = {}
     for row in rows:
         named.setdefault(getattr(row, of), []).append(row)
-    return [
-        Part(
-            name=name,
-            total=_together(steps[0], entries),
-            line=charts.stack([_ended_by_step(entries, steps)], []).layers[0],
-        )
-        for name, entries in sorted(named.items())
-    ]
+    return [_part(name, entries, steps) for name, entries in sorted(named.items())]
+
+
+def _part(name: str, rows: list[Rollup], steps: list[datetime]) -> Part:
+    line = charts.stack([_ended_by_step(rows, steps)], []).layers[0]
+    return Part(name=name, total=_together(steps[0], rows), line=line)
+
+
+def _most_first(part: Part) -> int:
+    return -max(part.total.arrived, part.total.ended)
 
 
 def _rows(period: Period, *, since: datetime, until: datetime) -> list[Rollup]:

@@ -1,9 +1,9 @@
 -- What arrived and what ended in these steps of time, by queue and kind, as it is visible now: how many jobs by `measure`, and of
 -- runs (ran) and waits (waited) by `bucket` (jobs.domain.rollups). Arrivals are found by id (first_since), ends by jobs_ended.
--- Of a tag its newest jobs are looked at and no others: nothing is counted for tags ahead of time.
+-- Of a tag or a person their newest jobs are looked at and no others: nothing is counted for them ahead of time.
 -- Runs and waits are counted of jobs that ended by themselves. A wait is from when the job was due, or its attempt
 -- before was over, to the claim; only for those claimed more than once is that looked up in the history.
-WITH {tagged}ended AS MATERIALIZED (
+WITH {chosen}ended AS MATERIALIZED (
     SELECT date_bin(%(step)s::interval, job.ended_at, 'epoch') AS at, job.queue, job.kind, job.status,
            extract(epoch FROM job.ended_at - job.claimed_at)::float8 AS ran_s,
            extract(epoch FROM job.claimed_at - greatest(record.created_at, job.run_at, (

@@ -79,7 +79,8 @@ outbox-messages        -        -        -        -        -        member   mem
 outbox-replay          -        -        -        -        -        member   member   member   member
 overview               -        -        -        -        -        member   -        -        -
 overview*              -        -        -        -        -        -        operator operator operator
-overview-charts        -        -        -        -        -        -        operator operator operator
+overview-charts        -        -        -        -        -        member   -        -        -
+overview-charts*       -        -        -        -        -        -        operator operator operator
 overview-crons         -        -        -        -        -        -        operator operator operator
 overview-figures       -        -        -        -        -        member   -        -        -
 overview-figures*      -        -        -        -        -        -        operator operator operator

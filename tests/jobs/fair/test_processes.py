@@ -26,7 +26,7 @@ while time.monotonic() < until:
         end = {"outcome": "success", "ran_s": time.monotonic() - began_s}
         operations.finish(worker, [operations.Finished(job_id=job.id, lease=job.lease, **end)])
 """
-# What each owner had of the machines, in the time in which all had something waiting: nobody was charged for what lay ready.
+# What each owner had of the machines, in the time in which all had something waiting; not for what lay ready.
 BUSY = """
 SELECT job.owner_id, sum((job.payload->>'ms')::float8) / 1000
 FROM jobs_outcome AS outcome JOIN jobs_job AS job ON job.id = outcome.job_id GROUP BY 1

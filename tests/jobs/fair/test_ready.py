@@ -1,4 +1,4 @@
-"""Jobs of a fair queue that a worker keeps ready: of several shares, counted as used, and charged for their run alone."""
+"""Jobs of a fair queue that a worker keeps ready: of several shares, counted as used, charged for their run alone."""
 
 from collections import Counter
 from datetime import timedelta
@@ -119,7 +119,7 @@ def test_so_it_is_where_the_same_call_claims_the_next(worker: Worker) -> None:
     [claimed] = operations.claim(worker)
     age(claimed, 10)
     assert len(operations.finish_and_claim(worker, [finished(claimed, ran_s=0.25)], limit=1)[1]) == 1
-    assert Served.objects.get(share=0).seconds == pytest.approx(0.25, abs=0.2), "what a run takes, as that claim added it up"
+    assert Served.objects.get(share=0).seconds == pytest.approx(0.25, abs=0.2), "of a run, as that claim has it"
 
 
 @pytest.mark.parametrize(("age_s", "ran_s", "expected"), [(10, 99.0, 10.0), (100, 0.0, 80.0), (10, None, 10.0)])
@@ -147,6 +147,6 @@ def test_the_call_of_a_worker_says_how_long_its_job_ran(worker: Worker) -> None:
     farm.submit(1)
     [claimed] = operations.claim(worker)
     age(claimed, 10)
-    body = verbs.Finish(lease=str(claimed.lease), outcome="success", ran_s=2.5)
+    body = verbs.Finish.model_validate({"lease": str(claimed.lease), "outcome": "success", "ran_s": 2.5})
     verbs.VERBS["finish"].perform(worker, claimed.id, body)
     assert charged() == [pytest.approx(2.5, abs=0.2)]

@@ -202,7 +202,7 @@ def _statements() -> list[str]:
 
 def _statement(name: str) -> statements.Statement:
     if name == "rollup_minutes":
-        return rollups.counting(is_tagged=False)
+        return rollups.counting()
     return submits.statement(name) if name.startswith("submit") else statements.load("jobs", name)
 
 

@@ -34,12 +34,18 @@ MOST_STATEMENTS = 25  # of the overview as who may see all of it sees it, withou
 SUBMIT = "jobs.operations.from_crons.submit_job"
 pytestmark = pytest.mark.django_db
 
-OPERATORS_ALONE = ("overview-charts", "overview-warnings", "overview-processes")
+OPERATORS_ALONE = ("overview-warnings", "overview-processes")
 WITH_A_RIGHT = {
     "overview-crons": "view_scheduledfunction",
     "overview-limits": "view_bucket",
     "overview-webhooks": "view_delivery",
 }
+
+
+def groups(page: str) -> dict[str, str]:
+    """How many jobs arrived, by what the charts are grouped by."""
+    row = r'data-key="(?:Tag|Owner) ([^"]+)".*?data-label="Arrived"[^>]*>([^<]*)'
+    return dict(re.findall(row, page, re.DOTALL))
 
 
 def _audience(name: str, user: object) -> str | None:
@@ -69,7 +75,6 @@ class TestRights:
         page = browse(little_farm.ada).get("/?period=week").content.decode()
         for name in (*OPERATORS_ALONE, *WITH_A_RIGHT):
             assert f'data-live="{name}"' not in page
-        assert "The last" not in page
 
 
 class TestTheInbox:
@@ -160,10 +165,36 @@ class TestCharts:
             browse(little_farm.oscar).get("/?tag=other").content.decode().split()
         )
 
+    def test_are_grouped_by_tag_or_by_owner_for_operators(self, browse: Browse, little_farm: Farm) -> None:
+        for owner, tags in ((little_farm.ada, ["a:1", "b"]), (little_farm.bob, ["b"]), (None, [])):
+            operations.submit(little_farm.job.kind, None, owner=owner, tags=tags)
+        operations.roll_up()
+        client = browse(little_farm.oscar)
+        assert groups(client.get("/?by=tag").content.decode()) == {"b": "2", "a:1": "1"}
+        assert groups(client.get("/?by=tag&tag=a:1").content.decode()) == {"b": "1", "a:1": "1"}
+        assert groups(client.get("/?by=owner&period=week").content.decode())["nobody"] == "1"
+        assert {"ada", "bob"} <= groups(client.get("/?by=owner").content.decode()).keys()
+        page = client.get("/?by=tag&period=day").content.decode()
+        assert 'href="?by=tag&amp;period=week#charts"' in page
+        assert 'href="/jobs/?tag=a%3A1"' in page
+        assert groups(client.get("/?by=nothing").content.decode()) == {}
+
+    def test_of_a_member_are_of_their_own_jobs_alone_and_name_nobody_elses_tags(
+        self, browse: Browse, little_farm: Farm
+    ) -> None:
+        operations.submit(little_farm.job.kind, None, owner=little_farm.ada, tags=["mine", "shared"])
+        operations.submit(little_farm.job.kind, None, owner=little_farm.bob, tags=["his", "shared"])
+        ada = browse(little_farm.ada)
+        assert groups(ada.get("/?by=tag").content.decode()) == {"mine": "1", "shared": "1"}
+        assert "1 arrived, 0 success" in " ".join(ada.get("/?tag=shared").content.decode().split())
+        assert "No job of the tag his arrived" in " ".join(ada.get("/?tag=his").content.decode().split())
+        page = ada.get("/?by=owner").content.decode()
+        assert (groups(page), "bob" in page) == ({}, False)
+
     def test_break_no_page_with_an_unknown_period(self, browse: Browse, little_farm: Farm) -> None:
         query = registry.find("overview-charts")
         assert isinstance(query, registry.StateQuery)
-        context = query.read(period="x" * 900)
+        context = query.read(whose=0, period="x" * 900)
         assert context is not None
         assert context["period"].code == "hour"
 
@@ -196,7 +227,7 @@ class TestSuccess:
     def test_of_a_member_says_of_which_jobs_it_is(self, browse: Browse, little_farm: Farm) -> None:
         page = " ".join(browse(little_farm.ada).get("/").content.decode().split())
         assert re.search(r"Success of your last \d+ jobs", page)
-        assert "in the last hour" not in page
+        assert "Success in the last hour" not in page
 
 
 class TestStates:

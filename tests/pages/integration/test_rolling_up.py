@@ -291,7 +291,9 @@ class TestATag:
         Tag.objects.bulk_create(Tag(tag="nightly", job_id=pk) for pk in Job.objects.values_list("pk", flat=True))
         now = farm.now()
         for period in rollups.PERIODS.values():
-            counted, tagged = (queries.history(period, now=now, tag=tag) for tag in ("", "nightly"))
+            counted, tagged = (
+                queries.history(period, now=now, chosen=chosen) for chosen in (None, queries.Chosen(tag="nightly"))
+            )
             assert tagged == counted
             assert tagged.total.arrived == 5
 
@@ -301,7 +303,8 @@ class TestATag:
         operations.submit("work", None, tags=["b"])
         farm.submit(2)
         history = {
-            tag: queries.history(rollups.PERIODS["hour"], now=farm.now(), tag=tag) for tag in ("nightly", "b", "none")
+            tag: queries.history(rollups.PERIODS["hour"], now=farm.now(), chosen=queries.Chosen(tag=tag))
+            for tag in ("nightly", "b", "none")
         }
         assert {tag: one.total.arrived for tag, one in history.items()} == {"nightly": 1, "b": 2, "none": 0}
         assert not Rollup.objects.exists()
@@ -312,9 +315,51 @@ class TestATag:
         jobs = farm.submit(5, tags=["nightly"])
         now, period = farm.now(), rollups.PERIODS["hour"]
         farm.alter(jobs[2], created_at=now - timedelta(minutes=10))
-        since = queries.tagged_since("nightly")
+        since = queries.Chosen(tag="nightly").since()
         assert since == now - timedelta(minutes=10)
-        history = queries.history(period, now=now, tag="nightly", known=(since, now))
+        history = queries.history(period, now=now, chosen=queries.Chosen(tag="nightly"), known=(since, now))
         assert history.total.arrived == 3
         assert sum(point.is_counted for point in history.points) == 11
-        assert queries.tagged_since("other") is None
+        assert queries.Chosen(tag="other").since() is None
+
+
+class TestGroups:
+    """What the charts can be grouped by is counted when somebody looks."""
+
+    def test_are_those_that_most_happened_to_and_all_others_as_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(queries, "MOST_GROUPS", 2)
+        farm.kind()
+        for number in range(5):
+            farm.submit(5 - number, tags=[f"t{number}", "all"])
+        counted = queries.groups(rollups.PERIODS["hour"], now=farm.now(), chosen=queries.Chosen(), by="tag")
+        assert [(part.name, part.total.arrived, part.others) for part in counted] == [
+            ("all", 15, 0), ("t0", 5, 0), ("", 10, 4),
+        ]  # fmt: skip
+        assert not Rollup.objects.exists()
+
+    def test_of_a_person_are_of_their_own_jobs_and_ends_and_durations_are_counted_too(self) -> None:
+        farm.kind()
+        ada, bo = farm.user("ada"), farm.user("bo")
+        for owner in (ada, bo):
+            farm.ended("success", owner=owner, tags=["a", "b"])
+            farm.ended("failed", owner=owner, tags=["b"])
+        chosen = queries.Chosen(owner=ada.pk)
+        for period in rollups.PERIODS.values():
+            counted = queries.groups(period, now=farm.now(), chosen=chosen, by="tag")
+            numbers = {part.name: (part.total.arrived, part.total.success, part.total.failed) for part in counted}
+            assert numbers == {"a": (1, 1, 0), "b": (2, 1, 1)}
+            assert all(part.total.ran_p99_s is not None for part in counted)
+            assert queries.history(period, now=farm.now(), chosen=chosen).total.ended == 2
+        owners = queries.groups(rollups.PERIODS["day"], now=farm.now(), chosen=queries.Chosen(tag="a"), by="owner")
+        assert [(part.name, part.total.ended) for part in owners] == [("ada", 1), ("bo", 1)]
+
+    @pytest.mark.parametrize("of", ["all", "tag", "owner"])
+    def test_look_at_no_more_than_the_newest_so_many_jobs(self, monkeypatch: pytest.MonkeyPatch, of: str) -> None:
+        monkeypatch.setattr(queries, "MOST_TAGGED", 3)
+        farm.kind()
+        ada = farm.user("ada")
+        farm.submit(5, owner=ada, tags=["a"])
+        chosen = queries.Chosen(tag="a" if of == "tag" else "", owner=ada.pk if of == "owner" else None)
+        counted = queries.groups(rollups.PERIODS["hour"], now=farm.now(), chosen=chosen, by="tag")
+        assert [part.total.arrived for part in counted] == [3]
+        assert chosen.since() is not None
