@@ -9,7 +9,8 @@
 -- expects a tenth, and reads them in the index's order, as far as it has to.
 -- Of a concurrency key it takes what has room (jobs_key_room): from several lanes of one key no more than from one.
 -- A queue with a ceiling gives as many jobs as have room; all locks of ceilings come before any job, in order of name, and
--- only of queues in which something may be due.
+-- only of queues in which something may be due. The function that takes them is called as a value and not as a table: a
+-- scan of a function keeps its rows in a store, 4 % of a claim of one job.
 -- A drained worker is given nothing, whatever its call knew when it began (docs/adr/0007), nor is one whose row is not
 -- the `version` that was read (docs/adr/0115). Of any other there is a row: without an id where it is given nothing.
 -- The lease is good for one heartbeat interval: the first call that names it confirms and renews it (heartbeat.sql).
@@ -29,14 +30,14 @@ WITH me AS MATERIALIZED (
       AND (NOT %(only_if_idle)s::boolean OR NOT EXISTS (
         SELECT FROM jobs_live WHERE lease_secret IS NOT NULL AND worker_id = %(worker)s::bigint))
 ), polled AS MATERIALIZED (
-    SELECT queue.name, queue.place, me.*, opened.room, opened.fair, opened.fair <> 'off' AND me.owner_id IS NULL AS is_fair
+    SELECT queue.name, queue.place, me.*, (opened.it).*, (opened.it).fair <> 'off' AND me.owner_id IS NULL AS is_fair
     FROM me CROSS JOIN (
         SELECT queue.name, named.place
         FROM unnest(%(queues)s::text[]) WITH ORDINALITY AS named (name, place)
         JOIN jobs_queue AS queue ON queue.name = named.name AND queue.paused_at IS NULL
         WHERE EXISTS (SELECT FROM jobs_mark AS mark WHERE mark.queue = queue.name AND mark.at <= statement_timestamp())
         ORDER BY queue.name) AS queue
-    CROSS JOIN LATERAL jobs_open(queue.name, NOT %(only_if_idle)s::boolean) AS opened
+    CROSS JOIN LATERAL (SELECT jobs_open(queue.name, NOT %(only_if_idle)s::boolean) AS it OFFSET 0) AS opened
 ), picked AS MATERIALIZED (
     SELECT pick.*, row_number() OVER () AS pick_no
     FROM (SELECT *, least(room, %(limit)s::bigint) AS most FROM polled ORDER BY place) AS polled
