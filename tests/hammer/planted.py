@@ -21,13 +21,7 @@ FAULTS: Final = {
         ),
     ),
     "push": (("submit_replacing", "payload = %(payload)s::jsonb,", "payload = payload,"),),
-    "ceiling": (
-        (
-            "claim",
-            "jobs_open(queue.name, NOT %(only_if_idle)s::boolean) AS opened",
-            "(SELECT q.ceiling * 0 + 9 AS room, q.fair FROM jobs_queue AS q WHERE q.name = queue.name) AS opened",
-        ),
-    ),
+    "ceiling": (("claim", "(opened.it).*,", "(opened.it).room * 0 + 9 AS room, (opened.it).fair,"),),
 }
 
 
