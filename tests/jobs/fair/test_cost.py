@@ -1,5 +1,6 @@
 """What a claim of a fair queue reads does not grow with how many wait for their share."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -58,3 +59,30 @@ def test_with_a_thousand_that_run_something_it_reads_them_and_few_that_wait(work
         cursor.execute("UPDATE jobs_live SET counted_in = 'work'")
     fill(MANY, 4)
     assert pages(worker, 1) < 8 * MANY
+
+
+def test_a_claim_of_a_plain_queue_runs_nothing_of_it_whoever_shares_another(worker: Worker) -> None:
+    farm.kind("plain")
+    rows.fill(40, queue="plain")
+    before = _plan(worker, "plain")
+    fill(MANY, 4)
+    after = _plan(farm.worker("w2", "plain", "work"), "plain")
+    for plan in (before, after):
+        assert {node["Actual Loops"] for node in _nodes(plan) if "jobs_pick_fairly" in node.values()} == {0}
+    pages = [plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] for plan in (before, after)]
+    assert pages[1] <= 1.2 * pages[0]
+
+
+def _plan(worker: Worker, queue: str) -> dict[str, Any]:
+    statement, params = moves.claim_call(worker, queues=[queue], limit=1)
+    for _ in range(2):  # a session reads up what it has not seen
+        with transaction.atomic():
+            plan: dict[str, Any] = statement.explain(dict(params))["Plan"]
+            transaction.set_rollback(True)
+    return plan
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for part in plan.get("Plans", []):
+        yield from _nodes(part)

@@ -41,15 +41,18 @@ def one_by_one(worker: Worker, count: int) -> Iterator[operations.ClaimedJob]:
         yield from operations.claim(worker)
 
 
-def test_who_comes_with_one_job_gets_the_next_slot_that_is_free_behind_a_hundred_of_anothers(worker: Worker) -> None:
-    ada, *others = people("ada", "bo", "cy", "di")
+def test_each_of_nine_who_come_with_one_job_gets_the_next_of_eight_slots_behind_a_hundred_of_anothers(
+    worker: Worker,
+) -> None:
+    ada, *others = people("ada", *(f"other{number}" for number in range(9)))
     farm.submit(100, owner=ada)
     held = operations.claim(worker, limit=8)
     for other in others:
         farm.submit(1, owner=other)
-    for one, other in zip(held, others, strict=False):
-        farm.succeed(worker, one)
-        assert owners([farm.claim_one(worker)]) == [other.username]
+    for other in others:
+        farm.succeed(worker, held.pop(0))
+        held += operations.claim(worker)
+        assert owners(held[-1:]) == [other.username]
     assert owners([farm.claim_one(worker)]) == ["ada"]
 
 

@@ -1,6 +1,7 @@
 """What `why` says of a job in a fair queue, and what its page shows of the shares."""
 
 import random
+import re
 
 import pytest
 from django.test import Client
@@ -125,3 +126,19 @@ def test_a_queue_shows_its_shares() -> None:
     operations.claim(farm.worker(), limit=2)
     rows = [(row.name, row.weight, row.running, row.waiting, row.others) for row in fleet.shares("work")]
     assert sorted(rows) == [("", 1, 0, 1, 0), ("ada", 1, 1, 3, 0), ("bo", 2, 1, 0, 0)]
+
+
+def test_its_page_shows_them_to_operators_live_and_to_nobody_else(client: Client) -> None:
+    farm.kind()
+    operations.set_fair("work", "owner")
+    ada, root = farm.user("ada"), farm.user("root", is_staff=True, is_superuser=True)
+    farm.submit(3, owner=ada)
+    farm.submit(2, owner=farm.user("bo"))
+    pages = {}
+    for user in (ada, root):
+        client.force_login(user)
+        pages[user] = client.get("/queues/work/").content.decode()
+    assert 'data-live="queue-shares"' in pages[root]
+    assert 'data-live="queue-shares"' not in pages[ada]
+    assert "bo" in pages[root]
+    assert not re.search(r">\s*bo\s*<", pages[ada])

@@ -20,7 +20,7 @@ WORKERS, KEYS, EACH, MOST = 8, 5, 24, 2
 _RUNNING = "SELECT key_id, count(*) FROM jobs_live WHERE lease_secret IS NOT NULL GROUP BY key_id"
 
 
-def _watch(done: threading.Event, most: Counter[int]) -> None:
+def watch(done: threading.Event, most: Counter[int]) -> None:
     with connections.released(), connection.cursor() as cursor:
         while not done.is_set():
             cursor.execute(_RUNNING)
@@ -60,7 +60,7 @@ def test_never_more_than_may_run_and_all_are_run(fair: str) -> None:
     operations.submit_many(new)
     workers = [farm.worker(f"w{n}") for n in range(WORKERS)]
     done, most, changed = threading.Event(), Counter[int](), threading.Event()
-    watcher = threading.Thread(target=_watch, args=(done, most))
+    watcher = threading.Thread(target=watch, args=(done, most))
     watcher.start()
     try:
         ended = farm.at_once(*(connections.released()(partial(_work, worker, changed)) for worker in workers))
