@@ -17,7 +17,7 @@ from jobs.domain.states import Status
 from jobs.errors import LeaseLost, QueueNotAllowed, UnknownQueue
 from jobs.models import Worker
 from jobs.operations import handed_out, hooks, idempotency, lanes
-from jobs.operations.finish import Finished, HandedIn, Successes, answered, are_successes, hand_in, note_runs
+from jobs.operations.finish import Finished, HandedIn, Successes, answered, are_successes, hand_in
 from jobs.operations.handed_out import ClaimedJob
 from jobs.operations.queues import ANY_QUEUE
 from jobs.queries import keys, moves, reads
@@ -256,10 +256,10 @@ def _together(
 ) -> tuple[HandedIn, list[ClaimedJob], int]:
     """Both in one round trip, as if no lease were lost. Raises _SomeLost if one is: then nothing has happened."""
     successes = Successes.of(finished)
-    note_runs(worker, finished)
     moved, rows = moves.succeed_and_claim(
-        worker, successes.leases, results=successes.results, queues=_once(worker.queues), limit=limit, request=request
-    )
+        worker, successes.leases, results=successes.results, runs=successes.runs, queues=_once(worker.queues),
+        limit=limit, request=request,
+    )  # fmt: skip
     if len(moved) < len(successes.leases):
         raise _SomeLost
     handed_in = answered(worker, finished, successes.announce(moved))

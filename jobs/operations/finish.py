@@ -78,16 +78,8 @@ def finish(worker: Worker, finished: Sequence[Finished]) -> list[Status | LeaseL
 
 def hand_in(worker: Worker, finished: Sequence[Finished]) -> HandedIn:
     """`finish`, in the caller's transaction."""
-    note_runs(worker, finished)
     ended = (_succeed if are_successes(finished) else _settle_held)(worker, finished)
     return answered(worker, finished, ended)
-
-
-def note_runs(worker: Worker, finished: Sequence[Finished]) -> None:
-    """Let those that lay ready at their worker count from when they began, and not from their claim."""
-    runs = [(entry.job_id, entry.lease, entry.ran_s) for entry in finished if entry.ran_s is not None]
-    if runs:
-        moves.note_runs(worker, runs)
 
 
 def are_successes(finished: Sequence[Finished]) -> bool:
@@ -237,6 +229,7 @@ class Successes:
     leases: list[tuple[int, Lease]]
     places: list[int]  # of each lease: which of the finished names it first
     results: list[str | None]
+    runs: list[moves.Run]
 
     @classmethod
     def of(cls, finished: Sequence[Finished]) -> "Successes":
@@ -246,7 +239,8 @@ class Successes:
             first.setdefault(_key(entry), index)
         places = list(first.values())
         encoded = [_encoded(entry) for entry in finished]
-        return cls(leases=list(first), places=places, results=[encoded[place] for place in places])
+        results = [encoded[place] for place in places]
+        return cls(leases=list(first), places=places, results=results, runs=_runs(finished))
 
     def announce(self, moved: Sequence[Any]) -> dict[int, Status]:
         """What has to be known of those that ended; their new status by place."""
@@ -263,7 +257,7 @@ class Successes:
 def _succeed(worker: Worker, finished: Sequence[Finished]) -> dict[int, Status]:
     """Nothing is to be decided about successes: one statement locks and settles them."""
     successes = Successes.of(finished)
-    return successes.announce(moves.succeed(worker, successes.leases, results=successes.results))
+    return successes.announce(moves.succeed(worker, successes.leases, results=successes.results, runs=successes.runs))
 
 
 def _announce_successes(moved: Sequence[Any], results: Sequence[str | None]) -> None:
@@ -279,6 +273,7 @@ def _announce_successes(moved: Sequence[Any], results: Sequence[str | None]) -> 
 def _settle_held(worker: Worker, finished: Sequence[Finished]) -> dict[int, Status]:
     results = [_encoded(entry) for entry in finished]
     waits.lock_keys(entry.wait for entry in finished)
+    moves.note_runs(worker, _runs(finished))
     rows = {
         (row.id, Lease(fence=row.fence, secret=row.lease_secret)): row
         for row in moves.lock_held(worker, [_key(entry) for entry in finished])
@@ -290,6 +285,11 @@ def _settle_held(worker: Worker, finished: Sequence[Finished]) -> dict[int, Stat
 
 def _key(entry: Finished) -> tuple[int, Lease]:
     return entry.job_id, entry.lease
+
+
+def _runs(finished: Sequence[Finished]) -> list[moves.Run]:
+    """How long those ran that say so: before, they lay ready at their worker."""
+    return [(entry.job_id, entry.lease, entry.ran_s) for entry in finished if entry.ran_s is not None]
 
 
 def _encoded(entry: Finished) -> str | None:

@@ -22,6 +22,7 @@ from postgres import arrays, statements
 
 Row = statements.Row
 ALL_LANES: Final = 10**9  # more than there are (sql/claim.sql)
+Run = tuple[int, Lease, float]  # a job, and for how many seconds it ran under this lease
 CLAIMS: Final = 3  # of one call, whose statements each see what was committed before
 
 
@@ -157,23 +158,31 @@ def lock_held(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row]:
     return _known(worker, statements.load("jobs", "lock_held").run(_leases(worker, leases) | grace))
 
 
-def note_runs(worker: Worker, runs: Sequence[tuple[int, Lease, float]]) -> None:
-    """Let jobs of fair queues that these (job id, lease, seconds) hold have begun so long ago, if that is later than
-    they count from."""
-    statements.load("jobs", "note_runs").run({
+def note_runs(worker: Worker, runs: Sequence[Run]) -> None:
+    """Let jobs of fair queues have begun so long ago, if that is later than they count from."""
+    if calls := _note_runs(worker, runs):
+        statements.together(calls)
+
+
+def _note_runs(worker: Worker, runs: Sequence[Run]) -> list[statements.Call]:
+    if not runs:
+        return []
+    return [(statements.load("jobs", "note_runs"), {
         "worker": worker.pk,
         "job": [job_id for job_id, _, _ in runs],
         "fence": [lease.fence for _, lease, _ in runs],
         "secret": [lease.secret for _, lease, _ in runs],
         "ran_s": [float(ran_s) for _, _, ran_s in runs],
         "confirm_s": settings.JOBFARM["HEARTBEAT_S"],
-    })  # fmt: skip
+    })]  # fmt: skip
 
 
-def succeed(worker: Worker, leases: Sequence[tuple[int, Lease]], *, results: Sequence[str | None]) -> list[Row]:
+def succeed(
+    worker: Worker, leases: Sequence[tuple[int, Lease]], *, results: Sequence[str | None], runs: Sequence[Run] = ()
+) -> list[Row]:
     """End the jobs that these (job id, lease) pairs still hold as successes; a row each, `place` counts from 1. Raises
     Outdated."""
-    [rows] = statements.together([_succeed(worker, leases, results)])
+    [*_, rows] = statements.together([*_note_runs(worker, runs), _succeed(worker, leases, results)])
     ended = [row for row in _known(worker, rows) if not row.moved]
     # Whom another one was changing is locked by now, and seen by a statement that begins now.
     return ended if len(ended) == len(rows) else ended + succeed(worker, leases, results=results)
@@ -184,13 +193,15 @@ def succeed_and_claim(
     leases: Sequence[tuple[int, Lease]],
     *,
     results: Sequence[str | None],
+    runs: Sequence[Run],
     queues: Sequence[str],
     limit: int,
     request: UUID | None,
 ) -> tuple[list[Row], list[Row]]:
     """`succeed`, then `claim`, whatever of these leases is lost, in one round trip. Raises Outdated."""
     claim = claim_call(worker, queues=queues, limit=limit, request=request)
-    ended, rows = statements.together([_succeed(worker, leases, results), claim])
+    noting = _note_runs(worker, runs)
+    [*_, ended, rows] = statements.together([*noting, _succeed(worker, leases, results), claim])
     if any(row.moved for row in _known(worker, ended)):
         ended = [row for row in ended if not row.moved] + succeed(worker, leases, results=results)
     return ended, _leased(claim, _known(worker, rows))
