@@ -1,7 +1,7 @@
 """Live queries of queues and workers: what they do, and did. `whose` is as in `lists`."""
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from jobs.domain import charts
@@ -74,26 +74,33 @@ def overview_charts(*, whose: int, period: str = "hour", tag: str = "", by: str 
     for each in rollups.groups_for(everybody=whose == EVERYBODY):
         if by == each:
             parts = rollups.groups(length, now=clock.now(), chosen=chosen, by=each)
-            return {**charted, "by": each.capitalize(), "groups": parts, "since": chosen.since()}
+            return {**charted, "by": each.capitalize(), "groups": parts, "since": charted["since"] or chosen.since()}
     return charted
 
 
 def _charted(period: Period, *, queue: str = "", chosen: rollups.Chosen | None = None) -> dict[str, Any]:
     """The history of a period, of one queue, chosen jobs or all, its three charts, and since when nobody counts."""
-    counted_at, now = rollups.last_counted_at()
-    is_late = counted_at is not None and rollups.is_behind(counted_at, until=now - STALE)
-    known = (rollups.began_at(), counted_at if is_late and counted_at else now)
-    if chosen is not None:  # its jobs are counted here and now
-        known, is_late = (chosen.since() or rollups.began_at(), now), False
+    # Chosen ones are counted here and now.
+    stale_since, now = _stale_since() if chosen is None else (None, clock.now())
+    since = chosen and chosen.since()
+    known = (since or rollups.began_at(), stale_since or now)
     history = rollups.history(period, now=now, queue=queue, chosen=chosen, known=known)
     return {
         "period": period,
         "tag": chosen.tag if chosen else "",
-        "stale_since": counted_at if is_late else None,
+        "stale_since": stale_since,
+        "since": since,
         "history": history,
         "table": [point for point in reversed(history.points) if point.arrived or point.ended],
         **_plots(history, period),
     }
+
+
+def _stale_since() -> tuple[datetime | None, datetime]:
+    """Since when nobody counts what happens, None: it is counted; and the database's now."""
+    counted_at, now = rollups.last_counted_at()
+    is_late = counted_at is not None and rollups.is_behind(counted_at, until=now - STALE)
+    return counted_at if is_late else None, now
 
 
 def _plots(history: History, period: Period) -> dict[str, Any]:

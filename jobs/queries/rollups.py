@@ -267,10 +267,11 @@ def _counted(
     """What happened in each step of this time, of all jobs or of chosen ones, whose kind is what they are told apart
     by."""
     counted: defaultdict[_Key, _Numbers] = defaultdict(_no_numbers)
-    params = {"since": since, "until": until, "first_id": first_since(since), "end_id": end_before(until)}
-    params["step"] = timedelta(seconds=step_s)
-    if chosen is not None:
-        params |= {"most": MOST_TAGGED, "tag": chosen.tag, "owner": chosen.owner}
+    params: dict[str, Any] = {"since": since, "until": until, "step": timedelta(seconds=step_s)}
+    if chosen is None:
+        params |= {"first_id": first_since(since), "end_id": end_before(until)}
+    else:
+        params |= {"first_id": 0, "end_id": 2**63 - 1, "most": MOST_TAGGED, "tag": chosen.tag, "owner": chosen.owner}
     for row in counting(chosen and chosen.index, by=by).run(params):
         numbers = counted[row.at, row.queue, row.kind]
         if row.bucket is None:

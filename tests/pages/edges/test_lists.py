@@ -159,7 +159,7 @@ class TestCost:
     @pytest.mark.parametrize(
         ("path", "most", "people"),
         [
-            ("/", 20, ("ada",)),
+            ("/", 22, ("ada",)),
             ("/", 63, ("oscar",)),  # where this process remembers nothing of its checks and of its first day
             ("/jobs/", 14, ("ada", "oscar")),
             ("/jobs/?text=x&age=day&status=failed", 22, ("ada", "oscar")),
