@@ -23,7 +23,6 @@ from jobs.models import FlowTemplate, Job, SavedFilter, Worker
 from metering import operations as metering
 from outbox import operations as outbox
 from outbox.models import Message
-from postgres import clock
 from ratelimits import operations as ratelimits
 from scheduling import operations as scheduling
 from scheduling.models import Cron, ScheduledFunction
@@ -301,9 +300,6 @@ def _game(users: dict[str, User]) -> Given:
     game.begin(begun.code, by=owner)
     Game.objects.filter(pk=begun.pk).update(deadline_at=Now() + timedelta(hours=1))  # all who ask take minutes
     begun.refresh_from_db()
-    # Whoever comes after its end moves the game on; a busy machine asks the whole table for longer than a stage lasts.
-    begun.deadline_at = clock.now() + timedelta(hours=1)
-    begun.save(update_fields=["deadline_at"])
     waiting = game.start(players.PROMPTS[1], by=owner)
     return {
         "game/": {"code": lobby.code, "submission_id": picture.pk},

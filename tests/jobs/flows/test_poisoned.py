@@ -12,7 +12,8 @@ from django.test import Client
 
 from jobs import operations
 from jobs.models import Attempt, FlowTemplate, Job, Suspension, Worker
-from jobs.operations import from_crons, janitor
+from jobs.operations import from_crons
+from jobs.operations.set_aside import ASIDE
 from scheduling import operations as scheduling
 from scheduling import registry
 from scheduling.models import Cron, ScheduledFunction
@@ -77,7 +78,7 @@ class TestTheJanitor:
     @pytest.fixture
     def refuse(self) -> Iterator[Any]:
         """Have the database refuse that the wait of this job is over."""
-        janitor.ASIDE.forget()
+        ASIDE.forget()
 
         def refuse(job_id: int) -> None:
             spoil(f"""
@@ -87,7 +88,7 @@ class TestTheJanitor:
 
         yield refuse
         spoil("DROP FUNCTION IF EXISTS refuse CASCADE")
-        janitor.ASIDE.forget()
+        ASIDE.forget()
 
     def test_ends_all_waits_that_are_over_but_the_one_that_cannot_be(
         self, worker: Worker, refuse: Any, caplog: pytest.LogCaptureFixture
