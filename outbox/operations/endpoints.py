@@ -8,7 +8,6 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser, User
-from django.db import transaction
 from django.db.models import QuerySet
 
 from core import audit
@@ -22,6 +21,7 @@ from outbox.errors import CallbacksNotAllowed, NotAllowed, NotFound, TooManyEndp
 from outbox.models import Callback, Endpoint, Message
 from outbox.operations import secrets
 from outbox.operations.record import NewEvent, record_all, wake
+from postgres import transactions
 
 OPERATE = "outbox.operate_endpoint"
 VIEW = "outbox.view_endpoint"
@@ -84,7 +84,7 @@ def may_operate(user: User, endpoint: Endpoint) -> bool:
     return endpoint.owner_id == user.pk or is_operator(user)
 
 
-@transaction.atomic
+@transactions.retried
 def create(wanted: Wanted, *, by: User, for_farm: bool = False) -> tuple[Endpoint, str]:
     """Make an endpoint of `by`, or of the whole farm; with its secret, which is shown this once.
 
@@ -103,7 +103,7 @@ def create(wanted: Wanted, *, by: User, for_farm: bool = False) -> tuple[Endpoin
     return row, secret
 
 
-@transaction.atomic
+@transactions.retried
 def change(endpoint_id: int, wanted: Wanted, *, by: User) -> Endpoint:
     """Let an endpoint be so from now on; what was written for it before goes to its new address. Raises NotFound,
     BadEndpoint."""
@@ -120,13 +120,13 @@ def change(endpoint_id: int, wanted: Wanted, *, by: User) -> Endpoint:
     return row
 
 
-@transaction.atomic
+@transactions.retried
 def pause(endpoint_id: int, *, by: User) -> Endpoint:
     """Send nothing to it; what happens is kept for it. Raises NotFound."""
     return _set_status(endpoint_id, EndpointStatus.PAUSED, by=by, note=f"Paused by {by.get_username()}.")
 
 
-@transaction.atomic
+@transactions.retried
 def disable(endpoint_id: int, *, by: User) -> Endpoint:
     """Keep nothing for it any more; what waits for it is dead, and can be replayed. Raises NotFound."""
     row = _set_status(endpoint_id, EndpointStatus.DISABLED, by=by, note=f"Disabled by {by.get_username()}.")
@@ -134,7 +134,7 @@ def disable(endpoint_id: int, *, by: User) -> Endpoint:
     return row
 
 
-@transaction.atomic
+@transactions.retried
 def resume(endpoint_id: int, *, by: User) -> Endpoint:
     """Send to it again, what was kept for it first. Raises NotFound."""
     row = _set_status(endpoint_id, EndpointStatus.ACTIVE, by=by, note="")
@@ -144,7 +144,7 @@ def resume(endpoint_id: int, *, by: User) -> Endpoint:
     return row
 
 
-@transaction.atomic
+@transactions.retried
 def delete(endpoint_id: int, *, by: User) -> None:
     """Delete an endpoint with its messages and secrets. Raises NotFound."""
     row = operable(endpoint_id, by=by, lock=True)
@@ -155,7 +155,7 @@ def delete(endpoint_id: int, *, by: User) -> None:
     row.delete()
 
 
-@transaction.atomic
+@transactions.retried
 def rotate(endpoint_id: int, *, by: User, secret: str | None = None, overlap: timedelta = secrets.OVERLAP) -> str:
     """Give an endpoint another secret; the one before signs along until `overlap` is over. The new one, shown this
     once. Raises NotFound, BadEndpoint."""
@@ -166,7 +166,7 @@ def rotate(endpoint_id: int, *, by: User, secret: str | None = None, overlap: ti
     return plaintext
 
 
-@transaction.atomic
+@transactions.retried
 def send_test(endpoint_id: int, *, by: User) -> int:
     """Send a test event to an endpoint, whatever it asks for; how many messages that were: none to one that is
     disabled. Raises NotFound."""

@@ -10,6 +10,7 @@ from outbox import operations
 from outbox.domain.answers import Answer
 from outbox.models import Attempt, Endpoint, Message
 from outbox.operations import attempts
+from postgres import transactions
 from scheduling import operations as scheduling
 from tests import farm
 from tests.outbox.support import due_now, endpoint
@@ -49,7 +50,7 @@ class Outbox(Kept):
             "send to who is gone": lambda: self._send(410),
             "claim and give back": self._give_back,
             "leases run out": self._run_out,
-            "retries are due": due_now,
+            "retries are due": transactions.retried(due_now),
             "pause": lambda: operations.pause(self.endpoint.pk, by=self.boss),
             "resume": lambda: operations.resume(self.endpoint.pk, by=self.boss),
             "disable": lambda: operations.disable(self.endpoint.pk, by=self.boss),
