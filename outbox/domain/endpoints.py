@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from outbox.domain import addresses
+from outbox.domain import schemes
 from outbox.domain.events import ALL, OF_PEOPLE, PATTERNS
 from outbox.errors import BadEndpoint
 
@@ -21,7 +21,7 @@ class Wanted:
     per_minute: float | None = None
 
     def __post_init__(self) -> None:
-        addresses.target(self.url)
+        schemes.check(self.url)
         unknown = sorted(set(self.events) - set(PATTERNS))
         if not self.name.strip() or len(self.name) > LONGEST_NAME or "\x00" in self.name:
             raise BadEndpoint(field="name", reason=f"from 1 to {LONGEST_NAME} characters")

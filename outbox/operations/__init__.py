@@ -5,6 +5,7 @@ from outbox.domain.answers import Answer
 from outbox.domain.endpoints import Wanted
 from outbox.domain.events import PATTERNS, TYPES
 from outbox.domain.filters import Filter
+from outbox.domain.schemes import register as register_scheme
 from outbox.errors import BadUrl, OutboxError
 from outbox.operations.background import Background
 from outbox.operations.endpoints import (
@@ -39,7 +40,7 @@ __all__ = [
     "MOST_COUNTED", "Health", "NO_RESULT", "OPERATE", "PATTERNS", "TOO_LARGE", "TYPES", "Answer", "Background",
     "BadUrl", "Filter", "NewEvent", "OutboxError", "Target", "Wanted", "call_back", "callback", "change",
     "count_matching", "create", "delete", "disable", "find", "find_message", "find_replay", "forget_callbacks",
-    "health", "is_operator",
-    "listens", "may_operate", "messages_visible_to", "operable", "pause", "record", "record_all", "replay",
-    "replay_matching", "resume", "rotate", "sees_all", "send", "send_test", "stop_replay", "target", "visible_to",
+    "health", "is_operator", "listens", "may_operate", "messages_visible_to", "operable", "pause", "record",
+    "record_all", "register_scheme", "replay", "replay_matching", "resume", "rotate", "sees_all", "send", "send_test",
+    "stop_replay", "target", "visible_to",
 ]  # fmt: skip

@@ -3,12 +3,15 @@
 Both are done for many at once, so what of it fails is one message's failed attempt, with the reason at it.
 """
 
+import json
 import logging
 import random
+import time
 from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from http import HTTPStatus
 from typing import Any, Final
 from uuid import UUID
 
@@ -16,11 +19,13 @@ from django.conf import settings
 from django.db.models import DateTimeField
 from django.db.models.functions import Coalesce, Now
 
+from core.refusal import Refusal
 from live import operations as live
 from observing import fields
 from outbox import queries
 from outbox.domain import answers, signatures
 from outbox.domain.answers import Answer
+from outbox.domain.schemes import Scheme
 from outbox.domain.states import EndpointStatus, Outcome, Status
 from outbox.models import Endpoint
 from outbox.operations import notices, secrets
@@ -107,6 +112,17 @@ def _claim(limit: int) -> list[Claimed]:
     passed = _within_limits(rows, failures)
     keys = secrets.of({row.endpoint_id for row in passed}) if passed else {}
     return [_claimed(row, keys[row.endpoint_id], failures) for row in passed]
+
+
+def hand_over(scheme: Scheme, claimed: Claimed) -> Answer:
+    """Have an app of the farm take this message: as a receiver that answers 204, or why it could not."""
+    began_s = time.monotonic()
+    owner = Endpoint.objects.select_related("owner").get(pk=claimed.endpoint_id).owner
+    try:
+        scheme.take(claimed.url, json.loads(claimed.body), message_id=claimed.message_id, owner=owner)
+    except Refusal as refusal:
+        return Answer(error=refusal.message)
+    return Answer(status=HTTPStatus.NO_CONTENT, duration_ms=round((time.monotonic() - began_s) * 1000))
 
 
 def settle(ended: Sequence[Ended]) -> list[Outcome]:

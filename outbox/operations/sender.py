@@ -18,6 +18,7 @@ from django.db import DatabaseError, InterfaceError
 from live.listening import Listener
 from observing import fields, numbers
 from outbox import queries
+from outbox.domain import schemes
 from outbox.domain.answers import Answer
 from outbox.operations import attempts
 from outbox.operations.attempts import Claimed, Ended
@@ -101,6 +102,8 @@ class Sender:
         if claimed.fault:
             return Answer(error=claimed.fault)
         try:
+            if (scheme := schemes.of(claimed.url)) is not None:
+                return await connections.run(attempts.hand_over, scheme, claimed)
             return await self._client.post(claimed.url, claimed.body, headers=claimed.headers(now=now))
         except Exception as error:  # a fault of ours must not leave the message leased and unexplained
             log.exception("a message could not be sent")

@@ -25,7 +25,8 @@ class EndpointForm(forms.Form):
     name = forms.CharField(max_length=100, help_text="For you: who takes the events.")
     url = forms.CharField(
         label="URL", max_length=LONGEST_URL, widget=forms.URLInput(attrs={"placeholder": "https://"}),
-        help_text="Events are posted there. Private networks are refused.",
+        help_text="Events are posted there; private networks are refused. Or signal:NAME?key={{data.unique_key}}: sent "
+        "to the jobs that wait for that signal by that key.",
     )  # fmt: skip
     events = forms.MultipleChoiceField(choices=(), widget=forms.CheckboxSelectMultiple)
     kinds = forms.CharField(
