@@ -70,7 +70,8 @@ def test_of_an_event_without_what_the_key_asks_for_is_tried_again_and_says_why(w
 
 @pytest.mark.parametrize(("url", "why"), [
     ("signal:built", "with a key"), ("signal:?key=k", "printable"),
-    ("signal:built?key={{ payload }}", "is nothing of an event"), ("signal:built?key=" + "x" * 201, "with a key"), ("signals:built?key=k", "begins with https"),
+    ("signal:built?key={{ payload }}", "is nothing of an event"),
+    ("signal:built?key=" + "x" * 201, "with a key"), ("signals:built?key=k", "begins with https"),
 ])  # fmt: skip
 def test_that_name_no_signal_or_no_key_are_refused(url: str, why: Any) -> None:
     with pytest.raises(outbox.BadUrl, match=why):
