@@ -63,6 +63,11 @@ def _must_not_be_ticked(kind: str) -> dict[str, Any]:
     return {"required": False} if kind == "boolean" else {}
 
 
+def key_of(fence: int) -> str:
+    """What is sent by the form of this wait, whoever sends it and however often."""
+    return f"form-{fence}"
+
+
 @part("job-signal", "job:{job_id}", audiences=(MEMBER,), template="signal", every_s=0.25)
 def job_signal(*, job_id: int) -> Mapping[str, Any] | None:
     """The form of the signal that this job waits for; none while it waits for none."""
@@ -70,7 +75,7 @@ def job_signal(*, job_id: int) -> Mapping[str, Any] | None:
     if row is None:
         return None
     wait = queries.waiting(job_id) if row.status == Status.PENDING and row.is_behind else None
-    return {"signal": None if wait is None else SignalForm(wait, key=f"form-{row.fence}")}
+    return {"signal": None if wait is None else SignalForm(wait, key=key_of(row.fence))}
 
 
 @job_signal.may_see

@@ -25,6 +25,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name='signal',
+            name='of_id',
+            field=models.BigIntegerField(blank=True, null=True),
+        ),
+        migrations.AddField(
+            model_name='signal',
             name='signal_key',
             field=models.CharField(blank=True, db_default='', default='', max_length=200),
         ),
@@ -47,11 +52,15 @@ class Migration(migrations.Migration):
             index=models.Index(models.F('id'), condition=models.Q(('is_new', True)), name='jobs_signals_new'),
         ),
         migrations.AddIndex(
+            model_name='signal',
+            index=models.Index(models.F('of_id'), models.F('sender_id'), condition=models.Q(('of_id__isnull', False)), name='jobs_signals_copied'),
+        ),
+        migrations.AddIndex(
             model_name='suspension',
             index=models.Index(models.F('signal_key'), models.F('signal'), models.F('job'), condition=models.Q(models.Q(('signal_key', ''), _negated=True), ('taken__isnull', True), ('timed_out', False)), name='jobs_suspended_by_key'),
         ),
         migrations.AddConstraint(
             model_name='signal',
-            constraint=models.UniqueConstraint(condition=models.Q(('job__isnull', True)), fields=('signal_key', 'name', 'key'), name='a_keyed_signal_comes_once'),
+            constraint=models.UniqueConstraint(condition=models.Q(('job__isnull', True)), fields=('signal_key', 'name', 'key', 'sender_id'), name='a_keyed_signal_comes_once', nulls_distinct=False),
         ),
     ]

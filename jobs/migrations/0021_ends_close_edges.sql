@@ -30,6 +30,11 @@ BEGIN
         RETURNING job_id, after_id
     )
     SELECT array_agg(job_id), array_agg(after_id) INTO later, before FROM closed;
+    -- A transaction that reads what was there when it began may miss edges that came since: who looks does it once more.
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RETURN QUERY INSERT INTO jobs_endedstep (job_id) SELECT unnest(ids)
+            RETURNING job_id, NULL, NULL::timestamptz, NULL::boolean;
+    END IF;
     IF later IS NULL THEN
         RETURN;
     END IF;
@@ -72,8 +77,8 @@ BEGIN
     SELECT given.id FROM unnest(ids) AS given (id)
     WHERE EXISTS (
         SELECT FROM (
-            SELECT one.job_id, one.condition FROM jobs_edge AS one WHERE one.after_id = given.id OFFSET 0) AS edge
-        WHERE NOT EXISTS (SELECT FROM jobs_edge AS open WHERE open.open_of = edge.job_id OFFSET 0)
+            SELECT one.job_id, one.condition, one.open_of FROM jobs_edge AS one WHERE one.after_id = given.id OFFSET 0) AS edge
+        WHERE edge.open_of IS NOT NULL OR NOT EXISTS (SELECT FROM jobs_edge AS open WHERE open.open_of = edge.job_id OFFSET 0)
            OR edge.condition = 'success' AND (
                SELECT outcome.status FROM jobs_outcome AS outcome WHERE outcome.job_id = given.id) <> 'success')
       AND EXISTS (SELECT FROM jobs_endedstep AS note WHERE note.job_id = given.id OFFSET 0);

@@ -116,12 +116,14 @@ class Suspension(models.Model):
 class Signal(models.Model):
     """What came from outside for a job: kept until it waits for that. `key` is what its sender calls it.
 
-    One without a job is for all that wait for its `signal_key`, or for the first one that will: of `sender_id` alone,
-    if that is somebody. Each of those jobs is given a copy."""
+    One without a job is for all that wait for its `signal_key`, or for the first one of each owner that will: of
+    `sender_id` alone, if that is somebody. Each of those jobs is given a copy (`of_id`), with its owner as `sender_id`.
+    """
 
     job = loose(Job, null=True, related_name="+")
     signal_key = models.CharField(max_length=200, blank=True, default="", db_default="")
     sender_id = models.BigIntegerField(null=True, blank=True)
+    of_id = models.BigIntegerField(null=True, blank=True)
     is_new = models.BooleanField(default=False, db_default=False, help_text="Nobody has looked yet who waits for it.")
     name = models.CharField(max_length=100)
     key = models.CharField(max_length=64)
@@ -133,14 +135,18 @@ class Signal(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["job", "key"], name="a_signal_comes_once"),
             models.UniqueConstraint(
-                fields=["signal_key", "name", "key"], condition=Q(job__isnull=True), name="a_keyed_signal_comes_once"
+                fields=["signal_key", "name", "key", "sender_id"],
+                condition=Q(job__isnull=True),
+                nulls_distinct=False,
+                name="a_keyed_signal_comes_once",
             ),
         ]
         indexes = [
             models.Index("created_at", name="jobs_signals_kept", condition=Q(taken_at__isnull=True)),
             models.Index("created_at", name="jobs_signals_keyed", condition=Q(job__isnull=True)),
             models.Index("id", name="jobs_signals_new", condition=Q(is_new=True)),
-        ]
+            models.Index("of_id", "sender_id", name="jobs_signals_copied", condition=Q(of_id__isnull=False)),
+        ]  # fmt: skip
 
 
 class EndedStep(models.Model):

@@ -47,7 +47,9 @@ def look_after(job_ids: Sequence[int]) -> None:
 
 
 def go_on(job_ids: Sequence[int]) -> list[int]:
-    """That in the caller's transaction, and once: which jobs it canceled that are to be looked after in turn."""
+    """That in the caller's transaction, and once: which jobs it canceled that are to be looked after in turn. Edges
+    that their end did not see are closed first."""
+    _announce(flows.close_edges(job_ids))
     released = flows.released(job_ids)
     if free := [row.id for row in released if row.failed_id is None]:
         _announce(flows.let_go(free))

@@ -30,7 +30,7 @@ class SetAside:
 
     def ids(self) -> list[int]:
         now_s = time.monotonic()
-        self._until_s = {job_id: until_s for job_id, until_s in self._until_s.items() if until_s > now_s}
+        self._until_s = {job_id: until_s for job_id, until_s in list(self._until_s.items()) if until_s > now_s}
         return list(self._until_s)
 
     def put(self, row: Any, error: Exception) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from django.contrib.auth.models import User
+from django.db import transaction
 
 from core import templates
 from jobs.domain.waits import DATA_BYTES, LONGEST_KEY, checked_name
-from jobs.errors import InvalidValue
+from jobs.errors import InvalidValue, PayloadTooLarge
 from jobs.operations import waits
 from outbox import operations as outbox
 
@@ -32,11 +33,26 @@ def check(url: str) -> None:
 
 
 def take(url: str, event: Mapping[str, Any], *, message_id: str, owner: User | None) -> None:
-    """Send the signal, with the event as its data, to the jobs of `owner` that wait for it, or to everybody's. Sent
-    again it is the same one. Raises what `templates.render` and `signal_by_key` do."""
+    """Send the signal, with the event as its data, to the jobs of `owner` that wait for it; for an endpoint of the
+    whole farm to those of the event's owner, and of what is nobody's to everybody's. Sent again it is the same one.
+    Raises what `templates.render` and `signal_by_key` do: it is for nobody."""
     name, template = _parts(url)
-    key = templates.render(template, event, reason=_reason, limit_bytes=DATA_BYTES)
-    waits.signal_by_key(templates.as_text(key), name, dict(event), by=owner, key=message_id)
+    key = templates.as_text(templates.render(template, event, reason=_reason, limit_bytes=DATA_BYTES))
+    sender_id = _owner_of(event) if owner is None else owner.pk
+    try:
+        with transaction.atomic():
+            waits.send_by_key(key, name, dict(event), sender_id=sender_id, key=message_id)
+    except PayloadTooLarge:
+        data = {**event["data"], "result_omitted": f"it has more than {DATA_BYTES} bytes"}
+        data.pop("result", None)
+        waits.send_by_key(key, name, {**event, "data": data}, sender_id=sender_id, key=message_id)
+
+
+def _owner_of(event: Mapping[str, Any]) -> int | None:
+    """Whose the event is; 0, who has no jobs, if that person is gone."""
+    if (name := event["data"].get("owner")) is None:
+        return None
+    return User.objects.filter(username=name).values_list("pk", flat=True).first() or 0
 
 
 def _parts(url: str) -> tuple[str, str]:

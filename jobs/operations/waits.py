@@ -67,17 +67,22 @@ def signal(job_id: int, name: str, data: Any = None, *, by: User | None, key: st
 @transactions.retried
 def signal_by_key(signal_key: str, name: str, data: Any = None, *, by: User | None, key: str | None = None) -> bool:
     """Send a signal to all jobs that wait for one of this name and `signal_key`, any JSON of at most 64 kB as `data`;
-    where none does, the first one that will, within 30 days, is given it. The same `key` again is the same signal;
-    whether this one is new.
+    of each owner of whose none does the first one that will, within 30 days, is given it. The same `key` again is the
+    same signal; whether this one is new.
 
     It reaches the jobs of `by` alone; of everybody, if that runs the farm or is None, the site itself. They go on once
     the caller's transaction is committed. Raises InvalidValue, InvalidJson, PayloadTooLarge.
     """
+    sender = None if by is None or reads.runs_farm(by) else by.pk
+    return send_by_key(signal_key, name, data, sender_id=sender, key=key)
+
+
+def send_by_key(signal_key: str, name: str, data: Any, *, sender_id: int | None, key: str | None = None) -> bool:
+    """`signal_by_key` for the jobs of this person, or of everybody, in the caller's transaction."""
     key = uuid.uuid4().hex if key is None else checked_id(key)
     checked_name(name)
     payloads.encoded(data, limit_bytes=DATA_BYTES, subject="data")
-    sender = None if by is None or reads.runs_farm(by) else by.pk
-    stored, is_new = queries.store_keyed(checked_key(signal_key), name=name, data=data, key=key, sender_id=sender)
+    stored, is_new = queries.store_keyed(checked_key(signal_key), name=name, data=data, key=key, sender_id=sender_id)
     if is_new:
         transaction.on_commit(lambda: reach(stored.pk), robust=True)
     return is_new
@@ -88,8 +93,7 @@ def reach(signal: int) -> None:
     the janitor's. A job that cannot go on is put aside, and the others do."""
 
     def give(rows: Sequence[Any]) -> None:
-        queries.give(rows)
-        _wake(rows)
+        _wake(queries.give(rows))
         queries.settle_keyed(signal)
 
     ASIDE.for_each(lambda limit, but_for: queries.lock_reached(signal, limit, but_for), give)

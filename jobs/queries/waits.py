@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
 from jobs.domain.conflicts import BEHIND
@@ -42,8 +42,8 @@ def store(job_id: int, *, name: str, data: Any, key: str) -> tuple[Signal, bool]
 
 def store_keyed(signal_key: str, *, name: str, data: Any, key: str, sender_id: int | None) -> tuple[Signal, bool]:
     """Keep a signal for who waits for this key; the one with this `key` of its sender's, and whether it is new."""
-    more = {"data": data, "sender_id": sender_id, "is_new": True}
-    return Signal.objects.get_or_create(job=None, signal_key=signal_key, name=name, key=key, defaults=more)
+    named = {"job": None, "signal_key": signal_key, "name": name, "key": key, "sender_id": sender_id}
+    return Signal.objects.get_or_create(**named, defaults={"data": data, "is_new": True})
 
 
 def new_signals() -> list[int]:
@@ -52,19 +52,25 @@ def new_signals() -> list[int]:
 
 
 def lock_reached(signal: int, limit: int, but_for: Sequence[int] = ()) -> list[statements.Row]:
-    """Lock jobs that wait for this new signal, except these ids: rows of `id`, `kind`, `queue`, and of the signal its
-    `signal_id`, `name` and `data`."""
+    """Lock jobs that wait for this new signal, except these ids: rows of `id`, `kind`, `queue`, `owner_id`, and of the
+    signal its `signal_id`, `name`, `signal_key` and `data`."""
     _lock_key_of(signal)
     params = {"signal": signal, "limit": limit, "but_for": list(but_for), "behind": BEHIND}
     return statements.load("jobs", "lock_reached").run(params)
 
 
-def give(rows: Sequence[Any]) -> None:
-    """Let each of these locked jobs take a copy of the signal that it waits for by a key."""
-    for row in rows:
-        stored, _ = store(row.id, name=row.name, data=row.data, key=f"{row.signal_id}")
-        take(stored)
-    Signal.objects.filter(pk__in={row.signal_id for row in rows}, taken_at=None).update(taken_at=Now())
+def give(rows: Sequence[Any]) -> list[Any]:
+    """Let these locked jobs take copies of the signal that they wait for by its key; those that did. What one waits for
+    is asked once more: it may have begun another wait while its lock was waited for."""
+    waiting = Suspension.objects.filter(pk__in=[row.id for row in rows], taken=None, timed_out=False)
+    found = {(wait.pk, wait.signal, wait.signal_key): wait for wait in waiting}
+    given = [row for row in rows if (row.id, row.name, row.signal_key) in found]
+    copies = Signal.objects.bulk_create([_copy(row.id, row, of=row.signal_id, owner_id=row.owner_id) for row in given])
+    for row, copy in zip(given, copies, strict=True):
+        wait = found[row.id, row.name, row.signal_key]
+        wait.taken_id, wait.until = copy.pk, None
+    Suspension.objects.bulk_update(found.values(), ["taken", "until"])
+    return given
 
 
 def settle_keyed(signal: int) -> None:
@@ -118,13 +124,22 @@ def _untaken_keyed(job_id: int, wait: Wait) -> Signal | None:
     """The job's own copy of a signal that came for the key that it waits for before anybody did. The key is locked."""
     if wait.signal_key is None or wait.signal is None:
         return None
-    of_key = Signal.objects.filter(job=None, signal_key=wait.signal_key, name=wait.signal, is_new=False, taken_at=None)
-    owner = Job.objects.filter(pk=job_id).values("owner_id")
-    kept = of_key.filter(Q(sender_id=None) | Q(sender_id__in=owner)).order_by("pk").first()
-    if kept is None:
+    owner_id = Job.objects.values_list("owner_id", flat=True).get(pk=job_id)
+    had = Signal.objects.filter(of_id=OuterRef("pk"), sender_id=owner_id)
+    of_key = Signal.objects.filter(job=None, signal_key=wait.signal_key, name=wait.signal, is_new=False)
+    for_me = of_key.filter(Q(sender_id=None) | Q(sender_id=owner_id)).exclude(Exists(had))
+    if (kept := for_me.order_by("pk").first()) is None:
         return None
-    Signal.objects.filter(pk=kept.pk).update(taken_at=Now())
-    return store(job_id, name=kept.name, data=kept.data, key=f"{kept.pk}")[0]
+    copy = _copy(job_id, kept, of=kept.pk, owner_id=owner_id)
+    copy.save()
+    return copy
+
+
+def _copy(job_id: int, signal: Any, *, of: int, owner_id: int | None) -> Signal:
+    """Its key is one that nobody sends: it has a space."""
+    return Signal(
+        job_id=job_id, name=signal.name, key=f"of {of}", data=signal.data, of_id=of, sender_id=owner_id, taken_at=Now()
+    )
 
 
 def _lock_key_of(signal: int) -> None:

@@ -18,5 +18,6 @@ SELECT extract(epoch FROM least(
     (SELECT min(until) FROM jobs_suspension WHERE until IS NOT NULL AND job_id <> ALL (%(but_for)s::bigint[]))
 ) - statement_timestamp())::float8 AS seconds,
     ARRAY(SELECT counted.relname::text FROM pg_stat_user_tables AS counted JOIN pg_class ON pg_class.oid = counted.relid
-          WHERE counted.relname IN ('jobs_job', 'jobs_live', 'jobs_outcome', 'jobs_lane', 'jobs_mark', 'jobs_tag')
+          WHERE counted.relname IN ('jobs_job', 'jobs_live', 'jobs_outcome', 'jobs_lane', 'jobs_mark', 'jobs_tag',
+                                    'jobs_edge', 'jobs_endedstep', 'jobs_signal', 'jobs_suspension')
             AND counted.n_mod_since_analyze > greatest(500, 2 * pg_class.reltuples)) AS outgrown

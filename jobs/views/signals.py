@@ -6,7 +6,7 @@ from django.urls import reverse
 
 from core import people
 from jobs import operations
-from jobs.live_queries.signals import SignalForm
+from jobs.live_queries.signals import SignalForm, key_of
 from jobs.queries import waits as queries
 from jobs.views import access
 
@@ -15,10 +15,13 @@ from jobs.views import access
 def send(request: HttpRequest, job_id: int) -> HttpResponse:
     """Send it, and say what is wrong with it at the job's page."""
     url = reverse("jobs:job", args=[job_id])
-    access.visible(request, job_id)
+    job = access.visible(request, job_id)
     wait = queries.waiting(job_id)
     if wait is None:
         return access.respond(request, "The job waits for no signal any more.", level=messages.WARNING, url=url)
+    if request.POST.get("signal-key") != key_of(job.fence):
+        asked = f"The job waits for another answer by now ({wait.signal}): look at its form again."
+        return access.respond(request, asked, level=messages.WARNING, url=url)
     form = SignalForm(wait, request.POST)
     if not form.is_valid():
         wrong = "; ".join(f"{name}: {errors[0]}" for name, errors in form.errors.items())

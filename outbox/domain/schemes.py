@@ -9,7 +9,7 @@ from outbox.domain import addresses
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheme:
     """`check(url)` raises BadUrl; `take(url, event, message_id=, owner=)` does, in a transaction of its own, what is to
-    be done about an event, the object that others are sent; a Refusal is why not, and then it is tried again."""
+    be done about an event, the object that others are sent; a Refusal is why it is for nobody."""
 
     check: Callable[[str], None]
     take: Callable[..., None]

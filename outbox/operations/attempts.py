@@ -115,14 +115,15 @@ def _claim(limit: int) -> list[Claimed]:
 
 
 def hand_over(scheme: Scheme, claimed: Claimed) -> Answer:
-    """Have an app of the farm take this message: as a receiver that answers 204, or why it could not."""
-    began_s = time.monotonic()
+    """Have an app of the farm take this message, as a receiver that answers 204; what it refuses it would refuse again,
+    and says why in its answer."""
+    began_s, body = time.monotonic(), b""
     owner = Endpoint.objects.select_related("owner").get(pk=claimed.endpoint_id).owner
     try:
         scheme.take(claimed.url, json.loads(claimed.body), message_id=claimed.message_id, owner=owner)
     except Refusal as refusal:
-        return Answer(error=refusal.message)
-    return Answer(status=HTTPStatus.NO_CONTENT, duration_ms=round((time.monotonic() - began_s) * 1000))
+        body = f"It is for nobody. {refusal.message}".encode()
+    return Answer(status=HTTPStatus.NO_CONTENT, body=body, duration_ms=round((time.monotonic() - began_s) * 1000))
 
 
 def settle(ended: Sequence[Ended]) -> list[Outcome]:

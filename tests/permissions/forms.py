@@ -32,7 +32,7 @@ FORMS: Final[Mapping[str, Any]] = {
     "api/v1/budgets": {"person": "eve", "unit": "tokens", "period": "day", "amount": 5},
     "api/v1/budgets/<jobid:budget_id>": {"amount": 7},
     "jobs/<jobid:job_id>/priority/": {"priority": "-5"},
-    "jobs/<jobid:job_id>/signal/": {"signal-key": "k", "signal-json": "7"},
+    "jobs/<jobid:job_id>/signal/": {"signal-key": "form-1", "signal-json": "7"},
     "api/v1/jobs/bulk": {"jobs": [_SUBMITTED]},
     "accounts/sign-up/": {"username": "newcomer", "password1": farm.PASSWORD, "password2": farm.PASSWORD},
     "accounts/login/": {"login": "ada", "password": farm.PASSWORD},

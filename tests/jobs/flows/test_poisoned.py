@@ -112,7 +112,7 @@ def test_a_schema_that_is_none_leaves_its_jobs_page_a_field_for_json(worker: Wor
     client.force_login(ada)
     page = client.get(f"/jobs/{job.id}/")
     assert (page.status_code, 'name="signal-json"' in page.text) == (200, True)
-    client.post(f"/jobs/{job.id}/signal/", {"signal-key": "k", "signal-json": "7"})
+    client.post(f"/jobs/{job.id}/signal/", {"signal-key": "form-1", "signal-json": "7"})
     assert claimed(worker) == [job.id]
 
 

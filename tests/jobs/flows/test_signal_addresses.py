@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 
 from jobs import operations
 from jobs.models import Worker
@@ -59,13 +59,49 @@ def test_of_the_whole_farm_reach_everybodys_jobs_and_a_replay_of_one_is_none(wor
     assert operations.claim(worker, limit=9) == []
 
 
-def test_of_an_event_without_what_the_key_asks_for_is_tried_again_and_says_why(worker: Worker) -> None:
-    row = endpoint("signal:built?key={{data.nothing.here}}", events=["job.succeeded"])
+def test_of_somebodys_event_go_to_that_persons_jobs_whoever_else_gets_it(worker: Worker) -> None:
+    """Each endpoint that asks for an event sends a signal of its own, and nobody reaches others by a job of theirs."""
+    ada, eve = farm.user("ada"), farm.user("eve")
+    endpoint(BUILT, owner=ada, events=["job.succeeded"])
+    rows = [endpoint(BUILT, events=["job.succeeded"], name=name) for name in ("first", "second")]
+    waiting(worker, ada)
+    mine = waiting(worker, eve)
+    farm.succeed(worker, parent_of(worker, owner=eve, unique_key="org/repo"))
+    drain()
+    assert [one.id for one in operations.claim(worker, limit=9)] == [mine.id]
+    assert {one.status for one in Message.objects.filter(endpoint__in=rows)} == {"delivered"}
+
+
+def test_of_members_of_one_group_reach_the_jobs_of_each(worker: Worker) -> None:
+    lab = Group.objects.create(name="lab")
+    people = [farm.user(name, groups=[lab]) for name in ("ada", "eve")]
+    for person in people:
+        endpoint(BUILT, owner=person, events=["job.succeeded"])
+    jobs = [waiting(worker, person) for person in people]
+    farm.succeed(worker, parent_of(worker, owner=people[0], group=lab, unique_key="org/repo"))
+    drain()
+    assert {one.id for one in operations.claim(worker, limit=9)} == {job.id for job in jobs}
+
+
+@pytest.mark.parametrize("url", ["signal:built?key={{data.nothing.here}}", BUILT])
+def test_of_an_event_without_what_the_key_asks_for_are_for_nobody_and_say_so(worker: Worker, url: str) -> None:
+    row = endpoint(url, events=["job.succeeded"])
     farm.succeed(worker, parent_of(worker))
     drain()
     message = Message.objects.get(endpoint=row)
-    assert (message.status, message.attempts) == ("pending", 1)
-    assert "There is no data.nothing.here" in message.note
+    assert (message.status, message.attempts) == ("delivered", 1)
+    assert message.history.get().answer.startswith("It is for nobody.")
+
+
+def test_with_a_result_that_no_signal_holds_are_sent_without(worker: Worker) -> None:
+    endpoint(BUILT, events=["job.succeeded"], with_result=True)
+    waiting(worker, None)
+    farm.succeed(worker, parent_of(worker, unique_key="org/repo"), result="x" * 70_000)
+    drain()
+    signal = farm.claim_one(worker).signal
+    assert signal is not None
+    assert "result" not in signal.data["data"]
+    assert "more than" in signal.data["data"]["result_omitted"]
 
 
 @pytest.mark.parametrize(("url", "why"), [

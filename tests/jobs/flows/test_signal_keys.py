@@ -77,6 +77,44 @@ class TestASignalByAKey:
         waiting(worker)
         assert operations.claim(worker) == []
 
+    def test_of_the_site_is_kept_for_each_owner_who_had_none_of_it(self, worker: Worker) -> None:
+        """Nobody takes it away from somebody else by waiting first."""
+        ada, eve = farm.user("ada"), farm.user("eve")
+        waiting(worker, owner=eve)
+        send(1)
+        assert came(worker) == ("merged", 1, False)
+        waiting(worker, owner=ada)
+        assert came(worker) == ("merged", 1, False)
+        for person in (ada, eve):
+            waiting_for_the_next = parent_of(worker, owner=person)
+            suspend(worker, waiting_for_the_next, **MERGED)
+        assert operations.claim(worker, limit=9) == []
+
+    def test_is_told_from_one_that_was_sent_to_the_job_with_any_id(self, worker: Worker) -> None:
+        send(0)
+        kept = Signal.objects.get(job=None)
+        jobs = [parent_of(worker) for _ in range(2)]
+        for job in jobs:
+            for taken in (kept.pk, kept.pk + 3):
+                operations.signal(job.id, "other", "mine", by=None, key=f"{taken}")
+        suspend(worker, jobs[0], **MERGED)
+        assert came(worker) == ("merged", 0, False)
+        suspend(worker, jobs[1], **MERGED)
+        send(1)
+        assert came(worker) == ("merged", 1, False)
+
+    def test_is_not_given_to_who_began_to_wait_for_something_else_meanwhile(self, worker: Worker) -> None:
+        """While its lock was waited for."""
+        job = waiting(worker)
+        signal, _ = queries.store_keyed("org/repo#7", name="merged", data=1, key="7", sender_id=None)
+        with transaction.atomic():
+            rows = queries.lock_reached(signal.pk, 9)
+            assert [row.id for row in rows] == [job.id]
+            for other in ({"signal": "approved", "signal_key": ""}, {"signal_key": "org/repo#8"}):
+                Suspension.objects.update(**{"signal": "merged", **other})
+                assert queries.give(rows) == []
+        assert not Signal.objects.exclude(job=None).exists()
+
     def test_with_the_same_id_is_one_for_its_key(self, worker: Worker) -> None:
         assert [send(n, id="delivery-7") for n in range(2)] == [True, False]
         assert send(2, id="delivery-7", key="org/repo#8")

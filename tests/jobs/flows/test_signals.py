@@ -281,8 +281,20 @@ class TestThePage:
         suspend(worker, job, signal="approved", schema=schema)
         client, form = self.fields(ada, job)
         assert [field.name for field in form.visible_fields()] == ["json"]
-        client.post(f"/jobs/{job.id}/signal/", {"signal-key": "k", "signal-json": '{"a": [1]}'})
+        client.post(f"/jobs/{job.id}/signal/", {"signal-key": "form-1", "signal-json": '{"a": [1]}'})
         assert came(worker) == ("approved", {"a": [1]}, False)
+
+    def test_of_an_earlier_wait_answers_no_later_one(self, worker: Worker, ada: User) -> None:
+        job = parent_of(worker, owner=ada)
+        suspend(worker, job, signal="approved", timeout_s=60)
+        client, form = self.fields(ada, job)
+        run_out(job)
+        suspend(worker, farm.claim_one(worker), signal="publish")
+        answer = client.post(
+            f"/jobs/{job.id}/signal/", {"signal-key": form["key"].value(), "signal-json": "1"}, follow=True
+        )
+        assert "another answer by now (publish)" in answer.text
+        assert operations.claim(worker) == []
 
     def test_has_none_for_others(self, worker: Worker, ada: User) -> None:
         group = Group.objects.create(name="lab")
@@ -293,5 +305,5 @@ class TestThePage:
         suspend(worker, job, signal="approved")
         client, form = self.fields(eve, job)
         assert form is None
-        client.post(f"/jobs/{job.id}/signal/", {"signal-key": "k", "signal-json": "1"})
+        client.post(f"/jobs/{job.id}/signal/", {"signal-key": "form-1", "signal-json": "1"})
         assert operations.claim(worker) == []

@@ -8,6 +8,7 @@ import pytest
 from jobs import operations
 from jobs.errors import LeaseLost
 from jobs.models import Edge, EndedStep, Job, Worker
+from postgres import transactions
 from tests import farm
 from tests.effort import share
 from tests.jobs.flows.test_children import child_of, parent_of, suspend
@@ -47,6 +48,25 @@ def test_a_suspend_against_a_cancel_leaves_nothing_that_lives(worker: Worker) ->
         assert isinstance(answer, LeaseLost) == (canceled.verdict == "canceled_while_running")
         assert farm.statuses([parent.id, *children]) == ["canceled"] * 3
     assert not Job.objects.living().exists()
+
+
+def test_an_end_whose_transaction_is_older_than_an_edge_lets_go_what_came_after_it(worker: Worker) -> None:
+    """A mutation that cancels: by what it reads nobody comes after the job."""
+    first = operations.submit("work", {})
+    for when, status in (("success", "canceled"), ("ended", "pending")):
+        second = operations.submit("work", {}, after=[first.pk], when="ended")
+        later = list[int]()
+
+        def attempt(when: str = when, job_id: int = second.pk, later: list[int] = later) -> None:
+            assert not Edge.objects.filter(after_id=job_id).exists()
+            if not later:
+                later += farm.at_once(lambda: operations.submit("work", {}, after=[job_id], when=when).pk)
+            operations.cancel(job_id, by=None)
+
+        transactions.serializable(attempt)
+        assert farm.status(later[0]) == status
+        assert operations.broken_jobs(most=9) == []
+        assert not Edge.objects.filter(open_of__in=later).exists()
 
 
 def test_a_child_is_submitted_once_or_canceled_with_its_parent(worker: Worker) -> None:
