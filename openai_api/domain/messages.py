@@ -1,5 +1,6 @@
 """Anthropic's Messages API: its errors, and its events where they are not those of a worker."""
 
+import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -18,6 +19,14 @@ _TYPES: Final = {
     413: "request_too_large", 429: "rate_limit_error", 503: "overloaded_error", 504: "timeout_error",
     529: "overloaded_error",
 }  # fmt: skip
+
+# Of a block's fields, those that come in deltas: their type, and the field that they have it in.
+_DELTAS: Final = (
+    ("text", "text_delta", "text"),
+    ("thinking", "thinking_delta", "thinking"),
+    ("signature", "signature_delta", "signature"),
+    ("input", "input_json_delta", "partial_json"),
+)
 
 
 def is_at(path: str) -> bool:
@@ -44,15 +53,26 @@ def model(name: str, created: datetime) -> dict[str, Any]:
 
 
 def events(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The events that make a whole message, each block in one piece."""
+    """The events that make a whole message, each block in one piece. It stands in a delta, since clients take no text
+    from where a block starts."""
     begun = {**message, "content": [], "stop_reason": None, "stop_sequence": None}
     yield {"type": "message_start", "message": begun}
     for index, block in enumerate(message.get("content") or ()):
-        yield {"type": "content_block_start", "index": index, "content_block": block}
+        pieces = [*_pieces(block)]
+        empty = {name: type(block[name])() for name, _, _ in pieces}
+        yield {"type": "content_block_start", "index": index, "content_block": {**block, **empty}}
+        for name, kind, field in pieces:
+            piece = block[name] if isinstance(block[name], str) else json.dumps(block[name])
+            yield {"type": "content_block_delta", "index": index, "delta": {"type": kind, field: piece}}
         yield {"type": "content_block_stop", "index": index}
     delta = {name: message.get(name) for name in ("stop_reason", "stop_sequence")}
     yield {"type": "message_delta", "delta": delta, "usage": message.get("usage") or {}}
     yield {"type": END}
+
+
+def _pieces(block: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """What of a block comes in deltas: its field, their type, and the field of theirs."""
+    return (each for each in _DELTAS if block.get(each[0]) and isinstance(block[each[0]], str | dict))
 
 
 def piece_text(event: Mapping[str, Any]) -> str:
