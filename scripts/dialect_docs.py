@@ -44,6 +44,7 @@ def _message() -> Iterator[str]:
     yield "| tools with a `type` of their own, as `web_search` | left out with a note |"
     yield from (f"| content: `{name}` | {what} |" for name, what in names.BLOCKS.items())
     yield "| content of other types | left out with a note |"
+    yield "| a last message of the assistant's (prefill) | sent with a note: the server may not continue it |"
 
 
 def _mapped(names: Mapping[str, str]) -> Iterator[str]:

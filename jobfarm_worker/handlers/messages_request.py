@@ -17,13 +17,14 @@ Notes = list[str]
 PASSED: Final = ("model", "max_tokens", "temperature", "top_p")
 # What becomes something else, and what that is.
 MAPPED: Final = {
-    "system": "the first message",
+    "system": "the first message, without Claude Code's `x-anthropic-billing-header`, which changes with each request",
     "messages": "`messages`; a `system` among them is the user's, turns of the user that follow each other are one",
     "stop_sequences": "`stop`",
     "stream": "`stream`, with `stream_options.include_usage`",
     "tools": "functions",
-    "tool_choice": "`tool_choice`, `parallel_tool_calls`",
+    "tool_choice": "`tool_choice`, `parallel_tool_calls`; refused where it names a tool that was left out",
     "output_config": "`format` is `response_format`; the rest is left out",
+    "output_format": "`response_format`",
 }
 # Known by name, so that the page says it; whatever has another name is left out just so.
 LEFT_OUT: Final = (
@@ -35,10 +36,13 @@ BLOCKS: Final = {
     "image": "`image_url`; one in a `tool_result` stands in the message of the user behind it",
     "document": "a `file`, or a text; refused where its source is a `url` or a `file`",
     "tool_use": "`tool_calls`",
-    "tool_result": "a message of the role `tool`",
+    "tool_result": "a message of the role `tool`; one with `is_error` begins with `Error: `",
+    "search_result": "its title and its texts",
     "thinking": "left out, as models' templates do",
     "redacted_thinking": "left out, as models' templates do",
 }
+_BILLING: Final = "x-anthropic-billing-header:"  # would keep a server from using what it has of the prompt
+_PREFILL: Final = "The last message is the assistant's: the model server may begin a new one, and not continue it."
 _CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
 _CHARACTERS: Final = 4  # of English text in a token
 _PICTURE_TOKENS: Final = 1000
@@ -55,7 +59,9 @@ def chat_request(body: Fields) -> tuple[dict[str, Any], Notes]:
         request["stop"] = fields["stop_sequences"]
     if fields.get("stream"):
         request["stream"] = True
-    request |= _functions(fields, notes) | _format(fields.get("output_config"), notes)
+    if request["messages"] and request["messages"][-1]["role"] == "assistant":
+        notes.append(_PREFILL)
+    request |= _functions(fields, notes) | _format(fields, notes)
     _note(notes, *sorted(fields.keys() - {*PASSED, *MAPPED}))
     return request, [*dict.fromkeys(notes)]
 
@@ -68,6 +74,8 @@ def estimated(body: Fields) -> int:
         match waiting.pop():
             case {"type": "base64"}:
                 pictures += 1
+            case {"type": "thinking" | "redacted_thinking"}:
+                pass  # as models' templates do
             case dict(one):
                 waiting.extend(one.values())
             case list(several):
@@ -82,7 +90,8 @@ def _note(notes: Notes, *names: str) -> None:
 
 
 def _system(system: Any, notes: Notes) -> list[dict[str, Any]]:
-    parts = _parts(_blocks(system, "system"), "system", notes)
+    blocks = [each for each in _blocks(system, "system") if not str(each.get("text")).startswith(_BILLING)]
+    parts = _parts(blocks, "system", notes)
     return [{"role": "system", "content": _content(parts)}] if parts else []
 
 
@@ -134,9 +143,11 @@ def _results(blocks: Iterable[Fields], at: str, notes: Notes) -> tuple[list[dict
     for block in blocks:
         if block.get("type") == "tool_result":
             parts = _parts(_blocks(block.get("content"), at), at, notes)
-            texts = [part for part in parts if part["type"] == "text"]
+            text = _content([part for part in parts if part["type"] == "text"])
             pictures += [part for part in parts if part["type"] != "text"]
-            results.append({"role": "tool", "tool_call_id": str(block.get("tool_use_id")), "content": _content(texts)})
+            if block.get("is_error"):
+                text = f"Error: {text}" if text else "Error"
+            results.append({"role": "tool", "tool_call_id": str(block.get("tool_use_id")), "content": text})
     return results, pictures
 
 
@@ -155,42 +166,49 @@ def _parts(blocks: Iterable[Fields], at: str, notes: Notes) -> list[dict[str, An
     for block in blocks:
         kind = str(block.get("type"))
         if (make := _PARTS.get(kind)) is not None:
-            parts.append(make(block, at))
+            parts += make(block, at, notes)
         elif kind not in BLOCKS:
             _note(notes, f"content of the type {kind}")
     return parts
 
 
-def _text(block: Fields, _at: str) -> dict[str, Any]:
-    return {"type": "text", "text": str(block.get("text") or "")}
+def _text(block: Fields, _at: str, _notes: Notes, *, field: str = "text") -> list[dict[str, Any]]:
+    return [{"type": "text", "text": str(block.get(field) or "")}]
 
 
-def _image(block: Fields, at: str) -> dict[str, Any]:
-    return {"type": "image_url", "image_url": {"url": _address(block, at, {"base64", "url"})}}
+def _image(block: Fields, at: str, _notes: Notes) -> list[dict[str, Any]]:
+    return [{"type": "image_url", "image_url": {"url": _address(block, at, {"base64", "url"})}}]
 
 
-def _document(block: Fields, at: str) -> dict[str, Any]:
+def _document(block: Fields, at: str, notes: Notes) -> list[dict[str, Any]]:
     source = block["source"] if isinstance(block.get("source"), dict) else {}
     if source.get("type") == "text":
-        return {"type": "text", "text": str(source.get("data") or "")}
+        return _text(source, at, notes, field="data")
     if source.get("type") == "content":
-        return {"type": "text", "text": _content(_parts(_blocks(source.get("content"), at), at, []))}
+        return _parts(_blocks(source.get("content"), at), at, notes)
     file = {"file_data": _address(block, at, {"base64"}), "filename": str(block.get("title") or "document.pdf")}
-    return {"type": "file", "file": file}
+    return [{"type": "file", "file": file}]
 
 
-_PARTS: Final[Mapping[str, Callable[[Fields, str], dict[str, Any]]]] = {
-    "text": _text, "image": _image, "document": _document,
+def _search_result(block: Fields, at: str, notes: Notes) -> list[dict[str, Any]]:
+    return _text(block, at, notes, field="title") + _parts(_blocks(block.get("content"), at), at, notes)
+
+
+_PARTS: Final[Mapping[str, Callable[[Fields, str, Notes], list[dict[str, Any]]]]] = {
+    "text": _text, "image": _image, "document": _document, "search_result": _search_result,
 }  # fmt: skip
 
 
 def _address(block: Fields, at: str, known: set[str]) -> str:
-    """Where a picture or a document is. Raises Failed for one that is kept elsewhere."""
+    """Where a picture or a document is. Raises Failed for one that is kept elsewhere, or nowhere."""
     source = block["source"] if isinstance(block.get("source"), dict) else {}
     kind = source.get("type")
     if kind not in known:
         raise unsupported(f"{at}.content.source", f"of the type {' or '.join(sorted(known))}")
-    return str(source.get("url")) if kind == "url" else f"data:{source.get('media_type')};base64,{source.get('data')}"
+    for name in ("url",) if kind == "url" else ("media_type", "data"):
+        if not isinstance(source.get(name), str) or not source[name]:
+            raise unsupported(f"{at}.content.source.{name}", "a text")
+    return str(source["url"]) if kind == "url" else f"data:{source['media_type']};base64,{source['data']}"
 
 
 def _content(parts: list[dict[str, Any]]) -> Any:
@@ -209,6 +227,9 @@ def _functions(fields: Fields, notes: Notes) -> dict[str, Any]:
         else:
             _note(notes, f"the tool {tool['type']}")
     choice = fields.get("tool_choice")
+    names = {each["function"]["name"] for each in functions}
+    if isinstance(choice, dict) and choice.get("type") == "tool" and str(choice.get("name")) not in names:
+        raise unsupported("tool_choice", f"there is no function {choice.get('name')!r} to choose")
     if not functions:
         return {}
     return {"tools": functions, **(_tool_choice(choice) if isinstance(choice, dict) else {})}
@@ -228,11 +249,11 @@ def _tool_choice(choice: Fields) -> dict[str, Any]:
     return {**({"tool_choice": named} if named else {}), **parallel}
 
 
-def _format(config: Any, notes: Notes) -> dict[str, Any]:
+def _format(fields: Fields, notes: Notes) -> dict[str, Any]:
     """The shape of the answer; how much effort it takes is the model's own affair."""
-    known = config if isinstance(config, dict) else {}
+    known = fields["output_config"] if isinstance(fields.get("output_config"), dict) else {}
     _note(notes, *(f"output_config.{name}" for name in sorted(known.keys() - {"format"})))
-    shape = known.get("format")
+    shape = known.get("format") or fields.get("output_format")  # its older name
     if not isinstance(shape, dict) or shape.get("type") != "json_schema":
         return {}
     schema = {"name": "answer", "schema": shape.get("schema") or {}, "strict": True}

@@ -50,6 +50,40 @@ class TestTheChatOfARequest:
         blocks = [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}} for text in ("One.", "Two.")]
         assert chat(system=blocks)["messages"][0] == {"role": "system", "content": "One.\n\nTwo."}
 
+    def test_has_no_line_of_claude_code_that_changes_with_each_request(self) -> None:
+        """A server would never find the prompt in its cache."""
+        texts = ("x-anthropic-billing-header: cc_version=2.1; cch=7;", "Be brief.")
+        system = [{"type": "text", "text": text} for text in texts]
+        assert chat(system=system)["messages"] == [{"role": "system", "content": "Be brief."}, *HELLO]
+        assert chat(system=texts[0])["messages"] == HELLO
+
+    def test_has_the_pictures_of_a_document_among_its_texts(self) -> None:
+        content = [{"type": "text", "text": "See:"}, PNG, {"type": "text", "text": "Nice."}]
+        document = {"type": "document", "source": {"type": "content", "content": content}}
+        [message] = chatted({"role": "user", "content": [document]})
+        assert [part["type"] for part in message["content"]] == ["text", "image_url", "text"]
+
+    def test_that_ends_with_the_assistant_says_that_it_may_not_be_continued(self) -> None:
+        turns = [*HELLO, {"role": "assistant", "content": "Well,"}]
+        made, [note] = chat_request({"messages": turns})
+        assert made["messages"] == turns
+        assert note.startswith("The last message is the assistant's")
+
+    def test_has_results_of_a_search_and_says_which_results_are_errors(self) -> None:
+        found = {
+            "type": "search_result", "title": "Seas", "source": "https://sea.example",
+            "content": [{"type": "text", "text": "Wet."}],
+        }  # fmt: skip
+        results = [
+            {"type": "tool_result", "tool_use_id": "c1", "content": [found]},
+            {"type": "tool_result", "tool_use_id": "c2", "content": "No sea.", "is_error": True},
+            {"type": "tool_result", "tool_use_id": "c3", "is_error": True},
+            {"type": "tool_result", "tool_use_id": "c4", "content": "Sea.", "is_error": False},
+        ]
+        made = chatted({"role": "user", "content": results})
+        assert [each["content"] for each in made] == ["Seas\n\nWet.", "Error: No sea.", "Error", "Sea."]
+        assert notes(messages=[{"role": "user", "content": results}]) == []
+
     def test_has_the_pictures_and_documents_of_a_message(self) -> None:
         pdf = {"type": "base64", "media_type": "application/pdf", "data": "BB"}
         content = [
@@ -130,7 +164,6 @@ class TestTheChatOfARequest:
             ({"type": "auto"}, {"tool_choice": "auto"}),
             ({"type": "any"}, {"tool_choice": "required"}),
             ({"type": "none"}, {"tool_choice": "none"}),
-            ({"type": "tool", "name": "go"}, {"tool_choice": {"type": "function", "function": {"name": "go"}}}),
             (
                 {"type": "auto", "disable_parallel_tool_use": True},
                 {"tool_choice": "auto", "parallel_tool_calls": False},
@@ -143,17 +176,27 @@ class TestTheChatOfARequest:
         assert {name: made[name] for name in ("tool_choice", "parallel_tool_calls") if name in made} == expected
         assert "tool_choice" not in chat(tool_choice=choice)
 
+    def test_names_the_tool_that_is_to_be_called_and_is_refused_for_one_that_was_left_out(self) -> None:
+        choice, left_out = {"type": "tool", "name": "go"}, {"type": "web_search_20250305", "name": "go"}
+        expected = {"type": "function", "function": {"name": "go"}}
+        assert chat(tools=[{"name": "go"}], tool_choice=choice)["tool_choice"] == expected
+        for tools in ([], [left_out], [left_out, {"name": "look"}]):
+            with pytest.raises(Failed, match="tool_choice: there is no function 'go'"):
+                chat(tools=tools, tool_choice=choice)
+
     def test_has_the_shape_that_the_answer_is_to_have(self) -> None:
         shape = {"format": {"type": "json_schema", "schema": {"type": "object"}}, "effort": "high"}
         assert chat(output_config=shape)["response_format"]["json_schema"]["schema"] == {"type": "object"}
         assert notes(output_config=shape) == ["output_config.effort"]
+        assert chat(output_format=shape["format"]) == chat(output_config={"format": shape["format"]})
+        assert notes(output_format=shape["format"]) == []
 
     def test_leaves_out_with_a_note_what_is_named_and_whatever_comes_tomorrow(self) -> None:
         body: Any = {name: {"type": "enabled"} for name in [*request.LEFT_OUT, "of_tomorrow"]}
         assert notes(**body) == sorted(body)
         assert set(chat(**body)) == {"model", "messages"}
-        odd = {"role": "user", "content": [{"type": "search_result"}, {"type": "text", "text": "Hello?"}]}
-        assert notes(messages=[odd, odd]) == ["content of the type search_result"]
+        odd = {"role": "user", "content": [{"type": "of_tomorrow"}, {"type": "text", "text": "Hello?"}]}
+        assert notes(messages=[odd, odd]) == ["content of the type of_tomorrow"]
 
     @looped(
         ("body", "named"),
@@ -175,6 +218,23 @@ class TestTheChatOfARequest:
         with pytest.raises(Failed, match=named) as caught:
             chat_request(body)
         assert not caught.value.retryable
+
+    @looped("kind", ["image", "document"])
+    def test_refuses_what_has_no_data_or_does_not_say_what_it_is(self, kind: str) -> None:
+        sources: dict[str, dict[str, Any]] = {
+            "data": {"type": "base64", "media_type": "image/png"},
+            "media_type": {"type": "base64", "data": "AA", "media_type": ""},
+        } | ({"url": {"type": "url"}} if kind == "image" else {})
+        for name, source in sources.items():
+            with pytest.raises(Failed, match=rf"messages\[0\].content.source.{name}: "):
+                chatted({"role": "user", "content": [{"type": kind, "source": source}]})
+
+    def test_counts_no_tokens_of_earlier_thoughts(self) -> None:
+        thoughts = [
+            {"type": "thinking", "thinking": "x" * 400, "signature": "y" * 400},
+            {"type": "redacted_thinking", "data": "z" * 400},
+        ]
+        assert estimated({"messages": [{"role": "assistant", "content": thoughts}]}) < 10
 
     def test_counts_tokens_by_the_length_of_its_texts(self) -> None:
         texts = {
