@@ -23,6 +23,7 @@ _STOPS: Final = {
     "stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "function_call": "tool_use",
     "content_filter": "refusal",
 }  # fmt: skip
+_FAILURES: Final = ("abort", "error")
 # Of each sort of block: what its pieces are called, and the field of a piece that holds it.
 _PIECES: Final = {
     "text": ("text_delta", "text"),
@@ -114,7 +115,12 @@ class _Block:
     @property
     def is_whole(self) -> bool:
         """Whether nothing more of it comes, once another block has begun: pieces of calls may come in any order."""
-        return self.kind != "tool_use" or _json(str(self.text)) is not None
+        return self.kind != "tool_use" or (self.is_named and _json(str(self.text)) is not None)
+
+    @property
+    def is_named(self) -> bool:
+        """Whether it can begin: some servers name a tool after the id of its call."""
+        return self.begin.get("name") != ""
 
 
 class MappedMessage(PassedMessage):
@@ -142,7 +148,7 @@ class MappedMessage(PassedMessage):
 
     def supply_finish(self) -> list[str]:
         """The server said that this is all, and not why: no events, since the last ones are made in `closing`."""
-        self._stop = {"stop_reason": "end_turn", "stop_sequence": None}
+        self._stop = self._stopped("stop", None)
         self._notes.append(FINISH_SUPPLIED)
         return []
 
@@ -152,6 +158,8 @@ class MappedMessage(PassedMessage):
     def take_whole(self, completion: Mapping[str, Any]) -> None:
         choices = [as_delta(choice) for choice in objects(completion.get("choices"))]
         self.lines({**completion, "choices": choices})
+        if not (self.is_finished or self.failure):
+            self.supply_finish()
         self.closing()
 
     def answer(self) -> dict[str, Any]:
@@ -163,15 +171,18 @@ class MappedMessage(PassedMessage):
         return taken
 
     def _events(self, chunk: Mapping[str, Any]) -> Iterator[Event]:
-        if not self._message:
-            yield {"type": "message_start", "message": self._begun(chunk)}
         if (counted := usage_of(chunk)) is not None:
             self._usage = _usage(counted)
+        if not self._message:
+            yield {"type": "message_start", "message": self._begun(chunk)}
         for choice in objects(chunk.get("choices")):
             if not choice.get("index"):
                 self._add(_object(choice.get("delta")))
-                if reason := choice.get("finish_reason"):
-                    self._stop = self._stopped(str(reason), choice.get("stop_reason"))
+                if (reason := choice.get("finish_reason")) in _FAILURES:
+                    self.failure = f"It ended with finish_reason {reason}."
+                elif reason:
+                    matched = choice.get("stop_reason") or choice.get("matched_stop")  # vLLM's name, and SGLang's
+                    self._stop = self._stopped(str(reason), matched)
         yield from self._due()
 
     def _begun(self, chunk: Mapping[str, Any]) -> dict[str, Any]:
@@ -202,9 +213,10 @@ class MappedMessage(PassedMessage):
         function, number = _object(call.get("function")), self._call_numbers.of(call)
         if number not in self._calls:
             call_id = str(call.get("id") or f"toolu_{self._job_id}_{number}")
-            begin = {"type": "tool_use", "id": call_id, "name": str(function.get("name") or ""), "input": {}}
-            self._calls[number] = _Block(begin)
+            self._calls[number] = _Block({"type": "tool_use", "id": call_id, "name": "", "input": {}})
             self._queue.append(self._calls[number])
+        begin = self._calls[number].begin
+        begin["name"] = begin["name"] or str(function.get("name") or "")
         self._calls[number].add(function.get("arguments"))
 
     def _stopped(self, reason: str, matched: Any) -> dict[str, Any]:
@@ -221,7 +233,8 @@ class MappedMessage(PassedMessage):
         """The events of what has come, block by block; at the end of all of it."""
         while self._at < len(self._queue):
             block, number = self._queue[self._at], self._at
-            yield from _grown(block, number)
+            if is_last or block.is_named:
+                yield from _grown(block, number)
             if not is_last and (number + 1 == len(self._queue) or not block.is_whole):
                 return
             yield {"type": "content_block_stop", "index": number}
@@ -258,8 +271,8 @@ def _count(counted: Any, name: str) -> int:
 
 
 def _whole(block: dict[str, Any], pieces: GrowingText | None) -> dict[str, Any]:
-    """A block with its input, which comes as pieces of JSON; `{}` where they make no object."""
-    return block if pieces is None else {**block, "input": _json(str(pieces)) or {}}
+    """A block with its input, which may come as pieces of JSON; `{}` where they make no object."""
+    return {**block, "input": _json(str(pieces)) or {}} if pieces else block
 
 
 def _json(text: str) -> dict[str, Any] | None:

@@ -15,14 +15,24 @@ from jobfarm_worker.handlers.messages_request import estimated
 from jobfarm_worker.handlers.payloads import call_of, headers_of
 from jobfarm_worker.handlers.responses import MappedResponse, PassedResponse
 from jobfarm_worker.handlers.responses_request import chat_request, with_context
-from jobfarm_worker.handlers.retrying import DELAYS_S, is_worth_retrying, retried
-from jobfarm_worker.handlers.servers import BrokenStreamError, Connection, Request, Server, ServerError, StatusError
+from jobfarm_worker.handlers.retrying import DELAYS_S, retried
+from jobfarm_worker.handlers.servers import (
+    BrokenStreamError,
+    Connection,
+    Request,
+    Server,
+    ServerError,
+    StatusError,
+    refuse_error,
+)
 from jobfarm_worker.job import Job
 
 MODELS_S = 10.0
 COUNT_TOKENS = "messages/count_tokens"
 ESTIMATED = "Estimated by the length of the texts: the model server does not count tokens."
 UNKNOWN = frozenset({404, 405, 501})  # how servers answer at an address that they do not have
+PASSING = frozenset({408, 409, 425, 429, 502, 503, 504})  # what says nothing about the address
+_BROKEN = 502  # of an error in mid-stream, which has no status
 log = logging.getLogger("jobfarm_worker")
 
 
@@ -92,12 +102,17 @@ class OpenAICalls:
         request, new = _DIALECTS[path](job, body, is_own)
         if body.get("stream"):
             return await self._streamed(connection, request, new, job)
-        answer = new()
-        whole = await self._retried(lambda: connection.post_json(request))
-        if isinstance(answer, PassedMessage) and is_own:
-            return answers.handed_in(job, path, whole)
-        answer.take_whole(whole)
-        return answers.handed_in(job, path, answer.answer())
+
+        async def ask() -> Any:
+            answer, whole = new(), _checked(await connection.post_json(request), is_own=is_own)
+            if isinstance(answer, PassedMessage) and is_own:
+                return whole
+            answer.take_whole(whole)
+            if answer.failure:
+                raise BrokenStreamError(answer.failure)
+            return answer.answer()
+
+        return answers.handed_in(job, path, await self._retried(ask))
 
     async def _counted(self, connection: Connection, path: str, body: dict[str, Any], job: Job) -> Any:
         """How many tokens a message has, by the server, or estimated where it does not count them."""
@@ -106,16 +121,15 @@ class OpenAICalls:
         return await self._retried(lambda: connection.post_json(_message_request(path, job, body)))
 
     async def _has(self, connection: Connection, path: str) -> bool:
-        """Whether the server has this address: an empty call is refused there, and elsewhere not known."""
+        """Whether the server has this address: an empty call is refused there, by some with 500, and elsewhere not
+        known, which some say in an answer of 200."""
         if path not in self._known:
             try:
-                await connection.post(Request(path, {}))
+                self._known[path] = not (await connection.post(Request(path, {}))).is_error
             except StatusError as error:
-                if is_worth_retrying(error) and error.status not in UNKNOWN:
+                if error.status in PASSING:
                     raise
                 self._known[path] = error.status not in UNKNOWN
-            else:
-                self._known[path] = True
         return self._known[path]
 
     async def _transcribed(self, connection: Connection, path: str, body: dict[str, Any], job: Job) -> Any:
@@ -235,6 +249,17 @@ _DIALECTS: Mapping[str, Callable[[Job, dict[str, Any], bool], tuple[Request, Cal
 }  # fmt: skip
 
 
+def _checked(whole: Any, *, is_own: bool) -> dict[str, Any]:
+    """A whole answer. Raises BrokenStreamError for what is none, since some servers say with 200 that they failed."""
+    if not isinstance(whole, dict):
+        raise BrokenStreamError("It is no object.")
+    if not (is_own and "id" in whole):  # a response that failed is a response
+        refuse_error(whole)
+    if not is_own and not objects(whole.get("choices")):
+        raise BrokenStreamError("It has no choices.")
+    return whole
+
+
 async def _pass_on(connection: Connection, request: Request, answer: Streamed, job: Job) -> None:
     """Write the chunks of one answer as they come. Those before the first token are kept back: an attempt that ends
     before it left nothing behind."""
@@ -247,7 +272,7 @@ async def _pass_on(connection: Connection, request: Request, answer: Streamed, j
                 job.progress(detail=f"{answer.model or request.body.get('model')} is writing"[:200])
             job.write("".join(held))
             held.clear()
-    if not answer.is_finished and answer.has_token and connection.is_complete:
+    if not (answer.is_finished or answer.failure) and answer.has_token and connection.is_complete:
         held += answer.supply_finish()
     if not answer.is_finished:
         raise BrokenStreamError(answer.failure or "The stream just ended.")
@@ -267,9 +292,11 @@ def _for_good(failed: Failed) -> Failed:
 
 def _with_answer(failed: Failed) -> Failed:
     cause = failed.__cause__
-    if not isinstance(cause, StatusError) or cause.body is None:
-        return failed
-    return answers.refused(cause.status, cause.body, message=cause.message, retryable=failed.retryable)
+    if isinstance(cause, StatusError) and cause.body is not None:
+        return answers.refused(cause.status, cause.body, message=cause.message, retryable=failed.retryable)
+    if isinstance(cause, BrokenStreamError) and cause.body is not None:
+        return answers.refused(_BROKEN, cause.body, message=str(cause), retryable=failed.retryable)
+    return failed
 
 
 def _names(listed: Any, *, among: str, field: str) -> list[str]:

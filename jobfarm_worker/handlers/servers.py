@@ -52,8 +52,10 @@ class UnansweredError(ServerError):
 class BrokenStreamError(ServerError):
     """The answer broke off before the model said that it had finished."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, *, body: dict[str, Any] | None = None) -> None:
+        """`body` is the server's own error, if it is in Anthropic's form, which has a type."""
         super().__init__(f"{self.__doc__} {why}".strip())
+        self.body = body
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,11 @@ class Answer:
     def json(self) -> Any:
         """The value it is. Raises ValueError where it is no JSON."""
         return json.loads(self.text)
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it says that the call failed, whatever its status."""
+        return bool((_object(self.text) or {}).get("error"))
 
 
 class Connection:
@@ -131,7 +138,7 @@ class Connection:
                         return
                     chunk = json.loads(data)
                     if isinstance(chunk, dict):
-                        _no_error(chunk)
+                        refuse_error(chunk)
                         yield chunk
 
     @asynccontextmanager
@@ -234,10 +241,12 @@ async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[str]:
             yield fields["data"]
 
 
-def _no_error(chunk: Mapping[str, Any]) -> None:
-    """An error event in the stream has no status to judge it by."""
-    if chunk.get("error"):
-        raise BrokenStreamError(_message(chunk) or "An error occurred during streaming")
+def refuse_error(chunk: dict[str, Any]) -> None:
+    """Raise BrokenStreamError for an error event in the stream, which has no status to judge it by."""
+    if error := chunk.get("error"):
+        is_typed = chunk.get("type") == "error" and isinstance(error, dict)
+        why = _message(chunk) or "An error occurred during streaming"
+        raise BrokenStreamError(why, body=chunk if is_typed else None)
 
 
 def _object(text: str) -> dict[str, Any] | None:

@@ -40,6 +40,8 @@ class ModelServer:
         self.has: set[str] = set()  # which addresses, of those that not all servers have
         self.headers: list[dict[str, str]] = []
         self.refused: list[str] = []
+        self.to_empty = refusal(400, "No.")  # how it answers an empty call at an address that it has
+        self.to_unknown = refusal(404, "No.")
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one request."""
@@ -57,7 +59,7 @@ class ModelServer:
         path = scope["path"].removeprefix("/v1/")
         if path in MAY_LACK and not (path in self.has and fields):
             self.refused.append(path)
-            await self._send(send, refusal(400 if path in self.has else 404, "No."))
+            await self._send(send, self.to_empty if path in self.has else self.to_unknown)
             return
         self.headers.append(headers)
         self.requests.append({"path": scope["path"], **fields})

@@ -141,7 +141,7 @@ class TestOfAServerThatHasMessages:
         own.scripts = [Script([*BEGIN, text_delta("Hel"), fault])]
         with working(), pytest.raises(anthropic.APIStatusError, match="Out of memory") as caught:
             text_of(claude)
-        assert caught.value.type == "api_error"
+        assert caught.value.type == "overloaded_error"
         assert [*farm.statuses()] == ["failed"]
 
 

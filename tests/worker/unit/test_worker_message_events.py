@@ -71,6 +71,7 @@ class TestTheEventsOfAnAnswer:
         [
             ("stop", {}, ("end_turn", None)),
             ("stop", {"stop_reason": "END"}, ("stop_sequence", "END")),
+            ("stop", {"matched_stop": "END"}, ("stop_sequence", "END")),
             ("stop", {"stop_reason": 7}, ("end_turn", None)),
             ("stop", {"stop_reason": "other"}, ("end_turn", None)),
             ("length", {}, ("max_tokens", None)),
@@ -127,6 +128,40 @@ class TestTheEventsOfAnAnswer:
         )
         assert whole.answer() == streamed.answer()
         Message.model_validate(whole.answer(), strict=True)
+
+    def test_name_a_tool_whose_name_comes_after_its_id(self) -> None:
+        answer = mapped()
+        made = events(
+            answer,
+            chunk(choice(tool_calls=[_piece(0, "c")])),
+            chunk(choice(tool_calls=[_piece(0, name="look", text="{}")], finish="tool_calls")),
+        )
+        [start] = [event for event in made if event["type"] == "content_block_start"]
+        assert (start["content_block"]["id"], start["content_block"]["name"]) == ("c", "look")
+        assert answer.answer()["content"] == [{"type": "tool_use", "id": "c", "name": "look", "input": {}}]
+
+    def test_begin_with_what_the_first_chunk_counts(self) -> None:
+        begun, *_ = events(mapped(), {**chunk(choice(content="x")), "usage": USAGE}, chunk(choice(finish="stop")))
+        assert begun["message"]["usage"]["input_tokens"] == 5
+
+    @looped("reason", ["abort", "error"])
+    def test_that_end_with_a_failure_are_no_answer(self, reason: str) -> None:
+        streamed, whole = mapped(), mapped()
+        streamed.lines(chunk(choice(content="Hel", finish=reason)))
+        whole.take_whole({"choices": [{"message": {"content": "Hel"}, "finish_reason": reason}]})
+        for answer in (streamed, whole):
+            assert (answer.is_finished, reason in answer.failure) == (False, True)
+
+    def test_without_a_finish_reason_mean_the_calls_that_they_have(self) -> None:
+        call = _piece(0, "c", "look", "{}")
+        streamed, whole = mapped(), mapped()
+        streamed.lines(chunk(choice(tool_calls=[call])))
+        streamed.supply_finish()
+        streamed.closing()
+        whole.take_whole({"choices": [{"message": {"tool_calls": [call]}}]})
+        for answer in (streamed, whole):
+            assert answer.answer()["stop_reason"] == "tool_use"
+            assert answer.answer()["jobfarm"] == {"notes": [FINISH_SUPPLIED]}
 
     def test_without_a_finish_reason_are_given_one_that_is_noted(self) -> None:
         answer = mapped()
@@ -204,6 +239,13 @@ class TestAPassedMessage:
                 {"type": "tool_use", "id": "c", "input": {"a": 1}},
             ],
         }  # fmt: skip
+
+    def test_keeps_an_input_that_came_whole_where_its_delta_is_empty(self) -> None:
+        passed, block = PassedMessage(), {"type": "tool_use", "id": "c", "name": "look", "input": {"a": 1}}
+        passed.lines({"type": "content_block_start", "index": 0, "content_block": block})
+        empty = {"type": "input_json_delta", "partial_json": ""}
+        passed.lines({"type": "content_block_delta", "index": 0, "delta": empty})
+        assert passed.answer()["content"] == [block]
 
     def test_has_a_token_only_once_something_of_it_came(self) -> None:
         passed = PassedMessage()
