@@ -63,14 +63,14 @@ def give(rows: Sequence[Any]) -> list[Any]:
     """Let these locked jobs take copies of the signal that they wait for by its key; those that did. What one waits for
     is asked once more: it may have begun another wait while its lock was waited for."""
     waiting = Suspension.objects.filter(pk__in=[row.id for row in rows], taken=None, timed_out=False)
-    found = {(wait.pk, wait.signal, wait.signal_key): wait for wait in waiting}
-    given = [row for row in rows if (row.id, row.name, row.signal_key) in found]
-    copies = Signal.objects.bulk_create([_copy(row.id, row, of=row.signal_id, owner_id=row.owner_id) for row in given])
-    for row, copy in zip(given, copies, strict=True):
-        wait = found[row.id, row.name, row.signal_key]
+    waits = {(wait.pk, wait.signal, wait.signal_key): wait for wait in waiting}
+    takers = [row for row in rows if (row.id, row.name, row.signal_key) in waits]
+    copies = Signal.objects.bulk_create([_copy(row.id, row, of=row.signal_id, owner_id=row.owner_id) for row in takers])
+    for row, copy in zip(takers, copies, strict=True):
+        wait = waits[row.id, row.name, row.signal_key]
         wait.taken_id, wait.until = copy.pk, None
-    Suspension.objects.bulk_update(found.values(), ["taken", "until"])
-    return given
+    Suspension.objects.bulk_update(waits.values(), ["taken", "until"])
+    return takers
 
 
 def settle_keyed(signal: int) -> None:

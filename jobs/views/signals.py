@@ -20,8 +20,8 @@ def send(request: HttpRequest, job_id: int) -> HttpResponse:
     if wait is None:
         return access.respond(request, "The job waits for no signal any more.", level=messages.WARNING, url=url)
     if request.POST.get("signal-key") != key_of(job.fence):
-        asked = f"The job waits for another answer by now ({wait.signal}): look at its form again."
-        return access.respond(request, asked, level=messages.WARNING, url=url)
+        late = f"The job waits for another answer by now ({wait.signal}): look at its form again."
+        return access.respond(request, late, level=messages.WARNING, url=url)
     form = SignalForm(wait, request.POST)
     if not form.is_valid():
         wrong = "; ".join(f"{name}: {errors[0]}" for name, errors in form.errors.items())

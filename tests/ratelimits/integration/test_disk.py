@@ -34,6 +34,8 @@ class TestWhatIsTaken:
 
     def test_leaves_that_to_the_transaction_around_it(self) -> None:
         with transaction.atomic():
+            with connection.cursor() as cursor:  # a session of the pool may be one that other tests have told otherwise
+                cursor.execute("SET LOCAL synchronous_commit = on")
             operations.limit_all(self.ASKS, waits_for_disk=False)
             assert farm.setting("synchronous_commit") == "on"
 
