@@ -31,6 +31,7 @@ ROWS = (
     "own_worker",
     "batch",
     "flows",
+    "flows_beside",
     "scheduled",
     "backlog",
     "watched",

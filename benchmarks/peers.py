@@ -59,6 +59,12 @@ PEERS = (
     ),
 )  # fmt: skip
 
+# Their flows are measured, and nothing else.
+OF_FLOWS = (
+    Contender(name="pg-boss", script="pg_boss_jobs.mjs"),
+    Contender(name="DBOS", script="dbos_flows.py", packages=("dbos==3.4.0", "psycopg[binary]==3.3.9")),
+)
+
 
 def is_installed(contender: Contender) -> bool:
     """Whether its environment is there, of these versions."""
@@ -83,7 +89,7 @@ def install(contender: Contender) -> None:
 
 def versions() -> dict[str, str]:
     """What is installed, by name of the package."""
-    pinned = [package.split("==") for peer in PEERS for package in peer.packages]
+    pinned = [package.split("==") for peer in (*PEERS, *OF_FLOWS) for package in peer.packages]
     pinned += [package.rsplit("@", 1) for package in NODE_PACKAGES]
     return dict(pinned)
 

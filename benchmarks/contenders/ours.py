@@ -40,10 +40,27 @@ def prepare() -> None:
 
 
 def bulk(count: int) -> None:
-    """A thousand jobs a statement."""
+    """A thousand jobs a statement; as a flow, if BENCH_FLOW says so: a chain, or a fan with one job after all."""
+    flow = os.environ.get("BENCH_FLOW")
+    if flow == "chain":
+        _chain(count)
+        return
+    if flow == "fan":
+        count -= 1
+    ids: list[int] = []
     for begin in range(0, count, 1000):
         many = range(begin, min(begin + 1000, count))
-        operations.submit_many([operations.NewJob(kind="noop", payload={"n": n}) for n in many])
+        new = [operations.NewJob(kind="noop", payload={"n": n}) for n in many]
+        ids += [one for one in operations.submit_many(new) if isinstance(one, int)]
+    if flow == "fan":
+        operations.submit("noop", {}, after=ids)
+
+
+def _chain(count: int) -> None:
+    operations.submit_many([
+        operations.NewJob(kind="noop", payload={"n": n}, name=f"{n}", after=[f"{n - 1}"] if n else None)
+        for n in range(count)
+    ])  # fmt: skip
 
 
 def one(sent_at: float | None) -> None:

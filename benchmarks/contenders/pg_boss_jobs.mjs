@@ -6,10 +6,15 @@ const { PgBoss } = await import(pathToFileURL(`${process.env.BENCH_NODE}/node_mo
 // How long a job takes; then the worker has its default settings.
 const jobMs = Number(process.env.BENCH_JOB_S ?? 0) * 1000;
 const QUEUE = "noop";
+const FLOW = process.env.BENCH_FLOW;
 let boss;
 async function ready() {
   if (!boss) {
-    boss = new PgBoss({ connectionString: process.env.BENCH_URL, supervise: false, schedule: false, useListenNotify: !jobMs });
+    const options = { supervise: false, schedule: false, useListenNotify: !jobMs };
+    // What comes after ended jobs it looks for so often at most (its default is each five seconds), and notifies nobody:
+    // who listens would look every half minute.
+    if (FLOW) Object.assign(options, { supervise: true, flowIntervalSeconds: 1, useListenNotify: false });
+    boss = new PgBoss({ connectionString: process.env.BENCH_URL, ...options });
     boss.on("error", () => {});
     await boss.start();
   }
@@ -17,8 +22,15 @@ async function ready() {
 }
 
 await main({
-  prepare: async () => (await ready()).createQueue(QUEUE, { notify: true }),
+  prepare: async () => (await ready()).createQueue(QUEUE, { notify: !FLOW }),
   bulk: async (count) => {
+    if (FLOW) {
+      const jobs = Array.from({ length: count }, (_, n) => ({ ref: `${n}`, name: QUEUE }));
+      if (FLOW === "chain") jobs.forEach((one, n) => { if (n) one.dependsOn = [`${n - 1}`]; });
+      else jobs[count - 1].dependsOn = jobs.slice(0, -1).map((one) => one.ref);
+      await (await ready()).flow(jobs);
+      return;
+    }
     for (let begin = 0; begin < count; begin += 1000) {
       const size = Math.min(1000, count - begin);
       await (await ready()).insert(QUEUE, Array.from({ length: size }, () => ({ data: {} })));
