@@ -44,7 +44,7 @@ def _drained(place: Place, flow: str, count: int) -> float:
     with Workers(place, more={"BENCH_FLOW": flow}) as workers:
         done = workers.drained(count, within_s=WITHIN_S)
     took_s = max(one["last"] for one in done) - min(one["first"] for one in done)
-    return count / took_s
+    return float(count / took_s)
 
 
 if __name__ == "__main__":
