@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
 from typing import Annotated, Any, Final
 
 from django.conf import settings
@@ -185,24 +186,27 @@ def _without_discarded(worker: Worker, rows: Sequence[moves.Row], hooked: Sequen
 
 def _brought(rows: Sequence[moves.Row]) -> tuple[Brought, dict[int, hooks.PrepareFailed]]:
     """What these jobs came after, waited for and kept; and of which of them that cannot be read."""
+    steps: dict[int, list[Mapping[str, Any]]] = {}
+    for step in chain.from_iterable(row.after or () for row in rows):  # those of all are in one row
+        steps.setdefault(step["job_id"], []).append(step)
     try:
-        return _read_of(rows), {}
+        return _read_of(rows, steps), {}
     except ValueError:
-        failed = {row.id: why for row in rows if (why := _unreadable(row)) is not None}
-        return _read_of([row for row in rows if row.id not in failed]), failed
+        failed = {row.id: why for row in rows if (why := _unreadable(row, steps)) is not None}
+        return _read_of([row for row in rows if row.id not in failed], steps), failed
 
 
-def _read_of(rows: Sequence[moves.Row]) -> Brought:
+def _read_of(rows: Sequence[moves.Row], steps: Mapping[int, Sequence[Mapping[str, Any]]]) -> Brought:
     return (
-        {row.id: [_came_after(step) for step in row.after] for row in rows if row.after},
+        {row.id: [_came_after(step) for step in steps[row.id]] for row in rows if row.id in steps},
         waits.of([row.id for row in rows if row.fence > 1]),
         reports.checkpoints([row.id for row in rows if row.has_checkpoint]),
     )
 
 
-def _unreadable(row: moves.Row) -> hooks.PrepareFailed | None:
+def _unreadable(row: moves.Row, steps: Mapping[int, Sequence[Mapping[str, Any]]]) -> hooks.PrepareFailed | None:
     try:
-        _read_of([row])
+        _read_of([row], steps)
     except ValueError as error:
         return hooks.PrepareFailed(error=f"What came for it cannot be read: {error}", retryable=False)
     return None

@@ -92,6 +92,18 @@ def claim_call(
     }
 
 
+def succeed_call(worker: Worker, leases: Sequence[tuple[int, Lease]], results: Sequence[str | None]) -> statements.Call:
+    """What `succeed` runs, for `statements.together` and for EXPLAIN."""
+    return statements.load("jobs", "succeed"), {
+        "worker": worker.pk,
+        "version": worker.version,
+        "job": arrays.plain(job_id for job_id, _ in leases),
+        "fence": arrays.plain(lease.fence for _, lease in leases),
+        "secret": arrays.plain(lease.secret for _, lease in leases),
+        "result": arrays.literal(results),
+    }
+
+
 def claimed_before(worker: Worker, request: UUID) -> list[Row]:
     """What this call of the worker claimed when it was made before, as far as no call has named it since; renewed."""
     [rows] = statements.together([_claimed_before(worker, request)])
@@ -182,7 +194,7 @@ def succeed(
 ) -> list[Row]:
     """End the jobs that these (job id, lease) pairs still hold as successes; a row each, `place` counts from 1. Raises
     Outdated."""
-    [*_, rows] = statements.together([*_note_runs(worker, runs), _succeed(worker, leases, results)])
+    [*_, rows] = statements.together([*_note_runs(worker, runs), succeed_call(worker, leases, results)])
     ended = [row for row in _known(worker, rows) if not row.moved]
     # Whom another one was changing is locked by now, and seen by a statement that begins now.
     return ended if len(ended) == len(rows) else ended + succeed(worker, leases, results=results)
@@ -201,7 +213,7 @@ def succeed_and_claim(
     """`succeed`, then `claim`, whatever of these leases is lost, in one round trip. Raises Outdated."""
     claim = claim_call(worker, queues=queues, limit=limit, request=request)
     noting = _note_runs(worker, runs)
-    [*_, ended, rows] = statements.together([*noting, _succeed(worker, leases, results), claim])
+    [*_, ended, rows] = statements.together([*noting, succeed_call(worker, leases, results), claim])
     if any(row.moved for row in _known(worker, ended)):
         ended = [row for row in ended if not row.moved] + succeed(worker, leases, results=results)
     return ended, _leased(claim, _known(worker, rows))
@@ -334,17 +346,6 @@ def _claimed_before(worker: Worker, request: UUID) -> statements.Call:
 
 def _end_waiting(job_ids: Sequence[int], status: Status) -> int:
     return len(statements.load("jobs", "end_waiting").run({"ids": list(job_ids), "status": status.value}))
-
-
-def _succeed(worker: Worker, leases: Sequence[tuple[int, Lease]], results: Sequence[str | None]) -> statements.Call:
-    return statements.load("jobs", "succeed"), {
-        "worker": worker.pk,
-        "version": worker.version,
-        "job": arrays.plain(job_id for job_id, _ in leases),
-        "fence": arrays.plain(lease.fence for _, lease in leases),
-        "secret": arrays.plain(lease.secret for _, lease in leases),
-        "result": arrays.literal(results),
-    }
 
 
 def _array(numbers: Sequence[int]) -> str:

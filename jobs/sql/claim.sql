@@ -14,9 +14,9 @@
 -- A drained worker is given nothing, whatever its call knew when it began (docs/adr/0007), nor is one whose row is not
 -- the `version` that was read (docs/adr/0115). Of any other there is a row: without an id where it is given nothing.
 -- The lease is good for one heartbeat interval: the first call that names it confirms and renews it (heartbeat.sql).
--- Its secret is one of those that the caller brings: gen_random_uuid() opens /dev/urandom for each row where PostgreSQL
--- is built without OpenSSL, as the embedded one is, and was a tenth of a claim of a hundred. One for all jobs of a claim
--- would let the lease of one end another, which a worker that mixes them up is to be refused.
+-- Its secret is one of those that the caller brings: where PostgreSQL is built without OpenSSL gen_random_uuid() opens
+-- /dev/urandom for each row, a tenth of a claim of a hundred. One for all would let the lease of one job end another.
+-- `after`, what all of them come after, is asked once, and stands in one row.
 -- Who changes rows names their places (ctid), joins nothing to them and asks once more whether they wait, in words that no
 -- partial index has: by a plan from an idle hour PostgreSQL might read all of the waiting jobs for it.
 WITH me AS MATERIALIZED (
@@ -47,8 +47,7 @@ WITH me AS MATERIALIZED (
             %(alive_s)s::float8, %(grace_s)s::float8) AS fair
         WHERE polled.is_fair
         UNION ALL
-        SELECT pick.*
-        FROM (
+        SELECT pick.* FROM (
             (SELECT * FROM jobs_mark AS mark
              WHERE polled.owner_id IS NULL AND mark.queue = polled.name AND mark.at <= statement_timestamp()
                AND (mark.share = 0 OR NOT polled.is_fair)
@@ -103,8 +102,8 @@ SELECT claimed.job_id AS id, claimed.kind, claimed.queue, claimed.fence, claimed
        claimed.counted_in IS NOT NULL AND (claimed.key_id IS NOT NULL OR claimed.queue = ANY (ARRAY(
            SELECT name FROM polled WHERE room IS NOT NULL))) AS has_ceiling, claimed.in_flow, claimed.has_checkpoint,
        record.payload, record.traceparent, record.inputs, EXISTS (SELECT FROM picked) AS was_picked,
-       CASE WHEN claimed.in_flow THEN (
-           SELECT json_agg(step) FROM jobs_came_after(ARRAY[claimed.job_id], %(results_bytes)s::bigint) AS step) END AS after
+       CASE WHEN claimed.in_flow AND claimed.job_id = (SELECT min(job_id) FROM claimed WHERE in_flow) THEN (
+           SELECT json_agg(step) FROM jobs_came_after(ARRAY(SELECT job_id FROM claimed WHERE in_flow), %(results_bytes)s::bigint) AS step) END AS after
 FROM me LEFT JOIN claimed ON true LEFT JOIN LATERAL (
     SELECT job.max_attempts, job.retry_when_lost, job.payload::text AS payload, job.traceparent, job.inputs::text AS inputs
     FROM jobs_job AS job WHERE job.id = claimed.job_id OFFSET 0) AS record ON true

@@ -3,7 +3,8 @@
 -- afterwards, and deleted by their place: no plan from an idle hour can read more (docs/adr/0111). A row that another one
 -- changed after this statement began is at a place that this one does not see: it is not ended, `moved` says so, and the
 -- caller, who has it locked by then, does it again.
--- `next`: what of flows may start now, as close_edges.sql has it; of other jobs nothing is asked.
+-- `next`: what of flows may start now, as close_edges.sql has it, once all outcomes are written, which it reads; they are
+-- counted for that, since a join with them compares each with each. Of other jobs nothing is asked.
 -- `counted_in`: the queue whose ceiling has room now. `listens`: whether an endpoint of the outbox may ask for events.
 WITH held AS MATERIALIZED (
     SELECT live.*, lease.place, lease.result
@@ -14,7 +15,7 @@ WITH held AS MATERIALIZED (
     WHERE live.fence = lease.fence AND live.lease_secret = lease.secret AND live.worker_id = %(worker)s::bigint
       AND (%(version)s::xid IS NULL OR EXISTS (SELECT FROM jobs_as_read(%(worker)s::bigint, %(version)s::xid)))
 ), gone AS (
-    DELETE FROM jobs_live WHERE ctid = ANY (ARRAY(SELECT tid FROM held)) RETURNING job_id AS id
+    DELETE FROM jobs_live WHERE ctid = ANY (ARRAY(SELECT tid FROM held)) RETURNING job_id AS id, in_flow AS of_flow
 ), ended AS (
     INSERT INTO jobs_outcome (
         job_id, status, ended_at, kind, queue, run_at, claimed_at, worker_id, worker_name, attempt, failures, fence,
@@ -25,7 +26,7 @@ WITH held AS MATERIALIZED (
     RETURNING job_id
 ), next AS MATERIALIZED (
     SELECT json_agg(step) AS steps
-    FROM (SELECT array_agg(held.job_id) AS ids FROM held JOIN ended ON ended.job_id = held.job_id WHERE held.in_flow) AS flow
+    FROM (SELECT array_agg(gone.id) AS ids FROM gone WHERE gone.of_flow AND (SELECT count(*) FROM ended) > 0) AS flow
     CROSS JOIN LATERAL jobs_close_edges(flow.ids) AS step
     WHERE flow.ids IS NOT NULL
 )

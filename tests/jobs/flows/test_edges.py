@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from jobs import operations
 from jobs.domain.states import Status
@@ -13,7 +13,8 @@ from jobs.errors import InvalidValue, UnknownJob, WaitsBehind
 from jobs.models import Edge, EndedStep, Flow, Job, Step, Worker
 from jobs.operations import endings
 from jobs.operations.set_aside import ASIDE
-from jobs.queries import flows, reads
+from jobs.queries import flows, moves, reads
+from postgres import statements
 from tests import farm
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -302,3 +303,29 @@ def test_one_that_cannot_be_let_go_keeps_nobody_waiting(
     assert ASIDE.ids() == [firsts[1]]
     assert list(EndedStep.objects.values_list("job_id", flat=True)) == [firsts[1]]
     ASIDE.forget()
+
+
+def test_what_a_call_asks_of_flows_grows_with_its_jobs_and_not_with_their_square(worker: Worker) -> None:
+    before = [submit() for _ in range(100)]
+    for job_id in before:
+        submit(job_id)
+    with transaction.atomic():
+        claim = _nodes(moves.claim_call(worker, queues=worker.queues, limit=100))
+        transaction.set_rollback(True)
+    [came_after] = [node for node in claim if node.get("Function Name") == "jobs_came_after"]
+    assert came_after["Actual Loops"] == 1
+    jobs = operations.claim(worker, limit=100)
+    assert [job.id for job in jobs] == before
+    with transaction.atomic():
+        end = _nodes(moves.succeed_call(worker, [(job.id, job.lease) for job in jobs], [None] * 100))
+        transaction.set_rollback(True)
+    assert sum(node["Actual Rows"] * node["Actual Loops"] for node in end) < 30 * len(jobs)
+
+
+def _nodes(call: statements.Call) -> list[dict[str, Any]]:
+    statement, params = call
+    nodes, waiting = list[dict[str, Any]](), [statement.explain(params)["Plan"]]
+    while waiting:
+        nodes.append(waiting.pop())
+        waiting += nodes[-1].get("Plans", ())
+    return nodes
