@@ -16,7 +16,7 @@
 -- The lease is good for one heartbeat interval: the first call that names it confirms and renews it (heartbeat.sql).
 -- Its secret is one of those that the caller brings: where PostgreSQL is built without OpenSSL gen_random_uuid() opens
 -- /dev/urandom for each row, a tenth of a claim of a hundred. One for all would let the lease of one job end another.
--- `after`, what all of them come after, is asked once, and stands in one row.
+-- `after`, what all of them come after, is asked once, and stands in one row; by a function that is called as a value too.
 -- Who changes rows names their places (ctid), joins nothing to them and asks once more whether they wait, in words that no
 -- partial index has: by a plan from an idle hour PostgreSQL might read all of the waiting jobs for it.
 WITH me AS MATERIALIZED (
@@ -102,8 +102,8 @@ SELECT claimed.job_id AS id, claimed.kind, claimed.queue, claimed.fence, claimed
        claimed.counted_in IS NOT NULL AND (claimed.key_id IS NOT NULL OR claimed.queue = ANY (ARRAY(
            SELECT name FROM polled WHERE room IS NOT NULL))) AS has_ceiling, claimed.in_flow, claimed.has_checkpoint,
        record.payload, record.traceparent, record.inputs, EXISTS (SELECT FROM picked) AS was_picked,
-       CASE WHEN claimed.in_flow AND claimed.job_id = (SELECT min(job_id) FROM claimed WHERE in_flow) THEN (
-           SELECT json_agg(step) FROM jobs_came_after(ARRAY(SELECT job_id FROM claimed WHERE in_flow), %(results_bytes)s::bigint) AS step) END AS after
+       CASE WHEN claimed.in_flow THEN jobs_came_after(
+           ARRAY(SELECT job_id FROM claimed WHERE in_flow), claimed.job_id, %(results_bytes)s::bigint) END AS after
 FROM me LEFT JOIN claimed ON true LEFT JOIN LATERAL (
     SELECT job.max_attempts, job.retry_when_lost, job.payload::text AS payload, job.traceparent, job.inputs::text AS inputs
     FROM jobs_job AS job WHERE job.id = claimed.job_id OFFSET 0) AS record ON true

@@ -14,8 +14,8 @@ WITH unconfirmed AS MATERIALIZED (
               live.counted_in IS NOT NULL AND (live.key_id IS NOT NULL OR EXISTS (
                   SELECT FROM jobs_queue AS queue WHERE queue.name = live.queue AND queue.ceiling IS NOT NULL)) AS has_ceiling
 )
-SELECT renewed.*, record.*, CASE WHEN renewed.in_flow AND renewed.id = (SELECT min(id) FROM renewed WHERE in_flow) THEN (
-           SELECT json_agg(step) FROM jobs_came_after(ARRAY(SELECT id FROM renewed WHERE in_flow), %(results_bytes)s::bigint) AS step) END AS after
+SELECT renewed.*, record.*, CASE WHEN renewed.in_flow THEN jobs_came_after(
+           ARRAY(SELECT id FROM renewed WHERE in_flow), renewed.id, %(results_bytes)s::bigint) END AS after
 FROM renewed CROSS JOIN LATERAL (
     SELECT job.max_attempts, job.retry_when_lost, job.payload::text AS payload, job.traceparent, job.inputs::text AS inputs
     FROM jobs_job AS job WHERE job.id = renewed.id OFFSET 0) AS record

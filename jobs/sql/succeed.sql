@@ -27,7 +27,7 @@ WITH held AS MATERIALIZED (
 ), next AS MATERIALIZED (
     SELECT json_agg(step) AS steps
     FROM (SELECT array_agg(gone.id) AS ids FROM gone WHERE gone.of_flow AND (SELECT count(*) FROM ended) > 0) AS flow
-    CROSS JOIN LATERAL jobs_close_edges(flow.ids) AS step
+    CROSS JOIN LATERAL jobs_close_edges(flow.ids, true) AS step
     WHERE flow.ids IS NOT NULL
 )
 SELECT job_id AS id, kind, queue, 'success' AS status, fence, failures, worker_name, is_metered, counted_in, has_key, in_flow, place,
