@@ -81,12 +81,10 @@ def cancel_verdict(status: Status, *, confirmed_fence: int) -> CancelVerdict:
 
 
 def as_markdown() -> str:
-    """docs/states.md: the moves as a Mermaid diagram and as a table, in the order of MOVES."""
-    moves = [(move.source or "[*]", move.target, move.when) for move in MOVES]
-    diagram = [f"    {source} --> {target}: {when}" for source, target, when in moves]
+    """docs/states.md: the moves as a Mermaid diagram, in the order of MOVES."""
+    diagram = [f"    {move.source or '[*]'} --> {move.target}: {move.when}" for move in MOVES]
     diagram += [f"    {status} --> [*]" for status in Status if status in ENDED]
-    table = [f"| {move.source or '-'} | {move.target} | {move.when} |" for move in MOVES]
-    return _PAGE.format(diagram="\n".join(diagram), table="\n".join(table))
+    return _PAGE.format(diagram="\n".join(diagram))
 
 
 _PAGE = """\
@@ -99,10 +97,6 @@ What each state must hold is said by the constraints in `jobs/models/work.py`; a
 stateDiagram-v2
 {diagram}
 ```
-
-| from | to | when |
-| --- | --- | --- |
-{table}
 
 Trying an ended job again by hand makes a new job that points at the old one (`retry_of`).
 """

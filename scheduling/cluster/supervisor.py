@@ -62,7 +62,7 @@ class Supervisor:
     it at once: its running actions are unknown then.
 
     The dispatcher is forked from this process, which has Django loaded and holds neither connection nor thread
-    (docs/adr/0061). Frozen means that a function is overdue while a worker is free, or that the
+    (docs/clusters.md). Frozen means that a function is overdue while a worker is free, or that the
     dispatcher shows no sign of life; long actions are no alarm.
     """
 

@@ -1,7 +1,7 @@
 """Guards that fail loudly: a mutation does nothing that a rollback leaves behind, an action writes by mutations alone.
 
 On in development and tests; SCHEDULING_GUARDS turns them on or off. What they see and what passes them is in
-docs/scheduling.md, and why they look where they look in docs/adr/0013.
+docs/scheduling.md.
 """
 
 from collections.abc import Iterator

@@ -117,7 +117,7 @@ class Command(BaseCommand):
         self.stdout.flush()
 
 
-# What runs Django is forked from this process, which has it loaded (docs/adr/0061), and was checked when it started.
+# What runs Django is forked from this process, which has it loaded (docs/clusters.md), and was checked when it started.
 # They are stopped in order: the worker first, so that what it holds is given back while the server still answers;
 # the server last, so that one can watch the others finish.
 
