@@ -20,7 +20,6 @@ import django
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = ROOT / "docs" / "python.md"
-EXAMPLE: Final = Path(__file__).with_name("python_docs_example.py")  # a module, so that mypy and ruff read it
 WIDTH: Final = 118  # a signature that is longer has a line for each parameter
 
 
@@ -136,10 +135,8 @@ def calls() -> Iterator[tuple[str, Any]]:
 
 
 def page() -> str:
-    """What stands there by hand, with the example as its module has it, and then the chapters."""
+    """What stands there by hand, and then the chapters."""
     head, _, _ = PAGE.read_text().partition("\n## Jobs\n")
-    example = f"```python\n{EXAMPLE.read_text()}```"
-    head = re.sub(r"```python\n.*?```", lambda _: example, head, count=1, flags=re.DOTALL)
     return "\n".join([head, *(_chapter(title, parts) for title, parts in CHAPTERS.items())])
 
 

@@ -13,7 +13,6 @@ from jobfarm.environment import places, values
 from jobfarm.environment.values import Reader, flag, number, positive, text, whole
 from postgres.configuration import POOL_MAX
 
-
 @dataclass(frozen=True, slots=True)
 class Variable:
     """One variable. `is_secret`: it may be given as a file, in NAME_FILE, and is never repeated in a sentence."""
@@ -25,7 +24,6 @@ class Variable:
     unit: str = ""
     shown: str = ""
     is_secret: bool = False
-
 
 _quota: Final = whole(0)
 
@@ -63,9 +61,8 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("CSRF_TRUSTED_ORIGINS", values.origins, [],
             "such as `https://farm.example.org`: where forms are sent from"),
         Variable("JOBFARM_URL", values.address, "",
-            "such as `https://farm.example.org`: where people find this farm, for links in messages; in events the "
-            "`ce-source`; where test deliveries of webhooks go", shown="unknown; for events and deliveries "
-            "`http://127.0.0.1:PORT`"),
+            "such as `https://farm.example.org`: where people find this farm: links in messages, `ce-source` of "
+            "events, test deliveries", shown="unknown; for events and deliveries `http://127.0.0.1:PORT`"),
         Variable("SECURE_COOKIES", flag, False, "behind TLS: cookies are sent over it alone"),
         Variable("SECURE_HSTS_SECONDS", whole(0), 0, "so long browsers refuse anything but TLS", "s"),
         Variable("SECURE_HSTS_INCLUDE_SUBDOMAINS", flag, False, "for names below this one too"),
@@ -115,8 +112,8 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
             "`ml-team:operators,heads:staff`: a group there, and the group here that follows it; `staff` and "
             "`superuser` are no groups, but what they say"),
         Variable("REMOTE_USER_HEADER", text, "",
-            "such as `X-Forwarded-User`: the header in which an authenticating proxy names who is there; believed from "
-            "`FORWARDED_ALLOW_IPS` alone ([accounts.md](accounts.md#behind-an-authenticating-proxy))"),
+            "such as `X-Forwarded-User`: the header in which an authenticating proxy names who is there "
+            "([accounts.md](accounts.md#behind-an-authenticating-proxy))"),
         Variable("REMOTE_EMAIL_HEADER", text, "", "and their address, of who is new"),
         Variable("REMOTE_GROUPS_HEADER", text, "", "and their groups, with commas between, for `OIDC_GROUP_MAP`"),
         Variable("REMOTE_USER_LOGOUT_URL", text, "/", "where the log-out leads: the proxy's own"),
@@ -176,7 +173,7 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
     ),
     "Webhooks": (
         Variable("WEBHOOKS_PER_MINUTE", positive, 3000.0,
-            "requests from one address to one source ([webhooks.md](webhooks.md#settings))"),
+            "requests from one address to one source ([webhooks.md](webhooks.md#what-bad-input-gets))"),
         Variable("WEBHOOKS_ANSWER_WITHIN_S", positive, 8.0, "after so long a sender is answered 503", "s"),
         Variable("WEBHOOKS_ATTEMPTS", whole(1), 5, "attempts before a delivery is dead"),
         Variable("WEBHOOKS_FIRST_RETRY_S", number, 60.0,
@@ -193,8 +190,7 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("METERING_CURRENCY", text, "USD",
             "what prices and budgets of money are in: a word, nothing is converted"),
         Variable("METERING_KINDS", values.words, [],
-            "kinds whose results have OpenAI's `usage` object and whose payloads have `model`, beside those that code "
-            "declares ([usage.md](usage.md))"),
+            "kinds whose results have OpenAI's `usage` and whose payloads have `model` ([usage.md](usage.md))"),
         Variable("METERING_RETENTION_DAYS", whole(1), 400, "how long days of usage are kept", "days"),
     ),
     "Outbox": (
@@ -255,7 +251,6 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
     ),
 }  # fmt: skip
 VARIABLES: Final = tuple(variable for section in SECTIONS.values() for variable in section)
-
 
 def of_apps(apps: Iterable[str]) -> tuple[Variable, ...]:
     """The variables that these apps declare: `VARIABLES` of their `environment.py`, each a name, what reads it (a

@@ -8,7 +8,7 @@ from tests.architecture.test_tidiness import ROOT, tracked
 
 EXCUSE = ("# Not run by the tests: ", "// Not run by the tests: ")
 PAGES = ["README.md", *(path.name for path in tracked("docs/*.md") if path.parent.name == "docs")]
-GENERATED = {"python.md"}  # signatures; `make docs` compares them, and its one program is run
+GENERATED = {"python.md"}  # signatures, which tests/jobfarm/unit/test_python_docs.py compares
 
 
 def taken(source: str) -> Iterator[tuple[str, str]]:
