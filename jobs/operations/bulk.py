@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -24,6 +25,7 @@ from jobs.errors import InvalidValue, JobsError, NotFound
 from jobs.models import Bulk, BulkItem, Job
 from jobs.operations import hooks, queues, quotas
 from jobs.operations.finish import cancel_locked
+from jobs.operations.set_aside import by_halves
 from jobs.operations.submit import submit_again
 from jobs.queries import bulks, lists, reads
 from live import operations as live
@@ -199,7 +201,7 @@ def _do_batch(bulk: Bulk) -> float | None:
     ids = bulks.ids_within(bulk, low, high, limit=size) if low < high else []
     if ids and (wait := _wait_for_limit(bulk, len(ids))):
         return wait.total_seconds()
-    _note(bulk, _do(bulk, ids, now=clock.now()), handled=len(ids))
+    _note(bulk, partial(_do, bulk, now=clock.now()), ids)
     bulk.next_id = ids[-1] if len(ids) == size else low
     if bulk.next_id <= floor:
         _end(bulk, Phase.DONE)
@@ -214,7 +216,7 @@ def _undo_batch(bulk: Bulk) -> float | None:
         return None
     if bulk.undoes.action == BulkAction.CANCEL and (wait := _wait_for_limit(bulk, len(items))):
         return wait.total_seconds()
-    _note(bulk, _take_back(bulk.undoes, items, by=bulk.by, now=clock.now()), handled=len(items))
+    _note(bulk, partial(_take_back, bulk.undoes, by=bulk.by, now=clock.now()), items)
     bulk.next_id = items[-1].job_id
     return None
 
@@ -229,12 +231,13 @@ def _wait_for_limit(bulk: Bulk, jobs: int) -> timedelta | None:
     return ratelimits.limit(limits.SUBMIT_USER, key=f"user:{bulk.by_id}", count=count).retry_after
 
 
-def _note(bulk: Bulk, outcome: BatchResult, *, handled: int) -> None:
-    bulk.handled += handled
-    bulk.changed += outcome.changed
-    bulk.results = dict(Counter(bulk.results) + outcome.results)
-    if bulk.undoes is None:
-        bulks.keep(bulk, outcome.items)
+def _note(bulk: Bulk, do: Callable[[Sequence[Any]], BatchResult], those: Sequence[Any]) -> None:
+    bulk.handled += len(those)
+    for outcome in by_halves(do, those, failed=BatchResult(results=Counter({"failed, see the log": 1}))):
+        bulk.changed += outcome.changed
+        bulk.results = dict(Counter(bulk.results) + outcome.results)
+        if bulk.undoes is None:
+            bulks.keep(bulk, outcome.items)
 
 
 def _begin(bulk: Bulk, *, by: User) -> None:

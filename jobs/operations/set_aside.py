@@ -3,9 +3,9 @@
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from django.db import DatabaseError, transaction
 
@@ -19,6 +19,8 @@ FOR_S: Final = 60.0  # then it is tried again
 log = logging.getLogger(__name__)
 
 Locked = Sequence[Any]
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(slots=True)
@@ -70,6 +72,29 @@ class SetAside:
             step, lambda error: self.put(rows[0], error), size=BATCH,
             is_of_all=lambda error: not rows or is_away(error) or transactions.is_passing(error),
         )  # fmt: skip
+
+
+def by_halves(act: Callable[[Sequence[T]], R], those: Sequence[T], *, failed: R) -> Iterator[R]:
+    """What acting on these gave, in the caller's transaction. Where it fails they are taken by halves; `failed`, and a
+    line in the log, for one that fails alone.
+
+    Raises what says nothing about one: that the database is away, or a collision.
+    """
+    try:
+        with transaction.atomic():
+            done = act(those)
+    except Exception as error:
+        if not those or is_away(error) or transactions.is_passing(error):
+            raise
+        half = len(those) // 2
+        if half:
+            yield from by_halves(act, those[:half], failed=failed)
+            yield from by_halves(act, those[half:], failed=failed)
+        else:
+            log.exception("%s failed, and is left out", those[0])
+            yield failed
+    else:
+        yield done
 
 
 ASIDE: Final = SetAside()
