@@ -13,8 +13,8 @@ from django.db.models.functions import Now
 
 from jobs import operations
 from jobs.errors import OutputGap
-from jobs.models import Job, OutputChunk
-from jobs.queries import bulks, moves
+from jobs.models import Job, OutputChunk, Suspension
+from jobs.queries import bulks, moves, waits
 from postgres import connections
 from tests import farm
 
@@ -60,6 +60,19 @@ def _old(count: int) -> list[int]:
     return [job.pk for job in jobs[::-1]]
 
 
+def _waited_out(count: int) -> list[int]:
+    """Suspended jobs whose signal has not come in time, the longest ago first: those with the higher ids."""
+    me, jobs = farm.worker(), farm.submit(count)
+    wait = operations.Wait(signal="go", timeout_s=60)
+    operations.finish(me, [
+        operations.Finished(job_id=one.id, lease=one.lease, outcome="suspended", wait=wait)
+        for one in operations.claim(me, limit=count)
+    ])  # fmt: skip
+    for n, job in enumerate(jobs):
+        Suspension.objects.filter(pk=job.pk).update(until=Now() - timedelta(minutes=1 + n))
+    return [job.pk for job in jobs[::-1]]
+
+
 def _each(ids: list[int], columns: Callable[[int], dict[str, object]]) -> None:
     """Write each row by itself, the last one first: so they lie in the table."""
     for n, job_id in reversed(list(enumerate(ids, start=1))):
@@ -83,6 +96,7 @@ class Duty:
 DUTIES = {
     "lock_overdue": Duty(_silent, moves.lock_overdue),
     "lock_expired": Duty(_late, moves.lock_expired),
+    "lock_timed_out": Duty(_waited_out, waits.lock_timed_out),
     "retain": Duty(_old, lambda limit: moves.retain(age_s=30 * 86400.0, limit=limit)),
 }
 
