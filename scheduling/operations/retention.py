@@ -41,9 +41,10 @@ def retain(*, names: Sequence[str] = ()) -> dict[str, int]:
         delete, size = _declared[name]
         with failures.aside(name):
             deleted[name] = failures.in_batches(delete, name=name, size=size, most=BATCHES)
-    failures.raise_any()
-    if rest := [name for name, done in deleted.items() if done >= _declared[name][1] * BATCHES]:
+    whole = 1 if failures.reasons else BATCHES  # batches of a run that has more to do: what fails takes some of it
+    if rest := [name for name, done in deleted.items() if done >= _declared[name][1] * whole]:
         run_after(0, retain, names=rest)
+    failures.raise_any()
     return {name: done for name, done in deleted.items() if done}
 
 

@@ -8,6 +8,7 @@ from django.db import connection
 from jobs import operations
 from jobs.models import HealthScore, Job
 from jobs.operations import janitor, rollup, scores
+from scheduling import operations as scheduling
 from scheduling.errors import SomeFailed
 from scheduling.operations import retention
 from tests import farm
@@ -38,6 +39,30 @@ def test_a_job_that_another_table_names_stays_and_the_others_go(monkeypatch: pyt
         with pytest.raises(SomeFailed, match=rf"jobs, 1: IntegrityError: .*\({jobs[2].pk}\) is still referenced"):
             farm.retain()
         assert set(Job.objects.values_list("pk", flat=True)) == {jobs[2].pk, jobs[5].pk}
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP TABLE of_another_app")
+
+
+def test_one_that_stays_keeps_the_rest_from_no_further_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a million jobs a day are to go: a run is bounded, and the next one begins at once."""
+    monkeypatch.setitem(retention._declared, "jobs", (janitor.forget, 2))
+    monkeypatch.setattr(retention, "BATCHES", 5)
+    farm.kind()
+    jobs = farm.submit(12)
+    for job in jobs:
+        operations.cancel(job.pk, by=None)
+        farm.age(job, 400 * 86400)
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE of_another_app (it bigint REFERENCES jobs_job DEFERRABLE INITIALLY DEFERRED)")
+        cursor.execute("INSERT INTO of_another_app VALUES (%s)", [jobs[0].pk])
+    try:
+        with pytest.raises(SomeFailed):
+            farm.retain()
+        assert Job.objects.count() > 2
+        while scheduling.run_due():
+            pass
+        assert Job.objects.get().pk == jobs[0].pk
     finally:
         with connection.cursor() as cursor:
             cursor.execute("DROP TABLE of_another_app")
