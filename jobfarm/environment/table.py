@@ -13,6 +13,7 @@ from jobfarm.environment import places, values
 from jobfarm.environment.values import Reader, flag, number, positive, text, whole
 from postgres.configuration import POOL_MAX
 
+
 @dataclass(frozen=True, slots=True)
 class Variable:
     """One variable. `is_secret`: it may be given as a file, in NAME_FILE, and is never repeated in a sentence."""
@@ -24,6 +25,7 @@ class Variable:
     unit: str = ""
     shown: str = ""
     is_secret: bool = False
+
 
 _quota: Final = whole(0)
 
@@ -251,6 +253,7 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
     ),
 }  # fmt: skip
 VARIABLES: Final = tuple(variable for section in SECTIONS.values() for variable in section)
+
 
 def of_apps(apps: Iterable[str]) -> tuple[Variable, ...]:
     """The variables that these apps declare: `VARIABLES` of their `environment.py`, each a name, what reads it (a

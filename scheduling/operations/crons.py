@@ -141,9 +141,9 @@ def hasten(*names: str, within_s: float) -> None:
     """Let crons fire within so many seconds after the commit: something happened that they are for. Of an unknown or
     paused one nothing comes.
 
-    So a cron that would find nothing to do need not fire often (docs/clusters.md). Each process writes this once in that
-    time at most, and nobody waits for it: the firing comes after all that was committed since. A call that is lost
-    costs the wait until the cron's own fire time.
+    So a cron that would find nothing to do need not fire often. Each process writes this once in that time at most, and
+    nobody waits for it: the firing comes after all that was committed since. A call that is lost costs the wait until
+    the cron's own fire time.
     """
     if known := [name for name in names if name in _declared]:
         transaction.on_commit(lambda: _hasten(known, within_s), robust=True)
