@@ -7,7 +7,7 @@ from jobs.models import ALL_JOBS, Live, Usage
 from postgres import statements
 
 Row = statements.Row
-_LOCKS: Final = 1_784_635_253  # the first of the two numbers of these advisory locks; the second is the owner's
+_LOCKS: Final = 1_784_635_257  # the first of the two numbers of these advisory locks; the second is the owner's
 
 
 def of(owners: Iterable[int]) -> dict[int, Row]:

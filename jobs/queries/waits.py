@@ -15,7 +15,7 @@ from jobs.models import Edge, Job, Live, Signal, Suspension
 from postgres import statements
 
 NEW_AT_ONCE: Final = 1000
-_LOCKS: Final = 1784635256  # the class of the advisory locks of keys
+_LOCKS: Final = 1_784_635_258  # the class of the advisory locks of keys
 
 
 def forget(job_id: int) -> None:
