@@ -82,6 +82,13 @@ def delete(limit: int, _: int) -> int:
     return len(statements.load("jobs", "delete_lanes").run({"limit": limit}))
 
 
+@transactions.retried
+def fold_charges(_limit: int, _skip: int) -> int:
+    """Add up what ended runs of fair queues have left, where the claims do not; 0: it was all of it."""
+    statements.load("jobs", "fold_charges").run()
+    return 0
+
+
 def untidied(*, limit: int) -> int:
     """How many lanes, of so many at most, are awake although nothing waits in them, and no mere moment ago."""
     [row] = statements.load("jobs", "untidied").run({"limit": limit})

@@ -262,3 +262,17 @@ def test_each_claim_is_of_the_share_that_was_served_the_least_by_its_weight() ->
                     held.append(one)
                     claims += 1
     assert claims > RUNS / 5
+
+
+@pytest.mark.usefixtures("worker")
+def test_what_members_workers_ran_is_added_up_by_retention_since_their_claims_look_at_no_shares() -> None:
+    [ada] = people("ada")
+    hers = farm.worker("hers", owner=ada)
+    for job in farm.submit(3, owner=ada):
+        farm.succeed(hers, farm.claim_one(hers))
+        assert farm.status(job) == "success"
+    noted = sum(Charge.objects.values_list("seconds", flat=True))
+    assert Charge.objects.count() == 3
+    farm.retain()
+    assert not Charge.objects.exists()
+    assert Served.objects.get(share=-1 - ada.pk).seconds == pytest.approx(noted)
