@@ -3,7 +3,8 @@
 .venv/bin/python -m benchmarks.front_door [--quick] [--rounds 3]
 
 A hundred streams are open all the time, each with four tokens a second; one that ends is followed by the next. The
-server, the worker, the model server, the database and the one client share the machine. Then a thousand calls wait.
+server, the worker, the model server, the database and the one client share the machine. Then 50 calls with a picture
+of 20 MB each come at once, and a thousand calls wait.
 """
 
 import asyncio
@@ -12,13 +13,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Final
 
+import httpx
 from django.contrib.auth import get_user_model
 from django.db import connection
 
@@ -35,6 +37,9 @@ STREAMS: Final = scaled(int(os.environ.get("BENCH_STREAMS", "100")), least=4)
 LASTS_S: Final = TOKENS * GAP_S  # one stream
 # How late a token is, and, as the benchmarks of model servers have it (TPOT), how far apart those of an answer are.
 MARKS_MS: Final = {"First token": 15.0, "Later tokens": 3.0, "Time per later token": 3.0}
+LARGE: Final = scaled(50, least=2)
+LARGE_BYTES: Final = scaled(20_000_000, least=1_000_000)
+LARGE_MB: Final = 200
 CROWD: Final = scaled(1000, least=10)
 DIRECT, OURS = "the model server itself", "jobfarm"
 _BODY: Final = json.dumps({"model": MODEL, "stream": True, "messages": [{"role": "user", "content": "When?"}]})
@@ -51,12 +56,13 @@ class Delays:
 
 
 def main(options: Options) -> list[Table]:
-    """Measure; six tables."""
+    """Measure; seven tables."""
     tables = {
         name: Table(what=f"{name} with {STREAMS} streams open (ms, median)", is_less_better=True) for name in MARKS_MS
     }
     tails = Table(what=f"Later tokens with {STREAMS} streams open (ms, p95)", is_less_better=True)
     cost = Table(what="Processor time of a token (ms)", is_less_better=True)
+    large = Table(what=f"{LARGE} calls of {LARGE_BYTES // 1_000_000} MB at once", is_less_better=True)
     crowd = Table(what=f"{CROWD:,} calls that wait", is_less_better=True)
     with own.database() as name, _farm(name) as (port, model, token, worker):
         for number in range(options.rounds):
@@ -76,13 +82,17 @@ def main(options: Options) -> list[Table]:
                     f"{number} {who}: {len(delays.first)} firsts, {median(delays.first):.2f} ms first,"
                     f" {median(delays.later):.2f} ms later"
                 )
+        for what, value in asyncio.run(_large(port, token)).items():
+            large.add(what, value)
         for what, value in asyncio.run(_waiting(port, token)).items():
             crowd.add(what, value)
     for name, table in tables.items():
         added = median(ours - direct for ours, direct in zip(table.values[OURS], table.values[DIRECT], strict=True))
         word = "reached" if added <= MARKS_MS[name] else "**missed**"
         table.notes.append(f"The farm adds {added:.1f} ms; mark: at most {MARKS_MS[name]:g} ms: {word}.")
-    return [*tables.values(), tails, cost, crowd]
+    word = "reached" if max(large.values["MB more"]) <= LARGE_MB else "**missed**"
+    large.notes.append(f"Memory of the web process; mark: at most {LARGE_MB} MB more: {word}.")
+    return [*tables.values(), tails, cost, large, crowd]
 
 
 @contextmanager
@@ -166,6 +176,38 @@ async def _stream(port: int, token: str, delays: Delays) -> None:
     if count != TOKENS + 1:
         raise RuntimeError(f"{count} chunks")
     delays.apart.append((last_ns - first_ns) / 1e6 / (TOKENS - 1))
+
+
+async def _large(port: int, token: str) -> dict[str, float]:
+    """What calls with large pictures cost, each with one of its own: seconds until all have their answers, and the most
+    memory of the server meanwhile."""
+    before, most, began_s = memory_mb(port), 0.0, time.monotonic()
+    async with httpx.AsyncClient(
+        base_url=f"http://127.0.0.1:{port}/v1", headers={"Authorization": f"Bearer {token}"}, timeout=600
+    ) as client:
+        calls = [asyncio.create_task(_large_call(client, number)) for number in range(LARGE)]
+        while not all(call.done() for call in calls):
+            most = max(most, memory_mb(port) - before)
+            await asyncio.wait(calls, timeout=0.02)
+        await asyncio.gather(*calls)
+    return {"MB more": most, "seconds": time.monotonic() - began_s}
+
+
+async def _large_call(client: httpx.AsyncClient, number: int) -> None:
+    head = f'{{"model": "{MODEL}", "stream": true, "messages": [{{"role": "user", "content": "data:{number},'.encode()
+    piece, end = b"iVBO" * 16_000, b'"}]}'
+
+    async def body() -> AsyncIterator[bytes]:
+        yield head
+        for _ in range(LARGE_BYTES // len(piece)):
+            yield piece
+        yield end
+
+    async with client.stream("POST", "/chat/completions", content=body()) as answer:
+        async for _ in answer.aiter_bytes():
+            pass
+        if answer.status_code != 200:
+            raise RuntimeError(f"a large call was answered {answer.status_code}")
 
 
 async def _waiting(port: int, token: str) -> dict[str, float]:

@@ -12,6 +12,8 @@ from ninja import Router, Status
 from ninja.params import functions as parameters
 from pydantic import BaseModel, Field
 
+from core import large_json, values
+from core.large_json import Cutting
 from core.refusal import Refusal
 from core.values import BIGINT
 
@@ -44,6 +46,17 @@ _EVENT: Final = {  # one of the stream's
     }
 }
 View = TypeVar("View", bound=Callable[..., Any])
+
+
+def loads(request: HttpRequest, cutting: Cutting | None, *, most: int = 0) -> Any:
+    """The JSON value of a request's body; one that may be large is read in pieces, and cut, where it is (`large_json`).
+
+    Raises NotJsonError, LargeBodyError.
+    """
+    length = request.META.get("CONTENT_LENGTH") or ""
+    if cutting is None or (length.isdecimal() and int(length) <= cutting.over):
+        return values.loads(request.body)
+    return large_json.read(request, cutting, most=most)
 
 
 class Problem(BaseModel):

@@ -4,6 +4,7 @@ import functools
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
@@ -12,10 +13,10 @@ from ninja.renderers import JSONRenderer
 from ninja.responses import NinjaJSONEncoder
 
 from alerts.api import router as alerts_router
-from core import values
+from core import api as core_api
 from core.api import SAMPLE
 from core.refusal import Refusal
-from jobfarm import refusals
+from jobfarm import bodies, refusals
 from jobs.api import documents, router, samples
 from metering.api import router as metering_router
 from openai_api.api import router as openai_router
@@ -31,10 +32,10 @@ class JsonParser(Parser):
     """Bodies are JSON, declared as JSON, and nothing that only Python accepts."""
 
     def parse_body(self, request: HttpRequest) -> Any:
-        """The JSON value of the body. Raises UnsupportedMediaType, NotJsonError."""
+        """The JSON value of the body. Raises UnsupportedMediaType, NotJsonError, LargeBodyError."""
         if request.content_type != "application/json":
             raise UnsupportedMediaType
-        return values.loads(request.body)
+        return core_api.loads(request, bodies.cutting(request.path), most=settings.JOBFARM["BODY_BYTES"])
 
 
 class WholeMoments(NinjaJSONEncoder):

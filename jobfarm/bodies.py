@@ -12,16 +12,25 @@ from django.conf import settings
 
 from core import bodies
 from core.asgi import App, Message, Receive, Scope, Send, header
+from core.large_json import ANY, Cutting
 from core.refusal import Refusal
+from jobs.protocol.jobs import API
 from live.addresses import network_of
 from openai_api.domain import ADDRESS as OPENAI
+from openai_api.domain import PATHS
 from openai_api.domain import refused as openai_form
 
 # Where files come in, alone or in a form.
-_FILE: Final = re.compile(
-    r"PUT /api/v1/worker/jobs/[0-9]+/files/[^/]+|POST /api/v1/files|POST /jobs/new/"
-    r"|POST /v1/audio/(transcriptions|translations)"
+_FILE: Final = re.compile(r"PUT /api/v1/worker/jobs/[0-9]+/files/[^/]+|POST /api/v1/files|POST /jobs/new/")
+# Where bodies of JSON come in that may be as large: what is over PAYLOAD_BYTES of the value at this place is cut out.
+_LARGE: Final = (
+    (re.compile(rf"{API}/jobs"), ("payload",)),
+    (re.compile(rf"{API}/jobs/bulk"), ("jobs", ANY, "payload")),
+    (re.compile(rf"{API}/worker/jobs/[0-9]+/submit"), ("payload",)),
+    (re.compile(rf"{API}/worker/jobs/[0-9]+/finish"), ("result",)),
+    (re.compile(rf"{API}/worker/finish"), ("finished", ANY, "result")),
 )
+_CALL: Final = re.compile(f"POST {OPENAI}({'|'.join(PATHS)})")
 _OPENAI_FILE: Final = f"POST {OPENAI}files"
 _FORM_BYTES: Final = 10_000  # of its other fields
 # A body may be late by this much of what the least rate brings: 50 MB have 100 minutes, one byte has half of one.
@@ -70,12 +79,26 @@ class BoundedBodies:
             body.close()
 
 
+def cutting(path: str) -> Cutting | None:
+    """Where a body sent to this path is cut; None: it is read whole."""
+    place = next((place for address, place in _LARGE if address.fullmatch(path)), None)
+    if place is None:
+        return None
+    sizes: Mapping[str, Any] = settings.JOBFARM
+    what = place[-1]
+    return Cutting(
+        at=place, over=sizes["PAYLOAD_BYTES"], most=sizes["FILE_BYTES"], what=what, keeps_whole=what == "result"
+    )
+
+
 def _limit(scope: Scope) -> int:
     sizes: Mapping[str, Any] = settings.JOBFARM
     request = f"{scope['method']} {scope['path']}"
+    if scope["method"] == "POST" and cutting(scope["path"]) is not None:
+        return int(sizes["FILE_BYTES"]) + _FORM_BYTES
     if request == _OPENAI_FILE:
         return int(settings.OPENAI["FILE_BYTES"]) + _FORM_BYTES
-    return int(sizes["FILE_BYTES"] if _FILE.fullmatch(request) else sizes["BODY_BYTES"])
+    return int(sizes["FILE_BYTES"] if _FILE.fullmatch(request) or _CALL.fullmatch(request) else sizes["BODY_BYTES"])
 
 
 class _Body:

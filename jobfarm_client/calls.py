@@ -1,8 +1,10 @@
 """The calls of a client: what they promise, which requests each makes, and what answers mean."""
 
 import itertools
+import json
 import uuid
 from collections.abc import AsyncGenerator, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Unpack
 from urllib.parse import quote
@@ -29,6 +31,7 @@ from jobfarm_client.wire import BULKS, EVENTS, FLOWS, JOBS, UPLOADS, of_job
 
 MOST_IN_A_BULK = 1000  # what a farm takes in one call
 PAGE = 200  # what it lists in one
+WHOLE_RESULT = "whole-result.json"  # the file of a result of more than a megabyte
 
 
 class Calls:
@@ -241,7 +244,12 @@ class Calls:
         return BulkAction.from_json(await self._transport.answer(request))
 
     async def _job(self, request: Request) -> Job:
-        return Job.from_json(await self._transport.answer(request))
+        """The job that is the answer, with its whole result, be that a file."""
+        job = Job.from_json(await self._transport.answer(request))
+        if not any(file.name == WHOLE_RESULT for file in job.files):
+            return job
+        whole = await self.download(job.id, WHOLE_RESULT, fence=job.fence)
+        return replace(job, result=json.loads(whole))
 
 
 def _post(path: str, body: Any = None, *, key: str | None = None) -> Request:

@@ -1,6 +1,7 @@
 """How a farm is called over HTTP, by the client and by the worker: addresses, keys, and what an answer means."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -50,6 +51,20 @@ def headers(*, key: str, agent: str, name: str) -> dict[str, str]:
     """The headers of every request; `name` identifies this process to the operator."""
     plain = name.encode("ascii", "replace").decode().replace("\n", " ").replace("\r", " ")
     return {"Authorization": f"Bearer {key}", "User-Agent": f"{agent}/{VERSION} ({plain})"}
+
+
+def put_together(value: Any, parts: Sequence[tuple[Sequence[str | int], bytes]]) -> Any:
+    """The value with its parts, which are JSON, given where each belongs: those around others first."""
+    for path, text in sorted(parts, key=lambda part: len(part[0])):
+        part = json.loads(text)
+        if not path:
+            value = part
+            continue
+        around = value
+        for step in path[:-1]:
+            around = around[step]
+        around[path[-1]] = part
+    return value
 
 
 def dumps(value: Any) -> str:

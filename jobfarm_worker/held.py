@@ -28,6 +28,7 @@ from jobfarm_worker.threads import Threads
 
 STUCK_S = 5.0  # after which a handler that was stopped and runs on is reported
 STILL_RUNS_S = 30.0
+LONG = 1_000_000  # bytes of a result
 log = logging.getLogger("jobfarm_worker")
 AskingT = TypeVar("AskingT", bound=Asking)
 
@@ -178,7 +179,8 @@ class HeldJob:
 
     def _hand_in(self, outcome: JobResult) -> None:
         self._is_finishing = True
-        self._holder.heartbeats.drop(self._lease)
+        if outcome.size <= LONG:  # a longer one may be on its way for minutes
+            self._holder.heartbeats.drop(self._lease)
         if self._outbox.is_released:
             self._task = self._holder.tasks.start(self._released())
             return

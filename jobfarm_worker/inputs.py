@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import IO, Any
 
+from jobfarm_client import wire
 from jobfarm_client.backoff import Backoff
 from jobfarm_worker import pace
 from jobfarm_worker.asking import Asking
@@ -29,6 +30,15 @@ class Inputs(Asking):
         It has its name only once it is whole: until then it has `.part` behind it.
         """
         return self.here(self._save(self._named(name), Path(path)))
+
+    def whole(self) -> Any:
+        """The payload with its parts; to be awaited as `read`."""
+        return self.here(self._whole())
+
+    async def _whole(self) -> Any:
+        parts = {file.name: await self._read(file) for file in self.claimed.files if file.at}
+        places = [(path, parts[file.name]) for file in self.claimed.files for path in file.at]
+        return await asyncio.to_thread(wire.put_together, self.claimed.payload, places)
 
     def _named(self, name: str) -> InputFile:
         self.outbox.check()

@@ -52,7 +52,8 @@ class Job:
         )  # only ever grows, also for what was given back or lost unseen; 0: the farm does not say
         self.max_attempts = claimed.max_attempts  # how many there may be; None when the farm does not say
         self.traceparent = claimed.traceparent  # the trace it was submitted in, to pass on to what you call
-        self.inputs = {file.name: file for file in claimed.files}  # each with its size, sha256 and type
+        self.inputs = {file.name: file for file in claimed.files if not file.at}  # each with its size, sha256 and type
+        self.is_in_parts = len(self.inputs) < len(claimed.files)  # until the handler begins
         self.after = claimed.after  # what it comes after in its flow: each with its id, name, kind, status and result
         self.last_checkpoint: Any = claimed.checkpoint  # of an earlier attempt, until this one keeps its own
         self.signal = claimed.signal  # what came of its last wait, for a signal or for so long; else None
@@ -187,6 +188,10 @@ class Job:
         `input`, and OSError.
         """
         return self._fetching.save(name, path)
+
+    def whole_payload(self) -> Any:
+        """The payload with its long parts, which are fetched; as `input`. What runs handlers calls it."""
+        return self._fetching.whole()
 
     @property
     def _fetching(self) -> Inputs:

@@ -36,12 +36,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputFile:
-    """A file that a job was given. `type` is the media type that its name promises."""
+    """A file that a job was given. `type` is the media type that its name promises. One that is a part of the payload
+    belongs `at` these places of it."""
 
     name: str
     size: int
     sha256: str
     type: str
+    at: tuple[tuple[str | int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +200,7 @@ def _signal(one: Mapping[str, Any]) -> Signal:
 
 def _input(file: Mapping[str, Any]) -> InputFile:
     named = {field: str(file[field]) for field in ("name", "sha256", "type")}
-    return InputFile(size=int(file["size"]), **named)
+    return InputFile(size=int(file["size"]), at=tuple(map(tuple, file.get("at") or ())), **named)
 
 
 def _heartbeat_s(value: float | None) -> float:

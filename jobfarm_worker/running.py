@@ -18,6 +18,8 @@ LONGEST_ERROR = 20_000  # characters; the end of a traceback matters most
 def perform(function: Handler, job: Job) -> JobResult:
     """Run a plain handler to its end: its value, or how it failed. One that calls sys.exit() ends its attempt alone."""
     try:
+        if job.is_in_parts:
+            job.payload = job.whole_payload()
         return _success(function(job))
     except BaseException as error:
         return _failed(error)
@@ -26,6 +28,8 @@ def perform(function: Handler, job: Job) -> JobResult:
 async def perform_async(function: Handler, job: Job, outbox: Outbox) -> JobResult:
     """Run an async handler to its end; canceled only from outside."""
     try:
+        if job.is_in_parts:
+            job.payload = await job.whole_payload()
         return _success(await Throttled(function(job), outbox))
     except asyncio.CancelledError as error:
         task = asyncio.current_task()

@@ -2,7 +2,7 @@
 outside of Django."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePath
@@ -360,6 +360,17 @@ def _streamed(request: HttpRequest, stored: Stored, *, content_type: str, dispos
             "ETag": etag,
             **({"Content-Range": range_of} if part else {}),
         },
+    )
+
+
+def whole(stored: Stored, *, content_type: str, headers: Mapping[str, str]) -> StreamingHttpResponse:
+    """All of a file as an answer of this type, to be sent outside of Django. Raises NotFound."""
+    try:
+        chunks = _AsynchronousChunks(default_storage.open(stored.stored_as), files.Span(start=0, length=stored.size))
+    except FileNotFoundError:
+        raise NotFound from None
+    return StreamingHttpResponse(
+        chunks, content_type=content_type, headers={**headers, "Content-Length": str(stored.size)}
     )
 
 

@@ -7,14 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.urls import register_converter
 from pydantic import Field, ValidationInfo, field_validator
 
 from accounts import http as people
 from accounts.errors import InsufficientScope
-from core import values
+from core import api, values
 from core.refusal import Refusal
 from jobs import http as jobs_http
 from jobs.domain.files import plain_name
@@ -76,7 +78,7 @@ register_converter(ResponseIdConverter, "responseid")
 def call(request: HttpRequest, path: str) -> domain.Call:
     """The call of this request. Raises InvalidCall, and NotJsonError where its body is no JSON."""
     if path not in domain.AUDIO:
-        call = domain.call(path, values.loads(request.body))
+        call = domain.call(path, api.loads(request, domain.BODY, most=settings.JOBFARM["PAYLOAD_BYTES"]))
         headers = {name: request.headers[name] for name in messages.HEADERS if name in request.headers}
         return replace(call, headers=headers) if messages.is_at(path) else call
     file = file_of(request)
@@ -151,11 +153,11 @@ def waits(made: Made, **how: Any) -> HttpResponse:
     return jobs_http.Noted(body, note=note, status=202, content_type="application/json", headers=headers)
 
 
-def awaited(note: Awaited, authorization: str) -> HttpResponse:
+def awaited(note: Awaited, authorization: str) -> HttpResponseBase:
     """The answer of a call that somebody waited for, or a refusal where their key does not open it any more; without
     Django around it."""
     try:
-        return answer(*_own(note, authorization))
+        return answer(*_own(note, authorization), is_stream=note.is_stream)
     except Refusal as refusal:
         return refused(refusal, path=note.path)
 
@@ -185,10 +187,15 @@ def _own(note: Awaited, authorization: str) -> tuple[Made, Ended | None]:
     return made, made.ended
 
 
-def answer(made: Made, ended: Ended | None) -> HttpResponse:
-    """The answer of a call that has ended. Raises UnknownCall of one that has not."""
+def answer(made: Made, ended: Ended | None, *, is_stream: bool = False) -> HttpResponseBase:
+    """The answer of a call that has ended, unread where it is a file and not for an event of a stream. Raises
+    UnknownCall of one that has not."""
     if ended is None:
         raise UnknownCall
+    if ended.file is not None and not is_stream:
+        stored = operations.answer_file(made, ended)
+        headers = {JOB_ID: str(made.job_id), "X-Content-Type-Options": "nosniff"}
+        return jobs_http.whole(stored, content_type=ended.content_type, headers=headers)
     content = operations.content(made, ended)
     if ended.status >= 400:
         content = domain.in_form(content, status=ended.status, path=made.path)

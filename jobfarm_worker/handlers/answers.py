@@ -16,7 +16,7 @@ from jobfarm_worker.protocol import size_of_json, storable
 
 FILE = "answer.json"
 TEXT_FILE = "answer.txt"
-LARGEST_RESULT = 500_000  # bytes; half of what a farm takes
+LARGEST_RESULT = 64_000  # bytes: what is longer the farm passes on without reading it
 LONGEST_REFUSAL = 15_000  # characters, of the 20,000 that are kept of an error
 _SOUNDS = {
     "audio/mpeg": "mp3", "audio/wav": "wav", "audio/x-wav": "wav", "audio/opus": "opus", "audio/ogg": "ogg",

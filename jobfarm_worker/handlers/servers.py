@@ -5,6 +5,7 @@ that it cost with OpenAI's client, of which a relay needs nothing else (ADR 84).
 """
 
 import codecs
+import io
 import json
 import logging
 import ssl
@@ -69,7 +70,9 @@ class Request:
 
     def sent(self) -> dict[str, Any]:
         if self.file is None:
-            return {"json": {**self.body}, "headers": self.headers}
+            # As a file, which aiohttp sends in pieces: a large one would hold up all else.
+            text = io.BytesIO(json.dumps({**self.body}).encode())
+            return {"data": text, "headers": {"Content-Type": "application/json", **self.headers}}
         # Names as OpenAI's clients write them.
         form = aiohttp.FormData(default_to_multipart=True, quote_fields=False)
         for name, value in _form_fields(self.body):

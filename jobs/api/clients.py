@@ -361,10 +361,7 @@ def _shown(
     """The jobs of these answers, in full. Read are those of a repeat, which may have been deleted since, those that
     were there before, and those with input files: of these only the database knows more."""
     pairs = [
-        (
-            one.id if isinstance(one, operations.Stored) and (body is None or body.files or one.is_replaced) else one,
-            body,
-        )
+        (one.id if isinstance(one, operations.Stored) and (one.record.files or one.is_replaced) else one, body)
         for one, body in zip(answers, bodies, strict=True)
     ]
     read = [one for one, _ in pairs if isinstance(one, int)]

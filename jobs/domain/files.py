@@ -8,10 +8,12 @@ from pathlib import PurePath
 from typing import Any, Final
 from uuid import UUID
 
+from core.large_json import Path
 from jobs.errors import InvalidName, InvalidValue, NoSuchRange, UnknownFile
 
 NAME: Final = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,100}")
 MOST_INPUTS: Final = 16  # of one job
+RESULT: Final = "whole-result.json"  # the file of a result that is too long for a row
 UNUSED_FOR_S: Final = 24 * 3600.0  # how long an upload is kept that no job uses
 # What a browser may show in a page of ours. All else is for saving: whoever made a file chooses what is in it.
 SHOWN: Final[Mapping[str, str]] = {
@@ -53,12 +55,13 @@ def plain_name(name: str) -> str:
     return (stem.strip("-.")[:room] or "file") + suffix[:20].rstrip("-.")
 
 
-def references(files: Mapping[str, str | UUID]) -> dict[str, UUID]:
-    """The uploads that a submission names, by the names that its job shall have them under.
+def references(files: Mapping[str, str | UUID], *, parts: int = 0) -> dict[str, UUID]:
+    """The uploads that a submission names, by the names that its job shall have them under; so many are parts of its
+    payload.
 
     Raises InvalidValue for too many or none of a name, InvalidName, UnknownFile for what is no id.
     """
-    if len(files) > MOST_INPUTS:
+    if len(files) - parts > MOST_INPUTS:
         raise InvalidValue(field="files", why=f"at most {MOST_INPUTS} of them, got {len(files)}")
     for name in files:
         check_name(name)
@@ -85,6 +88,11 @@ def span(header: str, *, size: int) -> Span | None:
 def uploads_of(inputs: Iterable[Mapping[str, Any]]) -> dict[str, UUID]:
     """The uploads that a job has, from what its payload row says of them."""
     return {entry["name"]: UUID(entry["file"]) for entry in inputs}
+
+
+def places_of(inputs: Iterable[Mapping[str, Any]]) -> dict[str, list[Path]]:
+    """Where those of a job's inputs belong that are parts of its payload."""
+    return {entry["name"]: [tuple(path) for path in entry["at"]] for entry in inputs if "at" in entry}
 
 
 def _reference(value: str | UUID) -> UUID:

@@ -1,11 +1,12 @@
 """A new job on its way to the statement that stores it, and what its numbers, its key and its moments may be."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from core.large_json import Path
 from jobs.domain.conflicts import Debounce, OnConflict
 from jobs.domain.flows import Condition
 from jobs.domain.labels import Requirement
@@ -64,6 +65,7 @@ class JobRecord(NamedTuple):
     condition: Condition = Condition.SUCCESS
     place_id: int | None = None  # of an earlier job, whose place it takes
     files: Mapping[str, UUID] | None = None
+    places: Mapping[str, Sequence[Path]] | None = None  # of those files that are parts of the payload
     wanted: Requirement | None = None
     key_scope: KeyScope | None = None
     is_choice: bool = False  # what is wanted is not its kind's alone

@@ -9,6 +9,8 @@ from django.db.models.functions import Now
 
 from jobs.models.work import Job
 
+PARTS = "jobs/parts"  # the folder of what was cut out of payloads (docs/adr/0135)
+
 
 class Upload(models.Model):
     """A file in Django's storage that jobs may have as an input; any number of them, under names of their own."""
@@ -28,6 +30,13 @@ class Upload(models.Model):
 
     class Meta:
         indexes = [models.Index("created_at", name="jobs_uploads_by_age")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["owner", "sha256"],
+                name="a_part_is_stored_once",
+                condition=models.Q(stored_as__startswith=f"{PARTS}/"),
+            )
+        ]
 
     def __str__(self) -> str:
         return self.name

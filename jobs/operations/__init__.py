@@ -1,5 +1,6 @@
 """What can be done with jobs. Each function is one use case, in one transaction unless it says otherwise."""
 
+from jobs.domain.files import RESULT
 from jobs.domain.hooks import Discard, Move, Prepared
 from jobs.domain.kinds import Kind
 from jobs.domain.leases import Beat, Lease
@@ -24,7 +25,7 @@ from jobs.operations.flow_templates import SubmittedFlow, check_start, check_tem
 from jobs.operations.handed_out import ClaimedJob
 from jobs.operations.hooks import Link, links, on_behalf_of, register_links, resync
 from jobs.operations.idempotency import Repeatable, once, repeatable, was_replaced
-from jobs.operations.inputs import delete_upload, expires_at, keep_upload, read_input, upload, uploaded
+from jobs.operations.inputs import delete_upload, expires_at, keep_upload, read_input, upload, uploaded, whole_payload
 from jobs.operations.janitor import Sweep, delete_orphaned_files, expire, next_due_s, sweep, tend_lanes
 from jobs.operations.labels import forget_requirements, preferring_loaded, set_labels
 from jobs.operations.new_jobs import JobOptions, NewJob
@@ -44,7 +45,7 @@ from jobs.operations.queues import (
     sync,
 )
 from jobs.operations.quotas import allowed, setting_of, used
-from jobs.operations.report import checkpoint, heartbeat, heartbeats, put_file, write_output, write_outputs
+from jobs.operations.report import checkpoint, heartbeat, heartbeats, keep_result, put_file, write_output, write_outputs
 from jobs.operations.rollup import measure_usage, recount_usage, roll_up
 from jobs.operations.scores import score_also, score_yesterday
 from jobs.operations.submit import check_payload, check_submit, clone, retry, store, store_recent, submit, submit_many
@@ -76,19 +77,20 @@ from jobs.queries.workers import OfferedModel, offered_models
 
 __all__ = [
     "allowed", "authenticate", "Beat", "bound_keys", "broken_jobs", "bulk", "cancel", "cancel_many", "Cancellation",
-    "change_priority", "check_payload", "check_start", "check_submit", "check_template", "checked_result", "checkpoint",
-    "claim", "ClaimedJob", "clone", "count_ended", "create_kind", "create_view_token", "create_worker", "declare",
-    "declared", "delete_orphaned_files", "delete_upload", "Discard", "drain", "ended", "ensure_worker", "expire",
-    "expires_at", "find", "finish", "finish_and_claim", "Finished", "first_event", "flows", "forget_requirements",
-    "heartbeat", "heartbeats", "introduce", "JobOptions", "jobs_of", "JobSnapshot", "keep_upload", "Kind", "known_kind",
-    "last_attempts", "last_errors", "Lease", "Link", "links", "measure_usage", "moments", "Move", "move_link", "NewJob",
-    "next_due_s", "offered_models", "OfferedModel", "on_behalf_of", "once", "output_text", "pause", "pause_key",
-    "pause_owner", "pictures", "preferring_loaded", "Prepared", "put_file", "queue_of_model", "read_input", "rechecked",
-    "recognize", "recount_usage", "register_links", "release", "Repeatable", "repeatable", "result_file", "resume",
-    "resume_key", "resume_owner", "resync", "retry", "revoke", "revoke_view_token", "roll_up", "rotate_key", "run_now",
+    "change_priority", "check_payload", "check_start", "check_submit", "check_template", "checked_result",
+    "checkpoint", "claim", "ClaimedJob", "clone", "count_ended", "create_kind", "create_view_token",
+    "create_worker", "declare", "declared", "delete_orphaned_files", "delete_upload", "Discard", "drain", "ended",
+    "ensure_worker", "expire", "expires_at", "find", "finish", "finish_and_claim", "Finished", "first_event",
+    "flows", "forget_requirements", "heartbeat", "heartbeats", "introduce", "JobOptions", "jobs_of", "JobSnapshot",
+    "keep_result", "keep_upload", "Kind", "known_kind", "last_attempts", "last_errors", "Lease", "Link", "links",
+    "measure_usage", "moments", "Move", "move_link", "NewJob", "next_due_s", "offered_models", "OfferedModel",
+    "on_behalf_of", "once", "output_text", "pause", "pause_key", "pause_owner", "pictures", "preferring_loaded",
+    "Prepared", "put_file", "queue_of_model", "read_input", "rechecked", "recognize", "recount_usage",
+    "register_links", "release", "repeatable", "Repeatable", "RESULT", "result_file", "resume", "resume_key",
+    "resume_owner", "resync", "retry", "revoke", "revoke_view_token", "roll_up", "rotate_key", "run_now",
     "score_also", "score_yesterday", "seen", "sees_all", "set_ages_after", "set_ceiling", "set_fair", "set_labels",
     "setting_of", "share", "signal", "signal_by_key", "snapshot", "statuses", "store", "store_flow", "store_recent",
     "Stored", "submit", "submit_child", "submit_flow", "submit_many", "SubmittedFlow", "Sweep", "sweep", "sync",
-    "tend_lanes", "undrain", "unshare", "upload", "uploaded", "used", "view_token", "Wait", "was_replaced", "withdraw",
-    "workers_for", "write_output", "write_outputs",
+    "tend_lanes", "undrain", "unshare", "upload", "uploaded", "used", "view_token", "Wait", "was_replaced",
+    "whole_payload", "withdraw", "workers_for", "write_output", "write_outputs",
 ]  # fmt: skip

@@ -33,6 +33,15 @@ class InputFile:
     size: Annotated[int, Field(description="Bytes.")]
     sha256: str
     type: Annotated[str, Field(description="As the uploaded file's name promises.", examples=["audio/ogg"])]
+    at: Annotated[
+        list[list[str | int]] | None,
+        Field(
+            description="Where it belongs in the payload, of which it is a long part: names and places in lists. It is "
+            "JSON, and `payload` has a placeholder there. Those with shorter paths go first. Absent of all others.",
+            examples=[None],
+            exclude_if=lambda at: at is None,
+        ),
+    ] = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -265,4 +274,4 @@ def _claimed(row: moves.Row, payload: Any, after: list[CameAfter] | None, kept: 
 
 def _files(inputs: str) -> list[InputFile]:
     """What a worker may know of them: not the ids of their uploads."""
-    return [InputFile(**{name: one[name] for name in InputFile.__annotations__}) for one in json.loads(inputs)]
+    return [InputFile(**{name: one.get(name) for name in InputFile.__annotations__}) for one in json.loads(inputs)]

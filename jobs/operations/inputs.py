@@ -1,21 +1,28 @@
 """Input files: kept for their owner until no job uses them any more (docs/adr/0029)."""
 
+import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.files import File
 from django.core.files.storage import default_storage
 
+from core import large_json
+from core.large_json import Cut, Part, Path
 from jobs.domain import files
 from jobs.domain.leases import Lease
-from jobs.errors import FileInUse, NoSuchFile, UnknownFile
-from jobs.models import Upload, Worker
+from jobs.domain.records import JobRecord
+from jobs.errors import FileInUse, NoSuchFile, PayloadTooLarge, UnknownFile
+from jobs.models import Job, Upload, Worker
+from jobs.models.inputs import PARTS
 from jobs.operations import quotas
 from jobs.operations.janitor import delete_files
+from jobs.operations.new_jobs import NewJob
 from jobs.operations.report import check_file, heartbeat, sha256_of
 from jobs.queries import inputs
 from postgres import clock, transactions
@@ -40,10 +47,11 @@ def upload(name: str, content: "File[bytes]", *, owner: User | None, most_bytes:
     content.seek(0)
     new.stored_as = default_storage.save(f"{FOLDER}/{new.id}/{name}", content)
     try:
-        return _keep(new)
+        _keep(new)
     except BaseException:
         default_storage.delete(new.stored_as)
         raise
+    return new
 
 
 def uploaded(file_id: UUID, *, by: User) -> tuple[Upload, datetime | None]:
@@ -117,27 +125,92 @@ def lock(wanted: Iterable[tuple[User | None, Mapping[str, UUID] | None]], *, by:
     return locked
 
 
-def keep(jobs: Iterable[tuple[int, Mapping[str, UUID] | None]], locked: Locked) -> None:
+def keep(jobs: Iterable[tuple[int, JobRecord]], locked: Locked) -> None:
     """Note what these new jobs, by their ids, have of the locked uploads; in the transaction that stores them."""
     described = {
-        job_id: [_described(name, locked[upload_id]) for name, upload_id in references.items()]
-        for job_id, references in jobs
-        if references
+        job_id: [
+            _described(name, locked[upload_id], (record.places or {}).get(name))
+            for name, upload_id in record.files.items()
+        ]
+        for job_id, record in jobs
+        if record.files
     }
     if described:
         inputs.keep(described)
 
 
-def _described(name: str, row: Any) -> dict[str, Any]:
+def whole_payload(job: Job) -> Any:
+    """The payload of a job with its parts, all of it in memory. Raises NoSuchFile where one was deleted."""
+    parts: list[tuple[Path, Any]] = []
+    for name, paths in files.places_of(job.inputs or ()).items():
+        kept = inputs.one(job.pk, name=name)
+        if kept is None:
+            raise NoSuchFile
+        with default_storage.open(kept.stored_as) as file:
+            value = file.read()
+        parts += [(path, json.loads(value)) for path in paths]
+    return large_json.put_together(job.payload, parts)
+
+
+def with_parts(new_jobs: Sequence[NewJob], records: Sequence[JobRecord]) -> Sequence[JobRecord]:
+    """The records with what was cut out of their payloads, which is stored here (docs/adr/0135).
+
+    Raises QuotaReached, and PayloadTooLarge where what is left and the places of the parts are too long for a row.
+    """
+    if not any(isinstance(new["payload"], Cut) for new in new_jobs):
+        return records
+    return [
+        _with_parts(new["payload"], record) if isinstance(new["payload"], Cut) else record
+        for new, record in zip(new_jobs, records, strict=True)
+    ]
+
+
+def _with_parts(payload: Cut, record: JobRecord) -> JobRecord:
+    places: dict[str, list[Path]] = {}
+    for part in payload.parts:
+        places.setdefault(part.name, []).append(part.path)
+    size, limit = len(record.payload) + len(json.dumps(places)), settings.JOBFARM["PAYLOAD_BYTES"]
+    if size > limit:
+        raise PayloadTooLarge(what="payload without its long texts", size=size, limit=limit)
+    return record._replace(files={**(record.files or {}), **_kept(payload.parts, record.owner_id)}, places=places)
+
+
+def _kept(parts: Iterable[Part], owner_id: int | None) -> dict[str, UUID]:
+    """The uploads of these parts, by name. What their owner has is stored once; all are kept for another 24 hours."""
+    by_hash = {part.sha256: part for part in parts}
+    kept = inputs.touch_parts(by_hash, owner_id=owner_id)
+    missing = sorted(by_hash.keys() - kept)
+    for sha256 in missing:
+        _store_part(by_hash[sha256], owner_id)
+    kept |= inputs.touch_parts(missing, owner_id=owner_id) if missing else {}
+    return {part.name: kept[sha256] for sha256, part in by_hash.items()}
+
+
+def _store_part(part: Part, owner_id: int | None) -> None:
+    quotas.check_upload(owner_id, part.size)
+    new = Upload(id=uuid.uuid4(), owner_id=owner_id, name=f"{part.name}.json", size=part.size, sha256=part.sha256)
+    with part.open() as content:
+        new.stored_as = default_storage.save(f"{PARTS}/{new.id}.json", File(content, name=new.name))
+    try:
+        is_first = _keep(new, is_part=True)
+    except BaseException:
+        default_storage.delete(new.stored_as)
+        raise
+    if not is_first:
+        default_storage.delete(new.stored_as)
+
+
+def _described(name: str, row: Any, places: Sequence[Path] | None) -> dict[str, Any]:
     return {
         "name": name, "size": row.size, "sha256": row.sha256, "type": files.type_of(row.name),
-        "file": str(row.id), "filename": row.name,
+        "file": str(row.id), "filename": row.name, **({"at": places} if places else {}),
     }  # fmt: skip
 
 
 @transactions.retried
-def _keep(new: Upload) -> Upload:
+def _keep(new: Upload, *, is_part: bool = False) -> bool:
+    """Write the row of a stored file; whether it is the first, of a part that may be written by others as well."""
     quotas.lock_files(new.owner_id)
     quotas.check_upload(new.owner_id, new.size)
-    new.save(force_insert=True)
-    return new
+    Upload.objects.bulk_create([new], ignore_conflicts=is_part)
+    return not is_part or Upload.objects.filter(pk=new.pk).exists()

@@ -8,6 +8,7 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.models import Group, User
 
+from core.large_json import Path
 from jobs.domain import conflicts, files, flows, labels, payloads, records, tags
 from jobs.domain.kinds import Kind
 from jobs.domain.records import JobRecord, KeyScope
@@ -23,7 +24,7 @@ class JobOptions(TypedDict, total=False):
     Times are aware; `timeout_s` is in seconds. `limit_count` is how many tokens of its kind's limit this one takes,
     where the kind's own number does not fit. `concurrency_key` takes the place of what its kind makes of the payload.
     `files` are its input files: the id of an upload (`operations.upload`) by the name that its worker asks for, at
-    most 16.
+    most 16; those that `places` names are parts of the payload besides, and belong there.
     `callback_url` gets its events (docs/outbox.md), if the farm allows that host. `token_id` is the API token that it
     comes with, and without `may_cancel` it replaces what came with that token alone; `may_wait`: where a budget has no
     room for it now, it is due when the budget has.
@@ -52,6 +53,7 @@ class JobOptions(TypedDict, total=False):
     timeout_s: float | None
     limit_count: float | None
     files: Mapping[str, str | UUID] | None
+    places: Mapping[str, Sequence[Path]] | None
     callback_url: str | None
     requires: Mapping[str, Any] | None
     prefers: Mapping[str, Any] | None
@@ -157,7 +159,7 @@ def _record(new: NewJob, kind: Kind, usual: JobRecord) -> JobRecord:
     if kind.limit is not None:
         values["limit_key"] = kind.key_for(values.get("owner_id"))
     if named := new.get("files"):
-        values["files"] = files.references(named)
+        values["files"] = files.references(named, parts=len(new.get("places") or ()))
     if words := new.get("tags"):
         values["tags"] = arrays.literal(tags.checked(words))
     if kind.requires or new.get("requires") or new.get("prefers"):

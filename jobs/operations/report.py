@@ -3,6 +3,7 @@
 import hashlib
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -13,11 +14,12 @@ from django.core.files.storage import default_storage
 from django.db import transaction
 
 from core import refusal
+from core.large_json import Part
 from core.refusal import Refusal
 from jobs.domain import files, payloads
 from jobs.domain.leases import Beat, Lease
 from jobs.domain.outputs import Piece
-from jobs.errors import InvalidValue, OutputGap, PayloadTooLarge
+from jobs.errors import InvalidValue, LeaseLost, OutputGap, PayloadTooLarge
 from jobs.models import ResultFile, Worker
 from jobs.operations import hooks, idempotency, quotas
 from jobs.queries import moves, reports
@@ -145,6 +147,15 @@ def put_file(worker: Worker, job_id: int, lease: Lease, *, name: str, content: "
     except BaseException:
         default_storage.delete(stored_as)
         raise
+
+
+def keep_result(worker: Worker, job_id: int, lease: Lease, whole: Part) -> None:
+    """Keep the text of a result that is too long for a row, as a file of this attempt, before it is handed in.
+
+    A lease that is lost may have been handed in before: `finish` says so. Raises as `put_file`.
+    """
+    with whole.open() as content, suppress(LeaseLost):
+        put_file(worker, job_id, lease, name=files.RESULT, content=File(content, name=files.RESULT))
 
 
 def check_file(name: str, content: "File[bytes]", *, most_bytes: int | None = None) -> None:

@@ -94,8 +94,9 @@ def _checked_and_stored(
     check(new_jobs, records, kinds, by=by)
     flows.check(records, by=by)
     if any(record.on_conflict for record in records):
-        return _resolved(new_jobs, records, kinds, by)
+        return _resolved(new_jobs, inputs.with_parts(new_jobs, records), kinds, by)
     quotas.admit(records)
+    records = inputs.with_parts(new_jobs, records)
     if not _is_one_statement(new_jobs, records):
         return _stored(new_jobs, records, kinds, by)
     answer = submits.one(records[0])
@@ -214,7 +215,7 @@ def _same(job: Job) -> NewJob:
         kind=job.kind, payload=job.payload, queue=job.queue, priority=job.priority,
         max_attempts=job.max_attempts, timeout_s=job.timeout_s, files=names.uploads_of(job.inputs or ()),
         requires=wanted and wanted.requires, prefers=wanted and wanted.prefers, tags=job.tags,
-        concurrency_key=job.concurrency_key,
+        concurrency_key=job.concurrency_key, places=names.places_of(job.inputs or ()) or None,
     )  # fmt: skip
 
 
@@ -280,7 +281,7 @@ def _decided(
     if admission is not None:
         admission.keep([answer.id if isinstance(answer, Stored) else None for answer in answers])
     if locked:
-        inputs.keep(((one.id, one.record.files) for one in stored), locked)
+        inputs.keep(((one.id, one.record) for one in stored), locked)
     if (running := context.current()) is not None:
         moves.keep_origin([one.id for one in stored], function_id=running.id)
     return answers

@@ -39,7 +39,8 @@ class NewWork(Body):
 
     kind: Name = Field(examples=["chat"])
     payload: Any = Field(
-        description="Any JSON up to a megabyte and 100 levels of arrays and objects.",
+        description="Any JSON up to 50 MB and 100 levels of arrays and objects. Of more than a megabyte the job has "
+        "what is long as `inputs` with `at`, where `payload` has placeholders.",
         examples=[{"prompt": "Why is the sky blue?"}],
     )
     queue: Name | None = Field(

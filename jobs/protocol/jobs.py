@@ -44,6 +44,12 @@ class InputFile(BaseModel):
         description="Where to get it, with the same key; 404 once its owner deleted it.",
         examples=["/api/v1/jobs/7/inputs/audio"],
     )
+    at: list[list[str | int]] | None = Field(
+        None,
+        description="Of a long part of the payload, which is JSON: where it belongs. Absent of others.",
+        examples=[None],
+        exclude_if=lambda at: at is None,
+    )
 
 
 class JobInList(BaseModel):

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, Strict
 
 from core import refusal
+from core.large_json import Cut
 from core.refusal import Refusal
 from core.values import Body, Moment, Name, Number, Text, Whole
 from jobs import operations
@@ -129,7 +130,11 @@ class Ending(Leased):
     """How an attempt ended."""
 
     outcome: Literal["success", "failed", "suspended"]
-    result: Any = Field(None, description="Any JSON up to a megabyte; kept of a success.")
+    result: Any = Field(
+        None,
+        description="Any JSON up to 50 MB (over the socket a megabyte); kept of a success. Over a megabyte it is the "
+        "file `whole-result.json`, and the job's `result` has placeholders for what is long of it.",
+    )
     error: Annotated[str, Strict()] = Field("", description="What went wrong; cut at 100,000 characters.")
     retryable: Annotated[bool, Strict()] = Field(True, description="False: trying again would not help.")
     wait: WaitsFor | None = Field(None, description="Of one that is suspended.", examples=[None])
@@ -231,7 +236,7 @@ def write_outputs(worker: Worker, pieces: Sequence[tuple[int, Output]]) -> list[
 @operations.rechecked
 def finish(worker: Worker, job_id: int, body: Finish) -> answers.Ended:
     """Hand in one job, then claim the next. Raises LeaseLost, InvalidJson, PayloadTooLarge."""
-    finished = [_finished(job_id, body)]
+    finished = [_finished(worker, job_id, body)]
     [status], jobs = operations.finish_and_claim(
         worker, finished, limit=body.claim_next, unless_lost=True, request_id=body.request_id
     )
@@ -244,7 +249,7 @@ def finish(worker: Worker, job_id: int, body: Finish) -> answers.Ended:
 def finish_many(worker: Worker, body: FinishMany) -> answers.EndedMany:
     """Hand in several jobs, then claim the next. One whose result cannot be stored is put aside with why; its lease
     holds on."""
-    read = [refusal.value_or_refusal(_finished, ending.id, ending) for ending in body.finished]
+    read = [refusal.value_or_refusal(_finished, worker, ending.id, ending) for ending in body.finished]
     try:
         ended, jobs = _hand_in(worker, body, read)
     except (InvalidJson, PayloadTooLarge):  # nothing is handed in yet
@@ -326,7 +331,9 @@ def _piece(job_id: int, body: Output) -> Piece:
     return Piece(job_id=job_id, lease=body.parsed, seq=body.seq, text=body.text)
 
 
-def _finished(job_id: int, ending: Ending) -> operations.Finished:
+def _finished(worker: Worker, job_id: int, ending: Ending) -> operations.Finished:
+    if ending.outcome == "success" and isinstance(ending.result, Cut) and ending.result.whole is not None:
+        operations.keep_result(worker, job_id, ending.parsed, ending.result.whole)
     same = {name: getattr(ending, name) for name in ("outcome", "result", "error", "retryable", "ran_s")}
     wait = _wait(ending.wait) if ending.wait else operations.Wait()
     return operations.Finished(job_id=job_id, lease=ending.parsed, wait=wait, **same)

@@ -1,17 +1,19 @@
 """Statements about input files: uploads, and which jobs use them."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from jobs.domain import payloads
 from jobs.models import Input, Job, Upload
+from jobs.models.inputs import PARTS
 from jobs.queries import reads
 from jobs.queries.reads import AnyUser
 from postgres import statements
@@ -81,6 +83,15 @@ def for_owner(file_id: UUID, *, owner: AnyUser, lock: bool = False) -> Upload | 
     """This upload, if it is this person's; locked if asked, so that no job comes to use it meanwhile."""
     uploads = Upload.objects.filter(pk=file_id, owner_id=owner.pk)
     return (uploads.select_for_update() if lock else uploads).first()
+
+
+def touch_parts(hashes: Iterable[str], *, owner_id: int | None) -> dict[str, UUID]:
+    """Those parts of payloads with these hashes that the owner has, which nothing deletes for the next 24 hours."""
+    parts = Upload.objects.filter(stored_as__startswith=f"{PARTS}/", owner_id=owner_id, sha256__in=list(hashes))
+    with transaction.atomic():
+        found = dict(parts.order_by("sha256", "pk").select_for_update().values_list("sha256", "pk"))
+        Upload.objects.filter(pk__in=found.values()).update(created_at=Now())
+    return found
 
 
 def keep_until(file_id: UUID, moment: datetime) -> bool:

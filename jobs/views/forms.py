@@ -209,7 +209,7 @@ class OtherForm(SubmitForm):
         assert isinstance(kind, forms.ChoiceField)
         assert isinstance(kept, forms.MultipleChoiceField)
         kind.choices = [(name, name) for name in pages.known_kinds()]
-        self._inputs = (like.inputs or []) if like is not None else []
+        self._inputs = [file for file in (like and like.inputs) or () if "at" not in file]
         kept.choices = [(file["name"], f"{file['name']} ({file['filename']})") for file in self._inputs]
         if not self._inputs:
             del self.fields["kept"]

@@ -8,7 +8,7 @@ from io import BytesIO
 from typing import Any, Final, Protocol, Self
 
 from django.conf import settings
-from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 
 from core import asgi, bodies
 from core.asgi import Receive, Scope, Send
@@ -215,7 +215,7 @@ class Rights:
         if self._changed.is_set():
             send_queue.hold()
 
-    async def first_answer(self, answering: Awaitable[HttpResponse]) -> HttpResponse:
+    async def first_answer(self, answering: Awaitable[HttpResponseBase]) -> HttpResponseBase:
         """Django's first answer; where it allows something, its note is kept.
 
         Changes are watched before that call, of everybody's rights: whose they are is in the answer.

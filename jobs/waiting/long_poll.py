@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Final
 
-from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 
 from core import asgi, bodies
 from core.asgi import Receive, Scope, Send
@@ -65,7 +65,7 @@ class LongPoll:
             if self._rights is not None:
                 self._rights.close()
 
-    async def _first_answer(self, scope: Scope, body: bytes, client: clients.Connection) -> HttpResponse:
+    async def _first_answer(self, scope: Scope, body: bytes, client: clients.Connection) -> HttpResponseBase:
         """The first answer that has something in it, or the last one; at once that its worker was drained meanwhile."""
         woken: Woken | None = None
         since = self._loop.time()
@@ -122,7 +122,7 @@ class LongPoll:
         except Exception:  # whatever it is, Django's answer explains it
             self._is_touched = True
 
-    async def _call(self, scope: Scope, body: bytes, wakeup: Wakeup | None) -> HttpResponse:
+    async def _call(self, scope: Scope, body: bytes, wakeup: Wakeup | None) -> HttpResponseBase:
         """Call once; a wakeup ends with that, whatever comes of it."""
         got_jobs = False
         try:
@@ -139,9 +139,9 @@ def _withdraw(key: str, claimed: answers.Claimed) -> None:
     sessions.withdraw(key, {job.id: job.lease for job in claimed.jobs})
 
 
-def _waits(answer: HttpResponse) -> http.Waits | None:
+def _waits(answer: HttpResponseBase) -> http.Waits | None:
     return answer.note if isinstance(answer, http.Noted) and isinstance(answer.note, http.Waits) else None
 
 
-def _claimed(answer: HttpResponse) -> answers.Claimed | None:
+def _claimed(answer: HttpResponseBase) -> answers.Claimed | None:
     return answer.note if isinstance(answer, http.Noted) and isinstance(answer.note, answers.Claimed) else None

@@ -3,7 +3,6 @@
 import asyncio
 from typing import IO, Final, Protocol
 
-from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
 from core.asgi import Receive, Scope, Send
@@ -22,8 +21,8 @@ class Handler(Protocol):
     async def respond(self, scope: Scope, body: IO[bytes]) -> HttpResponseBase:
         """The answer to a request whose body is there."""
 
-    async def send_response(self, response: HttpResponse, send: Send) -> None:
-        """Send an answer that does not stream."""
+    async def send_response(self, response: HttpResponseBase, send: Send) -> None:
+        """Send an answer."""
 
 
 class Django:
@@ -31,11 +30,10 @@ class Django:
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
-        self.send = handler.send_response
         self._gate = asyncio.Semaphore(AT_ONCE)
-        self._under_way: set[asyncio.Task[HttpResponse]] = set()
+        self._under_way: set[asyncio.Task[HttpResponseBase]] = set()
 
-    async def call(self, scope: Scope, body: IO[bytes]) -> HttpResponse:
+    async def call(self, scope: Scope, body: IO[bytes]) -> HttpResponseBase:
         """Have it answer this request. It never learns that the client went away.
 
         A claim that is under way when the client goes must come to its end, or its jobs would be nobody's
@@ -47,8 +45,14 @@ class Django:
         task.add_done_callback(self._under_way.discard)
         return await asyncio.shield(task)
 
-    async def _call(self, scope: Scope, body: IO[bytes]) -> HttpResponse:
+    async def _call(self, scope: Scope, body: IO[bytes]) -> HttpResponseBase:
         async with self._gate:
-            response = await self._handler.respond(scope, body)
-        assert isinstance(response, HttpResponse)  # nobody who waits asks for a stream
-        return response
+            return await self._handler.respond(scope, body)
+
+    async def send(self, response: HttpResponseBase, send: Send) -> None:
+        """Send an answer, and close it where it is read from a file meanwhile."""
+        try:
+            await self._handler.send_response(response, send)
+        finally:
+            if response.streaming:
+                await asyncio.to_thread(response.close)

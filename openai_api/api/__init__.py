@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from ninja import Router
 
 from accounts import http as people
@@ -70,7 +71,7 @@ def create(request: HttpRequest, path: str) -> HttpResponse:
 
 
 @router.get("/{openaicall:path}/{jobid:job_id}")
-def retrieve(request: HttpRequest, path: str, job_id: int) -> HttpResponse:
+def retrieve(request: HttpRequest, path: str, job_id: int) -> HttpResponseBase:
     """The answer of a call, when it has ended."""
     made = operations.find(job_id, path=path, user=_user(request))
     if made.ended is not None:

@@ -3,10 +3,12 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
+from core import large_json
+from core.large_json import Cutting
 from metering.domain import tokens
 from metering.domain.tokens import Tokens, Written
 from openai_api.domain import messages
@@ -51,6 +53,9 @@ _REPEATED: Final[Mapping[str, Any]] = {
     "truncation": "disabled", "user": None,
 }  # fmt: skip
 LONGEST_MODEL: Final = 200
+# Of a text or a list in a call that is longer, a file of its job is made (docs/adr/0135); and so of a conversation.
+BODY: Final = Cutting(at=(), over=64_000, most=50_000_000, what="body")
+CONTEXT: Final = replace(BODY, at=("context",), what="conversation")
 # What the clients of OpenAI read before they repeat a call: one that the farm tried often enough is not to be repeated.
 NO_RETRY: Final = ("x-should-retry", "false")
 LONGEST_RETRY_S: Final = 60  # a longer Retry-After they take for none, and come again within seconds
@@ -87,9 +92,10 @@ class Call:
 
     @property
     def payload(self) -> dict[str, Any]:
-        """The payload of its job: what of it says something."""
+        """The payload of its job: what of it says something. What was cut out of the body was cut out of it."""
         more = {"context": [*self.context], "file": self.file, "kept": self.is_kept, "headers": {**self.headers}}
-        return {"path": self.path, "body": self.body, **{name: value for name, value in more.items() if value}}
+        payload = {"path": self.path, "body": self.body, **{name: value for name, value in more.items() if value}}
+        return large_json.gathered(payload)
 
 
 def call(path: str, body: object, *, file: str | None = None) -> Call:
@@ -180,7 +186,15 @@ def expected(payload: Any) -> Tokens:
     body, context = call.get("body"), call.get("context")
     if isinstance(body, Mapping) and context:
         body = {**body, "input": [context, body.get("input")]}
-    return tokens.expected(body, is_answer_text=call.get("path") in STREAMED)
+    read = tokens.expected(body, is_answer_text=call.get("path") in STREAMED)
+    return replace(read, input=min(tokens.MOST, read.input + sum(map(_cut_tokens, large_json.placeholders(body)))))
+
+
+def _cut_tokens(placeholder: Mapping[str, Any]) -> int:
+    """The tokens of a text that was cut out; those of a picture are counted by how it begins."""
+    size = placeholder.get("size")
+    is_text = not str(placeholder.get("begins")).startswith("data:")
+    return max(0, size) // 4 if is_text and isinstance(size, int) else 0
 
 
 def used(result: Any) -> Tokens:

@@ -12,6 +12,7 @@ from django.contrib.auth.models import User
 from django.core.files import File
 from django.core.files.storage import default_storage
 
+from core import large_json
 from core.refusal import Refusal
 from jobs import operations as jobs
 from jobs.errors import NotFound
@@ -108,10 +109,14 @@ def content(made: Made, ended: Ended) -> Any:
     """The answer of a call that has ended, as JSON has it, as text or bytes. Reads the file that holds it, if any."""
     if ended.file is None:
         return ended.body
-    stored = jobs.result_file(made.job_id, name=ended.file, attempt=ended.fence)
-    with default_storage.open(stored.stored_as) as file:
+    with default_storage.open(answer_file(made, ended).stored_as) as file:
         data = file.read()
     return json.loads(data) if ended.content_type == domain.JSON else data
+
+
+def answer_file(made: Made, ended: Ended) -> Any:
+    """The file that holds the answer, which has one. Raises NotFound."""
+    return jobs.result_file(made.job_id, name=ended.file or "", attempt=ended.fence)
 
 
 def give_up(job_id: int) -> None:
@@ -152,8 +157,10 @@ def input_items(job_id: int, *, user: User) -> list[dict[str, Any]]:
 
 
 def _submit(call: domain.Call, *, user: User, **options: Any) -> "Job":
-    queue = jobs.queue_of_model(call.model)
-    return jobs.submit(CALL.name, call.payload, owner=user, queue=queue, **options)
+    queue, payload = jobs.queue_of_model(call.model), call.payload
+    if call.context:
+        payload = large_json.gathered(payload | large_json.cut({"context": payload["context"]}, domain.CONTEXT))
+    return jobs.submit(CALL.name, payload, owner=user, queue=queue, **options)
 
 
 def _own(job_id: int, *, path: str, user: User) -> "Job":
@@ -184,7 +191,8 @@ def _conversation(job_id: int, response_id: str, *, user: User) -> list[Any]:
 
 
 def _context(job: "Job") -> list[Any]:
-    return [*job.payload.get("context", ()), *domain.items(_body(job).get("input"))]
+    payload = jobs.whole_payload(job)
+    return [*payload.get("context", ()), *domain.items(payload["body"].get("input"))]
 
 
 def _response(job: "Job") -> Mapping[str, Any]:
@@ -212,6 +220,10 @@ def _ended(job: "Job") -> Ended | None:
         return Ended(status=200, body=None, file=name, fence=job.fence, content_type=kind)
     if result.keys() == {"answer_text", "content_type"}:
         return Ended(status=200, body=str(result["answer_text"]), content_type=kind)
+    if result and isinstance(job.result, dict) and any(large_json.placeholders(result)):
+        with suppress(NotFound):
+            jobs.result_file(job.pk, name=jobs.RESULT, attempt=job.fence)
+            return Ended(status=200, body=None, file=jobs.RESULT, fence=job.fence)
     return Ended(status=200, body=job.result)
 
 

@@ -11,6 +11,7 @@ from typing import IO, Any, Final
 
 from django.conf import settings
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 
 from core import asgi, bodies
 from core.asgi import App, Receive, Scope, Send
@@ -97,6 +98,7 @@ class WaitingCall:
     async def _serve(self, body: IO[bytes]) -> None:
         with Rights(self._send_queue) as rights:
             answer = await rights.first_answer(self._django.call(self._scope, body))
+            body.close()  # a large one lies on the disk, and the call may last
             note: Awaited | None = rights.note
             if note is None:
                 await self._django.send(answer, self._send)
@@ -188,9 +190,11 @@ class WaitingCall:
         else:
             await self._answer(note, await connections.run(http.awaited, note, self._authorization))
 
-    async def _answer(self, note: Awaited, answer: HttpResponse) -> None:
+    async def _answer(self, note: Awaited, answer: HttpResponseBase) -> None:
         """The answer about the job: the whole of it, or the last events of a stream."""
-        if not self._has_started and not (note.is_stream and answer.status_code == 200):
+        if not isinstance(answer, HttpResponse) or not (
+            self._has_started or (note.is_stream and answer.status_code == 200)
+        ):
             await self._django.send(answer, self._send)
             return
         if answer.status_code != 200:

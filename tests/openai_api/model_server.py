@@ -45,11 +45,12 @@ class ModelServer:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one request."""
-        body = b""
+        pieces: list[bytes] = []
         while (message := await receive()).get("body") or message.get("more_body"):
-            body += message["body"]
+            pieces.append(message["body"])
             if not message.get("more_body"):
                 break
+        body = b"".join(pieces)
         if scope["path"] == "/v1/models":
             listed = {"object": "list", "data": [{"id": name, "object": "model"} for name in self.models]}
             await self._send(send, Script([json.dumps(listed).encode()], headers=JSON))

@@ -47,7 +47,6 @@ SUBMISSIONS: list[Any] = [
     ({"kind": "chat", "payload": 1, "group": 7}, 422, "invalid"),
     ({"kind": "chat", "payload": "a\u0000b"}, 422, "invalid_json"),
     ({"kind": "chat", "payload": {"\ud800": 1}}, 422, "invalid_json"),
-    ({"kind": "chat", "payload": "x" * 1_000_001}, 413, "too_large"),
     ([], 422, "invalid"),
     (None, 422, "invalid"),
     ("chat", 422, "invalid"),
@@ -203,7 +202,7 @@ class TestBodiesThatAreTooLarge:
         connection.close()
 
     def test_one_without_a_length_is_refused_when_it_has_become_too_large(self, client: httpx.Client) -> None:
-        pieces = (b" " * 1_000_000 for _ in range(12))
+        pieces = (b" " * 1_000_000 for _ in range(52))
         assert refused(client.post("/api/v1/jobs", content=pieces, headers=JSON)) == (413, "too_large")
 
     def test_a_file_over_the_limit_is_not_kept(self, crew: Crew) -> None:
@@ -294,8 +293,6 @@ class TestWorkersFields:
         job = operations.submit("chat", {})
         lease = crew.claim_one()["lease"]
         path = f"jobs/{job.pk}/finish"
-        large = crew.post(path, lease=lease, outcome="success", result="x" * 1_000_001)
-        assert refused(large) == (413, "too_large")
         nul = crew.post(path, lease=lease, outcome="success", result="\u0000")
         assert refused(nul) == (422, "invalid_json")
         assert farm.status(job) == "in_progress"

@@ -215,8 +215,9 @@ class TestWhatIsRefused:
         [
             (b"{", 400, "not_json"),
             (b'{"model": "tiny", "x": NaN}', 400, "not_json"),
-            (b'{"model": "tiny", "x": "' + b"x" * 2_000_000 + b'"}', 413, "too_large"),
-            (b'{"model": "tiny", "x": "' + b"x" * 11_000_000 + b'"}', 413, "too_large"),
+            (b'{"model": "tiny", "x": "' + b"x" * 50_000_000 + b'"}', 413, "too_large"),
+            (b'{"model": "tiny"' + b"".join(b', "x%d": 12345678' % n for n in range(60_000)) + b"}", 413, "too_large"),
+            (b'{"model": "tiny", "x": "' + b"x" * 70_000 + b'\\u0000"}', 400, "not_json"),
             (b'{"model": "tiny", "x": "\\u0000"}', 400, "invalid_json"),
         ],
     )
