@@ -7,49 +7,27 @@ parts belong is said by their paths, so that a body which has such an object of 
 import hashlib
 import io
 import json
-import re
-from codecs import getincrementaldecoder
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from tempfile import SpooledTemporaryFile
-from typing import IO, Any, Final, NoReturn, Protocol
+from typing import IO, Any, Final
 
 from core import values
+from core.json_tokens import CHARACTERS, ENTRIES, ENTRY, FIELDS, ONE_SCALAR, PIECE, STRING, JsonTokens, Source
 from core.refusal import Refusal
-from core.values import NotJsonError
 
 Path = tuple[str | int, ...]
 PLACEHOLDER: Final = "jobfarm_part"
 ANY: Final = None  # in the path to where parts are cut: each entry of a list
-_PIECE: Final = 1 << 18
 _SPOOLED: Final = 1 << 16
 _MOST_LEVELS: Final = 100
 _MOST_STEPS: Final = 500_000  # values but simple ones in a row: some microseconds of Python for each
 _SHOWN: Final = 40
 _ESCAPES: Final = 6  # bytes of JSON for one of what is stored, at most
-# Texts without NUL and halves of surrogate pairs, which nothing may hold that is kept in PostgreSQL.
-_UNIT: Final = rb"(?!0000|[dD][89a-fA-F])[0-9a-fA-F]{4}|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_TEXT: Final = rb'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u(?:' + _UNIT + rb")))*+"
-_CHARACTERS: Final = re.compile(_TEXT)
-_STRING: Final = re.compile(rb'"' + _TEXT + rb'"')
-_SPACE: Final = re.compile(rb"[ \t\n\r]*+")
-_SCALAR: Final = rb"(?:-?(?:0|[1-9][0-9]{0,4000}+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]{1,10})?+|true|false|null)"
-_ONE_SCALAR: Final = re.compile(_SCALAR)
-_SIMPLE: Final = rb"[ \t\n\r]*+(?:" + _SCALAR + rb'|"[^"\\\x00-\x1f]{0,1000}+")[ \t\n\r]*+,'
-_ENTRY: Final = re.compile(_SIMPLE)
-_ENTRIES: Final = re.compile(rb"(?:" + _SIMPLE + rb")++")
-_FIELDS: Final = re.compile(rb'(?:[ \t\n\r]*+"[^"\\\x00-\x1f]{0,1000}+"[ \t\n\r]*+:' + _SIMPLE + rb")++")
 
 
 class LargeBodyError(Refusal, code="too_large", http_status=413):
     """The {what} has more than {limit} bytes."""
-
-
-class Source(Protocol):
-    """What is read, as a request is."""
-
-    def read(self, size: int, /) -> bytes:
-        """The next bytes; none at the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +71,7 @@ class Cutting:
     at: tuple[str | None, ...]
     over: int
     most: int
-    what: str
+    subject: str
     keeps_whole: bool = False
 
 
@@ -163,18 +141,14 @@ class _Root:
     is_object: bool = False
 
 
-class _Reader:
+class _Reader(JsonTokens):
     """Reads a body once, from its first byte to its last: `out` gets it without the parts."""
 
     def __init__(self, source: Source, cutting: Cutting) -> None:
-        self._source = source
+        super().__init__(source, ahead=cutting.over + (1 << 10))
         self._cutting = cutting
         self._is_own = bool(cutting.at)  # whether a root may be cut out as a whole
-        self._ahead = cutting.over + (1 << 10)  # no shorter token ends behind what is there
-        self._decoder = getincrementaldecoder("utf-8")()
-        self._buffer, self._position, self._mark, self._raw_mark = b"", 0, 0, 0
-        self._is_over = False
-        self._read = 0
+        self._mark = self._raw_mark = 0
         self._steps = 0
         self._levels = 0
         self._path: list[str | int] = []
@@ -186,12 +160,12 @@ class _Reader:
 
     def read(self, most: int) -> Any:
         self._value(self._cutting.at)
-        self._skip_space()
-        if self._position < len(self._buffer):
-            self._refuse("something follows the value")
+        self.skip_space()
+        if self.position < len(self.buffer):
+            self.refuse("something follows the value")
         self._flush()
         if (size := self.out.tell()) > most:
-            raise LargeBodyError(what=self._cutting.what, limit=most, size=size)
+            raise LargeBodyError(what=self._cutting.subject, limit=most, size=size)
         self.out.seek(0)
         return values.loads(self.out.read())
 
@@ -203,7 +177,7 @@ class _Reader:
         self._steps += 1
         if self._steps > _MOST_STEPS:
             raise LargeBodyError(what="number of its values", limit=_MOST_STEPS, size=self._steps)
-        character = self._peek()
+        character = self.peek()
         if character == b"{":
             self._nested(self._object, way)
         elif character == b"[":
@@ -211,46 +185,46 @@ class _Reader:
         elif character == b'"':
             self._string()
         else:
-            self._match(_ONE_SCALAR, "a value was expected")
+            self.match(ONE_SCALAR, "a value was expected")
 
     def _nested(self, read: Any, way: tuple[str | None, ...] | None) -> None:
         self._levels += 1
         if self._levels > _MOST_LEVELS:
-            self._refuse(f"it has more than {_MOST_LEVELS} levels of arrays and objects")
-        self._position += 1
+            self.refuse(f"it has more than {_MOST_LEVELS} levels of arrays and objects")
+        self.position += 1
         read(way)
         self._levels -= 1
 
     def _object(self, way: tuple[str | None, ...] | None) -> None:
-        if self._peek() == b"}":
-            self._position += 1
+        if self.peek() == b"}":
+            self.position += 1
             return
         while True:
             if not way:
-                self._run(_FIELDS)
-            self._skip_space()
-            key = json.loads(self._match(_STRING, "a name was expected"))
-            self._expect(b":")
+                self.run(FIELDS)
+            self.skip_space()
+            key = json.loads(self.match(STRING, "a name was expected"))
+            self.expect(b":")
             self._entry(key, way[1:] if way and way[0] == key else None)
-            if self._peek() == b"}":
-                self._position += 1
+            if self.peek() == b"}":
+                self.position += 1
                 return
-            self._expect(b",")
+            self.expect(b",")
 
     def _array(self, way: tuple[str | None, ...] | None) -> None:
-        if self._peek() == b"]":
-            self._position += 1
+        if self.peek() == b"]":
+            self.position += 1
             return
         number = 0
         while True:
             if not way:
-                number += len(_ENTRY.findall(self._run(_ENTRIES)))
+                number += len(ENTRY.findall(self.run(ENTRIES)))
             self._entry(number, way[1:] if way and way[0] is ANY else None)
             number += 1
-            if self._peek() == b"]":
-                self._position += 1
+            if self.peek() == b"]":
+                self.position += 1
                 return
-            self._expect(b",")
+            self.expect(b",")
 
     def _entry(self, step: str | int, way: tuple[str | None, ...] | None) -> None:
         """Read the value of a name or an index. The field of a root that has become long is cut out."""
@@ -258,7 +232,7 @@ class _Reader:
         if self._root is None or len(self._path) > 1 or not self._root.is_object:
             self._value(way)
         else:
-            self._skip_space()
+            self.skip_space()
             start, before = self._flush(), len(self._root.parts)
             self._value(way)
             if self._flush() - start > self._cutting.over:
@@ -269,16 +243,16 @@ class _Reader:
         """Read a value of which parts are cut out."""
         place, self._path, self._root = tuple(self._path), [], _Root()
         root = self._root
-        root.is_object = self._peek() == b"{"
+        root.is_object = self.peek() == b"{"
         start = self._flush()
-        self._raw_mark, self._raw_start, self._digest = self._position, self._raw.tell(), hashlib.sha256()
+        self._raw_mark, self._raw_start, self._digest = self.position, self._raw.tell(), hashlib.sha256()
         self._value(None)
         size = self._flush_raw() - self._raw_start
         length = self._flush() - start
         if self._is_own and (length > self._cutting.over or (root.parts and not root.is_object and root.parts[0].path)):
             self._cut_out(start, 0)
         if size > self._cutting.most:
-            raise LargeBodyError(what=self._cutting.what, limit=self._cutting.most, size=size)
+            raise LargeBodyError(what=self._cutting.subject, limit=self._cutting.most, size=size)
         if root.parts and self._is_own:
             self._take_back_or_keep(root, start, size)
         if root.parts:
@@ -309,7 +283,7 @@ class _Reader:
         assert self._root is not None
         size, at, digest = self.out.tell() - start, self._parts.tell(), hashlib.sha256()
         self.out.seek(start)
-        while piece := self.out.read(_PIECE):
+        while piece := self.out.read(PIECE):
             self._parts.write(piece)
             digest.update(piece)
         self.out.seek(start)
@@ -324,16 +298,16 @@ class _Reader:
         return Part(path=(*self._path,), size=size, sha256=sha256, begins=begins, start=start, file=self._parts)
 
     def _string(self) -> None:
-        whole = _STRING.match(self._buffer, self._position)
-        if whole is None and len(self._buffer) - self._position < self._ahead:
-            self._refuse("a text has no end, or holds what no text may: a control character, NUL, half of a pair")
-        is_long = whole is None or whole.end() - self._position > self._cutting.over
+        whole = STRING.match(self.buffer, self.position)
+        if whole is None and len(self.buffer) - self.position < self.ahead:
+            self.refuse("a text has no end, or holds what no text may: a control character, NUL, half of a pair")
+        is_long = whole is None or whole.end() - self.position > self._cutting.over
         if is_long and self._root is not None:
             self._long_string(self._root)
         elif whole is None:
-            raise LargeBodyError(what="text of one field", limit=self._ahead)
+            raise LargeBodyError(what="text of one field", limit=self.ahead)
         else:
-            self._position = whole.end()
+            self.position = whole.end()
 
     def _long_string(self, root: _Root) -> None:
         self._flush()
@@ -343,96 +317,46 @@ class _Reader:
             self._parts.write(piece)
             digest.update(piece)
         root.parts.append(part := self._part(at, self._parts.tell() - at, digest.hexdigest()))
-        self._mark = self._position
+        self._mark = self.position
         self.out.write(json.dumps(part.placeholder).encode())
 
     def _pieces_of_string(self) -> Iterator[bytes]:
-        yield self._taken(self._position + 1)
+        yield self._taken(self.position + 1)
         while True:
-            match = _CHARACTERS.match(self._buffer, self._position)
+            match = CHARACTERS.match(self.buffer, self.position)
             assert match is not None  # it matches nothing, too
             yield self._taken(match.end())
-            if self._buffer[self._position : self._position + 1] == b'"':
-                yield self._taken(self._position + 1)
+            if self.buffer[self.position : self.position + 1] == b'"':
+                yield self._taken(self.position + 1)
                 return
-            if len(self._buffer) - self._position > len(rb"\ud800\udc00") or self._is_over:
-                self._refuse("a text has no end, or holds what no text may: a control character, NUL, half of a pair")
-            self._refill()
+            if len(self.buffer) - self.position > len(rb"\ud800\udc00") or self.is_over:
+                self.refuse("a text has no end, or holds what no text may: a control character, NUL, half of a pair")
+            self.refill()
 
     def _taken(self, end: int) -> bytes:
         """What comes until there, for a part and not for `out`."""
-        piece, self._position = self._buffer[self._position : end], end
+        piece, self.position = self.buffer[self.position : end], end
         self._mark = end
         return piece
 
-    def _run(self, several: re.Pattern[bytes]) -> bytes:
-        """Simple values in a row, each with the comma behind it: most of what long lists hold."""
-        self._skip_space()
-        match = several.match(self._buffer, self._position)
-        if match is None:
-            return b""
-        self._position = match.end()
-        return match[0]
-
-    def _match(self, pattern: re.Pattern[bytes], why: str) -> bytes:
-        match = pattern.match(self._buffer, self._position)
-        if match is None:
-            self._refuse(why)
-        self._position = match.end()
-        return match[0]
-
-    def _peek(self) -> bytes:
-        self._skip_space()
-        return self._buffer[self._position : self._position + 1]
-
-    def _expect(self, character: bytes) -> None:
-        if self._peek() != character:
-            self._refuse(f"{character.decode()!r} was expected")
-        self._position += 1
-        self._skip_space()
-
-    def _skip_space(self) -> None:
-        while True:
-            if len(self._buffer) - self._position < self._ahead and not self._is_over:
-                self._refill()
-            match = _SPACE.match(self._buffer, self._position)
-            assert match is not None
-            self._position = match.end()
-            if self._position < len(self._buffer) or self._is_over:
-                return
-
-    def _refill(self) -> None:
+    def flush_all(self) -> None:
         self._flush()
         self._flush_raw()
-        pieces, size = [self._buffer[self._position :]], len(self._buffer) - self._position
-        self._read += self._position
-        while size < self._ahead + _PIECE and not self._is_over:
-            piece = self._source.read(_PIECE)
-            self._is_over = not piece
-            try:
-                self._decoder.decode(piece, final=self._is_over)
-            except UnicodeDecodeError:
-                self._refuse("it is not UTF-8")
-            pieces.append(piece)
-            size += len(piece)
-        self._buffer, self._position, self._mark, self._raw_mark = b"".join(pieces), 0, 0, 0
+        self._mark = self._raw_mark = 0
 
     def _flush(self) -> int:
         """Write what was read to `out`; how long that is then."""
-        self.out.write(self._buffer[self._mark : self._position])
-        self._mark = self._position
+        self.out.write(self.buffer[self._mark : self.position])
+        self._mark = self.position
         return self.out.tell()
 
     def _flush_raw(self) -> int:
         if self._root is not None and self._is_own:
-            piece = self._buffer[self._raw_mark : self._position]
+            piece = self.buffer[self._raw_mark : self.position]
             self._digest.update(piece)
             self._raw.write(piece)
-        self._raw_mark = self._position
+        self._raw_mark = self.position
         return self._raw.tell()
-
-    def _refuse(self, why: str) -> NoReturn:
-        raise NotJsonError(f"The body is not JSON: {why}, at byte {self._read + self._position}.")
 
 
 class _Spool(SpooledTemporaryFile[bytes]):

@@ -85,10 +85,9 @@ def cutting(path: str) -> Cutting | None:
     if place is None:
         return None
     sizes: Mapping[str, Any] = settings.JOBFARM
-    what = place[-1]
-    return Cutting(
-        at=place, over=sizes["PAYLOAD_BYTES"], most=sizes["FILE_BYTES"], what=what, keeps_whole=what == "result"
-    )
+    subject = place[-1]
+    over, most = sizes["PAYLOAD_BYTES"], sizes["FILE_BYTES"]
+    return Cutting(at=place, over=over, most=most, subject=subject, keeps_whole=subject == "result")
 
 
 def _limit(scope: Scope) -> int:

@@ -16,15 +16,8 @@ from django.core.files.storage import default_storage, storages
 from django.core.files.uploadedfile import TemporaryUploadedFile
 from django.core.handlers.asgi import ASGIRequest
 from django.db.models import Q
-from django.http import (
-    HttpRequest,
-    HttpResponse,
-    HttpResponseNotModified,
-    HttpResponseRedirect,
-    JsonResponse,
-    StreamingHttpResponse,
-)
-from django.http.response import HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, HttpResponseRedirect, JsonResponse
+from django.http.response import HttpResponseBase, StreamingHttpResponse
 from django.urls import register_converter, reverse
 from ninja.security import APIKeyQuery, HttpBearer
 from pydantic import BaseModel
@@ -202,12 +195,10 @@ class Waits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Followed:
-    """Jobs whose events this person may follow; `are_named`: each event says of which job it is."""
+class FollowedBy:
+    """What this person may follow."""
 
-    job_ids: Sequence[int]
     user_id: int
-    are_named: bool
     expires_at: datetime | None = None  # of the view token that it is followed by
 
     @property
@@ -217,17 +208,18 @@ class Followed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FollowedMany:
-    """Jobs that match, of which this person may follow all that change."""
+class Followed(FollowedBy):
+    """Jobs whose events they may follow; `are_named`: each event says of which job it is."""
+
+    job_ids: Sequence[int]
+    are_named: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowedMany(FollowedBy):
+    """Jobs that match, of which they may follow all that change."""
 
     wanted: Wanted
-    user_id: int
-    expires_at: datetime | None = None
-
-    @property
-    def is_view(self) -> bool:
-        """As of Followed."""
-        return self.expires_at is not None
 
 
 def answered(body: BaseModel, *, status: int = 200, note: Any = None) -> HttpResponse:
@@ -337,11 +329,9 @@ def _streamed(request: HttpRequest, stored: Stored, *, content_type: str, dispos
         return HttpResponseNotModified(headers={"ETag": etag})
     try:
         part = _part(request, stored, etag)
-        content = default_storage.open(stored.stored_as)
     except NoSuchRange as refusal:
         return refused(refusal)
-    except FileNotFoundError:
-        raise NotFound from None
+    content = _opened(stored)
     span = part or files.Span(start=0, length=stored.size)
     content.seek(span.start)
     range_of = f"bytes {span.start}-{span.start + span.length - 1}/{stored.size}"
@@ -363,15 +353,17 @@ def _streamed(request: HttpRequest, stored: Stored, *, content_type: str, dispos
     )
 
 
-def whole(stored: Stored, *, content_type: str, headers: Mapping[str, str]) -> StreamingHttpResponse:
-    """All of a file as an answer of this type, to be sent outside of Django. Raises NotFound."""
+def whole(stored: Stored, *, headers: Mapping[str, str]) -> StreamingHttpResponse:
+    """All of a file as an answer with these headers, to be sent outside of Django. Raises NotFound."""
+    chunks = _AsynchronousChunks(_opened(stored), files.Span(start=0, length=stored.size))
+    return StreamingHttpResponse(chunks, headers={**headers, "Content-Length": str(stored.size)})
+
+
+def _opened(stored: Stored) -> "File[bytes]":
     try:
-        chunks = _AsynchronousChunks(default_storage.open(stored.stored_as), files.Span(start=0, length=stored.size))
+        return default_storage.open(stored.stored_as)
     except FileNotFoundError:
         raise NotFound from None
-    return StreamingHttpResponse(
-        chunks, content_type=content_type, headers={**headers, "Content-Length": str(stored.size)}
-    )
 
 
 def _part(request: HttpRequest, stored: Stored, etag: str) -> files.Span | None:

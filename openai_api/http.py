@@ -194,8 +194,8 @@ def answer(made: Made, ended: Ended | None, *, is_stream: bool = False) -> HttpR
         raise UnknownCall
     if ended.file is not None and not is_stream:
         stored = operations.answer_file(made, ended)
-        headers = {JOB_ID: str(made.job_id), "X-Content-Type-Options": "nosniff"}
-        return jobs_http.whole(stored, content_type=ended.content_type, headers=headers)
+        named = {JOB_ID: str(made.job_id), "X-Content-Type-Options": "nosniff", "Content-Type": ended.content_type}
+        return jobs_http.whole(stored, headers=named)
     content = operations.content(made, ended)
     if ended.status >= 400:
         content = domain.in_form(content, status=ended.status, path=made.path)

@@ -89,9 +89,9 @@ def touch_parts(hashes: Iterable[str], *, owner_id: int | None) -> dict[str, UUI
     """Those parts of payloads with these hashes that the owner has, which nothing deletes for the next 24 hours."""
     parts = Upload.objects.filter(stored_as__startswith=f"{PARTS}/", owner_id=owner_id, sha256__in=list(hashes))
     with transaction.atomic():
-        found = dict(parts.order_by("sha256", "pk").select_for_update().values_list("sha256", "pk"))
-        Upload.objects.filter(pk__in=found.values()).update(created_at=Now())
-    return found
+        kept = dict(parts.order_by("sha256", "pk").select_for_update().values_list("sha256", "pk"))
+        Upload.objects.filter(pk__in=kept.values()).update(created_at=Now())
+    return kept
 
 
 def keep_until(file_id: UUID, moment: datetime) -> bool:

@@ -54,8 +54,8 @@ _REPEATED: Final[Mapping[str, Any]] = {
 }  # fmt: skip
 LONGEST_MODEL: Final = 200
 # Of a text or a list in a call that is longer, a file of its job is made (docs/adr/0135); and so of a conversation.
-BODY: Final = Cutting(at=(), over=64_000, most=50_000_000, what="body")
-CONTEXT: Final = replace(BODY, at=("context",), what="conversation")
+BODY: Final = Cutting(at=(), over=64_000, most=50_000_000, subject="body")
+CONTEXT: Final = replace(BODY, at=("context",), subject="conversation")
 # What the clients of OpenAI read before they repeat a call: one that the farm tried often enough is not to be repeated.
 NO_RETRY: Final = ("x-should-retry", "false")
 LONGEST_RETRY_S: Final = 60  # a longer Retry-After they take for none, and come again within seconds

@@ -12,9 +12,9 @@ from core import large_json
 from core.large_json import ANY, Cut, Cutting, LargeBodyError
 from core.values import NotJsonError
 
-CALL = Cutting(at=(), over=400, most=100_000, what="body")
-PAYLOAD = Cutting(at=("payload",), over=400, most=10_000, what="payload")
-RESULTS = Cutting(at=("finished", ANY, "result"), over=400, most=10_000, what="result", keeps_whole=True)
+CALL = Cutting(at=(), over=400, most=100_000, subject="body")
+PAYLOAD = Cutting(at=("payload",), over=400, most=10_000, subject="payload")
+RESULTS = Cutting(at=("finished", ANY, "result"), over=400, most=10_000, subject="result", keeps_whole=True)
 PICTURE = "data:image/png;base64," + "iVBO" * 500
 
 

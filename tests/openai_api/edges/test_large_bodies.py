@@ -77,12 +77,12 @@ class TestAPicture:
     def test_that_comes_with_each_turn_of_a_chat_is_stored_once(
         self, client: openai.OpenAI, model: ModelServer, working: Working
     ) -> None:
-        url, said = picture(20 * MB), [0]
+        url, number = picture(20 * MB), [0]
         messages: list[Any] = [seen(url)]
-        model.answer = lambda _: answered(f"Answer {said[0]}.")
+        model.answer = lambda _: answered(f"Answer {number[0]}.")
         with working():
             for turn in range(5):
-                said[0] = turn
+                number[0] = turn
                 answer = client.chat.completions.create(model="tiny", messages=messages)
                 assert answer.choices[0].message.content == f"Answer {turn}."
                 assert model.requests[-1]["messages"] == messages
@@ -134,10 +134,10 @@ class TestAPicture:
         self, client: openai.OpenAI, model: ModelServer, working: Working
     ) -> None:
         url = picture(MB)
-        asked: Any = [{"role": "user", "content": [{"type": "input_image", "image_url": url, "detail": "auto"}]}]
+        request: Any = [{"role": "user", "content": [{"type": "input_image", "image_url": url, "detail": "auto"}]}]
         model.answer = lambda _: answered("A lighthouse.")
         with working():
-            first = client.responses.create(model="tiny", input=asked)
+            first = client.responses.create(model="tiny", input=request)
             second = client.responses.create(model="tiny", input="By night?", previous_response_id=first.id)
             listed = client.responses.input_items.list(second.id, order="asc")
         assert model.requests[1]["messages"][0] == model.requests[0]["messages"][0]
