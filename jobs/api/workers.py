@@ -48,7 +48,8 @@ def claim(request: HttpRequest, body: verbs.Claim) -> HttpResponse:
     trace that the job was submitted in, from the header of that name; null if in none.
 
     `files`, of a job that has some: name, size, SHA-256 and type of what it was given, to be fetched from
-    `inputs/{name}`.
+    `inputs/{name}`. One with `at` is JSON that belongs at these places of `payload`, which is too long to come along:
+    put it there, those with shorter paths first.
 
     `drained` true: people have this worker finish what it holds and take nothing more, until they end that. A claim
     with `wait` then waits its time out and brings nothing, unless that ends; give back what you have not begun

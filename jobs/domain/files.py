@@ -95,6 +95,23 @@ def places_of(inputs: Iterable[Mapping[str, Any]]) -> dict[str, list[Path]]:
     return {entry["name"]: [tuple(path) for path in entry["at"]] for entry in inputs if "at" in entry}
 
 
+def kept_places(inputs: Iterable[Mapping[str, Any]], *, old: Any, new: Any) -> dict[str, list[Path]]:
+    """Where parts of an old payload belong in an edited copy of it: where their placeholders, or what they are part of,
+    were left as they were."""
+    places = places_of(inputs)
+    kept = {name: [path for path in paths if _is_same(old, new, path)] for name, paths in places.items()}
+    return {name: paths for name, paths in kept.items() if paths}
+
+
+def _is_same(old: Any, new: Any, path: Path) -> bool:
+    for step in path:
+        try:
+            old, new = old[step], new[step]
+        except (KeyError, IndexError, TypeError):  # it lies within another part
+            break
+    return bool(old == new)
+
+
 def _reference(value: str | UUID) -> UUID:
     try:
         return value if isinstance(value, UUID) else UUID(value)

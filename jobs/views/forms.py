@@ -1,7 +1,7 @@
 """What people fill in."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -10,6 +10,7 @@ from django import forms
 from django.contrib.auth.models import Group, User
 from django.core.files.uploadedfile import UploadedFile
 
+from core.large_json import Path
 from core.refusal import Refusal
 from core.values import loads, words
 from jobs import errors, operations
@@ -78,6 +79,7 @@ class SubmitForm(forms.Form):
                 group=self.cleaned_data["group"], unique_key=self.cleaned_data["unique_key"] or None,
                 on_conflict=self.cleaned_data["on_conflict"] or None,
                 run_at=clock.now() + timedelta(minutes=minutes) if minutes else None, files=self.files_of_job(new),
+                places=self.places_of_job(),
                 requires=self.cleaned_data.get("requires"), prefers=self.cleaned_data.get("prefers"),
                 priority=self.cleaned_data.get("priority"), tags=words(self.cleaned_data["tags"]),
             )  # fmt: skip
@@ -91,6 +93,10 @@ class SubmitForm(forms.Form):
 
     def files_of_job(self, new: list[Upload]) -> Mapping[str, UUID] | None:  # noqa: ARG002  # for who has some
         """The input files of the job by name; those that are stored just now are put into `new`."""
+        return None
+
+    def places_of_job(self) -> Mapping[str, Sequence[Path]] | None:
+        """Where those of the files belong that are parts of the payload."""
         return None
 
     def _field_of(self, refusal: errors.JobsError | RateLimitsError) -> str | None:
@@ -209,6 +215,7 @@ class OtherForm(SubmitForm):
         assert isinstance(kind, forms.ChoiceField)
         assert isinstance(kept, forms.MultipleChoiceField)
         kind.choices = [(name, name) for name in pages.known_kinds()]
+        self._like = like
         self._inputs = [file for file in (like and like.inputs) or () if "at" not in file]
         kept.choices = [(file["name"], f"{file['name']} ({file['filename']})") for file in self._inputs]
         if not self._inputs:
@@ -234,10 +241,17 @@ class OtherForm(SubmitForm):
         kept = {
             name: upload for name, upload in files.uploads_of(self._inputs).items() if name in values.get("kept", ())
         }
+        if places := self.places_of_job():
+            kept |= {name: files.uploads_of((self._like and self._like.inputs) or ())[name] for name in places}
         for name, content in zip(self._names(values), values.get("uploads") or (), strict=True):
             new.append(operations.upload(files.plain_name(content.name), content, owner=self._user))
             kept[name] = new[-1].pk
         return kept
+
+    def places_of_job(self) -> Mapping[str, Sequence[Path]]:
+        if self._like is None or not self._like.inputs:
+            return {}
+        return files.kept_places(self._like.inputs, old=self._like.payload, new=self.cleaned_data["payload"])
 
     def _names(self, values: Mapping[str, Any]) -> list[str]:
         plain = [files.plain_name(content.name) for content in values.get("uploads") or ()]

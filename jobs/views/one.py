@@ -16,7 +16,7 @@ from accounts.http import members_only
 from core import people
 from core.verdicts import CancelVerdict
 from jobs import http, operations
-from jobs.domain import snippets
+from jobs.domain import files, snippets
 from jobs.live_queries.common import MEMBER, OPERATOR
 from jobs.models import Job
 from jobs.queries import fleet, inputs, pages, reads
@@ -147,7 +147,7 @@ def _snippets(request: HttpRequest, job: Job) -> dict[str, str] | None:
     body: dict[str, Any] = {"kind": job.kind, "payload": job.payload}
     if job.inputs:
         body["files"] = {entry["name"]: entry["file"] for entry in job.inputs}
-    if len(json.dumps(body)) > LONGEST_SNIPPET:
+    if len(json.dumps(body)) > LONGEST_SNIPPET or files.places_of(job.inputs or ()):
         return None
     if (kind := operations.known_kind(job.kind)) is not None:
         own = {"queue": kind.queue, "priority": kind.priority}

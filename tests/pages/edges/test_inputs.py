@@ -1,6 +1,7 @@
 """Input files on pages: sent with the form, shown on the job's page, kept by an edited copy; whose they are."""
 
 import html
+import json
 import re
 from io import StringIO
 from typing import Any
@@ -12,6 +13,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 from pytest_django import Settings
 
+from core.large_json import Cutting, cut
 from jobs import operations
 from jobs.models import Input, Job, Upload
 from tests.pages.edges.conftest import Browse, Farm
@@ -206,3 +208,35 @@ def test_the_command_lists_them(job: Job) -> None:
 def test_the_administration_shows_them(little_farm: Farm, browse: Browse, job: Job, admin_client: Any) -> None:
     page = admin_client.get(f"/admin/jobs/job/{job.pk}/change/").content.decode()
     assert f'<a href="/jobs/{job.pk}/inputs/audio">audio</a>' in page
+
+
+class TestALongPayload:
+    @pytest.fixture
+    def long(self, little_farm: Farm) -> Job:
+        """A job of Ada's whose payload has a picture of two megabytes."""
+        cutting = Cutting(at=(), over=1_000_000, most=50_000_000, subject="payload")
+        payload = cut({"prompt": "?", "picture": "data:image/png;base64," + "iVBO" * 500_000}, cutting)
+        return operations.submit("chat", payload, owner=little_farm.ada)
+
+    def test_is_shown_with_its_parts_to_save(self, little_farm: Farm, browse: Browse, long: Job) -> None:
+        page = html.unescape(browse(little_farm.ada).get(f"/jobs/{long.pk}/").content.decode())
+        [part] = Input.objects.all()
+        assert f'<a href="inputs/{part.name}" download>{part.name}</a>' in page
+        assert '"begins": "data:image/png;base64,' in page
+        assert len(page) < 100_000
+        saved = browse(little_farm.ada).get(f"/jobs/{long.pk}/inputs/{part.name}")
+        assert body(saved).startswith(b'"data:image/png;base64,iVBO')
+        assert browse(little_farm.eve).get(f"/jobs/{long.pk}/inputs/{part.name}").status_code == 404
+
+    def test_is_that_of_an_edited_copy_where_it_was_not_edited(
+        self, little_farm: Farm, browse: Browse, long: Job
+    ) -> None:
+        long = Job.objects.whole().get(pk=long.pk)
+        for picture, whole in [(long.payload["picture"], True), ("none", False)]:
+            fields = {"kind_name": "chat", "payload_text": json.dumps({"prompt": "!", "picture": picture})}
+            answer = browse(little_farm.ada).post(f"/jobs/new/?kind=other&like={long.pk}", {**fields, "delay_min": "0"})
+            assert answer.status_code == 302, answer.content.decode()
+            copy = Job.objects.whole().latest("pk")
+            payload = operations.whole_payload(copy)
+            assert (payload["prompt"], len(payload["picture"])) == ("!", 2_000_022 if whole else 4)
+        assert Upload.objects.count() == 1
