@@ -201,6 +201,27 @@ class TestABody:
                 assert calling.result().choices[0].message.content == "Here."
         assert model.requests[0]["messages"] == messages
 
+    def test_is_answered_by_what_any_worker_hands_in(
+        self, server: Server, http: httpx.Client, client: openai.OpenAI, ada: User
+    ) -> None:
+        """As one of another program does, whose result is too long for a row."""
+        _, key = jobs.create_worker("own", queues=["openai"])
+        answer = completion(picture(3 * MB))
+        with ThreadPoolExecutor(1) as pool, httpx.Client(
+            base_url=f"{server.url}/api/v1/worker/", headers={"Authorization": f"Bearer {key}"}, timeout=30
+        ) as worker:  # fmt: skip
+            worker.post("hello", json={"models": ["tiny"]})
+            offers(ada, "tiny")
+            calling = pool.submit(http.post, "chat/completions", json={"model": "tiny", "messages": [seen("x")]})
+            [job] = worker.post("claim", json={"wait": 20}).json()["jobs"]
+            ending = {"lease": job["lease"], "outcome": "success", "result": answer}
+            assert worker.post(f"jobs/{job['id']}/finish", json=ending).json()["status"] == "success"
+            assert calling.result().json() == answer
+        assert http.get(f"chat/completions/{job['id']}").json() == answer
+        kept = Job.objects.whole().get().result
+        assert kept["usage"] == answer["usage"]
+        assert len(json.dumps(kept)) < 1_000
+
 
 class TestMemory:
     def test_stays_flat_with_many_large_calls_and_answers(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from core import large_json
 from jobfarm_worker.handlers import answers
 from metering.domain.tokens import Tokens
 from observing import fields
@@ -140,3 +141,13 @@ class TestAnErrorOfMessages:
         assert domain.in_form({"error": {"message": "Busy."}}, status=500, path="responses") == {
             "error": {"message": "Busy."}
         }
+
+
+def test_what_was_cut_out_of_a_call_counts_as_it_would_have_whole() -> None:
+    picture = "data:image/png;base64," + "iVBO" * 50_000
+    for content in ("word " * 20_000, [{"type": "image_url", "image_url": {"url": picture}}]):
+        body = {"model": "tiny", "max_tokens": 7, "messages": [{"role": "user", "content": content}]}
+        whole = domain.expected({"path": "chat/completions", "body": body})
+        cut = domain.expected({"path": "chat/completions", "body": large_json.cut(body, domain.BODY)})
+        assert whole.output == cut.output == 7
+        assert whole.input <= cut.input <= whole.input + 50
