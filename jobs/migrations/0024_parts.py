@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
-        ('jobs', '0022_ready_is_not_charged'),
+        ('jobs', '0023_asked_once'),
     ]
 
     operations = [
