@@ -17,7 +17,8 @@ _LOUDEST: Final = ("failed", "timed_out", "canceled", "in_progress", "pending", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A place of a flow: the job that has it, what that comes `after`, and for how many seconds it ran so far."""
+    """A place of a flow: the job that has it, what that comes `after`, and for how many seconds it ran so far. Moments
+    are in seconds since the epoch."""
 
     id: int
     name: str
@@ -27,6 +28,9 @@ class Place:
     after: Sequence[int]
     progress: float | None = None
     ran_s: float = 0.0
+    created_s: float = 0.0
+    claimed_s: float | None = None  # by the latest claim
+    ended_s: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -45,7 +45,7 @@ def after(named: Iterable[int | str]) -> tuple[int | str, ...]:
     if len(references) > MOST_INTO:
         raise InvalidValue(field="after", why=f"{MOST_INTO:,} jobs at most, got {len(references):,}")
     for one in references:
-        if isinstance(one, int) and not 1 <= one <= LARGEST_ID:
+        if type(one) is not str and not (type(one) is int and 1 <= one <= LARGEST_ID):
             raise InvalidValue(field="after", why=f"no job has the id {one}")
     return references
 

@@ -1,15 +1,16 @@
-"""Attempts as bars on swimlanes, one a worker: where each is drawn. Attempts that overlap lie below each other."""
+"""Runs and waits as bars on the lanes of workers or steps: where each is drawn. What overlaps lies below each other."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 WIDTH: Final = 1000.0  # of a drawing
 TRACK: Final = 10.0  # the height of a track
 # Where in its track a bar lies, and how high it is: outcomes differ in shape, and not in colour alone.
+_THIN, _USUAL = (4.0, 2.0), (2.0, 6.0)
 _SHAPES: Final = {
-    "in_progress": (2.0, 6.0), "success": (2.0, 6.0), "canceled": (4.0, 2.0), "released": (4.0, 2.0),
-    "suspended": (4.0, 2.0),
+    "in_progress": _USUAL, "success": _USUAL, "ran": _USUAL, "canceled": _THIN, "released": _THIN, "suspended": _THIN,
+    "pending": (3.0, 4.0),
 }  # fmt: skip
 _ALARMING: Final = (0.0, TRACK - 1.0)
 SHORTEST: Final = 2.0  # that can still be seen and pointed at
@@ -18,20 +19,24 @@ MOST_TRACKS: Final = 8  # of a lane; what overlaps more lies on the last, and th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One attempt, in seconds since the epoch. `ended_s` None: it runs."""
+    """One attempt or one wait of a job, in seconds since the epoch. `ended_s` None: it goes on. With a `number` above 1
+    it stands for so many of jobs that are alike."""
 
     job_id: int
     kind: str
-    worker_id: int
-    worker_name: str
     outcome: str
     began_s: float
     ended_s: float | None
+    number: int = 1
+
+    @property
+    def title(self) -> str:
+        return f"#{self.job_id} {self.kind}" if self.number == 1 else f"{self.kind} × {self.number:,}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """One attempt as it is drawn: from `x` on, `width` wide, on a track. `took_s` is all of its time."""
+    """A run as it is drawn: from `x` on, `width` wide, on a track. `took_s` is all of its time."""
 
     run: Run
     x: float
@@ -51,12 +56,13 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """One worker's attempts, the oldest first."""
+    """What one worker or one step, or a `number` of steps that are alike, did: the oldest first."""
 
-    worker_id: int
+    id: int
     name: str
     bars: tuple[Bar, ...]
     hidden: int  # bars that lie below others, as more than MOST_TRACKS overlap
+    number: int = 1
 
     @property
     def tracks(self) -> int:
@@ -67,26 +73,17 @@ class Lane:
         return self.tracks * TRACK
 
 
-def lanes(runs: Iterable[Run], *, begin_s: float, end_s: float) -> list[Lane]:
-    """Return a lane for each worker, by name. The drawing is as wide as `begin_s` to `end_s`; the rest is cut."""
-    by_worker: dict[int, list[Run]] = {}
-    for run in runs:
-        by_worker.setdefault(run.worker_id, []).append(run)
-    drawn = [_lane(theirs, begin_s=begin_s, end_s=end_s) for theirs in by_worker.values()]
-    return sorted(drawn, key=lambda lane: (lane.name, lane.worker_id))
-
-
-def _lane(runs: Sequence[Run], *, begin_s: float, end_s: float) -> Lane:
-    ordered = sorted(runs, key=lambda run: (run.began_s, run.job_id))
+def lane(lane_id: int, name: str, runs: Iterable[Run], *, begin_s: float, end_s: float, number: int = 1) -> Lane:
+    """Return a lane as wide as `begin_s` to `end_s`; the rest is cut."""
     free_from: list[float] = []  # of each track
     bars: list[Bar] = []
     hidden = 0
-    for run in ordered:
+    for run in sorted(runs, key=lambda run: (run.began_s, run.job_id)):
         track = _track(free_from, run.began_s)
         hidden += free_from[track] > run.began_s
         free_from[track] = max(free_from[track], end_s if run.ended_s is None else run.ended_s)
         bars.append(_bar(run, track, begin_s=begin_s, end_s=end_s))
-    return Lane(worker_id=ordered[0].worker_id, name=ordered[-1].worker_name, bars=tuple(bars), hidden=hidden)
+    return Lane(id=lane_id, name=name, bars=tuple(bars), hidden=hidden, number=number)
 
 
 def _track(free_from: list[float], began_s: float) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from django.urls import reverse
 
 from jobs.domain.flow_graph import Place, graph
+from jobs.domain.flow_timeline import lanes
 from jobs.errors import NotFound
 from jobs.live_queries.common import audience_of_list, part
 from jobs.queries import flows
@@ -27,9 +28,18 @@ def flow(*, whose: int, flow_id: int) -> Mapping[str, Any] | None:
     places = [_place(row, seen, now) for row in seen.places]
     is_living = any(seen.counts.get(status) for status in ("pending", "in_progress"))
     until = now if is_living else max(row.ended_at for row in seen.places)
+    drawn = graph(places)
+    attempts, is_all = flows.attempts(seen)
+    scale = {"begin_s": seen.created_at.timestamp(), "end_s": until.timestamp()}
+    steps, left_out = lanes(drawn.nodes, places, attempts, **scale)
     return {
         "list_url": f"{reverse('jobs:list')}?flow={flow_id}",
-        "graph": graph(places),
+        "graph": drawn,
+        "lanes": steps,
+        "lanes_left_out": left_out + drawn.left_out,
+        "is_all": is_all,
+        "since": seen.created_at,
+        "until": until,
         "counts": sorted(seen.counts.items()),
         "used": seen.used,
         "awaiting": [row for row in seen.places if row.awaits][:MOST_AWAITING],
@@ -44,4 +54,6 @@ def _place(row: Row, seen: flows.Seen, now: datetime) -> Place:
     return Place(
         id=row.id, name=row.name, kind=row.kind, status=row.status, depth=seen.depths[row.id], after=seen.after[row.id],
         progress=row.progress, ran_s=((row.ended_at or now) - row.claimed_at).total_seconds() if has_run else 0.0,
+        created_s=row.created_at.timestamp(), claimed_s=row.claimed_at and row.claimed_at.timestamp(),
+        ended_s=row.ended_at and row.ended_at.timestamp(),
     )  # fmt: skip

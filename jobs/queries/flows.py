@@ -13,15 +13,17 @@ from django.contrib.auth.models import User
 from jobs import registry
 from jobs.domain import flows
 from jobs.domain.conflicts import BEHIND
+from jobs.domain.flow_timeline import Piece
 from jobs.domain.flows import MOST_OUT, WAITED
 from jobs.domain.meters import Used
 from jobs.domain.states import ENDED, Status
 from jobs.errors import NotFound
-from jobs.models import Edge, Flow, Job, Step
+from jobs.models import Attempt, Edge, Flow, Job, Step
 from jobs.queries import lists, reads
 from jobs.queries.submits import Stored
 from postgres import statements
 
+MOST_ATTEMPTS: Final = 2_000
 AT_ONCE: Final = 50  # ended jobs in one transaction: each may have MOST_OUT that come after it
 
 
@@ -234,6 +236,18 @@ def seen(flow_id: int, *, viewer: int) -> Seen:
     mine = functools.reduce(operator.or_, lists.whose(viewer))
     used = registry.used([*Job.objects.filter(mine, flow_id=flow_id).values_list("pk", flat=True)])
     return Seen(created_at=created_at, places=rows, after=after, depths=depths, counts=counts, used=used)
+
+
+def attempts(seen: Seen) -> tuple[dict[int, list[Piece]], bool]:
+    """The attempts that are over by job, the oldest first: those of the newest jobs, MOST_ATTEMPTS at most; and whether
+    these are all. The latest one of a job that runs or succeeded is in its row."""
+    several = [row.id for row in seen.places if row.claims > (row.status in ("in_progress", "success"))]
+    found: dict[int, list[Piece]] = {}
+    of_newest = Attempt.objects.filter(job_id__in=sorted(several)[-MOST_ATTEMPTS:]).order_by("-job", "-number")
+    rows = [*of_newest.values_list("job", "claimed_at", "ended_at", "outcome")[:MOST_ATTEMPTS]]
+    for job_id, claimed_at, ended_at, outcome in reversed(rows):
+        found.setdefault(job_id, []).append(Piece(claimed_at.timestamp(), ended_at.timestamp(), outcome))
+    return found, len(rows) < MOST_ATTEMPTS and len(several) <= MOST_ATTEMPTS
 
 
 def living(flow_id: int, *, owner: User | None) -> list[int]:

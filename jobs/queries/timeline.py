@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from jobs.domain.swimlanes import Lane, Run, lanes
+from jobs.domain.swimlanes import Lane, Run, lane
 from postgres import clock, statements
 
 MOST: Final = 700  # attempts that run, as many that succeeded, as many that ended otherwise: a page draws 2,100 bars
@@ -37,16 +37,22 @@ def of_last(minutes: int) -> Timeline:
     until = clock.now()
     since = until - timedelta(minutes=minutes)
     rows = statements.load("jobs", "timeline").run(bounds(minutes=minutes))
-    drawn = lanes(map(_run, rows), begin_s=since.timestamp(), end_s=until.timestamp())
-    busiest = sorted(drawn, key=lambda lane: -len(lane.bars))[:MOST_LANES]
-    shown = tuple(lane for lane in drawn if lane in busiest)
+    runs: dict[int, list[Run]] = {}
+    for row in rows:
+        runs.setdefault(row.worker_id, []).append(_run(row))
+    names = {row.worker_id: row.worker_name or "" for row in sorted(rows, key=lambda row: row.claimed_at)}
+    drawn = [
+        lane(worker, name, runs[worker], begin_s=since.timestamp(), end_s=until.timestamp())
+        for worker, name in sorted(names.items(), key=lambda one: (one[1], one[0]))
+    ]
+    busiest = sorted(drawn, key=lambda one: -len(one.bars))[:MOST_LANES]
+    shown = tuple(one for one in drawn if one in busiest)
     is_all = all(row.complete for row in rows)
     return Timeline(since=since, until=until, lanes=shown, left_out=len(drawn) - len(shown), is_all=is_all)
 
 
 def _run(row: Any) -> Run:
     return Run(
-        job_id=row.job_id, kind=row.kind, worker_id=row.worker_id, worker_name=row.worker_name or "",
-        outcome=row.outcome, began_s=row.claimed_at.timestamp(),
+        job_id=row.job_id, kind=row.kind, outcome=row.outcome, began_s=row.claimed_at.timestamp(),
         ended_s=None if row.ended_at is None else row.ended_at.timestamp(),
     )  # fmt: skip

@@ -7,7 +7,8 @@ SELECT job.*, ARRAY(
 FROM (
     SELECT DISTINCT ON (step.place_id) job.id, step.place_id, step.name, job.kind, step.depth, job.created_at, job.retry_of_id,
            step.canceled_for_id, outcome.ended_at, coalesce(live.claimed_at, outcome.claimed_at) AS claimed_at,
-           coalesce(live.progress, outcome.progress) AS progress, wait.signal AS awaits,
+           coalesce(live.progress, outcome.progress) AS progress, coalesce(live.fence, outcome.fence) AS claims,
+           wait.signal AS awaits,
            coalesce(outcome.status, CASE WHEN live.lease_secret IS NULL THEN 'pending' ELSE 'in_progress' END) AS status
     FROM jobs_job AS job JOIN jobs_step AS step ON step.job_id = job.id
     LEFT JOIN jobs_live AS live ON live.job_id = job.id LEFT JOIN jobs_outcome AS outcome ON outcome.job_id = job.id

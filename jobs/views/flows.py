@@ -1,5 +1,7 @@
 """The page of a flow, and what can be done with all of it."""
 
+from typing import Final
+
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -10,13 +12,23 @@ from jobs.domain.filters import ids_of
 from jobs.queries import reads
 from jobs.views import access
 
+_LEGEND: Final = (
+    ("pending", "waited for a worker"),
+    ("in_progress", "in progress"),
+    ("ran", "ran"),
+    ("suspended", "suspended, until a worker took it again"),
+    ("failed", "failed, lost or timed out"),
+    ("canceled", "canceled or given back"),
+)
+
 
 @access.page
 def flow(request: HttpRequest, flow_id: int) -> HttpResponse:
     """A flow, live: the picture of its jobs, how they stand and what they took."""
     if not reads.visible_to(request.user).filter(flow_id=flow_id).exists():
         raise Http404("There is no such flow.")
-    return render(request, "jobs/flow.html", {"flow_id": flow_id, "whose": access.viewer(people.person(request))})
+    context = {"flow_id": flow_id, "whose": access.viewer(people.person(request)), "legend": _LEGEND}
+    return render(request, "jobs/flow.html", context)
 
 
 @access.button

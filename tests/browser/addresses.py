@@ -66,6 +66,7 @@ def _of_jobs(seeded: Farm) -> list[Address]:
         Address(name="job-attempts", path=f"/jobs/{seeded.jobs['tried'].pk}/attempts/"),
         Address(name="job-shared", path=f"/jobs/shared/{seeded.share}/", by=""),
         Address(name="job-file-link", path=f"/jobs/{done}/files/transcript.txt/link"),
+        Address(name="flow", path=f"/flows/{seeded.flow}/"),
         Address(name="bulks", path="/jobs/bulk/"),
         Address(name="bulk", path=f"/jobs/bulk/{seeded.bulk.pk}/"),
         Address(name="queues", path="/queues/"),

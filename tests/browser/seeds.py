@@ -70,6 +70,7 @@ class Farm:
     group: Group
     invitation: str
     link: str  # that logs the member in, once; whoever comes from here has tried too often for today
+    flow: int  # with steps of which each stands otherwise
     jobs: dict[str, Job]  # by status; "future" and "tried" (two attempts failed, a third waits) are pending too
     share: str
     worker: Worker
@@ -128,7 +129,7 @@ def seed(*, boss: User | None = None, paint: Paint = plain) -> Farm:
         link=accounts.one_time_link(member), jobs=made, share=share, worker=painter, bulk=bulk, functions=functions,
         cron=_cron(), delivery=deliveries[0], ignored=deliveries[1], rule=rule, endpoint=endpoint,
         message=_attempted(endpoint), game=played, open_game=opened,
-        picture=pictures[0], alert_rule=_alerts(boss), batch=_batch(boss, made),
+        picture=pictures[0], alert_rule=_alerts(boss), batch=_batch(boss, made), flow=_flow(boss),
     )  # fmt: skip
 
 
@@ -307,6 +308,32 @@ def _jobs(owner: User, group: Group) -> dict[str, Job]:
     for job in made.values():
         job.refresh_from_db()
     return made
+
+
+def _flow(owner: User) -> int:
+    """One that was split, of whose parts one succeeded, one failed, one runs after it was suspended, one is suspended,
+    and one waits; and 60 pages that are alike."""
+    farm.kind("translate", max_attempts=1)
+    runner = farm.worker("desk", "translate")
+    parts = [farm.new_job("translate", owner=owner, name=name, after=["split"]) for name in ("de", "fr", "it", "es")]
+    pages = [farm.new_job("translate", owner=owner, after=["split"]) for _ in range(60)]
+    split = farm.new_job("translate", owner=owner, name="split")
+    join = farm.new_job("translate", owner=owner, name="join", after=["de", "fr", "it", "es"])
+    jobs.submit_many([split, *parts, *pages, join])
+    farm.succeed(runner, farm.claim_one(runner))
+    farm.succeed(runner, farm.claim_one(runner))
+    farm.fail(runner, farm.claim_one(runner), retryable=False)
+    for _ in range(2):
+        waiting = farm.claim_one(runner)
+        wait = jobs.Wait(signal="approved")
+        jobs.finish(runner, [jobs.Finished(job_id=waiting.id, lease=waiting.lease, outcome="suspended", wait=wait)])
+    jobs.signal(waiting.id - 1, "approved", by=None)
+    for _ in range(20):
+        farm.succeed(runner, farm.claim_one(runner))
+    farm.claim_one(runner)
+    flow_id = farm.stored(waiting).flow_id
+    assert flow_id is not None
+    return flow_id
 
 
 def _succeed(runner: Worker, job: Job) -> None:

@@ -217,6 +217,7 @@ def test_only_jobs_that_one_may_see_are_named(worker: Worker) -> None:
         ([{"when": "ended"}], "there is none"),
         ([{"name": "a"}, {"after": ["a"], "when": "soon"}], '"success" or "ended"'),
         ([{"after": [0]}], "no job has the id 0"),
+        ([{"after": [Job(pk=7, kind="work")]}], "no job has the id work #7"),
         ([{"name": "a"}, {"unique_key": "k", "on_conflict": "replace"}], "replaces no job"),
         ([{"name": f"{n}", "after": [f"{n - 1}"] if n else []} for n in range(1001)], "1,000 jobs one after another"),
         ([{"name": "a"}, *[{"after": ["a"]}] * 1001], "1,000 jobs come after one"),

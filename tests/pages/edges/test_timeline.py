@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 
 def _bars(page: str) -> list[str]:
-    return re.findall(r'<a href="[^"]*" data-key="b[^"]*"\s+aria-label="([^"]*)"', page)
+    return re.findall(r'<a href="[^"]*"\s+data-key="b[^"]*"\s+aria-label="([^"]*)"', page)
 
 
 def test_shows_what_runs_what_succeeded_and_what_failed(little_farm: Farm, browse: Browse) -> None:
