@@ -162,7 +162,7 @@ def _numbered(signed: Iterable[tuple[int, object]]) -> dict[int, int]:
 
 def _lay_out(nodes: Mapping[int, Node], edges: Collection[tuple[int, int]]) -> None:
     """Columns by depth; in each the order of the middle of what a node is connected to, forth and back a few times
-    (Sugiyama, Tagawa and Toda 1981). The libraries that do more are under the GPL, or need a program beside them."""
+    (Sugiyama, Tagawa and Toda 1981). Beside libraries: docs/adr/0136."""
     near: dict[int, list[int]] = defaultdict(list)
     for one, other in edges:
         near[one].append(other)
