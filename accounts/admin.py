@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, Final
 
 from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
@@ -27,6 +27,8 @@ from core import administration, exports
 for model in (User, Group, EmailAddress, UserSession, Authenticator, SocialAccount, SocialApp, SocialToken):
     if admin.site.is_registered(model):  # of these people have pages
         admin.site.unregister(model)
+
+_ITSELF: Final = "you yourself, which another administrator may do"
 
 
 def _forget_second_factors(_: HttpRequest, person: User) -> str:
@@ -58,6 +60,12 @@ class UserAdmin(administration.Paged, DjangoUserAdmin, ModelAdmin):  # type: ign
     def has_operate_permission(self, request: HttpRequest) -> bool:
         """Only superusers: a link to a superuser's account would make its maker one."""
         return bool(request.user.is_superuser)
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Nobody deletes themselves here: it would log them out, and may leave the site to nobody."""
+        *found, protected = super().get_deleted_objects(objs, request)
+        itself = [_ITSELF] if request.user in objs else []
+        return *found, [*protected, *itself]
 
     @admin.action(description="Create a one-time log-in link", permissions=["operate"])
     def make_login_link(self, request: HttpRequest, queryset: QuerySet[User]) -> None:

@@ -1,6 +1,7 @@
 """Flow templates: kept by people, and started with values for their placeholders."""
 
 import json
+import uuid
 from typing import Any
 from urllib.parse import urlencode
 
@@ -9,6 +10,7 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.forms.fields import InvalidJSONInput
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from unfold.admin import ModelAdmin
@@ -18,7 +20,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from core import audit, people
 from jobs import operations
 from jobs.errors import JobsError
-from jobs.models import FlowTemplate
+from jobs.models import FlowTemplate, Job
 from jobs.operations.from_crons import start_flow
 from ratelimits.errors import RateLimitsError
 from scheduling import registry
@@ -103,19 +105,13 @@ class FlowTemplateAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no ty
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
         form = StartForm(template, request.POST or None)
         if request.method == "POST" and form.is_valid():
-            person = people.person(request)
             try:
-                [first, *_] = operations.store_flow(template.pk, form.values, by=person, owner=person)
+                return _started(request, template, form.values)
             except (JobsError, RateLimitsError) as refusal:
                 form.add_error(None, refusal.message)
-            else:
-                flow_id = first.record.flow_id
-                audit.record(person, template, f"started as flow {flow_id}")
-                messages.success(request, f"Started as flow {flow_id}.")
-                return HttpResponseRedirect(reverse("jobs:flow", args=[flow_id]))
         context = {
             **self.admin_site.each_context(request), "title": f"Start {template}", "opts": self.opts,
-            "template": template, "form": form,
+            "template": template, "form": form, "key": request.POST.get("start-key") or uuid.uuid4().hex,
         }  # fmt: skip
         return TemplateResponse(request, "admin/jobs/start_flow.html", context)
 
@@ -126,3 +122,22 @@ class FlowTemplateAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no ty
         args = {"template": object_id, "values": template.placeholders if template else {}}
         begin = {"function": registry.dotted_name(start_flow), "arguments_text": json.dumps(args, indent=2)}
         return HttpResponseRedirect(f"{reverse('admin:scheduling_cron_add')}?{urlencode(begin)}")
+
+
+def _started(request: HttpRequest, template: FlowTemplate, values: dict[str, Any]) -> HttpResponse:
+    """Start it, once for each form that was shown and values in it, and go to its page."""
+    person, asked = people.person(request), [request.POST.get("start-key"), template.pk, values]
+    key = uuid.uuid5(uuid.NAMESPACE_OID, json.dumps(asked, sort_keys=True))
+    [first, *_] = operations.once(
+        operations.repeatable(person, f"start {key}", None) if asked[0] else None,
+        count=lambda: None,
+        submit=lambda: operations.store_flow(template.pk, values, by=person, owner=person),
+    )
+    if isinstance(first, operations.Stored):
+        flow_id = first.record.flow_id
+        audit.record(person, template, f"started as flow {flow_id}")
+        messages.success(request, f"Started as flow {flow_id}.")
+    else:
+        flow_id = get_object_or_404(Job, pk=first).flow_id
+        messages.warning(request, f"It was started already, as flow {flow_id}, and is not a second time.")
+    return HttpResponseRedirect(reverse("jobs:flow", args=[flow_id]))

@@ -54,6 +54,19 @@ class TestPages:
         assert client.get(reverse("admin:accounts_apitoken_add")).status_code == 403
 
 
+class TestPeople:
+    def test_delete_others_and_not_themselves(self, client: Client, root: User) -> None:
+        ada = User.objects.create_user("ada")
+        for person in (root, ada):
+            client.post(reverse("admin:auth_user_delete", args=[person.pk]), {"post": "yes"})
+        assert [*User.objects.all()] == [root]
+        bob = User.objects.create_user("bob")
+        chosen = {"action": "delete_selected", "_selected_action": [root.pk, bob.pk], "post": "yes"}
+        page = client.post(reverse("admin:auth_user_changelist"), chosen)
+        assert "you yourself, which another administrator may do" in page.text
+        assert User.objects.count() == 2
+
+
 class TestGroups:
     def test_show_who_made_them_and_how_many_are_in_them(self, client: Client, root: User) -> None:
         ada = User.objects.create_user("ada")

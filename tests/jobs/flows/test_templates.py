@@ -1,5 +1,6 @@
 """Flow templates: kept by people, started by code, the API, crons and rules, each start one flow or none."""
 
+import re
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from django.test import Client
 
 from jobs import operations
 from jobs.errors import InvalidValue, JobsError, NotUnique, UnknownKind, UnknownTemplate
-from jobs.models import FlowTemplate, Job, Step
+from jobs.models import Flow, FlowTemplate, Job, Step
 from jobs.operations import from_crons
 from scheduling import registry
 from tests import farm
@@ -101,6 +102,22 @@ def test_what_could_never_start_is_not_kept(jobs: Any, placeholders: Any, why: s
     with pytest.raises(JobsError) as refused:
         operations.check_template(jobs, placeholders)
     assert why in refused.value.message
+
+
+def test_a_form_that_is_sent_twice_starts_one_flow(template: FlowTemplate) -> None:
+    admin = Client()
+    admin.force_login(farm.user("root", is_staff=True, is_superuser=True))
+    FlowTemplate.objects.filter(pk="translate").update(jobs=JOBS[:2])
+    start = "/admin/jobs/flowtemplate/translate/start/"
+    keys = [re.findall(r'name="start-key" value="([^"]+)"', admin.get(start).content.decode())[0] for _ in range(2)]
+    values = {"document": "text", "number": "8"}
+    first, again, other = (admin.post(start, values | {"start-key": key}, follow=True) for key in (keys[0], *keys))
+    assert first.redirect_chain == again.redirect_chain != other.redirect_chain
+    assert "and is not a second time" in again.content.decode()
+    assert "Started as flow" in other.content.decode()
+    assert Flow.objects.count() == 2
+    admin.post(start, {"document": "other", "number": "8", "start-key": keys[0]})
+    assert Flow.objects.count() == 3
 
 
 def test_people_keep_them_in_the_administration_and_start_them_by_a_form(template: FlowTemplate) -> None:
