@@ -95,7 +95,8 @@ def signal(request: HttpRequest, job_id: int, body: clients.NewSignal) -> client
     """Send a job a signal.
 
     A job that waits for one of this name goes on, and its worker gets the `data`; else it is kept for 30 days until the
-    job waits for it. The same `id` again is the same signal. 409 `job_has_ended`.
+    job waits for it. The same `id` again is the same signal. While it waits for this one, `data` has to be what the
+    form of the wait's `schema` could send: 422 `invalid` says what does not fit. 409 `job_has_ended`.
     """
     is_new = operations.signal(job_id, body.name, body.data, by=_user(request), key=body.id)
     return clients.SentSignal(is_new=is_new)

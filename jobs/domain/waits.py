@@ -1,7 +1,8 @@
 """What an attempt that ends suspended waits for, and the signals that it may wait for."""
 
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -15,6 +16,7 @@ LONGEST_ID: Final = 64
 LONGEST_KEY: Final = 200
 TYPES: Final = ("string", "number", "integer", "boolean")
 MOST_FIELDS: Final = 20
+MOST_SHOWN: Final = 200  # characters of what a field may be
 KEPT_DAYS: Final = 30  # a signal that nobody waits for yet
 
 
@@ -85,6 +87,45 @@ def fields(schema: Any) -> list[SignalField]:
     except (TypeError, KeyError, AttributeError, ValueError):
         return []
     return made if len(made) <= MOST_FIELDS else []
+
+
+def misfit(schema: Any, data: Any) -> str | None:
+    """Why the form of this schema could not send such data; None: it could, or has one field for any JSON."""
+    named = fields(schema)
+    if named and not isinstance(data, Mapping):
+        return "an object with the fields of the schema"
+    for field in named:
+        if field.name not in data:
+            if field.is_required:
+                return f"{field.name} is missing"
+        elif field.choices and not any(_is(choice, data[field.name]) for choice in field.choices):
+            return f"{field.name} is one of {json.dumps(field.choices)[:MOST_SHOWN]}"
+        elif not field.choices and not _FITS[field.type](data[field.name]):
+            return f"{field.name} is of the type {field.type}"
+    return None
+
+
+def _is(one: Any, other: Any) -> bool:
+    """As JSON has it, where true is no number."""
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_FITS: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "string": lambda value: isinstance(value, str), "boolean": lambda value: isinstance(value, bool),
+    "number": _is_number, "integer": lambda value: _is_number(value) and value == value // 1,
+}  # fmt: skip
+
+
+def parsed(schema: str | None) -> Any:
+    """A schema that is stored; none where that is not JSON: whoever sends the signal can write any then."""
+    try:
+        return json.loads(schema or "null")
+    except ValueError:
+        return None
 
 
 def _field(name: str, one: Mapping[str, Any], *, is_required: bool) -> SignalField:

@@ -1,6 +1,5 @@
 """The form by which people send the signal that a job waits for: there as long as it waits."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -28,7 +27,7 @@ class SignalForm(forms.Form):
     def __init__(self, wait: Suspension, data: Any = None, *, key: str = "") -> None:
         super().__init__(data, initial={"key": key}, prefix="signal")
         self.name = wait.signal
-        self._named = waits.fields(_schema(wait.schema))
+        self._named = waits.fields(waits.parsed(wait.schema))
         for field in self._named:
             common: dict[str, Any] = {"label": field.label, "help_text": "", "required": field.is_required}
             if field.choices:
@@ -49,14 +48,6 @@ class SignalForm(forms.Form):
             return values["json"]
         filled = {field: values[field.name] for field in self._named if values[field.name] not in (None, "")}
         return {field.name: field.choices[int(one)] if field.choices else one for field, one in filled.items()}
-
-
-def _schema(text: str | None) -> Any:
-    """The schema; none where what is stored is not JSON: whoever sends the signal can write any then."""
-    try:
-        return json.loads(text or "null")
-    except ValueError:
-        return None
 
 
 def _must_not_be_ticked(kind: str) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from core import audit
 from jobs.domain import payloads
 from jobs.domain.conflicts import BEHIND
 from jobs.domain.states import ENDED, Status
-from jobs.domain.waits import DATA_BYTES, Wait, checked_id, checked_key, checked_name
-from jobs.errors import JobHasEnded, NotAChild
+from jobs.domain.waits import DATA_BYTES, Wait, checked_id, checked_key, checked_name, misfit, parsed
+from jobs.errors import InvalidValue, JobHasEnded, NotAChild
+from jobs.models import Signal
 from jobs.operations import endings, hooks
 from jobs.operations.set_aside import ASIDE
 from jobs.queries import flows, reads
@@ -48,7 +49,8 @@ def signal(job_id: int, name: str, data: Any = None, *, by: User | None, key: st
     given it once it does, within 30 days. The same `key` again is the same signal; whether this one is new.
 
     `by` None is the site itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, JobHasEnded,
-    InvalidValue, InvalidJson, PayloadTooLarge.
+    InvalidValue (also for data that the job's form could not send, while it waits for it), InvalidJson,
+    PayloadTooLarge.
     """
     key = uuid.uuid4().hex if key is None else checked_id(key)
     checked_name(name)
@@ -58,7 +60,7 @@ def signal(job_id: int, name: str, data: Any = None, *, by: User | None, key: st
         raise JobHasEnded
     stored, is_new = queries.store(job.pk, name=name, data=data, key=key)
     if is_new:
-        if job.status == Status.PENDING and job.is_behind and queries.take(stored):
+        if job.status == Status.PENDING and job.is_behind and _takes(job.pk, stored):
             _wake([job])
         audit.record(by, job, f"sent the signal {name}")
     return is_new
@@ -105,6 +107,15 @@ def time_out(rows: Sequence[Any]) -> None:
     queries.settle([row.id for row in rows if not row.waits])
     queries.time_out([row.id for row in over])
     _wake(over)
+
+
+def _takes(job_id: int, signal: Signal) -> bool:
+    """Whether the job waits for this one, and has it now. Raises InvalidValue which its form could not send: what
+    came before the wait, or by a key, is given as it came, for nobody is there to be told."""
+    wait = queries.waiting(job_id)
+    if wait is not None and wait.signal == signal.name and (why := misfit(parsed(wait.schema), signal.data)):
+        raise InvalidValue(field="data", why=why)
+    return queries.take(signal)
 
 
 def _wake(jobs: Sequence[Any]) -> None:

@@ -14,6 +14,7 @@ from jobs.models import Edge, Job, Signal, Suspension, Worker
 from jobs.queries import reads
 from tests import farm
 from tests.effort import share
+from tests.jobs.flows.test_api import call
 from tests.jobs.flows.test_children import child_of, parent_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -131,6 +132,62 @@ class TestASignal:
         farm.succeed(worker, job)
         with pytest.raises(JobHasEnded):
             operations.signal(job.id, "a", by=None)
+
+
+LETTER: dict[str, Any] = {
+    "properties": {
+        "verdict": {"enum": ["send it", 1]}, "note": {"type": "string"}, "pages": {"type": "integer"},
+        "share": {"type": "number"}, "urgent": {"type": "boolean"},
+    },
+    "required": ["verdict"],
+}  # fmt: skip
+
+
+class TestASchema:
+    @pytest.mark.parametrize(
+        ("data", "why"),
+        [
+            (None, "an object with the fields"), ([1], "an object with"), ({"note": "x"}, "verdict is missing"),
+            ({"verdict": "no"}, 'verdict is one of ["send it", 1]'), ({"verdict": True}, "verdict is one of"),
+            ({"verdict": 1, "note": None}, "note is of the type string"),
+            ({"verdict": 1, "pages": 1.5}, "pages is of the type integer"),
+            ({"verdict": 1, "share": "1"}, "share is of the type number"),
+            ({"verdict": 1, "urgent": 0}, "urgent is of the type boolean"),
+        ],
+    )  # fmt: skip
+    def test_refuses_what_its_form_could_not_send(self, worker: Worker, data: Any, why: str) -> None:
+        job = waiting(worker, schema=LETTER)
+        with pytest.raises(InvalidValue, match="data: ") as refused:
+            operations.signal(job.id, "approved", data, by=None, key="mail-7")
+        assert why in str(refused.value)
+        assert not Signal.objects.exists()
+        good = {"verdict": 1, "note": "", "pages": 2.0, "share": 1, "urgent": False, "more": [1]}
+        assert operations.signal(job.id, "approved", good, by=None, key="mail-7")
+        assert not operations.signal(job.id, "approved", data, by=None, key="mail-7")
+        assert came(worker) == ("approved", good, False)
+
+    def test_says_so_to_callers(self, worker: Worker) -> None:
+        root = farm.user("root", is_superuser=True, is_staff=True)
+        job = waiting(worker, schema=LETTER)
+        answer = call(root, f"jobs/{job.id}/signals", {"name": "approved", "data": {"verdict": "no"}})
+        assert (answer.status_code, answer.json()["error"]) == (422, "invalid")
+        assert 'data: verdict is one of ["send it", 1]' in str(answer.json())
+
+    def test_asks_nothing_of_a_signal_of_another_name_or_that_came_before(self, worker: Worker) -> None:
+        """Nobody is there any more to be told, and a job that passed it over would wait for good."""
+        job = parent_of(worker)
+        operations.signal(job.id, "approved", "yes", by=None)
+        suspend(worker, job, signal="approved", schema=LETTER)
+        job = farm.claim_one(worker)
+        assert job.signal is not None
+        assert job.signal.data == "yes"
+        suspend(worker, job, signal="approved", schema=LETTER)
+        assert operations.signal(job.id, "denied", "yes", by=None)
+
+    def test_that_is_no_form_takes_any_data(self, worker: Worker) -> None:
+        waiting(worker, schema={"properties": {"list": {"type": "array"}}, "required": ["list"]})
+        job = Job.objects.get()
+        assert operations.signal(job.pk, "approved", 7, by=None)
 
 
 class TestATimeout:
