@@ -63,9 +63,9 @@ class UserAdmin(administration.Paged, DjangoUserAdmin, ModelAdmin):  # type: ign
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Nobody deletes themselves here: it would log them out, and may leave the site to nobody."""
-        *found, protected = super().get_deleted_objects(objs, request)
+        *rest, protected = super().get_deleted_objects(objs, request)
         itself = [_ITSELF] if request.user in objs else []
-        return *found, [*protected, *itself]
+        return *rest, [*protected, *itself]
 
     @admin.action(description="Create a one-time log-in link", permissions=["operate"])
     def make_login_link(self, request: HttpRequest, queryset: QuerySet[User]) -> None:

@@ -8,5 +8,6 @@ class CancelVerdict(StrEnum):
 
     BEFORE_START = "canceled_before_start"
     BEFORE_RETRY = "canceled_before_retry"
+    WHILE_SUSPENDED = "canceled_while_suspended"
     WHILE_RUNNING = "canceled_while_running"
     TOO_LATE = "too_late"

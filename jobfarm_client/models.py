@@ -290,7 +290,8 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canceled:
-    """What a cancel came to: `canceled_before_start`, `canceled_before_retry`, `canceled_while_running` or `too_late`.
+    """What a cancel came to: `canceled_before_start`, `canceled_before_retry`, `canceled_while_suspended`,
+    `canceled_while_running` or `too_late`.
 
     `status` is the job's after it; for `too_late`, how it had ended. A cancel that was repeated because its answer
     was lost comes too late for itself: the status is then `canceled` all the same.

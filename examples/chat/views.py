@@ -35,6 +35,7 @@ OLLAMA = "http://127.0.0.1:11434/v1"  # where it listens by default
 _CANCELED = {
     CancelVerdict.BEFORE_START: "Canceled before an answer was started.",
     CancelVerdict.BEFORE_RETRY: "Canceled: there will be no further attempt.",
+    CancelVerdict.WHILE_SUSPENDED: "Canceled: there will be no further attempt.",
     CancelVerdict.WHILE_RUNNING: "Canceled: whatever the worker still writes is discarded.",
     CancelVerdict.TOO_LATE: "Too late: it has already ended.",
 }

@@ -190,9 +190,9 @@ def get_input(request: HttpRequest, job_id: int, name: str) -> HttpResponseBase:
 def cancel(request: HttpRequest, job_id: int) -> clients.Canceled:
     """Cancel a job.
 
-    `verdict` says what it came to: `canceled_before_start`, `canceled_before_retry`, `canceled_while_running`
-    (the status is canceled now, and whatever the worker still says is refused), or `too_late`: it had ended,
-    `status` says how.
+    `verdict` says what it came to: `canceled_before_start`, `canceled_before_retry`, `canceled_while_suspended`,
+    `canceled_while_running` (the status is canceled now, and whatever the worker still says is refused), or
+    `too_late`: it had ended, `status` says how.
     """
     canceled = operations.cancel(job_id, by=_user(request))
     return clients.Canceled(verdict=canceled.verdict, status=canceled.status)

@@ -70,12 +70,15 @@ def may_move(source: Status | None, target: Status) -> bool:
     return any(move.source == source and move.target == target for move in MOVES)
 
 
-def cancel_verdict(status: Status, *, confirmed_fence: int) -> CancelVerdict:
-    """What canceling a job in this state comes to. `confirmed_fence` is 0 while no worker ever spoke for it.
+def cancel_verdict(status: Status, *, confirmed_fence: int, is_suspended: bool = False) -> CancelVerdict:
+    """What canceling a job in this state comes to. `confirmed_fence` is 0 while no worker ever spoke for it;
+    `is_suspended`: its latest attempt is.
 
     A job that a worker had before (it failed, or was given back) is not "before start": a worker ran some of it.
     """
     if status is Status.PENDING:
+        if is_suspended:
+            return CancelVerdict.WHILE_SUSPENDED
         return CancelVerdict.BEFORE_START if confirmed_fence == 0 else CancelVerdict.BEFORE_RETRY
     return CancelVerdict.WHILE_RUNNING if status is Status.IN_PROGRESS else CancelVerdict.TOO_LATE
 

@@ -163,8 +163,11 @@ def _cancel(jobs: Sequence[Job], *, by: User | None) -> dict[int, CancelVerdict]
     settle([decide(job, AttemptOutcome.CANCELED, retryable=False, error=error) for job in running], rows=running)
     for worker_id in {job.worker_id for job in running if job.worker_id is not None}:
         hooks.stopped(worker_id)
+    suspended = flows.suspended({job.pk: job.fence for job in waiting if job.confirmed_fence})
     return {
-        job.pk: states.cancel_verdict(Status(job.status), confirmed_fence=job.confirmed_fence)
+        job.pk: states.cancel_verdict(
+            Status(job.status), confirmed_fence=job.confirmed_fence, is_suspended=job.pk in suspended
+        )
         for job in waiting + running
     }
 

@@ -16,7 +16,7 @@ from jobs.domain.conflicts import BEHIND
 from jobs.domain.flow_timeline import Piece
 from jobs.domain.flows import MOST_OUT, WAITED
 from jobs.domain.meters import Used
-from jobs.domain.states import ENDED, Status
+from jobs.domain.states import ENDED, AttemptOutcome, Status
 from jobs.errors import NotFound
 from jobs.models import Attempt, Edge, Flow, Job, Step
 from jobs.queries import lists, reads
@@ -118,6 +118,14 @@ def suspend(job_id: int, children: Sequence[int]) -> statements.Row:
     """Let this locked job wait for those, of which it has locked what lives (sql/suspend.sql)."""
     [row] = statements.load("jobs", "suspend").run({"job": job_id, "children": list(children)})
     return row
+
+
+def suspended(fences: Mapping[int, int]) -> set[int]:
+    """Which of these waiting jobs, with the numbers of their latest claims, are suspended."""
+    if not fences:
+        return set()
+    ended = Attempt.objects.filter(job_id__in=list(fences), outcome=AttemptOutcome.SUSPENDED)
+    return {job_id for job_id, number in ended.values_list("job_id", "number") if fences[job_id] == number}
 
 
 def child(parent_id: int, position: int) -> Job | None:
@@ -242,12 +250,12 @@ def attempts(seen: Seen) -> tuple[dict[int, list[Piece]], bool]:
     """The attempts that are over by job, the oldest first: those of the newest jobs, MOST_ATTEMPTS at most; and whether
     these are all. The latest one of a job that runs or succeeded is in its row."""
     several = [row.id for row in seen.places if row.claims > (row.status in ("in_progress", "success"))]
-    found: dict[int, list[Piece]] = {}
+    pieces: dict[int, list[Piece]] = {}
     of_newest = Attempt.objects.filter(job_id__in=sorted(several)[-MOST_ATTEMPTS:]).order_by("-job", "-number")
     rows = [*of_newest.values_list("job", "claimed_at", "ended_at", "outcome")[:MOST_ATTEMPTS]]
     for job_id, claimed_at, ended_at, outcome in reversed(rows):
-        found.setdefault(job_id, []).append(Piece(claimed_at.timestamp(), ended_at.timestamp(), outcome))
-    return found, len(rows) < MOST_ATTEMPTS and len(several) <= MOST_ATTEMPTS
+        pieces.setdefault(job_id, []).append(Piece(claimed_at.timestamp(), ended_at.timestamp(), outcome))
+    return pieces, len(rows) < MOST_ATTEMPTS and len(several) <= MOST_ATTEMPTS
 
 
 def living(flow_id: int, *, owner: User | None) -> list[int]:

@@ -26,6 +26,7 @@ LONGEST_SNIPPET: Final = 20_000  # characters of a payload that is shown as a co
 VERDICTS: Final = {
     CancelVerdict.BEFORE_START: "Canceled before it started: no worker ever ran it.",
     CancelVerdict.BEFORE_RETRY: "Canceled before its next attempt: an earlier one ran, no further one will.",
+    CancelVerdict.WHILE_SUSPENDED: "Canceled while it was suspended: what it waited for lets it go on no more.",
     CancelVerdict.WHILE_RUNNING: "Canceled while it ran: its worker is notified, and its result will be refused.",
 }
 

@@ -52,7 +52,7 @@ def change(submission_id: int, prompt: str, *, by: User) -> Submission:
     one then goes on waiting).
     """
     text = _checked(prompt)
-    if _cancel(submission_id, by=by) not in {CancelVerdict.BEFORE_START, CancelVerdict.BEFORE_RETRY}:
+    if _cancel(submission_id, by=by) in {CancelVerdict.WHILE_RUNNING, CancelVerdict.TOO_LATE}:
         raise TooLateToChange  # which takes the cancel back too: what runs goes on
     return _submitted(text, by=by)
 

@@ -44,7 +44,7 @@ class TestCancel:
 
         print(dict(verdicts))
         assert sum(verdicts.values()) == ROUNDS
-        assert set(verdicts) == set(CancelVerdict)
+        assert set(verdicts) == set(CancelVerdict) - {CancelVerdict.WHILE_SUSPENDED}  # nothing here waits for others
 
     def test_by_two_people_happens_once(self) -> None:
         farm.kind()

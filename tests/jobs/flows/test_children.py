@@ -158,7 +158,7 @@ def test_cancel_of_the_parent_cancels_its_children_and_theirs_but_for_those_that
     grandchild = child_of(worker, jobs[children[0]], 0)
     farm.succeed(worker, jobs[children[1]])
     suspend(worker, parent, *children)
-    assert operations.cancel(parent.id, by=None).verdict == "canceled_before_retry"
+    assert operations.cancel(parent.id, by=None).verdict == "canceled_while_suspended"
     assert farm.statuses([parent.id, *children, grandchild]) == [
         "canceled", "canceled", "success", "in_progress", "canceled",
     ]  # fmt: skip

@@ -190,6 +190,20 @@ class TestASchema:
         assert operations.signal(job.pk, "approved", 7, by=None)
 
 
+class TestACancel:
+    @pytest.mark.parametrize("wait", [{"signal": "approved"}, {"until": datetime(2100, 1, 1, tzinfo=UTC)}])
+    def test_of_a_suspended_job_says_so(self, worker: Worker, wait: dict[str, Any]) -> None:
+        job = parent_of(worker)
+        suspend(worker, job, **wait)
+        assert operations.cancel(job.id, by=None).verdict == "canceled_while_suspended"
+
+    def test_of_one_that_went_on_and_failed_says_that_no_further_attempt_is_made(self, worker: Worker) -> None:
+        job = waiting(worker)
+        operations.signal(job.id, "approved", by=None)
+        farm.fail(worker, farm.claim_one(worker))
+        assert operations.cancel(job.id, by=None).verdict == "canceled_before_retry"
+
+
 class TestATimeout:
     def test_lets_go_without_the_signal_which_is_kept_for_the_next_wait(self, worker: Worker) -> None:
         job = waiting(worker, timeout_s=60)

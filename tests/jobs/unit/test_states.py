@@ -61,3 +61,7 @@ class TestACancelsVerdict:
     )
     def test_says_what_happened(self, status: Status, confirmed_fence: int, verdict: CancelVerdict) -> None:
         assert states.cancel_verdict(status, confirmed_fence=confirmed_fence) is verdict
+
+    def test_says_of_one_that_waits_for_others_that_it_was_suspended(self) -> None:
+        verdict = states.cancel_verdict(Status.PENDING, confirmed_fence=1, is_suspended=True)
+        assert verdict is CancelVerdict.WHILE_SUSPENDED
