@@ -3,8 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
-from tests.histories import capacity, linear, moves, mutations, pushes
+from tests.histories import capacity, flows, linear, moves, mutations, pushes
 from tests.histories.history import FOREVER, Call, History
 
 
@@ -12,18 +13,18 @@ def faults(history: History) -> list[str]:
     """What cannot have been, a sentence each, with the times from the first call on."""
     history = _from_the_first(history)
     found = [*_of_jobs(history), *capacity.faults(history), *mutations.faults(history.calls, history.lists)]
-    found += pushes.faults(history.calls)
+    found += [*pushes.faults(history.calls), *flows.faults(history)]
     return found + (list(moves.faults(history)) if history.moves else [])
 
 
 def _of_jobs(history: History) -> Iterator[str]:
     by_job: dict[int, list[Call]] = defaultdict(list)
-    for call in history.calls:
+    for call in [*history.calls, *flows.submits_of_children(history.calls)]:
         if call.job is not None:
             by_job[call.job].append(call)
     last = max((call.over if call.over < FOREVER else call.began for call in history.calls), default=0.0)
     claims = [call.began for call in history.calls if call.outcome == "unknown" and call.call == "claim"]
-    submits = [call for call in history.calls if call.outcome == "unknown" and call.call == "submit"]
+    submits = [call for call in history.calls if call.outcome == "unknown" and call.call in {"submit", "child"}]
     for job, status in (history.states or {}).items():
         by_job[job].append(Call(call="read", process="the last look", began=last, ended=last, job=job, answer=status))
     for job, calls in sorted(by_job.items()):
@@ -55,9 +56,21 @@ def _from_the_first(history: History) -> History:
     return replace(
         history,
         calls=[
-            replace(call, began=call.began - first, ended=None if call.ended is None else call.ended - first)
+            replace(
+                call, began=call.began - first, ended=None if call.ended is None else call.ended - first,
+                more=_moved(call.more, first),
+            )
             for call in history.calls
         ],
         moves=[replace(move, at=move.at - first) for move in history.moves],
         bounds=[replace(bound, until=bound.until and bound.until - first) for bound in history.bounds],
     )
+
+
+def _moved(more: dict[str, Any], first: float) -> dict[str, Any]:
+    """Moments that are waited for are of the same clock."""
+    if "waits" not in more:
+        return more
+    waits = {job: wait | ({"until_s": wait["until_s"] - first} if "until_s" in wait else {})
+             for job, wait in more["waits"].items()}  # fmt: skip
+    return {**more, "waits": waits}

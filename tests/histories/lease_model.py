@@ -132,11 +132,12 @@ def _surely(state: State, call: Call) -> bool:
 _Step = Callable[[State, Call, str | None], Iterator[State]]
 _STEPS: Final[Mapping[str, _Step]] = {
     "submit": _submit, "claim": _claim, "report": _report, "finish": _finish, "release": _release,
-    "withdraw": _withdraw, "cancel": _cancel, "read": _read,
+    "withdraw": _withdraw, "cancel": _cancel, "read": _read, "child": _report, "checkpoint": _report,
 }  # fmt: skip
 # Which answers a call might have got that nobody heard.
 _MAYBE: Final[Mapping[str, tuple[str, ...]]] = {
-    "submit": ("",), "claim": ("",), "report": ("",), "finish": ("success", "failed", "pending"), "release": ("",),
+    "submit": ("",), "claim": ("",), "report": ("",), "child": ("",),
+    "checkpoint": ("",), "finish": ("success", "failed", "pending"), "release": ("",),
     "withdraw": ("withdrawn",), "read": (),
     "cancel": ("canceled_while_running", "canceled_before_start", "canceled_before_retry"),
 }  # fmt: skip

@@ -3,6 +3,7 @@
 import functools
 import os
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from tests.histories.recording import Open, Part, Recorder
 _NAMES: Final = {
     "claim": "claim", "finish": "finish", "finish_many": "finish", "heartbeat": "report", "heartbeat_many": "report",
     "output": "report", "release": "release", "unclaim": "withdraw",
+    "submit": "child", "checkpoint": "checkpoint",
 }  # fmt: skip
 Sends = Callable[..., Any]
 
@@ -37,7 +39,7 @@ def _recorded(send: Sends, recorder: Recorder, worker: str) -> Sends:
     async def recorded(link: Any, call: Call, **options: Any) -> dict[str, Any]:
         if call.verb not in _NAMES:
             return await send(link, call, **options)  # type: ignore[no-any-return]
-        more = {"claims": bool(call.body.get("claim_next"))}
+        more = {"claims": bool(call.body.get("claim_next")), **_of_flows(call)}
         with recorder.call(_NAMES[call.verb], worker=worker, parts=_parts(call), **more) as noted:
             answer: dict[str, Any] = await send(link, call, **options)
             note(noted, call, answer)
@@ -56,13 +58,17 @@ def note(noted: Open, call: Call, answer: Mapping[str, Any]) -> None:
             entries = answer["finished" if call.verb == "finish_many" else "jobs"]
             for part, entry in zip(parts, entries, strict=True):
                 noted.answer(*part, entry.get("error") or entry.get("status", ""), is_refusal="error" in entry)
+        case "submit":
+            noted.answer(*parts[0], child=answer["id"])
         case "unclaim":
             newest = dict(sorted(parts))  # the answer names jobs, and the call may name an older lease of one beside it
             for job, fence in parts:
                 is_taken = job in answer["unclaimed"] and fence == newest[job]
                 noted.answer(job, fence, "withdrawn" if is_taken else "kept")
     if call.verb in {"claim", "finish", "finish_many"}:
-        noted.note_claimed((job["id"], job["fence"]) for job in answer.get("jobs") or ())
+        noted.nothing()
+        for job in answer.get("jobs") or ():
+            noted.answer(job["id"], job["fence"], call="claim", **_brought(job))
 
 
 def _parts(call: Call) -> list[Part]:
@@ -71,3 +77,26 @@ def _parts(call: Call) -> list[Part]:
         return [(None, None)]
     named = call.body.get("finished") or call.body.get("jobs") or [{"id": call.job, "lease": call.body["lease"]}]
     return [(one["id"], int(one["lease"].partition("-")[0])) for one in named]
+
+
+def _of_flows(call: Call) -> dict[str, Any]:
+    """What it submits, keeps or waits for."""
+    match call.verb:
+        case "submit":
+            return {"position": call.body["position"]}
+        case "checkpoint":
+            return {"value": call.body["value"]}
+    ends = call.body.get("finished") or [{"id": call.job, **call.body}]
+    waits = {str(end["id"]): _waited_for(end["wait"]) for end in ends if "wait" in end}
+    return {"waits": waits} if waits else {}
+
+
+def _waited_for(wait: Mapping[str, Any]) -> dict[str, Any]:
+    moment = {"until_s": datetime.fromisoformat(wait["until"]).timestamp()} if "until" in wait else {}
+    return {**wait, **moment}
+
+
+def _brought(job: Mapping[str, Any]) -> dict[str, Any]:
+    facts = {name: job[name] for name in ("signal", "checkpoint") if job.get(name) is not None}
+    after = [{"id": one["id"], "status": one["status"]} for one in job.get("after") or ()]
+    return facts | ({"after": after} if after else {})
