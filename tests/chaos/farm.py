@@ -26,6 +26,7 @@ CLUSTERS = ("mutations", "actions")
 # The clock of the machine of the third is off by an hour, all the time.
 WORKERS = {"worker-1": ("web-1", "auto", 0), "worker-2": ("web-2", "http", 0), "worker-3": ("web-1", "ws", 3600)}
 KINDS = ("again", "once")
+WAITS = "waits"  # the kind of jobs that wait for others, signals and moments
 FILES_MB = 16
 # Promises say "past its lease": here that takes seconds.
 LEASE_S = 3.0
@@ -164,6 +165,7 @@ class Farm:
         argv = ["-m", "jobfarm_worker", "--url", f"http://127.0.0.1:{self.to_web[name].port}"]
         argv += ["--transport", transport, "--concurrency", "2", "--grace", "2", "--name", name, "--verbose"]
         argv += [word for kind in KINDS for word in ("--handler", f"{kind}=tests.chaos.handlers:work")]
+        argv += ["--handler", f"{WAITS}=tests.chaos.handlers:wait"]
         environment = {"JOBFARM_KEY": key, "CHAOS_RUNS": str(self.runs), "CHAOS_CLOCK_OFF_S": str(off_s)}
         environment |= {"CHAOS_CALLS": str(self.calls), "CHAOS_WORKER": name}
         self.crew.add(name, *argv, environment=environment)
@@ -213,7 +215,8 @@ def _furnish() -> tuple[Keys, dict[str, str]]:
     scheduling.sync_crons()
     scheduling.pause("retention")  # what was taken of a limit is forgotten with its row, and shall be counted
     soon: dict[str, Any] = {"backoff": Backoff(first_s=0.1, base=1, cap_s=0.1), "queue": "work"}
-    jobs.create_kind(jobs.Kind(name="again", max_attempts=1000, **soon))
+    for name in ("again", WAITS):
+        jobs.create_kind(jobs.Kind(name=name, max_attempts=1000, **soon))
     jobs.create_kind(jobs.Kind(name="once", max_attempts=1, retry_when_lost=False, **soon))
     person = User.objects.create_superuser("chaos", password=secrets.token_urlsafe())
     session = SessionStore()

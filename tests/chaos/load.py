@@ -16,11 +16,12 @@ from typing import Any
 import httpx
 from django.db import transaction
 
+from jobs import operations as jobs
 from postgres import clock, connections
 from ratelimits import operations as ratelimits
 from scheduling import operations as scheduling
 from tests.chaos import functions
-from tests.chaos.farm import KINDS, LEASE_S, WEBS, Farm
+from tests.chaos.farm import KINDS, LEASE_S, WAITS, WEBS, Farm
 from tests.histories.recording import Recorder
 from webhooks.domain.names import Source
 from webhooks.operations import samples
@@ -59,8 +60,10 @@ class Load:
         self._numbers = itertools.count(1)
         self._is_over = threading.Event()
         self._unsure: list[str] = []  # deliveries that nobody said yes to: a sender sends them again
+        self._signals: list[tuple[int, int, str]] = []  # of which job, its number, and whether by its key
         self._sample = json.loads(SAMPLE.read_text())
-        steps = {self.submit: 0.2, self.schedule: 0.1, self.deliver: 0.3, self.decide: 0.05}
+        steps = {self.submit: 0.2, self.schedule: 0.1, self.deliver: 0.3, self.decide: 0.05,
+                 self.suspend: 1.0, self.signal: 0.3}  # fmt: skip
         self._threads = [
             threading.Thread(target=self._run, args=(step, pace), name=step.__name__, daemon=True)
             for step, pace in steps.items()
@@ -91,11 +94,53 @@ class Load:
             call.answer(pk)
         self.book.jobs[pk] = n
         if n % 10 == 7:
-            with self.recorder.call("cancel", parts=[(pk, None)]) as call:
-                cancel = client.post(f"{self._farm.url(web)}/api/v1/jobs/{pk}/cancel").raise_for_status().json()
-                call.answer(pk, None, cancel["verdict"], status=cancel["status"])
-            self.book.verdicts[pk] = cancel["verdict"]
+            self._cancel(client, web, pk)
         return pk
+
+    def suspend(self, client: httpx.Client, web: str) -> int:
+        """A job that waits: of four one whose signals come before it does, one for which they come too late. Its id."""
+        n = next(self._numbers)
+        payload = {"n": n, "name": named(n), "seconds": 0.1, "file": False, "timeout": 1.5 if n % 4 == 0 else 60.0}
+        with self.recorder.call("submit") as call:
+            answer = client.post(f"{self._farm.url(web)}/api/v1/jobs", json={"kind": WAITS, "payload": payload})
+            pk: int = answer.raise_for_status().json()["id"]
+            call.answer(pk)
+        self.book.jobs[pk] = n
+        self._signals += [(pk, n, "signal"), (pk, n, "signal by key")]
+        return pk
+
+    def signal(self, client: httpx.Client, web: str) -> None:
+        """Send one of the signals that are waited for, now and then twice, or cancel; until it is answered."""
+        if not self._signals:
+            return
+        pk, n, how = one = self._rng.choice(self._signals)
+        if how == "signal" and n % 9 == 0:
+            self._cancel(client, web, pk)
+        elif how == "signal":
+            for _ in range(1 + n % 2):
+                self._send(client, web, pk, n)
+        else:
+            self._send_by_key(n)
+        self._signals.remove(one)
+
+    def _send(self, client: httpx.Client, web: str, pk: int, n: int) -> None:
+        facts = {"name": "go", "data": {"id": f"go-{n}"}}
+        with self.recorder.call("signal", parts=[(pk, None)], **facts) as call:
+            answer = client.post(f"{self._farm.url(web)}/api/v1/jobs/{pk}/signals", json={**facts, "id": f"go-{n}"})
+            is_over = answer.status_code == 409 and answer.json()["code"] == "job_has_ended"
+            is_new = False if is_over else answer.raise_for_status().json()["is_new"]
+            call.answer(pk, None, "job_has_ended" if is_over else "", is_refusal=is_over, is_new=is_new)
+
+    def _send_by_key(self, n: int) -> None:
+        facts: dict[str, Any] = {"name": "event", "data": {"id": f"event-{n}"}}
+        with connections.released(), self.recorder.call("signal by key", signal_key=f"chaos-{n}", **facts):
+            jobs.signal_by_key(f"chaos-{n}", by=None, key=f"event-{n}", **facts)
+
+    def _cancel(self, client: httpx.Client, web: str, pk: int) -> None:
+        with self.recorder.call("cancel", parts=[(pk, None)]) as call:
+            cancel = client.post(f"{self._farm.url(web)}/api/v1/jobs/{pk}/cancel").raise_for_status().json()
+            call.answer(pk, None, cancel["verdict"], status=cancel["status"])
+        self.book.verdicts[pk] = cancel["verdict"]
 
     def schedule(self, *_: Any) -> int:
         """A mutation or an action; now and then in a transaction that is rolled back. Its number."""

@@ -122,7 +122,8 @@ def _judge_flows(findings: Findings) -> None:
         began[attempt.job_id] = min(attempt.claimed_at, began.get(attempt.job_id, attempt.claimed_at))
     for edge in Edge.objects.all():
         findings.losing(edge.open_of, f"job {edge.job_id} is not let go after job {edge.after_id}")
-        if edge.job_id in began and began[edge.job_id] < ended[edge.after_id].ended_at:
+        is_first = edge.condition != "waited"  # else it began, and submitted what it waits for
+        if is_first and edge.job_id in began and began[edge.job_id] < ended[edge.after_id].ended_at:
             findings.untrue.append(f"job {edge.job_id} began before job {edge.after_id} had ended")
 
 
@@ -164,7 +165,7 @@ def _judge_claims(
     name, ended = f"{_name(job)} {_reported(past)}", {attempt.number for attempt in past}
     reported = ended | ({job.fence} if job.status == "success" else set())
     unconfirmed = {attempt.number for attempt in past if attempt.outcome == "unconfirmed"}
-    given_back = unconfirmed | {attempt.number for attempt in past if attempt.outcome == "released"}
+    given_back = unconfirmed | {one.number for one in past if one.outcome in {"released", "suspended"}}
     findings.ends.update(attempt.outcome for attempt in past)
     findings.ends["withdrawn"] += job.fence - len(reported)
     counted = [attempt.attempt for attempt in past if attempt.number not in given_back]

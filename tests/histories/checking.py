@@ -57,7 +57,9 @@ def _from_the_first(history: History) -> History:
         history,
         calls=[
             replace(
-                call, began=call.began - first, ended=None if call.ended is None else call.ended - first,
+                call,
+                began=call.began - first,
+                ended=None if call.ended is None else call.ended - first,
                 more=_moved(call.more, first),
             )
             for call in history.calls

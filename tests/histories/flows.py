@@ -25,7 +25,7 @@ def faults(history: History) -> Iterator[str]:
         signals = [call for call in calls if call.call == "signal"] + keyed
         parts = [
             _of_children(calls), _of_claims(claims, waits, unsure, by_job), _of_signals(claims, waits, signals),
-            _of_late_signals(calls), [] if history.may_forget else _of_checkpoints(claims, calls),
+            _of_late_signals(calls), _of_checkpoints(claims, calls),
             _of_end(history, job, calls, waits, over=over),
         ]  # fmt: skip
         yield from (f"job {job}: {fault}" for part in parts for fault in part)
@@ -117,7 +117,9 @@ def _of_signals(
             sent = [one.began for one in signals if one.more["data"] == given["data"] and one.outcome != "failed"]
             if min(sent, default=FOREVER) > claim.over:
                 yield f"claim {claim.fence} has the signal {data}, which nobody had sent"
-    yield from (f"signal {data} was given to the waits of claims {sorted(of)}" for data, of in waits_of.items() if len(of) > 1)
+    yield from (
+        f"signal {data} was given to the waits of claims {sorted(of)}" for data, of in waits_of.items() if len(of) > 1
+    )
     yield from (f"the wait of claim {fence} was answered {sorted(of)}" for fence, of in answers.items() if len(of) > 1)
 
 

@@ -59,7 +59,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def call(
-        self, name: str, *, worker: int | str | None = None, parts: Sequence[Part] = NOBODYS, **more: Any
+        self, name: str, /, *, worker: int | str | None = None, parts: Sequence[Part] = NOBODYS, **more: Any
     ) -> Iterator[Open]:
         """A call that begins with the block and has ended with it."""
         number, call = next(self._numbers), Open(name)

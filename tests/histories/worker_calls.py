@@ -87,7 +87,7 @@ def _of_flows(call: Call) -> dict[str, Any]:
         case "checkpoint":
             return {"value": call.body["value"]}
     ends = call.body.get("finished") or [{"id": call.job, **call.body}]
-    waits = {str(end["id"]): _waited_for(end["wait"]) for end in ends if "wait" in end}
+    waits = {str(end["id"]): _waited_for(end["wait"]) for end in ends if end.get("outcome") == "suspended"}
     return {"waits": waits} if waits else {}
 
 

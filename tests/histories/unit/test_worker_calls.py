@@ -36,7 +36,8 @@ def recorded(path: Path, call: Call, answer: dict[str, Any] | Exception) -> list
     [
         (Call(verb="hello"), {}, []),
         (Call(verb="claim"), {"jobs": [{"id": 5, "fence": 3}]}, [("claim", "ok", 5, 3, None)]),
-        (Call(verb="claim"), {"jobs": []}, []),
+        (Call(verb="claim", body={"wait": 20}), {"jobs": []}, []),  # it waits for an answer, and no job does
+        (Call(verb="submit", job=5, body={"lease": LEASE, "position": 0}), {"id": 9}, [("child", "ok", 5, 3, None)]),
         (Call(verb="claim"), Unreachable(), [("claim", "unknown", None, None, None)]),
         (
             Call(verb="finish", job=5, body={"lease": LEASE}), {"status": "success", "jobs": [{"id": 7, "fence": 1}]},
@@ -74,3 +75,13 @@ def recorded(path: Path, call: Call, answer: dict[str, Any] | Exception) -> list
 )  # fmt: skip
 def test_each_is_written_down(tmp_path: Path, call: Call, answer: Any, lines: list[tuple[Any, ...]]) -> None:
     assert recorded(tmp_path / "calls", call, answer) == lines
+
+
+def test_what_an_attempt_waits_for_and_what_a_claim_brings_are_written_down(tmp_path: Path) -> None:
+    wait = {"signal": "go", "until": "2030-01-01T00:00:00+00:00"}
+    call = Call(verb="finish", job=5, body={"lease": LEASE, "outcome": "suspended", "wait": wait})
+    brought = {"signal": {"name": "go", "data": 1}, "after": [{"id": 2, "status": "success", "result": "long"}]}
+    recorded(tmp_path / "calls", call, {"status": "pending", "jobs": [{"id": 5, "fence": 4, **brought}]})
+    end, claim = recording.calls([tmp_path / "calls"])
+    assert end.more["waits"] == {"5": {**wait, "until_s": 1893456000.0}}
+    assert (claim.more["signal"], claim.more["after"]) == (brought["signal"], [{"id": 2, "status": "success"}])

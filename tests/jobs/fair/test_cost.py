@@ -42,7 +42,7 @@ def fill(tenants: int, each: int) -> None:
         cursor.execute("VACUUM (ANALYZE) jobs_mark, jobs_lane, jobs_live, jobs_job")
 
 
-@pytest.mark.parametrize(("limit", "more"), [(1, 2), (20, 4)])
+@pytest.mark.parametrize(("limit", "more"), [(1, 2), (20, 2)])
 def test_with_a_thousand_tenants_it_reads_little_more_than_with_one(worker: Worker, limit: int, more: int) -> None:
     """For each share the marks are read by index."""
     fill(1, 40)
