@@ -66,9 +66,7 @@ def note(noted: Open, call: Call, answer: Mapping[str, Any]) -> None:
                 is_taken = job in answer["unclaimed"] and fence == newest[job]
                 noted.answer(job, fence, "withdrawn" if is_taken else "kept")
     if call.verb in {"claim", "finish", "finish_many"}:
-        noted.nothing()
-        for job in answer.get("jobs") or ():
-            noted.answer(job["id"], job["fence"], call="claim", **_brought(job))
+        _note_claims(noted, answer)
 
 
 def _parts(call: Call) -> list[Part]:
@@ -77,6 +75,12 @@ def _parts(call: Call) -> list[Part]:
         return [(None, None)]
     named = call.body.get("finished") or call.body.get("jobs") or [{"id": call.job, "lease": call.body["lease"]}]
     return [(one["id"], int(one["lease"].partition("-")[0])) for one in named]
+
+
+def _note_claims(noted: Open, answer: Mapping[str, Any]) -> None:
+    noted.nothing()
+    for job in answer.get("jobs") or ():
+        noted.answer(job["id"], job["fence"], call="claim", **_brought(job))
 
 
 def _of_flows(call: Call) -> dict[str, Any]:
