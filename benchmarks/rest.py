@@ -29,8 +29,8 @@ from benchmarks.options import Options, parse
 from benchmarks.peers import ROOT
 from benchmarks.results import Table
 from postgres import embedded
-from postgres.embedded.cluster import Logged
 from postgres.embedded.places import SUPERUSER
+from postgres.embedded.server import Logged
 
 STARTS_WITHIN_S, RESTING_S, WINDOW_S = 120.0, 75.0, 60.0
 ENDS_WITHIN_S = 60.0

@@ -16,7 +16,7 @@ from core import forked
 from core.backoff import Backoff
 from core.refusal import Refusal
 from postgres import connections
-from postgres.embedded.locks import Lock
+from postgres.embedded.places import Lock
 from scheduling.cluster import process_group
 
 _RESTARTS = Backoff(first_s=0.5, cap_s=30)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from django.conf import settings
 
 from postgres import embedded
-from postgres.embedded.accounts import Account, account_for_root
+from postgres.embedded.places import Account, account_for_root
 from postgres.errors import PostgresError
 
 _PROBE_S: Final = 30.0

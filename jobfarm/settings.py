@@ -94,7 +94,7 @@ _IS_TEST = "pytest" in sys.modules or "JOBFARM_TEST_DATABASE" in os.environ
 if _test_database := os.environ.get("JOBFARM_TEST_DATABASE"):  # a server that a test starts (tests/servers.py)
     DATABASES["default"]["NAME"] = _test_database
 if _ENV["DATABASE_URL"] and not _IS_TEST:
-    DATABASES["default"]["MARK_IN"] = JOBFARM_DATA  # no embedded one is used there (postgres.embedded.mark)
+    DATABASES["default"]["MARK_IN"] = JOBFARM_DATA  # no embedded one is used there (postgres.embedded)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 CHANNEL_LAYERS = live.configuration.channel_layers(_ENV["REDIS_URL"])
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 from django.db import connections, transaction
 
 from postgres.backend.base import DatabaseWrapper
-from postgres.backend.prepared import Binaries, numbered
+from postgres.backend.trips import Binaries, numbered
 
 __all__ = ["Binaries", "Call", "Params", "Row", "Statement", "first_id_since", "ids_between", "load", "together"]
 

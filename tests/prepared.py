@@ -15,8 +15,8 @@ from pathlib import Path
 
 from django.conf import settings
 
-from postgres.embedded import folders, places
-from postgres.embedded.accounts import Account, account_for
+from postgres.embedded import places
+from postgres.embedded.places import Account, account_for
 from tests import template
 
 ROOT = template.ROOT
@@ -29,9 +29,9 @@ def into(data: Path) -> None:
     home = places.location(data).home
     data.mkdir(parents=True, exist_ok=True)
     if os.geteuid() == 0:
-        folders.roots_own(places.ROOT_FOLDER)
+        places.roots_own(places.ROOT_FOLDER)
     account = account_for(home)
-    folders.private(home, uid=account.uid, gid=account.gid)
+    places.private(home, uid=account.uid, gid=account.gid)
     with _kept() as cluster:
         shutil.copytree(cluster, home / "cluster")
     _give(home / "cluster", account)

@@ -2,23 +2,23 @@
 
 Who uses it is known to the kernel: each process holds a shared lock on one file, and a killed process holds
 nothing. Who leaves and can make its lock exclusive is the last, and stops the server.
-docs/adr/0002-embedded-postgresql.md has the reasons."""
+docs/adr/0002-embedded-postgresql.md has the reasons. A farm whose database is another one has a note of that in its
+data folder: a command that is started there without DATABASE_URL works on no embedded database that nobody uses."""
 
 import os
 import threading
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 from django.conf import settings
 from django.utils.asyncio import async_unsafe
 
-from postgres.embedded import mark
-from postgres.embedded.binaries import bin_folder
-from postgres.embedded.locks import Lock
-from postgres.embedded.places import DATABASE, PORT, ROLE, Location, location
-from postgres.embedded.server import Server
-from postgres.embedded.watch import Watch
-from postgres.errors import NoFarm, ServerReleased
+from postgres.embedded.places import DATABASE, PORT, ROLE, Location, Lock, location
+from postgres.embedded.server import Server, Watch, bin_folder
+from postgres.errors import DatabaseElsewhere, NoFarm, ServerReleased
 from postgres.exits import at_exit
 
 __all__ = [
@@ -63,7 +63,7 @@ def require() -> None:
 
 
 def _check(data: Path) -> None:
-    mark.check(data)
+    check_mark(data)
     if not _may_be_new.is_set() and not location(data).cluster.exists():
         raise NoFarm(data=data)
 
@@ -146,3 +146,27 @@ def _begin_anew() -> None:
 
 
 os.register_at_fork(after_in_child=_begin_anew)
+
+MARK_FILE: Final = "external_database"
+
+
+def write_mark(data: Path, server: Mapping[str, Any]) -> None:
+    """Note in `data` the server of this entry of DATABASES, without user and password. A folder that cannot be written
+    stays without."""
+    host, port = server["HOST"] or "the local socket", server["PORT"] or "5432"
+    note = f'"{server["NAME"]}" at {host}, port {port}'
+    path = data / MARK_FILE
+    with suppress(OSError):
+        if path.exists() and path.read_text() == note:
+            return
+        data.mkdir(parents=True, exist_ok=True)
+        draft = data / f"{MARK_FILE}.{os.getpid()}"
+        draft.write_text(note)
+        draft.replace(path)
+
+
+def check_mark(data: Path) -> None:
+    """Raise DatabaseElsewhere if there is a note in `data`."""
+    path = data / MARK_FILE
+    with suppress(FileNotFoundError, NotADirectoryError):
+        raise DatabaseElsewhere(data=data, database=path.read_text().strip(), mark=path)

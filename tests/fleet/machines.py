@@ -18,7 +18,7 @@ from urllib.parse import quote
 from django.conf import settings
 from django.db import connection
 
-from postgres.embedded import accounts
+from postgres.embedded import places
 from scheduling.models import Cluster
 from tests import forkserver
 from tests.farm import until
@@ -264,4 +264,4 @@ def _listens(port: int) -> bool:
 def _credentials(host: str) -> dict[str, Any]:
     """As root: whoever owns the embedded server's folder. PgBouncer refuses to run as root, and only they reach it."""
     home = Path(host)
-    return accounts.account_for(home).credentials if home.is_absolute() and home.exists() else {}
+    return places.account_for(home).credentials if home.is_absolute() and home.exists() else {}

@@ -23,7 +23,7 @@ from jobfarm.rights import Rights
 from jobs import operations as jobs
 from observing import exposition
 from postgres import descriptors, embedded
-from postgres.embedded.locks import Lock
+from postgres.embedded.places import Lock
 from postgres.errors import PostgresError
 from postgres.reachability import explain_unreachable
 

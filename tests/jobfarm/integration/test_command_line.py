@@ -16,7 +16,6 @@ from pytest_django import DjangoDbBlocker
 
 from jobfarm import command_line
 from postgres import connections, embedded
-from postgres.embedded import mark
 from tests import forkserver
 from tests.operations.databases import empty_database
 from tests.ports import free_port
@@ -107,7 +106,7 @@ class TestAServerOfOnesOwn:
         done = manage(command, folder=tmp_path, DATABASE_URL=url, JOBFARM_DATA=str(tmp_path), SECRET_KEY=KEY)
         assert "refuses connections: check" in failed_with(done)
         assert "s3cret" not in done.stderr
-        assert not (tmp_path / mark.FILE).exists(), "an address that nobody answers at marks no folder"
+        assert not (tmp_path / embedded.MARK_FILE).exists(), "an address that nobody answers at marks no folder"
 
     def test_that_nobody_knows_is_one_sentence(self, tmp_path: Path) -> None:
         url = "postgresql://ann:s3cret@no-such-host.invalid/farm"
@@ -156,11 +155,11 @@ class TestAFirstStart:
             process.kill()
             process.communicate()
         name = database_url.partition("@/")[2].partition("?")[0]
-        assert (data / mark.FILE).read_text().startswith(f'"{name}" at ')
+        assert (data / embedded.MARK_FILE).read_text().startswith(f'"{name}" at ')
         for command in ("create_token ada", "backup {folder}", "migrate", "web"):
             sentence = failed_with(manage(command, folder=tmp_path, JOBFARM_DATA=str(data)))
             assert sentence.startswith(f'{data} belongs to a farm whose database is "{name}" at ')
-            assert f"delete {data / mark.FILE} to use an embedded database" in sentence
+            assert f"delete {data / embedded.MARK_FILE} to use an embedded database" in sentence
         assert not embedded.location(data).home.exists()
         own = {"DATABASE_URL": database_url, "SECRET_KEY": KEY, "JOBFARM_DATA": str(data)}
         assert manage("create_groups", folder=tmp_path, **own).returncode == 0

@@ -12,7 +12,7 @@ from django.db import connection
 from psycopg.errors import FeatureNotSupported
 
 from postgres import statements
-from postgres.backend.prepared import numbered
+from postgres.backend.trips import numbered
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PLANNED = re.compile(r"/\*.*?\*/\s*(WITH|SELECT|INSERT|UPDATE|DELETE)\b")  # not COPY, SET, NOTIFY

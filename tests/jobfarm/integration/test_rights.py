@@ -13,7 +13,7 @@ from pytest_django import Settings
 
 from jobfarm import rights
 from postgres.embedded import places
-from postgres.embedded.accounts import Account
+from postgres.embedded.places import Account
 from tests.jobfarm.integration.test_farm_command import Farm, one_farm, until
 
 PACKAGES = Path(pytest.__file__).parents[1]

@@ -23,7 +23,7 @@ from jobs.operations.claim import count_claimable
 from jobs.queries import fleet, moves, reads, rollups, scaling, submits
 from jobs.queries.reads import Interest
 from postgres import statements
-from postgres.backend.prepared import numbered
+from postgres.backend.trips import numbered
 from tests import farm, rows
 from tests.rows import Sql
 

@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from psycopg.conninfo import conninfo_to_dict
 
 from postgres import connections
-from postgres.backend.pool import Pool
+from postgres.backend.base import Pool
 from tests.postgres.integration.farms import until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("new_pool")]

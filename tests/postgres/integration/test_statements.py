@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 from pytest_django import DjangoAssertNumQueries
 
 from postgres import statements
-from postgres.backend.prepared import adapters_of
+from postgres.backend.trips import adapters_of
 from postgres.statements import Statement
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("new_pool")]

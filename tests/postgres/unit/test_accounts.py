@@ -5,23 +5,23 @@ from pathlib import Path
 
 import pytest
 
-from postgres.embedded import accounts
-from postgres.embedded.accounts import Account
+from postgres.embedded import places
+from postgres.embedded.places import Account
 from postgres.errors import NoAccount
 
 
 class TestAnAccountForRoot:
     @pytest.fixture(autouse=True)
     def _nothing_can_be_made(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(accounts, "NAME", "no-such-user")
-        monkeypatch.setattr(accounts, "_MAKERS", (("no-such-program",), ("false",)))
+        monkeypatch.setattr(places, "_ACCOUNT", "no-such-user")
+        monkeypatch.setattr(places, "_MAKERS", ("no-such-program", "false"))
 
     def test_is_a_user_that_exists_anyway(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        monkeypatch.setattr(accounts, "_FALLBACKS", ("root", "no-such-user-either", "nobody"))
+        monkeypatch.setattr(places, "_FALLBACKS", ("root", "no-such-user-either", "nobody"))
         nobody = pwd.getpwnam("nobody")
-        assert accounts.account_for_root(tmp_path / "home") == Account(uid=nobody.pw_uid, gid=nobody.pw_gid)
+        assert places.account_for_root(tmp_path / "home") == Account(uid=nobody.pw_uid, gid=nobody.pw_gid)
 
     def test_that_cannot_be_found_is_asked_for(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        monkeypatch.setattr(accounts, "_FALLBACKS", ("no-such-user-either",))
+        monkeypatch.setattr(places, "_FALLBACKS", ("no-such-user-either",))
         with pytest.raises(NoAccount, match='no system user "no-such-user" could be created'):
-            accounts.account_for_root(tmp_path / "home")
+            places.account_for_root(tmp_path / "home")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from postgres.embedded import places
-from postgres.embedded.watch import Watch, exists
+from postgres.embedded.server import Watch, exists
 
 
 class TestLocation:
