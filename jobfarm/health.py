@@ -23,7 +23,7 @@ from jobfarm.conditions import Area, Condition, Gauge, Rule
 from jobfarm.findings import Check, Finding, Level
 from jobs.queries import reads
 from postgres import clock, connections, deadline, reachability, statements
-from scheduling.operations.time_limits import time_limit
+from scheduling.operations.endings import time_limit
 from webhooks import operations as webhooks
 
 CHECKED_WITHIN_S: Final = 10.0  # all of them take 20 ms on a farm that is well

@@ -12,7 +12,7 @@ from outbox.domain.filters import Filter
 from outbox.domain.states import REPLAYABLE, EndpointStatus, Outcome, Status
 from outbox.models import Attempt, Endpoint, EndpointSecret, Message
 from postgres import arrays, statements
-from scheduling.queries.chains import Chain
+from scheduling.queries.pages import Chain
 
 Row = statements.Row
 COUNTED = 1000

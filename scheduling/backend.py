@@ -38,7 +38,7 @@ from scheduling.django_tasks import (
     task_finished,
     task_started,
 )
-from scheduling.domain import arguments, options
+from scheduling.domain import calls
 from scheduling.domain.states import ENDED, Kind, Status
 from scheduling.errors import BadMoment, Canceled, NotJson, OutcomeUnknown
 from scheduling.models import ScheduledFunction
@@ -87,8 +87,8 @@ class SchedulingBackend(BaseTaskBackend):
         self.validate_task(task)
         call = {"args": normalize_json(list(args)), "kwargs": normalize_json(dict(kwargs))}
         try:
-            stored = arguments.json_value(call, name=task.module_path, part="arguments")
-            run_at = None if task.run_after is None else options.moment(task.run_after, now=clock.now())
+            stored = calls.json_value(call, name=task.module_path, part="arguments")
+            run_at = None if task.run_after is None else calls.moment(task.run_after, now=clock.now())
         except NotJson as refusal:
             raise ValueError(refusal.message) from refusal
         except BadMoment as refusal:
@@ -149,8 +149,8 @@ class Runner:
         if row is None or row.task_backend is None or row.status not in ENDED:
             return
         try:
-            backend = task_backends[row.task_backend]
-            _send_finished(backend, backend.get_result(str(row.pk)), raised or _stands_for(row))
+            backend, unwell = task_backends[row.task_backend], _ERRORS.get(Status(row.status))
+            _send_finished(backend, backend.get_result(str(row.pk)), raised or (unwell() if unwell else None))
         except Exception:
             log.exception("task_finished could not be sent for task %s", function_id)
 
@@ -230,11 +230,6 @@ def _notify(signal: Signal, backend: BaseTaskBackend, result: AnyResult) -> None
         answers = signal.send_robust(type(backend), task_result=result)
         if connection.in_atomic_block and any(isinstance(error, DatabaseError) for _, error in answers):
             transaction.set_rollback(True)
-
-
-def _stands_for(row: ScheduledFunction) -> BaseException | None:
-    kind = _ERRORS.get(Status(row.status))
-    return kind() if kind else None
 
 
 def _is_mutation(task: AnyTask) -> bool:

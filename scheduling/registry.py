@@ -12,8 +12,8 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from scheduling.context import Running
-from scheduling.domain import arguments, options
-from scheduling.domain.retries import Retry
+from scheduling.domain import calls
+from scheduling.domain.calls import Retry
 from scheduling.domain.states import Kind
 from scheduling.errors import BrokenFunction, UnknownFunction
 
@@ -32,7 +32,7 @@ class Function:
     retry: Retry | None = None
     idempotent: bool = False
     own_writes: bool = False
-    queue: str = options.DEFAULT_QUEUE
+    queue: str = calls.DEFAULT_QUEUE
     priority: int = 0
 
     @property
@@ -90,8 +90,8 @@ _offered: dict[str, Offer] = {}
 def register(call: Callable[..., Any], *, kind: Kind, queue: str, priority: int, **of_actions: Any) -> Function:
     """Make `call` known under its dotted name; again under the same name replaces it. Raises NotAFunction, BadQueue."""
     name = dotted_name(call)
-    place: dict[str, Any] = {"queue": options.queue(queue), "priority": options.priority(priority)}
-    signature = arguments.signature(call, name=name)
+    place: dict[str, Any] = {"queue": calls.queue(queue), "priority": calls.priority(priority)}
+    signature = calls.signature(call, name=name)
     _functions[name] = Function(name=name, kind=kind, call=call, signature=signature, **place, **of_actions)
     return _functions[name]
 
@@ -144,7 +144,7 @@ def check_for_people(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments as they are kept. Raises UnknownFunction, BadArguments, NotJson, and what the function's own check
     raises."""
     function = find(name)
-    checked = arguments.checked(args, signature=function.signature, name=function.name)
+    checked = calls.checked(args, signature=function.signature, name=function.name)
     if (offer := offered(function.name)) is not None:
         offer.check(checked)
     return checked

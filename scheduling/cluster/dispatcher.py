@@ -25,7 +25,7 @@ from scheduling.cluster import database, django_q2, process_group
 from scheduling.cluster.backlog import Backlog
 from scheduling.cluster.database import Listener
 from scheduling.cluster.pool import Pool
-from scheduling.cluster.shared_memory import Pulse
+from scheduling.cluster.process_group import Pulse
 from scheduling.cluster.worker import IDLE_S
 from scheduling.domain.clusters import Pace
 from scheduling.domain.states import Kind

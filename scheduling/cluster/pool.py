@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from observing.functions import FunctionCounts
-from scheduling.cluster import database, django_q2, process_group, shared_memory, worker
+from scheduling.cluster import database, django_q2, process_group, worker
 from scheduling.domain.states import Kind
 from scheduling.queries.functions import Dispatch, Holder
 
@@ -168,7 +168,7 @@ class Pool:
         place = next(number for number in range(self.size + self._spares) if number not in taken)
         self._forked += 1
         ours, theirs = _FORK.Pipe()
-        state = shared_memory.worker_state()
+        state = process_group.worker_state()
         process = _FORK.Process(
             target=self._begin, args=(place, ours, theirs, state, os.getpid()), name=f"Process-{uuid.uuid4().hex}"
         )

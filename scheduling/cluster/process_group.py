@@ -1,8 +1,18 @@
+"""What ties the processes of a cluster together: they end together, and tell each other some things without a message.
+
+Each field of the memory they share has one writer and no lock, so that a process that is killed anywhere leaves
+something readable behind. Times are of the machine's monotonic clock; 0: never."""
+
 import contextlib
 import ctypes
 import os
 import signal
 import sys
+import time
+from multiprocessing.sharedctypes import RawValue
+from typing import Any
+
+from scheduling.domain.clusters import Vitals
 
 _PR_SET_PDEATHSIG = 1
 _LIBRARY = ctypes.CDLL(None, use_errno=True)
@@ -24,3 +34,48 @@ def is_orphan(parent: int) -> bool:
 def kill_group(leader: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
+
+
+class _WorkerState(ctypes.Structure):
+    _fields_ = (
+        ("has_taken", ctypes.c_bool),  # the work it was sent last
+        ("begun", ctypes.c_int64),  # how many functions of that
+        ("mutation", ctypes.c_int64),  # that it runs, or ran when it died; 0: none
+        ("mutation_since", ctypes.c_double),
+        ("deadline", ctypes.c_double),  # of the action that it runs
+    )
+
+
+class _DispatcherState(ctypes.Structure):
+    _fields_ = (("seen_at", ctypes.c_double), ("overdue_since", ctypes.c_double))
+
+
+def worker_state() -> Any:
+    """What a worker does right now; it writes, its dispatcher reads. Made before the worker is forked."""
+    return RawValue(_WorkerState)
+
+
+class Pulse:
+    """That the dispatcher is at work, for its supervisor. Made before the dispatcher is forked."""
+
+    def __init__(self) -> None:
+        self._state: Any = RawValue(_DispatcherState)
+
+    def beat(self) -> None:
+        self._state.seen_at = time.monotonic()
+
+    def note_overdue(self, *, is_overdue: bool) -> None:
+        """Whether a function should have been dispatched seconds ago, although a worker is free."""
+        since = self._state.overdue_since or time.monotonic()
+        self._state.overdue_since = since if is_overdue else 0.0
+
+    @property
+    def is_overdue(self) -> bool:
+        return bool(self._state.overdue_since)
+
+    def vitals(self) -> Vitals:
+        now = time.monotonic()
+        seen_at, overdue_since = self._state.seen_at, self._state.overdue_since
+        return Vitals(
+            silent_s=now - seen_at if seen_at else None, overdue_s=now - overdue_since if overdue_since else 0.0
+        )

@@ -27,7 +27,7 @@ from postgres.exits import end_within
 from postgres.probe import Verdict
 from scheduling.cluster import pool, process_group
 from scheduling.cluster.dispatcher import Dispatcher
-from scheduling.cluster.shared_memory import Pulse
+from scheduling.cluster.process_group import Pulse
 from scheduling.domain.clusters import why_frozen
 from scheduling.domain.states import Kind
 from scheduling.operations import clusters

@@ -2,8 +2,7 @@
 
 from core.backoff import Backoff
 from core.verdicts import CancelVerdict
-from scheduling.domain.arguments import Json
-from scheduling.domain.retries import Retry
+from scheduling.domain.calls import Json, Retry
 from scheduling.domain.schedules import Missed, Overlap, cron, daily, hourly, interval, monthly, weekly
 from scheduling.domain.states import Kind, Status
 from scheduling.errors import (
@@ -14,26 +13,26 @@ from scheduling.errors import (
     SecondConnection,
     WriteOutsideMutation,
 )
-from scheduling.operations.apart import Failures, in_batches, reason_of
-from scheduling.operations.clusters import run_due, sweep
+from scheduling.operations.clusters import Health, health, run_due, sweep
 from scheduling.operations.crons import (
     checked_name,
     declare,
+    edit,
     fire_due,
     follow_code,
     hasten,
+    is_editable,
     is_internal,
+    make,
     pause,
+    remove,
     resume,
     run_now,
     sync_crons,
     upcoming,
 )
-from scheduling.operations.crons_of_people import edit, is_editable, make, remove
-from scheduling.operations.decorators import action, mutation
-from scheduling.operations.endings import is_away
-from scheduling.operations.functions import Cancellation, cancel, run_after, run_again, run_at
-from scheduling.operations.health import Health, health
+from scheduling.operations.endings import Failures, in_batches, is_away, reason_of
+from scheduling.operations.functions import Cancellation, action, cancel, mutation, run_after, run_again, run_at
 from scheduling.operations.retention import keep, prune, retain
 
 __all__ = [

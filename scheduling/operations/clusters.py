@@ -1,20 +1,26 @@
-"""The lives of clusters: what they get to run, and what becomes of it when they die."""
+"""The lives of clusters: what they get to run, and what becomes of it when they die; whether they are well, for
+`manage.py doctor` and the health page."""
 
 import os
 import socket
 import uuid
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
 from django.db import connection, transaction
 
+from postgres import statements
 from postgres.errors import NestedTransaction
+from postgres.statements import Row
+from scheduling.domain.schedules import LATE
 from scheduling.domain.states import Kind
+from scheduling.models import Cluster, Cron
 from scheduling.operations import endings, notifications, runner
 from scheduling.operations.functions import POLL_S
-from scheduling.queries import clusters, functions
+from scheduling.queries import clusters, crons, functions
 from scheduling.queries.functions import Dispatch, Holder, Lane, Share
 
 # How long a cluster may be silent until the others take what it had. Its own watcher is much quicker.
@@ -23,6 +29,10 @@ NEVER_S = 1e9
 MOST_SHARES = 16  # clusters of a role that divide the head of the queue among them
 # For so long a process that runs an action without a timeout, and reports nothing, counts as living.
 _UNTIMED_S = 3600.0
+MOST_COLLIDING = 20
+CRON_LATE = timedelta(minutes=1)  # a cluster that lives fires within seconds
+MOST_CRONS = 20
+SEEN_WITHIN = timedelta(seconds=10)
 
 
 def begin(cluster_id: UUID, *, role: str) -> None:
@@ -108,3 +118,37 @@ def _give_up(cluster_id: UUID, *, ran_by: str | None) -> int:
             notifications.over(row.pk, task_backend=row.task_backend)
         notifications.changed([row.pk for row in lost], crons=[row.cron_id for row in lost if row.cron_id])
     return len(lost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """Counts are of the last day, and stop at 1,000. `clusters`: those heard of within ten seconds. `late`: what is not
+    begun 15 s after its time. `colliding`: the pending mutations that collided most. `overdue`: crons that should have
+    fired a minute ago; `unfirable`: those that the scheduler paused, because they could not be fired; 20 of each at
+    most."""
+
+    clusters: tuple[Cluster, ...]
+    late: int
+    oldest_late_s: float
+    frozen: int
+    unknown: int
+    failed: int
+    colliding: tuple[Row, ...] = ()
+    overdue: tuple[Cron, ...] = ()
+    unfirable: tuple[Cron, ...] = ()
+
+    def missing_roles(self) -> tuple[str, ...]:
+        """The roles that no living cluster has: nothing of that kind will run."""
+        living = {cluster.role for cluster in self.clusters}
+        return tuple(role for role in ("mutations", "actions") if role not in living)
+
+
+def health() -> Health:
+    [numbers] = statements.load("scheduling", "health").run({"late_s": LATE.total_seconds()})
+    return Health(
+        **numbers._asdict(),
+        clusters=tuple(clusters.living(within=SEEN_WITHIN)),
+        colliding=tuple(functions.colliding(limit=MOST_COLLIDING)),
+        overdue=tuple(crons.overdue(by=CRON_LATE)[:MOST_CRONS]),
+        unfirable=tuple(crons.unfirable()[:MOST_CRONS]),
+    )

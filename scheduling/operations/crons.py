@@ -1,4 +1,4 @@
-"""Crons: declared in code, kept as rows, fired by whichever cluster comes first."""
+"""Crons: declared in code or made by people (docs/adr/0016), kept as rows, fired by whichever cluster comes first."""
 
 import json
 import logging
@@ -15,11 +15,19 @@ from django.db.models.functions import Now
 from core.refusal import Refusal
 from postgres import clock
 from scheduling import guards, registry
-from scheduling.domain import arguments, schedules
-from scheduling.domain.arguments import Json
+from scheduling.domain import calls, schedules
+from scheduling.domain.calls import Json
 from scheduling.domain.schedules import Calendar, Interval, Missed, Overlap, Policy, Source
 from scheduling.domain.states import LIVE, Kind
-from scheduling.errors import BadSchedule, BrokenFunction, DuplicateCron, NotFound, UnknownFunction
+from scheduling.errors import (
+    BadSchedule,
+    BrokenFunction,
+    CronExists,
+    DuplicateCron,
+    NotEditable,
+    NotFound,
+    UnknownFunction,
+)
 from scheduling.models import Cron, ScheduledFunction
 from scheduling.operations import endings, notifications
 from scheduling.operations.functions import insert
@@ -34,6 +42,7 @@ _LONGEST_NAME = 100
 LONGEST_REASON = 500
 _LAST_FIRINGS = 10  # firings whose jobs may live: the last one, and those that were run by hand
 _AT_ONCE = 20  # crons fired by one transaction
+_hastened_until: dict[tuple[str, float], float] = {}  # a cron within so many seconds; by this process's monotonic clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +55,6 @@ class Declared:
 
 
 _declared: dict[str, Declared] = {}
-_hastened_until: dict[tuple[str, float], float] = {}  # a cron within so many seconds; by this process's monotonic clock
 
 
 # As for `run_after`: see the note [Which arguments a type checker compares].
@@ -92,7 +100,7 @@ def declare(  # type: ignore[misc]  # it takes what any of these names; position
         name=name,
         schedule=schedule,
         function=registered,
-        args=arguments.checked(args, signature=registered.signature, name=registered.name),
+        args=calls.checked(args, signature=registered.signature, name=registered.name),
         policy=Policy(missed=Missed(missed), at_most=at_most, overlap=Overlap(overlap)),
     )
 
@@ -253,15 +261,11 @@ def _fire_or_pause(name: str, *, now: datetime) -> list[ScheduledFunction]:
         raise
     except Exception as error:
         log.exception("The cron %r cannot be fired, and was paused", name)
-        reason = f"It could not be fired: {_sentence(error)}"
+        words = error.message if isinstance(error, Refusal) else f"{type(error).__name__}: {error}"
+        reason = endings.storable(f"It could not be fired: {words}")
         crons.change(name, paused_at=now, pause_reason=reason[:LONGEST_REASON])
         notifications.changed([], crons=[name])
         return []
-
-
-def _sentence(error: Exception) -> str:
-    words = error.message if isinstance(error, Refusal) else f"{type(error).__name__}: {error}"
-    return endings.storable(words)
 
 
 def _fire(row: Cron, *, now: datetime) -> list[ScheduledFunction]:
@@ -319,4 +323,69 @@ def locked(name: str) -> Cron:
     cron = crons.lock(name)
     if cron is None:
         raise NotFound(resource="cron")
+    return cron
+
+
+def make(name: str, *, function: str, schedule: Interval | Calendar, args: Mapping[str, Any], policy: Policy) -> Cron:
+    """A cron of a registered function that no code declares; one of that name which was removed begins anew.
+
+    Raises BadSchedule for the name, CronExists, UnknownFunction, BadArguments, NotJson, and what the function's own
+    check raises.
+    """
+    columns = _columns(function, schedule, args, policy)
+    with transaction.atomic():
+        row = crons.lock(checked_name(name))
+        if row is not None and not (row.source == Source.PERSON and row.retired_at):
+            raise CronExists(name=name)
+        columns |= {"function": function, "next_at": schedule.first(now=clock.now()), "source": Source.PERSON}
+        if row is None:
+            crons.insert(name, **columns)
+        else:
+            crons.change(name, retired_at=None, paused_at=None, pause_reason=None, **columns)
+        return _announced(name)
+
+
+def edit(name: str, *, schedule: Interval | Calendar, args: Mapping[str, Any], policy: Policy) -> Cron:
+    """Change what a cron does from now on; what code says of it no longer counts until `follow_code`,
+    if that is another thing.
+
+    Another schedule counts from now. Raises NotFound, NotEditable for a cron of the farm itself, BadArguments,
+    NotJson, and what the function's own check raises.
+    """
+    with transaction.atomic():
+        row = locked(name)
+        if not is_editable(row):
+            raise NotEditable(name=name)
+        columns = _columns(row.function, schedule, args, policy)
+        if columns["schedule"] != row.schedule:
+            columns["next_at"] = schedule.after(clock.now())
+        if row.source == Source.CODE and any(getattr(row, name) != value for name, value in columns.items()):
+            columns["source"] = Source.EDITED
+        crons.change(name, **columns)
+        return _announced(name)
+
+
+def remove(name: str) -> None:
+    """Let a cron that a person made fire no more; its history stays. Raises NotFound, also for one of code."""
+    with transaction.atomic():
+        if locked(name).source != Source.PERSON:
+            raise NotFound(resource="cron made by a person")
+        crons.retire([name])
+        notifications.changed([], crons=[name])
+
+
+def is_editable(cron: Cron) -> bool:
+    """Whether people may change it: the farm's own keep it going."""
+    return cron.retired_at is None and not is_internal(cron)
+
+
+def _columns(function: str, schedule: Interval | Calendar, args: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
+    return columns_of(schedule, registry.check_for_people(function, args), policy)
+
+
+def _announced(name: str) -> Cron:
+    """Let clusters and pages know; the cron as it is now."""
+    cron = locked(name)
+    notifications.due([registry.find(cron.function).kind])
+    notifications.changed([], crons=[name])
     return cron

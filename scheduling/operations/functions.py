@@ -1,32 +1,102 @@
-"""Schedule functions and cancel them: rows in the caller's transaction."""
+"""Declare functions, schedule them and cancel them: rows in the caller's transaction."""
 
+import functools
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, ParamSpec, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from core.verdicts import CancelVerdict
-from postgres import clock
+from postgres import clock, transactions
 from scheduling import context, guards, registry
-from scheduling.domain import arguments, options
-from scheduling.domain.arguments import Json
+from scheduling.domain import calls
+from scheduling.domain.calls import DEFAULT_QUEUE, Json, Retry
 from scheduling.domain.states import ENDED, Kind, Status, cancel_verdict
-from scheduling.errors import NotEnded, NotFound
+from scheduling.errors import NotAFunction, NotEnded, NotFound
 from scheduling.models import ScheduledFunction
 from scheduling.operations import notifications
 from scheduling.queries import functions
 from scheduling.queries.functions import NewFunction
 
 P = ParamSpec("P")
+R = TypeVar("R")
 
+LONGEST_TIMEOUT_S = 7 * 24 * 3600.0  # an action that runs for more than a week is a service, not a function
 # Clusters look by themselves this often, so what is due later than that needs no message.
 POLL_S = 4.0
+# Whoever hands a row out has it locked for a few milliseconds; a mutation that runs has it locked until it ends.
+TRIES = 40
+PAUSE_S = 0.005
+
+
+@overload
+def mutation(function: Callable[P, R], /) -> Callable[P, R]: ...
+
+
+@overload
+def mutation(*, queue: str = DEFAULT_QUEUE, priority: int = 0) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def mutation(function: Any = None, /, *, queue: str = DEFAULT_QUEUE, priority: int = 0) -> Any:
+    """Declare a function that touches nothing but the database: `@mutation` or `@mutation(queue=, priority=)`.
+
+    Scheduled, it runs in one serializable transaction together with its `success`: its effects happen exactly once.
+    Called, it is a serializable transaction of its own, or a part of the one it is called in; an
+    action writes to the database by calling mutations. It may run several times until it commits, so it must do
+    nothing that a rollback does not undo; what leaves the transaction is refused where SCHEDULING_GUARDS is on.
+    Parameters are keyword-only and JSON, and so is the result. Raises NotAFunction, BadQueue.
+    """
+    if function is None:
+        return functools.partial(_mutation, queue=calls.queue(queue), priority=calls.priority(priority))
+    return _mutation(function, queue=queue, priority=priority)
+
+
+def _mutation(function: Callable[P, R], *, queue: str, priority: int) -> Callable[P, R]:
+    declared = registry.register(function, kind=Kind.MUTATION, queue=queue, priority=priority)
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        def guarded() -> R:  # and not the hooks after its commit, nor what opens its connection
+            with guards.mutation(declared.name):
+                return function(*args, **kwargs)
+
+        with guards.trusted():
+            return guarded() if connection.in_atomic_block else transactions.serializable(guarded)
+
+    return called
+
+
+def action(
+    *, timeout: timedelta | float = registry.ACTION_TIMEOUT_S, retry: Retry | None = None, idempotent: bool = False,
+    own_writes: bool = False, queue: str = DEFAULT_QUEUE, priority: int = 0,
+) -> Callable[[Callable[P, R]], Callable[P, R]]:  # fmt: skip
+    """Declare a function that touches the world outside. It is started at most once.
+
+    `timeout` (seconds or a timedelta) raises ActionTimedOut in it. With `retry` a failed one is scheduled again;
+    `idempotent=True` says that this is right also when nobody knows whether the last try did its work.
+    `own_writes=True` is for cleaning up: it writes by itself, in short transactions that each may be the last, and
+    where a serializable one would collide with all that goes on meanwhile. Parameters are keyword-only and JSON.
+    Called, it is the plain function. `queue` and `priority` hold where `run_after` names no others. Raises
+    NotAFunction, BadQueue.
+    """
+    place: Any = {"queue": calls.queue(queue), "priority": calls.priority(priority)}
+    marks: Any = {"idempotent": idempotent, "own_writes": own_writes}
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
+    if not (math.isfinite(seconds) and 0 < seconds <= LONGEST_TIMEOUT_S):
+        raise NotAFunction(function="action", why=f"its timeout must be above 0 and at most a week, not {seconds} s")
+
+    def declare(function: Callable[P, R]) -> Callable[P, R]:
+        registry.register(function, kind=Kind.ACTION, timeout_s=seconds, retry=retry, **marks, **place)
+        return function
+
+    return declare
 
 
 # Note [Which arguments a type checker compares]
@@ -68,7 +138,7 @@ def run_after(  # type: ignore[misc]  # it takes what any of these names; positi
     (not finite, negative, more than five years), BadQueue, UnknownFunction, BadArguments, NotJson.
     `args` are the function's own arguments, by name, as JSON.
     """
-    length = options.delay(delay)
+    length = calls.delay(delay)
     [row] = insert([new(function, args, delay_s=length.total_seconds(), queue=queue, priority=priority)])
     return row
 
@@ -101,7 +171,7 @@ def run_at(  # type: ignore[misc]  # it takes what any of these names; positiona
 ) -> ScheduledFunction:  # fmt: skip
     """Schedule a registered function for an aware moment. One that has passed is kept, and runs at once: of several
     the oldest first. Otherwise as `run_after`."""
-    checked = options.moment(moment, now=clock.now())
+    checked = calls.moment(moment, now=clock.now())
     [row] = insert([new(function, args, run_at=checked, queue=queue, priority=priority)])
     return row
 
@@ -130,11 +200,11 @@ def new(
 ) -> NewFunction:  # fmt: skip
     """A row for a registered function, all of it checked. Raises UnknownFunction, BadArguments, NotJson, BadQueue."""
     registered = registry.find(function)
-    checked = arguments.checked(args, signature=registered.signature, name=registered.name)
+    checked = calls.checked(args, signature=registered.signature, name=registered.name)
     return NewFunction(
         function=registered.name, kind=registered.kind, args=json.dumps(checked), delay_s=delay_s, run_at=run_at,
-        queue=registered.queue if queue is None else options.queue(queue),
-        priority=registered.priority if priority is None else options.priority(priority),
+        queue=registered.queue if queue is None else calls.queue(queue),
+        priority=registered.priority if priority is None else calls.priority(priority),
     )  # fmt: skip
 
 
@@ -144,8 +214,8 @@ def insert(rows: Sequence[NewFunction]) -> list[ScheduledFunction]:
     with guards.trusted(), _parents_transaction():
         inserted = functions.schedule([_with_parent(row) for row in rows])
         context.note(row.pk for row in inserted)
-        soon = {Kind(row.kind) for row in inserted if _is_soon(row)}
-        if soon:
+        pending = [row for row in inserted if row.status == Status.PENDING]
+        if soon := {Kind(row.kind) for row in pending if (row.run_at - row.created_at).total_seconds() < POLL_S}:
             notifications.due(soon)
         notifications.changed([row.pk for row in inserted])
     return inserted
@@ -165,15 +235,6 @@ def _with_parent(row: NewFunction) -> NewFunction:
     if running.kind is Kind.ACTION and functions.parent_status(running.id) is Status.CANCELED:
         return replace(row, status=Status.CANCELED)
     return row
-
-
-def _is_soon(row: ScheduledFunction) -> bool:
-    return row.status == Status.PENDING and (row.run_at - row.created_at).total_seconds() < POLL_S
-
-
-# Whoever hands a row out has it locked for a few milliseconds; a mutation that runs has it locked until it ends.
-TRIES = 40
-PAUSE_S = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,8 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from scheduling.operations.apart import Failures
-from scheduling.operations.decorators import action
-from scheduling.operations.functions import run_after
+from scheduling.operations.endings import Failures
+from scheduling.operations.functions import action, run_after
 
 BATCHES = 20  # of each in one run: some seconds, so that a cluster that stops need not wait for it
 SIZE = 1000

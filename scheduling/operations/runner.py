@@ -17,14 +17,14 @@ from core.backoff import Backoff
 from observing import functions as counts
 from postgres import transactions
 from scheduling import context, guards, registry
-from scheduling.domain import arguments
-from scheduling.domain.retries import delay_before_next_s
+from scheduling.domain import calls
+from scheduling.domain.calls import delay_before_next_s
 from scheduling.domain.states import Kind, Status
 from scheduling.errors import ActionTimedOut, KeepsColliding, KillsItsProcess, NotJson, RowMoved, UnknownFunction
 from scheduling.models import Due, ScheduledFunction
 from scheduling.operations import endings, notifications
+from scheduling.operations.endings import time_limit
 from scheduling.operations.functions import POLL_S, insert, like
-from scheduling.operations.time_limits import time_limit
 from scheduling.queries import functions
 from scheduling.queries.functions import Dispatch, Ending, Holder
 from scheduling.registry import Call
@@ -83,7 +83,8 @@ def process_died(function_id: int, *, by: Holder) -> bool:
     if deaths >= settings.SCHEDULING["MOST_DEATHS"]:
         ending = endings.failed(KillsItsProcess(deaths=deaths))
         if endings.write_failure(function_id, ending, by=by, elapsed_s=None):
-            notifications.over(function_id, task_backend=_task_backend(function_id), raised=ending.raised)
+            row = functions.find(function_id)
+            notifications.over(function_id, task_backend=row.task_backend if row else None, raised=ending.raised)
     notifications.due([Kind.MUTATION])
     notifications.changed([function_id])
     return True
@@ -284,7 +285,7 @@ def _run(call: Call) -> Any:
 def _result(call: Call, value: Any) -> str | None:
     if value is None:
         return None
-    return json.dumps(arguments.json_value(value, name=call.function, part="result"))
+    return json.dumps(calls.json_value(value, name=call.function, part="result"))
 
 
 def _fail(run: _Run, error: BaseException) -> None:
@@ -327,11 +328,6 @@ def _timeout_s(call: Call) -> float | None:
         return registry.find(call.function).timeout_s
     except Exception:  # its function, or its backend, is gone: which its run will say
         return None
-
-
-def _task_backend(function_id: int) -> str | None:
-    row = functions.find(function_id)
-    return row.task_backend if row else None
 
 
 def _call_of(row: Any, *, kind: Kind, ran_by: str) -> Call:

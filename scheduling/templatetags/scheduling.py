@@ -11,7 +11,7 @@ from scheduling.domain import schedules
 from scheduling.domain.schedules import Missed, Overlap
 from scheduling.errors import BadSchedule
 from scheduling.models import Cron
-from scheduling.queries.chains import Chain
+from scheduling.queries.pages import Chain
 
 register = template.Library()
 

@@ -12,7 +12,7 @@ from scheduling import operations as scheduling
 from scheduling.domain.schedules import Interval, Missed, Overlap, Policy
 from scheduling.domain.states import Kind
 from scheduling.models import Cron, ScheduledFunction
-from scheduling.operations import clusters, crons, crons_of_people, runner
+from scheduling.operations import clusters, crons, runner
 from scheduling.queries.functions import Holder
 from tests import farm
 from tests.chaos import functions
@@ -34,9 +34,7 @@ class Crons(Kept):
             cursor.execute(functions.MADE)
         Cron.objects.all().delete()  # those of the code
         for number, (name, policy) in enumerate({"one": ONCE, "each": ALL}.items(), start=1):
-            crons_of_people.make(
-                name, function=FUNCTION, schedule=Interval(every=EVERY), args={"n": number}, policy=policy
-            )
+            crons.make(name, function=FUNCTION, schedule=Interval(every=EVERY), args={"n": number}, policy=policy)
         Cron.objects.update(next_at=farm.now() - 3 * EVERY)
         self.clusters = [uuid.uuid4() for _ in range(2)]
         for cluster_id in self.clusters:
@@ -53,8 +51,8 @@ class Crons(Kept):
             "resume": lambda: crons.resume("one"),
             "run now": lambda: crons.run_now("one"),
             "hasten": lambda: crons._hasten(["each"], 0.0),
-            "edit": lambda: crons_of_people.edit("each", schedule=Interval(every=EVERY / 2), args={"n": 2}, policy=ALL),
-            "remove": lambda: crons_of_people.remove("each"),
+            "edit": lambda: crons.edit("each", schedule=Interval(every=EVERY / 2), args={"n": 2}, policy=ALL),
+            "remove": lambda: crons.remove("each"),
             "a cluster dies": lambda: clusters.end(self.clusters[0], ending="died"),
             **self.breaks(),
         }

@@ -13,7 +13,7 @@ from django.db.models.functions import Now, Substr
 
 from postgres import statements
 from scheduling.models import ScheduledFunction
-from scheduling.queries.chains import Chain
+from scheduling.queries.pages import Chain
 from webhooks.domain.filters import Filter
 from webhooks.domain.names import Source
 from webhooks.models import Activity, Delivery, Refusal, SandboxToken, Secret

@@ -10,9 +10,9 @@ from django.test import Client
 from postgres import clock
 from scheduling import operations as scheduling
 from scheduling import registry
-from scheduling.forms import FIELDS
 from scheduling.models import Cron
 from scheduling.operations import crons
+from scheduling.views import FIELDS
 from tests import farm
 from tests.scheduling.integration import sample
 

@@ -5,8 +5,8 @@ import socket
 import pytest
 from django.contrib.auth.models import Group
 
+from scheduling import guards
 from scheduling import operations as scheduling
-from scheduling.guards import database
 from scheduling.models import ScheduledFunction
 from tests.scheduling.integration import sample
 
@@ -91,7 +91,7 @@ class TestAStatement:
         ],
     )
     def test_that_writes_is_known(self, statement: str) -> None:
-        assert database.is_write(statement)
+        assert guards.is_write(statement)
 
     @pytest.mark.parametrize(
         "statement",
@@ -113,4 +113,4 @@ class TestAStatement:
         ],
     )
     def test_that_only_reads_is_known(self, statement: str) -> None:
-        assert not database.is_write(statement)
+        assert not guards.is_write(statement)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from core.backoff import Backoff
 from core.verdicts import CancelVerdict
-from scheduling.domain import arguments, options, retries, states
+from scheduling.domain import calls, states
+from scheduling.domain.calls import Retry
 from scheduling.domain.clusters import OVERDUE_S, SILENT_S, STARTING_S, Vitals, why_frozen
-from scheduling.domain.retries import Retry
 from scheduling.domain.states import ENDED, Kind, Status
 from scheduling.errors import NotAFunction, NotJson
 from tests.looped import looped
@@ -78,13 +78,13 @@ class TestARetry:
     def test_follows_a_known_failure_or_an_idempotent_action(
         self, attempt: int, known: bool, idempotent: bool, tried: bool
     ) -> None:
-        delay = retries.delay_before_next_s(
+        delay = calls.delay_before_next_s(
             Retry(), attempt=attempt, known=known, idempotent=idempotent, rng=random.Random(1)
         )
         assert (delay is not None) == tried
 
     def test_is_opt_in(self) -> None:
-        assert retries.delay_before_next_s(None, attempt=1, known=True, idempotent=True, rng=random.Random(1)) is None
+        assert calls.delay_before_next_s(None, attempt=1, known=True, idempotent=True, rng=random.Random(1)) is None
 
     @looped(
         "wrong",
@@ -101,10 +101,10 @@ class TestAMoment:
     @pytest.mark.parametrize("days", [-1, 0, 1])
     def test_is_kept_also_when_it_has_passed(self, days: int) -> None:
         given = self.NOW + timedelta(days=days)
-        assert options.moment(given, now=self.NOW) == given
+        assert calls.moment(given, now=self.NOW) == given
 
     def test_may_be_five_years_away(self) -> None:
-        assert options.delay(5 * 365 * 86400) == timedelta(days=5 * 365)
+        assert calls.delay(5 * 365 * 86400) == timedelta(days=5 * 365)
 
 
 def _takes_positions(word: str) -> str:
@@ -119,7 +119,7 @@ class TestAFunction:
     @looped("function", [_takes_positions, _is_async, lambda *, word: word, len, Backoff])
     def test_is_refused_unless_it_is_plain_and_takes_names(self, function: object) -> None:
         with pytest.raises(NotAFunction):
-            arguments.signature(function, name="it")  # type: ignore[arg-type]
+            calls.signature(function, name="it")  # type: ignore[arg-type]
 
     @given(
         value=st.recursive(
@@ -133,14 +133,14 @@ class TestAFunction:
         )
     )
     def test_gets_json_back_as_it_was(self, value: object) -> None:
-        assert arguments.json_value(value, name="f", part="x") == value
+        assert calls.json_value(value, name="f", part="x") == value
 
     def test_is_refused_json_that_is_too_deep(self) -> None:
         value: object = 0
         for _ in range(5000):
             value = [value]
         with pytest.raises(NotJson):
-            arguments.json_value(value, name="f", part="x")
+            calls.json_value(value, name="f", part="x")
 
 
 class TestAFrozenCluster:
