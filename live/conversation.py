@@ -12,11 +12,11 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser
 from django.db import DatabaseError
 
-from live import RECONNECTED, errors, hub, people, protocol, registry, rights
+from live import RECONNECTED, errors, hub, protocol, registry, rights
 from live.feeds import Watch
-from live.pacing import Bucket
+from live.hub import Subscription
+from live.protocol import Bucket
 from live.send_queue import SendQueue
-from live.subscriptions import Subscription
 from observing import fields, numbers
 
 logger = logging.getLogger("live")
@@ -156,7 +156,7 @@ class Conversation:
         if not self._session_key:
             return AnonymousUser()
         async with self._hub.permits.acquire(self) as permit:
-            return await permit.run(people.of_session, self._session_key)
+            return await permit.run(rights.of_session, self._session_key)
 
     async def _deliver(self) -> NoReturn:
         while True:

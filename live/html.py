@@ -10,7 +10,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from live import registry, rendering
-from live.arguments import Arguments
+from live.registry import Arguments
 
 _ELEMENTS: Final = frozenset(
     {

@@ -1,13 +1,35 @@
-"""What writes call: touch the topics that became stale."""
+"""What writes call: touch the topics that became stale; and how these leave this process. The only place that knows
+which channel layer is configured.
 
+In a process with a hub, which is a web server, topics leave by its event loop, and those of one moment together
+(docs/adr/0004): whoever commits hands them over and goes on. That hub hears of them at once, and passes over its own
+messages when they come back. Any other process sends what it commits itself."""
+
+import asyncio
+import logging
+import os
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeAlias
+
+from asgiref.sync import async_to_sync
+from channels.layers import get_channel_layer
 from django.db import DEFAULT_DB_ALIAS, transaction
 
-from live import publishing
 from live import topics as topic_names
-from live.registry import Item
+from live.layer import NotifyChannelLayer
+from live.registry import Appended, Item
+from observing import fields
+from postgres import connections
 from postgres.transactions import Gathered
 
-_touched = Gathered(publishing.publish)
+logger = logging.getLogger("live")
+Notify: TypeAlias = Callable[[Iterable[str], Appended], None]
+_SEND_WITHIN_S: Final = 3.0  # a Redis that does not answer may not hold up who just committed
+# What is touched so soon after a message went out goes with the next: at most 200 messages a second from a process,
+# each of which wakes every process of the farm. The first is not held back.
+_GATHER_S: Final = 0.005
 
 
 def touch(*topics: str, using: str = DEFAULT_DB_ALIAS) -> None:
@@ -25,4 +47,136 @@ def append(topic: str, item: Item, *, using: str = DEFAULT_DB_ALIAS) -> None:
     """`touch` this topic because of a stream's next item and nothing else: after the commit, who watches the stream in
     this process and has what the item `follows` gets it as it is, and does not read. Raises BadTopic."""
     topic = topic_names.checked(topic)
-    transaction.on_commit(lambda: publishing.publish([topic], {topic: [item]}), using=using, robust=True)
+    transaction.on_commit(lambda: publish([topic], {topic: [item]}), using=using, robust=True)
+
+
+def publish(topics: Sequence[str], appended: Appended | None = None) -> None:
+    """Send the topics to the hubs of all processes; that of this one gets the items in `appended` with them: all that
+    is new of those topics. Never raises: what goes wrong is logged."""
+    try:
+        if not home.hand_over(topics, appended or {}):
+            _send(topics)
+    except Exception as error:  # whatever a layer raises: the write before it is committed and stays
+        _log_error(error)
+
+
+class _Outgoing:
+    """Topics on their way out by an event loop; what comes while a message is being sent goes with the next."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, notify: Notify) -> None:
+        self.loop = loop
+        self.origin = uuid.uuid4().hex
+        """What its messages say of where they come from."""
+        self._notify = notify
+        self._lock = threading.Lock()
+        # From any thread, under the lock; the rest is the loop's. None: not the items alone are new.
+        self._new: dict[str, list[Item] | None] = {}
+        self._topics: dict[str, None] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, topics: Iterable[str], appended: Appended) -> None:
+        """Let these go out too. From any thread. Raises RuntimeError once the loop is closed."""
+        with self._lock:
+            is_first = not self._new
+            for topic in topics:
+                items, more = self._new.setdefault(topic, []), appended.get(topic)
+                if items is None or more is None:
+                    self._new[topic] = None
+                else:
+                    items.extend(more)
+        if is_first:
+            self.loop.call_soon_threadsafe(self._take_in)
+
+    async def drained(self) -> None:
+        """Wait until what was added before has gone out."""
+        self._take_in()
+        while self._topics or self._task is not None:
+            await asyncio.wait([self._begin()])
+
+    def _take_in(self) -> None:
+        """Send what is new with the next message; who watches it in this process hears of it now."""
+        with self._lock:
+            new, self._new = self._new, {}
+        if new:
+            self._topics.update(dict.fromkeys(new))
+            self._begin()
+            self._notify(new, {topic: items for topic, items in new.items() if items is not None})
+
+    def _begin(self) -> asyncio.Task[None]:
+        if self._task is None:
+            with fields.apart():
+                self._task = self.loop.create_task(self._send_all(), name="live: publish")
+        return self._task
+
+    async def _send_all(self) -> None:
+        try:
+            while self._topics:
+                topics, self._topics = sorted(self._topics), {}
+                await _send_on_loop(topics, self.origin)
+                await asyncio.sleep(_GATHER_S)
+        finally:
+            self._task = None
+
+
+class _Home:
+    """The event loop on which this process keeps its hub, if it has one. A fork does not inherit it."""
+
+    def __init__(self) -> None:
+        self._pid = 0
+        self._outgoing: _Outgoing | None = None
+
+    def settle(self, loop: asyncio.AbstractEventLoop, notify: Notify) -> str:
+        """Let topics leave by this loop, and call `notify` there with them. Returns the origin that their messages
+        name: who hears by `notify` has no use for those."""
+        self._pid, self._outgoing = os.getpid(), _Outgoing(loop, notify)
+        return self._outgoing.origin
+
+    async def leave(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let them leave by this loop no more, once those that were handed over have gone out."""
+        outgoing = self._outgoing
+        if outgoing is not None and outgoing.loop is loop:
+            self._outgoing = None
+            await outgoing.drained()
+
+    def hand_over(self, topics: Iterable[str], appended: Appended) -> bool:
+        """Whether there is such a loop, which has them now."""
+        outgoing = self._outgoing
+        if outgoing is None or self._pid != os.getpid() or not outgoing.loop.is_running():
+            return False
+        outgoing.add(topics, appended)
+        return True
+
+
+home = _Home()
+_touched = Gathered(publish)
+
+
+def _send(topics: Sequence[str], origin: str = "") -> None:
+    layer = get_channel_layer()
+    if isinstance(layer, NotifyChannelLayer):
+        layer.publish(group=topic_names.GROUP, messages=topic_names.messages(topics, origin=origin))
+    else:
+        async_to_sync(_send_by)(layer, topics, origin)
+
+
+async def _send_on_loop(topics: Sequence[str], origin: str) -> None:
+    """Send them from an event loop. Never raises: what goes wrong is logged."""
+    try:
+        layer = get_channel_layer()
+        if isinstance(layer, NotifyChannelLayer):
+            await connections.run(_send, topics, origin)
+        else:
+            await _send_by(layer, topics, origin)
+    except Exception as error:
+        _log_error(error)
+
+
+async def _send_by(layer: Any, topics: Sequence[str], origin: str) -> None:
+    async with asyncio.timeout(_SEND_WITHIN_S):
+        for message in topic_names.messages(topics, origin=origin):
+            await layer.group_send(topic_names.GROUP, message)
+
+
+def _log_error(error: BaseException) -> None:
+    """One line, not a traceback: while a server is down, every write comes by here."""
+    logger.error("Could not publish (%s: %s); watchers find out at their next poll", type(error).__name__, error)

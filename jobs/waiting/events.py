@@ -23,8 +23,8 @@ from jobs.waiting.places import Places
 from jobs.waiting.story import Stories
 from jobs.waiting.upstream import Django
 from live import RECONNECTED, hub
+from live.hub import Subscription
 from live.send_queue import Message, SendQueue
-from live.subscriptions import Subscription
 from postgres import clock, connections
 
 PING_S: Final = 15.0

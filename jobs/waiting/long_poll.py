@@ -19,7 +19,7 @@ from jobs.waiting.places import Places
 from jobs.waiting.upstream import Django
 from jobs.waiting.wait_groups import Wakeup
 from live import hub
-from live.subscriptions import Subscription
+from live.hub import Subscription
 from postgres import connections
 
 MOST_OF_ONE_KEY: Final = 2000  # claims that wait in this process; a key may be of a whole room of machines

@@ -13,7 +13,7 @@ from jobs.protocol import jobs as protocol
 from jobs.queries import changes as queries
 from jobs.queries.changes import MOST_READ, Span
 from live import RECONNECTED, hub
-from live.subscriptions import Subscription
+from live.hub import Subscription
 from postgres import clock, connections
 
 log = logging.getLogger(__name__)

@@ -34,9 +34,5 @@ def live_with(context: Context, name: str, filters: dict[str, Any], /, **argumen
     return live(context, name, **filters, **arguments)
 
 
-@register.simple_tag(takes_context=True)
-def live_stream(
-    context: Context, name: str, /, element: str = "", css: str = "", seen_as: str = "", **arguments: Any
-) -> SafeString:
-    """Show a stream: what there is of it as text, and whatever follows. Otherwise as `live`."""
-    return live(context, name, element=element, css=css, seen_as=seen_as, **arguments)
+# A stream: what there is of it as text, and whatever follows.
+register.simple_tag(live, takes_context=True, name="live_stream")

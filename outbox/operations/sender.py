@@ -15,7 +15,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 
-from live.listening import Listener
+from live.layer import Listener
 from observing import fields, numbers
 from outbox import queries
 from outbox.domain import schemes

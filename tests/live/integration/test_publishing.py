@@ -7,7 +7,7 @@ import pytest
 from pytest_django import Settings
 
 from live import configuration, hub, operations
-from live.publishing import home
+from live.operations import home
 from postgres import connections
 from tests.live.integration.support import eventually, listening
 from tests.ports import free_port

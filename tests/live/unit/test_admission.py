@@ -10,7 +10,7 @@ from pytest_django import Settings
 
 from live import admission
 from live.admission import SHARED, Admission
-from live.pacing import Bucket
+from live.protocol import Bucket
 
 LONG_S = 60.0
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
 
-from live.origins import is_trusted
+from live.admission import is_trusted
 from tests.looped import looped
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from live.pacing import Bucket
+from live.protocol import Bucket
 
 
 class TestABucket:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
 
-from live import arguments, checks, errors, registry
+from live import checks, errors, registry
 from tests.looped import looped
 
 
@@ -15,7 +15,7 @@ def read(*, job_id: int, part: str = "all") -> Mapping[str, Any]:
     return {"job_id": job_id, "part": part}
 
 
-PARAMETERS = arguments.declared(read)
+PARAMETERS = registry.declared(read)
 
 
 def nothing() -> Mapping[str, Any]:
@@ -25,11 +25,11 @@ def nothing() -> Mapping[str, Any]:
 
 class TestArguments:
     def test_are_completed_with_defaults(self) -> None:
-        assert arguments.checked({"job_id": 7}, parameters=PARAMETERS) == {"job_id": 7, "part": "all"}
+        assert registry.checked({"job_id": 7}, parameters=PARAMETERS) == {"job_id": 7, "part": "all"}
 
     @pytest.mark.parametrize("number", [0, -1, 2**63 - 1])
     def test_are_any_number_that_the_database_holds(self, number: int) -> None:
-        assert arguments.checked({"job_id": number}, parameters=PARAMETERS)["job_id"] == number
+        assert registry.checked({"job_id": number}, parameters=PARAMETERS)["job_id"] == number
 
     @looped(
         ("given", "sentence"),
@@ -50,11 +50,11 @@ class TestArguments:
     )
     def test_are_refused_with_a_sentence(self, given: object, sentence: str) -> None:
         with pytest.raises(errors.BadArguments) as refused:
-            arguments.checked(given, parameters=PARAMETERS)
+            registry.checked(given, parameters=PARAMETERS)
         assert refused.value.message == sentence
 
     def test_have_one_text_however_they_were_ordered(self) -> None:
-        assert arguments.canonical({"b": 1, "a": "x"}) == arguments.canonical({"a": "x", "b": 1})
+        assert registry.canonical({"b": 1, "a": "x"}) == registry.canonical({"a": "x", "b": 1})
 
 
 class TestDeclaring:
@@ -62,7 +62,7 @@ class TestDeclaring:
         def bad(*, jobs: list[int]) -> None: ...
 
         with pytest.raises(errors.BadDeclaration):
-            arguments.declared(bad)
+            registry.declared(bad)
 
     def test_shows_html_by_the_template_of_the_reads_name(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(registry, "_queries", {})

@@ -1,7 +1,7 @@
 """Who is called back, with which topics."""
 
 from live import RECONNECTED
-from live.subscriptions import Subscription, Subscriptions
+from live.hub import Subscription, Subscriptions
 
 
 def test_calls_each_back_once_with_its_own_topics() -> None:
