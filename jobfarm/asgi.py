@@ -10,9 +10,9 @@ import django  # noqa: E402 (after the collector and the settings)
 
 django.setup(set_prefix=False)
 
-from jobfarm import collector  # noqa: E402  # they need Django set up
+from jobfarm import server  # noqa: E402  # they need Django set up
 from jobfarm.one_hop import OneHop  # noqa: E402
 from jobfarm.server import Server  # noqa: E402
 
 application = Server(OneHop())
-collector.freeze()
+server.freeze()

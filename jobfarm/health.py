@@ -1,11 +1,12 @@
 """What is wrong with this farm, and what to do about it: the checks behind `manage.py doctor` and /health/ready. None
 ends in a traceback or hangs: what goes wrong with one is a finding like any other."""
 
+import logging
 import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -23,12 +24,26 @@ from jobfarm.conditions import Area, Condition, Gauge, Rule
 from jobfarm.findings import Check, Finding, Level
 from jobs.queries import reads
 from postgres import clock, connections, deadline, reachability, statements
+from postgres.reachability import explain_unreachable
 from scheduling.operations.endings import time_limit
 from webhooks import operations as webhooks
 
 CHECKED_WITHIN_S: Final = 10.0  # all of them take 20 ms on a farm that is well
 UNREACHABLE: Final = "The database does not answer."
 _ALARM_LATER_S: Final = 0.5  # the deadline of the database names it
+_UNKNOWN_S = 3600.0  # of an alert rule: a farm that starts knows within minutes
+_MOST_UNKNOWN = 500
+NOTICED_WITHIN_S = 5.0  # promise 5 of docs/promises.md
+OVERDUE_S = 10.0  # of a lease: twice that is worth an alert
+SKEW_S = 2.0
+NOTIFICATION_WITHIN_S = 2.0
+REDIS_WITHIN_S = 1.5
+FOUNDATIONS: Mapping[str, Check] = {
+    "database": database_health.database, "writes": database_health.writes, "migrations": database_health.migrations,
+}  # fmt: skip
+STATUS_WORDS = {Level.FINE: "ok", Level.STARTING: "starting", Level.WARNING: "warning", Level.ERROR: "error"}
+READY_WITHIN_S: Final = 1.9  # a balancer is promised an answer within 2 s
+log = logging.getLogger(__name__)
 
 
 class _TooLong(BaseException):
@@ -39,7 +54,7 @@ def bounded(check: Check, *, within_s: float = CHECKED_WITHIN_S) -> list[Finding
     """What the check finds; an error if it fails, or takes longer: that of another thread waits no longer for the
     database alone."""
     findings: list[Finding] = []
-    name = _name(check)
+    name = (check.name if isinstance(check, Area) else check.__name__).strip("_").replace("_", " ")
     try:
         with time_limit(within_s + _ALARM_LATER_S, _TooLong), deadline.within(within_s):
             findings.extend(check())
@@ -53,24 +68,11 @@ def bounded(check: Check, *, within_s: float = CHECKED_WITHIN_S) -> list[Finding
     return findings
 
 
-def _name(check: Check) -> str:
-    return (check.name if isinstance(check, Area) else check.__name__).strip("_").replace("_", " ")
-
-
 def _failure(name: str, error: Exception) -> Finding:
     if why := reachability.explain_unreachable(error):
         return Finding(UNREACHABLE, why, level=Level.ERROR)
     message = str(error).partition("\n")[0]
     return Finding(f"The check of {name} failed: {type(error).__name__}.", message, level=Level.ERROR)
-
-
-_UNKNOWN_S = 3600.0  # of an alert rule: a farm that starts knows within minutes
-_MOST_UNKNOWN = 500
-NOTICED_WITHIN_S = 5.0  # promise 5 of docs/promises.md
-OVERDUE_S = 10.0  # of a lease: twice that is worth an alert
-SKEW_S = 2.0
-NOTIFICATION_WITHIN_S = 2.0
-REDIS_WITHIN_S = 1.5
 
 
 def examine(*, surroundings: Callable[[], Iterable[Finding]] | None = None) -> Iterator[Finding]:
@@ -115,7 +117,11 @@ processes: Final = Area(
         ),
     ],
 )  # fmt: skip
+
+
 _Leases = Condition[float]
+
+
 janitor: Final = Area(
     name="janitor", read=reads.overdue_s, others=lambda _: presence.janitors(),
     gauges=[
@@ -240,9 +246,6 @@ def _settings() -> Iterator[Finding]:
         yield Finding("DEBUG is on.", "Error pages reveal settings: unset DEBUG outside development.")
 
 
-FOUNDATIONS: Mapping[str, Check] = {
-    "database": database_health.database, "writes": database_health.writes, "migrations": database_health.migrations,
-}  # fmt: skip
 CHECKS: dict[Check, str] = {
     janitor: "", presence.web: "", scheduler_health.scheduler: "scheduling:functions",
     message_health.inbox: "webhooks:inbox", _rules: "admin:webhooks_rule_changelist",
@@ -257,3 +260,49 @@ SURROUNDINGS: tuple[Check, ...] = (
     _clock, _notifications, redis, _files, database_health.disk, database_health.schema, database_health.autovacuum,
     database_health.pooler,
 )  # fmt: skip
+
+# What a server can serve without. A load balancer that sent its visitors elsewhere for these would mend nothing.
+AROUND_A_SERVER: Mapping[str, Check] = {
+    "janitor": janitor, "scheduler": scheduler_health.scheduler, "web": presence.web,
+    "queues": job_health.served, "redis": redis,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """`is_ready`: requests can be served. `checks`: of each its status ("ok", "starting", "warning", "error", or
+    "skipped" when what it stands on is wrong) and sentences, which name no host, queue, user or password."""
+
+    is_ready: bool
+    checks: Mapping[str, Mapping[str, object]]
+
+
+def check_readiness() -> Readiness:
+    """Run all checks, as far as the database allows, and wait for it READY_WITHIN_S in all. Raises nothing."""
+    checks: dict[str, Mapping[str, object]] = {}
+    is_ready = True
+    with deadline.within(READY_WITHIN_S):
+        for name, check in {**FOUNDATIONS, **AROUND_A_SERVER}.items():
+            checks[name] = _examined(check) if is_ready else {"status": "skipped"}
+            if name in FOUNDATIONS and checks[name]["status"] == "error":
+                is_ready = False
+    return Readiness(is_ready=is_ready, checks=checks)
+
+
+def _examined(check: Check) -> Mapping[str, object]:
+    try:
+        return _summary(check())
+    except Exception as error:
+        why = explain_unreachable(error)
+        if why is None:
+            log.exception("A health check failed")
+            return {"status": "error", "messages": ["This check failed; the log has the details."]}
+        log.warning("A health check cannot reach the database: %s", why)
+        return {"status": "error", "messages": [UNREACHABLE]}
+
+
+def _summary(findings: Iterable[Finding]) -> Mapping[str, object]:
+    wrong = [finding for finding in findings if finding.level is not Level.FINE]
+    worst = max((finding.level for finding in wrong), default=Level.FINE)
+    messages = [finding.sentence for finding in wrong]
+    return {"status": STATUS_WORDS[worst], **({"messages": messages} if messages else {})}

@@ -1,24 +1,36 @@
-"""The processes of one farm on one machine: started together, restarted when they die, stopped together."""
+"""The processes of one farm on one machine: started together, restarted when they die, stopped together; and its
+address, bound once, so that a port in use is one sentence and a restarted server loses nobody.
 
+Those that strangers talk to have, when root starts a farm, the rights of the account that the embedded PostgreSQL runs
+as. Where that account cannot run them, a sentence says why (docs/adr/0002)."""
+
+import errno
 import json
 import logging
 import os
 import signal
+import socket
+import stat
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+from django.conf import settings
 
 from core import forked
 from core.backoff import Backoff
 from core.refusal import Refusal
-from postgres import connections
-from postgres.embedded.places import Lock
+from postgres import connections, embedded
+from postgres.embedded.places import Account, Lock, account_for_root
+from postgres.errors import PostgresError
 from scheduling.cluster import process_group
 
+BACKLOG = 2048
 _RESTARTS = Backoff(first_s=0.5, cap_s=30)
 KILLED_WITHIN_S = 5.0
 POLL_S = 0.2
@@ -27,6 +39,19 @@ SHORT_S = 0.02
 SILENCE_S = 1.5  # whoever presses Ctrl-C and sees nothing happen for longer wants to know why
 STEADY_S = 60.0  # a process that ran this long is well again: its next restart is quick
 log = logging.getLogger(__name__)
+_PROBE_S: Final = 30.0
+# What a web process needs of the disk, tried by the account itself: the code of every app, and room for files.
+_PROBE: Final = """
+import importlib.util, os, sys
+code, files, *packages = sys.argv[1:]
+sys.path.insert(0, code)
+for name in packages:
+    if importlib.util.find_spec(name) is None:
+        sys.exit(f"it finds no {name}")
+if files and not os.access(files, os.R_OK | os.W_OK | os.X_OK):
+    sys.exit(f"it may not write into {files}")
+"""
+_REMEDY: Final = "Put the farm where others may read it (/opt/jobfarm, say), or start it as another user."
 
 
 @dataclass(slots=True, kw_only=True)
@@ -180,6 +205,28 @@ class Supervisor:
         draft.replace(self._note)  # who reads it after a kill finds all of it or all of the one before
 
 
+class AddressInUse(Refusal, code="address_in_use"):
+    """Another program listens at {host}:{port}: stop it, or choose another port with PORT=... ."""
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket at this address. Raises AddressInUse; other trouble is an OSError with its own words."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # Not left to the server: of a socket whose protocol number is 0 asyncio does not know that it is TCP, and each
+    # answer to a connection that stays open would wait 40 ms for the client to acknowledge its head.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise AddressInUse(host=host, port=port) from None
+        raise
+    return listener
+
+
 class AnotherFarm(Refusal, code="another_farm"):
     """Another farm runs with the data in {folder}: stop it, or give this one a folder of its own (JOBFARM_DATA)."""
 
@@ -230,3 +277,74 @@ def _born_by_ps(pid: int) -> str | None:
         return None
     answer = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return answer.stdout.strip() or None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rights:
+    """What `subprocess` needs to start something with fewer rights, what its environment must say, and, where it keeps
+    root's, the sentence that says why."""
+
+    credentials: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    complaint: str = ""
+
+
+def rights_of_servants() -> Rights:
+    """The rights of the web process and of the worker that comes along. Nobody but root can give any up."""
+    if os.geteuid() != 0:
+        return Rights()
+    try:
+        account = account_for_root(embedded.location(settings.JOBFARM_DATA).home)
+        _hand_over_files(account)
+        obstacle = _obstacle(account)
+    except (PostgresError, OSError) as error:
+        obstacle = str(error)
+    if obstacle:
+        return Rights(complaint=f"The web process keeps root's rights: {obstacle}. {_REMEDY}")
+    return Rights(credentials=account.credentials, environment=_environment())
+
+
+def _environment() -> dict[str, str]:
+    """The key lies in a file of root's, as the settings may; a server of another account's is reached, not started."""
+    own = {"SECRET_KEY": settings.SECRET_KEY, "JOBFARM_ENV_FILE": ""}
+    database = settings.DATABASES["default"]
+    return own | ({"JOBFARM_EMBEDDED_SOCKET": database["HOST"]} if "EMBEDDED" in database else {})
+
+
+def _files() -> Path | None:
+    return None if os.environ.get("FILES_URL") else Path(settings.MEDIA_ROOT)
+
+
+def _hand_over_files(account: Account) -> None:
+    """The files that a farm with root's rights wrote are the account's from now on."""
+    files = _files()
+    if files is None:
+        return
+    files.mkdir(parents=True, exist_ok=True)
+    if files.stat().st_uid == account.uid:
+        return
+    for folder, _, names in os.walk(files, topdown=False):  # the topmost last: a walk that was killed begins anew
+        for path in [*(os.path.join(folder, name) for name in names), folder]:
+            os.chown(path, account.uid, account.gid, follow_symlinks=False)
+
+
+def _obstacle(account: Account) -> str:
+    """Why this account cannot serve the site; empty if it can."""
+    packages = sorted({app.partition(".")[0] for app in settings.INSTALLED_APPS} | {"uvicorn", "psycopg"})
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _PROBE, str(settings.BASE_DIR), str(_files() or ""), *packages], cwd="/",
+            capture_output=True, text=True, timeout=_PROBE_S, check=False, **account.credentials,
+        )  # fmt: skip
+    except PermissionError:
+        python = Path(sys.executable)
+        return f"user {account.uid} may not enter {_closed([python, python.resolve(), settings.BASE_DIR])}"
+    except subprocess.TimeoutExpired:
+        return f"user {account.uid} did not get Python to start within {_PROBE_S:g} s"
+    return "" if done.returncode == 0 else f"user {account.uid}: {(done.stderr.strip().splitlines() or ['?'])[-1]}"
+
+
+def _closed(paths: Iterable[Path]) -> Path:
+    """The first of the folders above these that is closed to others."""
+    above = [folder for path in paths for folder in [*reversed(path.parents), path]]
+    return next((folder for folder in above if not folder.stat().st_mode & stat.S_IXOTH), above[-1])

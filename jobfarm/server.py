@@ -1,19 +1,22 @@
 """What serves: Django behind the wrapper that waits for it, two sockets, and an orderly end."""
 
 import asyncio
+import gc
 import logging
 import resource
 import signal
 from collections.abc import Callable
+from importlib import import_module
 from types import FrameType
 from typing import Any, Final, cast
 
+from django.conf import settings
+
 from core.asgi import Receive, Scope, Send
 from jobfarm import refusals
-from jobfarm.access import LoggedSocket
 from jobfarm.bodies import BoundedBodies
 from jobfarm.one_hop import OneHop
-from jobfarm.requests import Observed
+from jobfarm.requests import LoggedSocket, Observed
 from jobs.routing import WORKER_SOCKET, WorkerSocket
 from jobs.waiting.beats import Beats
 from jobs.waiting.notifier import Notifier, Stopping
@@ -35,6 +38,9 @@ FEW_FILES: Final = (
     "This process may open %d files, and each socket is one: more than that are not served. Let the system allow %d "
     "(ulimit -Hn, LimitNOFILE of systemd)."
 )
+# Python's own are 700, 10, 10: each change of a live page with ten watchers was looked over several times while it was
+# still being made, and outlived the young generations. The reasons and the figures are docs/adr/0037.
+THRESHOLDS: Final = (10_000, 10, 10)
 
 
 class Server:
@@ -159,3 +165,16 @@ def _on_signals(stop: Callable[[], None]) -> Callable[[], None]:
                 signal.signal(number, handler)
 
     return restore
+
+
+def freeze() -> None:
+    """Load what the first request would, exempt all there is now from collection, for the life of the process, and
+    collect what comes from now on.
+
+    Call it once, at the end of the start: what is garbage afterwards and was there before is never freed.
+    """
+    import_module(settings.ROOT_URLCONF)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*THRESHOLDS)
+    gc.enable()

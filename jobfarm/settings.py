@@ -74,7 +74,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware", "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware", "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware", "django_htmx.middleware.HtmxMiddleware",
-    "allauth.account.middleware.AccountMiddleware", "jobfarm.error_pages.explain_not_allowed",
+    "allauth.account.middleware.AccountMiddleware", "jobfarm.middleware.explain_not_allowed",
 ]  # fmt: skip
 
 ROOT_URLCONF = "jobfarm.urls"

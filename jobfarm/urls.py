@@ -52,4 +52,4 @@ urlpatterns = [
     *_of_added_apps(),  # the last: what is the farm's stays the farm's
 ]
 
-handler500 = "jobfarm.error_pages.server_error"
+handler500 = "jobfarm.middleware.server_error"

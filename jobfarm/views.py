@@ -7,7 +7,7 @@ from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from examples import config as examples
-from jobfarm import live_queries, readiness
+from jobfarm import health, live_queries
 from jobfarm import metrics as numbers
 from jobs.domain.rollups import PERIODS
 from jobs.queries import pages, reads, rollups
@@ -25,7 +25,7 @@ def live(_: HttpRequest) -> HttpResponse:
 def ready(_: HttpRequest) -> HttpResponse:
     """Whether this server can serve, and how the farm around it stands: 200 or 503. For load balancers, so without
     a log-in and without anything secret."""
-    answer = readiness.check_all()
+    answer = health.check_readiness()
     word = "ready" if answer.is_ready else "not ready"
     return JsonResponse({"status": word, "checks": answer.checks}, status=200 if answer.is_ready else 503)
 

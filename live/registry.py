@@ -25,62 +25,6 @@ Anonymous = Literal["never", "ticket", "always"]
 Declared = TypeVar("Declared", "StateQuery", "StreamQuery")
 
 
-def declared(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Return the keyword-only parameters of a read. Raises BadDeclaration: all must be `int` or `str`."""
-    parameters = {
-        name: parameter
-        for name, parameter in inspect.signature(function, eval_str=True).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    }
-    for name, parameter in parameters.items():
-        if parameter.annotation not in (int, str):
-            raise errors.BadDeclaration(f"{function.__qualname__}: {name} must be annotated int or str")
-    return parameters
-
-
-def checked(values: object, *, parameters: Mapping[str, inspect.Parameter]) -> Arguments:
-    """Return the arguments, defaults filled in, in declared order. Raises BadArguments at the first fault."""
-    if not isinstance(values, Mapping):
-        raise errors.BadArguments("Arguments come as an object with names")
-    unknown = [str(name) for name in values if name not in parameters]
-    if unknown:
-        raise errors.BadArguments(f"There is no argument {unknown[0]!r}")
-    return {name: _value(name, values, parameter) for name, parameter in parameters.items()}
-
-
-def canonical(arguments: Mapping[str, Argument]) -> str:
-    return json.dumps(arguments, sort_keys=True, separators=(",", ":"))
-
-
-def _value(name: str, values: Mapping[object, object], parameter: inspect.Parameter) -> Argument:
-    value = values.get(name, parameter.default)
-    if value is inspect.Parameter.empty:
-        raise errors.BadArguments(f"The argument {name!r} is missing")
-    if parameter.annotation is int and isinstance(value, int) and not isinstance(value, bool):
-        if abs(value) > _LARGEST_NUMBER:
-            raise errors.BadArguments(f"The argument {name!r} is too large a number")
-        return value
-    if parameter.annotation is str and isinstance(value, str):
-        return _text(name, value)
-    raise errors.BadArguments(f"The argument {name!r} must be {_NOUNS[parameter.annotation]}")
-
-
-def _text(name: str, value: str) -> str:
-    if len(value) > _LONGEST_TEXT:
-        raise errors.BadArguments(f"The argument {name!r} is longer than {_LONGEST_TEXT} characters")
-    if "\x00" in value or not _is_unicode(value):
-        raise errors.BadArguments(f"The argument {name!r} holds characters that cannot be stored")
-    return value
-
-
-def _is_unicode(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:  # JSON can say half of a surrogate pair; PostgreSQL cannot
-        return False
-    return True
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewer:
     """Who wants to see: a person or AnonymousUser, and perhaps a ticket (the token of a share link)."""
@@ -264,3 +208,59 @@ def _registered(query: Declared) -> Declared:
         raise errors.BadDeclaration(f"There are two live queries named {query.name!r}")
     _queries[query.name] = query
     return query
+
+
+def declared(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Return the keyword-only parameters of a read. Raises BadDeclaration: all must be `int` or `str`."""
+    parameters = {
+        name: parameter
+        for name, parameter in inspect.signature(function, eval_str=True).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    for name, parameter in parameters.items():
+        if parameter.annotation not in (int, str):
+            raise errors.BadDeclaration(f"{function.__qualname__}: {name} must be annotated int or str")
+    return parameters
+
+
+def checked(values: object, *, parameters: Mapping[str, inspect.Parameter]) -> Arguments:
+    """Return the arguments, defaults filled in, in declared order. Raises BadArguments at the first fault."""
+    if not isinstance(values, Mapping):
+        raise errors.BadArguments("Arguments come as an object with names")
+    unknown = [str(name) for name in values if name not in parameters]
+    if unknown:
+        raise errors.BadArguments(f"There is no argument {unknown[0]!r}")
+    return {name: _value(name, values, parameter) for name, parameter in parameters.items()}
+
+
+def canonical(arguments: Mapping[str, Argument]) -> str:
+    return json.dumps(arguments, sort_keys=True, separators=(",", ":"))
+
+
+def _value(name: str, values: Mapping[object, object], parameter: inspect.Parameter) -> Argument:
+    value = values.get(name, parameter.default)
+    if value is inspect.Parameter.empty:
+        raise errors.BadArguments(f"The argument {name!r} is missing")
+    if parameter.annotation is int and isinstance(value, int) and not isinstance(value, bool):
+        if abs(value) > _LARGEST_NUMBER:
+            raise errors.BadArguments(f"The argument {name!r} is too large a number")
+        return value
+    if parameter.annotation is str and isinstance(value, str):
+        return _text(name, value)
+    raise errors.BadArguments(f"The argument {name!r} must be {_NOUNS[parameter.annotation]}")
+
+
+def _text(name: str, value: str) -> str:
+    if len(value) > _LONGEST_TEXT:
+        raise errors.BadArguments(f"The argument {name!r} is longer than {_LONGEST_TEXT} characters")
+    if "\x00" in value or not _is_unicode(value):
+        raise errors.BadArguments(f"The argument {name!r} holds characters that cannot be stored")
+    return value
+
+
+def _is_unicode(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # JSON can say half of a surrogate pair; PostgreSQL cannot
+        return False
+    return True

@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db import connection
 from psycopg import sql
 
-from jobfarm.environment import places as farms_places
+from jobfarm.environment import table as farms_places
 from postgres import connections
 from postgres.embedded import places
 
@@ -78,7 +78,7 @@ def make(server: Server) -> None:
 def may_lose_what_it_has() -> bool:
     """Whether the server is one of tests alone: embedded, and not where this checkout has a farm of its own."""
     is_embedded = bool(settings.DATABASES["default"].get("EMBEDDED"))
-    return is_embedded and farms_places.data() != settings.JOBFARM_DATA
+    return is_embedded and farms_places.data_folder() != settings.JOBFARM_DATA
 
 
 def write_without_waiting_for_the_disk() -> None:

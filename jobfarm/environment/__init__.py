@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, Final
 
-from jobfarm.environment import file, secret_files, table
-from jobfarm.environment.secret_files import complaints as placeholders
-from jobfarm.environment.secret_files import names, pair
+from jobfarm.environment import files, table
+from jobfarm.environment.files import complaints as placeholders
+from jobfarm.environment.files import names, pair
 from jobfarm.environment.table import VARIABLES, Variable
 
 __all__ = ["EXAMPLES", "fill", "load", "read"]
@@ -27,12 +27,12 @@ def load() -> Mapping[str, Any]:
     to read those, have the same settings. Ends the process with one sentence for each mistake, and code 1.
     """
     if "pytest" in sys.modules:  # tests read no file of the machine that they run on, nor do their processes
-        os.environ.setdefault(file.VARIABLE, "")
-    contents = file.find(os.environ)
+        os.environ.setdefault(files.VARIABLE, "")
+    contents = files.find(os.environ)
     fill(os.environ, contents.values)
     if {"start", "--with-worker"} & set(sys.argv[1:]) or "pytest" in sys.modules:  # it is tried out
         os.environ.setdefault("JOBFARM_APPS", EXAMPLES)
-    unreadable = secret_files.resolve(os.environ)
+    unreadable = files.resolve(os.environ)
     values, wrong = read(os.environ)
     for warning in warnings(os.environ, contents.values, values):
         sys.stderr.write(f"{warning}\n")
@@ -94,7 +94,7 @@ OF_OTHERS: Final = frozenset({
 def warnings(environ: Iterable[str], of_the_file: Mapping[str, str], of_apps: Iterable[str] = ()) -> Iterator[str]:
     """Yield a sentence for each name near a known one: any in the environment file, and of the environment those that
     begin as ours do."""
-    known = {variable.name for variable in VARIABLES} | {*of_apps} | names() | {file.VARIABLE}
+    known = {variable.name for variable in VARIABLES} | {*of_apps} | names() | {files.VARIABLE}
     ours = {name for name in environ if name.upper().startswith(_PREFIXES)} | set(of_the_file)
     for name in sorted(ours - known - OF_OTHERS):
         if near := difflib.get_close_matches(name.upper(), known, n=1, cutoff=_ALIKE):

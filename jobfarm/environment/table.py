@@ -4,14 +4,30 @@
 """
 
 import importlib
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import observing.logs
-from jobfarm.environment import places, values
+from core.commands import CODE, IS_CHECKOUT
+from jobfarm.environment import values
 from jobfarm.environment.values import Reader, flag, number, positive, text, whole
 from postgres.configuration import POOL_MAX
+
+# Root's own folders are closed to the account that the web process runs as; some accounts have none.
+_OF_ALL: Final = Path("/var/lib/jobfarm-files")
+
+
+def data_folder() -> Path:
+    """Return `var` in a checkout, else a folder of whoever starts the farm, by the XDG Base Directory Specification."""
+    if IS_CHECKOUT:
+        return CODE / "var"
+    # "All paths set in these environment variables must be absolute": others are ignored.
+    bases = (os.environ.get("XDG_DATA_HOME", ""), os.path.expanduser("~/.local/share"))
+    base = next(filter(os.path.isabs, bases), "")
+    return Path(base, "jobfarm") if base and os.geteuid() != 0 else _OF_ALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +60,7 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("AWS_ACCESS_KEY_ID", text, "",
             "the key for that, else a profile or the machine's role", is_secret=True),
         Variable("AWS_SECRET_ACCESS_KEY", text, "", "its secret", is_secret=True),
-        Variable("JOBFARM_DATA", values.folder, places.data(),
+        Variable("JOBFARM_DATA", values.folder, data_folder(),
             "the folder of the embedded database, files of jobs and the secret key. As root the database lies in "
             "`/var/lib/jobfarm/`, under a name made from this path",
             shown="`var/` in a checkout; else `~/.local/share/jobfarm`, as root `/var/lib/jobfarm-files`"),

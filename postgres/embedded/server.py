@@ -156,19 +156,11 @@ class Server:
     def _run(self, program: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Run one of PostgreSQL's programs as its user, in a session of its own: Ctrl-C is for us, not for it."""
         return subprocess.run(
-            [str(self.bin / program), *arguments],
-            cwd=self.location.home,
-            env={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            umask=0o077,
-            start_new_session=True,
-            check=False,
+            [str(self.bin / program), *arguments], cwd=self.location.home,
+            env={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace", umask=0o077, start_new_session=True, check=False,
             **self.account.credentials,
-        )
+        )  # fmt: skip
 
     def _conninfo(self) -> str:
         """As PostgreSQL's superuser, who still gets in when all other connections are taken."""

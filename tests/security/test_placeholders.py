@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from jobfarm.environment import secret_files
+from jobfarm.environment import files
 from tests import forkserver
 from tests.looped import looped
 
@@ -42,14 +42,14 @@ def started(*command: str, **environment: str) -> "subprocess.CompletedProcess[s
 
 @looped(("name", "value"), PLACEHOLDERS)
 def test_are_refused_with_a_sentence_that_names_the_setting(name: str, value: str) -> None:
-    (sentence,) = secret_files.complaints(GOOD | {name: value})
+    (sentence,) = files.complaints(GOOD | {name: value})
     assert sentence.startswith(f"{name} ")
     assert value not in sentence
 
 
 @pytest.mark.parametrize(("name", "value"), PLACEHOLDERS[:-2])
 def test_do_not_matter_to_the_embedded_database(name: str, value: str) -> None:
-    assert secret_files.complaints({name: value}) == []
+    assert files.complaints({name: value}) == []
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_do_not_matter_to_the_embedded_database(name: str, value: str) -> None:
     ],
 )
 def test_what_was_chosen_is_taken(environment: dict[str, str]) -> None:
-    assert secret_files.complaints(environment) == []
+    assert files.complaints(environment) == []
 
 
 def test_of_the_example_environment_are_all_found() -> None:
@@ -71,7 +71,7 @@ def test_of_the_example_environment_are_all_found() -> None:
     secrets = {name: value for name, _, value in lines if name != "POSTGRES_PASSWORD"}
     assert len(secrets) == 4
     for name, value in secrets.items():
-        (sentence,) = secret_files.complaints(GOOD | {name: value})
+        (sentence,) = files.complaints(GOOD | {name: value})
         assert sentence.startswith(name)
 
 

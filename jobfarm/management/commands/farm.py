@@ -17,9 +17,8 @@ from django.db import OperationalError
 from accounts import operations as accounts
 from core import commands
 from examples import config as examples
-from jobfarm import administration, demonstration, listening, processes, rights
-from jobfarm.processes import Child
-from jobfarm.rights import Rights
+from jobfarm import administration, demonstration, processes
+from jobfarm.processes import Child, Rights
 from jobs import operations as jobs
 from observing import exposition
 from postgres import descriptors, embedded
@@ -62,7 +61,7 @@ class Command(BaseCommand):
         url = f"http://{host}:{listener.getsockname()[1]}"
         try:
             self._prepare()
-            lowered = rights.of_servants()
+            lowered = processes.rights_of_servants()
             children = [_web(listener, lowered), _janitor(listener, metrics), *_clusters(listener, metrics)]
             children += [_worker(url, lowered)] if with_worker else []
             self._welcome(
@@ -80,8 +79,8 @@ class Command(BaseCommand):
         try:
             lock = processes.alone(settings.JOBFARM_DATA)
             processes.end_leftovers(settings.JOBFARM_DATA)
-            return lock, listening.bind(host, port)
-        except (processes.AnotherFarm, listening.AddressInUse, PostgresError, OSError) as error:
+            return lock, processes.bind(host, port)
+        except (processes.AnotherFarm, processes.AddressInUse, PostgresError, OSError) as error:
             raise CommandError(str(error)) from None
 
     def _prepare(self) -> None:

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from core import commands
-from jobfarm import listening
+from jobfarm import processes
 from jobfarm.serving import Server
 from postgres import embedded
 
@@ -30,8 +30,8 @@ class Command(BaseCommand):
 
     def handle(self, *, host: str, port: int, fd: int | None, linger: float = 0.0, **_: Any) -> None:
         try:
-            listener = listening.bind(host, port) if fd is None else socket.socket(fileno=fd)
-        except (listening.AddressInUse, OSError) as error:
+            listener = processes.bind(host, port) if fd is None else socket.socket(fileno=fd)
+        except (processes.AddressInUse, OSError) as error:
             raise CommandError(str(error)) from None
         # uvicorn raises the signal that ended it once more when it is done; by then it must not kill us, so that the
         # embedded server is left properly.
@@ -57,7 +57,7 @@ def configuration() -> uvicorn.Config:
         lifespan="on",
         log_config=None,  # its lines look like ours (observing.logs)
         log_level="warning",
-        access_log=False,  # jobfarm.access writes ours
+        access_log=False,  # jobfarm.requests writes ours
         server_header=False,
         timeout_graceful_shutdown=DRAIN_S,
         proxy_headers=True,

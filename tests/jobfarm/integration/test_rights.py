@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from jobfarm import rights
+from jobfarm import processes
 from postgres.embedded import places
 from postgres.embedded.places import Account
 from tests.jobfarm.integration.test_farm_command import Farm, one_farm, until
@@ -109,15 +109,15 @@ class TestRoot:
     def test_says_that_files_have_no_folder(self, tmp_path: Path, settings: Settings) -> None:
         settings.MEDIA_ROOT = tmp_path / "files"
         settings.MEDIA_ROOT.write_text("")
-        assert "File exists" in rights.of_servants().complaint
+        assert "File exists" in processes.rights_of_servants().complaint
 
     def test_says_that_python_does_not_start(
         self, monkeypatch: pytest.MonkeyPatch, place: Path, settings: Settings
     ) -> None:
         settings.MEDIA_ROOT = place / "files"
         monkeypatch.setattr(sys, "executable", open_python())
-        monkeypatch.setattr(rights, "_PROBE_S", 0)
-        assert "did not get Python to start within 0 s" in rights.of_servants().complaint
+        monkeypatch.setattr(processes, "_PROBE_S", 0)
+        assert "did not get Python to start within 0 s" in processes.rights_of_servants().complaint
 
 
 ACCOUNT = Account(uid=54_321, gid=54_321)
@@ -137,13 +137,13 @@ class TestFilesOfRoot:
         """A farm with a million files does not look at each of them at every start."""
         (tmp_path / "elsewhere").write_text("")
         (files / "link").symlink_to(tmp_path / "elsewhere")
-        rights._hand_over_files(ACCOUNT)
+        processes._hand_over_files(ACCOUNT)
         handed = [files, *files.rglob("*")]
         assert len(handed) == 4
         assert {path.lstat().st_uid for path in handed} == {ACCOUNT.uid}
         assert uid_of_file(tmp_path / "elsewhere") == 0
         (files / "later").write_text("")
-        rights._hand_over_files(ACCOUNT)
+        processes._hand_over_files(ACCOUNT)
         assert uid_of_file(files / "later") == 0
 
     def test_are_handed_over_from_the_start_where_that_was_cut_off(
@@ -160,8 +160,8 @@ class TestFilesOfRoot:
         with monkeypatch.context() as broken:
             broken.setattr(os, "chown", cut_off)
             with pytest.raises(OSError, match="old"):
-                rights._hand_over_files(ACCOUNT)
-        rights._hand_over_files(ACCOUNT)
+                processes._hand_over_files(ACCOUNT)
+        processes._hand_over_files(ACCOUNT)
         assert {uid_of_file(path) for path in [files, *files.rglob("*")]} == {ACCOUNT.uid}
 
 
@@ -180,7 +180,7 @@ def complaint_of(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> Complai
         where["data"].mkdir(exist_ok=True)
         monkeypatch.setattr(sys, "executable", str(where["python"]))
         monkeypatch.setenv("PYTHONPATH", str(where["packages"]))
-        return rights.of_servants().complaint
+        return processes.rights_of_servants().complaint
 
     return complaint
 
@@ -191,4 +191,4 @@ def uid_of_file(path: Path) -> int:
 
 def test_of_anybody_else_are_kept(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert rights.of_servants() == rights.Rights()
+    assert processes.rights_of_servants() == processes.Rights()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from jobfarm import listening, serving
+from jobfarm import processes, serving
 
 PATIENCE_S = 10.0
 _REQUEST = b"GET / HTTP/1.1\r\nHost: farm\r\n\r\n"
@@ -31,7 +31,7 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
     """Where a server listens in which a head may take half a second."""
     monkeypatch.setattr(serving, "HEAD_WITHIN_S", 0.5)
     config = uvicorn.Config(_application, http=serving.Protocol, lifespan="off", log_config=None)
-    listener = listening.bind("127.0.0.1", 0)
+    listener = processes.bind("127.0.0.1", 0)
     server = serving.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
@@ -78,7 +78,7 @@ class TestTheEnd:
 async def _ended_in_the_middle(notices: socket.socket) -> tuple[list[bytes], list[bytes]]:
     """What a server says to its manager, and answers before and after SIGTERM."""
     config = uvicorn.Config(_application, http=serving.Protocol, lifespan="off", log_config=None)
-    listener, loop = listening.bind("127.0.0.1", 0), asyncio.get_running_loop()
+    listener, loop = processes.bind("127.0.0.1", 0), asyncio.get_running_loop()
     address = listener.getsockname()
     before = signal.signal(signal.SIGTERM, lambda *_: None)
     serves = asyncio.create_task(serving.Server(config, linger_s=0.5).serve([listener]))

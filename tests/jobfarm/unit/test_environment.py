@@ -7,7 +7,7 @@ import pytest
 
 import live.configuration
 from jobfarm import environment
-from jobfarm.environment import secret_files, table
+from jobfarm.environment import files, table
 from postgres import connections
 from tests.looped import looped
 
@@ -141,14 +141,14 @@ class TestASecret:
         path = tmp_path / "secret"
         path.write_bytes(f"s3cret{end}".encode())
         environ = {f"{name}_FILE": str(path), "PORT": "1"}
-        assert secret_files.resolve(environ) == []
+        assert files.resolve(environ) == []
         assert environ == {name: "s3cret", "PORT": "1"}
 
     def test_in_two_places_is_refused(self, tmp_path: Path) -> None:
         path = tmp_path / "secret"
         path.write_text("s3cret")
         environ = {"SECRET_KEY": "another", "SECRET_KEY_FILE": str(path)}
-        assert secret_files.resolve(environ) == ["SECRET_KEY and SECRET_KEY_FILE are both set: leave one of them out."]
+        assert files.resolve(environ) == ["SECRET_KEY and SECRET_KEY_FILE are both set: leave one of them out."]
 
     @pytest.mark.parametrize(
         ("content", "reason"),
@@ -163,7 +163,7 @@ class TestASecret:
         path = tmp_path / "secret"
         if content is not None:
             path.write_bytes(content)
-        assert secret_files.resolve({"REDIS_URL_FILE": str(path)}) == [f"REDIS_URL_FILE names {path}, {reason}"]
+        assert files.resolve({"REDIS_URL_FILE": str(path)}) == [f"REDIS_URL_FILE names {path}, {reason}"]
 
     @pytest.mark.parametrize(
         ("real", "of_the_file", "expected"),

@@ -3,7 +3,7 @@
 import re
 
 from jobfarm import environment
-from jobfarm.environment import EXAMPLES, file, secret_files, table
+from jobfarm.environment import EXAMPLES, files, table
 from scripts import settings_docs
 from tests.architecture.test_tidiness import tracked
 
@@ -28,11 +28,11 @@ def test_has_each_variable_once_with_its_default() -> None:
 
 
 def test_no_page_names_a_variable_that_is_none() -> None:
-    known = {variable.name for variable in VARIABLES} | secret_files.names() | environment.OF_OTHERS
+    known = {variable.name for variable in VARIABLES} | files.names() | environment.OF_OTHERS
     pages = [*tracked("docs/*.md"), settings_docs.ROOT / "README.md"]
     named = {
         name
         for path in pages
         for name in re.findall(r"`((?:JOBFARM|SCHEDULING|WEBHOOKS)_[A-Z_]+[A-Z])[`=]", path.read_text())
     }
-    assert named - known == {file.VARIABLE}
+    assert named - known == {files.VARIABLE}

@@ -10,7 +10,7 @@ import pytest
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from core.asgi import App, Message, Receive, Scope, Send
-from jobfarm import access
+from jobfarm import requests
 from jobfarm.requests import Observed
 from observing import fields, logs
 
@@ -34,11 +34,11 @@ class Lines(logging.Handler):
 @pytest.fixture
 def lines() -> Iterator[Lines]:
     handler = Lines()
-    access.log.addHandler(handler)
-    access.log.setLevel(logging.INFO)
+    requests.log.addHandler(handler)
+    requests.log.setLevel(logging.INFO)
     yield handler
-    access.log.setLevel(logging.NOTSET)
-    access.log.removeHandler(handler)
+    requests.log.setLevel(logging.NOTSET)
+    requests.log.removeHandler(handler)
 
 
 def scope_of(path: str = "/jobs/7/", **headers: str) -> Scope:
@@ -115,14 +115,14 @@ class TestARequest:
         assert len(lines.texts[0]) < 1200
 
     async def test_is_not_logged_above_that_level(self, lines: Lines) -> None:
-        access.log.setLevel(logging.WARNING)
+        requests.log.setLevel(logging.WARNING)
         await Observed(answers)(scope_of(), receive, drop)
         assert lines.objects == []
 
 
 class TestASocket:
     async def _serve(self, app: App, **headers: str) -> None:
-        await access.LoggedSocket(app)({**scope_of("/ws/worker/", **headers), "type": "websocket"}, receive, drop)
+        await requests.LoggedSocket(app)({**scope_of("/ws/worker/", **headers), "type": "websocket"}, receive, drop)
 
     async def test_is_a_line_when_it_opens_and_one_when_it_is_closed(self, lines: Lines) -> None:
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -167,8 +167,8 @@ def test_no_address_that_lets_somebody_in_is_shown() -> None:
     assert len(routes) >= 8
     for route in routes:
         path = "/" + route.replace("<str:token>", SECRET).replace("<str:name>", "a.png").replace("<int:fence>", "1")
-        assert SECRET not in access.shown(path)
-    assert access.shown("/jobs/7/files/a b.png") == "/jobs/7/files/a%20b.png"
+        assert SECRET not in requests.shown(path)
+    assert requests.shown("/jobs/7/files/a b.png") == "/jobs/7/files/a%20b.png"
 
 
 def _routes(resolver: URLResolver, before: str = "") -> Iterator[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from jobfarm.environment import places
+from jobfarm.environment import table
 from tests import template
 
 
@@ -19,7 +19,7 @@ class TestAServerThatMayLoseWhatItHas:
         assert template.may_lose_what_it_has()
 
     def test_is_not_that_of_this_checkouts_own_farm(self, settings: Settings) -> None:
-        settings.JOBFARM_DATA = places.data()
+        settings.JOBFARM_DATA = table.data_folder()
         assert not template.may_lose_what_it_has()
 
     def test_is_not_one_that_others_keep(

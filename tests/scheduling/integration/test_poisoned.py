@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from jobfarm import readiness, scheduler_health
+from jobfarm import health, scheduler_health
 from postgres import clock
 from scheduling import operations as scheduling
 from scheduling import registry
@@ -107,7 +107,7 @@ class TestACronThatCannotBeFired:
         assert "broken: It could not be fired: This is not a schedule" in finding.remedy
         assert "broken" not in finding.sentence, "strangers read it"
         Cron.objects.update(source="code")
-        answer = readiness.check_all().checks["scheduler"]
+        answer = health.check_readiness().checks["scheduler"]
         assert "paused because they could not be fired: broken." in str(answer["messages"])
 
 

@@ -1,17 +1,23 @@
-"""The environment file: lines of NAME=value that mean the same to systemd, to docker and to us.
+"""Settings from files: the environment file, and files of one secret each.
 
-The three differ in quotes, backslashes, `$`, `#`, `export` and spaces at the ends (docs/adr/0068). A line on which they
-differ is refused, so what is left needs no rules: the value is what stands behind the first `=`.
-"""
+The environment file has lines of NAME=value that mean the same to systemd, to docker and to us. The three differ in
+quotes, backslashes, `$`, `#`, `export` and spaces at the ends (docs/adr/0068). A line on which they differ is refused,
+so what is left needs no rules: the value is what stands behind the first `=`.
+
+Secrets come from files of their own, as docker's secrets and systemd's LoadCredential provide them. Those of the
+example environment (deploy/environment) that nobody replaced are refused by a farm with a database of its own: who
+knows the example could sign sessions, and read the metrics."""
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 from core.commands import CODE, IS_CHECKOUT
+from jobfarm.environment.table import VARIABLES
 
 VARIABLE: Final = "JOBFARM_ENV_FILE"
 NAME: Final = "jobfarm.env"
@@ -26,6 +32,14 @@ _DIFFERENCES: Final[Mapping[str, str]] = {
     r".*\$": "holds a $, which compose replaces: write %24 in an address, or choose another secret",
     r".*#": "holds a #, where compose begins a comment: write %23 in an address, or choose another secret",
 }
+SUFFIX: Final = "_FILE"
+_FILES: Final[Mapping[str, str]] = {v.name: f"{v.name}{SUFFIX}" for v in VARIABLES if v.is_secret}
+_BY_FILE: Final = {file: name for name, file in _FILES.items()}
+_PLACEHOLDERS: Final = ("changeme", "placeholder", "replaceme", "djangoinsecure")
+_FEWEST_LETTERS: Final = 5  # different ones, as Django's check of SECRET_KEY asks (security.W009)
+# Characters. 32 of SECRET_KEY are 192 bits in base64, and Django asks for 50; a metrics token opens figures alone.
+_SHORTEST: Final = {"SECRET_KEY": 32, "JOBFARM_METRICS_TOKEN": 16}
+_DATABASES: Final = ("DATABASE_URL", "DATABASE_DIRECT_URL")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,3 +134,68 @@ def _unreadable(path: Path, named: str | None, error: OSError) -> str:
         f"{path} has the settings of this farm and cannot be read: {reason}. Run this as a user who may, or let the "
         f"farm's group read it (chgrp jobfarm, chmod 640); {VARIABLE}= (empty) reads no file."
     )
+
+
+def names() -> frozenset[str]:
+    return frozenset(_BY_FILE)
+
+
+def pair(name: str) -> set[str]:
+    """A variable, and the one that gives the same secret by file or by value, if there is such a one."""
+    return {name, _BY_FILE.get(name, name), _FILES.get(name, name)}
+
+
+def resolve(environ: MutableMapping[str, str]) -> list[str]:
+    """Replace each NAME_FILE in `environ` with NAME and what the file holds, without the end of its line. Returns a
+    sentence for each that cannot be read, or that is given in both ways."""
+    complaints = []
+    for name, file in _FILES.items():
+        if path := environ.pop(file, ""):
+            try:
+                if environ.get(name):
+                    raise ValueError(f"{name} and {file} are both set: leave one of them out.")
+                environ[name] = _content(file, Path(path))
+            except ValueError as error:
+                complaints.append(str(error))
+    return complaints
+
+
+def _content(variable: str, path: Path) -> str:
+    try:
+        text = path.read_bytes().decode().rstrip("\r\n")
+    except OSError as error:
+        raise ValueError(f"{variable} names {path}, which cannot be read: {error.strerror or error}.") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{variable} names {path}, which is not a text in UTF-8.") from None
+    if not text or not text.isprintable():
+        raise ValueError(f"{variable} names {path}, which does not hold one line with the secret.")
+    return text
+
+
+def complaints(environment: Mapping[str, str]) -> list[str]:
+    """One sentence for each secret that is a placeholder or too short; it names the variable, and not the value. Only
+    checked in an environment that names a database: the embedded one is for trying out."""
+    if not environment.get("DATABASE_URL"):
+        return []
+    secrets = [(name, environment.get(name, "")) for name in _SHORTEST]
+    passwords = [(name, _password(environment.get(name, ""))) for name in _DATABASES]
+    return list(filter(None, (_wrong(name, value) for name, value in secrets + passwords)))
+
+
+def _wrong(name: str, value: str) -> str:
+    if not value:
+        return ""
+    letters = "".join(filter(str.isalpha, value.casefold()))
+    if any(word in letters for word in _PLACEHOLDERS):
+        return f"{name} holds the placeholder of an example: put a random value in its place (openssl rand -base64 48)."
+    shortest = _SHORTEST.get(name, 0)
+    if shortest and (len(value) < shortest or len(set(value)) < _FEWEST_LETTERS):
+        return f"{name} can be guessed: give it at least {shortest} random characters (openssl rand -base64 48)."
+    return ""
+
+
+def _password(url: str) -> str:
+    try:
+        return unquote(urlsplit(url).password or "")
+    except ValueError:  # no address; who connects to it says so
+        return ""
