@@ -31,7 +31,7 @@ EVENTS = {
 }
 ADDRESSES_LIMIT = 50  # from which a token is known to come; from a token of more no other is noted
 LONGEST_DAYS = 3650  # that a token may be good for, if it ends at all
-HINT_LENGTH = 8  # four of the prefix and four that distinguish one's own tokens: 24 of 256 bits revealed
+HINT_LENGTH = 8  # four of the prefix and four by which its owner knows it: 24 of 256 bits revealed
 NAME_LIMIT = 100
 GROUP_NAME_LIMIT = 60  # characters: a line of a phone and a half
 TOKENS_LIMIT = 100  # of a person that open something: each is a row on the account page
@@ -63,11 +63,6 @@ def hashed(secret: str) -> str:
     nobody guesses, and they are checked at every call. Any text is taken, also one that no UTF-8 can hold.
     """
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def hint(key: str) -> str:
-    """How a key begins: enough for its owner to recognise it, useless to anybody else."""
-    return key[:HINT_LENGTH]
 
 
 def is_name(name: str) -> bool:

@@ -164,7 +164,7 @@ else:  # which has this in place of those, and warns of them
 DEFAULT_FROM_EMAIL: str = _ENV["DEFAULT_FROM_EMAIL"]
 
 # What django-allauth does for people (docs/adr/0120): the rules that are this farm's are its adapter's.
-ACCOUNT_ADAPTER = "accounts.views.adapter.Adapter"
+ACCOUNT_ADAPTER = "accounts.views.logins.Adapter"
 ACCOUNT_SIGNUP_FIELDS = ["username*", "email", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "optional" if HAS_MAIL_SERVER else "none"
 ACCOUNT_EMAIL_NOTIFICATIONS = HAS_MAIL_SERVER
@@ -215,8 +215,8 @@ CACHES = {"default": {
 # The picture that guests read. Its letters are chosen in accounts.domain.
 CAPTCHA_FONT_SIZE = 36
 CAPTCHA_LETTER_ROTATION = (-25, 25)
-CAPTCHA_NOISE_FUNCTIONS = ("accounts.views.captcha_pictures.lines",)
-CAPTCHA_FILTER_FUNCTIONS = ("accounts.views.captcha_pictures.bend", "captcha.helpers.post_smooth")
+CAPTCHA_NOISE_FUNCTIONS = ("accounts.views.guests.lines",)
+CAPTCHA_FILTER_FUNCTIONS = ("accounts.views.guests.bend", "captcha.helpers.post_smooth")
 CAPTCHA_TIMEOUT = 10  # minutes in which it must be read
 
 # The farm's own blue (jobfarm/values.css) in the steps that the administration's sheet asks for.

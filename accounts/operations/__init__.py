@@ -18,23 +18,21 @@ from accounts.operations.logins import (
     DAY_MIN,
     SEALER,
     begin_log_in,
+    begin_sign_up,
+    check_username,
     end_log_in,
     ensure_administrator,
+    fit_username,
+    follow_claims,
     forget_second_factors,
     is_usable,
     must_have_second_factor,
     one_time_link,
+    person_of_proxy,
     redeem,
     second_factors,
-    unreadable_second_factors,
-)
-from accounts.operations.signup import (
-    begin_sign_up,
-    check_username,
-    fit_username,
-    follow_claims,
-    person_of_proxy,
     sign_up,
+    unreadable_second_factors,
 )
 from accounts.operations.tokens import create_token, end_tokens, recognize, revoke_token, token
 from accounts.queries import audit_line, groups_of, is_member, limit_key, members

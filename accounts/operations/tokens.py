@@ -48,8 +48,8 @@ def create_token(
         raise errors.TooManyTokens(limit=domain.TOKENS_LIMIT)
     with transaction.atomic():
         token = ApiToken.objects.create(
-            user=user, name=name.strip(), key_hash=domain.hashed(key), key_hint=domain.hint(key), scopes=scope_words,
-            expires_at=expires_at,
+            user=user, name=name.strip(), key_hash=domain.hashed(key), key_hint=key[: domain.HINT_LENGTH],
+            scopes=scope_words, expires_at=expires_at,
         )  # fmt: skip
         if expires_at is not None:
             scheduling.run_at(expires_at, end_tokens)

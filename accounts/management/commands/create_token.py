@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandParser
 
 from accounts import domain, operations
-from accounts.management.people import add_person
+from accounts.management import add_person
 
 
 class Command(BaseCommand):

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from accounts import operations
-from accounts.management.people import add_person
+from accounts.management import add_person
 
 
 class Command(BaseCommand):

@@ -13,7 +13,7 @@ from django.test import Client
 from PIL import Image, ImageDraw, ImageFilter, ImageOps
 
 from accounts import domain
-from accounts.views import captcha_pictures
+from accounts.views import guests
 
 pytestmark = pytest.mark.django_db
 PICTURES = 50
@@ -70,5 +70,5 @@ def test_a_picture_is_the_same_each_time_and_no_two_are_alike() -> None:
 def _bent(seed: int) -> bytes:
     random.seed(seed)
     image = Image.new("RGB", (200, 90), "#ffffff")
-    captcha_pictures.lines(ImageDraw.Draw(image), image)
-    return captcha_pictures.bend(image).tobytes()
+    guests.lines(ImageDraw.Draw(image), image)
+    return guests.bend(image).tobytes()
