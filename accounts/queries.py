@@ -37,11 +37,7 @@ def note_use(token: ApiToken, *, address: str) -> bool:
 
 
 def tokens_of(user: User) -> QuerySet[ApiToken]:
-    return ApiToken.objects.filter(_is_good(), user=user)
-
-
-def _is_good() -> Q:
-    return Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=Now()))
+    return ApiToken.objects.filter(Q(expires_at=None) | Q(expires_at__gt=Now()), user=user, revoked_at=None)
 
 
 def audit_line(pk: int) -> dict[str, Any]:

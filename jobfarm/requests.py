@@ -75,7 +75,8 @@ class Observed:
 
         job = _JOB.match(path)
         about = fields.about(request_id=own_id, job_id=int(job[1]) if job else None)
-        trace, counted = traces.carrying(header(scope, "traceparent")), _counted(_part(path), answer)
+        part = next((part for pattern, part in _PARTS if pattern.fullmatch(path)), "pages")
+        trace, counted = traces.carrying(header(scope, "traceparent")), _counted(part, answer)
         try:
             with fields.noting() as noted, about, trace, counted, logged(scope, path, answer, noted):
                 await self._app(scope, receive, send_named)
@@ -97,10 +98,6 @@ def _counted(part: str, answer: Answer) -> Iterator[None]:
         status = answer.status
     finally:
         numbers.REQUESTS.labels(part, str(status)).inc()
-
-
-def _part(path: str) -> str:
-    return next((part for pattern, part in _PARTS if pattern.fullmatch(path)), "pages")
 
 
 def request_id(scope: Scope) -> str:

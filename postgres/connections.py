@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import django.db
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -30,7 +30,8 @@ def conninfo(using: str = "default") -> str:
 
     It may hold the password: never print it. Starts the embedded server if that is the one in use; that may
     take a second, so from an event loop call it through `run`."""
-    return make_conninfo(**_parameters(using))
+    parameters = django.db.connections[using].get_connection_params()
+    return make_conninfo(**{name: value for name, value in parameters.items() if name not in _NOT_LIBPQ})
 
 
 def direct_conninfo(using: str = "default") -> str:
@@ -91,22 +92,12 @@ async def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) ->
     For event loops. When all threads are busy (4, or JOBFARM_DB_THREADS) it waits for one. Whoever cancels
     the call stops waiting; the function itself runs to its end."""
     context = contextvars.copy_context()  # log lines of the thread are about what the caller is about
-    work = partial(context.run, _work, partial(function, *args, **kwargs))
+    work = partial(context.run, released()(function), *args, **kwargs)
     return await asyncio.get_running_loop().run_in_executor(_threads(), work)
 
 
 def threads() -> int:
     return configuration.number("JOBFARM_DB_THREADS", THREADS)
-
-
-def _parameters(using: str) -> dict[str, Any]:
-    parameters = django.db.connections[using].get_connection_params()
-    return {name: value for name, value in parameters.items() if name not in _NOT_LIBPQ}
-
-
-def _work(function: Callable[[], T]) -> T:
-    with released():
-        return function()
 
 
 @cache

@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Final
 
-import django.db
 from django.db import connections as databases
 from django.db import transaction
 from psycopg.conninfo import conninfo_to_dict
@@ -56,7 +55,9 @@ def dump(archive: Path, *, snapshot: str, using: str = "default") -> None:
     Raises ProgramMissing, ProgramTooOld, and ProgramFailed with its output.
     """
     options = ["--format=custom", "--no-owner", "--no-privileges", f"--snapshot={snapshot}", f"--file={archive}"]
-    _run([str(_dumper(_server(using))), *options], using=using)
+    with databases[using].cursor():
+        server = int(databases[using].connection.info.server_version) // 10_000
+    _run([str(_dumper(server)), *options], using=using)
 
 
 def check(archive: Path) -> None:
@@ -136,12 +137,6 @@ def _text(output: IO[bytes]) -> str:
 
 def _failure(name: str, code: int, output: str) -> ProgramFailed:
     return ProgramFailed(name=name, code_of_exit=code, output=output.strip()[-_OUTPUT_CHARACTERS:])
-
-
-def _server(using: str) -> int:
-    connection = django.db.connections[using]
-    with connection.cursor():
-        return int(connection.connection.info.server_version) // 10_000
 
 
 def _dumper(server: int) -> Path:

@@ -46,7 +46,9 @@ def serializable(
     """
     if attempts < 1:
         raise ValueError(f"attempts must be at least 1, not {attempts}")
-    _refuse_to_nest(using)
+    connection = connections[using]
+    if connection.in_atomic_block or not connection.get_autocommit():
+        raise NestedTransaction(using=using)
     return _again(lambda committed: _attempt(function, committed, using), collided, attempts=attempts, rng=rng)
 
 
@@ -123,12 +125,6 @@ def _again(
                 raise
         time.sleep(rng.uniform(0, min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** (number - 1))))
     return attempt([])
-
-
-def _refuse_to_nest(using: str) -> None:
-    connection = connections[using]
-    if connection.in_atomic_block or not connection.get_autocommit():
-        raise NestedTransaction(using=using)
 
 
 def _attempt(function: Callable[[], T], committed: list[bool], using: str) -> T:

@@ -20,24 +20,8 @@ from django.dispatch import Signal
 from django.utils.module_loading import import_string
 
 from postgres import clock
+from scheduling import django_tasks as tasks
 from scheduling import registry
-from scheduling.django_tasks import (
-    AnyResult,
-    AnyTask,
-    BaseTaskBackend,
-    InvalidTask,
-    Task,
-    TaskContext,
-    TaskError,
-    TaskResult,
-    TaskResultDoesNotExist,
-    TaskResultStatus,
-    normalize_json,
-    task_backends,
-    task_enqueued,
-    task_finished,
-    task_started,
-)
 from scheduling.domain import calls
 from scheduling.domain.states import ENDED, Kind, Status
 from scheduling.errors import BadMoment, Canceled, NotJson, OutcomeUnknown
@@ -49,24 +33,24 @@ from scheduling.registry import Call
 
 log = logging.getLogger(__name__)
 
-_STATUS: Mapping[str, TaskResultStatus] = {
-    **dict.fromkeys(Status, TaskResultStatus.FAILED),
-    Status.PENDING: TaskResultStatus.READY,
-    Status.IN_PROGRESS: TaskResultStatus.RUNNING,
-    Status.SUCCESS: TaskResultStatus.SUCCESSFUL,
+_STATUS: Mapping[str, tasks.TaskResultStatus] = {
+    **dict.fromkeys(Status, tasks.TaskResultStatus.FAILED),
+    Status.PENDING: tasks.TaskResultStatus.READY,
+    Status.IN_PROGRESS: tasks.TaskResultStatus.RUNNING,
+    Status.SUCCESS: tasks.TaskResultStatus.SUCCESSFUL,
 }
 _ERRORS = {Status.CANCELED: Canceled, Status.UNKNOWN: OutcomeUnknown}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SchedulingTask(AnyTask):
+class SchedulingTask(tasks.AnyTask):
     """A task with what only this backend knows: `@task(mutation=True)`, `@task(timeout_s=60)`."""
 
     mutation: bool = False
     timeout_s: float | None = None
 
 
-class SchedulingBackend(BaseTaskBackend):
+class SchedulingBackend(tasks.BaseTaskBackend):
     """Enqueues in the caller's transaction: a task exists if and only if that commits."""
 
     task_class = SchedulingTask
@@ -75,24 +59,24 @@ class SchedulingBackend(BaseTaskBackend):
     supports_get_result = True
     supports_priority = True
 
-    def validate_task(self, task: AnyTask) -> None:
+    def validate_task(self, task: tasks.AnyTask) -> None:
         """Raises InvalidTask, as the interface says; an async mutation could not keep its transaction."""
         super().validate_task(task)
         if _is_mutation(task) and iscoroutinefunction(task.func):
-            raise InvalidTask("A mutation cannot be async: its transaction belongs to one thread.")
+            raise tasks.InvalidTask("A mutation cannot be async: its transaction belongs to one thread.")
 
-    def enqueue(self, task: AnyTask, args: Iterable[Any], kwargs: Mapping[str, Any]) -> AnyResult:
+    def enqueue(self, task: tasks.AnyTask, args: Iterable[Any], kwargs: Mapping[str, Any]) -> tasks.AnyResult:
         """Schedule the task and return its result, which is READY. Raises InvalidTask, and TypeError or ValueError for
         arguments that are not JSON."""
         self.validate_task(task)
-        call = {"args": normalize_json(list(args)), "kwargs": normalize_json(dict(kwargs))}
+        call = {"args": tasks.normalize_json(list(args)), "kwargs": tasks.normalize_json(dict(kwargs))}
         try:
             stored = calls.json_value(call, name=task.module_path, part="arguments")
             run_at = None if task.run_after is None else calls.moment(task.run_after, now=clock.now())
         except NotJson as refusal:
             raise ValueError(refusal.message) from refusal
         except BadMoment as refusal:
-            raise InvalidTask(refusal.message) from refusal
+            raise tasks.InvalidTask(refusal.message) from refusal
         new = NewFunction(
             function=task.module_path, kind=Kind.MUTATION if _is_mutation(task) else Kind.ACTION,
             args=json.dumps(stored), run_at=run_at, queue=task.queue_name, priority=task.priority,
@@ -100,26 +84,26 @@ class SchedulingBackend(BaseTaskBackend):
         )  # fmt: skip
         [row] = insert([new])
         result = self.result_of(row, task=task)
-        _notify(task_enqueued, self, result)
+        _notify(tasks.task_enqueued, self, result)
         return result
 
-    def get_result(self, result_id: str) -> AnyResult:
+    def get_result(self, result_id: str) -> tasks.AnyResult:
         """The result as it is now, also of a task that is gone from the code. Raises TaskResultDoesNotExist."""
         row = functions.find(int(result_id)) if re.fullmatch("[0-9]{1,18}", result_id) else None
         if row is None or row.task_backend != self.alias:
-            raise TaskResultDoesNotExist(result_id)
+            raise tasks.TaskResultDoesNotExist(result_id)
         return self.result_of(row, task=_find(row.function) or _gone(row))
 
-    def timeout_s(self, task: AnyTask) -> float | None:
+    def timeout_s(self, task: tasks.AnyTask) -> float | None:
         """How long this task may take: its own timeout, or the backend's option TIMEOUT_S; else any time."""
         own = getattr(task, "timeout_s", None)
         seconds = self.options.get("TIMEOUT_S") if own is None else own
         return None if seconds is None else float(seconds)
 
-    def result_of(self, row: ScheduledFunction, *, task: AnyTask) -> AnyResult:
+    def result_of(self, row: ScheduledFunction, *, task: tasks.AnyTask) -> tasks.AnyResult:
         status = Status(row.status)
         later = row.run_at if row.run_at != row.created_at else None
-        result: AnyResult = TaskResult(
+        result: tasks.AnyResult = tasks.TaskResult(
             task=_changed(task, priority=row.priority, queue_name=row.queue, run_after=later, backend=self.alias),
             id=str(row.pk), status=_STATUS[status], enqueued_at=row.created_at, started_at=row.started_at,
             finished_at=row.ended_at, last_attempted_at=row.started_at, args=row.args["args"],
@@ -139,9 +123,9 @@ class Runner:
     def run(self, call: Call) -> Any:
         backend, task = _backend(call), _load(call.function)
         result = self._started(backend, call, task)
-        _notify(task_started, backend, result)
-        context = [TaskContext(task_result=result)] if task.takes_context else []
-        return normalize_json(task.call(*context, *call.args["args"], **call.args["kwargs"]))
+        _notify(tasks.task_started, backend, result)
+        context = [tasks.TaskContext(task_result=result)] if task.takes_context else []
+        return tasks.normalize_json(task.call(*context, *call.args["args"], **call.args["kwargs"]))
 
     def ended(self, function_id: int, raised: BaseException | None = None) -> None:
         """Send the interface's signals; whatever goes wrong is logged."""
@@ -149,12 +133,12 @@ class Runner:
         if row is None or row.task_backend is None or row.status not in ENDED:
             return
         try:
-            backend, unwell = task_backends[row.task_backend], _ERRORS.get(Status(row.status))
+            backend, unwell = tasks.task_backends[row.task_backend], _ERRORS.get(Status(row.status))
             _send_finished(backend, backend.get_result(str(row.pk)), raised or (unwell() if unwell else None))
         except Exception:
             log.exception("task_finished could not be sent for task %s", function_id)
 
-    def _started(self, backend: SchedulingBackend, call: Call, task: AnyTask) -> AnyResult:
+    def _started(self, backend: SchedulingBackend, call: Call, task: tasks.AnyTask) -> tasks.AnyResult:
         row = functions.find(call.id)
         assert row is not None
         if call.kind is Kind.MUTATION:  # its row says so only when it is over
@@ -166,19 +150,19 @@ registry.interfaces.tasks = Runner()
 
 
 def _backend(call: Call) -> SchedulingBackend:
-    backend = task_backends[call.task_backend or ""]
+    backend = tasks.task_backends[call.task_backend or ""]
     assert isinstance(backend, SchedulingBackend)
     return backend
 
 
-def _load(path: str) -> AnyTask:
+def _load(path: str) -> tasks.AnyTask:
     imported = import_string(path)
-    if not isinstance(imported, Task):
-        raise InvalidTask(f"{path} is not a task.")
+    if not isinstance(imported, tasks.Task):
+        raise tasks.InvalidTask(f"{path} is not a task.")
     return imported
 
 
-def _find(path: str) -> AnyTask | None:
+def _find(path: str) -> tasks.AnyTask | None:
     """The task, or None: whatever a module raises when it is imported, what was enqueued is still there."""
     try:
         return _load(path)
@@ -186,7 +170,7 @@ def _find(path: str) -> AnyTask | None:
         return None
 
 
-def _gone(row: ScheduledFunction) -> AnyTask:
+def _gone(row: ScheduledFunction) -> tasks.AnyTask:
     """What stands for a task that the code does not have any more: its name, and a refusal to be called."""
 
     def gone(*_: Any, **__: Any) -> None:
@@ -197,11 +181,11 @@ def _gone(row: ScheduledFunction) -> AnyTask:
     return _built(SchedulingTask, func=gone, mutation=row.kind == Kind.MUTATION)
 
 
-def _changed(task: AnyTask, **changes: Any) -> AnyTask:
+def _changed(task: tasks.AnyTask, **changes: Any) -> tasks.AnyTask:
     return _built(type(task), **{field.name: getattr(task, field.name) for field in fields(task)} | changes)
 
 
-def _built(kind: type[AnyTask], **values: Any) -> AnyTask:
+def _built(kind: type[tasks.AnyTask], **values: Any) -> tasks.AnyTask:
     """A task as it was enqueued. Past what makes and checks one: settings may have fewer queues by now, and for
     `using` a `run_after` of None is no change."""
     task = object.__new__(kind)
@@ -210,18 +194,18 @@ def _built(kind: type[AnyTask], **values: Any) -> AnyTask:
     return task
 
 
-def _send_finished(backend: BaseTaskBackend, result: AnyResult, raised: BaseException | None) -> None:
+def _send_finished(backend: tasks.BaseTaskBackend, result: tasks.AnyResult, raised: BaseException | None) -> None:
     """As the interface says, what was raised is handled meanwhile: receivers find it by `sys.exc_info()`."""
     if raised is None:
-        _notify(task_finished, backend, result)
+        _notify(tasks.task_finished, backend, result)
         return
     try:
         raise raised
     except BaseException:
-        _notify(task_finished, backend, result)
+        _notify(tasks.task_finished, backend, result)
 
 
-def _notify(signal: Signal, backend: BaseTaskBackend, result: AnyResult) -> None:
+def _notify(signal: Signal, backend: tasks.BaseTaskBackend, result: tasks.AnyResult) -> None:
     """Send a signal. What a receiver raises is Django's to log, and nothing to the task: also where the database
     refused it something within the task's own transaction, of which then all that receivers wrote is undone."""
     if not signal.has_listeners(type(backend)):
@@ -232,15 +216,17 @@ def _notify(signal: Signal, backend: BaseTaskBackend, result: AnyResult) -> None
             transaction.set_rollback(True)
 
 
-def _is_mutation(task: AnyTask) -> bool:
+def _is_mutation(task: tasks.AnyTask) -> bool:
     return isinstance(task, SchedulingTask) and task.mutation
 
 
-def _errors(row: ScheduledFunction, status: Status) -> list[TaskError]:
+def _errors(row: ScheduledFunction, status: Status) -> list[tasks.TaskError]:
     if status is Status.FAILED:
-        return [TaskError(exception_class_path=row.error_class or "builtins.Exception", traceback=row.traceback or "")]
+        return [
+            tasks.TaskError(exception_class_path=row.error_class or "builtins.Exception", traceback=row.traceback or "")
+        ]
     if status in _ERRORS:
         kind = _ERRORS[status]
         path = f"{kind.__module__}.{kind.__qualname__}"
-        return [TaskError(exception_class_path=path, traceback=" ".join((kind.__doc__ or "").split()))]
+        return [tasks.TaskError(exception_class_path=path, traceback=" ".join((kind.__doc__ or "").split()))]
     return []

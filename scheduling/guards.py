@@ -27,18 +27,11 @@ from psycopg.errors import ReadOnlySqlTransaction
 from psycopg.pq import TransactionStatus
 
 from postgres.backend.posting import PostingCursor
+from scheduling import errors
 from scheduling.domain.states import Kind
-from scheduling.errors import (
-    OutsideConnection,
-    OutsideProcess,
-    OutsideThread,
-    SchedulingError,
-    SecondConnection,
-    WriteOutsideMutation,
-)
 
 _starters: "WeakKeyDictionary[threading.Thread, Watched]" = WeakKeyDictionary()
-_Refusal = Callable[[str, tuple[Any, ...]], SchedulingError | None]
+_Refusal = Callable[[str, tuple[Any, ...]], errors.SchedulingError | None]
 _COMMENTS = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _LITERALS = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\$(\w*)\$.*?\$\1\$", re.DOTALL)
 _CHANGES = r"\b(INSERT\s+INTO|DELETE\s+FROM|MERGE\s+INTO|(?<!FOR\s)(?<!KEY\s)UPDATE\s+(?!OF\b|SKIP\b|NOWAIT\b)\w)"
@@ -173,24 +166,24 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _connects(place: int) -> _Refusal:
-    return lambda function, arguments: OutsideConnection(function=function, address=_readable(arguments[place]))
+    return lambda function, arguments: errors.OutsideConnection(function=function, address=_readable(arguments[place]))
 
 
 def _runs(place: int) -> _Refusal:
-    return lambda function, arguments: OutsideProcess(function=function, command=_readable(arguments[place]))
+    return lambda function, arguments: errors.OutsideProcess(function=function, command=_readable(arguments[place]))
 
 
-def _forks(function: str, _: tuple[Any, ...]) -> SchedulingError:
-    return OutsideProcess(function=function, command="a copy of this one")
+def _forks(function: str, _: tuple[Any, ...]) -> errors.SchedulingError:
+    return errors.OutsideProcess(function=function, command="a copy of this one")
 
 
-def _starts_thread(function: str, arguments: tuple[Any, ...]) -> SchedulingError:
-    return OutsideThread(function=function, work=_named(arguments[0]))
+def _starts_thread(function: str, arguments: tuple[Any, ...]) -> errors.SchedulingError:
+    return errors.OutsideThread(function=function, work=_named(arguments[0]))
 
 
-def _opens_sqlite(function: str, arguments: tuple[Any, ...]) -> SchedulingError | None:
+def _opens_sqlite(function: str, arguments: tuple[Any, ...]) -> errors.SchedulingError | None:
     name = _readable(arguments[0])  # one in memory ends with the function
-    return None if name in {"", ":memory:"} else SecondConnection(function=function, database=name)
+    return None if name in {"", ":memory:"} else errors.SecondConnection(function=function, database=name)
 
 
 # Python raises these before it does what they say. The database's own connection is libpq's and raises none.
@@ -243,13 +236,13 @@ def _work_is_submitted(
 
 def _process_starts(original: Callable[..., Any], process: Any, *args: Any, **kwargs: Any) -> Any:
     if (mutation := current(Kind.MUTATION)) is not None:
-        raise OutsideProcess(function=mutation.function, command=_named(args[0] if args else process))
+        raise errors.OutsideProcess(function=mutation.function, command=_named(args[0] if args else process))
     return original(process, *args, **kwargs)
 
 
 def _refuse_thread(work: Any) -> None:
     if (mutation := current(Kind.MUTATION)) is not None:
-        raise OutsideThread(function=mutation.function, work=_named(work))
+        raise errors.OutsideThread(function=mutation.function, work=_named(work))
 
 
 def _readable(value: Any) -> str:
@@ -290,7 +283,7 @@ def _install_hooks_of_psycopg() -> None:
 def refuse_alias(alias: str, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
     """Around each statement that Django executes for another alias than the default one, whatever its engine."""
     if (mutation := current(Kind.MUTATION)) is not None:
-        raise SecondConnection(function=mutation.function, database=f"the alias {alias}")
+        raise errors.SecondConnection(function=mutation.function, database=f"the alias {alias}")
     return execute(sql, params, many, context)
 
 
@@ -302,7 +295,7 @@ def _guard(owner: Any, name: str) -> None:
     def guarded(cursor: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
         if (mutation := current(Kind.MUTATION)) is not None:
             if cursor.connection is not connections[DEFAULT_DB_ALIAS].connection:
-                raise SecondConnection(function=mutation.function, database=cursor.connection.info.dbname)
+                raise errors.SecondConnection(function=mutation.function, database=cursor.connection.info.dbname)
         elif (action := current(Kind.ACTION)) is not None and _is_farms(cursor.connection):
             text = _text(query, cursor.connection)
             if is_write(text):
@@ -322,7 +315,7 @@ def _guard_connections() -> None:
         if (mutation := current(Kind.MUTATION)) is not None:
             name = pgconn.db.decode(errors="replace")
             pgconn.finish()
-            raise SecondConnection(function=mutation.function, database=name)
+            raise errors.SecondConnection(function=mutation.function, database=name)
         original(connection, pgconn, *args, **kwargs)
 
     setattr(psycopg.BaseConnection, "__init__", guarded)  # noqa: B010 (mypy lets no method be assigned)
@@ -368,5 +361,5 @@ def _only_reading(
             connection.read_only = before
 
 
-def _refusal(function: str, text: str) -> WriteOutsideMutation:
-    return WriteOutsideMutation(function=function, statement=" ".join(text.split())[:LONGEST_STATEMENT])
+def _refusal(function: str, text: str) -> errors.WriteOutsideMutation:
+    return errors.WriteOutsideMutation(function=function, statement=" ".join(text.split())[:LONGEST_STATEMENT])

@@ -137,7 +137,8 @@ def calls() -> Iterator[tuple[str, Any]]:
 def page() -> str:
     """What stands there by hand, and then the chapters."""
     head, _, _ = PAGE.read_text().partition("\n## Jobs\n")
-    return "\n".join([head, *(_chapter(title, parts) for title, parts in CHAPTERS.items())])
+    chapters = (f"## {title}\n\n" + "\n".join(map(_section, parts)) for title, parts in CHAPTERS.items())
+    return "\n".join([head, *chapters])
 
 
 def signatures(named: Any) -> list[inspect.Signature]:
@@ -204,10 +205,6 @@ def _plain(text: str) -> str:
     return text
 
 
-def _chapter(title: str, parts: tuple[Part, ...]) -> str:
-    return f"## {title}\n\n" + "\n".join(_section(part) for part in parts)
-
-
 def _section(part: Part) -> str:
     entries = "\n\n".join(_entry(name, named) for name, named in part.calls())
     return f"```python\n{part.line}\n\n{entries}\n```\n"
@@ -215,12 +212,9 @@ def _section(part: Part) -> str:
 
 def _entry(name: str, named: Any) -> str:
     """As a line of comment says what it does, and how it is called."""
-    comment = textwrap.wrap(_gist(named), WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+    gist = re.split(r"(?<=\.)\s+(?=[A-Z`])", inspect.getdoc(named) or "", maxsplit=1)[0]
+    comment = textwrap.wrap(gist, WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
     return "\n".join([*comment, *_shown(name, named)])
-
-
-def _gist(named: Any) -> str:
-    return re.split(r"(?<=\.)\s+(?=[A-Z`])", inspect.getdoc(named) or "", maxsplit=1)[0]
 
 
 def _shown(name: str, named: Any) -> Iterator[str]:

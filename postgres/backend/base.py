@@ -67,18 +67,15 @@ class Pool(ConnectionPool[Connection]):
     def _check_or_drain(self, connection: Connection) -> None:
         """If this one is broken, so are the others that lay idle: without this, each would cost a request a
         longer wait (0 s, 1 s, 2 s, 4 s ...) until a good one is met."""
-        if time.monotonic() < connection.used_at + TRUSTED_S and not _has_unread_input(connection):
+        is_trusted = time.monotonic() < connection.used_at + TRUSTED_S
+        # Input that nobody asked for: mostly that the server closes the connection.
+        if is_trusted and not descriptors.ready([connection.pgconn.socket], within_s=0):
             return
         try:
             self.check_connection(connection)
         except psycopg.Error:
             self.drain()
             raise
-
-
-def _has_unread_input(connection: Connection) -> bool:
-    """Whether the server has sent something unrequested: mostly that it closes the connection."""
-    return bool(descriptors.ready([connection.pgconn.socket], within_s=0))
 
 
 class DatabaseClient(client.DatabaseClient):

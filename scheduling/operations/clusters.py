@@ -88,15 +88,13 @@ def run_due(*, limit: int = 1000, kinds: Sequence[Kind] = tuple(Kind), queues: S
 
 
 def _run_due(kind: Kind, *, limit: int, queues: Sequence[str] | None, by: Holder) -> int:
-    due = dispatch(kind, limit=limit, queues=queues)
-    return runner.mutations(due, by=by) if kind is Kind.MUTATION else sum(_action(one, by=by) for one in due)
-
-
-def _action(dispatch: Dispatch, *, by: Holder) -> bool:
     def vouch(timeout_s: float | None) -> None:
         clusters.vouch(by.cluster_id, for_s=_UNTIMED_S if timeout_s is None else timeout_s)
 
-    return runner.action(dispatch, by=by, deadline=vouch)
+    due = dispatch(kind, limit=limit, queues=queues)
+    if kind is Kind.MUTATION:
+        return runner.mutations(due, by=by)
+    return sum(runner.action(one, by=by, deadline=vouch) for one in due)
 
 
 @contextmanager

@@ -14,20 +14,11 @@ from django.db.models.functions import Now
 
 from core.refusal import Refusal
 from postgres import clock
-from scheduling import guards, registry
+from scheduling import errors, guards, registry
 from scheduling.domain import calls, schedules
 from scheduling.domain.calls import Json
 from scheduling.domain.schedules import Calendar, Interval, Missed, Overlap, Policy, Source
 from scheduling.domain.states import LIVE, Kind
-from scheduling.errors import (
-    BadSchedule,
-    BrokenFunction,
-    CronExists,
-    DuplicateCron,
-    NotEditable,
-    NotFound,
-    UnknownFunction,
-)
 from scheduling.models import Cron, ScheduledFunction
 from scheduling.operations import endings, notifications
 from scheduling.operations.functions import insert
@@ -94,7 +85,7 @@ def declare(  # type: ignore[misc]  # it takes what any of these names; position
     BadSchedule, UnknownFunction, BadArguments, NotJson.
     """
     if checked_name(name) in _declared:
-        raise DuplicateCron(name=name)
+        raise errors.DuplicateCron(name=name)
     registered = registry.find(function)
     _declared[name] = Declared(
         name=name,
@@ -109,7 +100,7 @@ def checked_name(name: str) -> str:
     """The name as it is. Raises BadSchedule."""
     is_short = len(name.strip()) > 0 and len(name) <= _LONGEST_NAME
     if not (name.isprintable() and is_short) or "/" in name or name.endswith("*"):  # which means more to live topics
-        raise BadSchedule(
+        raise errors.BadSchedule(
             why=f"a cron's name is printable, without /, ends with no *, at most {_LONGEST_NAME} characters: {name!r}"
         )
     return name
@@ -192,7 +183,7 @@ def upcoming(cron: Cron, *, count: int = 10) -> list[datetime]:
         return []
     try:
         schedule = schedules.parse(cron.schedule)
-    except BadSchedule:
+    except errors.BadSchedule:
         return []
     moments = schedules.upcoming(schedule, first=cron.next_at, count=count)
     return [moment.astimezone(schedule.zone) for moment in moments]
@@ -208,7 +199,7 @@ def follow_code(name: str) -> Cron:
     with transaction.atomic():
         cron, declared = locked(name), _declared.get(name)
         if declared is None:
-            raise NotFound(resource="cron in code")
+            raise errors.NotFound(resource="cron in code")
         cron.source = Source.CODE
         _sync(declared, cron, now=clock.now())
         notifications.due([declared.function.kind])
@@ -303,9 +294,9 @@ def _firing(function: str, args: dict[str, Any], *, name: str, fire_at: datetime
     columns: dict[str, Any] = {"function": function, "args": json.dumps(args), "cron": name, "fire_at": fire_at}
     try:
         registered = registry.find(function)
-    except BrokenFunction:
+    except errors.BrokenFunction:
         raise
-    except UnknownFunction:
+    except errors.UnknownFunction:
         return NewFunction(kind=Kind.ACTION, **columns)
     return NewFunction(kind=registered.kind, queue=registered.queue, priority=registered.priority, **columns)
 
@@ -322,7 +313,7 @@ def locked(name: str) -> Cron:
     """The cron, locked in the caller's transaction. Raises NotFound."""
     cron = crons.lock(name)
     if cron is None:
-        raise NotFound(resource="cron")
+        raise errors.NotFound(resource="cron")
     return cron
 
 
@@ -336,7 +327,7 @@ def make(name: str, *, function: str, schedule: Interval | Calendar, args: Mappi
     with transaction.atomic():
         row = crons.lock(checked_name(name))
         if row is not None and not (row.source == Source.PERSON and row.retired_at):
-            raise CronExists(name=name)
+            raise errors.CronExists(name=name)
         columns |= {"function": function, "next_at": schedule.first(now=clock.now()), "source": Source.PERSON}
         if row is None:
             crons.insert(name, **columns)
@@ -355,7 +346,7 @@ def edit(name: str, *, schedule: Interval | Calendar, args: Mapping[str, Any], p
     with transaction.atomic():
         row = locked(name)
         if not is_editable(row):
-            raise NotEditable(name=name)
+            raise errors.NotEditable(name=name)
         columns = _columns(row.function, schedule, args, policy)
         if columns["schedule"] != row.schedule:
             columns["next_at"] = schedule.after(clock.now())
@@ -369,7 +360,7 @@ def remove(name: str) -> None:
     """Let a cron that a person made fire no more; its history stays. Raises NotFound, also for one of code."""
     with transaction.atomic():
         if locked(name).source != Source.PERSON:
-            raise NotFound(resource="cron made by a person")
+            raise errors.NotFound(resource="cron made by a person")
         crons.retire([name])
         notifications.changed([], crons=[name])
 
