@@ -17,8 +17,7 @@ from django.db.models import UniqueConstraint
 
 from core.commands import MANAGE
 from jobfarm.conditions import Area, Condition, Gauge, Rule
-from jobfarm.findings import Finding, Level
-from jobfarm.remembered import Remembered
+from jobfarm.findings import Finding, Level, Remembered
 from postgres import probe, statements
 from postgres.probe import Verdict
 from postgres.schema import REVERSE

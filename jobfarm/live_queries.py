@@ -8,8 +8,7 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 
 from jobfarm import demonstration, front, health, presence
-from jobfarm.findings import Finding, Level
-from jobfarm.remembered import Remembered
+from jobfarm.findings import Finding, Level, Remembered
 from jobs.operations.rollup import TOPIC
 from jobs.operations.workers import PROCESSES_TOPIC
 from jobs.queries import reads

@@ -25,7 +25,7 @@ from psycopg_pool import PoolTimeout
 
 from jobfarm import __version__, database_health, health, job_health, message_health, scheduler_health
 from jobfarm.conditions import Area
-from jobfarm.remembered import Remembered
+from jobfarm.findings import Remembered
 from jobs.domain import rollups
 from jobs.models import Rollup
 from jobs.queries import gauges

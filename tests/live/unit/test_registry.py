@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
 
-from live import checks, errors, registry
+from live import apps, errors, registry
 from tests.looped import looped
 
 
@@ -90,7 +90,7 @@ class TestDeclaring:
     def test_is_checked_for_who_may_see_it_and_for_its_template(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(registry, "_queries", {})
         registry.live_query("unseen", topics=list, audiences=["public"], template="no/such.html")(nothing)
-        assert [message.id for message in checks.check_live_queries()] == ["live.E001", "live.E002"]
+        assert [message.id for message in apps.check_live_queries()] == ["live.E001", "live.E002"]
 
     def test_lets_nobody_see_until_it_says_who(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(registry, "_queries", {})
