@@ -12,8 +12,7 @@ from django.urls import URLResolver, include, path, register_converter
 from django.urls.converters import StringConverter
 
 from accounts.http import members_only
-from accounts.views import account, groups, guests, logins, single_sign_on
-from accounts.views.common import by_mail
+from accounts.views import account, by_mail, groups, guests, logins, single_sign_on
 from accounts.views.second_factors import SetUp
 
 

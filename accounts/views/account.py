@@ -14,7 +14,7 @@ from django.views.decorators.debug import sensitive_variables
 from accounts import domain, operations, queries
 from accounts.errors import InvalidName, TooManyTokens
 from accounts.http import members_only
-from accounts.views.common import ways_in
+from accounts.views import ways_in
 from core import pages, people
 
 

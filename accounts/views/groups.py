@@ -16,7 +16,7 @@ from django.utils.decorators import method_decorator
 from django.views.generic import View
 
 from accounts import domain, errors, operations, queries
-from accounts.views.common import closed, ways_in
+from accounts.views import closed, ways_in
 from core import pages, people
 
 

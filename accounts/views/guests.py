@@ -24,7 +24,7 @@ from accounts import domain, operations
 from accounts.errors import CaptchaFailed, GuestsClosed
 from accounts.limits import CAPTCHA_PICTURE
 from accounts.operations.guests import GUEST_LIFE
-from accounts.views.common import SESSION_MARK, closed, ways_in
+from accounts.views import SESSION_MARK, closed, ways_in
 from core import pages
 from ratelimits import http as limits
 

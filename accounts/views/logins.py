@@ -26,8 +26,7 @@ from django.views.generic import View
 
 from accounts import operations
 from accounts.errors import AccountsError, LinkSpent, SignUpClosed, SingleSignOnOnly
-from accounts.views import single_sign_on
-from accounts.views.common import closed, ways_in
+from accounts.views import closed, single_sign_on, ways_in
 from core import pages
 from live import addresses
 from postgres import clock
