@@ -41,12 +41,10 @@ SESSION_ID_LENGTH = 16  # hexadecimal digits: 64 bits, which no two guests share
 GUEST_PREFIX = "guest-"
 GUEST_DAYS = 30
 # Names that would be taken for the farm itself, or for who runs it.
-RESERVED = frozenset(
-    {
-        "admin", "administrator", "anonymous", "assistant", "farm", "guest", "jobfarm", "operator", "root", "staff",
-        "system",
-    }
-)  # fmt: skip
+RESERVED = frozenset({
+    "admin", "administrator", "anonymous", "assistant", "farm", "guest", "jobfarm", "operator", "root", "staff",
+    "system",
+})  # fmt: skip
 # What is written together: as the "highly restrictive" level of Unicode's security mechanisms (UTS 39, section 5.2).
 _WRITTEN_TOGETHER = ({"LATIN", "HAN", "HIRAGANA", "KATAKANA"}, {"LATIN", "HAN", "BOPOMOFO"}, {"LATIN", "HAN", "HANGUL"})
 _OF_EVERY_SCRIPT = {"COMMON", "INHERITED"}

@@ -105,12 +105,9 @@ public_numbers: Final = Remembered(front.numbers, for_s=PUBLIC_EVERY_S)
 
 
 @_public_query(
-    "front",
-    topics=lambda: [TOPIC, "jobs", "workers"],
-    template="jobfarm/live/front.html",
-    at_most_every_s=PUBLIC_EVERY_S,
-    may_see=_sees_public,
-)
+    "front", topics=lambda: [TOPIC, "jobs", "workers"], template="jobfarm/live/front.html",
+    at_most_every_s=PUBLIC_EVERY_S, may_see=_sees_public,
+)  # fmt: skip
 def front_numbers() -> Mapping[str, Any]:
     """The farm as a whole, in numbers that name no job, queue, kind or person."""
     return {"numbers": public_numbers()}
@@ -121,12 +118,9 @@ is_painted_here: Final = Remembered(demonstration.is_served, for_s=PUBLIC_EVERY_
 
 
 @_public_query(
-    "front-demonstration",
-    topics=lambda: [demonstration.TOPIC, "workers"],
-    template="jobfarm/live/demonstration.html",
-    at_most_every_s=1.0,
-    may_see=_sees_public,
-)
+    "front-demonstration", topics=lambda: [demonstration.TOPIC, "workers"],
+    template="jobfarm/live/demonstration.html", at_most_every_s=1.0, may_see=_sees_public,
+)  # fmt: skip
 def front_demonstration() -> Mapping[str, Any]:
     """Which picture the front page shows, and whether somebody paints another."""
     job = demonstration.current()
@@ -135,12 +129,9 @@ def front_demonstration() -> Mapping[str, Any]:
 
 
 @_public_query(
-    "front-picture",
-    topics=lambda job_id: [f"job:{job_id}"],
-    rights_topics=lambda job_id: [f"share:{job_id}"],
-    template="jobfarm/live/front_picture.html",
-    at_most_every_s=0.25,
-)
+    "front-picture", topics=lambda job_id: [f"job:{job_id}"], rights_topics=lambda job_id: [f"share:{job_id}"],
+    template="jobfarm/live/front_picture.html", at_most_every_s=0.25,
+)  # fmt: skip
 def front_picture(*, job_id: int) -> Mapping[str, Any] | None:
     """The front page's job: its progress, and the picture as it is painted."""
     job = demonstration.current()

@@ -12,12 +12,10 @@ from django.utils.safestring import SafeString, mark_safe
 from live import registry, rendering
 from live.registry import Arguments
 
-_ELEMENTS: Final = frozenset(
-    {
-        "article", "dd", "div", "li", "ol", "p", "pre", "section", "span", "strong", "tbody", "td", "th", "thead", "tr",
-        "ul",
-    }
-)  # fmt: skip
+_ELEMENTS: Final = frozenset({
+    "article", "dd", "div", "li", "ol", "p", "pre", "section", "span", "strong", "tbody", "td", "th", "thead", "tr",
+    "ul",
+})  # fmt: skip
 
 # What scrolls is reached by the keyboard, and named to who does not see it.
 REACHED: Final = {"tabindex": "0", "role": "group"}
