@@ -28,7 +28,7 @@ from live import routing as live
 from observing import numbers
 from openai_api.waiting.calls import OpenAICalls
 from postgres import descriptors
-from postgres.exits import end_within
+from postgres.deadline import end_within
 from webhooks.http.ingress import Webhooks
 
 logger = logging.getLogger("jobfarm")

@@ -21,7 +21,7 @@ from postgres import configuration, deadline, descriptors, embedded, hosts
 from postgres.backend import trips, watchdog
 from postgres.backend.posting import Connection, PostingCursor, WatchedConnection
 from postgres.backend.trips import DatabaseOperations, PreparedCursor
-from postgres.exits import at_exit
+from postgres.deadline import at_exit
 
 _DRIVER = ModuleType("psycopg", "psycopg, whose connections can be watched also where there is no pool of them.")
 _DRIVER.__dict__.update(psycopg.__dict__ | {"connect": WatchedConnection.connect})

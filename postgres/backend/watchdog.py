@@ -39,6 +39,10 @@ class Watchdog:
 
     def __init__(self, *, slow_s: float = SLOW_S, look_s: float = LOOK_S, every_s: float = EVERY_S) -> None:
         self._slow_s, self._look_s, self._every_s = slow_s, look_s, every_s
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """In a forked child: the thread is not there, and the connections are the parent's."""
         self._lock = threading.Lock()
         self._watched: WeakKeyDictionary[Watchable, Address] = WeakKeyDictionary()
         self._silences: dict[Address, int] = {}
@@ -124,20 +128,5 @@ def _socket_of(connection: Watchable) -> socket.socket:
 
 
 _of_process = Watchdog()
-
-
-def watch(connection: Watchable) -> None:
-    _of_process.watch(connection)
-
-
-def stop() -> None:
-    _of_process.stop()
-
-
-def _begin_anew() -> None:
-    """In a forked child: the thread is not there, and the connections are the parent's."""
-    global _of_process  # noqa: PLW0603 (one for each process)
-    _of_process = Watchdog()
-
-
-os.register_at_fork(after_in_child=_begin_anew)
+watch, stop = _of_process.watch, _of_process.stop
+os.register_at_fork(after_in_child=_of_process.begin_anew)

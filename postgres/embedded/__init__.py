@@ -16,10 +16,10 @@ from typing import Any, Final
 from django.conf import settings
 from django.utils.asyncio import async_unsafe
 
+from postgres.deadline import at_exit
 from postgres.embedded.places import DATABASE, PORT, ROLE, Location, Lock, location
 from postgres.embedded.server import Server, Watch, bin_folder
 from postgres.errors import DatabaseElsewhere, NoFarm, ServerReleased
-from postgres.exits import at_exit
 
 __all__ = [
     "DATABASE", "PORT", "ROLE", "Location", "bin_folder", "ensure", "forbid_new", "location", "release", "require",

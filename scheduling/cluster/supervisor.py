@@ -22,8 +22,8 @@ from observing import exposition
 from observing.functions import FunctionCounts
 from postgres import embedded, probe
 from postgres.connections import close_before_fork
+from postgres.deadline import end_within
 from postgres.errors import PostgresError
-from postgres.exits import end_within
 from postgres.probe import Verdict
 from scheduling.cluster import pool, process_group
 from scheduling.cluster.dispatcher import Dispatcher

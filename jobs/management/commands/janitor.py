@@ -22,7 +22,7 @@ from jobs.operations.workers import Presence
 from observing import exposition, numbers
 from outbox import operations as outbox
 from postgres import embedded
-from postgres.exits import end_within
+from postgres.deadline import end_within
 from postgres.reachability import explain_unreachable
 
 ENDS_WITHIN_S = 9.5  # the sender gets eight (outbox); the farm kills after ten
