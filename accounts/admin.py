@@ -22,7 +22,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from accounts import domain, operations, queries
 from accounts.errors import InactiveUser
 from accounts.models import ApiToken, AuditLine, MemberGroup
-from core import administration, exports
+from core import administration, pages
 
 for model in (User, Group, EmailAddress, UserSession, Authenticator, SocialAccount, SocialApp, SocialToken):
     if admin.site.is_registered(model):  # of these people have pages
@@ -194,10 +194,10 @@ class AuditAdmin(administration.BoundedList):
         rows = [line.row for line in lines]
         if kind == "csv":
             headings = [name.replace("_", " ").capitalize() for name in AuditLine.COLUMNS]
-            response = exports.as_csv(headings, (row.values() for row in rows), name="audit.csv")
+            response = pages.as_csv(headings, (row.values() for row in rows), name="audit.csv")
         else:
-            response = exports.as_json_lines(rows, name="audit.jsonl")
+            response = pages.as_json_lines(rows, name="audit.jsonl")
         older = lines[-1].pk if len(lines) == administration.COUNTED else changes.floor
         if older is not None:
-            response["Link"] = exports.next_link(request, before=older)
+            response["Link"] = pages.next_link(request, before=older)
         return response

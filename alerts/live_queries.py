@@ -11,7 +11,7 @@ from django.conf import settings
 from django.urls import NoReverseMatch, reverse
 
 from alerts import operations, queries, registry
-from alerts.domain.conditions import Unit, written
+from alerts.domain.rules import Unit, written
 from alerts.models import Alert, Rule
 from live.registry import for_holders, live_query
 from postgres import clock

@@ -8,9 +8,8 @@ from pydantic import BaseModel, Field, WithJsonSchema
 
 from alerts import models
 from alerts.domain import rules
-from alerts.domain.conditions import Condition, Unit
 from alerts.domain.judging import State
-from alerts.domain.rules import Severity
+from alerts.domain.rules import Condition, Severity, Unit
 from core.values import Body, Number, Text, Whole
 
 # Inline in the document, whose definitions of all apps share their names.

@@ -7,7 +7,7 @@ from typing import Final
 
 from django.utils.module_loading import autodiscover_modules
 
-from alerts.domain.conditions import Condition, Reading, Unknown
+from alerts.domain.rules import Condition, Reading, Unknown
 
 # Takes the window in seconds. It reads what others have counted already: rules are judged every minute.
 Reader = Callable[[int], Reading | Unknown]

@@ -28,7 +28,7 @@ from benchmarks.options import Options, parse, scaled_s
 from benchmarks.peers import ROOT
 from benchmarks.results import Table
 from benchmarks.web import server
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.operations import secrets
 from webhooks.sources import configs
 

@@ -45,9 +45,9 @@ from live.send_queue import SendQueue
 from openai_api.operations import batches, files, steps
 from outbox import operations as outbox
 from outbox import queries
-from outbox.domain.answers import Answer
+from outbox.domain.addresses import Answer
 from outbox.models import Endpoint
-from outbox.operations import attempts, secrets
+from outbox.operations import attempts, endpoints
 from postgres import clock
 
 TIMES = 10
@@ -257,7 +257,7 @@ def _outage() -> Part:
     """Every message fails once, and is sent when the endpoint is back: half of them are of one subject, and two of each
     other."""
     endpoint = Endpoint.objects.create(name="growth", url="https://growth.example/", events=["queue.paused"])
-    secrets.add(endpoint)
+    endpoints.add_secret(endpoint)
 
     def part(size: int) -> Cost:
         subjects = [f"queue/{number // 2}" for number in range(size // 2)] + ["queue/one"] * (size // 2)

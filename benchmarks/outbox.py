@@ -26,7 +26,7 @@ from jobs import operations as jobs
 from jobs.models import Process
 from outbox import operations
 from outbox.models import Endpoint, Message
-from outbox.operations import secrets
+from outbox.operations import endpoints
 
 EVENTS = scaled(10_000, least=100)
 RATE = float(os.environ.get("BENCH_RATE", "200"))  # events a second
@@ -100,7 +100,7 @@ def _endpoints(port: int) -> list[int]:
     for number in range(ENDPOINTS):
         path = "hang" if number < HANGING else "well"
         row = Endpoint.objects.create(name=str(number), url=f"http://127.0.0.1:{port}/{path}/{number}", events=["*"])
-        secrets.add(row)
+        endpoints.add_secret(row)
         ids.append(row.pk)
     connection.close()
     return ids

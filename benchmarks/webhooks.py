@@ -20,7 +20,7 @@ from benchmarks.options import SHARE, scaled, scaled_s
 from benchmarks.own import database
 from benchmarks.peers import ROOT
 from benchmarks.web import server
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.models import Delivery
 from webhooks.operations import secrets
 from webhooks.sources import configs

@@ -1,6 +1,9 @@
-"""What is refused, and how every app says it: a code for programs, a sentence for people, an HTTP status."""
+"""What is refused, and how every app says it: a code for programs, a sentence for people, an HTTP status. And what a
+cancel comes to.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any, ClassVar, Final, ParamSpec, TypeVar
 
 T = TypeVar("T")
@@ -87,3 +90,13 @@ def _restored(kind: type[Refusal], args: tuple[Any, ...], facts: Mapping[str, An
     refusal = kind.__new__(kind, *args)
     refusal.__dict__.update(facts)
     return refusal
+
+
+class CancelVerdict(StrEnum):
+    """What a cancel came to."""
+
+    BEFORE_START = "canceled_before_start"
+    BEFORE_RETRY = "canceled_before_retry"
+    WHILE_SUSPENDED = "canceled_while_suspended"
+    WHILE_RUNNING = "canceled_while_running"
+    TOO_LATE = "too_late"

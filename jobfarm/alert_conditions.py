@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from django.conf import settings
 
-from alerts.domain.conditions import Condition, Measure, Reading, Unit, Unknown
+from alerts.domain.rules import Condition, Measure, Reading, Unit, Unknown
 from alerts.registry import register
 from jobfarm import database_health, health, job_health, message_health, scheduler_health
 from jobfarm.conditions import Area, Rule

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from django.conf import settings
 
-from core import bodies
+from core import asgi
 from core.asgi import App, Message, Receive, Scope, Send, header
 from core.large_json import ANY, Cutting
 from core.refusal import Refusal
@@ -164,4 +164,4 @@ async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) 
     if path.startswith(OPENAI):
         status, body = openai_form(body, status=status, path=path.removeprefix(OPENAI))
     encoded = json.dumps(body).encode()
-    await bodies.answer(receive, send, status=status, headers=refusal.headers, body=encoded, is_read=False)
+    await asgi.answer(receive, send, status=status, headers=refusal.headers, body=encoded, is_read=False)

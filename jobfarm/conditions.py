@@ -11,8 +11,8 @@ from typing import Generic, Literal, TypeVar
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from alerts import registry
-from alerts.domain import conditions as watched
-from alerts.domain.conditions import Measure, Reading, Unit, Unknown
+from alerts.domain import rules as watched
+from alerts.domain.rules import Measure, Reading, Unit, Unknown
 from jobfarm import presence
 from jobfarm.findings import Finding, Level
 
@@ -58,7 +58,7 @@ class Condition(Generic[F]):
     """It holds for a subject whose number, by `read`, is above a threshold.
 
     `sentence` and `remedy` are a finding when a number is above `noticed`, of this `level`. `title` and `unit` make it
-    one that people's rules watch, which propose `above`; `target` and `page` are those of alerts.domain.conditions.
+    one that people's rules watch, which propose `above`; `target` and `page` are those of alerts.domain.rules.
     `is_absence`: something is missing, and a farm that starts says nothing of what is on its way.
     """
 

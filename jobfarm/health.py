@@ -17,7 +17,7 @@ from psycopg import sql
 
 from accounts import operations as accounts
 from alerts import queries as alerts
-from alerts.domain.conditions import Unit
+from alerts.domain.rules import Unit
 from core.commands import MANAGE
 from jobfarm import database_health, job_health, message_health, presence, scheduler_health
 from jobfarm.conditions import Area, Condition, Gauge, Rule

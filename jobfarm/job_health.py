@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from alerts.domain.conditions import Unit
+from alerts.domain.rules import Unit
 from core.commands import MANAGE
 from jobfarm import presence
 from jobfarm.conditions import Area, Condition, Gauge, Rule

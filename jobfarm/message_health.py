@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from alerts.domain.conditions import Unit
+from alerts.domain.rules import Unit
 from core.commands import MANAGE
 from jobfarm.conditions import Area, Condition, Gauge, Rule
 from jobfarm.findings import Finding, Level

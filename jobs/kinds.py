@@ -10,8 +10,7 @@ from jobs.domain.kinds import Kind
 from jobs.domain.outputs import LineReader
 from jobs.errors import InvalidValue
 from ratelimits import limits
-from ratelimits.domain import Config
-from ratelimits.domain.algebra import possible
+from ratelimits.domain import Config, possible
 from ratelimits.errors import RateLimitsError
 
 # They come along for workers that know them; an app may declare each once more, with defaults of its own.

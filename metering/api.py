@@ -18,7 +18,7 @@ from jobs import (
 )
 from metering import operations as metering
 from metering import queries
-from metering.domain.budgets import MOST_AMOUNT, Period, Unit
+from metering.domain import MOST_AMOUNT, Period, Unit
 from metering.errors import BadBudget
 from metering.operations import Balance
 from postgres import clock

@@ -13,7 +13,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from metering.domain.budgets import MOST_AMOUNT, Period, Unit
+from metering.domain import MOST_AMOUNT, Period, Unit
 from postgres.schema import loose
 
 LONGEST_MODEL = 200

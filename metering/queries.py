@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet, Sum
 from django.db.models.functions import Now
 
-from metering.domain.budgets import Ledger, Period, Unit
+from metering.domain import Ledger, Period, Unit
 from metering.models import Budget, Day, Watermark
 from postgres import statements
 

@@ -6,15 +6,15 @@ from typing import Any
 from django.conf import settings
 
 from jobs.registry import METERED_KINDS
-from metering.domain import tokens
-from metering.domain.tokens import Reader, Tokens, Written
+from metering import domain
+from metering.domain import Reader, Tokens, Written
 
 _readers: dict[str, Reader] = {}
 
 
 def declare(
-    kind: str, *, model: tuple[str, ...] = ("model",), used: Callable[[Any], Tokens] = tokens.used,
-    expected: Callable[[Any], Tokens] = tokens.expected, written: Callable[[str], Written] | None = None,
+    kind: str, *, model: tuple[str, ...] = ("model",), used: Callable[[Any], Tokens] = domain.used,
+    expected: Callable[[Any], Tokens] = domain.expected, written: Callable[[str], Written] | None = None,
 ) -> Reader:  # fmt: skip
     """Have tokens of this kind's jobs counted: `model` is the path of the model's name in a payload, `used` reads a
     result, `expected` a payload; `written` reads output, of attempts that end without saying what they used. The same

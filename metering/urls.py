@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from metering.views import pages
+from metering import views
 
 app_name = "metering"
-urlpatterns = [path("", pages.usage, name="usage"), path("usage.csv", pages.as_csv, name="csv")]
+urlpatterns = [path("", views.usage, name="usage"), path("usage.csv", views.as_csv, name="csv")]

@@ -11,7 +11,7 @@ from django.utils.html import format_html
 
 from core import administration, people
 from outbox import operations
-from outbox.domain.states import FAILING, EndpointStatus, Status
+from outbox.domain.messages import FAILING, EndpointStatus, Status
 from outbox.models import Attempt, Endpoint, EndpointSecret, Message
 
 _LABELS: Final = {FAILING: "danger", EndpointStatus.ACTIVE: "success", EndpointStatus.PAUSED: "warning"}

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from core.pages import neighbours
 from live.registry import Viewer, live_query
 from outbox import operations, queries
-from outbox.domain.states import REPLAYABLE, Status
+from outbox.domain.messages import REPLAYABLE, Status
 from outbox.models import Endpoint, Message
 
 MEMBER: Final = "member"

@@ -13,8 +13,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from outbox.domain.addresses import LONGEST_URL
-from outbox.domain.events import PATTERNS
-from outbox.domain.states import FAILING, RETRIED, EndpointStatus, Outcome, Status
+from outbox.domain.messages import FAILING, PATTERNS, RETRIED, EndpointStatus, Outcome, Status
 from postgres.schema import loose
 
 

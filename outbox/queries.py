@@ -7,9 +7,7 @@ from uuid import UUID
 from django.db.models import DateTimeField, Q, QuerySet
 from django.db.models.functions import Greatest, Now
 
-from outbox.domain.events import patterns_of
-from outbox.domain.filters import Filter
-from outbox.domain.states import REPLAYABLE, EndpointStatus, Outcome, Status
+from outbox.domain.messages import REPLAYABLE, EndpointStatus, Filter, Outcome, Status, patterns_of
 from outbox.models import Attempt, Endpoint, EndpointSecret, Message
 from postgres import arrays, statements
 from scheduling.queries.pages import Chain

@@ -14,8 +14,7 @@ from django.db.models.functions import Cast, Substr
 from psycopg.types.json import Jsonb
 
 from postgres import statements
-from ratelimits.domain import Config, FixedWindow, State, TokenBucket, refilled
-from ratelimits.domain.configs import EPOCH
+from ratelimits.domain import EPOCH, Config, FixedWindow, State, TokenBucket, refilled
 from ratelimits.models import Bucket
 from scheduling import guards
 

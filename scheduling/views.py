@@ -12,8 +12,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from core import audit, pages, people
-from core.refusal import Refusal
-from core.verdicts import CancelVerdict
+from core.refusal import CancelVerdict, Refusal
 from postgres import clock
 from scheduling import live_queries, operations, registry
 from scheduling.domain import schedules

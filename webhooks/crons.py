@@ -5,13 +5,11 @@ from typing import Any
 from django.conf import settings
 
 from scheduling.operations import Missed, daily, declare, interval, keep
-from webhooks.domain.names import Source
-from webhooks.domain.states import Status
+from webhooks.domain.deliveries import Source, Status
 from webhooks.models import Activity, Delivery, Refusal, SandboxTelemetry
 from webhooks.operations.activity import invalidate_digests
-from webhooks.operations.catalog import refresh_model_catalog
 from webhooks.operations.deliveries import DRAIN
-from webhooks.operations.maintenance import drain_sandbox_queue, reconcile
+from webhooks.operations.maintenance import drain_sandbox_queue, reconcile, refresh_model_catalog
 
 # More than any sender resends for: a delivery that was forgotten would count as new. Bodies of sandboxes carry code,
 # prompts and whatever tools printed.

@@ -7,17 +7,16 @@ from django.urls import reverse
 from jobs import operations as jobs
 from jobs.operations import Link
 from jobs.operations.hooks import Viewer
-from webhooks.domain.names import Source
-from webhooks.domain.states import StartOutcome
+from webhooks.domain.deliveries import Source, StartOutcome
 from webhooks.live_queries import may_view
 from webhooks.models import JobStart
-from webhooks.queries import job_starts
+from webhooks.queries import results
 
 
 @jobs.register_links
 def deliveries_of(job_id: int, viewer: Viewer) -> Iterable[Link]:
     """The delivery that started the job, and those that its unique key has it stand for."""
-    return [_link(start) for start in job_starts.of_job(job_id)] if may_view(viewer) else []
+    return [_link(start) for start in results.starts_of_job(job_id)] if may_view(viewer) else []
 
 
 def _link(start: JobStart) -> Link:

@@ -12,7 +12,7 @@ from typing import Final
 from django.conf import settings
 
 from ratelimits.operations import TokenBucket, declare
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 
 _PER_MINUTE: float = settings.WEBHOOKS["PER_MINUTE"]
 _TIMES: Final[Mapping[Source, int]] = {Source.GITHUB: 5, Source.SANDBOX_TELEMETRY: 5, Source.SANDBOX_HOOKS: 2}

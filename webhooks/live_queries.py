@@ -14,14 +14,12 @@ from jobs import operations as jobs
 from live.registry import Viewer, for_holders, live_query
 from postgres import clock
 from webhooks import operations
-from webhooks.domain.filters import Filter
-from webhooks.domain.names import Source
-from webhooks.domain.states import WAITING, Status, is_replayable
+from webhooks.domain.deliveries import WAITING, Filter, Source, Status, is_replayable
 from webhooks.errors import NotFound
 from webhooks.models import Delivery
 from webhooks.operations import activity as feed
-from webhooks.queries import activity as activity_queries
-from webhooks.queries import inbox, job_starts, pages
+from webhooks.queries import inbox, pages, results
+from webhooks.queries import results as activity_queries
 
 OPERATOR: Final = "operator"
 INBOX: Final = "inbox"  # who may see deliveries, and not everybody's jobs
@@ -97,7 +95,7 @@ def delivery(*, delivery_id: int) -> Mapping[str, Any] | None:
     row = pages.delivery(delivery_id)
     if row is None:
         return None
-    entries = activity_queries.of_delivery(delivery_id)[:ROWS]
+    entries = activity_queries.activity_of_delivery(delivery_id)[:ROWS]
     return {
         **_status(row),
         "attempts": inbox.history(delivery_id)[::-1],
@@ -112,7 +110,7 @@ def delivery(*, delivery_id: int) -> Mapping[str, Any] | None:
     at_most_every_s=1.0,
 )  # fmt: skip
 def delivery_jobs(*, delivery_id: int) -> Mapping[str, Any] | None:
-    starts = job_starts.of_delivery(delivery_id)
+    starts = results.starts_of_delivery(delivery_id)
     statuses = jobs.statuses({start.job_id for start in starts if start.job_id is not None})
     return {"rows": [{"start": start, "status": statuses.get(start.job_id or 0, "")} for start in starts]}
 

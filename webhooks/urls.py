@@ -3,7 +3,7 @@
 from django.urls import path
 
 import jobs.http  # noqa: F401  # declares the converter of ids
-from webhooks.views import inbox, replays, sources
+from webhooks.views import inbox, sources
 
 app_name = "webhooks"
 urlpatterns = [
@@ -12,10 +12,10 @@ urlpatterns = [
     path("inbox/<jobid:delivery_id>/body", inbox.body, name="body"),
     path("inbox/<jobid:delivery_id>/replay/", inbox.replay, name="replay_one"),
     path("inbox/<jobid:delivery_id>/start/", inbox.start_again, name="start_again"),
-    path("inbox/replays/", replays.replays, name="replays"),
-    path("inbox/replays/new/", replays.ask, name="replay_ask"),
-    path("inbox/replays/<jobid:first>/", replays.replay, name="replay"),
-    path("inbox/replays/<jobid:first>/stop/", replays.stop, name="replay_stop"),
+    path("inbox/replays/", inbox.replays, name="replays"),
+    path("inbox/replays/new/", inbox.ask_replay, name="replay_ask"),
+    path("inbox/replays/<jobid:first>/", inbox.show_replay, name="replay"),
+    path("inbox/replays/<jobid:first>/stop/", inbox.stop_replay, name="replay_stop"),
     path("inbox/sources/", sources.sources, name="sources"),
     path("inbox/sources/<str:name>/", sources.source, name="source"),
     path("inbox/sources/<str:name>/send/", sources.send, name="send"),

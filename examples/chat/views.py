@@ -22,7 +22,7 @@ from accounts import http as accounts_http
 from accounts import operations as accounts
 from accounts.errors import AccountsError
 from core import people
-from core.verdicts import CancelVerdict
+from core.refusal import CancelVerdict
 from examples.chat import limits, live_queries, operations, queries
 from examples.chat.domain import texts
 from examples.chat.errors import ChatError, NoSuchRoom

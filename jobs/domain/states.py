@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import NamedTuple
 
-from core.verdicts import CancelVerdict
+from core.refusal import CancelVerdict
 
 
 class Status(StrEnum):

@@ -6,7 +6,7 @@ from django.db.models import Q
 
 from core.backoff import LONGEST_S
 from jobs.domain import kinds
-from ratelimits.domain.configs import LARGEST
+from ratelimits.domain import LARGEST
 
 valid_name = RegexValidator(r"\A" + kinds.NAME.pattern + r"\Z", "Use a-z 0-9 _ . - and at most 100 of them.")
 

@@ -15,8 +15,7 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from core import audit
-from core.refusal import Refusal
-from core.verdicts import CancelVerdict
+from core.refusal import CancelVerdict, Refusal
 from jobs import limits, registry
 from jobs.domain.bulks import FITS, OVER, BulkAction, Phase, sentence
 from jobs.domain.filters import Filters

@@ -7,8 +7,8 @@ from uuid import UUID
 from pydantic import BaseModel, Field, create_model, model_validator
 
 from core import api
+from core.refusal import CancelVerdict
 from core.values import BIGINT, Body, Moment, Name, Number, Text, Whole, without_empty
-from core.verdicts import CancelVerdict
 from jobs import models
 from jobs.domain.conflicts import OnConflict
 from jobs.domain.files import MOST_INPUTS

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
 
-from core import exports, people
+from core import pages, people
 from jobs.domain.filters import Filters
 from jobs.models import Job
 from jobs.queries import lists
@@ -25,13 +25,13 @@ _HEADINGS: Final = {"id": "Job", "created_at": "Submitted", "run_at": "Not befor
 def as_csv(request: HttpRequest) -> HttpResponse:
     """The jobs that the list would show, newest first, MOST at most. `before` stands in the Link to the next file."""
     headings = [_HEADINGS.get(name, name.removesuffix("_at").capitalize()) for name in COLUMNS]
-    return _file(request, lambda jobs: exports.as_csv(headings, (_row(job).values() for job in jobs), name="jobs.csv"))
+    return _file(request, lambda jobs: pages.as_csv(headings, (_row(job).values() for job in jobs), name="jobs.csv"))
 
 
 @access.page
 def as_json_lines(request: HttpRequest) -> HttpResponse:
     """The same, an object on each line."""
-    return _file(request, lambda jobs: exports.as_json_lines(map(_row, jobs), name="jobs.jsonl"))
+    return _file(request, lambda jobs: pages.as_json_lines(map(_row, jobs), name="jobs.jsonl"))
 
 
 def _file(request: HttpRequest, written: Callable[[Sequence[Job]], HttpResponse]) -> HttpResponse:
@@ -42,7 +42,7 @@ def _file(request: HttpRequest, written: Callable[[Sequence[Job]], HttpResponse]
     jobs, older = _jobs(access.viewer(user), form.filters(), form.cleaned_data.get("before"))
     response = written(jobs)
     if older:
-        response["Link"] = exports.next_link(request, before=older)
+        response["Link"] = pages.next_link(request, before=older)
     return response
 
 

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 
 from accounts.http import members_only
 from core import people
-from core.verdicts import CancelVerdict
+from core.refusal import CancelVerdict
 from jobs import http, operations
 from jobs.domain import files, snippets
 from jobs.live_queries.common import MEMBER, OPERATOR

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, Self
 from django.conf import settings
 from django.http.response import HttpResponseBase
 
-from core import asgi, bodies
+from core import asgi
 from core.asgi import Receive, Scope, Send
 from jobs import http
 from jobs.domain import changes
@@ -49,8 +49,8 @@ class EventStream:
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Stream until the jobs have ended, the client goes, its rights do, or the process ends."""
         try:
-            await bodies.whole(receive)
-        except bodies.ClientGone:
+            await asgi.whole(receive)
+        except asgi.ClientGone:
             return
 
         with Rights(SendQueue()) as rights:

@@ -8,7 +8,7 @@ from typing import Final
 
 from django.http.response import HttpResponseBase
 
-from core import asgi, bodies
+from core import asgi
 from core.asgi import Receive, Scope, Send
 from jobs import http, operations
 from jobs.errors import TooManyOpen
@@ -49,8 +49,8 @@ class LongPoll:
         For a client that has gone nothing is claimed, and what was claimed at that moment is taken back.
         """
         try:
-            body = await bodies.whole(receive)
-        except bodies.ClientGone:
+            body = await asgi.whole(receive)
+        except asgi.ClientGone:
             return
         try:
             with clients.Connection(receive) as client:

@@ -3,7 +3,7 @@
 import django.core.validators
 import django.db.models.deletion
 import django.db.models.functions.datetime
-import metering.domain.budgets
+import metering.domain
 from decimal import Decimal
 from django.conf import settings
 from django.db import migrations, models
@@ -37,8 +37,8 @@ class Migration(migrations.Migration):
             name='Budget',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('unit', models.CharField(choices=[(metering.domain.budgets.Unit['TOKENS'], 'tokens'), (metering.domain.budgets.Unit['SECONDS'], 'seconds'), (metering.domain.budgets.Unit['MONEY'], 'money')], max_length=7)),
-                ('period', models.CharField(choices=[(metering.domain.budgets.Period['DAY'], 'day'), (metering.domain.budgets.Period['MONTH'], 'month')], max_length=5, verbose_name='per')),
+                ('unit', models.CharField(choices=[(metering.domain.Unit['TOKENS'], 'tokens'), (metering.domain.Unit['SECONDS'], 'seconds'), (metering.domain.Unit['MONEY'], 'money')], max_length=7)),
+                ('period', models.CharField(choices=[(metering.domain.Period['DAY'], 'day'), (metering.domain.Period['MONTH'], 'month')], max_length=5, verbose_name='per')),
                 ('amount', models.DecimalField(decimal_places=6, max_digits=24, validators=[django.core.validators.MinValueValidator(0)])),
                 ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
                 ('group', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='auth.group')),

@@ -13,10 +13,10 @@ from django.db import transaction
 from core import audit
 from live import operations as live
 from metering import queries
-from metering.domain.budgets import Period, Unit
+from metering.domain import Period, Unit
 from metering.errors import BadBudget, NotFound
 from metering.models import Budget
-from metering.operations import titles
+from metering.operations import rollup
 from metering.operations.meter import forget_known
 from metering.operations.rollup import TOPIC
 
@@ -52,7 +52,7 @@ class Balance:
     def written(self) -> Mapping[str, str]:
         """Its amounts as people read them."""
         amounts = {"amount": self.budget.amount, "used": self.used, "reserved": self.reserved, "left": self.left}
-        return {name: titles.amount(value, Unit(self.budget.unit)) for name, value in amounts.items()}
+        return {name: rollup.amount(value, Unit(self.budget.unit)) for name, value in amounts.items()}
 
 
 def balances(budgets: Sequence[Budget], *, now: datetime) -> list[Balance]:
@@ -102,7 +102,7 @@ def _balance(budget: Budget, known: Mapping[tuple[int, datetime], Any], *, now: 
     period = Period(budget.period)
     row = known.get((budget.pk, period.begin(now)))
     return Balance(
-        budget=budget, title=titles.of_budget(budget), begins_at=period.begin(now), ends_at=period.end(now),
+        budget=budget, title=rollup.of_budget(budget), begins_at=period.begin(now), ends_at=period.end(now),
         used=row.used if row else Decimal(0), reserved=row.reserved if row else Decimal(0),
     )  # fmt: skip
 

@@ -21,13 +21,11 @@ from core.backoff import LONGEST_S
 from core.recent import Recent
 from jobs.domain.meters import AttemptEnd, Hold, Used
 from jobs.domain.records import JobRecord
-from metering import queries, registry
-from metering.domain import budgets
-from metering.domain.budgets import Ledger, Need, Unit
-from metering.domain.tokens import Reader, Tokens
+from metering import domain, queries, registry
+from metering.domain import Ledger, Need, Reader, Tokens, Unit
 from metering.errors import BudgetExhausted, ExceedsBudget
 from metering.models import Budget, Day, Model
-from metering.operations import titles, usage
+from metering.operations import rollup
 from metering.queries import NewReading
 from postgres.statements import Row
 
@@ -103,7 +101,7 @@ class BudgetMeter:
         if not locked:  # they were deleted since this process read who has budgets
             return _Admission(run_at=[None] * len(new), reserved=[[]] * len(new))
         now: datetime = locked[0].now  # type: ignore[attr-defined]  # annotated
-        names = {budget.pk: titles.of_budget(budget) for budget in locked}
+        names = {budget.pk: rollup.of_budget(budget) for budget in locked}
         ledgers = queries.ledgers(locked, titles=names, now=now)
         units = {budget.unit for budget in locked}
         placed = [
@@ -130,10 +128,10 @@ class BudgetMeter:
         budget = rows.order_by("-starts_at").first()
         if budget is None:
             return None
-        return Hold(cause=titles.of_budget(budget), until=budget.starts_at)
+        return Hold(cause=rollup.of_budget(budget), until=budget.starts_at)
 
     def used(self, job_ids: Sequence[int]) -> Used | None:
-        return usage.of_jobs(job_ids)
+        return rollup.of_jobs(job_ids)
 
 
 METER: Final = BudgetMeter()
@@ -164,10 +162,10 @@ def _placed(
     one: JobRecord, needs: Sequence[Need], *, now: datetime
 ) -> tuple[datetime | None, list[tuple[int, datetime, Decimal]]]:
     """When this job may start (None: when it would), and what is reserved of which budget, in which window."""
-    if (never := budgets.never_fits(needs)) is not None:
-        raise ExceedsBudget(budget=titles.capital(never[0].title), needed=titles.amount(never[1], never[0].unit))
+    if (never := domain.never_fits(needs)) is not None:
+        raise ExceedsBudget(budget=rollup.capital(never[0].title), needed=rollup.amount(never[1], never[0].unit))
     begin = max(now, one.run_at) if one.run_at else now
-    moment = budgets.first_room(needs, at=begin)
+    moment = domain.first_room(needs, at=begin)
     if moment is None or (moment > begin and not one.may_wait):
         raise _exhausted(needs, begin=begin, moment=moment, now=now)
     reserved = [(ledger.budget_id, ledger.commit(moment, amount), amount) for ledger, amount in needs]
@@ -176,12 +174,12 @@ def _placed(
 
 def _exhausted(needs: Sequence[Need], *, begin: datetime, moment: datetime | None, now: datetime) -> BudgetExhausted:
     """The refusal, about the budget with the longest window of those that lack room."""
-    ledger, amount = max(budgets.lacking(needs, begin), key=lambda need: need[0].period.end(begin))
+    ledger, amount = max(domain.lacking(needs, begin), key=lambda need: need[0].period.end(begin))
     until = moment or ledger.period.end(begin)
     return BudgetExhausted(
-        budget=titles.capital(ledger.title),
-        needed=titles.amount(amount, ledger.unit),
-        left=titles.amount(max(Decimal(0), ledger.left(begin)), ledger.unit),
+        budget=rollup.capital(ledger.title),
+        needed=rollup.amount(amount, ledger.unit),
+        left=rollup.amount(max(Decimal(0), ledger.left(begin)), ledger.unit),
         until=f"{until:%Y-%m-%d %H:%M} UTC",
         retry_after=max(1, ceil((until - now).total_seconds())),
     )

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from core import large_json
 from core.large_json import Cutting
-from metering.domain import tokens
-from metering.domain.tokens import Tokens, Written
+from metering import domain
+from metering.domain import Tokens, Written
 from openai_api.domain import messages
 from openai_api.errors import InvalidCall
 
@@ -186,8 +186,8 @@ def expected(payload: Any) -> Tokens:
     body, context = call.get("body"), call.get("context")
     if isinstance(body, Mapping) and context:
         body = {**body, "input": [context, body.get("input")]}
-    read = tokens.expected(body, is_answer_text=call.get("path") in STREAMED)
-    return replace(read, input=min(tokens.MOST, read.input + sum(map(_cut_tokens, large_json.placeholders(body)))))
+    read = domain.expected(body, is_answer_text=call.get("path") in STREAMED)
+    return replace(read, input=min(domain.MOST, read.input + sum(map(_cut_tokens, large_json.placeholders(body)))))
 
 
 def _cut_tokens(placeholder: Mapping[str, Any]) -> int:
@@ -199,7 +199,7 @@ def _cut_tokens(placeholder: Mapping[str, Any]) -> int:
 
 def used(result: Any) -> Tokens:
     """What a result says; a ranking has no answer, so what it counts was read."""
-    read = tokens.used(result)
+    read = domain.used(result)
     return Tokens(read.total) if isinstance(result, Mapping) and isinstance(result.get("results"), list) else read
 
 
@@ -223,7 +223,7 @@ def written(output: str) -> Written:
             known = messages.usage(chunk, known)
             response = {"usage": known} if chunk["type"] == "message_delta" else {}
         counted = response if isinstance(response.get("usage"), dict) else counted
-    used = tokens.used(counted)
+    used = domain.used(counted)
     return Written(characters=characters, used=used if used.total else None)
 
 

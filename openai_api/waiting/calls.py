@@ -13,7 +13,7 @@ from django.conf import settings
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
-from core import asgi, bodies
+from core import asgi
 from core.asgi import App, Receive, Scope, Send
 from jobs.errors import TooManyOpen
 from jobs.waiting import clients
@@ -90,9 +90,9 @@ class WaitingCall:
         """Answer when the call has ended, or piece by piece. Who goes away cancels it, unless it is to be kept, or may
         come back."""
         try:
-            async with bodies.spooled(self._receive) as body:
+            async with asgi.spooled(self._receive) as body:
                 await self._serve(body)
-        except bodies.ClientGone:
+        except asgi.ClientGone:
             return
 
     async def _serve(self, body: IO[bytes]) -> None:

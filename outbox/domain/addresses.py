@@ -1,12 +1,15 @@
-"""Where the farm may send: which URLs it takes, and which network addresses it connects to.
+"""Where a message may go, and what its receiver answers.
 
 Refused are the blocks that IANA's special-purpose registries (RFC 6890) do not call globally reachable, multicast, and
 what carries an IPv4 address inside an IPv6 one, which is judged as the address it carries. Written down here: what
 `ipaddress.is_global` calls so differs between Python's releases.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 from urllib.parse import urlsplit
@@ -111,3 +114,64 @@ def _carried(address: Address) -> Address:
     if address in _SIX_TO_FOUR:
         return IPv4Address(int(address) >> 80 & 0xFFFF_FFFF)
     return address
+
+
+# Standard Webhooks 1.0 ("Deliverability and reliability"): so many seconds after each failed attempt, 75 hours in all.
+WAITS_S: Final = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
+MOST_ATTEMPTS: Final = len(WAITS_S) + 1
+JITTER: Final = 0.1  # up to a tenth longer, so that what failed together does not come together
+LONGEST_RETRY_AFTER_S: Final = 86_400.0
+_ASKS_TO_WAIT: Final = frozenset({429, 503})
+
+
+def wait_s(*, attempts: int, retry_after_s: float | None, rng: random.Random) -> float | None:
+    """Seconds until the next attempt after so many failed ones (1 is the first); None when that was the last. Not
+    sooner than the receiver asked for (`retry_after_s`)."""
+    if attempts >= MOST_ATTEMPTS:
+        return None
+    plain: float = WAITS_S[attempts - 1] * (1 + rng.uniform(0, JITTER))
+    return max(plain, retry_after_s or 0.0)
+
+
+def retry_after_s(status: int, headers: Mapping[str, str], *, now: datetime) -> float | None:
+    """How long a receiver asks to be left alone: the Retry-After of a 429 or 503 (RFC 9110, 10.2.3), in seconds or as a
+    date, a day at most; None if it does not, or nobody can read it. `headers` are named in lower case."""
+    value = headers.get("retry-after", "").strip()
+    if status not in _ASKS_TO_WAIT or not value:
+        return None
+    seconds = float(value) if value.isascii() and value.isdecimal() else _until(value, now=now)
+    return None if seconds is None else min(max(seconds, 0.0), LONGEST_RETRY_AFTER_S)
+
+
+def _until(value: str, *, now: datetime) -> float | None:
+    try:
+        moment = parsedate_to_datetime(value)
+    except (ValueError, OverflowError):  # a receiver writes what it likes: a year of twenty digits, say
+        return None
+    return None if moment.tzinfo is None else (moment - now).total_seconds()
+
+
+KEPT_BYTES: Final = 4096  # of an answer; no more of it is read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a request came to. `status` None: there was no answer, and `error` is the reason, without the address
+    itself, whose path may be a secret."""
+
+    status: int | None = None
+    error: str = ""
+    duration_ms: int = 0
+    body: bytes = field(default=b"", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_accepted(self) -> bool:
+        return self.status is not None and 200 <= self.status < 300
+
+    @property
+    def text(self) -> str:
+        return self.body.decode(errors="replace").replace("\x00", "�")
+
+    def retry_after_s(self, *, now: datetime) -> float | None:
+        return None if self.status is None else retry_after_s(self.status, self.headers, now=now)

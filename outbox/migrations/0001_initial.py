@@ -3,7 +3,7 @@
 import django.contrib.postgres.fields
 import django.db.models.deletion
 import django.db.models.functions.datetime
-import outbox.domain.states
+import outbox.domain.messages
 from django.conf import settings
 from django.db import migrations, models
 
@@ -28,7 +28,7 @@ class Migration(migrations.Migration):
                 ('with_result', models.BooleanField(default=False, help_text="Send a job's result along, up to OUTBOX_RESULT_BYTES.")),
                 ('per_minute', models.FloatField(blank=True, help_text='Messages a minute at most; empty: as many as it takes.', null=True)),
                 ('is_callback', models.BooleanField(default=False, editable=False, help_text='It gets the jobs that were submitted with its address alone.')),
-                ('status', models.CharField(choices=[(outbox.domain.states.EndpointStatus['ACTIVE'], outbox.domain.states.EndpointStatus['ACTIVE']), (outbox.domain.states.EndpointStatus['PAUSED'], outbox.domain.states.EndpointStatus['PAUSED']), (outbox.domain.states.EndpointStatus['DISABLED'], outbox.domain.states.EndpointStatus['DISABLED'])], default=outbox.domain.states.EndpointStatus['ACTIVE'], max_length=8)),
+                ('status', models.CharField(choices=[(outbox.domain.messages.EndpointStatus['ACTIVE'], outbox.domain.messages.EndpointStatus['ACTIVE']), (outbox.domain.messages.EndpointStatus['PAUSED'], outbox.domain.messages.EndpointStatus['PAUSED']), (outbox.domain.messages.EndpointStatus['DISABLED'], outbox.domain.messages.EndpointStatus['DISABLED'])], default=outbox.domain.messages.EndpointStatus['ACTIVE'], max_length=8)),
                 ('note', models.TextField(blank=True, default='', help_text='Why it is paused or disabled.')),
                 ('held_until', models.DateTimeField(editable=False, help_text='As its Retry-After asked.', null=True)),
                 ('failing_since', models.DateTimeField(editable=False, null=True)),
@@ -88,7 +88,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('subject', models.CharField(max_length=200)),
-                ('status', models.CharField(choices=[(outbox.domain.states.Status['PENDING'], outbox.domain.states.Status['PENDING']), (outbox.domain.states.Status['DELIVERED'], outbox.domain.states.Status['DELIVERED']), (outbox.domain.states.Status['DEAD'], outbox.domain.states.Status['DEAD'])], default=outbox.domain.states.Status['PENDING'], max_length=9)),
+                ('status', models.CharField(choices=[(outbox.domain.messages.Status['PENDING'], outbox.domain.messages.Status['PENDING']), (outbox.domain.messages.Status['DELIVERED'], outbox.domain.messages.Status['DELIVERED']), (outbox.domain.messages.Status['DEAD'], outbox.domain.messages.Status['DEAD'])], default=outbox.domain.messages.Status['PENDING'], max_length=9)),
                 ('attempts', models.PositiveSmallIntegerField(default=0, help_text='Since it was made, or last replayed.')),
                 ('tries', models.PositiveIntegerField(default=0, help_text='Attempts in all, with those before replays.')),
                 ('next_attempt_at', models.DateTimeField(blank=True, null=True)),
@@ -110,7 +110,7 @@ class Migration(migrations.Migration):
                 ('number', models.PositiveIntegerField()),
                 ('started_at', models.DateTimeField()),
                 ('duration_ms', models.PositiveIntegerField()),
-                ('outcome', models.CharField(choices=[(outbox.domain.states.Outcome['DELIVERED'], outbox.domain.states.Outcome['DELIVERED']), (outbox.domain.states.Outcome['FAILED'], outbox.domain.states.Outcome['FAILED']), (outbox.domain.states.Outcome['GONE'], outbox.domain.states.Outcome['GONE'])], max_length=9)),
+                ('outcome', models.CharField(choices=[(outbox.domain.messages.Outcome['DELIVERED'], outbox.domain.messages.Outcome['DELIVERED']), (outbox.domain.messages.Outcome['FAILED'], outbox.domain.messages.Outcome['FAILED']), (outbox.domain.messages.Outcome['GONE'], outbox.domain.messages.Outcome['GONE'])], max_length=9)),
                 ('http_status', models.PositiveSmallIntegerField(null=True, verbose_name='HTTP status')),
                 ('error', models.TextField(default='', help_text='Why there was no answer.')),
                 ('answer', models.TextField(default='', help_text='The first 4 kB of it.')),

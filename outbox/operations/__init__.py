@@ -1,15 +1,13 @@
 """What can be done with the outbox. Each function is one use case, in one transaction unless its docstring differs."""
 
-from outbox.domain.addresses import Target, target
-from outbox.domain.answers import Answer
-from outbox.domain.endpoints import Wanted
-from outbox.domain.events import PATTERNS, TYPES
-from outbox.domain.filters import Filter
-from outbox.domain.schemes import register as register_scheme
+from outbox.domain.addresses import Answer, Target, target
+from outbox.domain.messages import PATTERNS, TYPES, Filter
+from outbox.domain.signatures import Wanted
+from outbox.domain.signatures import register_scheme as register_scheme
 from outbox.errors import BadUrl, OutboxError
-from outbox.operations.background import Background
 from outbox.operations.endpoints import (
     OPERATE,
+    Health,
     call_back,
     callback,
     change,
@@ -19,6 +17,7 @@ from outbox.operations.endpoints import (
     find,
     find_message,
     forget_callbacks,
+    health,
     is_operator,
     may_operate,
     messages_visible_to,
@@ -30,10 +29,9 @@ from outbox.operations.endpoints import (
     send_test,
     visible_to,
 )
-from outbox.operations.health import Health, health
 from outbox.operations.record import NO_RESULT, TOO_LARGE, NewEvent, record, record_all
 from outbox.operations.replays import MOST_COUNTED, count_matching, find_replay, replay, replay_matching, stop_replay
-from outbox.operations.requests import send
+from outbox.operations.sending import Background, send
 from outbox.queries import listens
 
 __all__ = [

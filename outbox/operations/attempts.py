@@ -23,12 +23,12 @@ from core.refusal import Refusal
 from live import operations as live
 from observing import fields
 from outbox import queries
-from outbox.domain import answers, signatures
-from outbox.domain.answers import Answer
-from outbox.domain.schemes import Scheme
-from outbox.domain.states import EndpointStatus, Outcome, Status
+from outbox.domain import addresses, signatures
+from outbox.domain.addresses import Answer
+from outbox.domain.messages import EndpointStatus, Outcome, Status
+from outbox.domain.signatures import Scheme
 from outbox.models import Endpoint
-from outbox.operations import notices, secrets
+from outbox.operations.endpoints import mail_owner, secrets_of
 from outbox.queries import Settlement
 from postgres import clock, transactions
 from ratelimits import operations as ratelimits
@@ -110,7 +110,7 @@ def _claim(limit: int) -> list[Claimed]:
     rows = queries.claim(limit=limit, per_endpoint=per_endpoint, per_owner=per_owner, lease_s=lease_s)
     failures = scheduling.Failures()
     passed = _within_limits(rows, failures)
-    keys = secrets.of({row.endpoint_id for row in passed}) if passed else {}
+    keys = secrets_of({row.endpoint_id for row in passed}) if passed else {}
     return [_claimed(row, keys[row.endpoint_id], failures) for row in passed]
 
 
@@ -210,7 +210,7 @@ def _settlement(ended: Ended, *, now: datetime) -> Settlement:
     wait_s = None
     if outcome is Outcome.FAILED:
         retry_after_s = answer.retry_after_s(now=now)
-        wait_s = answers.wait_s(attempts=claimed.attempts + 1, retry_after_s=retry_after_s, rng=_RNG)
+        wait_s = addresses.wait_s(attempts=claimed.attempts + 1, retry_after_s=retry_after_s, rng=_RNG)
     status = Status.DELIVERED if outcome is Outcome.DELIVERED else Status.DEAD
     return Settlement(
         id=claimed.id, lease=claimed.lease, status=status if wait_s is None else Status.PENDING, wait_s=wait_s,
@@ -254,7 +254,7 @@ def _pause_hopeless(endpoint_ids: Collection[int]) -> None:
         endpoint.status = EndpointStatus.PAUSED
         endpoint.note = f"Every attempt of {hours:g} h failed. What happens is kept; resume it when it is well."
         endpoint.save(update_fields=["status", "note"])
-        scheduling.run_after(0, notices.mail_owner, endpoint=endpoint.pk)
+        scheduling.run_after(0, mail_owner, endpoint=endpoint.pk)
 
 
 def _disable(endpoint_id: int) -> None:
@@ -264,4 +264,4 @@ def _disable(endpoint_id: int) -> None:
     endpoint.status, endpoint.note = EndpointStatus.DISABLED, GONE
     endpoint.save(update_fields=["status", "note"])
     queries.end_waiting(endpoint_id, note=GONE)
-    scheduling.run_after(0, notices.mail_owner, endpoint=endpoint.pk)
+    scheduling.run_after(0, mail_owner, endpoint=endpoint.pk)

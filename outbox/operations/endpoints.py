@@ -1,27 +1,66 @@
-"""Endpoints: made and changed by their owners; those of the whole farm by operators."""
+"""Endpoints: who may see and change them, their secrets, which are shown once and rotated with an overlap in which both
+sign, mail to the owner of one that takes nothing any more, and whether the outbox does its work.
+"""
 
-from collections.abc import Sequence
-from dataclasses import asdict
+import secrets as rng
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser, User
+from django.core.mail import send_mail
 from django.db.models import QuerySet
 
 from core import audit
+from core.sealing import CannotUnseal, Sealer
 from live import operations as live
 from outbox import queries
-from outbox.domain import addresses
-from outbox.domain.endpoints import Wanted
-from outbox.domain.events import TEST
-from outbox.domain.states import EndpointStatus
-from outbox.errors import CallbacksNotAllowed, NotAllowed, NotFound, TooManyEndpoints
+from outbox.domain import addresses, signatures
+from outbox.domain.messages import TEST, EndpointStatus
+from outbox.domain.signatures import Wanted
+from outbox.errors import BadEndpoint, CallbacksNotAllowed, NotAllowed, NotFound, TooManyEndpoints
 from outbox.models import Callback, Endpoint, Message
-from outbox.operations import secrets
 from outbox.operations.record import NewEvent, record_all, wake
-from postgres import transactions
+from postgres import clock, transactions
+from scheduling.operations import Retry, action
+
+OVERLAP: Final = timedelta(hours=24)
+MOST_SECRETS: Final = 5  # of an endpoint sign at once: each is in the headers of every message
+_SEALER: Final = Sealer(b"jobfarm outbox secrets v1")
+
+
+def add_secret(endpoint: Endpoint, secret: str | None = None) -> str:
+    """Let an endpoint's messages be signed with one more secret; the secret, a random one if it is None. In the
+    caller's transaction. Raises BadEndpoint."""
+    plaintext = signatures.secret_of(rng.token_bytes(signatures.SECRET_BYTES)) if secret is None else secret
+    try:
+        signatures.key_of(plaintext)
+    except ValueError as error:
+        raise BadEndpoint(field="secret", reason=str(error)) from None
+    endpoint.secrets.create(sealed=_SEALER.seal(plaintext), fingerprint=_SEALER.fingerprint(plaintext))
+    return plaintext
+
+
+def rotate_secret(endpoint: Endpoint, secret: str | None = None, *, overlap: timedelta = OVERLAP) -> str:
+    """Add a secret; those that lived before sign along for so long, and no more: of many the newest alone. As `add`."""
+    now = clock.now()
+    queries.retire_secrets(endpoint.pk, at=now + overlap)
+    queries.retire_secrets(endpoint.pk, at=now, but=MOST_SECRETS - 1)
+    return add_secret(endpoint, secret)
+
+
+def secrets_of(endpoint_ids: Collection[int]) -> dict[int, list[str]]:
+    """What messages to these endpoints are signed with now, the newest first. One that nobody can open is left out."""
+    opened: dict[int, list[str]] = {pk: [] for pk in endpoint_ids}
+    for row in queries.live_secrets(endpoint_ids):
+        with suppress(CannotUnseal):
+            opened[row.endpoint_id].append(_SEALER.unseal(row.sealed))
+    return opened
+
 
 OPERATE = "outbox.operate_endpoint"
 VIEW = "outbox.view_endpoint"
@@ -97,7 +136,7 @@ def create(wanted: Wanted, *, by: User, for_farm: bool = False) -> tuple[Endpoin
         wanted.for_member()
         _check_room(by)
     row = Endpoint.objects.create(owner=None if for_farm else by, **_columns(wanted))
-    secret = secrets.add(row)
+    secret = add_secret(row)
     audit.record(by, row, f"Made the endpoint {row} for {', '.join(row.events)}")
     _touch(row)
     return row, secret
@@ -156,11 +195,11 @@ def delete(endpoint_id: int, *, by: User) -> None:
 
 
 @transactions.retried
-def rotate(endpoint_id: int, *, by: User, secret: str | None = None, overlap: timedelta = secrets.OVERLAP) -> str:
+def rotate(endpoint_id: int, *, by: User, secret: str | None = None, overlap: timedelta = OVERLAP) -> str:
     """Give an endpoint another secret; the one before signs along until `overlap` is over. The new one, shown this
     once. Raises NotFound, BadEndpoint."""
     row = operable(endpoint_id, by=by, lock=True)
-    plaintext = secrets.rotate(row, secret, overlap=overlap)
+    plaintext = rotate_secret(row, secret, overlap=overlap)
     audit.record(by, row, f"Rotated the secret of the endpoint; the one before signs along for {overlap}")
     _touch(row)
     return plaintext
@@ -195,7 +234,7 @@ def callback(url: str, *, owner: User | None) -> Endpoint:
         owner=owner, url=url, is_callback=True, defaults={"name": f"{CALLBACK} {host}"[:100], "events": ["job.*"]}
     )
     if is_new:
-        secrets.add(row)
+        add_secret(row)
     return row
 
 
@@ -232,3 +271,49 @@ def _columns(wanted: Wanted) -> dict[str, Any]:
 
 def _touch(row: Endpoint) -> None:
     live.touch("outbox", f"endpoint:{row.pk}")
+
+
+@action(timeout=60, retry=Retry(max_attempts=5))
+def mail_owner(*, endpoint: int) -> bool:
+    """Mail the owner, if there is one with an address and the farm has mail; whether that was so."""
+    row = Endpoint.objects.select_related("owner").filter(pk=endpoint).first()
+    if row is None or row.owner is None or not row.owner.email or not settings.HAS_MAIL_SERVER:
+        return False
+    subject = f"jobfarm: the endpoint {' '.join(row.name.split())} is {row.status}"
+    where = f": {settings.JOBFARM_URL}/outbox/{row.pk}/" if settings.JOBFARM_URL else " on its page."
+    text = f"{row.note}\n\nNo event goes to it until you change that{where}"
+    return send_mail(subject, text, None, [row.owner.email]) > 0
+
+
+FAILING_S: Final = 600.0  # a receiver that is restarted is back by then, and the third attempt has been made
+MOST_FAILING: Final = 100
+_CHECKED: Final = 200  # endpoints whose secrets are opened: each takes 0.1 ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """The facts as they are now.
+
+    `waiting` and `dead` messages are counted up to ten thousand. `oldest_due_s`: for how long the message is due that
+    could have been sent longest ago; 0: none is. `paused` endpoints were paused by the farm, because every attempt
+    failed; `failing_s`: for how long every attempt to another one has. `failing` ones are active, and no attempt has
+    succeeded for ten minutes: up to a hundred, those that fail longest first. `unreadable` ones, of the 200 made last,
+    have no secret that SECRET_KEY opens, so nothing is sent to them.
+    """
+
+    waiting: int
+    dead: int
+    oldest_due_s: float
+    paused: int
+    failing_s: float
+    failing: Sequence[Endpoint]
+    unreadable: int
+
+
+def health() -> Health:
+    facts = queries.health()
+    newest = Endpoint.objects.exclude(status=EndpointStatus.DISABLED).order_by("-pk").values_list("pk", flat=True)
+    opened = secrets_of(list(newest[:_CHECKED]))
+    unreadable = sum(not one for one in opened.values())
+    failing = queries.failing(for_s=FAILING_S, limit=MOST_FAILING)
+    return Health(**facts._asdict(), failing=failing, unreadable=unreadable)

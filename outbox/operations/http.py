@@ -19,8 +19,7 @@ import httpcore
 from django.conf import settings
 
 from outbox.domain import addresses
-from outbox.domain.addresses import Network
-from outbox.domain.answers import KEPT_BYTES, Answer
+from outbox.domain.addresses import KEPT_BYTES, Answer, Network
 
 _RESOLVERS: Final = 32  # threads, so that a name server which does not answer holds up few
 _KEPT_ALIVE_S: Final = 10.0

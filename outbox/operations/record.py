@@ -13,7 +13,7 @@ from django.conf import settings
 from accounts.operations import audit_line
 from live import operations as live
 from outbox import queries
-from outbox.domain.events import TYPES
+from outbox.domain.messages import TYPES
 from postgres.transactions import Gathered
 
 _LONGEST_SUBJECT: Final = 200
@@ -51,7 +51,7 @@ class NewEvent:
 
     def __post_init__(self) -> None:
         if self.type not in TYPES:
-            raise ValueError(f"there is no type of event {self.type!r}; outbox.domain.events has them")
+            raise ValueError(f"there is no type of event {self.type!r}; outbox.domain.messages has them")
 
 
 def record(
@@ -61,8 +61,8 @@ def record(
     """Write an event in the caller's transaction, for each endpoint that asks for it; for how many that was.
 
     It is sent if and only if the transaction commits, at least once, under one id. `owner` and `group` are rows of User
-    and Group; without both the event is the whole farm's. Raises ValueError for a type that `outbox.domain.events` does
-    not have, TypeError for `data` that is no JSON.
+    and Group; without both the event is the whole farm's. Raises ValueError for a type that `outbox.domain.messages`
+    does not have, TypeError for `data` that is no JSON.
     """
     event = NewEvent(
         type=event_type, subject=subject, data=data, kind=kind, occurred_at=occurred_at,

@@ -12,11 +12,10 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from core import audit
-from core.verdicts import CancelVerdict
+from core.refusal import CancelVerdict
 from live import operations as live
 from outbox import limits, queries
-from outbox.domain.filters import Filter
-from outbox.domain.states import REPLAYABLE, EndpointStatus
+from outbox.domain.messages import REPLAYABLE, EndpointStatus, Filter
 from outbox.errors import CannotReplay, CannotStop, NotAllowed, NotFound
 from outbox.models import Message
 from outbox.operations import endpoints

@@ -3,7 +3,7 @@
 from django import template
 
 from live.templatetags.words import badges
-from outbox.domain.states import FAILING, RETRIED, EndpointStatus, Outcome, Status
+from outbox.domain.messages import FAILING, RETRIED, EndpointStatus, Outcome, Status
 
 register = template.Library()
 badges(register, "endpoint_badge", {

@@ -20,7 +20,7 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connections
 
 from core import forked
-from observing.functions import FunctionCounts
+from observing.numbers import FunctionCounts
 from scheduling.cluster import database, django_q2, process_group
 from scheduling.cluster.backlog import Backlog
 from scheduling.cluster.database import Listener

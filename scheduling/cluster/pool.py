@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-from observing.functions import FunctionCounts
+from observing.numbers import FunctionCounts
 from scheduling.cluster import database, django_q2, process_group, worker
 from scheduling.domain.states import Kind
 from scheduling.queries.functions import Dispatch, Holder

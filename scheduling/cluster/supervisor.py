@@ -18,8 +18,8 @@ from prometheus_client import REGISTRY, generate_latest
 
 from core import forked, service
 from core.backoff import Backoff
-from observing import exposition
-from observing.functions import FunctionCounts
+from observing import numbers
+from observing.numbers import FunctionCounts
 from postgres import embedded, probe
 from postgres.connections import close_before_fork
 from postgres.deadline import end_within
@@ -73,7 +73,7 @@ class Supervisor:
         self._queues = queues
         self._workers = workers
         self._counts = FunctionCounts(pool.places(kind, workers))
-        self._exposition = metrics and exposition.opened(metrics, token=settings.METRICS_TOKEN, render=self._numbers)
+        self._exposition = metrics and numbers.opened(metrics, token=settings.METRICS_TOKEN, render=self._numbers)
         # Set by the signal handlers, looked at by the loops: a handler must not touch a lock that the code it
         # interrupted may hold, as an Event's.
         self._must_stop = self._is_in_a_hurry = False

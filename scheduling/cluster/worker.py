@@ -11,8 +11,8 @@ from typing import Any, Final
 from django.conf import settings
 from django.db import connections
 
-from observing import functions
-from observing.functions import FunctionCounts
+from observing import numbers
+from observing.numbers import FunctionCounts
 from scheduling.cluster import database, django_q2
 from scheduling.domain.states import Kind
 from scheduling.operations import runner
@@ -49,7 +49,7 @@ _here = _Here()
 def run(place: Place) -> None:
     """Be this worker until the line is closed, or the loop of django-q2 wants a fresh process."""
     _here.place = place
-    functions.count_into(place.counts, place.number)
+    numbers.count_into(place.counts, place.number)
     database.connect()
     django_q2.worker(_Tasks(place), _Results(), django_q2.Timer(), django_q2.Conf.TIMEOUT)
 

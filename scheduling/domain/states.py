@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from core.verdicts import CancelVerdict
+from core.refusal import CancelVerdict
 
 
 class Status(StrEnum):

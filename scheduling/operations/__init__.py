@@ -1,7 +1,7 @@
 """What others use: `from scheduling import operations as scheduling`, then `scheduling.run_after(...)`."""
 
 from core.backoff import Backoff
-from core.verdicts import CancelVerdict
+from core.refusal import CancelVerdict
 from scheduling.domain.calls import Json, Retry
 from scheduling.domain.schedules import Missed, Overlap, cron, daily, hourly, interval, monthly, weekly
 from scheduling.domain.states import Kind, Status

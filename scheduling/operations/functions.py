@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
-from core.verdicts import CancelVerdict
+from core.refusal import CancelVerdict
 from postgres import clock, transactions
 from scheduling import context, guards, registry
 from scheduling.domain import calls

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections, transaction
 
 from core.backoff import Backoff
-from observing import functions as counts
+from observing import numbers as counts
 from postgres import transactions
 from scheduling import context, guards, registry
 from scheduling.domain import calls

@@ -18,8 +18,8 @@ from PIL import Image
 
 from accounts import operations as accounts
 from alerts import operations as alerts
+from alerts import operations as alerts_sending
 from alerts.models import Notification
-from alerts.operations import sending as alerts_sending
 from core.templates import MissingValue
 from examples.chat import operations as chat
 from examples.imagegame import operations as game
@@ -43,7 +43,7 @@ from tests.scheduling.integration import sample
 from tests.webhook_samples import sample as sample_of
 from tests.webhooks.inbox import support as inbox
 from webhooks import operations as webhooks
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.models import Delivery, JobStart, Rule
 from webhooks.operations import ingest
 

@@ -18,7 +18,7 @@ from tests.webhook_samples import sample
 from tests.webhooks.edges.sender import post, signed
 from tests.webhooks.inbox.support import new, pass_time, receive
 from webhooks import operations
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.models import Delivery, Rule
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from jobs.models import Job
 from outbox.models import Endpoint, Event, Message
-from outbox.operations import secrets
+from outbox.operations import endpoints
 from postgres import connections
 from tests.chaos.truth import Findings
 from tests.outbox import receivers
@@ -38,7 +38,7 @@ def receiving() -> Iterator[Receiver]:
     with receiver(moody) as there:
         with connections.released():
             row = Endpoint.objects.create(name="chaos", url=there.url(), events=["*"])
-            secrets.add(row)
+            endpoints.add_secret(row)
         yield there
 
 

@@ -207,7 +207,7 @@ def _furnish() -> tuple[Keys, dict[str, str]]:
     from scheduling import operations as scheduling
     from tests.chaos import functions
     from webhooks import operations as webhooks
-    from webhooks.domain.names import Source
+    from webhooks.domain.deliveries import Source
 
     call_command("migrate", interactive=False, verbosity=0)
     with connection.cursor() as cursor:

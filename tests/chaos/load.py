@@ -23,8 +23,8 @@ from scheduling import operations as scheduling
 from tests.chaos import functions
 from tests.chaos.farm import KINDS, LEASE_S, WAITS, WEBS, Farm
 from tests.histories.recording import Recorder
-from webhooks.domain.names import Source
-from webhooks.operations import samples
+from webhooks.domain.deliveries import Source
+from webhooks.operations import secrets
 
 LIMIT = "chaos"
 BUCKET = ratelimits.TokenBucket(8, timedelta(seconds=1), capacity=8)
@@ -215,7 +215,7 @@ class Load:
         return json.dumps(self._sample | {"issue": issue}).encode()
 
     def _signed(self, name: str) -> dict[str, str]:
-        return samples.signed_headers(
+        return secrets.signed_headers(
             Source.GITHUB,
             self._body(name),
             secret=self._farm.keys.secret,

@@ -13,7 +13,7 @@ from postgres import clock
 from scheduling.operations import clusters, crons, runner
 from scheduling.queries.functions import Dispatch, Holder
 from tests.jobs.limits.integration.sample import SLOW
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.operations import ingest
 from webhooks.operations.secrets import read_keys
 from webhooks.sources.requests import Request

@@ -21,8 +21,8 @@ from tests.crashes.scenes import Scene, Stage, die_at_every_point
 from tests.scheduling.integration import sample
 from tests.webhook_samples import sample as payload
 from webhooks import operations as webhooks
-from webhooks.domain.names import Source
-from webhooks.operations import samples
+from webhooks.domain.deliveries import Source
+from webhooks.operations import secrets
 
 pytestmark = [pytest.mark.landing, pytest.mark.django_db(transaction=True)]
 
@@ -182,7 +182,7 @@ class TestADelivery:
 def signed(secret: str) -> dict[str, Any]:
     """A request as GitHub sends it: the arguments of `receive`."""
     body = payload("github/issues.opened.1.json").document()
-    headers = samples.signed_headers(
+    headers = secrets.signed_headers(
         Source.GITHUB,
         json.dumps(body).encode(),
         secret=secret,

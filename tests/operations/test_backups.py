@@ -36,7 +36,7 @@ from tests import documented, farm
 from tests.operations.databases import empty_database, on
 from tests.scheduling.integration import sample
 from tests.shells import Shell
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.operations import secrets as webhook_secrets
 
 pytestmark = pytest.mark.django_db(transaction=True)

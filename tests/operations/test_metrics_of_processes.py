@@ -12,7 +12,7 @@ import pytest
 from django.db import connection
 from prometheus_client.parser import text_string_to_metric_families
 
-from observing import functions, numbers
+from observing import numbers
 from scheduling import operations as scheduling
 from tests import farm
 from tests.forkserver import ROOT
@@ -111,7 +111,7 @@ def test_a_port_that_is_taken_keeps_no_cluster_from_its_work() -> None:
 def test_the_manual_knows_each_of_their_numbers_and_no_other() -> None:
     manual = (ROOT / "docs" / "operations.md").read_text().partition("**Of one janitor or cluster**")[2]
     named = set(re.findall(r"^- `(jobfarm_\w+?)(?:_total)?`", manual, re.MULTILINE))
-    families = [*numbers.JANITOR.collect(), *functions.FunctionCounts(1).families("actions")]
+    families = [*numbers.JANITOR.collect(), *numbers.FunctionCounts(1).families("actions")]
     assert {family.name for family in families} == named
 
 

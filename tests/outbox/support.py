@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.db.models.functions import Now
 
 from outbox.models import Endpoint, Message
-from outbox.operations import secrets
+from outbox.operations import endpoints
 from outbox.operations.http import Client
 from outbox.operations.sender import Sender
 
@@ -15,7 +15,7 @@ from outbox.operations.sender import Sender
 def endpoint(url: str = "https://hooks.example/", *, owner: User | None = None, **fields: Any) -> Endpoint:
     """An endpoint that asks for everything, with a secret."""
     row: Endpoint = Endpoint.objects.create(**{"name": "hooks", "url": url, "owner": owner, "events": ["*"], **fields})
-    secrets.add(row)
+    endpoints.add_secret(row)
     return row
 
 

@@ -35,7 +35,7 @@ from tests.openai_api import batching
 from tests.scheduling.integration import sample
 from tests.webhooks.inbox.support import receive
 from webhooks import operations as webhooks
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.models import Delivery, JobStart, Rule
 
 # What stands for the names in addresses; what a longer prefix of an address gives comes first. "?" is the query string.

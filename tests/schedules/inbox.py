@@ -20,8 +20,7 @@ from tests.schedules.actors import Stage, Task
 from tests.schedules.scene import Kept
 from tests.webhooks.inbox.support import keep_one, pass_time
 from webhooks import operations
-from webhooks.domain.filters import Filter
-from webhooks.domain.states import WAITING
+from webhooks.domain.deliveries import WAITING, Filter
 from webhooks.handlers import registry
 from webhooks.handlers.registry import Event
 from webhooks.models import Delivery, DeliveryAttempt, JobStart, Rule

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 
 from outbox import operations
-from outbox.domain.answers import Answer
+from outbox.domain.addresses import Answer
 from outbox.models import Attempt, Endpoint, Message
 from outbox.operations import attempts
 from postgres import transactions

@@ -18,7 +18,7 @@ from tests.api.edges import callers
 from tests.api.edges.callers import PATIENCE_S, Crew
 from tests.servers import Server, serve
 from webhooks import operations as webhooks
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

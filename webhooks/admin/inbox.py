@@ -17,8 +17,7 @@ from live import html
 from webhooks import live_queries, operations
 from webhooks.admin.rules import StartInline
 from webhooks.domain import bodies
-from webhooks.domain.names import Source
-from webhooks.domain.states import Status
+from webhooks.domain.deliveries import Source, Status
 from webhooks.models import Activity, Delivery, DeliveryAttempt, Refusal, SandboxToken, Secret
 from webhooks.queries import pages
 

@@ -18,10 +18,10 @@ from core import administration, people
 from core.values import row_id
 from webhooks import live_queries, operations
 from webhooks.domain import bodies, rules
-from webhooks.domain.states import StartOutcome
+from webhooks.domain.deliveries import StartOutcome
 from webhooks.errors import BadRule, NotFound, NotJson
 from webhooks.models import JobStart, Rule
-from webhooks.queries import job_starts
+from webhooks.queries import results
 
 _PROPOSED: Final = 20
 _EXCERPT: Final = 60  # characters of a reason that fit into a phone's list
@@ -82,7 +82,7 @@ class RuleForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
         if self.errors:
             return
         try:
-            operations.check_rule(replace(job_starts.as_rule(self.instance), pk=self.instance.pk or 0))
+            operations.check_rule(replace(results.as_rule(self.instance), pk=self.instance.pk or 0))
         except BadRule as refusal:
             field = refusal.field if refusal.field in self.fields else None
             self.add_error(field, f"{refusal.reason[:1].upper()}{refusal.reason[1:]}.")
@@ -119,7 +119,7 @@ class RuleAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         rule = self.get_object(request, object_id)
         if rule is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
-        proposed = job_starts.newest(rule.source, among=_PROPOSED)
+        proposed = results.newest_starts(rule.source, among=_PROPOSED)
         matching = [row for row in proposed if rules.means(rule.event, row.event_type)] or proposed
         requested = request.GET.get("delivery", str(matching[0].pk) if matching else "")
         context = {

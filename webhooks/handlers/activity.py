@@ -9,7 +9,7 @@ from django.db.models import Model
 from live import operations as live
 from webhooks.handlers.registry import Event
 from webhooks.models import Activity
-from webhooks.queries import activity as queries
+from webhooks.queries import results as queries
 
 TOPIC = "activity"
 
@@ -33,7 +33,7 @@ def emit(event: Event, *lines: Line) -> None:
     if not lines:
         return
     rows = [_row(event, n, line) for n, line in enumerate(lines)]
-    queries.write(rows)
+    queries.write_activity(rows)
     live.touch(TOPIC)
     _forget_digests({row.at.date() for row in rows}, today=event.received_at.date())
 

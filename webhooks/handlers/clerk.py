@@ -12,7 +12,7 @@ from webhooks.domain.staleness import Version
 from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
 from webhooks.models import ClerkMembership, ClerkOrganization, ClerkSession, ClerkUser
-from webhooks.queries.upserts import tombstone, upsert
+from webhooks.queries.results import tombstone, upsert
 
 _USER = fields(text="username first_name last_name", flag="banned", moment="created_at")
 _ORGANIZATION = fields(text="name slug", moment="created_at")

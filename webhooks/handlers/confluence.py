@@ -4,13 +4,12 @@ A state is as new as its event's `timestamp` in milliseconds, then as the conten
 going into the trash comes after a change. Self-hosted, an event has ids alone; in the cloud it has the content.
 """
 
-from webhooks.domain import links
-from webhooks.domain.parts import ABSENT, NUMBER, Part, fields
+from webhooks.domain.parts import ABSENT, NUMBER, Part, fields, host, https
 from webhooks.domain.staleness import Version
 from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
 from webhooks.models import ConfluenceComment, ConfluencePage
-from webhooks.queries.upserts import tombstone, upsert
+from webhooks.queries.results import tombstone, upsert
 
 _PAGE = fields(
     text="title space=spaceKey author=creatorAccountId", number="version", moment="created_at=creationDate",
@@ -34,7 +33,7 @@ def content(event: Event) -> None:
         ConfluencePage,
         _id(part),
         version,
-        site=links.host(part.text("self")) if "link" in document else ABSENT,
+        site=host(part.text("self")) if "link" in document else ABSENT,
         kind=kind,
         status="trashed" if action in {"trashed", "removed"} else "current",
         editor=_actor(body) or ABSENT,
@@ -70,7 +69,7 @@ def _line(body: Part, verb: str, label: str, *parts: Part) -> Line:
         actor=_actor(body),
         at=body.moment("timestamp"),
         about=(ConfluencePage, _id(*parts)),
-        link=links.https(parts[0].text("self")),
+        link=https(parts[0].text("self")),
     )
 
 
@@ -87,5 +86,5 @@ def _actor(body: Part) -> str:
 def _id(*parts: Part) -> str:
     """That of the first. In the cloud the site is part of it, as one secret may serve several; self-hosted the site is
     not known. What stands beside it in the body is of the same site."""
-    sites = (links.host(part.text("self")) for part in parts)
+    sites = (host(part.text("self")) for part in parts)
     return "/".join(filter(None, (next(filter(None, sites), ""), str(parts[0].number("id")))))

@@ -9,12 +9,12 @@ from datetime import datetime
 from typing import Any
 
 from webhooks import models
-from webhooks.domain import links, staleness
-from webhooks.domain.parts import ABSENT, ANY, COUNT, FLAG, ID, LINK, NUMBER, OBJECT, TEXT, Kind, fields
+from webhooks.domain import staleness
+from webhooks.domain.parts import ABSENT, ANY, COUNT, FLAG, ID, LINK, NUMBER, OBJECT, TEXT, Kind, fields, under
 from webhooks.domain.staleness import EPOCH, Version
 from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
-from webhooks.queries.upserts import tombstone, upsert
+from webhooks.queries.results import tombstone, upsert
 
 _REPOSITORY = fields(
     text="full_name description default_branch language",
@@ -110,7 +110,7 @@ class _Report:
 
     def link(self, *parts: object) -> str:
         """An address within the repository; "" if the body does not say that, or one of the parts is None."""
-        return "" if None in parts else links.under(self.address, *parts)
+        return "" if None in parts else under(self.address, *parts)
 
     def keep(self, table: type[models.Resource], path: str, version: Version, document: dict[str, Any]) -> str | None:
         """Keep the resource at a path, if there is one; its id."""

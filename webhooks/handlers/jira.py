@@ -7,14 +7,14 @@ event carries its issue in part, or nothing but its id: what it does not say sta
 import re
 from typing import Any
 
-from webhooks.domain import links
+from webhooks.domain import parts
 from webhooks.domain.parts import ABSENT, NUMBER, OBJECT, OBJECTS, TEXT, Kind, Part, fields
 from webhooks.domain.staleness import Version
 from webhooks.errors import BadPayload
 from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
 from webhooks.models import JiraComment, JiraIssue
-from webhooks.queries.upserts import tombstone, upsert
+from webhooks.queries.results import tombstone, upsert
 
 
 def _name(person: Any) -> str:
@@ -68,7 +68,7 @@ def comment(event: Event) -> None:
     body = event.read()
     number = body.need("comment.id", NUMBER)
     address = _address(body, "comment", "issue", "comment.author", "comment.updateAuthor")
-    site, version, part = links.host(address), _version(event, body), body.part("comment")
+    site, version, part = parts.host(address), _version(event, body), body.part("comment")
     match = _ISSUE_OF_COMMENT.search(part.text("self"))
     issue_number = body.number("issue.id") if body.part("issue") else int(match[1]) if match else None
     if body.number("issue.id") is not None:
@@ -87,9 +87,9 @@ def _version(event: Event, body: Part, number: int = 0) -> Version:
 
 
 def _keep_issue(issue: Part, version: Version, address: str) -> str:
-    issue_id = f"{links.host(address)}/{issue.number('id')}"
+    issue_id = f"{parts.host(address)}/{issue.number('id')}"
     link = _link(issue, address) if issue.text("key") else ABSENT
-    upsert(JiraIssue, issue_id, version, site=links.host(address), link=link, **issue.document(_ISSUE))
+    upsert(JiraIssue, issue_id, version, site=parts.host(address), link=link, **issue.document(_ISSUE))
     return issue_id
 
 
@@ -97,13 +97,13 @@ def _address(body: Part, *places: str) -> str:
     """An address of the site, which is part of every id: that of the resource, or of what stands beside it in the body.
     Raises BadPayload if there is none."""
     addresses = (body.text(f"{place}.self") for place in places)
-    if (address := next(filter(links.host, addresses), "")) == "":
+    if (address := next(filter(parts.host, addresses), "")) == "":
         raise BadPayload(field=f"{places[0]}.self", reason="field required, as nothing else says of which site it is")
     return address
 
 
 def _link(issue: Part, address: str) -> str:
-    return links.under(links.site(address), "browse", issue.text("key")) if issue.text("key") else ""
+    return parts.under(parts.site(address), "browse", issue.text("key")) if issue.text("key") else ""
 
 
 def _line(
@@ -117,7 +117,7 @@ def _line(
         ": ".join(filter(None, (key, issue.text("fields.summary")))) + outcome,
         actor=actor,
         at=body.moment("timestamp"),
-        about=(JiraIssue, None if number is None else f"{links.host(address)}/{number}"),
+        about=(JiraIssue, None if number is None else f"{parts.host(address)}/{number}"),
         link=_link(issue, address),
     )
 

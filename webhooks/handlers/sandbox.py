@@ -7,16 +7,19 @@ A sandbox's bearer token speaks for that sandbox alone: a session that another o
 that it gives are kept apart from those of others.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
-from webhooks.domain import calls
-from webhooks.domain.parts import ANY, COUNT, ID, LONG, MEASURE, NUMBER, OBJECT, Kind, Part, fields
+from webhooks.domain import deliveries, staleness
+from webhooks.domain.parts import ANY, COUNT, ID, LONG, MEASURE, NUMBER, OBJECT, Kind, Part, fields, host
 from webhooks.domain.staleness import Version
 from webhooks.errors import BadPayload
 from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
 from webhooks.models import SandboxRun, SandboxSession, SandboxTelemetry, SandboxToolUse
-from webhooks.queries.upserts import measure, upsert, upsert_session
+from webhooks.queries.results import measure, upsert, upsert_session
 
 _HOOKS, _COMPLETION, _TELEMETRY = "sandbox_hooks", "sandbox_completion", "sandbox_telemetry"
 _Phase = SandboxSession.Phase
@@ -48,7 +51,7 @@ def _dollars(value: Any) -> float:
 
 _SECONDS = Kind(lambda value: min(MEASURE.read(value), 3 * 10**12) / 1000)  # longer than a century is a mistake
 _TOOL_USE = fields(text="tool=tool_name agent=agent_type") | {
-    "subject": ("tool_input", Kind(lambda value: calls.subject(OBJECT.read(value)), null="")),
+    "subject": ("tool_input", Kind(lambda value: subject_of(OBJECT.read(value)), null="")),
     "duration_s": ("duration_ms", _SECONDS),
 }
 _RUN = fields(
@@ -92,14 +95,14 @@ def tool_use(event: Event) -> str | None:
     has_failed = event.type == "PostToolUseFailure" or bool(_failure(hook))
     upsert(
         SandboxToolUse,
-        calls.identity(session_id, tool, tool_input or {}, use_id=use_id, sandbox=event.sandbox),
+        identity_of_use(session_id, tool, tool_input or {}, use_id=use_id, sandbox=event.sandbox),
         Version(at=event.occurred_at, is_fallback=not is_over),
         parent=session_id,
         outcome=("failed" if has_failed else "success") if is_over else "begun",
         **hook.document(_TOOL_USE),
     )
     if is_over and has_failed:
-        target = f"{tool or 'a tool'} {calls.subject(tool_input or {})}".strip() + " in session"
+        target = f"{tool or 'a tool'} {subject_of(tool_input or {})}".strip() + " in session"
         emit(event, _line(event, hook, "failed at", target))
     return None
 
@@ -155,7 +158,7 @@ def _failure(hook: Part) -> str:
 
 
 def _measured(event: Event, n: int, invocation: Part) -> SandboxTelemetry:
-    caller = calls.caller(invocation.get("event", OBJECT))
+    caller = caller_of(invocation.get("event", OBJECT))
     first = invocation.first("exceptions")
     return SandboxTelemetry(
         external_id=f"{event.delivery_id[:230]}/{n}",
@@ -183,3 +186,85 @@ def _line(event: Event, hook: Part, verb: str, target: str, why: str = "") -> Li
     session_id = hook.need("session_id", ID)
     actor = f"sandbox {event.sandbox}" if event.sandbox else "an agent"
     return Line(verb, f"{target} {session_id}{why}", actor=actor, about=(SandboxSession, session_id))
+
+
+_PLACES = ("file_path", "notebook_path", "path", "pattern", "subagent_type", "skill")
+LONGEST = 255
+
+
+def subject_of(tool_input: Mapping[str, Any]) -> str:
+    """A file, a pattern, a host, or the agent's own description of a command; "" if there is nothing that may be shown.
+
+    A command's text is not: it may hold a secret. Of an address the host is, as its path and query may hold one too."""
+    for field in (*_PLACES, "description"):
+        value = tool_input.get(field)
+        if isinstance(value, str) and value:
+            return value[:LONGEST]
+    url = tool_input.get("url")
+    return host(url) if isinstance(url, str) else ""
+
+
+def identity_of_use(
+    session_id: str, tool: str, tool_input: Mapping[str, Any], *, use_id: str = "", sandbox: str | None = None
+) -> str:
+    """Under which id a use of a tool is kept: `use_id`; older agents send none, and the same call in the same
+    session stands in for it. So what comes before and after a call still meet; two equal calls in one session are one
+    row. What a sandbox's token vouches for is that sandbox's: the same id of two of them is two uses."""
+    own = use_id or f"{session_id[:200]}/{staleness.digest({'tool': tool, 'input': tool_input})}"
+    return own if sandbox is None else deliveries.within(sandbox, own)
+
+
+# The field that tells the kind, in the order asked: an alarm has a time too, but no cron.
+_KINDS = (
+    ("request", "fetch"),
+    ("rpcMethod", "rpc"),
+    ("cron", "scheduled"),
+    ("scheduledTime", "alarm"),
+    ("queue", "queue"),
+    ("mailFrom", "email"),
+    ("consumedEvents", "tail"),
+    ("getWebSocketEvent", "websocket"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """What called: its kind, what of it may be shown, and the HTTP status it was answered with."""
+
+    kind: str
+    subject: str = ""
+    status: int | None = None
+
+
+def caller_of(event: Mapping[str, Any] | None) -> Caller:
+    """The caller of an invocation. An unknown kind is "custom", none at all is "unknown"."""
+    if event is None:
+        return Caller(kind="unknown")
+    kind = next((kind for field, kind in _KINDS if field in event), "custom")
+    if kind == "fetch":
+        return _fetch(event)
+    field = {"rpc": "rpcMethod", "scheduled": "cron", "queue": "queue"}.get(kind, "")
+    return Caller(kind=kind, subject=_text(event.get(field)))
+
+
+def _fetch(event: Mapping[str, Any]) -> Caller:
+    request, response = (
+        part if isinstance(part := event.get(name), Mapping) else {} for name in ("request", "response")
+    )
+    status = response.get("status")
+    is_status = isinstance(status, int) and 100 <= status <= 599
+    method, place = _text(request.get("method")), _place(request.get("url"))
+    return Caller(kind="fetch", subject=f"{method} {place}".strip()[:LONGEST], status=status if is_status else None)
+
+
+def _place(url: Any) -> str:
+    """Host and path: a query may hold a secret."""
+    try:
+        parts = urlsplit(_text(url))
+    except ValueError:
+        return ""
+    return f"{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _text(value: Any) -> str:
+    return value[:LONGEST] if isinstance(value, str) else ""

@@ -6,12 +6,12 @@ the status, in the order that it usually takes. A canceled subscription never co
 
 from typing import Any
 
-from webhooks.domain import links
+from webhooks.domain import parts
 from webhooks.domain.parts import ABSENT, AMOUNT, FLAG, ID, MOMENT, OBJECTS, REFERENCE, Part, fields
 from webhooks.handlers.activity import Line, emit
 from webhooks.handlers.registry import Event, handles
 from webhooks.models import Resource, StripeCustomer, StripeInvoice, StripeSubscription
-from webhooks.queries.upserts import tombstone, upsert
+from webhooks.queries.results import tombstone, upsert
 
 _CUSTOMER = fields(
     text="name email description currency", amount="balance", flag="is_delinquent=delinquent",
@@ -78,7 +78,7 @@ class _Report:
     ) -> None:  # fmt: skip
         """A line; where it is of a resource it leads to that, in a section of Stripe's own pages."""
         base = "https://dashboard.stripe.com" + ("" if self.body.get("livemode", FLAG) else "/test")
-        link = links.under(base, section, about[1]) if about and section else ""
+        link = parts.under(base, section, about[1]) if about and section else ""
         emit(self.event, Line(verb, target, actor=actor, at=self.at, about=about, link=link))
 
 

@@ -10,7 +10,7 @@ from django.db import DataError, IntegrityError
 
 from observing import fields
 from postgres import connections
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.errors import Busy
 from webhooks.operations.ingest import Kept, Refused
 from webhooks.queries.inbox import NewDelivery

@@ -12,7 +12,7 @@ import resource
 import sys
 from typing import Final
 
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.errors import Busy
 from webhooks.sources.configs import Opened, opened
 from webhooks.sources.requests import Request, Verified

@@ -24,9 +24,8 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from psycopg_pool import PoolTimeout
 
-from core.asgi import App, Receive, Scope, Send
-from core.bodies import ClientGone
-from core.bodies import answer as respond
+from core.asgi import App, ClientGone, Receive, Scope, Send
+from core.asgi import answer as respond
 from core.recent import Recent
 from core.refusal import Refusal
 from live import addresses
@@ -34,8 +33,8 @@ from observing import numbers
 from postgres import connections
 from ratelimits.operations import RateLimited
 from webhooks import errors, limits
-from webhooks.domain.names import Source
-from webhooks.http import bodies, child_process
+from webhooks.domain.deliveries import Source
+from webhooks.http import admission, child_process
 from webhooks.http.admission import MOST_ADDRESSES, Admissions, admit
 from webhooks.http.batches import BatchWriter, Refusals
 from webhooks.operations import ingest, secrets
@@ -84,14 +83,14 @@ class Webhooks:
         self._gatherer, self._gatherer_of_large = BatchWriter(ingest.keep), BatchWriter(ingest.keep)
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
         self._refusals = Refusals(ingest.count_refusals)
-        self._room = bodies.Room()
+        self._room = admission.Room()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         source = configs.PATHS.get(scope["path"].removeprefix(scope.get("root_path", "")))
         if source is None:
             await self._app(scope, receive, send)
             return
-        body = bodies.Body(receive, limit=configs.config_of(source).body_limit)
+        body = admission.Body(receive, limit=configs.config_of(source).body_limit)
         try:
             answer = await self._serve(_call(source, scope), body)
         except ClientGone:
@@ -101,7 +100,7 @@ class Webhooks:
             receive, send, status=answer.status, headers=answer.headers, body=answer.body, is_read=body.is_read
         )
 
-    async def _serve(self, call: _Call, body: bodies.Body) -> _Answer:
+    async def _serve(self, call: _Call, body: admission.Body) -> _Answer:
         try:
             return await self._answered(call, body)
         except ClientGone:
@@ -111,7 +110,7 @@ class Webhooks:
             _log_trouble(call, error)
             return _TROUBLE
 
-    async def _answered(self, call: _Call, body: bodies.Body) -> _Answer:
+    async def _answered(self, call: _Call, body: admission.Body) -> _Answer:
         try:
             _check_head(call)
             ingest.check_head(call.source, call.headers, now=_now())
@@ -142,7 +141,7 @@ class Webhooks:
         await self._count(call, error)
         return error
 
-    async def _receive(self, call: _Call, body: bodies.Body) -> Kept:
+    async def _receive(self, call: _Call, body: admission.Body) -> Kept:
         with self._room.of(call.source, _limited_by(call.address)) as held:
             request = Request(headers=call.headers, body=await body.read(held), query=call.query)
             if len(request.body) <= child_process.LARGE_BYTES:

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import migrations, models
 from django.db.models.functions import Now
 
-import webhooks.models.starting
+import webhooks.models.inbox
 
 
 _SOURCES = [
@@ -604,7 +604,7 @@ class Migration(migrations.Migration):
                 ('event', models.CharField(help_text='A type (issues.opened), a family (issues.*), or * for all.', max_length=255)),
                 ('filter', models.JSONField(blank=True, default=dict, help_text='Required values, by path: {"body.ref": "refs/heads/main"}. A list means one of these; {"exists": true}, {"prefix": "refs/tags/"} and {"not": "x"} what they say. Empty: every delivery.')),
                 ('kind', models.CharField(help_text='The kind of the job.', max_length=100)),
-                ('payload', models.JSONField(default=webhooks.models.starting._whole_body, help_text='JSON in which {{ body.repository.full_name }} stands for the value that the delivery has there, and {{ body.base? }} for null where it has nothing. Nothing in it is run.')),
+                ('payload', models.JSONField(default=webhooks.models.inbox._whole_body, help_text='JSON in which {{ body.repository.full_name }} stands for the value that the delivery has there, and {{ body.base? }} for null where it has nothing. Nothing in it is run.')),
                 ('queue', models.CharField(blank=True, help_text='Empty: that of the kind.', max_length=100, null=True)),
                 ('priority', models.SmallIntegerField(blank=True, help_text='-100 to 100; higher goes first. Empty: that of the kind.', null=True)),
                 ('unique_key', models.CharField(blank=True, help_text='While a job with the same key has not ended no second one is started: deploy {{ body.repository.id }}.', max_length=200, null=True)),

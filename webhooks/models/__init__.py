@@ -1,8 +1,9 @@
-from webhooks.models.activity import Activity, ActivityDigest
-from webhooks.models.inbox import Delivery, DeliveryAttempt, Refusal, SandboxToken, Secret
-from webhooks.models.maintenance import CatalogModel, ModelServer, Reconciliation
+from webhooks.models.inbox import Delivery, DeliveryAttempt, JobStart, Refusal, Rule, SandboxToken, Secret
 from webhooks.models.resources import (
     TYPES,
+    Activity,
+    ActivityDigest,
+    CatalogModel,
     ClerkMembership,
     ClerkOrganization,
     ClerkSession,
@@ -18,6 +19,8 @@ from webhooks.models.resources import (
     GithubReview,
     JiraComment,
     JiraIssue,
+    ModelServer,
+    Reconciliation,
     Resource,
     ResourceType,
     SandboxRun,
@@ -29,7 +32,6 @@ from webhooks.models.resources import (
     StripeSubscription,
     is_flag,
 )
-from webhooks.models.starting import JobStart, Rule
 
 __all__ = [
     "TYPES", "Activity", "ActivityDigest", "CatalogModel", "ClerkMembership", "ClerkOrganization", "ClerkSession",

@@ -14,8 +14,12 @@ from typing import Any, ClassVar
 from django.db import models
 from django.db.models import F
 from django.db.models.fields.json import KT
+from django.db.models.functions import Now
 
+from postgres.schema import loose
+from webhooks.domain.deliveries import Source
 from webhooks.domain.staleness import KEY_LENGTH
+from webhooks.models.inbox import Delivery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,3 +273,98 @@ class SandboxTelemetry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.script} {self.subject}".strip() or self.external_id
+
+
+class Activity(models.Model):
+    """One line: who did what to what. It speaks of its event alone, so it is the same whatever else had come."""
+
+    delivery = loose(Delivery, related_name="activity")
+    n = models.PositiveSmallIntegerField(help_text="Which entry of its delivery, from 0.")
+    source = models.CharField(max_length=20, choices=[(s, s.label) for s in Source])
+    at = models.DateTimeField(help_text="When it happened, by the sender's clock.")
+    actor = short(help_text="Who did it; empty: the sender itself.")
+    verb = models.CharField(max_length=100)
+    object = models.CharField(max_length=500)
+    kind = models.CharField(
+        max_length=40, default="", blank=True, help_text="The table of the resource; empty: not kept."
+    )
+    resource = short(help_text="The resource's external_id.")
+    link = models.CharField(max_length=500, default="", blank=True, help_text="To the sender; https alone.")
+    written_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        verbose_name_plural = "activity"
+        ordering = ["-at", "-id"]
+        constraints = [models.UniqueConstraint(fields=["delivery", "n"], name="a_delivery_emits_each_line_once")]
+        indexes = [
+            models.Index(F("at").desc(), F("id").desc(), name="activity_newest"),
+            models.Index("source", F("at").desc(), F("id").desc(), name="activity_of_source"),
+            models.Index("kind", "resource", F("at").desc(), name="activity_of_resource"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.actor} {self.verb} {self.object}".strip()
+
+
+class ActivityDigest(models.Model):
+    """What a day (UTC) came to, computed when somebody first asked; dropped daily, and when a late line comes."""
+
+    day = models.DateField(primary_key=True)
+    digest = models.JSONField()
+    computed_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ["-day"]
+
+    def __str__(self) -> str:
+        return f"activity of {self.day}"
+
+
+class ModelServer(models.Model):
+    """An OpenAI-compatible server of settings.LLM_SERVERS, and how asking it for its models went."""
+
+    url = models.CharField(max_length=500, primary_key=True)
+    polled_at = models.DateTimeField(null=True)
+    answered_at = models.DateTimeField(null=True, help_text="When it last answered without an error.")
+    error = models.TextField(null=True, help_text="Why the last request failed; empty if it succeeded.")
+
+    class Meta:
+        ordering = ["url"]
+
+    def __str__(self) -> str:
+        return self.url
+
+
+class CatalogModel(models.Model):
+    """A language model that a server offers, or did until `gone_at`."""
+
+    server = models.ForeignKey(ModelServer, models.CASCADE, related_name="models")
+    name = models.CharField(max_length=255)
+    owned_by = models.CharField(max_length=255, default="")
+    made_at = models.DateTimeField(null=True, help_text="As the server says.")
+    first_seen_at = models.DateTimeField(db_default=Now())
+    last_seen_at = models.DateTimeField(db_default=Now())
+    gone_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["server", "name"]
+        constraints = [models.UniqueConstraint(fields=["server", "name"], name="a_server_offers_a_model_once")]
+
+    def __str__(self) -> str:
+        return f"{self.name} at {self.server_id}"
+
+
+class Reconciliation(models.Model):
+    """One round of looking for what fell through: what was found and what of it was mended."""
+
+    ran_at = models.DateTimeField(db_default=Now())
+    deliveries_without_run = models.PositiveIntegerField(help_text="Scheduled again.")
+    jobs_without_end = models.PositiveIntegerField(help_text="Past their lease or their time; ended.")
+    files_without_job = models.PositiveIntegerField(help_text="Deleted.")
+    details = models.JSONField(default=dict, help_text="The first hundred of each.")
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"reconciliation #{self.pk}"

@@ -1,19 +1,13 @@
 """What can be done with the inbox. Each function is one use case, in one transaction unless it says otherwise."""
 
-from webhooks.domain.filters import Filter
-from webhooks.domain.names import Source
-from webhooks.domain.states import Status
+from webhooks.domain.deliveries import Filter, Source, Status
 from webhooks.errors import WebhooksError
 from webhooks.handlers.registry import Event, receives
-from webhooks.operations.attempts import process, process_batch
-from webhooks.operations.catalog import refresh_model_catalog
-from webhooks.operations.health import Health, health
+from webhooks.operations.attempts import count_matching, process, process_batch, replay, replay_matching
 from webhooks.operations.ingest import Kept, Verdict, judge, keep
 from webhooks.operations.job_starts import Trial, broken_rules, check_rule, start_again, try_rule
-from webhooks.operations.maintenance import drain_sandbox_queue, reconcile
-from webhooks.operations.replays import count_matching, replay, replay_matching
-from webhooks.operations.samples import Sent, send
-from webhooks.operations.secrets import add, create_token, retire, revoke_tokens, rotate
+from webhooks.operations.maintenance import Health, drain_sandbox_queue, health, reconcile, refresh_model_catalog
+from webhooks.operations.secrets import Sent, add, create_token, retire, revoke_tokens, rotate, send
 
 __all__ = [
     "Event", "Filter", "Health", "Kept", "Sent", "Source", "Status", "Trial", "Verdict", "WebhooksError", "add",

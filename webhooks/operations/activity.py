@@ -7,7 +7,7 @@ from typing import Final
 from scheduling import operations as scheduling
 from webhooks import errors
 from webhooks.models import Activity, ActivityDigest
-from webhooks.queries import activity as queries
+from webhooks.queries import results as queries
 
 PAGE: Final = 50
 MOST: Final = 200
@@ -41,7 +41,9 @@ def feed(*, limit: int = PAGE, before: str | None = None, search: str | None = N
     eight, or of a `kind` and a `resource`, which name a row as an entry does. Late entries stand where they belong.
     Raises NotFound for a `before` that no page gave."""
     limit = min(max(limit, 1), MOST)
-    entries = queries.newest(limit=limit + 1, before=_position(before) if before else None, search=search, **of)
+    entries = queries.newest_activity(
+        limit=limit + 1, before=_position(before) if before else None, search=search, **of
+    )
     shown = tuple(entries[:limit])
     older = f"{shown[-1].at.astimezone(UTC).isoformat()}_{shown[-1].pk}" if len(entries) > limit else None
     return Feed(entries=shown, older=older)
@@ -80,9 +82,9 @@ def _position(cursor: str) -> queries.Cursor:
 
 
 def _compute(day: date) -> Digest:
-    sources = queries.counts(day, "source")
-    actors = queries.counts(day, "actor", most=_MOST_GROUPS + 1)
-    actions = queries.counts(day, "source", "verb", most=_MOST_GROUPS)
+    sources = queries.count_activity(day, "source")
+    actors = queries.count_activity(day, "actor", most=_MOST_GROUPS + 1)
+    actions = queries.count_activity(day, "source", "verb", most=_MOST_GROUPS)
     named = [(row["actor"], row["entries"]) for row in actors if row["actor"]]
     return Digest(
         day=day,

@@ -6,7 +6,7 @@ from typing import Any, Final
 from live import operations as live
 from scheduling import operations as scheduling
 from webhooks.domain import bodies
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.errors import WebhooksError
 from webhooks.handlers.registry import Event
 

@@ -17,9 +17,7 @@ from core.recent import Recent
 from live import operations as live
 from postgres import transactions
 from scheduling.operations.functions import insert, new
-from webhooks.domain import names
-from webhooks.domain.names import Source
-from webhooks.domain.states import Status
+from webhooks.domain.deliveries import LONGEST, Source, Status, within
 from webhooks.errors import BadSignature, NoSecret
 from webhooks.models import Secret
 from webhooks.operations import attempts, secrets
@@ -100,7 +98,7 @@ def delivery(
     return NewDelivery(
         source=source,
         # An id that no signature vouches for is its sandbox's own: nobody else's delivery counts as its duplicate.
-        delivery_id=delivery_id[: names.LONGEST] if sandbox is None else names.within(sandbox, delivery_id),
+        delivery_id=delivery_id[:LONGEST] if sandbox is None else within(sandbox, delivery_id),
         event_type=opened.envelope.event_type,
         status=Status.REJECTED if opened.rejected else Status.RECEIVED,
         note=opened.rejected,
@@ -147,7 +145,7 @@ def _refuse_replay(source: Source, envelope: Envelope, *, now: datetime) -> None
 def _stored_headers(request: Request) -> dict[str, str]:
     headers = requests.redacted(request.headers)
     if "event" in request.query:
-        headers["?event"] = request.query["event"][: names.LONGEST]
+        headers["?event"] = request.query["event"][:LONGEST]
     return headers
 
 

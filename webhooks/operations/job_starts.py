@@ -16,7 +16,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from core import audit
-from core.templates import TemplateError
+from core.templates import TemplateError, as_text
 from jobs import operations as jobs
 from jobs.errors import InvalidValue, JobsError, NotUnique, UnknownKind
 from observing import fields
@@ -24,16 +24,16 @@ from postgres import transactions
 from ratelimits.errors import RateLimitsError
 from scheduling import operations as scheduling
 from scheduling.operations import endings
-from webhooks.domain import rules, templates
+from webhooks.domain import rules
+from webhooks.domain.deliveries import StartOutcome
 from webhooks.domain.rules import Rule
-from webhooks.domain.states import StartOutcome
 from webhooks.errors import BadRule, CannotStart, NotFound, WebhooksError
 from webhooks.handlers import rules as declared
 from webhooks.handlers.registry import Event
 from webhooks.models import Delivery, JobStart
 from webhooks.operations import deliveries
 from webhooks.queries import inbox
-from webhooks.queries import job_starts as queries
+from webhooks.queries import results as queries
 
 log = logging.getLogger(__name__)
 _OURS = (WebhooksError, TemplateError, JobsError, RateLimitsError)
@@ -50,7 +50,7 @@ def start_jobs(row: Any, event: Event) -> None:
     """Start the jobs of a delivery, a row of `sql/take.sql`, that ends well in this transaction."""
     if not row.starts_jobs:
         return
-    kept = queries.enabled(source=event.source) if row.has_rules else []
+    kept = queries.enabled_rules(source=event.source) if row.has_rules else []
     failures = scheduling.Failures()
     for rule in [*declared.declared_for(event.source, event.type), *kept]:
         with failures.aside(f"rule {rule.name} on delivery {event.pk}"):
@@ -91,7 +91,7 @@ def payload_of(rule: Rule, event: Event, values: Mapping[str, Any]) -> Any:
     """The payload that a rule makes of an event; what its function raises, or TemplateError."""
     if rule.build:
         return rule.build(event)
-    return templates.render(rule.template, values, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"])
+    return rules.render(rule.template, values, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"])
 
 
 def values_of_flow(payload: Any) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def _start(rule: Rule, event: Event, *, round_: int) -> None:
     result = _attempt(rule, event)
     if result is None:
         return
-    kept = queries.keep(
+    kept = queries.keep_start(
         rule, delivery=event.pk, round_=round_, outcome=result.outcome, job=result.job, error=result.error
     )
     if not kept:
@@ -154,15 +154,15 @@ def _submit(rule: Rule, event: Event, *, is_checked: bool) -> _Result | None:
         return _Result(outcome=StartOutcome.STARTED, job=started)
     owner, limit_bytes = owner_of(rule), settings.JOBFARM["PAYLOAD_BYTES"]
     template = [[*rule.tags], rule.unique_key, rule.signal_key]
-    tags, key, signal_key = templates.render(template, values, limit_bytes=limit_bytes)
+    tags, key, signal_key = rules.render(template, values, limit_bytes=limit_bytes)
     if rule.signal:
-        jobs.signal_by_key(templates.as_text(signal_key), rule.signal, payload, by=owner)
+        jobs.signal_by_key(as_text(signal_key), rule.signal, payload, by=owner)
         return _Result(outcome=StartOutcome.SENT)
-    unique_key = None if rule.unique_key is None else templates.as_text(key)
+    unique_key = None if rule.unique_key is None else as_text(key)
     job = jobs.submit(
         rule.kind, payload, by=owner if rule.pk is not None else None,  # code of the site submits as it likes
         owner=owner, queue=rule.queue, priority=rule.priority, unique_key=unique_key,
-        on_conflict=rule.on_conflict, debounce=rule.debounce, tags=[templates.as_text(tag) for tag in tags],
+        on_conflict=rule.on_conflict, debounce=rule.debounce, tags=[as_text(tag) for tag in tags],
     )  # fmt: skip
     return _Result(outcome=StartOutcome.STARTED, job=job.pk)
 
@@ -228,7 +228,7 @@ def check_rule(rule: Rule) -> None:
 def broken_rules() -> dict[str, str]:
     """The names of the enabled rules that can start no job, each with why."""
     reasons = {}
-    for rule in [*(one.rule for one in declared.declared()), *queries.enabled()]:
+    for rule in [*(one.rule for one in declared.declared()), *queries.enabled_rules()]:
         try:
             check_rule(rule)
         except BadRule as refusal:
@@ -248,8 +248,8 @@ def try_rule(pk: int, *, delivery: int) -> Trial:
         mismatch = rule.mismatch(values)
         if mismatch:
             return Trial(mismatch=mismatch)
-        key = templates.render(rule.signal_key, values, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"])
-        signal_key = templates.as_text(key) if rule.signal else None
+        key = rules.render(rule.signal_key, values, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"])
+        signal_key = as_text(key) if rule.signal else None
         return Trial(payload=payload_of(rule, event, values), signal_key=signal_key)
     except _OURS as refusal:
         return Trial(error=refusal.message)

@@ -13,9 +13,7 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Now
 
 from postgres import statements
-from webhooks.domain.filters import Filter
-from webhooks.domain.names import Source
-from webhooks.domain.states import ENDED_WELL, REPLAYABLE, Status
+from webhooks.domain.deliveries import ENDED_WELL, REPLAYABLE, Filter, Source, Status
 from webhooks.models import Delivery, DeliveryAttempt, Refusal
 
 Row = statements.Row

@@ -14,8 +14,7 @@ from django.db.models.functions import Now, Substr
 from postgres import statements
 from scheduling.models import ScheduledFunction
 from scheduling.queries.pages import Chain
-from webhooks.domain.filters import Filter
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Filter, Source
 from webhooks.models import Activity, Delivery, Refusal, SandboxToken, Secret
 from webhooks.queries import inbox
 
@@ -26,7 +25,7 @@ _TOKENS: Final = 200
 
 
 class Replay(Chain):
-    FUNCTION = "webhooks.operations.replays.replay_batch"
+    FUNCTION = "webhooks.operations.attempts.replay_batch"
 
     @property
     def wanted(self) -> Filter:

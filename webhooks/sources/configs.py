@@ -8,11 +8,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from webhooks.domain import bodies
-from webhooks.domain.names import LONGEST, Source
+from webhooks.domain.deliveries import LONGEST, Source
 from webhooks.errors import BadEnvelope, NotJson, UnknownSource
-from webhooks.sources import fields
-from webhooks.sources.fields import NameReader, Parsed, TimeReader
-from webhooks.sources.requests import Envelope, Request, Verified
+from webhooks.sources import requests
+from webhooks.sources.requests import Envelope, NameReader, Parsed, Request, TimeReader, Verified
 from webhooks.sources.schemes import BodyHmac, Scheme, StandardWebhooks, TimestampedHmac
 
 _JSON: Final = "application/json"
@@ -28,7 +27,7 @@ class SourceConfig:
     scheme: Scheme
     delivery_id: NameReader
     event_type: NameReader
-    occurred_at: TimeReader = fields.undated
+    occurred_at: TimeReader = requests.undated
     body_limit: int = 1 << 20
     media_types: Sequence[str] = (_JSON,)
     is_dated_by_body: bool = False
@@ -65,9 +64,9 @@ def config_of(source: Source) -> SourceConfig:
 def _github_type(parsed: Parsed) -> str:
     """The event's name, and the body's `action` where it has one: `push`, `issues.opened`."""
     action = parsed.body.get("action")
-    event = fields.name_or_empty(parsed.request.first_header("x-github-event"), field="x-github-event")
+    event = requests.name_or_empty(parsed.request.first_header("x-github-event"), field="x-github-event")
     has_action = bool(event) and isinstance(action, str) and bool(action)
-    return fields.name(f"{event}.{action}", field="action") if has_action else event
+    return requests.name(f"{event}.{action}", field="action") if has_action else event
 
 
 def _github_headers(event_type: str, delivery_id: str) -> dict[str, str]:
@@ -84,7 +83,7 @@ def _confluence_type(parsed: Parsed) -> str:
     looks like. `{"test": true}` is Data Center's handshake."""
     body = parsed.body
     event = body.get("event") or parsed.request.query.get("event") or _inferred(body)
-    return fields.name_or_empty(event, field="event")
+    return requests.name_or_empty(event, field="event")
 
 
 def _inferred(body: Mapping[str, Any]) -> str:
@@ -99,7 +98,7 @@ def _inferred(body: Mapping[str, Any]) -> str:
 
 def _hook_id(parsed: Parsed) -> str:
     """The signed id. Without one (a bearer token came instead) session, event and tool use where there is one."""
-    return _tool_use(parsed) or fields.header("webhook-id")(parsed)
+    return _tool_use(parsed) or requests.header("webhook-id")(parsed)
 
 
 def _tool_use(parsed: Parsed) -> str | None:
@@ -124,9 +123,9 @@ _ALL: Final = (
         source=Source.CLERK,
         path="/clerk-users-webhook",
         scheme=StandardWebhooks(prefixes=("svix", "webhook")),
-        delivery_id=fields.header("svix-id", "webhook-id"),
-        event_type=fields.optional("type"),
-        occurred_at=fields.moment("timestamp"),
+        delivery_id=requests.header("svix-id", "webhook-id"),
+        event_type=requests.optional("type"),
+        occurred_at=requests.moment("timestamp"),
     ),
     # Neither id nor event is signed, so the digest of the body is a second key. GitHub never repeats by itself. A hook
     # that posts forms has its JSON in `payload`.
@@ -134,7 +133,7 @@ _ALL: Final = (
         source=Source.GITHUB,
         path="/api/webhooks/github",
         scheme=BodyHmac(header="X-Hub-Signature-256"),
-        delivery_id=fields.header("x-github-delivery"),
+        delivery_id=requests.header("x-github-delivery"),
         event_type=_github_type,
         body_limit=25 << 20,  # GitHub's own: what is larger it does not send
         media_types=(_JSON, "application/x-www-form-urlencoded"),
@@ -146,9 +145,9 @@ _ALL: Final = (
         source=Source.JIRA,
         path="/api/webhooks/jira",
         scheme=BodyHmac(header="X-Hub-Signature"),
-        delivery_id=fields.header("x-atlassian-webhook-identifier"),
-        event_type=fields.optional("webhookEvent"),
-        occurred_at=fields.moment("timestamp"),
+        delivery_id=requests.header("x-atlassian-webhook-identifier"),
+        event_type=requests.optional("webhookEvent"),
+        occurred_at=requests.moment("timestamp"),
         body_limit=5 << 20,
         is_dated_by_body=True,
         headers=lambda _, delivery_id: _ATLASSIAN_HEADERS | {"X-Atlassian-Webhook-Identifier": delivery_id},
@@ -158,9 +157,9 @@ _ALL: Final = (
         source=Source.CONFLUENCE,
         path="/api/webhooks/confluence",
         scheme=BodyHmac(header="X-Hub-Signature"),
-        delivery_id=fields.digest,
+        delivery_id=requests.digest,
         event_type=_confluence_type,
-        occurred_at=fields.moment("timestamp"),
+        occurred_at=requests.moment("timestamp"),
         body_limit=5 << 20,
         is_dated_by_body=True,
         headers=lambda *_: _ATLASSIAN_HEADERS,
@@ -170,9 +169,9 @@ _ALL: Final = (
         source=Source.STRIPE,
         path="/api/webhooks/stripe",
         scheme=TimestampedHmac(header="Stripe-Signature"),
-        delivery_id=fields.required("id"),
-        event_type=fields.optional("type"),
-        occurred_at=fields.moment("created"),
+        delivery_id=requests.required("id"),
+        event_type=requests.optional("type"),
+        occurred_at=requests.moment("created"),
         body_limit=2 << 20,
     ),
     # Hooks of the agents in sandboxes, whose bodies have no time. The agent's own HTTP hooks cannot sign, so a bearer
@@ -183,16 +182,16 @@ _ALL: Final = (
         path="/api/sandbox/hook-events",
         scheme=StandardWebhooks(),
         delivery_id=_hook_id,
-        event_type=fields.optional("hook_event_name"),
+        event_type=requests.optional("hook_event_name"),
     ),
     # Ends of sandbox sessions: `sandbox.session.completed`, `failed`, `canceled` and so on.
     SourceConfig(
         source=Source.SANDBOX_COMPLETION,
         path="/api/sandbox/completion",
         scheme=StandardWebhooks(),
-        delivery_id=fields.header("webhook-id"),
-        event_type=fields.optional("type"),
-        occurred_at=fields.moment("timestamp"),
+        delivery_id=requests.header("webhook-id"),
+        event_type=requests.optional("type"),
+        occurred_at=requests.moment("timestamp"),
     ),
     # Of the Tail Worker: a list of trace items, or one of them. The busiest of the eight; stored at once and processed
     # by the cron `sandbox queue drain`. The Worker's `fetch` sends text/plain by default.
@@ -200,7 +199,7 @@ _ALL: Final = (
         source=Source.SANDBOX_TELEMETRY,
         path="/api/sandbox/tail-telemetry",
         scheme=StandardWebhooks(),
-        delivery_id=fields.header("webhook-id"),
+        delivery_id=requests.header("webhook-id"),
         event_type=_batch,
         body_limit=4 << 20,
         media_types=(_JSON, "text/plain"),

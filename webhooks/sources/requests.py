@@ -1,9 +1,18 @@
-"""A request as it came, what its signature proves, and what it says about itself."""
+"""A request as it came, what its signature proves, and what it says about itself.
 
-from collections.abc import Mapping
+A reader is a function of a parsed request. Those of ids and types raise BadEnvelope for what cannot be a name: a name
+is a text of 1 to 255 printable characters. Those of times return None for what is no time.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Final
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from webhooks.domain.deliveries import LONGEST
+from webhooks.domain.parts import MOMENT
+from webhooks.errors import BadEnvelope
 
 # Headers that hold what opens something, or are of no use once the signature is checked: never stored.
 _SECRET_HEADERS: Final = frozenset(
@@ -58,3 +67,85 @@ def redacted(headers: Mapping[str, str]) -> dict[str, str]:
 
 def _is_secret(name: str) -> bool:
     return name in _SECRET_HEADERS or any(word in name for word in ("secret", "token", "password"))
+
+
+_EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_LATEST: Final = datetime(2200, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """A verified request and its parsed body."""
+
+    request: Request
+    document: Any
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        """The body as an object. Raises BadEnvelope."""
+        if not isinstance(self.document, Mapping):
+            raise BadEnvelope(reason="the body must be a JSON object")
+        return self.document
+
+    @property
+    def digest_id(self) -> str:
+        return f"sha256:{hashlib.sha256(self.request.body).hexdigest()}"
+
+
+NameReader = Callable[[Parsed], str]
+TimeReader = Callable[[Parsed], datetime | None]
+
+
+def digest(parsed: Parsed) -> str:
+    return parsed.digest_id
+
+
+def header(*names: str) -> NameReader:
+    """An id: the first of these headers that is there, else the digest of the body."""
+
+    def read(parsed: Parsed) -> str:
+        value = parsed.request.first_header(*names)
+        return name(value, field=names[0]) if value else parsed.digest_id
+
+    return read
+
+
+def required(field: str) -> NameReader:
+    """An id: a field of the body that must be there."""
+    return lambda parsed: name(parsed.body.get(field), field=field)
+
+
+def optional(field: str) -> NameReader:
+    """A type: a field of the body; empty where there is none: that is stored and ignored."""
+    return lambda parsed: name_or_empty(parsed.body.get(field), field=field)
+
+
+def moment(field: str) -> TimeReader:
+    """A time: a field of the body, in ISO 8601 with a zone, or in seconds or milliseconds since 1970."""
+
+    def read(parsed: Parsed) -> datetime | None:
+        try:
+            at: datetime = MOMENT.read(parsed.body.get(field))
+        except ValueError:
+            return None
+        return at if _EARLIEST <= at <= _LATEST else None
+
+    return read
+
+
+def undated(parsed: Parsed) -> None:
+    """No time in the body."""
+
+
+def name(value: Any, *, field: str) -> str:
+    """The value, if it is a name. Raises BadEnvelope."""
+    if not isinstance(value, str) or not value:
+        raise BadEnvelope(reason=f"{field} is missing")
+    if len(value) > LONGEST or not value.isprintable():
+        raise BadEnvelope(reason=f"{field} is longer than {LONGEST} characters, or not printable")
+    return value
+
+
+def name_or_empty(value: Any, *, field: str) -> str:
+    """The value, if it is a name or nothing. Raises BadEnvelope."""
+    return "" if value is None or value == "" else name(value, field=field)

@@ -5,8 +5,7 @@ from typing import Final
 from django import template
 
 from live.templatetags.words import badges
-from webhooks.domain.names import Source
-from webhooks.domain.states import Outcome, Status
+from webhooks.domain.deliveries import Outcome, Source, Status
 
 register = template.Library()
 

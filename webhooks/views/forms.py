@@ -6,8 +6,7 @@ from django import forms
 
 from core.values import moment
 from webhooks import live_queries
-from webhooks.domain.names import Source
-from webhooks.domain.states import Status
+from webhooks.domain.deliveries import Source, Status
 from webhooks.handlers import registry
 
 _ANY: Final = [("", "Any")]

@@ -1,7 +1,7 @@
 """The inbox: what came, one delivery, its body, and a replay of it; and the feed of what happened by it."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -9,13 +9,14 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import NoReverseMatch, reverse
 
-from core import people
-from core.pages import POST
+from core import audit, people
+from core.pages import FORM, POST
 from core.values import row_id
-from webhooks import operations
+from scheduling import operations as scheduling
+from scheduling.operations import CancelVerdict
+from webhooks import live_queries, operations
 from webhooks.domain import bodies
-from webhooks.domain.names import Source
-from webhooks.domain.states import StartOutcome
+from webhooks.domain.deliveries import Source, StartOutcome
 from webhooks.errors import CannotReplay, WebhooksError
 from webhooks.models import Delivery, JobStart
 from webhooks.operations import activity as feed
@@ -127,3 +128,57 @@ def _admin_url(user: User, resource: Mapping[str, Any]) -> str:
         return reverse(f"admin:webhooks_{resource['kind']}_change", args=[resource["pk"]])
     except NoReverseMatch:
         return ""
+
+
+REPLAYS: Final = 20  # on a page
+
+
+@access.viewers()
+def replays(request: HttpRequest) -> HttpResponse:
+    return render(request, "webhooks/replays.html", {"replays": pages.Replay.latest(limit=REPLAYS)})
+
+
+@access.operators(FORM)
+def ask_replay(request: HttpRequest) -> HttpResponse:
+    """How many the filter of the address fits, and a button that begins; its answer leads to the progress."""
+    form = FilterForm(request.POST if request.method == "POST" else request.GET)
+    shown = form.shown()
+    if not form.is_valid():
+        return render(request, "webhooks/replay_ask.html", {"form": form, "shown": shown}, status=422)
+    wanted = live_queries.wanted(**shown)
+    if request.method == "POST":
+        begun = operations.replay_matching(wanted, with_jobs=access.with_jobs(request), by=people.person(request))
+        if begun is not None:
+            return redirect("webhooks:replay", begun.first)
+        messages.warning(request, "No delivery matches any more: none was replayed.")
+        return redirect("webhooks:inbox")
+    context = {"form": form, "shown": shown, "matched": operations.count_matching(wanted)}
+    return render(request, "webhooks/replay_ask.html", {**context, "sentence": wanted.sentence()})
+
+
+@access.viewers()
+def show_replay(request: HttpRequest, first: int) -> HttpResponse:
+    context = {"replay": _replay_or_404(first), "may_act": access.may_act(request)}
+    return render(request, "webhooks/replay.html", context)
+
+
+@access.operators(POST)
+def stop_replay(request: HttpRequest, first: int) -> HttpResponse:
+    """Begin no further batch; what was replayed stays so."""
+    row = _replay_or_404(first)
+    verdict = None if row.is_over else scheduling.cancel(row.last).verdict
+    if verdict is None or verdict is CancelVerdict.TOO_LATE:
+        messages.warning(request, "Too late: a batch of it is being processed, or it has ended. Try again.")
+    else:
+        if (last := pages.delivery(row.until)) is not None:
+            message = f"Stopped the bulk replay after {row.handled:,} of {row.matched:,}"
+            audit.record(people.person(request), last, message)
+        messages.success(request, "Stopped: no further batch is begun.")
+    return redirect("webhooks:replay", first)
+
+
+def _replay_or_404(first: int) -> pages.Replay:
+    row = pages.Replay.find(first)
+    if row is None:
+        raise Http404("There is no such replay.")
+    return row

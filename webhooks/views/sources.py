@@ -15,10 +15,10 @@ from core.values import row_id
 from postgres import clock
 from webhooks import operations
 from webhooks.domain import bodies
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.errors import BadSecret, WebhooksError
 from webhooks.models import Delivery, Secret
-from webhooks.operations.samples import sample
+from webhooks.operations.secrets import sample
 from webhooks.queries import pages
 from webhooks.sources import configs
 from webhooks.views import access

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
-from core.verdicts import CancelVerdict
+from core.refusal import CancelVerdict
 from examples.chat import limits, queries
 from examples.chat.domain import answers, texts
 from examples.chat.domain.answers import ASKABLE, State

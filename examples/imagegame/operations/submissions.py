@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError
 
 from accounts import operations as accounts
-from core.verdicts import CancelVerdict
+from core.refusal import CancelVerdict
 from examples.imagegame import limits
 from examples.imagegame.domain import prompts, stages
 from examples.imagegame.domain.painting import KIND, State

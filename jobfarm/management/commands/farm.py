@@ -20,7 +20,7 @@ from examples import config as examples
 from jobfarm import administration, demonstration, processes
 from jobfarm.processes import Child, Rights
 from jobs import operations as jobs
-from observing import exposition
+from observing import numbers
 from postgres import descriptors, embedded
 from postgres.embedded.places import Lock
 from postgres.errors import PostgresError
@@ -51,7 +51,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--with-worker", action="store_true", help=worker_help)
         metrics_help = "show the janitor's numbers at this port, those of the clusters at the next two"
-        parser.add_argument("--metrics", type=exposition.address, metavar="[HOST:]PORT", help=metrics_help)
+        parser.add_argument("--metrics", type=numbers.address, metavar="[HOST:]PORT", help=metrics_help)
 
     def handle(self, *, host: str, port: int, with_worker: bool, metrics: Address | None = None, **_: Any) -> None:
         if with_worker:

@@ -19,7 +19,7 @@ from core import service
 from jobs import operations
 from jobs.domain.presence import EVERY_S, Part
 from jobs.operations.workers import Presence
-from observing import exposition, numbers
+from observing import numbers
 from outbox import operations as outbox
 from postgres import embedded
 from postgres.deadline import end_within
@@ -37,7 +37,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "--metrics", type=exposition.address, metavar="[HOST:]PORT",
+            "--metrics", type=numbers.address, metavar="[HOST:]PORT",
             help="serve metrics to Prometheus, which sends JOBFARM_METRICS_TOKEN as its bearer token",
         )  # fmt: skip
 
@@ -65,7 +65,7 @@ def _stop(stop: threading.Event, _number: int, _frame: object) -> None:
 
 def _expose(address: tuple[str, int]) -> None:
     """Answer Prometheus in a thread: a sweep that has much to do takes long."""
-    shown = exposition.opened(address, token=settings.METRICS_TOKEN, render=_numbers)
+    shown = numbers.opened(address, token=settings.METRICS_TOKEN, render=_numbers)
     if shown is not None:
         threading.Thread(target=shown.serve, name="metrics", daemon=True).start()
 

@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from observing import exposition
+from observing import numbers
 from postgres import embedded
 from scheduling import operations
 from scheduling.cluster.database import keep_connections
@@ -34,7 +34,7 @@ class Command(BaseCommand):
         parser.add_argument("--queue", action="append", dest="queues", help="only this queue; may be repeated")
         parser.add_argument("--once", action="store_true", help="run what is due now, in this process, and end")
 
-        parser.add_argument("--metrics", type=exposition.address, metavar="[HOST:]PORT", help=METRICS_HELP)
+        parser.add_argument("--metrics", type=numbers.address, metavar="[HOST:]PORT", help=METRICS_HELP)
 
     def handle(
         self, *, kind: Kind, workers: int, queues: list[str] | None, once: bool, metrics: tuple[str, int] | None,

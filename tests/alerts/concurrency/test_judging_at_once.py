@@ -23,7 +23,7 @@ def firing() -> list[Rule]:
 
 
 def sends() -> int:
-    return ScheduledFunction.objects.filter(function="alerts.operations.sending.send").count()
+    return ScheduledFunction.objects.filter(function="alerts.operations.send").count()
 
 
 def test_what_fires_is_said_once(firing: list[Rule]) -> None:

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.db.models.functions import Now
 
 from alerts import registry
-from alerts.domain.conditions import Condition, Measure, Reading, Unit
+from alerts.domain.rules import Condition, Measure, Reading, Unit
 from alerts.models import Rule
 from jobfarm import health
 from tests.alerts import watching

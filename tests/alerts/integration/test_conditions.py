@@ -14,7 +14,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from alerts import operations, registry
-from alerts.domain.conditions import Condition, Reading, Unit
+from alerts.domain.rules import Condition, Reading, Unit
 from alerts.models import Alert, Notification, Rule
 from jobfarm.alert_conditions import LEAST_ENDED
 from jobs import operations as jobs

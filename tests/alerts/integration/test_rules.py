@@ -140,4 +140,4 @@ def test_an_address_stays_until_another_or_none_is_given(boss: User) -> None:
 def test_rules_are_judged_by_a_cron_of_the_farm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crons, "_declared", {})
     importlib.reload(alerts.crons)
-    assert crons._declared[operations.CRON].function.name == "alerts.operations.judging.watch"
+    assert crons._declared[operations.CRON].function.name == "alerts.operations.watch"

@@ -11,7 +11,7 @@ from pytest_django import Settings
 
 from alerts import operations
 from alerts.models import Notification, Rule
-from alerts.operations.sending import RETRY
+from alerts.operations import RETRY
 from outbox.models import Endpoint, Message
 from scheduling import operations as scheduling
 from tests.alerts import receivers, watching

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from alerts.domain.conditions import Observation
 from alerts.domain.judging import Alert, Memory, Message, Policy, judge
+from alerts.domain.rules import Observation
 
 BEGIN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

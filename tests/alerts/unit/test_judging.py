@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from alerts.domain.conditions import Observation
 from alerts.domain.judging import FORGOTTEN, MOST, Policy, State
+from alerts.domain.rules import Observation
 from tests.alerts.unit.rules import BEGIN, MINUTE, Judged, above
 
 NOTHING = above()

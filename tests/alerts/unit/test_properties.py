@@ -5,8 +5,8 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alerts.domain.conditions import Observation
 from alerts.domain.judging import GROUP, Policy, State
+from alerts.domain.rules import Observation
 from tests.alerts.unit.rules import BEGIN, MINUTE, Judged, above
 
 SUBJECTS = st.sampled_from(["a", "b", "c"])

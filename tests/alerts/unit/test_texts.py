@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from alerts.domain import conditions, messages, rules
-from alerts.domain.conditions import Condition, Measure, Reading, Unit
+from alerts.domain import judging, rules
 from alerts.domain.judging import Alert, Message, State
+from alerts.domain.rules import Condition, Measure, Reading, Unit
 from alerts.errors import BadRule
 from tests.looped import looped
 
@@ -25,8 +25,8 @@ def alert(subject: str, value: float = 1500.0, *, is_notified: bool = True) -> A
     return Alert(subject=subject, state=State.FIRING, value=value, since=at, known_at=at, is_notified=is_notified)
 
 
-def text(message: Message, condition: Condition = WAIT) -> messages.Text:
-    return messages.compose(
+def text(message: Message, condition: Condition = WAIT) -> judging.Text:
+    return judging.compose(
         message, rule="Waits", severity="critical", condition=condition, threshold=900,
         url="https://farm.example.org/alerts/",
     )  # fmt: skip
@@ -58,7 +58,7 @@ def test_a_condition_without_numbers_is_a_sentence() -> None:
 def test_a_message_names_some_of_many_and_counts_the_others() -> None:
     sent = text(Message(firing=tuple(alert(f"kind-{n}") for n in range(200)), omitted=4800))
     assert sent.title == "[FIRING:5000] Waits"
-    assert sent.body.count("- kind-") == messages.LISTED
+    assert sent.body.count("- kind-") == judging.LISTED
     assert "- and 4,980 more\n" in sent.body
     assert len(sent.body) < 2000
 
@@ -79,20 +79,20 @@ def test_a_subject_that_somebody_chose_adds_no_line_to_a_message() -> None:
     ],
 )  # fmt: skip
 def test_a_number_is_written_in_its_unit(value: float, unit: Unit, words: str) -> None:
-    assert conditions.written(value, unit=unit) == words
+    assert rules.written(value, unit=unit) == words
 
 
 def test_a_rule_sees_what_is_above_its_threshold_of_its_target() -> None:
     reading = Reading(measures=[Measure(subject="a 1", value=9, target="a"), Measure(subject="b", value=9)])
-    assert conditions.observe(reading, target="", threshold=8).above == {"a 1": 9, "b": 9}
-    assert conditions.observe(reading, target="a", threshold=8).above == {"a 1": 9}
-    assert conditions.observe(reading, target="b", threshold=9).above == {}
+    assert rules.observe(reading, target="", threshold=8).above == {"a 1": 9, "b": 9}
+    assert rules.observe(reading, target="a", threshold=8).above == {"a 1": 9}
+    assert rules.observe(reading, target="b", threshold=9).above == {}
 
 
 def test_a_complete_reading_knows_of_what_it_does_not_name_that_it_is_not_so() -> None:
     measures = [Measure(subject="a", value=1), Measure(subject="b", value=9)]
-    whole = conditions.observe(Reading(measures=measures), target="", threshold=5)
-    part = conditions.observe(Reading(measures=measures, is_complete=False), target="", threshold=5)
+    whole = rules.observe(Reading(measures=measures), target="", threshold=5)
+    part = rules.observe(Reading(measures=measures, is_complete=False), target="", threshold=5)
     assert [whole.is_below(name) for name in "abc"] == [True, False, True]
     assert [part.is_below(name) for name in "abc"] == [True, False, False]
 

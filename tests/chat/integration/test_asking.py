@@ -3,7 +3,7 @@
 import pytest
 from django.db import transaction
 
-from core.verdicts import CancelVerdict
+from core.refusal import CancelVerdict
 from examples.chat import operations
 from examples.chat.errors import InvalidText, NoSuchMessage, NoSuchRoom, NothingToAskAgain, NotYours, TooOld, Unanswered
 from examples.chat.models import Answer, Message

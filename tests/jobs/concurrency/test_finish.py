@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from core.verdicts import CancelVerdict
+from core.refusal import CancelVerdict
 from jobs import operations
 from jobs.errors import LeaseLost
 from jobs.models import Attempt, Job, Live, Outcome, Worker

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from core.backoff import Backoff
-from core.verdicts import CancelVerdict
+from core.refusal import CancelVerdict
 from jobs import operations
 from jobs.errors import LeaseLost
 from jobs.models import Attempt, Job, Worker

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import Group, User
 
 from core.backoff import Backoff
-from core.verdicts import CancelVerdict
+from core.refusal import CancelVerdict
 from jobs import operations
 from jobs.models import Job, Worker
 from tests import farm

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.verdicts import CancelVerdict
+from core.refusal import CancelVerdict
 from jobs import operations
 from jobs.domain.leases import Lease
 from jobs.errors import LeaseLost

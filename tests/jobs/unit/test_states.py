@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from core.verdicts import CancelVerdict
+from core.refusal import CancelVerdict
 from jobs.domain import states
 from jobs.domain.states import ENDED, LIVE, MOVES, Status, may_move
 from tests.looped import looped

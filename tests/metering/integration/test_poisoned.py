@@ -10,7 +10,7 @@ from jobs import operations as jobs
 from jobs.registry import METERED_KINDS
 from metering import operations as metering
 from metering import registry
-from metering.domain.tokens import MOST
+from metering.domain import MOST
 from metering.models import Day, Reading, Reservation, Settlement, Window
 from scheduling.errors import SomeFailed
 from tests import farm

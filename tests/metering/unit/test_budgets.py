@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.budgets import MOST_WINDOWS, Ledger, Period, Unit, first_room, lacking, never_fits, written
+from metering.domain import MOST_WINDOWS, Ledger, Period, Unit, first_room, lacking, never_fits, written
 from tests.looped import looped
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

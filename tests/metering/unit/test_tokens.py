@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metering.domain.tokens import MOST, OUTPUT_TOKENS, Tokens, expected, used
+from metering.domain import MOST, OUTPUT_TOKENS, Tokens, expected, used
 from openai_api import domain as openai
 from tests.looped import looped
 

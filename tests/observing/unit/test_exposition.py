@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from observing.exposition import ANSWERED_WITHIN_S, Exposition, NoMetricsToken, address
+from observing.numbers import ANSWERED_WITHIN_S, Exposition, NoMetricsToken, address
 
 TOKEN = "a-token-of-prometheus"
 

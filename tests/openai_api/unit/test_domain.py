@@ -7,7 +7,7 @@ import pytest
 
 from core import large_json
 from jobfarm_worker.handlers import answers
-from metering.domain.tokens import Tokens
+from metering.domain import Tokens
 from observing import fields
 from openai_api import domain
 from openai_api.errors import InvalidCall

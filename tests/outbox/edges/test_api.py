@@ -13,7 +13,7 @@ from standardwebhooks.webhooks import Webhook
 from accounts import operations as accounts
 from outbox import operations
 from outbox.models import Endpoint, Message
-from outbox.operations import secrets
+from outbox.operations import endpoints
 from scheduling import operations as scheduling
 from tests import farm
 from tests.outbox.receivers import HERE, receiver
@@ -58,7 +58,7 @@ class TestAnEndpoint:
     def test_is_made_with_a_secret_that_no_later_answer_has(self, call: Call, ann: User) -> None:
         made = call("post", "/endpoints", NEW, status=201)
         row = Endpoint.objects.get()
-        assert [made["secret"]] == secrets.of([row.pk])[row.pk]
+        assert [made["secret"]] == endpoints.secrets_of([row.pk])[row.pk]
         assert (row.owner, row.events, row.kinds) == (ann, ["job.failed"], ["image"])
         shown = call("get", f"/endpoints/{row.pk}")
         assert "secret" not in shown
@@ -93,12 +93,12 @@ class TestAnEndpoint:
     def test_gets_another_secret_while_the_first_signs_along_for_so_long(self, call: Call) -> None:
         made = call("post", "/endpoints", NEW, status=201)
         rotated = call("post", f"/endpoints/{made['id']}/rotate", {"overlap_s": 3600})
-        assert secrets.of([made["id"]])[made["id"]] == [rotated["secret"], made["secret"]]
+        assert endpoints.secrets_of([made["id"]])[made["id"]] == [rotated["secret"], made["secret"]]
         newest, first = rotated["secrets"]
         assert newest["retired_at"] is None
         assert first["retired_at"] is not None
         last = call("post", f"/endpoints/{made['id']}/rotate", {"overlap_s": 0})
-        assert secrets.of([made["id"]])[made["id"]] == [last["secret"]]
+        assert endpoints.secrets_of([made["id"]])[made["id"]] == [last["secret"]]
         refused = call("post", f"/endpoints/{made['id']}/rotate", {"secret": "whsec_short"}, status=422)
         assert (refused["error"], refused["field"]) == ("bad_endpoint", "secret")
 

@@ -15,7 +15,7 @@ from pytest_django import Settings
 
 from outbox import operations
 from outbox.models import Message
-from outbox.operations import secrets
+from outbox.operations import endpoints
 from tests import documented
 from tests.outbox.receivers import HERE
 from tests.outbox.support import drain, endpoint
@@ -65,7 +65,7 @@ def test_takes_what_the_farm_sends_and_refuses_what_is_changed(
 ) -> None:
     settings.OUTBOX = {**settings.OUTBOX, "ALLOWED_NETWORKS": HERE}
     row = endpoint()
-    [secret] = secrets.of([row.pk])[row.pk]
+    [secret] = endpoints.secrets_of([row.pk])[row.pk]
     with running(language, secret, tmp_path) as (url, process):
         row.url = url
         row.save()

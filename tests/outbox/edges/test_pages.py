@@ -13,7 +13,7 @@ from pytest_django import Settings
 from outbox import operations
 from outbox.errors import CannotReplay
 from outbox.models import Endpoint, Message
-from outbox.operations import secrets
+from outbox.operations import endpoints
 from scheduling import operations as scheduling
 from tests import farm
 from tests.outbox.receivers import HERE, receiver
@@ -45,7 +45,7 @@ class TestANewEndpoint:
         client = browser(ann)
         page = client.post("/outbox/new/", GOOD).content.decode()
         row = Endpoint.objects.get()
-        [secret] = secrets.of([row.pk])[row.pk]
+        [secret] = endpoints.secrets_of([row.pk])[row.pk]
         assert secret in page
         assert (row.owner, row.events, row.kinds, row.status) == (ann, ["job.*"], ["image", "chat"], "active")
         assert secret not in client.get(f"/outbox/{row.pk}/").content.decode()
@@ -103,7 +103,7 @@ class TestAnEndpoint:
     def test_gets_another_secret_which_is_shown_once(self, ann: User) -> None:
         row = endpoint(owner=ann)
         page = browser(ann).post(f"/outbox/{row.pk}/rotate/").content.decode()
-        new, _ = secrets.of([row.pk])[row.pk]
+        new, _ = endpoints.secrets_of([row.pk])[row.pk]
         assert new in page
 
     def test_shows_its_messages_and_one_of_them_its_attempts(self, ann: User, settings: Settings) -> None:
@@ -242,7 +242,7 @@ class TestTheAdministration:
         row = endpoint()
         operations.send_test(row.pk, by=root)
         client = browser(root)
-        [secret] = secrets.of([row.pk])[row.pk]
+        [secret] = endpoints.secrets_of([row.pk])[row.pk]
         for table, pk in (("endpoint", row.pk), ("message", Message.objects.get().pk)):
             lists = client.get(reverse(f"admin:outbox_{table}_changelist")).content.decode()
             page = client.get(reverse(f"admin:outbox_{table}_change", args=[pk])).content.decode()

@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from outbox import operations
 from outbox.models import Attempt, Endpoint, EndpointSecret, Message
-from outbox.operations import attempts, secrets
+from outbox.operations import attempts, endpoints
 from outbox.operations.attempts import Claimed
 from tests import farm
 from tests.outbox.receivers import HERE, receiver
@@ -72,7 +72,7 @@ def test_a_limit_that_cannot_be_asked_is_said_at_the_message() -> None:
 def test_a_secret_that_is_no_secret_costs_the_others_nothing() -> None:
     with receiver() as there:
         poisoned, other = endpoint(there.url("/bad")), endpoint(there.url("/good"))
-        EndpointSecret.objects.filter(endpoint=poisoned).update(sealed=secrets._SEALER.seal("whsec_!"))
+        EndpointSecret.objects.filter(endpoint=poisoned).update(sealed=endpoints._SEALER.seal("whsec_!"))
         record()
         drain()
     assert stands(other) == ("delivered", "")
@@ -118,8 +118,8 @@ def test_a_message_that_cannot_be_made_into_a_request_costs_the_others_nothing(m
 
 def test_an_endpoint_is_signed_for_with_no_more_than_five_secrets_however_often_they_are_rotated() -> None:
     row = endpoint()
-    made = [secrets.rotate(row) for _ in range(12)]
-    assert secrets.of([row.pk])[row.pk] == made[:-6:-1]
+    made = [endpoints.rotate_secret(row) for _ in range(12)]
+    assert endpoints.secrets_of([row.pk])[row.pk] == made[:-6:-1]
 
 
 def test_all_endpoints_of_one_owner_together_leave_room_for_others(settings: Settings) -> None:

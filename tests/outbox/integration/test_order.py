@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from outbox import operations, queries
-from outbox.domain.answers import Answer
+from outbox.domain.addresses import Answer
 from outbox.models import Endpoint, Message
 from outbox.operations import attempts
 from postgres import clock, connections, statements

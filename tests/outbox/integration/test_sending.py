@@ -15,9 +15,9 @@ from pytest_django import Settings
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from outbox import operations, queries
-from outbox.domain import answers
+from outbox.domain import addresses
 from outbox.models import Attempt, Endpoint, Event, Message
-from outbox.operations import attempts, secrets
+from outbox.operations import attempts, endpoints
 from outbox.operations.http import Client
 from scheduling.domain.states import Kind
 from scheduling.operations import clusters
@@ -57,17 +57,17 @@ class TestAReceiverVerifies:
             record()
             drain()
         [request] = there.requests
-        assert library(secrets.of([row.pk])[row.pk][0]).verify(request.body, dict(request.headers))["data"] == {
-            "queue": "gpü"
-        }
+        assert library(endpoints.secrets_of([row.pk])[row.pk][0]).verify(request.body, dict(request.headers))[
+            "data"
+        ] == {"queue": "gpü"}
         with pytest.raises((WebhookVerificationError, svix.webhooks.WebhookVerificationError)):
-            library(secrets.of([row.pk])[row.pk][0]).verify(request.body + b" ", dict(request.headers))
+            library(endpoints.secrets_of([row.pk])[row.pk][0]).verify(request.body + b" ", dict(request.headers))
 
     @pytest.mark.parametrize("library", [Webhook, svix.webhooks.Webhook])
     def test_with_either_secret_while_both_live(self, library: Any, root: User) -> None:
         with receiver() as there:
             row = endpoint(there.url())
-            [old] = secrets.of([row.pk])[row.pk]
+            [old] = endpoints.secrets_of([row.pk])[row.pk]
             new = operations.rotate(row.pk, by=root)
             record()
             drain()
@@ -169,11 +169,11 @@ class TestAnAttempt:
         with receiver(status=500) as there:
             endpoint(there.url())
             record()
-            for _ in range(answers.MOST_ATTEMPTS):
+            for _ in range(addresses.MOST_ATTEMPTS):
                 due_now()
                 drain()
-        assert (only().status, only().attempts) == ("dead", answers.MOST_ATTEMPTS)
-        assert len(there.requests) == answers.MOST_ATTEMPTS
+        assert (only().status, only().attempts) == ("dead", addresses.MOST_ATTEMPTS)
+        assert len(there.requests) == addresses.MOST_ATTEMPTS
 
     def test_is_not_made_without_a_secret_that_can_be_opened(self, settings: Settings) -> None:
         with receiver() as there:
@@ -250,7 +250,7 @@ class TestOrder:
             endpoint(there.url())
             record("job/1", "job.lost")
             record("job/1", "job.succeeded")
-            for _ in range(answers.MOST_ATTEMPTS):
+            for _ in range(addresses.MOST_ATTEMPTS):
                 due_now()
                 drain()
             there.status = 200

@@ -31,7 +31,7 @@ from scheduling.queries.clusters import Report, report
 from scheduling.queries.functions import Holder
 from tests.scheduling.integration import sample
 from tests.servers import serve
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.models import Delivery, Secret
 from webhooks.operations import secrets
 

@@ -27,7 +27,7 @@ from scheduling.domain.schedules import Policy
 from scheduling.models import Cron
 from tests import farm
 from tests.pages.edges.conftest import Browse, Farm
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.queries import inbox
 
 MOST_STATEMENTS = 25  # of the overview as who may see all of it sees it, without what doctor warns of

@@ -7,7 +7,7 @@ from jobs.domain.states import AttemptOutcome
 from jobs.queries.fleet import QueueRow
 from jobs.templatetags import badges
 from tests.looped import looped
-from webhooks.domain.states import Status
+from webhooks.domain.deliveries import Status
 from webhooks.templatetags import webhooks
 
 QUIET = {"name": "q", "paused_at": None, "ceiling": None, "pending": 0, "running": 0, "workers": 0}

@@ -10,11 +10,10 @@ from django.test import Client
 from jobs import operations as jobs
 from jobs.errors import InvalidValue
 from jobs.models import Job
-from ratelimits import limits
+from ratelimits import limits, operations
 from ratelimits import operations as ratelimits
 from ratelimits.errors import InvalidConfig, InvalidName, UnknownLimit
 from ratelimits.models import Bucket, Limit
-from ratelimits.operations import made
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -26,7 +25,7 @@ ADD = "/admin/ratelimits/limit/add/"
 @pytest.fixture(autouse=True)
 def nothing_read() -> None:
     """A process that has read none yet."""
-    made._read.clear()
+    operations._read.clear()
 
 
 class TestALimitOfAPerson:
@@ -51,7 +50,7 @@ class TestALimitOfAPerson:
         assert ratelimits.config_of("rented api").rate == 2
         Limit.objects.update(rate=7)
         assert ratelimits.config_of("rented api").rate == 2
-        made._read.clear()
+        operations._read.clear()
         assert ratelimits.config_of("rented api").rate == 7
 
     def test_gives_way_to_one_that_code_declares(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +139,7 @@ class TestABrokenOne:
         for name in ("broken", "whole"):
             ratelimits.make(name, ratelimits.TokenBucket(rate=2, period=MINUTE))
         Limit.objects.filter(pk="broken").update(period_s=-1)
-        made._read.clear()
+        operations._read.clear()
         assert ratelimits.limit("whole").ok
         assert ("broken" in ratelimits.everything(), "whole" in ratelimits.everything()) == (False, True)
         with pytest.raises(InvalidConfig):

@@ -8,8 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ratelimits import operations
-from ratelimits.domain import Config, FixedWindow, State, TokenBucket
-from ratelimits.domain.sharded import value_of_shards
+from ratelimits.domain import Config, FixedWindow, State, TokenBucket, value_of_shards
 from ratelimits.models import Bucket
 from tests.ratelimits.integration import database
 from tests.ratelimits.unit.strategies import NOW, configs, shard_states

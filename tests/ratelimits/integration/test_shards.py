@@ -14,9 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from postgres import connections
-from ratelimits.domain import Config, FixedWindow, State, evaluate_shards, refilled
-from ratelimits.domain.algebra import possible
-from ratelimits.domain.configs import one_shard
+from ratelimits.domain import Config, FixedWindow, State, evaluate_shards, one_shard, possible, refilled
 from ratelimits.errors import CountExceedsLimit
 from ratelimits.models import Bucket
 from tests.ratelimits.integration import database

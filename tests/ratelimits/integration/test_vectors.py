@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from django.db import connection
 
-from ratelimits.domain.algebra import possible
+from ratelimits.domain import possible
 from ratelimits.errors import CountExceedsLimit
 from ratelimits.models import Bucket
 from tests.looped import looped

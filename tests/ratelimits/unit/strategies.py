@@ -5,8 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ratelimits.domain import Config, FixedWindow, State, TokenBucket
-from ratelimits.domain.configs import EPOCH, one_shard
+from ratelimits.domain import EPOCH, Config, FixedWindow, State, TokenBucket, one_shard
 
 NOW = 1_735_000_000_123
 

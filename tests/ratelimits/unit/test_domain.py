@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ratelimits.domain import Decision, FixedWindow, State, TokenBucket, evaluate
-from ratelimits.domain.configs import EPOCH
+from ratelimits.domain import EPOCH, Decision, FixedWindow, State, TokenBucket, evaluate
 from ratelimits.errors import CountExceedsLimit, InvalidConfig, InvalidCount
 from tests.looped import looped
 

@@ -8,9 +8,17 @@ from itertools import pairwise
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from ratelimits.domain import Config, FixedWindow, State, TokenBucket, evaluate, evaluate_shards, value_of_shards
-from ratelimits.domain.algebra import refilled
-from ratelimits.domain.configs import one_shard
+from ratelimits.domain import (
+    Config,
+    FixedWindow,
+    State,
+    TokenBucket,
+    evaluate,
+    evaluate_shards,
+    one_shard,
+    refilled,
+    value_of_shards,
+)
 from tests.ratelimits.unit.strategies import NOW, configs, shard_states
 
 

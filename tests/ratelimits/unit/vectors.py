@@ -8,8 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ratelimits.domain import Config, FixedWindow, TokenBucket
-from ratelimits.domain.configs import EPOCH
+from ratelimits.domain import EPOCH, Config, FixedWindow, TokenBucket
 
 FILE = Path(__file__).parents[2] / "data" / "rate_limits" / "rate_limits.json"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from observing.functions import FunctionCounts
+from observing.numbers import FunctionCounts
 from postgres import descriptors
 from scheduling.cluster import django_q2, pool
 from scheduling.cluster.pool import Handback, Pool

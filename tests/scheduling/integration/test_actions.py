@@ -13,7 +13,7 @@ import pytest
 from django.contrib.auth.models import Group
 from django.db import connection, connections, transaction
 
-from core.verdicts import CancelVerdict
+from core.refusal import CancelVerdict
 from postgres import clock
 from postgres.connections import conninfo
 from postgres.errors import NestedTransaction

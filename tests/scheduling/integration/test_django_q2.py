@@ -19,7 +19,7 @@ from django_q.pusher import pusher
 from django_q.status import Stat
 from django_q.tasks import async_chain, async_iter, async_task, fetch, queue_size, result, result_group, schedule
 
-from observing.functions import FunctionCounts
+from observing.numbers import FunctionCounts
 from scheduling.cluster import django_q2
 from scheduling.cluster.django_q2 import Broker
 from scheduling.cluster.pool import Pool

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.backoff import Backoff
-from core.verdicts import CancelVerdict
+from core.refusal import CancelVerdict
 from scheduling.domain import calls, states
 from scheduling.domain.calls import Retry
 from scheduling.domain.clusters import OVERDUE_S, SILENT_S, STARTING_S, Vitals, why_frozen

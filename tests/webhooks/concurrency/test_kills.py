@@ -22,8 +22,7 @@ from tests.servers import Server, serve
 from tests.webhook_samples import changed
 from tests.webhooks.concurrency import team
 from tests.webhooks.inbox import starts
-from webhooks.domain.filters import Filter
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Filter, Source
 from webhooks.models import Activity, Delivery, DeliveryAttempt, GithubIssue, JobStart
 from webhooks.operations import replay_matching, secrets
 from webhooks.sources import configs

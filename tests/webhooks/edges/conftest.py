@@ -9,7 +9,7 @@ from pytest_django import DjangoDbBlocker
 
 from tests.servers import Server, serve
 from tests.webhooks.edges import emptying, sender
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.models import Secret
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.operations import secrets
 from webhooks.sources import configs
 

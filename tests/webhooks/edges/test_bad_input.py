@@ -14,7 +14,7 @@ import pytest
 
 from tests.servers import Server
 from tests.webhooks.edges.sender import post, sample, signed
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.models import Delivery, Refusal
 from webhooks.sources import configs
 

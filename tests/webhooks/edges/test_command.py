@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 from tests import documented
 from tests.servers import Server
 from tests.shells import Shell
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.models import Delivery, SandboxToken, Secret
 from webhooks.sources.configs import config_of
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.servers import Server
 from tests.webhooks.edges.sender import Given, post, sample, signed
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.http import child_process
 from webhooks.models import Delivery, Refusal
 from webhooks.sources import configs

@@ -14,7 +14,7 @@ from scheduling import operations as scheduling
 from tests.servers import serve
 from tests.webhook_samples import FOLDER, Sample, clear, samples, written
 from tests.webhooks.edges.sender import Given, post, signed
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.models import Delivery
 from webhooks.operations import drain_sandbox_queue
 

@@ -20,7 +20,7 @@ from scheduling.models import Due
 from tests.farm import until
 from tests.servers import serve
 from tests.webhooks.edges.sender import Given, post, sample, signed
-from webhooks.domain.names import Source, has_unsigned_id
+from webhooks.domain.deliveries import Source, has_unsigned_id
 from webhooks.models import Delivery
 from webhooks.operations import drain_sandbox_queue
 

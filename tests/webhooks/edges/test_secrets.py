@@ -10,7 +10,7 @@ from django.db import connection
 from postgres import clock
 from tests.servers import serve
 from tests.webhooks.edges.sender import post, sample, signed
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.models import Delivery, Refusal, SandboxToken, Secret
 from webhooks.operations import create_token, revoke_tokens, secrets
 

@@ -12,8 +12,7 @@ from django.db.models import Model
 
 from scheduling import operations as scheduling
 from scheduling.models import Due, ScheduledFunction
-from webhooks.domain.names import Source
-from webhooks.domain.states import Status
+from webhooks.domain.deliveries import Source, Status
 from webhooks.models import Delivery
 from webhooks.operations import Kept, keep
 from webhooks.queries.inbox import NewDelivery

@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 from django.db import DataError
 
-from core.bodies import ClientGone
+from core.asgi import ClientGone
 from postgres import connections
 from tests.webhooks.inbox.support import new
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.errors import Busy, TooLarge, TooSlow
-from webhooks.http import admission, batches, bodies
-from webhooks.http.admission import Admission, Admissions
+from webhooks.http import admission, batches
+from webhooks.http.admission import Admission, Admissions, Body, Room
 from webhooks.http.batches import BatchWriter
-from webhooks.http.bodies import Body, Room
 from webhooks.models import Delivery
 from webhooks.operations import Kept, Verdict, keep
 from webhooks.queries.inbox import NewDelivery
@@ -188,7 +187,7 @@ class TestBodies:
             await Body(sent(*pieces), limit=9).read(one)
 
     async def test_that_come_too_slowly_are_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(bodies, "READ_WITHIN_S", 0.01)
+        monkeypatch.setattr(admission, "READ_WITHIN_S", 0.01)
 
         async def never() -> Any:
             await asyncio.Event().wait()
@@ -217,7 +216,7 @@ class TestBodies:
             await Body(gone, limit=10).read(one)
 
     async def test_take_room_as_they_come(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(bodies, "MOST_BYTES", 8)
+        monkeypatch.setattr(admission, "MOST_BYTES", 8)
         with held() as one, pytest.raises(Busy):
             await Body(sent(b"12345", b"6789"), limit=100).read(one)
 
@@ -225,9 +224,9 @@ class TestBodies:
 class TestRoom:
     @pytest.fixture(autouse=True)
     def _small(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(bodies, "MOST_BYTES", 10)
-        monkeypatch.setattr(bodies, "MOST_OF_SOURCE", 6)
-        monkeypatch.setattr(bodies, "MOST_OF_ADDRESS", 4)
+        monkeypatch.setattr(admission, "MOST_BYTES", 10)
+        monkeypatch.setattr(admission, "MOST_OF_SOURCE", 6)
+        monkeypatch.setattr(admission, "MOST_OF_ADDRESS", 4)
 
     def test_is_bounded_for_an_address_a_source_and_all_together(self) -> None:
         room = Room()
@@ -258,7 +257,7 @@ class TestRoom:
         assert not room._taken
 
 
-def held() -> AbstractContextManager[bodies.Held]:
+def held() -> AbstractContextManager[admission.Held]:
     """Room for one body of somebody."""
     return Room().of(Source.GITHUB, "somebody")
 

@@ -12,9 +12,9 @@ import pytest
 from pytest_django import Settings
 
 from scheduling import operations as scheduling
-from webhooks.domain import catalog as offers
 from webhooks.models import CatalogModel, ModelServer
-from webhooks.operations import catalog, refresh_model_catalog
+from webhooks.operations import maintenance, refresh_model_catalog
+from webhooks.operations import maintenance as offers
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -137,7 +137,7 @@ class TestTheCatalog:
     def test_gives_up_one_that_answers_a_byte_at_a_time_and_asks_the_others(
         self, server: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(catalog, "_TIMEOUT_S", 0.5)
+        monkeypatch.setattr(maintenance, "_TIMEOUT_S", 0.5)
         settings.LLM_SERVERS = [f"{server}/drips", f"{server}/good"]
         offer("/good/models", "llama")
         outcome = refresh()

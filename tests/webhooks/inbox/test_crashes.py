@@ -18,8 +18,7 @@ from tests import farm
 from tests.webhook_samples import sample, samples, written
 from tests.webhooks.edges import emptying
 from tests.webhooks.inbox.support import new, pass_time, pending, receive
-from webhooks.domain.filters import Filter
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Filter, Source
 from webhooks.handlers.registry import Event
 from webhooks.models import Activity, Delivery, DeliveryAttempt, GithubIssue
 from webhooks.operations import drain_sandbox_queue, keep, replay_matching
@@ -165,7 +164,7 @@ class TestProcessing:
 
 class TestReplayingMany:
     def test_takes_each_once_however_often_it_is_killed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("webhooks.operations.replays.BATCH", 2)
+        monkeypatch.setattr("webhooks.operations.attempts.BATCH", 2)
 
         def before() -> None:
             keep([new(delivery_id=f"d{number}") for number in range(3)])

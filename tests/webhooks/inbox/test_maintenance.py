@@ -19,7 +19,7 @@ from scheduling.models import Due, ScheduledFunction
 from scheduling.operations import retention
 from tests import farm
 from tests.webhooks.inbox.support import pass_time, pending, receive
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.handlers.registry import Event
 from webhooks.models import Activity, Delivery, DeliveryAttempt, Reconciliation, Refusal
 from webhooks.operations import drain_sandbox_queue, reconcile

@@ -10,7 +10,7 @@ import pytest
 from scheduling import operations as scheduling
 from tests.webhook_samples import fields, sample, stored
 from tests.webhooks.inbox.support import keep_one, pass_time, pending, receive
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.errors import BadPayload, CannotReplay
 from webhooks.handlers.registry import Event
 from webhooks.models import (

@@ -13,7 +13,7 @@ from postgres.connections import released
 from scheduling import operations as scheduling
 from scheduling.models import ScheduledFunction
 from tests.webhooks.inbox.support import keep_one, new, pass_time, pending, reading_by_index, receive, vacuum
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.errors import WebhooksError
 from webhooks.handlers.registry import Event
 from webhooks.models import Delivery, DeliveryAttempt

@@ -12,9 +12,7 @@ from postgres import clock
 from scheduling import operations as scheduling
 from scheduling.models import Due
 from tests.webhooks.inbox.support import new, pass_time, pending, receive
-from webhooks.domain.filters import Filter
-from webhooks.domain.names import Source
-from webhooks.domain.states import Status
+from webhooks.domain.deliveries import Filter, Source, Status
 from webhooks.errors import CannotReplay, NotFound
 from webhooks.handlers.registry import Event
 from webhooks.models import Delivery, DeliveryAttempt
@@ -120,7 +118,7 @@ class TestReplayingMany:
     def test_takes_a_batch_pauses_and_goes_on_oldest_first(
         self, handle: Register, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("webhooks.operations.replays.BATCH", 2)
+        monkeypatch.setattr("webhooks.operations.attempts.BATCH", 2)
         person = User.objects.create_user("ada")
         seen: list[int] = []
         ids = dead(handle, "d1", "d2", "d3", "d4", "d5")
@@ -144,7 +142,7 @@ class TestReplayingMany:
     def test_leaves_out_what_came_since_or_does_not_match_any_more(
         self, handle: Register, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("webhooks.operations.replays.BATCH", 1)
+        monkeypatch.setattr("webhooks.operations.attempts.BATCH", 1)
         first, second, third = dead(handle, "d1", "d2", "d3")
         assert matched_of(replay_matching(Filter(statuses=(Status.DEAD,)))) == 3
         Delivery.objects.filter(pk=second).update(status="processed")

@@ -20,8 +20,7 @@ from tests.webhooks.inbox.starts import BODY, STARTED, payloads, processed, repl
 from tests.webhooks.inbox.support import keep_one, pass_time, pending, reading_by_index, receive, vacuum
 from tests.webhooks.inbox.test_crashes import everywhere
 from webhooks import operations
-from webhooks.domain.filters import Filter
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Filter, Source
 from webhooks.models import Delivery, JobStart
 from webhooks.operations import process
 

@@ -8,7 +8,7 @@ import pytest
 
 from postgres import clock
 from tests.webhooks.inbox.support import receive
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.errors import BadSecret
 from webhooks.models import Delivery, Secret
 from webhooks.operations import health, ingest, secrets

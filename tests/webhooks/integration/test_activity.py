@@ -14,7 +14,7 @@ from tests.webhook_samples import RECEIVED, changed, handle, report, routed, tab
 from webhooks.errors import NotFound
 from webhooks.models import Activity, ActivityDigest, SandboxTelemetry
 from webhooks.operations import activity
-from webhooks.queries import activity as queries
+from webhooks.queries import results as queries
 
 pytestmark = pytest.mark.django_db
 
@@ -125,7 +125,7 @@ class TestLines:
             pk=7,
         )
         report(ISSUE, pk=8)
-        assert [(one.n, one.verb) for one in queries.of_delivery(7)] == [
+        assert [(one.n, one.verb) for one in queries.activity_of_delivery(7)] == [
             (0, "ended with exception"),
             (1, "ended with exception"),
         ]

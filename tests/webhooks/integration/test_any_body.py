@@ -22,7 +22,7 @@ from tests.webhooks.integration.variants import (
     variant,
     without_two,
 )
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.domain.parts import ABSENT, ANY, LIST, OBJECT, OBJECTS, Kind, Part
 from webhooks.errors import BadEnvelope, BadPayload
 from webhooks.handlers import registry

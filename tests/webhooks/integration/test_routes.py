@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.webhook_samples import handle, routed, samples
-from webhooks.handlers import ignored, registry
+from webhooks.handlers import registry
 from webhooks.handlers.registry import Event
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "webhook-events.md"
@@ -35,7 +35,7 @@ class TestRoutes:
     def test_ignore_the_samples_that_tell_nothing_new(self) -> None:
         reasons = {sample.file: handle(sample.event()) for sample in routed()}
         assert {file for file, reason in reasons.items() if reason is not None} == IGNORED
-        assert {reason for reason in reasons.values() if reason} <= {reason for *_, reason in ignored.IGNORED}
+        assert {reason for reason in reasons.values() if reason} <= {reason for *_, reason in registry.IGNORED}
 
     @pytest.mark.parametrize(
         ("source", "event_type", "other"),

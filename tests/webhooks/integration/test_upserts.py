@@ -16,7 +16,7 @@ from webhooks.domain import staleness
 from webhooks.domain.parts import ABSENT
 from webhooks.domain.staleness import Version
 from webhooks.models import ClerkOrganization, SandboxSession
-from webhooks.queries.upserts import tombstone, upsert, upsert_session
+from webhooks.queries.results import tombstone, upsert, upsert_session
 
 pytestmark = pytest.mark.django_db
 

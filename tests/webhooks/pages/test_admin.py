@@ -12,7 +12,7 @@ from core.administration import registered
 from tests.webhook_samples import FOLDER
 from tests.webhooks.inbox.support import pass_time, receive
 from webhooks import operations
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.models import (
     Activity,
     ActivityDigest,

@@ -14,7 +14,7 @@ from scheduling.models import ScheduledFunction
 from tests.webhooks.inbox.support import keep_one, new, pass_time, receive
 from tests.webhooks.pages.conftest import Handler
 from webhooks import operations
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.models import Activity, Delivery, Refusal, SandboxTelemetry
 from webhooks.operations import ingest
 from webhooks.queries import inbox as queries

@@ -10,7 +10,7 @@ from pytest_django import DjangoDbBlocker
 from postgres import statements
 from tests.webhooks.edges import emptying
 from webhooks import live_queries
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.models import Delivery
 from webhooks.queries import pages
 

@@ -9,7 +9,7 @@ from live.registry import StateQuery, Viewer
 from tests.webhooks.inbox.support import receive
 from tests.webhooks.pages.conftest import browser, person
 from webhooks import live_queries, operations
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.models import Delivery, SandboxToken, Secret
 
 pytestmark = pytest.mark.usefixtures("transactional_db")

@@ -14,11 +14,11 @@ from postgres import clock
 from tests.servers import serve
 from tests.webhooks.inbox.support import new, receive
 from webhooks import operations
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.handlers import registry
 from webhooks.models import Delivery, SandboxToken, Secret
 from webhooks.operations import secrets
-from webhooks.operations.samples import sample
+from webhooks.operations.secrets import sample
 from webhooks.queries import pages
 from webhooks.sources import configs
 from webhooks.sources.requests import Key, Request

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from tests.looped import looped
 from tests.webhooks.unit.test_templates import VALUES, json_values, texts
-from webhooks.domain import conditions, rules
+from webhooks.domain import rules
 from webhooks.errors import BadRule
 
 
 def matches(conditions_: dict[str, Any], values: dict[str, Any] = VALUES) -> bool:
-    conditions.check(conditions_)
-    return conditions.mismatch(conditions_, values) is None
+    rules.check_conditions(conditions_)
+    return rules.mismatch(conditions_, values) is None
 
 
 class TestAFilter:
@@ -52,9 +52,9 @@ class TestAFilter:
         assert matches(condition) is is_met
 
     def test_says_which_condition_was_not_met_and_what_was_there(self) -> None:
-        mismatch = conditions.mismatch({"event": "push", "body.ref": "main"}, VALUES)
+        mismatch = rules.mismatch({"event": "push", "body.ref": "main"}, VALUES)
         assert mismatch == 'body.ref is "refs/heads/main"'
-        assert conditions.mismatch({"body.nothing": 1}, VALUES) == "body.nothing is not there"
+        assert rules.mismatch({"body.nothing": 1}, VALUES) == "body.nothing is not there"
 
     @looped(
         "condition",
@@ -66,7 +66,7 @@ class TestAFilter:
     )  # fmt: skip
     def test_that_makes_no_sense_is_refused(self, condition: Any) -> None:
         with pytest.raises(BadRule):
-            conditions.check(condition)
+            rules.check_conditions(condition)
 
     @given(
         condition=st.dictionaries(texts | st.sampled_from(["body", "body.a", "event"]), json_values, max_size=4),
@@ -74,8 +74,8 @@ class TestAFilter:
     )
     def test_of_any_form_is_met_or_not_or_refused(self, condition: dict[str, Any], body: Any) -> None:
         with contextlib.suppress(BadRule):
-            conditions.check(condition)
-            assert isinstance(conditions.mismatch(condition, {**VALUES, "body": body}), str | None)
+            rules.check_conditions(condition)
+            assert isinstance(rules.mismatch(condition, {**VALUES, "body": body}), str | None)
 
 
 class TestAnEvent:

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from tests.looped import looped
 from webhooks import crons
-from webhooks.domain.names import Source
-from webhooks.domain.states import Status
+from webhooks.domain.deliveries import Source, Status
 from webhooks.operations import deliveries
 from webhooks.sources import configs
 

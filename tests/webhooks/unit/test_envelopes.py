@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.looped import looped
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.errors import BadEnvelope
 from webhooks.sources import configs, requests
 from webhooks.sources.requests import Envelope, Request, Verified

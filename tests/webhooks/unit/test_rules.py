@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.looped import looped
-from webhooks.domain import catalog
-from webhooks.domain.filters import Filter
-from webhooks.domain.states import Status, is_replayable, next_wait
+from webhooks.domain.deliveries import Filter, Status, is_replayable, next_wait
+from webhooks.operations import maintenance
 
 MINUTE = timedelta(minutes=1)
 
@@ -71,17 +70,17 @@ class TestCatalog:
             "data": [{"id": "a", "owned_by": "o", "created": 1700000000}, {"id": "a"}, {"id": "b"}, {"id": 3}, 7]
         }
         made_at = datetime.fromtimestamp(1700000000, UTC)
-        assert catalog.read(document) == [
-            catalog.Offered(name="a", owned_by="o", made_at=made_at),
-            catalog.Offered(name="b", owned_by="", made_at=None),
+        assert maintenance.read(document) == [
+            maintenance.Offered(name="a", owned_by="o", made_at=made_at),
+            maintenance.Offered(name="b", owned_by="", made_at=None),
         ]
 
     @looped("document", [None, [], {}, {"data": {}}, "x"])
     def test_refuses_what_is_no_list_of_models(self, document: object) -> None:
         with pytest.raises(ValueError, match="no list"):
-            catalog.read(document)
+            maintenance.read(document)
 
     @looped("created", [True, -1, 10**20, "1", None, 1.5])
     def test_takes_no_moment_that_is_none(self, created: object) -> None:
-        [model] = catalog.read({"data": [{"id": "a", "created": created}]})
+        [model] = maintenance.read({"data": [{"id": "a", "created": created}]})
         assert model.made_at is None

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.looped import looped
-from webhooks.domain import calls, links
-from webhooks.domain.calls import Caller
-from webhooks.handlers import stripe
+from webhooks.domain import parts
+from webhooks.handlers import sandbox, stripe
+from webhooks.handlers.sandbox import Caller
 
 
 class TestLinks:
@@ -19,7 +19,7 @@ class TestLinks:
         ],
     )
     def test_of_https_are_shown_as_they_are(self, url: str) -> None:
-        assert links.https(url) == url
+        assert parts.https(url) == url
 
     @looped(
         "url",
@@ -51,15 +51,15 @@ class TestLinks:
         ],
     )
     def test_of_anything_else_are_none(self, url: str | None) -> None:
-        assert links.https(url) == ""
+        assert parts.https(url) == ""
 
     def test_quote_what_is_put_into_them(self) -> None:
-        assert links.under("https://a.example/x/", "b/../c", 7, "d?e#f") == "https://a.example/x/b%2F..%2Fc/7/d%3Fe%23f"
+        assert parts.under("https://a.example/x/", "b/../c", 7, "d?e#f") == "https://a.example/x/b%2F..%2Fc/7/d%3Fe%23f"
 
     def test_under_something_else_are_none(self) -> None:
-        assert links.under("http://a.example", "b") == ""
-        assert links.under(None, "b") == ""
-        assert links.under("https://a.example", "ä" * 200) == ""
+        assert parts.under("http://a.example", "b") == ""
+        assert parts.under(None, "b") == ""
+        assert parts.under("https://a.example", "ä" * 200) == ""
 
     @looped(
         ("url", "host", "site"),
@@ -74,7 +74,7 @@ class TestLinks:
         ],
     )
     def test_name_their_site(self, url: str | None, host: str, site: str) -> None:
-        assert (links.host(url), links.site(url)) == (host, site)
+        assert (parts.host(url), parts.site(url)) == (host, site)
 
 
 class TestMoney:
@@ -109,15 +109,15 @@ class TestTools:
         ],
     )
     def test_say_what_they_were_used_on_and_no_secret(self, tool_input: dict[str, object], subject: str) -> None:
-        assert calls.subject(tool_input) == subject
+        assert sandbox.subject_of(tool_input) == subject
 
     def test_without_an_id_are_known_by_session_tool_and_input(self) -> None:
-        given = calls.identity("s1", "Bash", {"command": "ls", "n": 1})
-        assert given == calls.identity("s1", "Bash", {"n": 1, "command": "ls"})
+        given = sandbox.identity_of_use("s1", "Bash", {"command": "ls", "n": 1})
+        assert given == sandbox.identity_of_use("s1", "Bash", {"n": 1, "command": "ls"})
         others = {
-            calls.identity("s2", "Bash", {"command": "ls", "n": 1}),
-            calls.identity("s1", "Read", {"command": "ls", "n": 1}),
-            calls.identity("s1", "Bash", {"command": "ls", "n": 2}),
+            sandbox.identity_of_use("s2", "Bash", {"command": "ls", "n": 1}),
+            sandbox.identity_of_use("s1", "Read", {"command": "ls", "n": 1}),
+            sandbox.identity_of_use("s1", "Bash", {"command": "ls", "n": 2}),
         }
         assert len(others | {given}) == 4
 
@@ -148,4 +148,4 @@ class TestCaller:
         ],
     )
     def test_is_read_from_the_fields_of_its_event(self, event: dict[str, object] | None, caller: Caller) -> None:
-        assert calls.caller(event) == caller
+        assert sandbox.caller_of(event) == caller

@@ -13,7 +13,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from tests.looped import looped
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.errors import BadSecret, BadSignature
 from webhooks.sources import configs
 from webhooks.sources.requests import Key, Request, Verified

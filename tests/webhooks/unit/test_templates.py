@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from core.templates import BadTemplate, MissingValue, PayloadTooBig
 from tests.looped import looped
-from webhooks.domain import templates
+from webhooks.domain import rules
 from webhooks.errors import BadRule
 
 VALUES: dict[str, Any] = {
@@ -44,8 +44,8 @@ template_values = st.recursive(
 
 
 def rendered(template: Any, values: dict[str, Any] = VALUES) -> Any:
-    templates.check(template)
-    return templates.render(template, values, limit_bytes=LIMIT)
+    rules.check_template(template)
+    return rules.render(template, values, limit_bytes=LIMIT)
 
 
 class TestAPlaceholder:
@@ -128,16 +128,16 @@ class TestACheck:
     )
     def test_refuses_what_is_no_placeholder(self, template: str) -> None:
         with pytest.raises(BadRule):
-            templates.check({"a": [template]})
+            rules.check_template({"a": [template]})
 
     def test_refuses_what_is_no_json_too_deep_or_too_large(self) -> None:
         deep: Any = "x"
         for _ in range(200):
             deep = [deep]
-        templates.check(10**400)
+        rules.check_template(10**400)
         for template in (object(), {1: "x"}, float("nan"), deep, "x" * 100_000, {"a": b"x"}):
             with pytest.raises(BadRule):
-                templates.check(template)
+                rules.check_template(template)
 
 
 class TestAPayload:
@@ -152,15 +152,15 @@ class TestAPayload:
     def test_of_any_template_and_body_is_json_or_refused_with_a_sentence(self, template: Any, body: Any) -> None:
         values = VALUES | {"body": body}
         with contextlib.suppress(BadRule, BadTemplate, MissingValue, PayloadTooBig):
-            templates.check(template)
-            payload = templates.render(template, values, limit_bytes=LIMIT)
+            rules.check_template(template)
+            payload = rules.render(template, values, limit_bytes=LIMIT)
             json.dumps(payload, allow_nan=False)
 
     @given(body=json_values)
     def test_of_the_body_alone_is_the_body(self, body: Any) -> None:
-        assert templates.render("{{ body }}", {"body": body}, limit_bytes=10**6) == body
+        assert rules.render("{{ body }}", {"body": body}, limit_bytes=10**6) == body
 
     @given(template=template_values)
     def test_that_was_not_checked_raises_nothing_else_either(self, template: Any) -> None:
         with contextlib.suppress(BadRule, BadTemplate, MissingValue, PayloadTooBig):
-            templates.render(template, VALUES, limit_bytes=LIMIT)
+            rules.render(template, VALUES, limit_bytes=LIMIT)

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from webhooks import operations
-from webhooks.domain.names import Source
+from webhooks.domain.deliveries import Source
 from webhooks.errors import WebhooksError
 from webhooks.operations.secrets import live_secrets
 from webhooks.sources import configs

@@ -1,10 +1,13 @@
-"""The sender beside other work: in a thread of the janitor's process, with an event loop of its own (docs/adr/0078)."""
+"""Sending in a thread of its own, and one request by itself; what sends is loaded where something is sent."""
 
 import asyncio
 import logging
 import threading
+from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
+
+from outbox.domain.addresses import Answer
 
 if TYPE_CHECKING:
     from outbox.operations.sender import Sender
@@ -46,3 +49,19 @@ class Background:
         if self._must_stop.is_set():
             self._sender.stop()
         await self._sender.run()
+
+
+def send(url: str, body: bytes, *, headers: Mapping[str, str] | None = None, timeout_s: float | None = None) -> Answer:
+    """Post these bytes to an address that somebody named, within `timeout_s` in all (OUTBOX_TIMEOUT_S).
+
+    For code without an event loop of its own, and never in a mutation. Raises BadUrl. Whatever else goes wrong is in
+    the answer: a name that stands for an address that is not public is refused unless OUTBOX_ALLOWED_NETWORKS has it.
+    """
+    return asyncio.run(_send(url, body, headers or {}, timeout_s))
+
+
+async def _send(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float | None) -> Answer:
+    from outbox.operations.http import Client  # noqa: PLC0415 (its libraries load in 0.1 s, for those who send alone)
+
+    async with Client(connections=1) as client:
+        return await client.post(url, body, headers=headers, timeout_s=timeout_s)

@@ -1,4 +1,4 @@
-"""Endpoints: who gets events, at which address, signed with what."""
+"""The HTTP API of the outbox, version 1: endpoints, and the messages to them."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -8,19 +8,19 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.http import HttpRequest
 from django.views.decorators.debug import sensitive_variables
-from ninja import Status
+from ninja import Query, Status
 
 from accounts import http as people
 from core.api import Calls, Cursor, Deleted, Limit, Sample, caller, refuse_unknown_parameters
 from outbox import operations, protocol, queries
-from outbox.domain.endpoints import Wanted
+from outbox.domain.signatures import Wanted
 
 router = Calls(tags=["Outbox"])
 READ, OPERATE, CHANGE = map(people.callers, ("read", "operate", "endpoints"))
 _FIELDS = ("name", "url", "events", "kinds", "with_result", "per_minute")
 
 
-@router.call("get", "", auth=READ)
+@router.call("get", "/endpoints", auth=READ)
 def list_endpoints(request: HttpRequest, cursor: Cursor = None, limit: Limit = 50) -> protocol.Endpoints:
     """List endpoints.
 
@@ -40,7 +40,7 @@ def list_endpoints(request: HttpRequest, cursor: Cursor = None, limit: Limit = 5
 
 @router.call(
     "post",
-    "",
+    "/endpoints",
     auth=CHANGE,
     sample=Sample(
         body={"name": "mine", "url": "https://hooks.example/jobfarm", "events": ["job.failed", "job.timed_out"]}
@@ -60,7 +60,7 @@ def create(request: HttpRequest, body: protocol.NewEndpoint) -> Status[protocol.
     return Status(201, _with_secret(row.pk, secret, by=caller(request)))
 
 
-@router.call("get", "/{int:endpoint_id}", auth=READ)
+@router.call("get", "/endpoints/{int:endpoint_id}", auth=READ)
 def show(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
     """Look at an endpoint.
 
@@ -69,7 +69,9 @@ def show(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
     return _in_full(endpoint_id, by=caller(request))
 
 
-@router.call("patch", "/{int:endpoint_id}", auth=CHANGE, sample=Sample(body={"events": ["job.*"], "per_minute": 60}))
+@router.call(
+    "patch", "/endpoints/{int:endpoint_id}", auth=CHANGE, sample=Sample(body={"events": ["job.*"], "per_minute": 60})
+)
 def change(request: HttpRequest, endpoint_id: int, body: protocol.ChangedEndpoint) -> protocol.EndpointInFull:
     """Change an endpoint.
 
@@ -85,7 +87,7 @@ def change(request: HttpRequest, endpoint_id: int, body: protocol.ChangedEndpoin
     return _in_full(endpoint_id, by=caller(request))
 
 
-@router.call("post", "/{int:endpoint_id}/rotate", auth=CHANGE, sample=Sample(body={"overlap_s": 3600}))
+@router.call("post", "/endpoints/{int:endpoint_id}/rotate", auth=CHANGE, sample=Sample(body={"overlap_s": 3600}))
 @sensitive_variables("secret")
 def rotate(request: HttpRequest, endpoint_id: int, body: protocol.NewSecret) -> protocol.EndpointWithSecret:
     """Rotate an endpoint's secret.
@@ -98,7 +100,7 @@ def rotate(request: HttpRequest, endpoint_id: int, body: protocol.NewSecret) -> 
     return _with_secret(endpoint_id, secret, by=caller(request))
 
 
-@router.call("post", "/{int:endpoint_id}/pause", auth=OPERATE)
+@router.call("post", "/endpoints/{int:endpoint_id}/pause", auth=OPERATE)
 def pause(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
     """Pause an endpoint.
 
@@ -107,7 +109,7 @@ def pause(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
     return _acted(operations.pause, endpoint_id, by=caller(request))
 
 
-@router.call("post", "/{int:endpoint_id}/resume", auth=OPERATE)
+@router.call("post", "/endpoints/{int:endpoint_id}/resume", auth=OPERATE)
 def resume(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
     """Resume an endpoint.
 
@@ -117,7 +119,7 @@ def resume(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
     return _acted(operations.resume, endpoint_id, by=caller(request))
 
 
-@router.call("post", "/{int:endpoint_id}/disable", auth=OPERATE)
+@router.call("post", "/endpoints/{int:endpoint_id}/disable", auth=OPERATE)
 def disable(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
     """Disable an endpoint.
 
@@ -126,7 +128,7 @@ def disable(request: HttpRequest, endpoint_id: int) -> protocol.EndpointInFull:
     return _acted(operations.disable, endpoint_id, by=caller(request))
 
 
-@router.call("post", "/{int:endpoint_id}/test", auth=OPERATE)
+@router.call("post", "/endpoints/{int:endpoint_id}/test", auth=OPERATE)
 def send_test(request: HttpRequest, endpoint_id: int) -> protocol.SentTest:
     """Send a test event.
 
@@ -135,7 +137,7 @@ def send_test(request: HttpRequest, endpoint_id: int) -> protocol.SentTest:
     return protocol.SentTest(messages=operations.send_test(endpoint_id, by=caller(request)))
 
 
-@router.call("delete", "/{int:endpoint_id}", auth=CHANGE)
+@router.call("delete", "/endpoints/{int:endpoint_id}", auth=CHANGE)
 def delete(request: HttpRequest, endpoint_id: int) -> Deleted:
     """Delete an endpoint.
 
@@ -164,3 +166,78 @@ def _with_secret(endpoint_id: int, secret: str, *, by: User) -> protocol.Endpoin
 def _in_full(endpoint_id: int, *, by: User) -> protocol.EndpointInFull:
     secrets = [protocol.EndpointSecret.model_validate(one) for one in queries.live_secrets([endpoint_id])]
     return protocol.EndpointInFull.of(queries.counted([operations.find(endpoint_id, by=by)])[0], secrets=secrets)
+
+
+@router.call("get", "/messages", auth=READ, sample=Sample(query="status=dead&type=job.failed&limit=20"))
+def list_messages(request: HttpRequest, filters: Query[protocol.MessageFilters]) -> protocol.Messages:
+    """List messages.
+
+    The messages to the endpoints that you may see, newest first, without their bodies.
+
+    `next` is the `cursor` of the following page, null on the last one.
+    """
+    refuse_unknown_parameters(request, protocol.MessageFilters.model_fields)
+    matching = operations.messages_visible_to(caller(request)).filter(**_wanted(filters).columns())
+    rows = queries.page(matching, before=filters.cursor or 0, limit=filters.limit + 1)
+    shown = rows[: filters.limit]
+    return protocol.Messages(
+        messages=[protocol.Message.of(row) for row in shown], next=shown[-1].pk if len(rows) > filters.limit else None
+    )
+
+
+@router.call("get", "/messages/{int:message_id}", auth=READ)
+def show_message(request: HttpRequest, message_id: int) -> protocol.MessageInFull:
+    """Look at a message.
+
+    One message with its body and its attempts, each with its time and the first 4 kB of the answer.
+    """
+    row = operations.find_message(message_id, by=caller(request))
+    return protocol.MessageInFull.with_attempts(row, queries.attempts(row.pk))
+
+
+@router.call("post", "/messages/{int:message_id}/replay", auth=OPERATE)
+def replay(request: HttpRequest, message_id: int) -> protocol.Message:
+    """Replay a message.
+
+    Sends a message that has ended once more, under the id it had. 409 `cannot_replay` for one that waits.
+    """
+    return protocol.Message.of(operations.replay(message_id, by=caller(request)))
+
+
+@router.call("post", "/replays", auth=OPERATE, sample=Sample(body={"status": "dead", "type": "job.failed"}))
+def replay_all(request: HttpRequest, body: protocol.NewMessageReplay) -> Status[protocol.MessageReplay]:
+    """Replay all messages that match.
+
+    Sends all messages that match and have ended once more, oldest first, 500 a second at most; those to disabled
+    endpoints are left out. Without a filter: all that are yours; for operators all there are. `id` is null when nothing
+    matches, and with `"dry_run": true`, which counts alone: `matched`.
+    """
+    wanted, person = _wanted(body), caller(request)
+    if body.dry_run:
+        return Status(201, protocol.MessageReplay.of(None, matched=operations.count_matching(wanted, by=person)))
+    return Status(201, protocol.MessageReplay.of(operations.replay_matching(wanted, by=person)))
+
+
+@router.call("get", "/replays/{int:replay_id}", auth=READ)
+def progress(request: HttpRequest, replay_id: int) -> protocol.MessageReplay:
+    """Look at a replay of many.
+
+    How far a replay of many is, for as long as the scheduler keeps its functions.
+    """
+    return protocol.MessageReplay.of(operations.find_replay(replay_id, by=caller(request)))
+
+
+@router.call("post", "/replays/{int:replay_id}/stop", auth=OPERATE)
+def stop(request: HttpRequest, replay_id: int) -> protocol.MessageReplay:
+    """Stop a replay of many.
+
+    Begins no further batch of a replay of many; what was replayed stays so. 409 `cannot_stop` once it is over, or while
+    a batch is under way.
+    """
+    return protocol.MessageReplay.of(operations.stop_replay(replay_id, by=caller(request)))
+
+
+def _wanted(filters: protocol.MessageFilters | protocol.NewMessageReplay) -> operations.Filter:
+    return operations.Filter(
+        endpoint=filters.endpoint, status=filters.status, event_type=filters.type or "", subject=filters.subject or ""
+    )

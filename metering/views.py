@@ -1,4 +1,4 @@
-"""The page of usage and its rows as a file: everybody their own, operators everybody's."""
+"""The page of usage: jobs, tokens and money by day, owner and kind."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from core import exports, pages, people
+from core import pages, people
 from jobs import operations as jobs
 from jobs.domain import charts
 from metering import operations, queries
@@ -98,7 +98,7 @@ def as_csv(request: HttpRequest) -> HttpResponse:
         [row[name] for name in queries.BY[shown.by]] + [row[f"sum_{name}"] for name in queries.NUMBERS]
         for row in queries.summed(shown.rows, by=shown.by)
     )
-    return exports.as_csv(headings, rows, name=f"usage-by-{shown.by}.csv")
+    return pages.as_csv(headings, rows, name=f"usage-by-{shown.by}.csv")
 
 
 def _shown(request: HttpRequest, user: User) -> _Shown:

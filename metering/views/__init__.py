@@ -1,1 +1,0 @@
-"""The page of usage, and its rows as a file."""
