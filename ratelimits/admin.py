@@ -12,6 +12,7 @@ from unfold.admin import ModelAdmin
 
 from core import administration, people
 from ratelimits import operations, queries
+from ratelimits.errors import DeclaredLimit, InvalidName, RateLimitsError
 from ratelimits.models import Bucket, Limit
 
 LAST: Final = "\U0010ffff"  # sorts behind whatever follows the beginning of a key
@@ -34,9 +35,9 @@ class LimitForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own clas
                 operations.check_new(self.cleaned_data["name"])
             numbers = {name: value for name, value in self.cleaned_data.items() if name != "name"}
             self.config = operations.config_from(**numbers)
-        except (operations.InvalidName, operations.DeclaredLimit) as refusal:
+        except (InvalidName, DeclaredLimit) as refusal:
             self.add_error("name", refusal.message)
-        except operations.RateLimitsError as refusal:
+        except RateLimitsError as refusal:
             self.add_error(None, refusal.message)
 
 

@@ -41,7 +41,8 @@ class _Limit:
         for field in ("capacity", "max_reserved"):
             if (number := getattr(self, field)) is not None:
                 _require_number(field, number, positive=False)
-        if not _is_whole(self.shards) or not 1 <= self.shards <= MOST_SHARDS:
+        shards: Any = self.shards
+        if not isinstance(shards, int) or isinstance(shards, bool) or not 1 <= shards <= MOST_SHARDS:
             raise InvalidConfig(field="shards", why=f"not a whole number from 1 to {MOST_SHARDS}: {self.shards!r}")
 
     @property
@@ -111,10 +112,6 @@ def _require_number(field: str, number: Any, *, positive: bool) -> None:
     is_good = isinstance(number, int | float) and not isinstance(number, bool) and least <= number <= LARGEST
     if not is_good:
         raise InvalidConfig(field=field, why=f"not a number from {least:g} to {LARGEST:g}: {number!r:.60}")
-
-
-def _is_whole(number: Any) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool)
 
 
 @dataclass(frozen=True, slots=True)

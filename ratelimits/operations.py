@@ -23,29 +23,20 @@ from observing import numbers
 from postgres import transactions
 from ratelimits import limits, queries
 from ratelimits.domain import Config, FixedWindow, TokenBucket, evaluate_shards, finite, possible, value_of_shards
-from ratelimits.errors import (
-    CountExceedsLimit,
-    DeclaredLimit,
-    InvalidConfig,
-    InvalidCount,
-    InvalidName,
-    LimitsDeadlocked,
-    RateLimited,
-    RateLimitsError,
-    RepeatedLimit,
-    UnknownLimit,
-)
+from ratelimits.errors import DeclaredLimit, InvalidConfig, LimitsDeadlocked, RateLimited, RepeatedLimit, UnknownLimit
 from ratelimits.limits import declare
 from ratelimits.models import KEY_LIMIT, Bucket, Limit
 
 __all__ = [
-    "TOPIC", "Answer", "LimitRequest", "Config", "CountExceedsLimit", "DeclaredLimit", "FixedWindow", "InvalidConfig",
-    "InvalidCount", "InvalidName", "RateLimited", "RateLimitsError", "RepeatedLimit", "TokenBucket", "UnknownLimit",
-    "Value", "broken", "check", "check_new", "config_from", "config_of", "declare", "everything", "get_value",
-    "give_back", "limit", "limit_all", "make", "reset", "reset_stored", "stored_key",
+    "TOPIC", "Answer", "Config", "FixedWindow", "LimitRequest", "TokenBucket", "Value", "broken", "check", "check_new",
+    "config_from", "config_of", "declare", "everything", "get_value", "give_back", "limit", "limit_all", "make",
+    "reset", "reset_stored", "stored_key",
 ]  # fmt: skip
-
-
+TOPIC: Final = "limits"  # what the live page of limits watches
+FRESH_S: Final = 5.0  # within which a change counts in every process
+_STANDS_FOR_ANOTHER: Final = re.compile(r"#[0-9a-f]{64}\Z")
+_KEPT: Final = KEY_LIMIT - 65  # characters of a long key that stay readable before its hash
+_read: Recent[Config] = Recent(for_s=FRESH_S)
 T = TypeVar("T")
 
 
@@ -141,7 +132,7 @@ def check(
 ) -> Answer:  # fmt: skip
     """What `limit` would answer now, without taking anything; good in a transaction that only reads. Raises
     as `limit`."""
-    request = build_request(name, key, count, reserve, config)
+    request = _request_of(LimitRequest(name=name, key=key, count=count, reserve=reserve, config=config))
     stored = queries.read(request.name, request.key, shards=request.config.shards)
     spread = evaluate_shards(request.config, stored.states, now=stored.now_ms, count=request.count, reserve=reserve)
     ok = spread.ok and not (throws and spread.retry_after is not None)
@@ -157,10 +148,13 @@ def get_value(name: str, *, key: str | None = None, config: Config | None = None
     return Value(value=value, most=known.most, config=known)
 
 
-def _request_of(ask: LimitRequest, throws: bool) -> queries.Request:
-    """What the database is asked; who would have a wait raised takes no reservation."""
-    request = build_request(ask.name, ask.key, ask.count, ask.reserve, ask.config)
-    return replace(request, reserve=False) if throws and ask.reserve else request
+def _request_of(ask: LimitRequest, throws: bool = False) -> queries.Request:
+    """What the database is asked; who would have a wait raised takes no reservation. Raises UnknownLimit, InvalidName,
+    InvalidCount, CountExceedsLimit."""
+    config = config_of(ask.name, ask.config)
+    count = possible(config, count=ask.count, reserve=ask.reserve)
+    reserve = ask.reserve and not throws
+    return queries.Request(name=ask.name, key=stored_key(ask.key), config=config, count=count, reserve=reserve)
 
 
 def _decided(ask: Callable[[], T]) -> T:
@@ -235,12 +229,6 @@ def give_back(name: str, *, key: str | None = None, count: float = 1.0, config: 
     queries.give_back(queries.Request(name=name, key=stored_key(key), config=known, count=finite(count), reserve=True))
 
 
-TOPIC: Final = "limits"  # what the live page of limits watches
-FRESH_S: Final = 5.0  # within which a change counts in every process
-
-_read: Recent[Config] = Recent(for_s=FRESH_S)
-
-
 def make(name: str, config: Config) -> None:
     """Keep a limit as a row, or change the one of that name; it counts everywhere within FRESH_S. Raises InvalidName,
     DeclaredLimit for one that code declares, InvalidConfig for what a row cannot hold."""
@@ -311,15 +299,14 @@ def _kept(row: Limit) -> Config:
     return config
 
 
-_STANDS_FOR_ANOTHER = re.compile(r"#[0-9a-f]{64}\Z")
-_KEPT = KEY_LIMIT - 65  # characters of a long key that stay readable before its hash
-
-
 def config_of(name: str, config: Config | None = None) -> Config:
     """The configuration that counts: the one given, else the one declared, else the one that a person made.
     Raises UnknownLimit, InvalidName."""
     if config is not None:
-        return _checked(name, config)
+        limits.checked(name)
+        if not isinstance(config, TokenBucket | FixedWindow):
+            raise InvalidConfig(field="config", why=f"not a TokenBucket or a FixedWindow: {config!r}")
+        return config
     if (known := limits.declared(limits.checked(name)) or find(name)) is None:
         raise UnknownLimit(name=name)
     return known
@@ -330,25 +317,8 @@ def stored_key(key: str | None) -> str:
     PostgreSQL cannot hold) by its hash, so that what strangers type into a log-in form is always a key."""
     if key is None:
         return ""
-    if 0 < len(key) <= KEY_LIMIT and key.isprintable() and not _is_a_hash(key):
+    is_a_hash = key[-65:-64] == "#" and _STANDS_FOR_ANOTHER.search(key)
+    if 0 < len(key) <= KEY_LIMIT and key.isprintable() and not is_a_hash:
         return key
     readable = "".join(character for character in key[:_KEPT] if character.isprintable())
     return f"{readable}#{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
-
-
-def build_request(name: str, key: str | None, count: float, reserve: bool, config: Config | None) -> queries.Request:
-    """What the database is asked. Raises UnknownLimit, InvalidName, InvalidCount, CountExceedsLimit."""
-    known = config_of(name, config)
-    number = possible(known, count=count, reserve=reserve)
-    return queries.Request(name=name, key=stored_key(key), config=known, count=number, reserve=reserve)
-
-
-def _is_a_hash(key: str) -> bool:
-    return key[-65:-64] == "#" and _STANDS_FOR_ANOTHER.search(key) is not None
-
-
-def _checked(name: str, config: Config) -> Config:
-    limits.checked(name)
-    if not isinstance(config, TokenBucket | FixedWindow):
-        raise InvalidConfig(field="config", why=f"not a TokenBucket or a FixedWindow: {config!r}")
-    return config

@@ -116,15 +116,22 @@ def prune(limit: int, _: int) -> int:
     return len(statements.load("ratelimits", "prune").run({"limit": limit}))
 
 
-def gauges(*, name: str | None = None, search: str | None = None, limit: int) -> tuple[list[Gauge], int]:
-    """The limits and keys most used, and how many there are; of one limit, or those that hold a text, if given."""
-    return _gauges(name=name, key=None, search=search, limit=limit)
+def gauges(
+    *, name: str | None = None, key: str | None = None, search: str | None = None, limit: int
+) -> tuple[list[Gauge], int]:
+    """The limits and keys most used, and how many there are; of one limit or key, or those that hold a text, if
+    given."""
+    params = {"name": name, "key": key, "search": search, "limit": limit}
+    rows = statements.load("ratelimits", "gauges").run(params)
+    people = _people([row.key for row in rows])
+    gauges = [Gauge(**_numbers(row), value=row.value, person=people.get(row.key, "")) for row in rows]
+    return gauges, rows[0].total if rows else 0
 
 
 def gauge(name: str, key: str) -> Gauge | None:
     """One limit and key; None if nothing is stored of it: it is full, or was never used."""
-    gauges, _ = _gauges(name=name, key=key, search=None, limit=1)
-    return gauges[0] if gauges else None
+    found, _ = gauges(name=name, key=key, limit=1)
+    return found[0] if found else None
 
 
 def gauge_of(row: Any) -> Gauge:
@@ -133,8 +140,7 @@ def gauge_of(row: Any) -> Gauge:
     config = kind(row.rate, timedelta(milliseconds=row.period_ms), capacity=row.most)
     now = (row.now - EPOCH) // timedelta(milliseconds=1)
     value = refilled(config, State(row.value, row.ts), now=now).value
-    fields = ("name", "key", "is_window", "rate", "period_ms", "most", "shards", "used")
-    return Gauge(value=value, **{field: getattr(row, field) for field in fields})
+    return Gauge(**_numbers(row), value=value)
 
 
 def with_people(rows: "QuerySet[Bucket]") -> "QuerySet[Bucket]":
@@ -147,13 +153,6 @@ def with_people(rows: "QuerySet[Bucket]") -> "QuerySet[Bucket]":
 def names() -> list[str]:
     """The limits that have rows, by name: jumped from one to the next in their index."""
     return [row.name for row in statements.load("ratelimits", "names").run()]
-
-
-def _gauges(*, name: str | None, key: str | None, search: str | None, limit: int) -> tuple[list[Gauge], int]:
-    params = {"name": name, "key": key, "search": search, "limit": limit}
-    rows = statements.load("ratelimits", "gauges").run(params)
-    people = _people([row.key for row in rows])
-    return [_gauge(row, person=people.get(row.key, "")) for row in rows], rows[0].total if rows else 0
 
 
 def _people(keys: Sequence[str]) -> dict[str, str]:
@@ -189,6 +188,6 @@ def _parameters(request: Request) -> dict[str, Any]:
     }
 
 
-def _gauge(row: Row, *, person: str) -> Gauge:
-    fields = ("name", "key", "is_window", "rate", "period_ms", "most", "value", "shards", "used")
-    return Gauge(person=person, **{field: getattr(row, field) for field in fields})
+def _numbers(row: Any) -> dict[str, Any]:
+    names = ("name", "key", "is_window", "rate", "period_ms", "most", "shards", "used")
+    return {name: getattr(row, name) for name in names}

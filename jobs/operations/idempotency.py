@@ -19,7 +19,7 @@ from jobs.models import Worker
 from jobs.queries import moves, submits
 from jobs.queries.submits import Stored
 from postgres import transactions
-from ratelimits.operations import RateLimitsError
+from ratelimits.errors import RateLimitsError
 
 RETENTION_S = 24 * 3600.0
 WAIT_S = 5.0  # a submit takes milliseconds; whoever is stopped in the middle of one must not stop others for long

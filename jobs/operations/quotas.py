@@ -29,7 +29,7 @@ from jobs.queries import reports, submits, usage
 from jobs.queries.reports import NOTHING, FilesUsed
 from postgres import transactions
 from ratelimits import operations as limits
-from ratelimits.operations import RateLimited, UnknownLimit
+from ratelimits.errors import RateLimited, UnknownLimit
 
 OUTPUT: Final = Ledger()  # bytes of output by owner, as this process knows it
 # With less room than this an owner's room is read for each piece; a piece has a megabyte at most.

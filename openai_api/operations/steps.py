@@ -29,7 +29,7 @@ from openai_api.operations import inputs, outputs
 from openai_api.operations.inputs import Read
 from outbox import operations as outbox
 from postgres import clock, transactions
-from ratelimits.operations import RateLimited
+from ratelimits.errors import RateLimited
 from scheduling import operations as scheduling
 from scheduling.operations import Retry, action
 

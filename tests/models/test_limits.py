@@ -18,8 +18,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from postgres import clock
 from ratelimits import operations, queries
 from ratelimits.domain import evaluate_shards, value_of_shards
+from ratelimits.errors import CountExceedsLimit, RateLimited
 from ratelimits.models import Bucket
-from ratelimits.operations import Config, CountExceedsLimit, FixedWindow, LimitRequest, RateLimited, TokenBucket
+from ratelimits.operations import Config, FixedWindow, LimitRequest, TokenBucket
 from tests import farm
 from tests.models.effort import begin, effort
 

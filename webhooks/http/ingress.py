@@ -31,7 +31,7 @@ from core.refusal import Refusal
 from live import addresses
 from observing import numbers
 from postgres import connections
-from ratelimits.operations import RateLimited
+from ratelimits.errors import RateLimited
 from webhooks import errors, limits
 from webhooks.domain.deliveries import Source
 from webhooks.http import admission, child_process

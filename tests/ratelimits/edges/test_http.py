@@ -164,7 +164,7 @@ class TestTheHeaderFields:
 
 class TestARefusal:
     def test_rounds_the_wait_up_to_whole_seconds(self) -> None:
-        error = operations.RateLimited(name="x", key="secret", retry_after=timedelta(seconds=1, milliseconds=1))
+        error = errors.RateLimited(name="x", key="secret", retry_after=timedelta(seconds=1, milliseconds=1))
         answer = http.refused(error)
         assert (answer.status_code, answer.headers["Retry-After"]) == (429, "2")
         assert json.loads(answer.content) == {

@@ -12,7 +12,7 @@ from jobs.errors import InvalidValue
 from jobs.models import Job
 from ratelimits import limits, operations
 from ratelimits import operations as ratelimits
-from ratelimits.errors import InvalidConfig, InvalidName, UnknownLimit
+from ratelimits.errors import DeclaredLimit, InvalidConfig, InvalidName, UnknownLimit
 from ratelimits.models import Bucket, Limit
 from tests import farm
 
@@ -58,7 +58,7 @@ class TestALimitOfAPerson:
         of_code = ratelimits.TokenBucket(rate=50, period=MINUTE)
         monkeypatch.setattr(limits, "_declared", {"rented api": of_code})
         assert ratelimits.config_of("rented api") == of_code
-        with pytest.raises(ratelimits.DeclaredLimit, match="declared in code"):
+        with pytest.raises(DeclaredLimit, match="declared in code"):
             ratelimits.make("rented api", ratelimits.TokenBucket(rate=2, period=MINUTE))
 
     def test_is_refused_where_a_row_cannot_hold_it(self) -> None:
