@@ -56,7 +56,7 @@ class Rule:
     pk: int | None = None
 
     def mismatch(self, values: Mapping[str, Any]) -> str | None:
-        """Why a delivery with these values (`paths.ROOTS`) does not meet it; None if it does."""
+        """Why a delivery with these values (`ROOTS`) does not meet it; None if it does."""
         if values["source"] != self.source:
             return f"its source is {values['source']}"
         if not means(self.event, values["event"]):

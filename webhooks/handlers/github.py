@@ -308,7 +308,7 @@ def member(event: Event) -> None:
 
 @handles("github", "workflow_run.completed")
 def workflow_run(event: Event) -> None:
-    """A workflow ended. Those of its steps and jobs are ignored (handlers.ignored)."""
+    """A workflow ended. Those of its steps and jobs are ignored (`registry.IGNORED`)."""
     report = _Report(event, {"workflow_run": OBJECT})
     run = report.body.part("workflow_run")
     report.emit(

@@ -1,10 +1,8 @@
-"""The inbox's tables: what came, byte for byte; how it was processed; what was refused; and the secrets.
+"""The inbox's tables: what came, byte for byte; how it was processed; what was refused; the secrets; and
+which jobs it starts.
 
 Foreign keys carry no database constraint: checking one reads an index inside the serializable transaction that
 processes a delivery, and that alone makes neighbours collide (docs/adr/0010).
-
-As in `models.inbox`, what the transaction that processes a delivery writes carries no database constraint on other
-tables.
 """
 
 from django.conf import settings

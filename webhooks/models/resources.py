@@ -56,7 +56,7 @@ class _OfItsType(models.Manager["Resource"]):
 
 
 class Resource(models.Model):
-    """One resource at a sender. Rows are written by `queries.upserts` alone, which never lets an older state win.
+    """One resource at a sender. Rows are written by `queries.results` alone, which never lets an older state win.
 
     Of a resource whose deletion was reported first, the id and `deleted_at` are known, and `state_at` is empty. What no
     event said of one is not in its document.

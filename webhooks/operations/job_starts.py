@@ -74,7 +74,7 @@ def start_again(start: int, *, by: User | None = None) -> JobStart:
 
 
 def values_of(event: Event) -> dict[str, Any]:
-    """What paths of rules lead to (`domain.paths.ROOTS`)."""
+    """What paths of rules lead to (`domain.rules.ROOTS`)."""
     return {
         "source": event.source,
         "event": event.type,
