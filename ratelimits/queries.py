@@ -130,8 +130,8 @@ def gauges(
 
 def gauge(name: str, key: str) -> Gauge | None:
     """One limit and key; None if nothing is stored of it: it is full, or was never used."""
-    found, _ = gauges(name=name, key=key, limit=1)
-    return found[0] if found else None
+    rows, _ = gauges(name=name, key=key, limit=1)
+    return rows[0] if rows else None
 
 
 def gauge_of(row: Any) -> Gauge:
