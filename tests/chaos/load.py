@@ -124,7 +124,7 @@ class Load:
         self._signals.remove(one)
 
     def _send(self, client: httpx.Client, web: str, pk: int, n: int) -> None:
-        facts = {"name": "go", "data": {"id": f"go-{n}"}}
+        facts: dict[str, Any] = {"name": "go", "data": {"id": f"go-{n}"}}
         with self.recorder.call("signal", parts=[(pk, None)], **facts) as call:
             answer = client.post(f"{self._farm.url(web)}/api/v1/jobs/{pk}/signals", json={**facts, "id": f"go-{n}"})
             is_over = answer.status_code == 409 and answer.json()["code"] == "job_has_ended"

@@ -19,7 +19,8 @@ def faults(history: History) -> list[str]:
 
 def _of_jobs(history: History) -> Iterator[str]:
     by_job: dict[int, list[Call]] = defaultdict(list)
-    for call in [*history.calls, *flows.submits_of_children(history.calls)]:
+    of_children = [*flows.submits_of_children(history.calls), *flows.cancels_of_children(history.calls)]
+    for call in [*history.calls, *of_children]:
         if call.job is not None:
             by_job[call.job].append(call)
     last = max((call.over if call.over < FOREVER else call.began for call in history.calls), default=0.0)

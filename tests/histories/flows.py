@@ -47,6 +47,21 @@ def submits_of_children(calls: Iterable[Call]) -> Iterator[Call]:
         yield Call(call="submit", process=call.process, began=at, ended=call.ended, job=child)
 
 
+def cancels_of_children(calls: Sequence[Call]) -> Iterator[Call]:
+    """Who cancels a job cancels its children with it, and theirs, as far as they have not ended: each of them may be."""
+    children: dict[int | None, set[int]] = defaultdict(set)
+    for call in calls:
+        if call.call == "child" and call.outcome != "failed" and "child" in call.more:
+            children[call.job].add(call.more["child"])
+    for cancel in calls:
+        if cancel.call == "cancel" and cancel.outcome != "failed" and cancel.answer != "too_late":
+            waiting = [*children[cancel.job]]
+            while waiting:
+                child = waiting.pop()
+                waiting += children[child]
+                yield Call(call="cancel", outcome="unknown", process=cancel.process, began=cancel.began, job=child)
+
+
 def _wait(call: Call) -> Mapping[str, Any] | None:
     return call.more.get("waits", {}).get(str(call.job)) if call.call == "finish" else None
 

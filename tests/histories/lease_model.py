@@ -112,7 +112,7 @@ def _cancel(state: State, call: Call, answer: str | None) -> Iterator[State]:
             yield state._replace(status="canceled", worker=None)
         case ("canceled_before_start", "pending") if state.confirmed == 0:
             yield state._replace(status="canceled")
-        case ("canceled_before_retry", "pending") if state.confirmed > 0:
+        case ("canceled_before_retry" | "canceled_while_suspended", "pending") if state.confirmed > 0:
             yield state._replace(status="canceled")
 
 

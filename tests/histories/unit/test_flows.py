@@ -41,6 +41,14 @@ def but(old: Call, new: Call) -> list[Call]:
     return [new if one is old else one for one in TRUE]
 
 
+CANCELED = [*TRUE[:6], call("cancel", 4.6, 4.8, answer="canceled_while_suspended")]
+
+
+def test_a_cancel_cancels_the_children_too() -> None:
+    assert faults(History(calls=CANCELED, states={1: "canceled", 2: "canceled"})) == []
+    assert faults(History(calls=TRUE[:6], states={1: "pending", 2: "canceled"})), "nobody canceled it"
+
+
 @pytest.mark.parametrize(
     "calls",
     [
