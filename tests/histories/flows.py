@@ -48,7 +48,7 @@ def submits_of_children(calls: Iterable[Call]) -> Iterator[Call]:
 
 
 def cancels_of_children(calls: Sequence[Call]) -> Iterator[Call]:
-    """Who cancels a job cancels its children with it, and theirs, as far as they have not ended: each of them may be."""
+    """Who cancels a job cancels its children too, and theirs, as far as they have not ended: each of them may be."""
     children: dict[int | None, set[int]] = defaultdict(set)
     for call in calls:
         if call.call == "child" and call.outcome != "failed" and "child" in call.more:
