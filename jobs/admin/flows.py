@@ -126,10 +126,10 @@ class FlowTemplateAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no ty
 
 def _started(request: HttpRequest, template: FlowTemplate, values: dict[str, Any]) -> HttpResponse:
     """Start it, once for each form that was shown and values in it, and go to its page."""
-    person, asked = people.person(request), [request.POST.get("start-key"), template.pk, values]
-    key = uuid.uuid5(uuid.NAMESPACE_OID, json.dumps(asked, sort_keys=True))
+    person, pressed = people.person(request), [request.POST.get("start-key"), template.pk, values]
+    key = uuid.uuid5(uuid.NAMESPACE_OID, json.dumps(pressed, sort_keys=True))
     [first, *_] = operations.once(
-        operations.repeatable(person, f"start {key}", None) if asked[0] else None,
+        operations.repeatable(person, f"start {key}", None) if pressed[0] else None,
         count=lambda: None,
         submit=lambda: operations.store_flow(template.pk, values, by=person, owner=person),
     )

@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
-        ('jobs', '0023_asked_once'),
+        ('jobs', '0023_steps_of_a_call'),
     ]
 
     operations = [

@@ -28,10 +28,10 @@ ITS_CLAIM = call("claim", 4, 4.5, 2, fence=1, worker=8)
 ITS_END = call("finish", 5, 6, 2, fence=1, worker=8, answer="success")
 AGAIN = call("claim", 7, 8, fence=2, worker=7, after=AFTER, checkpoint="one")
 NEWER = call("checkpoint", 8.5, 8.7, fence=2, worker=7, value="two")
-ASKED, SENT = suspend(9, 10, 2, signal="go", timeout=5.0), call("signal", 11, 12, name="go", data="a", is_new=True)
+HELD, SENT = suspend(9, 10, 2, signal="go", timeout=5.0), call("signal", 11, 12, name="go", data="a", is_new=True)
 LAST = call("claim", 13, 14, fence=3, worker=7, signal=GO, after=AFTER, checkpoint="two")
 TRUE = [call("submit", 0, 1), call("claim", 1, 1.5, fence=1, worker=7), CHILD, KEPT, WAIT, ITS_CLAIM, ITS_END, AGAIN,
-        NEWER, ASKED, SENT, LAST, DONE]  # fmt: skip
+        NEWER, HELD, SENT, LAST, DONE]  # fmt: skip
 ONCE_MORE = [*TRUE[:-1], suspend(15, 16, 3, signal="go")]
 WOKEN = call("claim", 17, 18, fence=4, worker=7, signal=GO, after=AFTER, checkpoint="two")
 
@@ -82,7 +82,7 @@ def test_what_is_true_is_accepted(calls: list[Call]) -> None:
         ([*TRUE[:8], replace(NEWER, fence=1), *TRUE[9:]], "in no order can these have happened"),  # of a lost lease
         ([*TRUE[:8], replace(CHILD, began=8.5, ended=8.7, more={"position": 1, "child": 2}), *TRUE[8:]],
          "in no order can these have happened"),
-        (but(ASKED, suspend(9, 10, 2, until_s=20.0)), "before the moment that it waited for"),
+        (but(HELD, suspend(9, 10, 2, until_s=20.0)), "before the moment that it waited for"),
         ([*TRUE[:10], call("cancel", 10.2, 10.5, answer="canceled_before_retry"), SENT], "after it was canceled"),
     ],
 )  # fmt: skip
@@ -99,8 +99,8 @@ def test_a_lie_is_found(calls: list[Call], says: str) -> None:
     ],
 )
 def test_a_wait_that_is_over_and_was_never_released_is_found(calls: list[Call], why: str) -> None:
-    said = faults(History(calls=calls, states={1: "pending", 2: "success"}))
-    assert [f"job 1: was never released, although {why}"] == [one for one in said if "never released" in one]
+    sentences = faults(History(calls=calls, states={1: "pending", 2: "success"}))
+    assert [f"job 1: was never released, although {why}"] == [one for one in sentences if "never released" in one]
 
 
 def test_two_answers_of_one_wait_are_found() -> None:

@@ -10,5 +10,5 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        sql_file('jobs', '0023_asked_once'),
+        sql_file('jobs', '0023_steps_of_a_call'),
     ]
