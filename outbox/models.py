@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 
 from outbox.domain.addresses import LONGEST_URL
 from outbox.domain.messages import FAILING, PATTERNS, RETRIED, EndpointStatus, Outcome, Status
+from outbox.domain.signatures import scheme_of
 from postgres.schema import loose
 
 
@@ -71,6 +72,11 @@ class Endpoint(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether its receiver verifies messages, and needs its secret for that: what an app here takes is not."""
+        return scheme_of(self.url) is None
 
     @property
     def shown_status(self) -> str:

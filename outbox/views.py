@@ -214,6 +214,9 @@ def replay(request: HttpRequest, message_id: int) -> HttpResponse:
 
 @sensitive_variables("secret")
 def _secret(request: HttpRequest, row: Endpoint, secret: str) -> HttpResponse:
+    if not row.is_signed:
+        messages.success(request, "It is active.")
+        return redirect("outbox:endpoint", row.pk)
     return render(request, "outbox/secret.html", {"endpoint": row, "secret": secret})
 
 

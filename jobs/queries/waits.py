@@ -66,10 +66,10 @@ def give(rows: Sequence[Any]) -> list[Any]:
     waits = {(wait.pk, wait.signal, wait.signal_key): wait for wait in waiting}
     takers = [row for row in rows if (row.id, row.name, row.signal_key) in waits]
     copies = Signal.objects.bulk_create([_copy(row.id, row, of=row.signal_id, owner_id=row.owner_id) for row in takers])
-    for row, copy in zip(takers, copies, strict=True):
-        wait = waits[row.id, row.name, row.signal_key]
+    over = [waits[row.id, row.name, row.signal_key] for row in takers]
+    for wait, copy in zip(over, copies, strict=True):
         wait.taken_id, wait.until = copy.pk, None
-    Suspension.objects.bulk_update(waits.values(), ["taken", "until"])
+    Suspension.objects.bulk_update(over, ["taken", "until"])
     return takers
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.test import Client
 
 from jobs import operations
 from jobs.models import Worker
@@ -112,3 +113,11 @@ def test_with_a_result_that_no_signal_holds_are_sent_without(worker: Worker) -> 
 def test_that_name_no_signal_or_no_key_are_refused(url: str, why: Any) -> None:
     with pytest.raises(outbox.BadUrl, match=why):
         outbox.Wanted(name="x", url=url)
+
+
+def test_show_no_secret_for_nobody_verifies_them() -> None:
+    person = Client()
+    person.force_login(farm.user("ada"))
+    form = {"name": "signals", "url": BUILT, "events": ["job.*"]}
+    page = person.post("/outbox/new/", form, follow=True).content.decode()
+    assert ("It is active." in page, "Rotate the secret" in page, "<dt>Secret</dt>" in page) == (True, False, False)

@@ -179,6 +179,12 @@ class TestCharts:
         assert 'href="/jobs/?tag=a%3A1"' in page
         assert groups(client.get("/?by=nothing").content.decode()) == {}
 
+    def test_of_jobs_that_have_no_tags_say_so(self, browse: Browse, little_farm: Farm) -> None:
+        operations.submit(little_farm.job.kind, None)
+        operations.roll_up()
+        page = browse(little_farm.oscar).get("/?by=tag").content.decode()
+        assert (groups(page), "No job of the last hour has one." in page) == ({}, True)
+
     def test_of_a_member_are_of_their_own_jobs_alone_and_name_nobody_elses_tags(
         self, browse: Browse, little_farm: Farm
     ) -> None:
