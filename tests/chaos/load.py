@@ -127,7 +127,7 @@ class Load:
         facts: dict[str, Any] = {"name": "go", "data": {"id": f"go-{n}"}}
         with self.recorder.call("signal", parts=[(pk, None)], **facts) as call:
             answer = client.post(f"{self._farm.url(web)}/api/v1/jobs/{pk}/signals", json={**facts, "id": f"go-{n}"})
-            is_over = answer.status_code == 409 and answer.json()["code"] == "job_has_ended"
+            is_over = answer.status_code == 409 and answer.json()["error"] == "job_has_ended"
             is_new = False if is_over else answer.raise_for_status().json()["is_new"]
             call.answer(pk, None, "job_has_ended" if is_over else "", is_refusal=is_over, is_new=is_new)
 
