@@ -20,7 +20,7 @@ declare("daily health scores", daily(hour=6), operations.score_yesterday, missed
 prune("jobs", janitor.forget, size=500)
 prune("input files that no job uses", janitor.forget_uploads, size=500)
 prune("lanes in which nothing waits", lanes.delete, size=500)
-prune("runs of fair queues that no claim has added up", lanes.fold_charges)
+prune("runs of fair queues that no claim has added up", lanes.fold_charges, size=1)
 prune("concurrency keys that no job has", keys.delete_keys, size=500)
 prune("sets of conditions on labels", requirements.delete_retired)
 prune("idempotency keys", submits.forget_requests, size=5000)

@@ -1,8 +1,8 @@
 -- What a call asks of flows it asks once for all its jobs (docs/adr/0127). The functions that these replace stay for the version
 -- before, until that is restarted. Migration 0023 runs this file.
 
--- What these claimed jobs come after, with their results as far as those of one job have `most` bytes together; what is longer,
--- and whatever stands behind it, comes without. The answer is for the first of them; for any other, `this`, it is null. It is one
+-- What these claimed jobs come after, with their results as far as those of one job have `most` bytes together, and of all of
+-- them sixteen times that, since a value of a gigabyte fails; what is longer, and whatever stands behind it, comes without. The answer is for the first of them; for any other, `this`, it is null. It is one
 -- value: a scan of a function cost each claim 6 %, also where there are no flows.
 CREATE FUNCTION jobs_came_after(ids bigint[], this bigint, most bigint)
 RETURNS json LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
@@ -14,6 +14,7 @@ BEGIN
         SELECT json_agg(before ORDER BY before.job_id, before.id) FROM (
             SELECT edge.job_id, edge.after_id AS id, coalesce(step.name, '') AS name, outcome.kind, outcome.status,
                    CASE WHEN sum(octet_length(outcome.result)) OVER (PARTITION BY edge.job_id ORDER BY edge.after_id) <= most
+                         AND sum(octet_length(outcome.result)) OVER (ORDER BY edge.job_id, edge.after_id) <= 16 * most
                         THEN outcome.result END AS result, outcome.result IS NOT NULL AS has_result
             FROM unnest(ids) AS given (id)
             CROSS JOIN LATERAL (

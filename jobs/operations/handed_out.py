@@ -57,7 +57,7 @@ class CameAfter:
         bool,
         Field(
             description="Its result is not here, since the results before it and it are longer than the 4 MB "
-            "that a claim brings of them. Absent otherwise.",
+            "that a claim brings of them, or those of all its jobs than 64 MB. Absent otherwise.",
             exclude_if=lambda is_too_long: not is_too_long,
         ),
     ] = False

@@ -124,7 +124,9 @@ def suspended(fences: Mapping[int, int]) -> set[int]:
     """Which of these waiting jobs, with the numbers of their latest claims, are suspended."""
     if not fences:
         return set()
-    ended = Attempt.objects.filter(job_id__in=list(fences), outcome=AttemptOutcome.SUSPENDED)
+    ended = Attempt.objects.filter(
+        job_id__in=list(fences), number__in={*fences.values()}, outcome=AttemptOutcome.SUSPENDED
+    )
     return {job_id for job_id, number in ended.values_list("job_id", "number") if fences[job_id] == number}
 
 

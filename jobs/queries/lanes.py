@@ -83,10 +83,10 @@ def delete(limit: int, _: int) -> int:
 
 
 @transactions.retried
-def fold_charges(_limit: int, _skip: int) -> int:
-    """Add up what ended runs of fair queues have left, where the claims do not; 0: it was all of it."""
-    statements.load("jobs", "fold_charges").run()
-    return 0
+def fold_charges(limit: int, skip: int) -> int:
+    """Add up what ended runs of so many fair queues have left, but for the first ones, where the claims do not; of how
+    many."""
+    return len(statements.load("jobs", "fold_charges").run({"limit": limit, "skip": skip}))
 
 
 def untidied(*, limit: int) -> int:

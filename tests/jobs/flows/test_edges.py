@@ -322,6 +322,20 @@ def test_what_a_call_asks_of_flows_grows_with_its_jobs_and_not_with_their_square
     assert [len(row.after) for row in rows if row.after is not None] == [100], "asked once for all"
 
 
+def test_what_a_claim_brings_of_all_its_jobs_together_is_bounded_too(worker: Worker) -> None:
+    first = submit()
+    for _ in range(20):
+        submit(first)
+    farm.succeed(worker, farm.claim_one(worker), "x" * 88)  # 90 bytes of JSON
+    rows = moves.claim(worker, queues=worker.queues, limit=20, only_if_idle=False)
+    with connection.cursor() as cursor:
+        ids = [row.id for row in rows]
+        cursor.execute("SELECT jobs_came_after(%s::bigint[], %s::bigint, 100)", [ids, ids[0]])
+        steps = cursor.fetchone()[0]
+    assert [step["result"] is not None for step in steps] == [True] * 17 + [False] * 3
+    assert all(step["has_result"] for step in steps)
+
+
 def _nodes(call: statements.Call) -> list[dict[str, Any]]:
     statement, params = call
     nodes, waiting = list[dict[str, Any]](), [statement.explain(params)["Plan"]]
