@@ -98,7 +98,8 @@ class Load:
 
     def _submitted(self, key: str) -> int:
         """A farm that is away or ends is tried again, with the same key."""
-        while True:
+        end = time.monotonic() + WITHIN_S
+        while time.monotonic() < end:
             try:
                 answer = self._api.post("jobs", json={"kind": "work", "payload": {}}, headers={"Idempotency-Key": key})
                 if answer.status_code < 500:
@@ -106,6 +107,7 @@ class Load:
             except httpx.TransportError:
                 pass
             time.sleep(PAUSE_S)
+        raise TimeoutError("the farm stays away")
 
     def ends(self, job: int) -> dict[str, Any]:
         """The job, once it has ended."""

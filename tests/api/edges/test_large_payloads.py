@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -163,8 +164,9 @@ class TestAPayload:
         janitor.forget_uploads(10, 0)
         assert not Upload.objects.exists()
 
-    def test_whose_row_was_never_written_is_found_and_deleted(self, ada: User) -> None:
-        """A crash between the file and its row."""
+    def test_whose_row_was_never_written_is_found_and_deleted(self, ada: User, settings: Any, tmp_path: Path) -> None:
+        """A crash between the file and its row. In a folder of its own: other tests' files are unknown here too."""
+        settings.MEDIA_ROOT = tmp_path
         orphan = default_storage.save(f"{PARTS}/crashed.json", ContentFile(b"{}"))
         later = clock.now() + janitor.OLD_ENOUGH * 2
         assert orphan in janitor.delete_orphaned_files(now=later)

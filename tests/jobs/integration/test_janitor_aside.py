@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -147,7 +148,10 @@ class TestLanes:
 
 
 class TestFiles:
-    def test_that_cannot_be_deleted_hold_up_no_other(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_that_cannot_be_deleted_hold_up_no_other(
+        self, monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path
+    ) -> None:
+        settings.MEDIA_ROOT = tmp_path  # files of other tests' are unknown here too
         names = [default_storage.save(f"jobs/lost-{n}.txt", ContentFile(b"x")) for n in range(3)]
         delete, later = default_storage.delete, farm.now() + timedelta(hours=2)
 
