@@ -13,12 +13,16 @@ _TEXT: Final = rb'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u(?:' + _UNIT + rb")))*+
 CHARACTERS: Final = re.compile(_TEXT)
 STRING: Final = re.compile(rb'"' + _TEXT + rb'"')
 _SPACE: Final = re.compile(rb"[ \t\n\r]*+")
-_SCALAR: Final = rb"(?:-?(?:0|[1-9][0-9]{0,4000}+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]{1,10})?+|true|false|null)"
-ONE_SCALAR: Final = re.compile(_SCALAR)
-_SIMPLE: Final = rb"[ \t\n\r]*+(?:" + _SCALAR + rb'|"[^"\\\x00-\x1f]{0,1000}+")[ \t\n\r]*+,'
+_SCALAR: Final = rb"(?:-?(?:0|[1-9][0-9]{0,%d}+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]{1,%d})?+|true|false|null)"
+ONE_SCALAR: Final = re.compile(
+    _SCALAR % (1200, 10)
+)  # jsonb holds no longer ones; whoever matches it looks at the value
+# In a row only numbers whose values need no look: they are finite, and short enough.
+_SIMPLE: Final = rb"[ \t\n\r]*+(?:" + _SCALAR % (200, 2) + rb'|"[^"\\\x00-\x1f]{0,1000}+")[ \t\n\r]*+,'
 ENTRY: Final = re.compile(_SIMPLE)
 ENTRIES: Final = re.compile(rb"(?:" + _SIMPLE + rb")++")
 FIELDS: Final = re.compile(rb'(?:[ \t\n\r]*+"[^"\\\x00-\x1f]{0,1000}+"[ \t\n\r]*+:' + _SIMPLE + rb")++")
+NAMES: Final = re.compile(rb'[ \t\n\r]*+"([^"\\\x00-\x1f]{0,1000}+)"[ \t\n\r]*+:' + _SIMPLE)
 
 
 class Source(Protocol):

@@ -13,8 +13,9 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, Any, Final
 
 from core import values
-from core.json_tokens import CHARACTERS, ENTRIES, ENTRY, FIELDS, ONE_SCALAR, PIECE, STRING, JsonTokens, Source
+from core.json_tokens import CHARACTERS, ENTRIES, ENTRY, FIELDS, NAMES, ONE_SCALAR, PIECE, STRING, JsonTokens, Source
 from core.refusal import Refusal
+from core.values import NotJsonError
 
 Path = tuple[str | int, ...]
 PLACEHOLDER: Final = "jobfarm_part"
@@ -32,7 +33,8 @@ class LargeBodyError(Refusal, code="too_large", http_status=413):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """The JSON text of one value: where it belongs in what it was cut out of, and its hash."""
+    """The JSON text of one value: where it belongs in what it was cut out of, and its hash. `within`: bytes of
+    the texts that were cut out of it, but for pictures."""
 
     path: Path
     size: int
@@ -40,6 +42,7 @@ class Part:
     begins: str
     start: int
     file: IO[bytes]
+    within: int = 0
 
     @property
     def name(self) -> str:
@@ -48,7 +51,7 @@ class Part:
 
     @property
     def placeholder(self) -> dict[str, Any]:
-        return {PLACEHOLDER: self.name, "size": self.size, "begins": self.begins}
+        return {PLACEHOLDER: self.name, "size": self.size + self.within, "begins": self.begins}
 
     def open(self) -> IO[bytes]:
         """Its bytes, as a file that others read as well: one at a time."""
@@ -83,7 +86,9 @@ def read(source: Source, cutting: Cutting, *, most: int) -> Any:
     reader = _Reader(source, cutting)
     body = reader.read(most)
     for place, root in reader.roots:
-        cut = Cut(_at(body, place))
+        if not isinstance(value := _at(body, place), dict):
+            raise NotJsonError(f"The {cutting.subject} is no JSON object.")
+        cut = Cut(value)
         cut.parts, cut.whole = root.parts, root.whole
         body = _put(body, place, cut)
     return body
@@ -111,11 +116,13 @@ def put_together(value: Any, parts: Sequence[tuple[Path, Any]]) -> Any:
     return value
 
 
-def placeholders(value: Any) -> Iterator[dict[str, Any]]:
-    """What looks like a placeholder in a value: for who estimates its length."""
+def placeholders(value: Any, *, but_in: str = "") -> Iterator[dict[str, Any]]:
+    """What looks like a placeholder in a value, `but_in` objects of this type: for who estimates its length."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
+        if isinstance(one, dict) and but_in and one.get("type") == but_in:
+            continue
         if isinstance(one, dict) and PLACEHOLDER in one:
             yield one
         waiting.extend(one.values() if isinstance(one, dict) else one if isinstance(one, list) else ())
@@ -174,9 +181,7 @@ class _Reader(JsonTokens):
         if way == () and self._root is None:
             self._root_value()
             return
-        self._steps += 1
-        if self._steps > _MOST_STEPS:
-            raise LargeBodyError(what="number of its values", limit=_MOST_STEPS, size=self._steps)
+        self._step()
         character = self.peek()
         if character == b"{":
             self._nested(self._object, way)
@@ -185,7 +190,12 @@ class _Reader(JsonTokens):
         elif character == b'"':
             self._string()
         else:
-            self.match(ONE_SCALAR, "a value was expected")
+            values.loads(self.match(ONE_SCALAR, "a value was expected"))
+
+    def _step(self) -> None:
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            raise LargeBodyError(what="number of its values", limit=_MOST_STEPS, size=self._steps)
 
     def _nested(self, read: Any, way: tuple[str | None, ...] | None) -> None:
         self._levels += 1
@@ -199,17 +209,27 @@ class _Reader(JsonTokens):
         if self.peek() == b"}":
             self.position += 1
             return
+        names = set[str]()
         while True:
             if not way:
-                self.run(FIELDS)
+                for name in NAMES.findall(self.run(FIELDS)):
+                    self._name(name.decode(), names)
             self.skip_space()
             key = json.loads(self.match(STRING, "a name was expected"))
+            self._name(key, names)
             self.expect(b":")
             self._entry(key, way[1:] if way and way[0] == key else None)
             if self.peek() == b"}":
                 self.position += 1
                 return
             self.expect(b",")
+
+    def _name(self, name: str, names: set[str]) -> None:
+        """A name of an object with these others: nobody else looks at those of a value that is cut out."""
+        self._step()
+        if name in names:
+            self.refuse("an object has a name twice")
+        names.add(name)
 
     def _array(self, way: tuple[str | None, ...] | None) -> None:
         if self.peek() == b"]":
@@ -288,7 +308,9 @@ class _Reader(JsonTokens):
             digest.update(piece)
         self.out.seek(start)
         self.out.truncate()
-        self._root.parts.insert(before, part := self._part(at, size, digest.hexdigest()))
+        within = sum(each.size for each in self._root.parts[before:] if not each.begins.startswith("data:"))
+        part = replace(self._part(at, size, digest.hexdigest()), within=within)
+        self._root.parts.insert(before, part)
         self.out.write(json.dumps(part.placeholder).encode())
 
     def _part(self, start: int, size: int, sha256: str) -> Part:

@@ -246,7 +246,7 @@ class Calls:
     async def _job(self, request: Request) -> Job:
         """The job that is the answer, with its whole result, be that a file."""
         job = Job.from_json(await self._transport.answer(request))
-        if not any(file.name == WHOLE_RESULT for file in job.files):
+        if job.status != "success" or not any(file.name == WHOLE_RESULT for file in job.files):
             return job
         whole = await self.download(job.id, WHOLE_RESULT, fence=job.fence)
         return replace(job, result=json.loads(whole))

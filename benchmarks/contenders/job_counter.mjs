@@ -1,6 +1,6 @@
 // What a worker of any contender counts: see job_counter.py. hrtime is CLOCK_MONOTONIC too.
 const IDLE_S = 0.5;
-let count = 0, said = 0, first = 0, last = 0;
+let count = 0, reported = 0, first = 0, last = 0;
 const waits = [];
 
 export const now = () => Number(process.hrtime.bigint()) / 1e9;
@@ -13,8 +13,8 @@ export function job(sentAt) {
 }
 
 setInterval(() => {
-  if (count !== said && now() - last > IDLE_S) {
-    said = count;
+  if (count !== reported && now() - last > IDLE_S) {
+    reported = count;
     console.log(JSON.stringify({ pid: process.pid, jobs: count, first, last, waits }));
   }
 }, 100).unref();

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.files import File
 from django.core.files.storage import default_storage
+from django.db import connection
 
 from core import large_json
 from core.large_json import Cut, Part, Path
@@ -159,17 +160,42 @@ def with_parts(new_jobs: Sequence[NewJob], records: Sequence[JobRecord]) -> Sequ
     """
     if not any(isinstance(new["payload"], Cut) for new in new_jobs):
         return records
+    _lock_parts(new_jobs, records)
     return [
         _with_parts(new["payload"], record) if isinstance(new["payload"], Cut) else record
         for new, record in zip(new_jobs, records, strict=True)
     ]
 
 
+def _lock_parts(new_jobs: Sequence[NewJob], records: Sequence[JobRecord]) -> None:
+    """Where all of them are stored in one transaction, what is there is locked in one order, or two could wait for each
+    other."""
+    hashes: dict[int | None, list[str]] = {}
+    for new, record in zip(new_jobs, records, strict=True):
+        if isinstance(new["payload"], Cut):
+            hashes.setdefault(record.owner_id, []).extend(part.sha256 for part in new["payload"].parts)
+    if connection.in_atomic_block:
+        for owner_id in sorted(hashes, key=lambda one: one or 0):
+            inputs.touch_parts(hashes[owner_id], owner_id=owner_id)
+
+
+def let_go(records: Iterable[JobRecord]) -> None:
+    """Keep the parts of jobs that were refused for an hour more, and not for a day: they count for their owner. Whoever
+    comes with them again meanwhile has them renewed."""
+    parts = [record.files[name] for record in records if record.files for name in record.places or ()]
+    if parts and not connection.in_atomic_block:  # which takes them back itself
+        inputs.age(parts)
+
+
 def _with_parts(payload: Cut, record: JobRecord) -> JobRecord:
     places: dict[str, list[Path]] = {}
     for part in payload.parts:
         places.setdefault(part.name, []).append(part.path)
-    size, limit = len(record.payload) + len(json.dumps(places)), settings.JOBFARM["PAYLOAD_BYTES"]
+    limit = settings.JOBFARM["PAYLOAD_BYTES"]
+    # At least: the paths of parts that lie deep repeat the names around them, and are written only if short.
+    size = len(record.payload) + sum(len(str(step)) for part in payload.parts for step in part.path)
+    if size <= limit:
+        size = len(record.payload) + len(json.dumps(places))
     if size > limit:
         raise PayloadTooLarge(what="payload without its long texts", size=size, limit=limit)
     return record._replace(files={**(record.files or {}), **_kept(payload.parts, record.owner_id)}, places=places)

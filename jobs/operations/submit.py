@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from core import audit
+from core.refusal import Refusal
 from jobs.domain import files as names
 from jobs.domain import payloads
 from jobs.domain.kinds import Kind
@@ -93,12 +94,18 @@ def _checked_and_stored(
 ) -> list[Stored | NotUnique]:
     check(new_jobs, records, kinds, by=by)
     flows.check(records, by=by)
-    if any(record.on_conflict for record in records):
-        return _resolved(new_jobs, inputs.with_parts(new_jobs, records), kinds, by)
-    quotas.admit(records)
+    are_resolved = any(record.on_conflict for record in records)
+    if not are_resolved:
+        quotas.admit(records)
     records = inputs.with_parts(new_jobs, records)
-    if not _is_one_statement(new_jobs, records):
-        return _stored(new_jobs, records, kinds, by)
+    try:
+        if are_resolved:
+            return _resolved(new_jobs, records, kinds, by)
+        if not _is_one_statement(new_jobs, records):
+            return _stored(new_jobs, records, kinds, by)
+    except Refusal:
+        inputs.let_go(records)
+        raise
     answer = submits.one(records[0])
     _announce([answer])
     return [answer]

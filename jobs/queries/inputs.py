@@ -94,6 +94,12 @@ def touch_parts(hashes: Iterable[str], *, owner_id: int | None) -> dict[str, UUI
     return kept
 
 
+def age(ids: Sequence[UUID]) -> None:
+    """Let those of these parts that no job uses be kept for an hour from now."""
+    parts = _unused().filter(pk__in=ids, stored_as__startswith=f"{PARTS}/")
+    parts.update(created_at=Now() - timedelta(hours=23))
+
+
 def keep_until(file_id: UUID, moment: datetime) -> bool:
     """Let this upload stay until then, whatever uses it; whether it is there."""
     return Upload.objects.filter(pk=file_id).update(kept_until=moment) > 0

@@ -187,7 +187,8 @@ def expected(payload: Any) -> Tokens:
     if isinstance(body, Mapping) and context:
         body = {**body, "input": [context, body.get("input")]}
     read = domain.expected(body, is_answer_text=call.get("path") in STREAMED)
-    return replace(read, input=min(domain.MOST, read.input + sum(map(_cut_tokens, large_json.placeholders(body)))))
+    texts = large_json.placeholders(body, but_in="base64")  # pictures, as Anthropic's API has them, are counted already
+    return replace(read, input=min(domain.MOST, read.input + sum(map(_cut_tokens, texts))))
 
 
 def _cut_tokens(placeholder: Mapping[str, Any]) -> int:

@@ -200,7 +200,7 @@ class WaitingCall:
         if answer.status_code != 200:
             await self._send_last(note, self._error(note, answer.status_code, json.loads(answer.content)))
         elif note.path == messages.PATH:
-            await self._send_last(note, b"".join(map(_event, messages.events(json.loads(answer.content)))))
+            await self._send_last(note, await asyncio.to_thread(_events_of, answer.content))
         elif note.path == domain.RESPONSES:
             number = str(self._transcript.next_number).encode()
             end = b'{"type": "response.completed", "sequence_number": ' + number + b', "response": '
@@ -244,6 +244,10 @@ class WaitingCall:
     async def _send_last(self, note: Awaited, events: bytes) -> None:
         await self._send_piece(note, events)
         await self._send({"type": "http.response.body", "body": b""})
+
+
+def _events_of(content: bytes) -> bytes:
+    return b"".join(map(_event, messages.events(json.loads(content))))
 
 
 def _event(fields: Mapping[str, Any]) -> bytes:

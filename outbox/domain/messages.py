@@ -1,4 +1,4 @@
-"""What is told: the types of events, the states of messages and endpoints, and which messages a list shows."""
+"""What is sent: the types of events, the states of messages and endpoints, and which messages a list shows."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

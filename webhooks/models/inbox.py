@@ -199,6 +199,11 @@ def _whole_body() -> str:
     return WHOLE_BODY
 
 
+def _text(most: int, help_text: str) -> "models.CharField[str, str]":
+    """A column of text that may be empty, and is in rows of processes that do not know it."""
+    return models.CharField(max_length=most, blank=True, default="", db_default="", help_text=help_text)
+
+
 class Rule(models.Model):
     """Which deliveries start a job, and which job that is."""
 
@@ -217,27 +222,11 @@ class Rule(models.Model):
         blank=True,
         help_text="The kind of the job. Empty where it starts a flow template or sends a signal.",
     )
-    flow_template = models.CharField(
-        max_length=100,
-        blank=True,
-        default="",
-        db_default="",
-        help_text="The name of a flow template that is started instead: the payload is the values of its placeholders.",
+    flow_template = _text(
+        100, "The name of a flow template that is started instead: the payload is the values of its placeholders."
     )
-    signal = models.CharField(
-        max_length=100,
-        blank=True,
-        default="",
-        db_default="",
-        help_text="The name of a signal that is sent instead to who waits for it: the payload is its data.",
-    )
-    signal_key = models.CharField(
-        max_length=200,
-        blank=True,
-        default="",
-        db_default="",
-        help_text="By which it finds them, as their wait_for says it: {{ body.pull_request.url }}.",
-    )
+    signal = _text(100, "The name of a signal that is sent instead to who waits for it: the payload is its data.")
+    signal_key = _text(200, "By which it finds them, as their wait_for says it: {{ body.pull_request.url }}.")
     payload = models.JSONField(
         default=_whole_body,
         help_text="JSON in which {{ body.repository.full_name }} stands for the value that the delivery has there, and "

@@ -189,7 +189,7 @@ def count_matching(wanted: Filter) -> int:
 def replay_matching(wanted: Filter, *, with_jobs: bool = False, by: User | None = None) -> Replay | None:
     """Replay every delivery that matches and came before now, a batch at a time; how far that is, None when none match.
 
-    The first batch is scheduled for now; they are a hundred a second, oldest first. One that ends or starts to match
+    The first batch begins at once; they are a hundred a second, oldest first. One that ends or starts to match
     meanwhile is replayed if it matches when its turn comes. `with_jobs` as in `replay`.
     """
     last, matched = inbox.replayable(wanted).last(), count_matching(wanted)

@@ -3,8 +3,11 @@
 import asyncio
 import json
 import threading
+import tracemalloc
+import uuid
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
-from django.db import connection
+from django.db import connection, transaction
 
 from accounts import operations as accounts
 from core import large_json
@@ -22,7 +25,7 @@ from jobfarm_client.wire import put_together
 from jobfarm_worker import Job as WorkerJob
 from jobfarm_worker import Worker
 from jobs import operations
-from jobs.errors import QuotaReached
+from jobs.errors import PayloadTooLarge, QuotaReached, UnknownFile
 from jobs.models import Input, Job, ResultFile, Upload
 from jobs.models.inputs import PARTS
 from jobs.operations import inputs, janitor
@@ -152,6 +155,41 @@ class TestAPayload:
         with pytest.raises(QuotaReached):
             operations.submit("chat", large_json.cut({"sound": SOUND + "AAAA"}, cutting), owner=ada)
         assert Job.objects.count() == 2
+
+    def test_of_a_refused_job_is_soon_let_go(self, ada: User) -> None:
+        cutting = large_json.Cutting(at=(), over=MB, most=50 * MB, subject="payload")
+        payload = large_json.cut({"sound": SOUND}, cutting)
+        with pytest.raises(UnknownFile):
+            operations.submit("chat", payload, owner=ada, by=ada, files={"more": uuid.uuid4()})
+        age = clock.now() - Upload.objects.get().created_at
+        assert timedelta(hours=22) < age < timedelta(hours=24)
+        operations.submit("chat", payload, owner=ada)
+        assert clock.now() - Upload.objects.get().created_at < timedelta(hours=1)
+
+    def test_that_lies_deep_under_long_names_is_refused_before_its_place_is_written(self, ada: User) -> None:
+        body: Any = ["x" * 1_001] * 600
+        for _ in range(50):
+            body = {"n" * 800: body}
+        payload = large_json.cut(body, large_json.Cutting(at=(), over=1_000, most=50 * MB, subject="payload"))
+        tracemalloc.start()
+        with pytest.raises(PayloadTooLarge):
+            operations.submit("chat", payload, owner=ada)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert most < 10 * MB
+
+    def test_of_two_bulks_at_once_is_locked_in_one_order(self, ada: User) -> None:
+        cutting = large_json.Cutting(at=(), over=1_000, most=MB, subject="payload")
+        new = [farm.new_job("chat", large_json.cut({"text": each * 2_000}, cutting), owner=ada) for each in "abcdefgh"]
+        operations.submit_many(new)
+
+        def submit_all(those: list[Any]) -> None:
+            for _ in range(20):
+                with transaction.atomic():
+                    operations.submit_many(those)
+
+        farm.at_once(partial(submit_all, new), partial(submit_all, new[::-1]))
+        assert Upload.objects.count() == 8
 
     def test_goes_with_the_last_job_that_has_it(self, server: Server, ada: User) -> None:
         job = submit(client(server, ada), {"sound": SOUND})

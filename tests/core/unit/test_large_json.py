@@ -67,6 +67,12 @@ class TestCut:
         assert cut["model"] == "tiny"
         assert whole(cut) == body
 
+    def test_says_how_long_it_was_with_what_was_cut_out_of_it_but_for_pictures(self) -> None:
+        body = {"messages": [{"text": "word " * 300, "url": PICTURE, "rest": [n] * 20} for n in range(9)]}
+        [placeholder] = large_json.placeholders(dict(read(body)))
+        assert placeholder["size"] > 9 * 1_500
+        assert placeholder["size"] < 9 * 2_000, "without the pictures"
+
     def test_names_the_same_bytes_alike_in_every_body(self) -> None:
         first, second = read({"a": PICTURE}), read({"b": [1, PICTURE]}, indent=2)
         assert first.parts[0].sha256 == second.parts[0].sha256
@@ -127,12 +133,21 @@ class TestRefusals:
             LONG + b'\\x"}', LONG + b'\\u0000"}', LONG + b'\\ud83d"}', LONG + b'\\ude00\\ud83d"}', LONG + b'\xff"}',
             LONG + b'", "a": 1}',
             LONG + b'", "b": 01}', LONG + b'", "b": NaN}', LONG + b'", b: 1}', b"", b" " * 500, b"[" * 500,
-            b"[" + b"1," * 500 + b"]", b'{"a": [1 2]}' + b" " * 300, b'{"a": ' + b"1" * 5000 + b"}",
+            b"[" + b"1," * 500 + b"]",
+            *(b'{"a": [' + each + b', "' + b'", "'.join([b"x" * 90] * 9) + b'"]}' for each in (
+                b'{"n": 1, "n": 2, "m": 3}', b'{"n": [], "m": 1, "n": 2}', b'{"n": {"m": 1}, "n": 2}', b"1e400",
+                b"-1e309", b"1" * 1300,
+            )), b'{"a": [1 2]}' + b" " * 300, b'{"a": ' + b"1" * 5000 + b"}",
         ],
     )  # fmt: skip
     def test_what_is_no_json_or_cannot_be_kept(self, content: bytes, at_once: int) -> None:
         with pytest.raises(NotJsonError, match="not JSON"):
             read(content, at_once=at_once)
+
+    @pytest.mark.parametrize("body", [["x" * 500], [["model", "m"], ["messages", "x" * 500]]])
+    def test_a_body_that_is_no_object(self, body: Any) -> None:
+        with pytest.raises(NotJsonError, match="no JSON object"):
+            read(body)
 
     def test_a_value_that_is_too_large(self) -> None:
         with pytest.raises(LargeBodyError, match="payload has more than 10000 bytes"):
