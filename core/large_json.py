@@ -9,12 +9,12 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from tempfile import SpooledTemporaryFile
 from typing import IO, Any, Final
 
 from core import values
 from core.json_tokens import CHARACTERS, ENTRIES, ENTRY, FIELDS, NAMES, ONE_SCALAR, PIECE, STRING, JsonTokens, Source
 from core.refusal import Refusal
+from core.spool import Slice, Spool
 from core.values import NotJsonError
 
 Path = tuple[str | int, ...]
@@ -55,7 +55,7 @@ class Part:
 
     def open(self) -> IO[bytes]:
         """Its bytes, as a file that others read as well: one at a time."""
-        return io.BufferedReader(_Slice(self.file, self.start, self.size), _SPOOLED)
+        return io.BufferedReader(Slice(self.file, self.start, self.size), _SPOOLED)
 
 
 class Cut(dict[str, Any]):
@@ -162,7 +162,7 @@ class _Reader(JsonTokens):
         self._root: _Root | None = None
         self._digest = hashlib.sha256()
         self._raw_start = 0
-        self.out, self._parts, self._raw = (_Spool(max_size=_SPOOLED) for _ in range(3))
+        self.out, self._parts, self._raw = (Spool(max_size=_SPOOLED) for _ in range(3))
         self.roots: list[tuple[Path, _Root]] = []
 
     def read(self, most: int) -> Any:
@@ -379,35 +379,3 @@ class _Reader(JsonTokens):
             self._raw.write(piece)
         self._raw_mark = self.position
         return self._raw.tell()
-
-
-class _Spool(SpooledTemporaryFile[bytes]):
-    """A temporary file that is closed when nobody has a part of it any more."""
-
-    def __del__(self) -> None:
-        self.close()
-
-
-class _Slice(io.RawIOBase):
-    """A part of a file, read as a file of its own."""
-
-    def __init__(self, file: IO[bytes], start: int, size: int) -> None:
-        super().__init__()
-        self._file, self._start, self._size, self._at = file, start, size, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = max(0, offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence])
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        self._file.seek(self._start + self._at)
-        piece = self._file.read(max(0, min(len(buffer), self._size - self._at)))
-        buffer[: len(piece)] = piece
-        self._at += len(piece)
-        return len(piece)
