@@ -4,6 +4,7 @@
 it by the usual OTEL_* variables, so spans go where the rest of that machine's go. Without them nothing happens here.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from jobfarm_worker.protocol import ClaimedJob
@@ -56,6 +57,14 @@ def begun(claimed: ClaimedJob) -> Attempt:
     tracer = _otel.get_tracer("jobfarm_worker")
     kind = _otel.SpanKind.CONSUMER
     return Attempt(tracer.start_span(f"job {claimed.kind}", context=_parent(claimed), kind=kind, attributes=about))
+
+
+def describe(about: Mapping[str, Any]) -> None:
+    """Set these attributes of the attempt's span; None, and what is of a type that none has, is left out."""
+    if _otel is not None and (span := _otel.get_current_span()).is_recording():
+        for name, value in about.items():
+            if isinstance(value, bool | int | float | str | tuple):
+                span.set_attribute(name, value)
 
 
 def _is_configured() -> bool:

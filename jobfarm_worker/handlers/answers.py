@@ -10,6 +10,7 @@ from typing import Any
 
 from jobfarm_client.wire import dumps
 from jobfarm_worker.errors import Failed
+from jobfarm_worker.handlers import spans
 from jobfarm_worker.handlers.chunks import objects
 from jobfarm_worker.job import Job
 from jobfarm_worker.protocol import size_of_json, storable
@@ -28,6 +29,7 @@ _ENDINGS = ((b"\xff\xd8", "jpg"), (b"RIFF", "webp"))  # by how the file begins; 
 def handed_in(job: Job, path: str, answer: Any) -> Any:
     """The result for this answer: itself, or the file that holds it. Pictures in it are handed in as files besides, so
     that the job's page shows them."""
+    spans.note_answer(answer)
     if path.startswith("images/") and isinstance(answer, dict):
         for number, picture in enumerate(_pictures(answer)):
             ending = next((ending for start, ending in _ENDINGS if picture.startswith(start)), "png")

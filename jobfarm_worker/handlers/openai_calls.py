@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from jobfarm_worker.errors import Failed
-from jobfarm_worker.handlers import answers
+from jobfarm_worker.handlers import answers, spans
 from jobfarm_worker.handlers.chunks import Streamed, Transcription, Whole, objects, wants_usage
 from jobfarm_worker.handlers.messages import MappedMessage, PassedMessage
 from jobfarm_worker.handlers.messages_request import chat_request as chat_of_message
@@ -77,6 +77,7 @@ class OpenAICalls:
     async def __call__(self, job: Job) -> Any:
         path, body = call_of(job.payload)
         job.progress(detail=f"Asking {body.get('model')}"[:200])
+        spans.note_call(path, body)
         async with self._server.opened() as connection:
             if path in _DIALECTS:
                 return await self._in_dialect(connection, path, body, job)
@@ -264,11 +265,13 @@ async def _pass_on(connection: Connection, request: Request, answer: Streamed, j
     """Write the chunks of one answer as they come. Those before the first token are kept back: an attempt that ends
     before it left nothing behind."""
     held: list[str] = []
+    begun_s = time.monotonic()
     async for chunk in connection.stream(request):
         is_first = not answer.has_token
         held += answer.lines(chunk)
         if answer.has_token:
             if is_first:
+                spans.note_first_token(time.monotonic() - begun_s)
                 job.progress(detail=f"{answer.model or request.body.get('model')} is writing"[:200])
             job.write("".join(held))
             held.clear()

@@ -15,12 +15,15 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from accounts import operations as accounts
 from jobfarm_worker import Job, Worker, tracing
+from jobfarm_worker.handlers.openai_calls import OpenAICalls
 from jobfarm_worker.protocol import ClaimedJob
 from jobs import models, operations
 from observing import traces
 from tests import farm
 from tests.api.edges.callers import bearer
+from tests.openai_api.model_server import Script, completion, refusal, serving, streamed, whole
 from tests.servers import serve
+from tests.worker.unit.test_worker_demonstrators import run
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 TRACEPARENT = f"00-{TRACE}-{SPAN}-01"
@@ -153,3 +156,55 @@ class TestTheWorker:
         attempt = tracing.begun(claimed)
         attempt.enter()
         attempt.ended("failed", error="no")
+
+
+class TestACallOfAModel:
+    async def _attributes(
+        self, exporter: InMemorySpanExporter, script: Script, path: str, **body: Any
+    ) -> dict[str, Any]:
+        with serving("tiny") as model:
+            model.has, model.scripts = {"messages"}, [script]
+            handler = OpenAICalls(url=model.url, environ={}, delays_s=())
+            with trace.get_tracer("tests").start_as_current_span("attempt"):
+                await run(handler, {"path": path, "body": {"model": "tiny", "prompt": "PRIVATE", **body}})
+        [span] = exporter.get_finished_spans()
+        assert span.attributes is not None
+        assert "PRIVATE" not in span.to_json()
+        return {name.removeprefix("gen_ai."): value for name, value in span.attributes.items()}
+
+    async def test_says_on_its_span_which_model_how_many_tokens_and_why_it_ended(
+        self, exporter: InMemorySpanExporter
+    ) -> None:
+        answer = completion("PRIVATE") | {"id": "c-1", "usage": {"prompt_tokens": 3, "completion_tokens": 5}}
+        about = await self._attributes(exporter, whole(**answer), "chat/completions", max_tokens=9, temperature=0.5)
+        assert about == {
+            "operation.name": "chat", "provider.name": "openai", "request.model": "tiny", "request.max_tokens": 9,
+            "request.temperature": 0.5, "response.model": "tiny", "response.id": "c-1",
+            "response.finish_reasons": ("stop",), "usage.input_tokens": 3, "usage.output_tokens": 5,
+        }  # fmt: skip
+
+    async def test_says_when_its_first_token_came(self, exporter: InMemorySpanExporter) -> None:
+        about = await self._attributes(exporter, streamed("PRIVATE", " and"), "chat/completions", stream=True)
+        assert about["request.stream"] is True
+        assert 0 < about["response.time_to_first_chunk"] < 60
+        assert about["response.finish_reasons"] == ("stop",)
+
+    async def test_of_a_message_says_the_same_by_its_own_names(self, exporter: InMemorySpanExporter) -> None:
+        usage = {"input_tokens": 2, "output_tokens": 1}
+        message = {"id": "m-1", "model": "tiny", "stop_reason": "end_turn", "usage": usage}
+        about = await self._attributes(exporter, whole(**message), "messages", max_tokens=9)
+        assert about["response.finish_reasons"] == ("end_turn",)
+        assert (about["usage.input_tokens"], about["usage.output_tokens"]) == (2, 1)
+
+    @pytest.mark.parametrize(
+        "odd", [{"usage": 7, "choices": 8}, {"model": {"a": 1}, "choices": [{"finish_reason": []}]}]
+    )
+    async def test_with_an_answer_of_no_known_form_says_what_was_asked(
+        self, exporter: InMemorySpanExporter, odd: dict[str, Any]
+    ) -> None:
+        about = await self._attributes(exporter, whole(**odd), "chat/completions")
+        assert about == {"operation.name": "chat", "provider.name": "openai", "request.model": "tiny"}
+
+    async def test_that_is_refused_says_what_was_asked(self, exporter: InMemorySpanExporter) -> None:
+        about = await self._attributes(exporter, refusal(400), "embeddings", model=["PRIVATE"])
+        assert about == {"operation.name": "embeddings", "provider.name": "openai"}
