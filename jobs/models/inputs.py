@@ -50,6 +50,8 @@ class Input(models.Model):
     upload = models.ForeignKey(Upload, models.CASCADE, db_constraint=False, related_name="uses")
 
     filename, size, sha256 = (property(attrgetter(f"upload.{name}")) for name in ("name", "size", "sha256"))
+    place = ""
+    """Where it belongs in the payload that it is a part of, for people to read: "messages.0.content"."""
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["job", "name"], name="an_input_name_is_used_once")]

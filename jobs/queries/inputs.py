@@ -12,6 +12,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from jobs.domain import payloads
+from jobs.domain.files import places_of
 from jobs.models import Input, Job, Upload
 from jobs.models.inputs import PARTS
 from jobs.queries import reads
@@ -65,7 +66,9 @@ def shown(job: Job) -> Shown | None:
     """What the page of a job, which was read with its payload, shows of its inputs; None for the many without."""
     if not job.inputs:
         return None
-    there = of_job(job.pk)
+    there, places = of_job(job.pk), places_of(job.inputs)
+    for file in there:
+        file.place = ", ".join(".".join(map(str, path)) for path in places.get(file.name, ()))
     pictures = [file for file in there if file.filename.lower().endswith(payloads.PICTURES)]
     others = [(file, payloads.shown_as(file.filename)) for file in there if file not in pictures]
     names = {file.name for file in there}

@@ -218,10 +218,10 @@ class TestALongPayload:
         payload = cut({"prompt": "?", "picture": "data:image/png;base64," + "iVBO" * 500_000}, cutting)
         return operations.submit("chat", payload, owner=little_farm.ada)
 
-    def test_is_shown_with_its_parts_to_save(self, little_farm: Farm, browse: Browse, long: Job) -> None:
+    def test_is_shown_with_its_parts_by_place_to_save(self, little_farm: Farm, browse: Browse, long: Job) -> None:
         page = html.unescape(browse(little_farm.ada).get(f"/jobs/{long.pk}/").content.decode())
         [part] = Input.objects.all()
-        assert f'<a href="inputs/{part.name}" download>{part.name}</a>' in page
+        assert f'<a href="inputs/{part.name}" download>picture</a>' in page
         assert '"begins": "data:image/png;base64,' in page
         assert len(page) < 100_000
         saved = browse(little_farm.ada).get(f"/jobs/{long.pk}/inputs/{part.name}")
