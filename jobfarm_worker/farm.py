@@ -45,7 +45,8 @@ class Farm:
         self._up = asyncio.Event()
         self._tried = asyncio.Event()
         self.on_up: Callable[[], None] = _ignored
-        self.on_stop: Callable[[int, str], None] = _ignored
+        self.on_stop: Callable[[int, float, str], None] = _ignored
+        """Gets the job, the claim of it that is meant (infinite: whichever it is), and why."""
         self.on_drained: Callable[[], None] = _ignored
         self.on_share: Callable[[], None] = _ignored
         self.is_drained = False
@@ -212,7 +213,7 @@ class Farm:
         if message.get("ref") is not None:
             self._late(message)
         elif message.get("type") == "stop" and isinstance(message.get("job"), int):
-            self.on_stop(message["job"], str(message.get("reason") or "canceled"))
+            self.on_stop(message["job"], _fence(message), str(message.get("reason") or "canceled"))
         elif message.get("type") == "share":
             self.on_share()
         elif message.get("type") == "drained":
@@ -235,6 +236,12 @@ class Farm:
         with contextlib.suppress(Unreachable):
             for job in protocol.claimed_jobs(message):
                 self.on_unclaimed(job)
+
+
+def _fence(message: dict[str, Any]) -> float:
+    """The claim that a push is about; an older farm does not say."""
+    fence = message.get("fence")
+    return fence if isinstance(fence, int) else math.inf
 
 
 def _ignored(*_: object) -> None:

@@ -74,9 +74,9 @@ class Intake:
         self._return_late()  # a handler that blocked the loop held up the timer too
         return self._ready.popleft()[1] if self._ready else None
 
-    def drop(self, job: int) -> bool:
-        """Forget a job that was taken from us: it never begins. Whether it was here."""
-        kept = [entry for entry in self._ready if entry[1].id != job]
+    def drop(self, job: int, fence: float) -> bool:
+        """Forget this claim of a job, which was taken from us: it never begins. Whether it was here."""
+        kept = [entry for entry in self._ready if entry[1].id != job or entry[1].fence > fence]
         was_here = len(kept) < len(self._ready)
         self._ready = deque(kept)
         return was_here

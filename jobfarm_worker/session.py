@@ -271,11 +271,13 @@ class Session:
         self._intake.return_all()
         self.heartbeats.beat_all()
 
-    def _stop_job(self, job: int, reason: str) -> None:
+    def _stop_job(self, job: int, fence: float, reason: str) -> None:
+        """Stop this claim of a job: a later one may have come by HTTP, of which the socket knew nothing."""
         held = self._held.get(job)
         if held is not None:
-            held.stop(reason)
-        elif self._intake.drop(job):
+            if held.claimed.fence <= fence:
+                held.stop(reason)
+        elif self._intake.drop(job, fence):
             log.warning("job %d was not begun, and will not be: %s", job, LOST.get(reason, reason))
             self.board.count("stopped")
         else:  # its claim may be on the way from the socket to a slot: let it send a heartbeat in a moment

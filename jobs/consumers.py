@@ -290,7 +290,7 @@ class Session:
             # Finished by its worker or claimed anew since the examination: then there is nothing to stop.
             if self._leases.get(job_id) == examined[job_id]:
                 del self._leases[job_id]
-                await self._send(messages.stop(job_id, reason=reason))
+                await self._send(messages.stop(job_id, fence=examined[job_id].fence, reason=reason))
 
     async def _send_drained(self, is_drained: bool) -> None:
         if is_drained != self._is_drained:

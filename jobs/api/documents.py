@@ -50,9 +50,9 @@ here names a job, the message has it as `"job"`. Types: `claim heartbeat
 heartbeat_many output finish finish_many release unclaim`.
 An error is `{"type": "error", "ref": 1, "status": 409, "error": "lease_lost", "message": "..."}`. A claim with
 `wait` is answered when there is a job, other calls meanwhile. Without being asked the farm says
-`{"type": "stop", "job": 7, "reason": "canceled"}` when a job was taken from this worker and, to one that claims without
-`wait`, `{"type": "work", "available": true}` once there is something after a claim that got fewer jobs than it
-asked for, and `{"type": "share"}` when another worker waits: give back by `unclaim` what you have not begun. It closes
-with code 4401 when the key is refused or revoked. A message
-may have 10 MB; put `ref` before the long fields, and one that is larger is refused (413 `too_large`) under it.
+`{"type": "stop", "job": 7, "fence": 1, "reason": "canceled"}` when this claim of a job was taken from the worker, which
+may have got the job anew since, and, to one that claims without `wait`, `{"type": "work", "available": true}` once
+there is something after a claim that got fewer jobs than it asked for, and `{"type": "share"}` when another worker
+waits: give back by `unclaim` what you have not begun. It closes with code 4401 when the key is refused or revoked. A
+message may have 10 MB; put `ref` before the long fields, and one that is larger is refused (413 `too_large`) under it.
 """

@@ -73,9 +73,10 @@ def share() -> str:
     return _dumps({"type": "share"})
 
 
-def stop(job_id: int, *, reason: str) -> str:
-    """The push to a worker whose job was taken from it."""
-    return _dumps({"type": "stop", "job": job_id, "reason": reason})
+def stop(job_id: int, *, fence: int, reason: str) -> str:
+    """The push to a worker whose job was taken from it. `fence`: which claim of it; the worker may have got it
+    anew."""
+    return _dumps({"type": "stop", "job": job_id, "fence": fence, "reason": reason})
 
 
 def drained(is_drained: bool) -> str:

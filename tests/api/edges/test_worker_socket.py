@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -251,7 +252,7 @@ class TestStops:
         job, other = operations.submit("chat", {}), operations.submit("chat", {})
         claimed = ask(socket, type="claim", ref=1, limit=2)["jobs"]
         operations.cancel(job.pk, by=None)
-        assert push(socket, "stop") == {"type": "stop", "job": job.pk, "reason": "canceled"}
+        assert push(socket, "stop") == {"type": "stop", "job": job.pk, "fence": 1, "reason": "canceled"}
         kept = next(claim for claim in claimed if claim["id"] == other.pk)
         done = ask(socket, type="finish", job=other.pk, lease=kept["lease"], outcome="success")
         assert done["status"] == "success"
@@ -261,7 +262,7 @@ class TestStops:
         claim_one(socket)
         farm.expire_lease(job)
         operations.sweep()
-        assert push(socket, "stop") == {"type": "stop", "job": job.pk, "reason": "timed_out"}
+        assert push(socket, "stop") == {"type": "stop", "job": job.pk, "fence": 1, "reason": "timed_out"}
 
     def test_are_told_of_a_timeout_also_of_a_job_that_is_to_be_tried_again(self, socket: ClientConnection) -> None:
         job = operations.submit("chat", {})
@@ -271,7 +272,7 @@ class TestStops:
         farm.pass_time(job, 31)
         farm.alter(job, lease_expires_at=clock.now() + timedelta(seconds=60))
         operations.sweep()
-        assert push(socket, "stop") == {"type": "stop", "job": job.pk, "reason": "timed_out"}
+        assert push(socket, "stop") == {"type": "stop", "job": job.pk, "fence": 1, "reason": "timed_out"}
         assert farm.status(job) == "pending"
 
     def test_are_told_also_for_jobs_from_before_the_socket(self, crew: Crew) -> None:
@@ -281,6 +282,18 @@ class TestStops:
             assert ask(socket, type="claim", ref=1)["jobs"] == []
             operations.cancel(job.pk, by=None)
             assert push(socket, "stop")["job"] == job.pk
+
+    def test_name_the_claim_that_is_meant_where_the_worker_got_the_job_anew_by_http(self, crew: Crew) -> None:
+        """The socket began while the first claim ran, and knows nothing of the second."""
+        job, canceled = operations.submit("chat", {}), operations.submit("chat", {})
+        first, _ = crew.claim(limit=2)
+        with crew.socket() as socket:
+            assert ask(socket, type="claim", ref=1)["jobs"] == []
+            crew.post(f"jobs/{job.pk}/release", lease=first["lease"])
+            assert crew.claim_one()["fence"] == 2
+            operations.cancel(canceled.pk, by=None)  # the socket looks what became of its jobs
+            pushed = sorted((push(socket, "stop") for _ in range(2)), key=itemgetter("job"))
+        assert [(one["job"], one["fence"]) for one in pushed] == [(job.pk, 1), (canceled.pk, 1)]
 
     def test_are_not_told_of_jobs_that_were_handed_in(self, socket: ClientConnection) -> None:
         done, running = operations.submit("chat", {}), operations.submit("chat", {})

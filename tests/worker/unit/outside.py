@@ -64,7 +64,7 @@ class FarmServer(Jobs):
             job.status = "canceled"
         self.push_stop(job)
 
-    def push_stop(self, job: StoredJob, **fields: str) -> None:
+    def push_stop(self, job: StoredJob, **fields: Any) -> None:
         """Tell whoever has it to stop."""
         self._push({"type": "stop", "job": job.id, **fields})
 

@@ -94,7 +94,7 @@ class TestIntake:
     async def test_forgets_what_was_taken_from_us(self) -> None:
         given = Given()
         given.intake.put([claimed(1), claimed(2)])
-        assert (given.intake.drop(1), given.intake.drop(1), given.begun()) == (True, False, [2])
+        assert (given.intake.drop(1, 1), given.intake.drop(1, 1), given.begun()) == (True, False, [2])
 
     async def test_gives_back_those_that_are_meant(self) -> None:
         given = Given()

@@ -61,6 +61,28 @@ class TestStop:
 
         assert (seen, job.finishes, dict(worker.board.endings)) == ([True], 0, {"stopped": 1})
 
+    async def test_push_about_an_earlier_claim_stops_no_later_one(self, farm: FarmServer) -> None:
+        """A job that waits for a signal may come back to its worker within milliseconds, by HTTP while the socket is
+        away; the next socket looks after the claim that it found."""
+        worker = Worker(farm.url, KEY, transport="ws", concurrency=2)
+        begun: list[int] = []
+
+        @worker.handler("slow")
+        async def slow(job: Job) -> None:
+            begun.append(job.fence)
+            await asyncio.sleep(30)
+
+        async with working(worker):
+            job = farm.submit("slow", fence=1)
+            await until(lambda: begun == [2])
+            farm.push_stop(job, fence=1, reason="lease_lost")
+            other = farm.submit("slow")
+            await until(lambda: begun == [2, 1])  # what was pushed before has arrived
+            assert not worker.board.endings
+            farm.push_stop(job, fence=2, reason="lease_lost")
+            farm.push_stop(other)
+            await until(lambda: worker.board.endings == {"stopped": 2})
+
     async def test_ends_the_process_of_a_handler_that_has_one_as_documented(
         self, farm: FarmServer, socket_worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
