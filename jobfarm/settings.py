@@ -24,6 +24,7 @@ BASE_DIR = CODE
 _ENV = jobfarm.environment.load()  # before anything is served, or opened with a key that is a placeholder
 JOBFARM_DATA: Path = _ENV["JOBFARM_DATA"]
 PORT: int = _ENV["PORT"]  # of the web server
+WEB_PROCESSES: int = _ENV["WEB_PROCESSES"]
 JOBFARM_URL: str = _ENV["JOBFARM_URL"].rstrip("/")  # where people find this farm; empty: nobody says
 _OWN_URL = JOBFARM_URL or f"http://127.0.0.1:{PORT}"
 

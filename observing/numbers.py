@@ -15,6 +15,7 @@ import contextlib
 import hmac
 import logging
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.sharedctypes import RawArray
@@ -140,6 +141,12 @@ def opened(at: tuple[str, int], *, token: str, render: Callable[[], bytes]) -> E
     except (NoMetricsToken, OSError) as error:
         log.warning("No numbers are shown at %s:%s: %s", *at, error)
         return None
+
+
+def expose(at: tuple[str, int], *, token: str, render: Callable[[], bytes]) -> None:
+    """Answer at this address in a thread, for a process whose own work takes long."""
+    if (shown := opened(at, token=token, render=render)) is not None:
+        threading.Thread(target=shown.serve, name="metrics", daemon=True).start()
 
 
 def address(text: str) -> tuple[str, int]:

@@ -65,6 +65,8 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
             "`/var/lib/jobfarm/`, under a name made from this path",
             shown="`var/` in a checkout; else `~/.local/share/jobfarm`, as root `/var/lib/jobfarm-files`"),
         Variable("PORT", whole(0, 65535), 8000, "of the web server", shown="8000"),
+        Variable("WEB_PROCESSES", whole(1, 64), min(max((os.cpu_count() or 1) - 1, 1), 4),
+            "how many processes `manage.py farm` has serve that port", shown="the cores but one, at most 4"),
         Variable("JOBFARM_APPS", values.apps, [],
             "apps that are added to the farm, with commas between: [the examples](examples.md), and yours, from "
             "folders on `PYTHONPATH` ([your-own-app.md](your-own-app.md))",

@@ -49,11 +49,20 @@ class Command(BaseCommand):
             "start a worker too (a demonstrator, unless a server is configured), and turn SCHEDULING_GUARDS and "
             "JOBFARM_PUBLIC_NUMBERS on, unless the environment says otherwise"
         )
+        web_help = "processes that serve the port, of a core each; WEB_PROCESSES, else the cores but one, at most 4"
+        parser.add_argument("--web", type=int, default=settings.WEB_PROCESSES, metavar="N", help=web_help)
         parser.add_argument("--with-worker", action="store_true", help=worker_help)
-        metrics_help = "show the janitor's numbers at this port, those of the clusters at the next two"
+        metrics_help = (
+            "show the janitor's numbers at this port, those of the clusters at the next two, and of the web processes "
+            "at those after"
+        )
         parser.add_argument("--metrics", type=numbers.address, metavar="[HOST:]PORT", help=metrics_help)
 
-    def handle(self, *, host: str, port: int, with_worker: bool, metrics: Address | None = None, **_: Any) -> None:
+    def handle(
+        self, *, host: str, port: int, web: int, with_worker: bool, metrics: Address | None = None, **_: Any
+    ) -> None:
+        if web < 1:
+            raise CommandError("--web takes a number from 1 on.")
         if with_worker:
             _set_for_trying_out()
         descriptors.allow_many()
@@ -62,7 +71,8 @@ class Command(BaseCommand):
         try:
             self._prepare()
             lowered = processes.rights_of_servants()
-            children = [_web(listener, lowered), _janitor(listener, metrics), *_clusters(listener, metrics)]
+            children = [_web(listener, lowered, number if web > 1 else 0, metrics) for number in range(1, web + 1)]
+            children += [_janitor(listener, metrics), *_clusters(listener, metrics)]
             children += [_worker(url, lowered)] if with_worker else []
             self._welcome(
                 url, [lowered.complaint, NO_PAINTER if with_worker and "image" not in _demonstrated() else ""]
@@ -130,13 +140,15 @@ def _set_for_trying_out() -> None:
         os.environ["JOBFARM_PUBLIC_NUMBERS"], settings.JOBFARM["PUBLIC_NUMBERS"] = "1", True
 
 
-def _web(listener: socket.socket, lowered: Rights) -> Child:
-    """Forked as the others are, unless it has an account of its own: then its settings are others."""
-    fd = listener.fileno()
+def _web(listener: socket.socket, lowered: Rights, number: int, metrics: Address | None) -> Child:
+    """Forked as the others are, unless it has an account of its own: then its settings are others. `number`: of those
+    that share the listener, 0 for one alone. Whichever is free takes the next connection (docs/adr/0137)."""
+    words = ["web", "--fd", str(listener.fileno()), *_shown(metrics, 2 + max(number, 1))]
     return Child(
-        name="web", argv=commands.argv("web", "--fd", str(fd)),
-        run=None if lowered.credentials else lambda: call_command("web", fd=fd, skip_checks=False), inherited=[fd],
-        stop_order=4, environment=dict(lowered.environment), credentials=lowered.credentials,
+        name=f"web {number}" if number else "web", argv=commands.argv(*words),
+        run=None if lowered.credentials else lambda: call_command(*words, skip_checks=False),
+        inherited=[listener.fileno()], stop_order=4, environment=dict(lowered.environment),
+        credentials=lowered.credentials,
     )  # fmt: skip
 
 

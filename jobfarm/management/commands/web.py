@@ -9,14 +9,18 @@ from django.core.management.base import BaseCommand, CommandError
 
 from core import commands
 from jobfarm import processes
+from jobfarm.metrics import text
 from jobfarm.serving import Server
-from postgres import embedded
+from observing import numbers
+from postgres import connections, embedded
 
 DRAIN_S = 5  # open requests get this long after SIGTERM; waiting ones are answered at once
 LINGER_HELP = (
     "serve on for so long after SIGTERM, each answer the last of its connection: behind a proxy that keeps "
     "connections, longer than it keeps idle ones (with deploy/nginx and deploy/caddy: 5)"
 )
+
+METRICS_HELP = "serve /metrics there too, of this process alone: where several share a port, any of them answers at it"
 
 
 class Command(BaseCommand):
@@ -26,9 +30,15 @@ class Command(BaseCommand):
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=settings.PORT)
         parser.add_argument("--fd", type=int, help="a listening socket that the parent opened")
+        parser.add_argument("--metrics", type=numbers.address, metavar="[HOST:]PORT", help=METRICS_HELP)
         parser.add_argument("--linger", type=float, default=0.0, metavar="SECONDS", help=LINGER_HELP)
 
-    def handle(self, *, host: str, port: int, fd: int | None, linger: float = 0.0, **_: Any) -> None:
+    def handle(
+        self, *, host: str, port: int, fd: int | None, linger: float = 0.0, metrics: tuple[str, int] | None = None,
+        **_: Any,
+    ) -> None:  # fmt: skip
+        if metrics:
+            numbers.expose(metrics, token=settings.METRICS_TOKEN, render=connections.released()(text))
         try:
             listener = processes.bind(host, port) if fd is None else socket.socket(fileno=fd)
         except (processes.AddressInUse, OSError) as error:

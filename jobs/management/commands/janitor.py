@@ -44,7 +44,7 @@ class Command(BaseCommand):
     def handle(self, *, metrics: tuple[str, int] | None = None, **_: Any) -> None:
         """Sweep, sleep until something is due (three seconds at most), and so on."""
         if metrics:
-            _expose(metrics)
+            numbers.expose(metrics, token=settings.METRICS_TOKEN, render=_numbers)  # a long sweep holds nobody up
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, partial(_stop, stop))
@@ -61,13 +61,6 @@ class Command(BaseCommand):
 def _stop(stop: threading.Event, _number: int, _frame: object) -> None:
     end_within(ENDS_WITHIN_S)
     stop.set()
-
-
-def _expose(address: tuple[str, int]) -> None:
-    """Answer Prometheus in a thread: a sweep that has much to do takes long."""
-    shown = numbers.opened(address, token=settings.METRICS_TOKEN, render=_numbers)
-    if shown is not None:
-        threading.Thread(target=shown.serve, name="metrics", daemon=True).start()
 
 
 def _numbers() -> bytes:

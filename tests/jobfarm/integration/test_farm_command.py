@@ -24,8 +24,10 @@ from jobfarm import processes
 from postgres import descriptors
 from postgres.embedded import places
 from tests import forkserver, prepared
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[3]
+TOKEN = "a-token-of-prometheus"
 PATIENCE_S = 180.0  # a farm is up in 5 s on a machine that has nothing else to do; seven processes start for it
 CLUSTERS = ("the cluster for mutations", "the cluster for actions")
 # One process that waits: each that only looked would take a second of processor time for its start.
@@ -64,6 +66,7 @@ class Farm:
     def __init__(self, data: Path) -> None:
         self.data = data
         self.environment = {**os.environ, "JOBFARM_DATA": str(data), "PYTHONUNBUFFERED": "1", "SECRET_KEY": ""}
+        self.environment["WEB_PROCESSES"] = "1"
         self.environment.pop("DATABASE_URL", None)
         self.environment.pop("REDIS_URL", None)
         self.process: subprocess.Popen[bytes] | None = None
@@ -289,6 +292,38 @@ class TestFarm:
         assert farm.signal(signal.SIGINT) == 0
 
 
+class TestSeveralWebProcesses:
+    def test_share_one_port_where_each_serves_while_the_others_do_not(self, farm: Farm) -> None:
+        farm.environment["JOBFARM_METRICS_TOKEN"] = TOKEN
+        port = free_port()
+        farm.start("--web", "2", "--metrics", str(port))
+        webs = {name: pid for name, pid in farm.children().items() if name.startswith("web")}
+        assert set(webs) == {"web 1", "web 2"}
+        until(farm.is_complete, "all have reported")
+        for pid in webs.values():
+            os.kill(pid, signal.SIGSTOP)
+            assert all(farm.answers() for _ in range(10)), "the other takes every connection"
+            os.kill(pid, signal.SIGCONT)
+        os.kill(webs["web 1"], signal.SIGKILL)
+        while not farm.replaced(farm.children() | webs, "web 1"):
+            assert farm.answers(), "nobody's new call is lost with one process"
+        until(lambda: _requests(port + 3) is not None, "the new one shows its numbers")
+        assert (_requests(port + 4) or 0) >= 10
+        assert farm.signal(signal.SIGTERM) == 0
+        assert farm.left_running() == []
+
+
+def _requests(port: int) -> float | None:
+    """How many requests a web process says that it answered, at the port of its own numbers; None: it does not yet."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            lines = answer.read().decode().splitlines()
+    except urllib.error.URLError:
+        return None
+    return sum(float(line.split()[-1]) for line in lines if line.startswith("jobfarm_http_requests_total{"))
+
+
 class TestManyFiles:
     def test_may_be_open_whatever_the_shell_allows(self) -> None:
         """As many as the system lets it raise the limit to."""
@@ -323,6 +358,10 @@ class TestFarmCannotStart:
             f"CommandError: Another program listens at 127.0.0.1:{port}: "
             "stop it, or choose another port with PORT=... ."
         )
+
+    def test_without_a_web_process_says_so(self, tmp_path: Path) -> None:
+        output = "CommandError: --web takes a number from 1 on."
+        assert self._says("--web", "0", JOBFARM_DATA=str(tmp_path)) == (1, output)
 
     def test_says_which_database_does_not_answer_and_what_to_check(self, tmp_path: Path) -> None:
         code, output = self._says(
