@@ -110,14 +110,14 @@ def action(dispatch: Dispatch, *, by: Holder, deadline: Callable[[float | None],
     finally:
         deadline(None)
     counts.ran(outcome=ending.status.value, seconds=time.monotonic() - since)
-    _until_it_holds(lambda: settle(call, ending, by=by))
+    _until_it_holds(lambda: settle(call, ending))
     return True
 
 
-def settle(call: Call, ending: Ending, *, by: Holder) -> bool:
-    """Write how an action ended and schedule its next try, in one transaction; False if that was not ours to say."""
+def settle(call: Call, ending: Ending) -> bool:
+    """Write how an action ended and schedule its next try, in one transaction; False if it was canceled or given up."""
     with transaction.atomic():
-        ended = functions.end_action(call.id, by=by, ending=ending)
+        ended = functions.end_action(call.id, ending=ending)
         if ended is not None:
             try_again(ended, known=True)
             if ending.status is not Status.SUCCESS:

@@ -182,10 +182,10 @@ def start(function_id: int, *, by: Holder) -> ScheduledFunction | None:
     return _instance(rows[0]) if rows else None
 
 
-def end_action(function_id: int, *, by: Holder, ending: Ending) -> ScheduledFunction | None:
-    """Write how an action ended; None if that is not ours to say any more. Without arguments and result."""
+def end_action(function_id: int, *, ending: Ending) -> ScheduledFunction | None:
+    """Write how an action ended; None if it was canceled, or given up. Without arguments and result."""
     params = {"id": function_id, "status": ending.status.value, "result": ending.result, **_error(ending)}
-    rows = statements.load("scheduling", "end_action").run(params | _who(by))
+    rows = statements.load("scheduling", "end_action").run(params)
     return _instance(rows[0]) if rows else None
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -98,6 +99,18 @@ def _answers(change: Change, *, remembers: bool) -> list[Any]:
 def test_after_a_change_a_submit_is_answered_as_one_of_which_nothing_is_remembered(change: Change) -> None:
     create_kind(operations.Kind(name="other"))
     assert _answers(change, remembers=True) == _answers(change, remembers=False)
+
+
+def test_a_token_that_runs_out_while_it_is_remembered_submits_nothing_more() -> None:
+    """Nobody writes its row for that."""
+    farm.kind()
+    token, key = accounts.create_token(farm.user(), name="tests")
+    body = {"kind": "work", "payload": 1}
+    ApiToken.objects.filter(pk=token.pk).update(expires_at=Now() + timedelta(seconds=2))
+    assert _call(key, body, remembers=False)[0] == 201
+    farm.until(lambda: ApiToken.objects.filter(pk=token.pk, expires_at__lt=Now()).exists(), what="its end")
+    assert _call(key, body, remembers=True)[0] == 401
+    assert Job.objects.count() == 1
 
 
 def test_a_submit_with_an_idempotency_key_looks_its_token_up() -> None:

@@ -112,6 +112,16 @@ class TestAJobThatEndsItsWorkers:
             assert operations.withdraw(only, [(taken.id, taken.lease)]) == [job.pk]
         assert (farm.stored(job).unconfirmed, len(farm.history(job))) == (1, 1)
 
+    def test_is_not_given_back_as_unbegun_once_its_worker_has_named_it(self) -> None:
+        """A handler may have begun: it would run twice."""
+        farm.kind()
+        [job] = farm.submit(1)
+        [only] = _workers(1)
+        taken = farm.claim_one(only)
+        operations.heartbeat(only, taken.id, taken.lease)
+        assert operations.withdraw(only, [(taken.id, taken.lease)]) == []
+        assert farm.status(job) == "in_progress"
+
 
 class TestItIsNamed:
     def test_by_why_and_the_doctor_from_the_second_lease_on(self) -> None:

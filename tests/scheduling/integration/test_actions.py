@@ -244,6 +244,7 @@ class TestACancel:
             ({"word": "too late"}, "canceled"),
             ({"name": "never"}, "canceled"),
         ]
+        assert not Due.objects.exists()
         assert scheduling.run_due() == 0
 
     def test_of_a_mutation_that_runs_is_too_late(self, tables_of_marks: None) -> None:

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from django.db import transaction
+from django.db.models.expressions import RawSQL
 
 from postgres import clock
 from scheduling import operations as scheduling
@@ -80,10 +81,18 @@ class TestADeclaredCron:
         scheduling.fire_due()
         monkeypatch.setattr(crons, "_declared", {})
         scheduling.sync_crons()
-        wind_back(cron, seconds=5)
+        wind_back(cron, hours=1)
         assert scheduling.fire_due() == []
         assert Cron.objects.get().retired_at is not None
         assert len(fired()) == 1
+
+    def test_that_is_not_due_is_not_written(self) -> None:
+        declared()
+        assert len(scheduling.fire_due()) == 1
+        rows = Cron.objects.annotate(version=RawSQL("xmin::text", [])).values_list("version")
+        before = list(rows)
+        assert scheduling.fire_due() == []
+        assert list(rows) == before
 
     def test_is_refused_when_something_is_wrong_with_it(self) -> None:
         declared()
