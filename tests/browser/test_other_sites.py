@@ -80,3 +80,28 @@ def test_shows_a_job_and_the_jobs_of_a_tag_over_a_restart_of_the_farm_until_thei
         operations.cancel(second.pk, by=None)
         expect(tag).to_have_text("Not shown any more", timeout=SOON_MS)
     assert not ViewToken.objects.exists()
+
+
+def test_a_page_that_shows_more_than_a_browser_has_connections_for_shows_all_of_them_and_may_ask_for_more(
+    browser: Browser, server: Server, site: tuple[Path, str], ada: User
+) -> None:
+    operations.sync()
+    jobs = [operations.submit("chat", {"prompt": "secret"}, owner=ada, tags=["nightly"]) for _ in range(8)]
+    _, key = operations.create_view_token(by=ada, tag="nightly", expires_in_s=600)
+    elements = [f'<job-progress token="{key}" job="{job.pk}"></job-progress>' for job in jobs]
+    elements += [f'<job-progress token="{key}"></job-progress>']
+    folder, address = site
+    module = f'<script type="module" src="{server.url}/static/jobs/job-progress.js"></script>'
+    (folder / "index.html").write_text(module + "".join(elements))
+
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(address)
+        lines = page.locator("job-progress [part=status]")
+        expect(lines).to_have_text(["Pending"] * 8 + ["Pending 8"], timeout=SOON_MS)
+        asked = f"(token) => fetch(`{server.url}/api/v1/jobs?token=${{token}}`).then((answer) => answer.status)"
+        assert page.evaluate(asked, key) == 200
+        me = farm.worker("w1", "chat")
+        for claimed in operations.claim(me, limit=8):
+            farm.succeed(me, claimed)
+        expect(lines).to_have_text(["Success"] * 8 + ["Success 8"], timeout=SOON_MS)

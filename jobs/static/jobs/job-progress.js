@@ -6,6 +6,8 @@ const WORDS = {
 };
 const PAGE = 200, MOST = 1000; // of a tag's jobs that were there before the page: the newest
 const LONGEST_PAUSE_S = 60;
+const MOST_STREAMS = 4; // of a page: over HTTP/1.1 a browser has six connections to a farm, and what is more is asked for
+let streams = 0;
 const LOOK = new CSSStyleSheet(); // which a policy without "unsafe-inline" lets pass
 LOOK.replaceSync(":host { display: block } progress { display: block; width: 100% } [hidden] { display: none }");
 
@@ -42,21 +44,29 @@ customElements.define("job-progress", class extends HTMLElement {
   }
 
   #stop() {
-    this.#source?.close();
     clearTimeout(this.#timer);
+    if (this.#source) streams -= 1;
+    this.#source?.close();
+    this.#source = null;
   }
 
   #begin() {
     this.#stop();
     this.#jobs = new Map();
+    if (streams >= MOST_STREAMS) return void this.#ask();
+    streams += 1;
     const source = this.#source = new EventSource(this.#address(this.#job ? `jobs/${this.#job}/events` : "events"));
     if (!this.#job) { // the stream begins with the newest alone
       source.addEventListener("open", () => this.#list(), { once: true });
       source.addEventListener("reset", () => { this.#jobs = new Map(); this.#list(); });
     }
     source.addEventListener("job", ({ data }) => this.#take(JSON.parse(data)));
-    source.addEventListener("end", () => source.close());
-    source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) this.#askWhy(); }); // else it comes back
+    source.addEventListener("end", () => this.#stop());
+    source.addEventListener("error", () => { // unless it is closed, it comes back
+      if (source.readyState !== EventSource.CLOSED) return;
+      this.#stop();
+      this.#ask();
+    });
   }
 
   #take(job) {
@@ -80,11 +90,17 @@ customElements.define("job-progress", class extends HTMLElement {
     this.#draw();
   }
 
-  // The stream was refused: for good, or while the farm is away or has no room.
-  async #askWhy() {
-    const answer = await fetch(this.#address(this.#job ? `jobs/${this.#job}` : "jobs")).catch(() => null);
-    if ([401, 403, 404, 422].includes(answer?.status)) this.#line.textContent = "Not shown any more";
-    else this.#later();
+  // Without a stream: it was refused, for good or while the farm has no room, or the page has as many as it may.
+  async #ask() {
+    const jobs = this.#jobs, job = this.#job;
+    const answer = await fetch(this.#address(job ? `jobs/${job}` : "jobs")).catch(() => null);
+    if (jobs !== this.#jobs) return;
+    if ([401, 403, 404, 422].includes(answer?.status)) return void (this.#line.textContent = "Not shown any more");
+    if (answer?.ok) {
+      await (job ? answer.json().then((document) => this.#take(document)) : this.#list());
+      this.#failures = 1; // and soon again
+    }
+    if (jobs === this.#jobs && !jobs.get(Number(job))?.ended_at) this.#later();
   }
 
   #later() {
