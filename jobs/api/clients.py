@@ -268,9 +268,9 @@ def why(request: HttpRequest, job_id: int) -> clients.Reasons:
     | `expires` | beside the others: it ends by itself then, if no worker has begun it | `expires_at`, `seconds` |
     | `next` | none of these: the next worker that asks takes it | |
 
-    Remedies: `wait`, `signal`, `run_now`, `cancel`, `retry`, `resume_owner`, `resume_queue`, `raise_ceiling`,
-    `raise_limit`, `raise_budget`, `add_worker`, `undrain_worker`, `add_label`, `ask_for_queue` (of a worker whose
-    process names other queues than its key has).
+    Remedies: `wait`, `signal`, `run_now`, `cancel`, `retry`, `resume_owner`, `resume_queue`, `resume_key`,
+    `raise_ceiling`, `raise_limit`, `raise_budget`, `add_worker`, `undrain_worker`, `add_label`, `ask_for_queue` (of a
+    worker whose process names other queues than its key has).
     """
     job, user = _visible(request, job_id), _user(request)
     rights = {"is_operator": reads.is_operator(user), "may_operate": reads.may_operate(user, job)}

@@ -22,8 +22,8 @@ _STANDS: Final = {
 }  # fmt: skip
 # Reasons that time alone does not remove.
 NEED_SOMEBODY: Final = frozenset({
-    "owner_paused", "queue_paused", "no_worker", "all_drained", "out_of_scope", "not_asked", "no_label",
-    "all_failed_it", "unconfirmed",
+    "owner_paused", "queue_paused", "key_paused", "no_worker", "all_drained", "out_of_scope", "not_asked",
+    "no_label", "all_failed_it", "unconfirmed",
 })  # fmt: skip
 
 
@@ -60,6 +60,7 @@ RAISE_LIMIT: Final = Remedy(code="raise_limit", label="Raise the limit")
 RAISE_BUDGET: Final = Remedy(code="raise_budget", label="Raise the budget, and submit it again")
 RESUME_QUEUE: Final = Remedy(code="resume_queue", label="Resume the queue {queue}")
 RESUME_OWNER: Final = Remedy(code="resume_owner", label="Resume the jobs of {owner}")
+RESUME_KEY: Final = Remedy(code="resume_key", label="Resume the jobs of this concurrency key")
 RAISE_CEILING: Final = Remedy(code="raise_ceiling", label="Raise the ceiling of the queue {queue}")
 ADD_WORKER: Final = Remedy(code="add_worker", label="Add a worker for the queue {queue}")
 ASK_FOR_QUEUE: Final = Remedy(code="ask_for_queue", label="Have one of these workers ask for the queue {queue} too")
@@ -82,7 +83,7 @@ REMEDIES: Final[Mapping[str, tuple[Remedy, ...]]] = {
     "owner_paused": (RESUME_OWNER, CANCEL),
     "queue_paused": (RESUME_QUEUE,),
     "queue_full": (RAISE_CEILING,),
-    "key_paused": (_wait("Wait until it is resumed"), CANCEL),
+    "key_paused": (RESUME_KEY, CANCEL),
     "key_full": (_wait("Wait until one of them ends"), CANCEL),
     "no_worker": (ADD_WORKER,),
     "all_drained": (ADD_WORKER,),
@@ -231,7 +232,7 @@ def _queue(facts: Facts) -> list[Reason]:
 
 
 def _key(facts: Facts) -> list[Reason]:
-    name = f'the concurrency key "{facts.key}"' if facts.key else "its kind"
+    name = f'the concurrency key "{facts.key}"' if facts.key else "its kind without a concurrency key"
     if facts.key_paused_at is not None:
         sentence = f"The jobs of {name} have been paused since {utc(facts.key_paused_at)}."
         pause = {"since": facts.key_paused_at, "by": facts.key_paused_by}

@@ -48,7 +48,7 @@ class ConcurrencyKey(models.Model):
         constraints = [models.UniqueConstraint(fields=["kind", "queue", "name"], name="a_concurrency_key_is_one")]
 
     def __str__(self) -> str:
-        return f"{self.name or 'all'} of {self.kind or self.queue}"
+        return f"{self.name or 'no key'} of {self.kind or self.queue}"
 
 
 class PausedOwner(models.Model):

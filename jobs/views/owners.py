@@ -1,8 +1,9 @@
-"""Whose jobs are paused: a notice and its buttons on lists of jobs."""
+"""Whose jobs are paused: a notice and its buttons on lists of jobs, and those of a concurrency key on pages of jobs."""
 
 from collections.abc import Callable
 from typing import Any
 
+from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
@@ -12,6 +13,7 @@ from django.utils.http import urlencode
 
 from core import people
 from jobs import operations
+from jobs.models import Live
 from jobs.queries import fleet, lanes
 from jobs.views import access
 
@@ -36,13 +38,33 @@ def resume(request: HttpRequest, owner_id: int) -> HttpResponse:
     return _done(request, owner_id, operations.resume_owner, "Resumed.")
 
 
+@access.button
+def pause_key(request: HttpRequest, job_id: int) -> HttpResponse:
+    return _key_done(request, job_id, operations.pause_key, "Paused: no job with this concurrency key is claimed.")
+
+
+@access.button
+def resume_key(request: HttpRequest, job_id: int) -> HttpResponse:
+    return _key_done(request, job_id, operations.resume_key, "Resumed.")
+
+
 def _done(request: HttpRequest, owner_id: int, operation: Callable[..., None], sentence: str) -> HttpResponse:
-    if not fleet.runs_the_farm(people.person(request)):
-        raise PermissionDenied("Only those who run the farm may do that.")
+    by = _who_runs_the_farm(request)
     owner = get_object_or_404(User, pk=owner_id)
+    operation(owner, by=by)
+    url = f"{reverse('jobs:list')}?{urlencode({'owner': owner.get_username()})}"
+    return access.respond(request, sentence, level=messages.SUCCESS, url=url)
 
-    def do() -> str:
-        operation(owner, by=people.person(request))
-        return sentence
 
-    return access.done(request, f"{reverse('jobs:list')}?{urlencode({'owner': owner.get_username()})}", do)
+def _key_done(request: HttpRequest, job_id: int, operation: Callable[..., None], sentence: str) -> HttpResponse:
+    by = _who_runs_the_farm(request)
+    operation(get_object_or_404(Live.objects.exclude(key=None), pk=job_id).key_id, by=by)
+    url = f"{reverse('jobs:job', args=[job_id])}#concurrency-key"
+    return access.respond(request, sentence, level=messages.SUCCESS, url=url)
+
+
+def _who_runs_the_farm(request: HttpRequest) -> User:
+    person = people.person(request)
+    if not fleet.runs_the_farm(person):
+        raise PermissionDenied("Only those who run the farm may do that.")
+    return person

@@ -101,6 +101,8 @@ GET  /jobs/<jobid:job_id>/output/<int:fence>                         in   404  4
 POST /jobs/<jobid:job_id>/retry/                                     in   404  404  302  302+ in   302  302+ 302+
 POST /jobs/<jobid:job_id>/clone/                                     in   403  404  302+ 302+ in   302+ 302+ 302+
 POST /jobs/<jobid:job_id>/run-now/                                   in   404  404  302  302+ in   302  302+ 302+
+POST /jobs/<jobid:job_id>/key/pause/                                 in   403  403  403  403  in   403  302+ 302+
+POST /jobs/<jobid:job_id>/key/resume/                                in   403  403  403  403  in   403  302+ 302+
 POST /jobs/<jobid:job_id>/signal/                                    in   404  404  302  302+ in   302  302+ 302+
 POST /jobs/<jobid:job_id>/priority/                                  in   404  404  302  302+ in   302  302+ 302+
 POST /jobs/<jobid:job_id>/share/                                     in   404  404  302  302+ in   302  302+ 302+

@@ -19,7 +19,7 @@ from examples.imagegame.models import Game
 from jobs import http, operations
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
-from jobs.models import FlowTemplate, Job, SavedFilter, Worker
+from jobs.models import FlowTemplate, Job, Live, SavedFilter, Worker
 from metering import operations as metering
 from outbox import operations as outbox
 from outbox.models import Message
@@ -120,6 +120,11 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
     stored = operations.put_file(worker, job.pk, claimed.lease, name="x.png", content=picture)
     farm.submit(1, "chat", owner=owner, group=group)  # one that waits, for bulks and claims
     [later] = farm.submit(1, "chat", owner=owner, group=group, run_at=farm.now() + timedelta(hours=1))
+    keyed, held = (
+        operations.submit("chat", {}, owner=owner, concurrency_key=key, run_at=farm.now() + timedelta(hours=1))
+        for key in ("open", "held")
+    )
+    operations.pause_key(Live.objects.get(pk=held.pk).key_id)
     step = operations.submit("chat", {}, owner=owner, group=group, name="step", run_at=farm.now() + timedelta(hours=1))
     FlowTemplate.objects.create(name="nightly", jobs=[{"name": "a", "kind": "chat"}])
     own, _ = operations.create_worker("adas", queues=["chat"], owner=owner)
@@ -152,6 +157,8 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
         "api/v1/jobs/<jobid:job_id>/retry": {"job_id": ended.pk},
         "jobs/<jobid:job_id>/run-now/": {"job_id": later.pk},
         "jobs/<jobid:job_id>/priority/": {"job_id": later.pk},
+        "jobs/<jobid:job_id>/key/pause/": {"job_id": keyed.pk},
+        "jobs/<jobid:job_id>/key/resume/": {"job_id": held.pk},
         "jobs/<jobid:job_id>/signal/": {"job_id": asking.pk},
         "api/v1/jobs/<jobid:job_id>/priority": {"job_id": later.pk},
         "api/v1/jobs/<jobid:job_id>/run_now": {"job_id": later.pk},

@@ -11,6 +11,7 @@ from django.urls import reverse
 from accounts import operations as accounts
 from jobs import operations
 from jobs.models import ConcurrencyKey, PausedOwner, Queue
+from jobs.queries import reads
 from outbox.models import Message
 from tests import farm
 from tests.outbox import support
@@ -50,6 +51,38 @@ def test_a_list_narrowed_to_an_owner_pauses_and_resumes_them(client: Client, bos
     assert not PausedOwner.objects.exists()
     assert [line.change_message for line in LogEntry.objects.order_by("pk")] == ["jobs paused", "jobs resumed"]
     assert "Pause what waits" not in client.get(reverse("jobs:list")).text
+
+
+def test_the_page_of_a_job_pauses_its_concurrency_key_and_resumes_it_for_those_who_run_the_farm(
+    client: Client, boss: User, ada: User
+) -> None:
+    farm.kind(concurrency=1, concurrency_key="{n}")
+    [job] = farm.submit(1, owner=ada)
+    page = reverse("jobs:job", args=[job.pk])
+    assert "Pause what waits" in client.get(page).text
+    answer = client.post(reverse("jobs:pause_key", args=[job.pk]))
+    assert answer["Location"] == f"{page}#concurrency-key"
+    shown = " ".join(client.get(page).text.split())
+    assert "The jobs of the concurrency key 0 were paused by boss" in shown
+    assert '<a href="#concurrency-key">Resume the jobs of this concurrency key</a>' in shown
+    client.force_login(ada)
+    shown = " ".join(client.get(page).text.split())
+    assert "The jobs of the concurrency key 0 were paused, " in shown
+    assert 'id="concurrency-key"' not in shown
+    assert client.post(reverse("jobs:resume_key", args=[job.pk])).status_code == 403
+    client.force_login(boss)
+    client.post(reverse("jobs:resume_key", args=[job.pk]))
+    assert ConcurrencyKey.objects.get().paused_at is None
+    assert [line.change_message for line in LogEntry.objects.order_by("pk")] == ["paused", "resumed"]
+
+
+def test_who_waits_without_the_field_of_a_key_is_not_told_that_all_of_the_kind_do(client: Client, ada: User) -> None:
+    farm.kind(concurrency=1, concurrency_key="{account}")
+    operations.submit("work", {"account": "a"})
+    job = operations.submit("work", {}, owner=ada)
+    operations.pause_key(ConcurrencyKey.objects.get(name="").pk)
+    [reason] = reads.why_not_running(job.pk)[:1]
+    assert reason.sentence.startswith("The jobs of its kind without a concurrency key have been paused since ")
 
 
 def test_who_is_paused_sees_that_on_their_list_and_not_by_whom(client: Client, ada: User) -> None:
