@@ -31,8 +31,9 @@ class Kind:
 
     At most `concurrency` of its jobs run at a time; with a `concurrency_key` so many of each key, which is written over
     the payload: "{account}", "{options.model}-{region}" ("" for what is not there). `on_overflow` says what becomes of
-    a job whose key has as many living jobs as may run: it waits ("wait"), or the oldest that waits is canceled for it,
-    so that one waits ("cancel_oldest_waiting"), or the oldest of all ("cancel_running"), or it is refused ("refuse").
+    a job whose key has as many living jobs as may run: it waits ("wait"), or its owner's oldest that waits is canceled
+    for it, so that one waits ("cancel_oldest_waiting"), or their oldest of all ("cancel_running"), or it is refused
+    ("refuse").
 
     `requires` are conditions on the labels of their workers (`jobs.domain.labels`).
     """

@@ -1,6 +1,5 @@
 """Concurrency keys of new jobs: which they are, and what becomes of a job whose key has as many as may run."""
 
-import itertools
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
@@ -36,18 +35,20 @@ def check_overflow(records: Sequence[JobRecord], kinds: Mapping[str, Kind], *, r
     for key_id, one in bounded.items():
         kind = kinds[one.kind]
         if kind.on_overflow == "refuse" and kind.concurrency is not None:
-            living = len({*itertools.chain(*keys.living_of_key(key_id))} - {job.pk for job in replaced})
+            living = len({row.pk for row in keys.living_of_key(key_id)} - {job.pk for job in replaced})
             if living + amounts[key_id] > kind.concurrency:
                 raise KeyIsFull(key=one.concurrency_key or "", kind=kind.name, most=kind.concurrency, living=living)
 
 
 def cancel_overflow(records: Sequence[JobRecord], kinds: Mapping[str, Kind]) -> None:
-    """Cancel what the newest jobs of these keys, which are stored, take the place of."""
-    for key_id, kind in {one.key_id: kinds[one.kind] for one in records if one.key_id is not None}.items():
+    """Cancel what the newest jobs of these keys, which are stored, take the place of: of their owners' jobs, since what
+    is another's nobody cancels."""
+    newest = {(one.key_id, one.owner_id): kinds[one.kind] for one in records if one.key_id is not None}
+    for (key_id, owner_id), kind in newest.items():
         if kind.concurrency is None or not kind.on_overflow.startswith("cancel"):
             continue
-        running, waiting = keys.living_of_key(key_id)
-        surplus = max(len(running) + len(waiting) - kind.concurrency, 0)
-        oldest = waiting[:-1] if kind.on_overflow == "cancel_oldest_waiting" else sorted(running + waiting)
-        if surplus and oldest:
-            finish.cancel_many(oldest[: min(surplus, AT_ONCE)], by=None)
+        living, is_any = keys.living_of_key(key_id), kind.on_overflow == "cancel_running"
+        own = [row.pk for row in living if row.owner_id == owner_id and (is_any or not row.lease_secret)]
+        surplus = max(len(living) - kind.concurrency, 0)
+        if oldest := own[:-1][: min(surplus, AT_ONCE)]:
+            finish.cancel_many(oldest, by=None)

@@ -189,10 +189,9 @@ def lock_keys(ids: Iterable[int]) -> None:
         )
 
 
-def living_of_key(key_id: int) -> tuple[list[int], list[int]]:
-    """The ids of the jobs that run with this key, and of those that wait, oldest first."""
-    rows = list(LiveRow.objects.filter(key=key_id).order_by("pk").values_list("pk", "lease_secret"))
-    return [pk for pk, secret in rows if secret], [pk for pk, secret in rows if not secret]
+def living_of_key(key_id: int) -> list[LiveRow]:
+    """The jobs that run or wait with this key, oldest first: whose they are, and whether they run."""
+    return list(LiveRow.objects.filter(key=key_id).order_by("pk").only("pk", "owner_id", "lease_secret"))
 
 
 def kind(name: str) -> statements.Row | None:

@@ -199,6 +199,20 @@ class TestOverflow:
         assert submit("b")
         assert farm.statuses([*second, *third]) == ["canceled", "pending"]
 
+    @pytest.mark.parametrize("how", ["cancel_oldest_waiting", "cancel_running"])
+    def test_cancels_nothing_of_anybody_else(self, how: str) -> None:
+        """Who names another's key has no power over their jobs: theirs wait, and of them one."""
+        farm.kind(concurrency=1, concurrency_key="{account}", on_overflow=how)
+        worker, ada, bo = farm.worker(), farm.user("ada"), farm.user("bo")
+        submit("a", owner=ada)
+        farm.claim_one(worker)
+        submit("a", owner=bo)
+        assert farm.statuses() == ["in_progress", "pending"]
+        submit("a", owner=bo)
+        assert farm.statuses() == ["in_progress", "canceled", "pending"]
+        submit("a")
+        assert farm.statuses() == ["in_progress", "canceled", "pending", "pending"]
+
     def test_cancels_what_runs_so_that_the_newest_wins(self) -> None:
         farm.kind(concurrency=2, concurrency_key="{account}", on_overflow="cancel_running")
         worker = farm.worker()
