@@ -163,7 +163,7 @@ class WaitsBehind(JobsError, code="waits_behind", http_status=409):
 
 
 class KeyIsFull(JobsError, code="key_full", http_status=409):
-    """{living} jobs with the concurrency key "{key}" of the kind {kind} live, and {most} may run at a time."""
+    """Of the concurrency key "{key}" of the kind {kind} at most {most} may live at a time, and {living} do."""
 
 
 class IdempotencyKeyReused(JobsError, code="idempotency_key_reused", http_status=422):

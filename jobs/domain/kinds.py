@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
+from core import templates
 from core.backoff import LONGEST_S, Backoff
 from jobs.domain import labels
 from jobs.errors import InvalidValue
@@ -113,4 +114,4 @@ def _value(payload: Any, path: str) -> str:
     """What stands at this path of names, as text; "" where nothing does, or more than a value."""
     for name in path.split("."):
         payload = payload.get(name) if isinstance(payload, Mapping) else None
-    return "" if payload is None or isinstance(payload, Mapping | list) else str(payload)
+    return "" if isinstance(payload, Mapping | list) else templates.as_text(payload)

@@ -99,8 +99,8 @@ def test_a_page_that_shows_more_than_a_browser_has_connections_for_shows_all_of_
         page.goto(address)
         lines = page.locator("job-progress [part=status]")
         expect(lines).to_have_text(["Pending"] * 8 + ["Pending 8"], timeout=SOON_MS)
-        asked = f"(token) => fetch(`{server.url}/api/v1/jobs?token=${{token}}`).then((answer) => answer.status)"
-        assert page.evaluate(asked, key) == 200
+        lists = f"(token) => fetch(`{server.url}/api/v1/jobs?token=${{token}}`).then((answer) => answer.status)"
+        assert page.evaluate(lists, key) == 200
         me = farm.worker("w1", "chat")
         for claimed in operations.claim(me, limit=8):
             farm.succeed(me, claimed)

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from core.backoff import Backoff
 from jobs import operations
 from jobs.domain import labels
-from jobs.domain.kinds import Kind
+from jobs.domain.kinds import OVERFLOWS, Kind
 from jobs.errors import JobsError
 
 
@@ -43,6 +43,13 @@ class Command(BaseCommand):
         parser.add_argument(
             "--limit-key", choices=["", "owner"], default="", help="owner: each owner has tokens of their own"
         )
+        parser.add_argument("--concurrency", type=int, metavar="N", help="how many run at a time, of each key")
+        parser.add_argument(
+            "--concurrency-key", default="", metavar="KEY", help='of fields of the payload: "{account}"'
+        )
+        parser.add_argument(
+            "--on-overflow", choices=OVERFLOWS, default="wait", help="what more than that come to (wait)"
+        )
 
     def handle(self, *, name: str, **options: Any) -> None:
         try:
@@ -56,7 +63,7 @@ class Command(BaseCommand):
 def _kind(name: str, options: dict[str, Any]) -> Kind:
     names = (
         *("queue", "max_attempts", "retry_when_lost", "retry_on_timeout", "priority"),
-        *("limit", "limit_count", "limit_key"),
+        *("limit", "limit_count", "limit_key", "concurrency", "concurrency_key", "on_overflow"),
     )
     return Kind(
         name=name, backoff=Backoff(first_s=options["backoff"]), timeout_s=options["timeout"],

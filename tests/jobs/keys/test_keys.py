@@ -5,11 +5,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db.models.functions import Now
 
 from jobs import operations
 from jobs.errors import KeyIsFull
-from jobs.models import ConcurrencyKey, Job, Lane, Worker
+from jobs.models import ConcurrencyKey, Job, Kind, Lane, Worker
 from jobs.operations.claim import count_claimable
 from jobs.queries import keys, lanes, reads, scaling
 from tests import farm
@@ -94,6 +95,23 @@ def test_a_payload_without_the_field_has_the_empty_key_and_a_kind_without_a_temp
     claimed = operations.claim(worker, limit=20)
     assert Counter(one.kind for one in claimed) == {"work": 2, "whole": 3}
     assert set(Job.objects.values_list("concurrency_key", flat=True)) == {"7", ""}
+
+
+def test_a_kind_from_the_command_line_bounds_keys() -> None:
+    call_command("create_kind", "work", concurrency=2, concurrency_key="{account}", on_overflow="refuse")
+    [kind] = Kind.objects.values_list("concurrency", "concurrency_key", "on_overflow")
+    assert kind == (2, "{account}", "refuse")
+    with pytest.raises(CommandError, match="on_overflow is for kinds with a concurrency"):
+        call_command("create_kind", "work", on_overflow="refuse")
+
+
+@pytest.mark.parametrize(
+    ("value", "key"),
+    [(True, "true"), (False, "false"), (None, ""), (7, "7"), (7.5, "7.5"), ("ü 漢", "ü 漢"), ([1], ""), ({"a": 1}, "")],
+)
+def test_a_value_of_the_payload_stands_in_a_key_as_json_writes_it(value: Any, key: str) -> None:
+    farm.kind(concurrency=1, concurrency_key="{account}")
+    assert operations.submit("work", {"account": value}).concurrency_key == key
 
 
 def test_a_queue_bounds_the_keys_of_kinds_that_have_no_bound_of_their_own() -> None:
