@@ -136,7 +136,7 @@ class RuleAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
 
 def _reason(start: JobStart) -> str:
     if start.outcome == StartOutcome.SKIPPED:
-        return "a job with the same unique key had not ended"
+        return "a job with the same unique key had not ended, or a later delivery had started it"
     return start.error or "–"
 
 

@@ -59,7 +59,7 @@ class Outcome(StrEnum):
 
 class StartOutcome(StrEnum):
     STARTED = "started"
-    SKIPPED = "skipped"  # a job with the same unique key had not ended
+    SKIPPED = "skipped"  # a job with the same unique key had not ended, or a later delivery started it
     FAILED = "failed"
     SENT = "sent"  # a signal, to whom it concerns
 

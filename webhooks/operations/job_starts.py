@@ -113,7 +113,7 @@ def owner_of(rule: Rule) -> User | None:
 
 def _start(rule: Rule, event: Event, *, round_: int) -> None:
     """The job and the row that says so, or neither: in a savepoint."""
-    result = _attempt(rule, event)
+    result = _attempt(rule, event, round_=round_)
     if result is None:
         return
     kept = queries.keep_start(
@@ -126,11 +126,12 @@ def _start(rule: Rule, event: Event, *, round_: int) -> None:
             log.info("The rule %r started a job on delivery %d", rule.name, event.pk)
 
 
-def _attempt(rule: Rule, event: Event, *, is_checked: bool = False) -> _Result | None:
-    """Submit the job of this rule; None if the event does not meet it. Collisions alone are raised."""
+def _attempt(rule: Rule, event: Event, *, round_: int | None = None) -> _Result | None:
+    """Submit the job of this rule; None if the event does not meet it, which a person asks for whatever it meets: then
+    it is of no round. Collisions alone are raised."""
     try:
         with transaction.atomic():
-            return _submit(rule, event, is_checked=is_checked)
+            return _submit(rule, event, round_=round_)
     except NotUnique as refusal:
         return _Result(outcome=StartOutcome.SKIPPED, job=refusal.job)
     except Exception as error:
@@ -141,9 +142,9 @@ def _attempt(rule: Rule, event: Event, *, is_checked: bool = False) -> _Result |
         return _Result(outcome=StartOutcome.FAILED, error=deliveries.sentence(error, ours=_OURS))
 
 
-def _submit(rule: Rule, event: Event, *, is_checked: bool) -> _Result | None:
+def _submit(rule: Rule, event: Event, *, round_: int | None) -> _Result | None:
     values = values_of(event)
-    if not is_checked and rule.mismatch(values) is not None:
+    if round_ is not None and rule.mismatch(values) is not None:
         return None
     payload = payload_of(rule, event, values)
     if rule.build and payload is None:
@@ -159,6 +160,10 @@ def _submit(rule: Rule, event: Event, *, is_checked: bool) -> _Result | None:
         jobs.signal_by_key(as_text(signal_key), rule.signal, payload, by=owner)
         return _Result(outcome=StartOutcome.SENT)
     unique_key = None if rule.unique_key is None else as_text(key)
+    if round_ is not None and unique_key and (rule.on_conflict or rule.debounce):
+        later = queries.later_start(rule.key, unique_key, delivery=event.pk, round_=round_)
+        if later is not None:  # this delivery was processed late: what came last is run last
+            raise NotUnique(job=later)
     job = jobs.submit(
         rule.kind, payload, by=owner if rule.pk is not None else None,  # code of the site submits as it likes
         owner=owner, queue=rule.queue, priority=rule.priority, unique_key=unique_key,
@@ -174,7 +179,7 @@ def _again(row: JobStart) -> Delivery:
     if rule is None or delivery is None:
         raise CannotStart(reason="its rule is gone" if rule is None else "its delivery is gone")
     event, _ = deliveries.opened(inbox.with_body(delivery.pk))
-    result = _attempt(rule, event, is_checked=True)
+    result = _attempt(rule, event)
     if result is None:
         raise CannotStart(reason="its rule makes no job of this delivery any more")
     row.outcome, row.job_id, row.error = result.outcome, result.job, result.error

@@ -146,6 +146,13 @@ def keep_start(
     return bool(statements.load("webhooks", "keep_start").run(params))
 
 
+def later_start(rule_key: str, unique_key: str, *, delivery: int, round_: int) -> int | None:
+    """The job with this key that the rule started in this round for a delivery that came after this one."""
+    later = JobStart.objects.filter(delivery_id__gt=delivery, rule_key=rule_key, round=round_)
+    started = later.filter(outcome=StartOutcome.STARTED, job__unique_key=unique_key)
+    return started.values_list("job_id", flat=True).first()
+
+
 def starts_of_delivery(delivery: int) -> list[JobStart]:
     return list(JobStart.objects.filter(delivery_id=delivery).order_by("round", "pk")[:SHOWN])
 

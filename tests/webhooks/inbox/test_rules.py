@@ -14,8 +14,10 @@ from jobfarm import health, message_health
 from jobs import operations as jobs
 from jobs.models import Job
 from scheduling import operations as scheduling
+from scheduling.models import Due
 from tests import farm
 from tests.webhooks.inbox.starts import BODY, PAYLOAD, STARTED, payloads, processed, replayed, rule, starts
+from tests.webhooks.inbox.support import receive
 from webhooks import operations
 from webhooks.errors import CannotStart, NotFound
 from webhooks.models import Delivery, JobStart, Rule
@@ -156,6 +158,23 @@ class TestAUniqueKey:
         farm.succeed(me, claimed)
         farm.forgive(second)
         assert farm.claim_one(me).payload == "3"
+
+    @pytest.mark.parametrize("has_ended", [False, True])
+    def test_starts_nothing_for_a_push_that_is_processed_after_a_later_one(self, has_ended: bool) -> None:
+        """Its first attempt failed, say: what was pushed last is what is deployed last."""
+        rule(unique_key="deploy {{ body.repository.id }}", payload="{{ body.after }}", on_conflict="after")
+        receive({**BODY, "after": "1"}, event_type="probe")
+        later = farm.now() + timedelta(hours=1)
+        Due.objects.update(run_at=later, next_at=later)
+        processed({**BODY, "after": "2"}, delivery_id="d-2")
+        if has_ended:
+            farm.succeed(me := farm.worker("deploys", "deploy"), farm.claim_one(me))
+        Due.objects.update(run_at=farm.now(), next_at=farm.now())
+        scheduling.run_due()
+        assert payloads() == ["2"]
+        assert [row[2] for row in starts()] == ["started", "skipped"]
+        replayed(Delivery.objects.earliest("pk"), with_jobs=True)
+        assert payloads()[-1] == "1", "a person says so"
 
 
 class TestARuleInCode:
