@@ -163,10 +163,10 @@ def _snippets(request: HttpRequest, job: Job) -> dict[str, str] | None:
 
 def _left_out(job: Job) -> list[str]:
     """What of this job neither a copy nor a printed call holds, where it is not what its kind gives."""
-    kind = operations.known_kind(job.kind)
+    kind, key = operations.known_kind(job.kind), job.concurrency_key
     left_out = {
         "unique key": job.unique_key,
-        "concurrency key": job.concurrency_key,
+        "concurrency key": key is not None and (kind is None or key != kind.concurrency_key_of(job.payload)),
         "expiry": job.expires_at,
         "number of attempts": kind is None or job.max_attempts != kind.max_attempts,
         "timeout": job.timeout_s if kind is None else job.timeout_s != kind.timeout_s,

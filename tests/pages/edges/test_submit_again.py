@@ -1,11 +1,13 @@
 """A job is submitted again from its page as an edited copy, and a waiting one is given another priority."""
 
 import html
+from typing import Any
 
 import pytest
 
 from jobs import operations
 from jobs.models import Job
+from tests import farm
 from tests.pages.edges.conftest import Browse, Farm
 
 
@@ -83,3 +85,12 @@ def test_a_page_says_what_a_copy_leaves_out(little_farm: Farm, browse: Browse) -
     assert "leave out this job&#x27;s unique key, number of attempts." in pages[1].replace("'", "&#x27;").replace(
         "job's", "job&#x27;s"
     )
+
+
+@pytest.mark.django_db
+def test_a_concurrency_key_is_left_out_only_where_it_was_given_at_submit(little_farm: Farm, browse: Browse) -> None:
+    farm.kind("keyed", concurrency=1, concurrency_key="{account}")
+    keys: tuple[Any, ...] = ({}, {"concurrency_key": "other"})
+    jobs = [operations.submit("keyed", {"account": "a"}, owner=little_farm.ada, **key) for key in keys]
+    pages = [browse(little_farm.ada).get(f"/jobs/{job.pk}/").content.decode() for job in jobs]
+    assert ["concurrency key." in page for page in pages] == [False, True]
