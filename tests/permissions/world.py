@@ -19,7 +19,7 @@ from examples.imagegame.models import Game
 from jobs import http, operations
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
-from jobs.models import FlowTemplate, Job, Live, SavedFilter, Worker
+from jobs.models import ConcurrencyKey, FlowTemplate, Job, SavedFilter, Worker
 from metering import operations as metering
 from outbox import operations as outbox
 from outbox.models import Message
@@ -124,7 +124,7 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
         operations.submit("chat", {}, owner=owner, concurrency_key=key, run_at=farm.now() + timedelta(hours=1))
         for key in ("open", "held")
     )
-    operations.pause_key(Live.objects.get(pk=held.pk).key_id)
+    operations.pause_key(ConcurrencyKey.objects.get(name="held").pk)
     step = operations.submit("chat", {}, owner=owner, group=group, name="step", run_at=farm.now() + timedelta(hours=1))
     FlowTemplate.objects.create(name="nightly", jobs=[{"name": "a", "kind": "chat"}])
     own, _ = operations.create_worker("adas", queues=["chat"], owner=owner)
