@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-from django.db.models import Count, Q
+from django.db.models import Count, Max, Q
 
 from core.values import words
 from postgres import statements
@@ -147,10 +147,11 @@ def keep_start(
 
 
 def later_start(rule_key: str, unique_key: str, *, delivery: int, round_: int) -> int | None:
-    """The job with this key that the rule started in this round for a delivery that came after this one."""
+    """The newest job with this key that the rule started in this round for a delivery that came after this one."""
     later = JobStart.objects.filter(delivery_id__gt=delivery, rule_key=rule_key, round=round_)
     started = later.filter(outcome=StartOutcome.STARTED, job__unique_key=unique_key)
-    return started.values_list("job_id", flat=True).first()
+    newest: int | None = started.aggregate(newest=Max("job_id"))["newest"]  # by the index of deliveries: mostly none
+    return newest
 
 
 def starts_of_delivery(delivery: int) -> list[JobStart]:
