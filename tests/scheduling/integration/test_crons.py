@@ -79,6 +79,7 @@ class TestADeclaredCron:
     ) -> None:
         cron = declared()
         scheduling.fire_due()
+        scheduling.run_due()  # what had not ended would keep the next from being made
         monkeypatch.setattr(crons, "_declared", {})
         scheduling.sync_crons()
         wind_back(cron, hours=1)
@@ -92,7 +93,7 @@ class TestADeclaredCron:
         rows = Cron.objects.annotate(version=RawSQL("xmin::text", [])).values_list("version")
         before = list(rows)
         assert scheduling.fire_due() == []
-        assert list(rows) == before
+        assert list(rows.all()) == before
 
     def test_is_refused_when_something_is_wrong_with_it(self) -> None:
         declared()
