@@ -9,6 +9,7 @@ from jobs.errors import KeyIsFull
 from jobs.models import Job
 from jobs.operations import finish
 from jobs.queries import keys
+from jobs.queries.submits import Stored
 
 AT_ONCE = 1000  # canceled by one submit: more there are only of a kind that let everything wait before
 
@@ -40,9 +41,10 @@ def check_overflow(records: Sequence[JobRecord], kinds: Mapping[str, Kind], *, r
                 raise KeyIsFull(key=one.concurrency_key or "", kind=kind.name, most=kind.concurrency, living=living)
 
 
-def cancel_overflow(records: Sequence[JobRecord], kinds: Mapping[str, Kind]) -> None:
-    """Cancel what the newest jobs of these keys, which are stored, take the place of: of their owners' jobs, since what
-    is another's nobody cancels."""
+def cancel_overflow(stored: Sequence[Stored], kinds: Mapping[str, Kind]) -> None:
+    """Cancel what these jobs, the newest of their keys, take the place of: of their owners' jobs, since what is
+    another's nobody cancels."""
+    ids, records = {one.id for one in stored}, [one.record for one in stored]
     newest = {(one.key_id, one.owner_id): kinds[one.kind] for one in records if one.key_id is not None}
     for (key_id, owner_id), kind in newest.items():
         if kind.concurrency is None or not kind.on_overflow.startswith("cancel"):
@@ -50,5 +52,6 @@ def cancel_overflow(records: Sequence[JobRecord], kinds: Mapping[str, Kind]) -> 
         living, is_any = keys.living_of_key(key_id), kind.on_overflow == "cancel_running"
         own = [row.pk for row in living if row.owner_id == owner_id and (is_any or not row.lease_secret)]
         surplus = max(len(living) - kind.concurrency, 0)
+        own.sort(key=lambda pk: pk in ids)  # a job that became another's is as new
         if oldest := own[:-1][: min(surplus, AT_ONCE)]:
             finish.cancel_many(oldest, by=None)

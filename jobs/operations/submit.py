@@ -284,7 +284,7 @@ def _decided(
     if len(stored) < len(answers):
         pairs = zip(records, answers, strict=True)
         quotas.give_back(record for record, answer in pairs if isinstance(answer, NotUnique))
-    keys.cancel_overflow([answer.record for answer in stored], kinds)
+    keys.cancel_overflow(stored, kinds)
     if admission is not None:
         admission.keep([answer.id if isinstance(answer, Stored) else None for answer in answers])
     if locked:

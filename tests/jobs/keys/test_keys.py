@@ -231,6 +231,14 @@ class TestOverflow:
         submit("a")
         assert farm.statuses() == ["in_progress", "canceled", "pending", "pending"]
 
+    @pytest.mark.parametrize("how", ["cancel_oldest_waiting", "cancel_running"])
+    def test_counts_a_job_that_another_became_as_the_newest(self, how: str) -> None:
+        farm.kind(concurrency=1, concurrency_key="{account}", on_overflow=how)
+        submit("a", unique_key="u")
+        submit("b")
+        submit("b", unique_key="u", on_conflict="replace")
+        assert farm.statuses() == ["pending", "canceled"]
+
     def test_cancels_what_runs_so_that_the_newest_wins(self) -> None:
         farm.kind(concurrency=2, concurrency_key="{account}", on_overflow="cancel_running")
         worker = farm.worker()
