@@ -94,8 +94,11 @@ class Kind:
             raise ValueError(f"on_overflow is one of {', '.join(OVERFLOWS)}, got {self.on_overflow!r}")
         if self.on_overflow != "wait" and self.concurrency is None:
             raise ValueError("on_overflow is for kinds with a concurrency")
-        if len(self.concurrency_key) > 200:
-            raise ValueError("a concurrency_key has at most 200 characters")
+        template = self.concurrency_key
+        if len(template) > 200 or {*"{}"} & {*_FIELD.sub("", template)}:
+            raise ValueError(
+                f"a concurrency_key has at most 200 characters, and fields as {{a.b}}, got {template[:80]!r}"
+            )
 
     def concurrency_key_of(self, payload: Any) -> str | None:
         """The concurrency key of a job with this payload; None where the kind has neither a key nor a bound."""

@@ -22,6 +22,8 @@ class TestAKind:
             {"max_attempts": 0}, {"max_attempts": 1001}, {"priority": 101}, {"priority": -101},
             {"timeout_s": 0}, {"timeout_s": -1}, {"timeout_s": float("nan")}, {"timeout_s": float("inf")},
             {"expires_s": 0}, {"expires_s": 6 * 366 * 86400},
+            {"concurrency": 1, "concurrency_key": "{account"},
+            {"concurrency": 1, "concurrency_key": "{a b}"},
         ],
         ids=str,
     )  # fmt: skip
