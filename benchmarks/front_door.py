@@ -118,7 +118,7 @@ def _farm(database: str) -> Iterator[tuple[int, int, str, int]]:
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
         try:
-            while MODEL not in jobs.offered_models(owner):
+            while MODEL not in jobs.offered_models(owner, away_s=0):
                 if worker.poll() is not None:
                     raise RuntimeError("the worker ended")
                 time.sleep(0.1)

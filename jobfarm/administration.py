@@ -165,7 +165,10 @@ _SECTIONS: Final[list[tuple[str, bool, list[tuple[str, str]]]]] = [
         ("webhooks.ModelServer", "smart_toy"),
     ]),
     ("Outbox", False, [("outbox.Endpoint", "outbox"), ("outbox.Message", "outgoing_mail")]),
-    ("OpenAI's API", False, [("openai_api.Batch", "stacks"), ("openai_api.File", "description")]),
+    ("OpenAI's API", False, [
+        ("openai_api.Alias", "alt_route"), ("openai_api.CallRule", "rule"),
+        ("openai_api.Batch", "stacks"), ("openai_api.File", "description"),
+    ]),
     ("Alerts", False, [("alerts.Rule", "notifications"), ("alerts.Notification", "outgoing_mail")]),
     ("Usage", False, [("metering.Budget", "savings"), ("metering.Model", "payments"), ("metering.Day", "data_usage")]),
     ("Limits", False, [("ratelimits.Limit", "tune"), ("ratelimits.Bucket", "speed"), ("jobs.Usage", "data_usage")]),

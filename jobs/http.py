@@ -93,16 +93,18 @@ class JobIdConverter:
 register_converter(JobIdConverter, "jobid")
 
 
-def count_submitted(request: HttpRequest, user: User, *, jobs: int = 1) -> None:
-    """Take so many jobs from what this person, and the API token that came with the request, may submit.
-
-    Before anything is stored, and whatever becomes of it then. The commit of what is stored flushes the count along.
-    Raises RateLimited, and CountExceedsLimit for more than may ever come at once.
-    """
+def count_submitted(
+    request: HttpRequest, user: User, *, jobs: int = 1, more: Sequence[LimitRequest] = ()
+) -> dict[str, ratelimits.Answer]:
+    """Take so many jobs from what this person, and the request's API token, may submit, and `more`; the answer of each
+    limit. Before anything is stored, whose commit flushes the count along. Raises RateLimited, and CountExceedsLimit
+    for more than may ever come at once."""
     asks = [LimitRequest(name=limits.SUBMIT_USER, key=f"user:{user.pk}", count=jobs)]
     if (token := people.token_id(request)) is not None:
         asks.append(LimitRequest(name=limits.SUBMIT_TOKEN, key=f"token:{token}", count=jobs))
-    ratelimits.limit_all(asks, throws=True, waits_for_disk=False)
+    asks.extend(more)
+    answers = ratelimits.limit_all(asks, throws=True, waits_for_disk=False).each
+    return {ask.name: answer for ask, answer in zip(asks, answers, strict=True)}
 
 
 def may_wait(request: HttpRequest) -> bool:

@@ -1,13 +1,20 @@
-"""What apps above register: who meters jobs, which kinds are metered whatever is decided about their jobs, and which
-crons count jobs too."""
+"""What apps above register: who meters jobs, which kinds are metered whatever is decided about their jobs, which
+crons count jobs too, and what the janitor does for them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django.contrib.auth.models import User
 
 from jobs.domain.meters import Hold, Meter, Used
 
 METERED_KINDS: set[str] = set()
 # By name. They fire within a minute after jobs were counted (jobs.operations.rollup).
 COUNTING_CRONS: list[str] = []
+# What else the janitor does every few seconds, by name.
+CHORES: dict[str, Callable[[], None]] = {}
+# By kind: what refuses a job of a person, by its payload, its queue, who submits it, and with which token.
+CHECKS: dict[str, Callable[[Any, str, User, int | None], None]] = {}
 _meters: list[Meter] = []
 
 

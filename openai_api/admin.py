@@ -1,9 +1,38 @@
-"""Files and batches in the administration, to look at."""
+"""Aliases and rules of calls in the administration, where staff change them, and files and batches to look at."""
+
+from typing import Any
 
 from django.contrib import admin
+from django.http import HttpRequest
+from unfold.admin import ModelAdmin
 
 from core import administration
-from openai_api.models import Batch, File
+from openai_api.models import Alias, Batch, CallRule, File
+from openai_api.operations import names
+
+
+class _Decided(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
+    """What staff decide, which this process knows at once; the line in the log is Django's own."""
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        names.forget()
+
+
+@admin.register(Alias)
+class AliasAdmin(_Decided):
+    list_display = ["name", "model", "after_s", "is_only_way"]
+    search_fields = ["name", "model"]
+    fields = [("name", "model"), ("after_s", "is_only_way")]
+
+
+@admin.register(CallRule)
+class CallRuleAdmin(_Decided):
+    list_display = ["__str__", "names", "requests_per_minute", "tokens_per_minute"]
+    list_select_related = ["token", "group"]
+    search_fields = ["group__name", "token__name"]
+    fields = [("group", "token"), "names", ("requests_per_minute", "tokens_per_minute")]
+    raw_id_fields = ["group", "token"]
 
 
 @admin.register(Batch)

@@ -1,6 +1,20 @@
 """Refusals of the app: each class states its code, its HTTP status and, as its docstring, its sentence."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from core.refusal import Refusal
+from ratelimits.errors import RateLimited
+
+
+class CallsLimited(RateLimited):
+    """Too many requests: try again in {words}."""
+
+    limits: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {**super().headers, **self.limits}
 
 
 class UnknownModel(Refusal, code="model_not_found", http_status=404):

@@ -8,6 +8,11 @@ from jobs import operations as jobs
 from jobs.operations import Link
 from jobs.operations.hooks import Viewer
 from openai_api import queries
+from openai_api.kinds import CALL
+from openai_api.operations import names
+
+jobs.CHECKS[CALL.name] = names.check_job
+jobs.CHORES["fallbacks of calls"] = names.fall_back
 
 
 @jobs.register_links

@@ -2,12 +2,16 @@
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any, Final, Literal
+from urllib.parse import quote
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -19,21 +23,28 @@ from accounts.errors import InsufficientScope
 from core import api, values
 from core.refusal import Refusal
 from jobs import http as jobs_http
+from jobs import limits
 from jobs.domain.files import plain_name
 from jobs.errors import InvalidValue
 from openai_api import domain, operations
 from openai_api.domain import messages
-from openai_api.errors import InvalidCall, UnknownCall
-from openai_api.operations import Ended, Made
+from openai_api.errors import CallsLimited, InvalidCall, UnknownCall
+from openai_api.operations import Ended, Made, names
+from ratelimits import operations as ratelimits
+from ratelimits.errors import RateLimited
+from ratelimits.operations import Config, LimitRequest, TokenBucket
 
 SCOPE: Final = "submit"  # of the tokens that make calls, and get their answers
 JOB_ID: Final = "X-Job-Id"
+MODEL: Final = "X-Model"
 BACKGROUND: Final = "X-Background"
 LABELS: Final = {"requires": "X-Requires", "prefers": "X-Prefers"}
 ATTEMPT: Final = "X-Stainless-Retry-Count"
 FORM: Final = "multipart/form-data"
 _NUMBER: Final = re.compile(r"[0-9]{1,15}")
 _KEY: Final = re.compile(r"[ -~]{1,255}")
+_SAFE: Final = "/:@+,()[] "  # beside letters, digits and _.-~ what a model's name has in a header as it is
+_MINUTE: Final = timedelta(minutes=1)
 
 
 _DECIDING: Final = (*LABELS.values(), BACKGROUND)  # headers that say what is asked for, too
@@ -132,6 +143,7 @@ class Awaited:
 
     `is_kept`: the job goes on when the caller goes away. `after`: the number of the last event that the caller has.
     `is_new`: the job was made by this request. `again`: by what the same call is known, of a client that repeats it.
+    `limits`: headers of its answer. `may_move`: another model may answer it yet.
     """
 
     job_id: int
@@ -143,21 +155,63 @@ class Awaited:
     after: int | None = None
     is_new: bool = False
     again: str = ""
+    limits: Mapping[str, str] = field(default_factory=dict)
+    may_move: bool = False
 
 
 def waits(made: Made, **how: Any) -> HttpResponse:
     """The answer for who waits for this call: `how` are the other fields of its note, which is Awaited."""
-    note = Awaited(job_id=made.job_id, path=made.path, model=made.model, **how)
+    note = Awaited(job_id=made.job_id, path=made.path, model=made.model, may_move=made.may_move, **how)
     body = json.dumps({"id": made.job_id, "object": "job", "status": "in_progress"})
     headers = {JOB_ID: str(made.job_id)}
     return jobs_http.Noted(body, note=note, status=202, content_type="application/json", headers=headers)
+
+
+def heads(job_id: int, model: str, limits: Mapping[str, str]) -> dict[str, str]:
+    """The headers of an answer: its job, the model that answered where that is known, what is left of limits."""
+    named = {MODEL: quote(model, safe=_SAFE)} if model else {}
+    return {JOB_ID: str(job_id), **named, **limits}
+
+
+def count(request: HttpRequest, user: User, call: domain.Call) -> dict[str, str]:
+    """Take this call, and the tokens that it is expected to use, of the limits of its token and its person: what is
+    left, in OpenAI's headers. Raises CallsLimited, CountExceedsLimit."""
+    token_id = people.token_id(request)
+    most = names.per_minute(user, token_id)
+    configs = {f"calls/{unit}": TokenBucket(count, _MINUTE, capacity=count) for unit, count in most.items()}
+    counts = {"calls/tokens": domain.expected(call.payload).total if "tokens" in most else 1}
+    asks = [
+        LimitRequest(name=name, key=f"token:{token_id}", count=counts.get(name, 1), config=config)
+        for name, config in configs.items()
+    ]  # fmt: skip
+    try:
+        answers = jobs_http.count_submitted(request, user, more=asks)
+    except RateLimited as refusal:
+        limited = CallsLimited(name=refusal.name, key=refusal.key, retry_after=refusal.retry_after)
+        limited.limits = _left(refusal.name, configs, 0.0, full_s=refusal.retry_after.total_seconds())
+        raise limited from None
+    shown = [*configs, *(() if "requests" in most else (limits.SUBMIT_TOKEN,))]
+    left = [_left(name, configs, answers[name].remaining or 0.0) for name in shown if name in answers]
+    return {header: value for each in left for header, value in each.items()}
+
+
+def _left(name: str, configs: Mapping[str, Config], remaining: float, *, full_s: float | None = None) -> dict[str, str]:
+    """What is left of a limit, and in which time it is whole again, or of one that denied has enough."""
+    unit = "tokens" if name == "calls/tokens" else "requests"
+    config = ratelimits.config_of(name, configs.get(name))
+    if full_s is None:
+        full_s = (config.most - remaining) / config.rate * config.period.total_seconds()
+    minutes, seconds = divmod(math.ceil(max(0.0, full_s)), 60)
+    values = {"limit": f"{config.rate:.0f}", "remaining": f"{max(0, math.floor(remaining))}"}
+    values["reset"] = f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
+    return {f"x-ratelimit-{which}-{unit}": value for which, value in values.items()}
 
 
 def awaited(note: Awaited, authorization: str) -> HttpResponseBase:
     """The answer of a call that somebody waited for, or a refusal where their key does not open it any more; without
     Django around it."""
     try:
-        return answer(*_own(note, authorization), is_stream=note.is_stream)
+        return answer(*_own(note, authorization), is_stream=note.is_stream, limits=note.limits)
     except Refusal as refusal:
         return refused(refusal, path=note.path)
 
@@ -187,21 +241,23 @@ def _own(note: Awaited, authorization: str) -> tuple[Made, Ended | None]:
     return made, made.ended
 
 
-def answer(made: Made, ended: Ended | None, *, is_stream: bool = False) -> HttpResponseBase:
+def answer(
+    made: Made, ended: Ended | None, *, is_stream: bool = False, limits: Mapping[str, str] | None = None
+) -> HttpResponseBase:
     """The answer of a call that has ended, unread where it is a file and not for an event of a stream. Raises
     UnknownCall of one that has not."""
     if ended is None:
         raise UnknownCall
     if ended.file is not None and not is_stream:
         stored = operations.answer_file(made, ended)
-        named = {JOB_ID: str(made.job_id), "X-Content-Type-Options": "nosniff", "Content-Type": ended.content_type}
-        return jobs_http.whole(stored, headers=named)
+        named = {"X-Content-Type-Options": "nosniff", "Content-Type": ended.content_type}
+        return jobs_http.whole(stored, headers=heads(made.job_id, made.model, limits or {}) | named)
     content = operations.content(made, ended)
     if ended.status >= 400:
         content = domain.in_form(content, status=ended.status, path=made.path)
     text = json.dumps(content) if ended.content_type == domain.JSON else content
-    response = HttpResponse(text, status=ended.status, content_type=ended.content_type)
-    response[JOB_ID] = str(made.job_id)
+    headers = heads(made.job_id, made.model, limits or {})
+    response = HttpResponse(text, status=ended.status, content_type=ended.content_type, headers=headers)
     response["X-Content-Type-Options"] = "nosniff"
     if ended.status >= 400:
         response[domain.NO_RETRY[0]] = domain.NO_RETRY[1]

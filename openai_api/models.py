@@ -2,15 +2,19 @@
 jobs like others, and its slices say which (docs/adr/0084)."""
 
 import uuid
+from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import Group
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
+from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.urls import reverse
 
+from openai_api.domain import LONGEST_MODEL
 from openai_api.domain.batches import LIVE, BatchStatus
 
 
@@ -146,6 +150,77 @@ class Slice(models.Model):
     def is_open(self) -> bool:
         """Whether some of its jobs had not ended when they were counted last."""
         return self.completed + self.failed < len(self.job_ids)
+
+
+def _name(**options: Any) -> Any:
+    """What callers write as a model."""
+    return models.CharField(max_length=LONGEST_MODEL, **options)
+
+
+class Alias(models.Model):
+    """A model that answers calls of another name: the first one, or one for calls that have waited for so long."""
+
+    name = _name(help_text="As callers write it. Of rows with one name each is a model that may answer.")
+    model = _name(help_text="As a worker announces it.")
+    after_s = models.FloatField(
+        "after", default=0, validators=[MinValueValidator(0)],
+        help_text="Seconds that a call waits before it comes here; 0: at once.",
+    )  # fmt: skip
+    is_only_way = models.BooleanField(
+        "by alias alone", default=False,
+        help_text="The model is not listed, and cannot be called by its own name: of a provider who costs money.",
+    )  # fmt: skip
+
+    class Meta:
+        ordering = ["name", "after_s"]
+        verbose_name_plural = "aliases"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["name", "after_s"], name="one_model_of_an_alias_comes_at_a_time",
+                violation_error_message="There is a model for this moment already.",
+            )
+        ]  # fmt: skip
+
+    def __str__(self) -> str:
+        return f"{self.name} is {self.model}" + (f" after {self.after_s:g} s" if self.after_s else "")
+
+
+class CallRule(models.Model):
+    """What calls an API token, or each token of a group's members, may make."""
+
+    token = models.OneToOneField(
+        "accounts.ApiToken", models.CASCADE, null=True, blank=True, related_name="+", verbose_name="API token"
+    )
+    group = models.OneToOneField(Group, models.CASCADE, null=True, blank=True, related_name="+")
+    names = ArrayField(
+        _name(), verbose_name="models", default=list, blank=True,
+        help_text="Models and aliases that may be called, with commas between them; empty: all.",
+    )  # fmt: skip
+    requests_per_minute = models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
+    tokens_per_minute = models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
+
+    class Meta:
+        ordering = ["id"]
+        verbose_name = "rule of calls"
+        verbose_name_plural = "rules of calls"
+        constraints = [
+            models.CheckConstraint(
+                name="call_rule_has_one_subject", condition=Q(token__isnull=True) ^ Q(group__isnull=True),
+                violation_error_message="Of an API token or of a group: one of them.",
+            )
+        ]  # fmt: skip
+
+    def __str__(self) -> str:
+        return f"the group {self.group.name}" if self.group is not None else f"the API token {self.token}"
+
+
+class Fallback(models.Model):
+    """A call that goes to the next model of its alias, unless a worker has it by then. `steps` are the models that are
+    left, each with the seconds that the call waits before."""
+
+    job_id = models.BigIntegerField(primary_key=True)
+    steps = models.JSONField()
+    due_at = models.DateTimeField(db_index=True)
 
 
 class LeftCall(models.Model):

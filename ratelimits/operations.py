@@ -46,12 +46,13 @@ class Answer:
 
     `ok`: granted. `retry_after`: denied, how long until it would be granted if nobody else came; granted, how
     long until the tokens that were reserved may be used; None: granted at once. `remaining`: tokens left,
-    below 0 is debt; with shards an estimate; None where nothing was taken.
+    below 0 is debt; with shards an estimate; None where nothing was taken. `each`: of several that were asked together.
     """
 
     ok: bool
     retry_after: timedelta | None
     remaining: float | None = None
+    each: tuple["Answer", ...] = ()
 
     def __bool__(self) -> bool:
         return self.ok
@@ -122,7 +123,8 @@ def limit_all(asks: Sequence[LimitRequest], *, throws: bool = False, waits_for_d
     relevant = [(answer, ask) for answer, ask in zip(decisions, asks, strict=True) if ok or not answer]
     slowest, ask = max(relevant, key=lambda pair: pair[0].retry_after or timedelta(0))
     remaining = [answer.remaining for answer in decisions if answer.remaining is not None]
-    together = Answer(ok=ok, retry_after=slowest.retry_after, remaining=min(remaining) if ok and remaining else None)
+    least = min(remaining) if ok and remaining else None
+    together = Answer(ok=ok, retry_after=slowest.retry_after, remaining=least, each=tuple(decisions))
     return _or_raised(together, ask.name, ask.key) if throws else together
 
 

@@ -178,6 +178,8 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("JOBFARM_OPENAI_FILE_DAYS", positive, 30.0, "how long files and ended batches are kept", "days"),
         Variable("JOBFARM_OPENAI_RETRY_GRACE", positive, 10.0,
             "so long a call goes on whose client gave up waiting and may repeat it; OpenAI's wait 8 s at most", "s"),
+        Variable("JOBFARM_OPENAI_RESTART_GRACE", number, 120.0,
+            "so long calls of a model wait whose last worker ended, or lost its model server", "s"),
     ),
     "Scheduler": (
         Variable("SCHEDULING_WORKERS", whole(1), 2, "processes of each cluster"),

@@ -75,7 +75,7 @@ class OpenAICalls:
             return []
 
     async def __call__(self, job: Job) -> Any:
-        path, body = call_of(job.payload)
+        path, body = call_of(job.payload, queue=job.queue)
         job.progress(detail=f"Asking {body.get('model')}"[:200])
         spans.note_call(path, body)
         async with self._server.opened() as connection:

@@ -36,7 +36,7 @@ class Demonstrator:
         return [MODEL]
 
     async def __call__(self, job: Job) -> Any:
-        path, body = call_of(job.payload)
+        path, body = call_of(job.payload, queue=job.queue)
         # What a chat cannot say of one in another dialect is refused in words of its own.
         chat, answer = _chat_of(job, path, body)
         try:

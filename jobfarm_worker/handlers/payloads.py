@@ -36,10 +36,13 @@ def _is_message(message: object) -> bool:
     return isinstance(message, dict) and isinstance(message.get("role"), str) and bool(message.get("content"))
 
 
-def call_of(payload: Any) -> tuple[str, dict[str, Any]]:
-    """Path and body of a call of OpenAI's API; raises Failed, for good, when it is none."""
+def call_of(payload: Any, *, queue: str = "") -> tuple[str, dict[str, Any]]:
+    """Path and body of a call of OpenAI's API, for the model that the queue of its job says where several may answer
+    it; raises Failed, for good, when it is none."""
     path, body = (payload.get("path"), payload.get("body")) if isinstance(payload, dict) else (None, None)
     is_path = isinstance(path, str) and re.fullmatch(r"[a-z]+(/[a-z_]+)*", path) is not None
     if not is_path or not isinstance(body, dict):
         raise Failed('The payload is {"path": "chat/completions", "body": {...}}.', retryable=False)
-    return str(path), body
+    models = payload.get("models")
+    model = models.get(queue) if isinstance(models, dict) else None
+    return str(path), {**body, "model": model} if model else body

@@ -61,7 +61,7 @@ def repeatable(owner: User, key: str, content: Any) -> Repeatable:
 
 
 def once(
-    request: Repeatable | None, *, count: Callable[[], None], submit: Submit, wait_s: float = WAIT_S
+    request: Repeatable | None, *, count: Callable[[], object], submit: Submit, wait_s: float = WAIT_S
 ) -> list[Answer]:
     """Carry out a request that submits jobs; a repeat of one within 24 hours is answered as that was, and does nothing.
 
@@ -115,7 +115,7 @@ def lost(worker: Worker, job_id: int, lease: Lease) -> LeaseLost:
 
 @transactions.retried
 def _in_one_transaction(
-    request: Repeatable, count: Callable[[], None], submit: Submit, wait_s: float
+    request: Repeatable, count: Callable[[], object], submit: Submit, wait_s: float
 ) -> list[Answer] | Refused:
     if not _is_first(request, wait_s):
         return _repeated(request)

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.core.files.storage import default_storage
 
 from core.values import duration
+from jobs import registry
 from jobs.domain import reasons
 from jobs.domain.files import UNUSED_FOR_S
 from jobs.domain.states import AttemptOutcome, Status
@@ -75,6 +76,9 @@ def tend_lanes(*, between: Callable[[], None] = lambda: None) -> int:
     with failures.aside("owners that are paused no more"):
         for queue in lane_queries.keep_paused():
             hooks.available(queue)
+    for name, chore in registry.CHORES.items():
+        with failures.aside(name):
+            chore()
     for lock in (lane_queries.lock_crowded, lane_queries.lock_of_paused, _aged_in_turns()):
         with failures.aside("jobs that change lanes"):
             ASIDE.for_each(lock, lanes.move, between=between)

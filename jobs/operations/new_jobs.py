@@ -9,6 +9,7 @@ from django.conf import settings
 from django.contrib.auth.models import Group, User
 
 from core.large_json import Path
+from jobs import registry
 from jobs.domain import conflicts, files, flows, labels, payloads, records, tags
 from jobs.domain.kinds import Kind
 from jobs.domain.records import JobRecord, KeyScope
@@ -136,6 +137,9 @@ def check(new_jobs: Sequence[NewJob], made: Sequence[JobRecord], kinds: Mapping[
     if by is not None:
         for kind, queue, priority in chosen:
             queues.check_rights(kinds[kind], queue=queue, priority=priority, by=by)
+        for new, one in zip(new_jobs, made, strict=True):
+            if one.kind in registry.CHECKS:
+                registry.CHECKS[one.kind](new["payload"], one.queue, by, one.token_id)
 
 
 def _usual(kind: Kind, traceparent: str | None, version: str | None) -> JobRecord:

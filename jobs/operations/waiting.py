@@ -1,6 +1,7 @@
 """What a person changes of one job: when it is due and its priority, while it waits, and who sees it by a link."""
 
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -11,7 +12,7 @@ from jobs.domain.states import Status
 from jobs.errors import NotWaiting, WaitsBehind, WaitsForBudget, WaitsForLimit, WaitsForSignal
 from jobs.models import Job, Share
 from jobs.operations import hooks, queues
-from jobs.queries import bulks, reads, waits
+from jobs.queries import bulks, keys, reads, waits
 from live import operations as live
 from postgres import clock, transactions
 
@@ -54,6 +55,19 @@ def change_priority(job_id: int, priority: int, *, by: User | None) -> Job:
         _write(job, priority=priority)
         audit.record(by, job, f"priority changed from {before} to {priority}")
     return job
+
+
+def lock_waiting(job_ids: Sequence[int]) -> list[Job]:
+    """Those of these jobs that no worker has, locked until the caller's transaction ends."""
+    return bulks.lock_jobs(job_ids, states=[Status.PENDING])
+
+
+def reroute(jobs: Sequence[Job], *, queue: str) -> None:
+    """Move these locked jobs to a queue, in the caller's transaction."""
+    keys.make_queues([queue])
+    bulks.change_waiting([job.pk for job in jobs], queue=queue)
+    hooks.changed([job.pk for job in jobs])
+    hooks.available(queue)
 
 
 @transactions.retried

@@ -9,7 +9,7 @@ import secrets
 import socket
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Concatenate, Final, ParamSpec, TypeVar
 from uuid import UUID
 
@@ -162,10 +162,13 @@ def revoke(worker: Worker, *, by: User | None = None) -> None:
 @transactions.retried
 def introduce(worker: Worker, facts: Facts) -> None:
     """Keep what a worker reports about itself when it connects, have it serve the models that it announces, where its
-    key allows that (`domain.model_queues`), and note what its labels satisfy. What is known is not written again."""
-    before = keys.announced(worker.pk)
+    key allows that (`domain.model_queues`), and note what its labels satisfy. What is known is not written again. One
+    that has no models any more waits for its model server: those that it had are kept, as of one that ends."""
+    *before, models = keys.announced(worker.pk)
+    if models and not facts.models:
+        facts = replace(facts, models=tuple(models), leaving=True)
     has_changed = keys.keep_facts(worker.pk, facts)
-    if before != (facts.labels, list(facts.loaded)):
+    if before != [facts.labels, list(facts.loaded)]:
         labels.relabel(worker.pk)
     queues = _with_room(worker, model_queues.with_models(worker.queues, facts.models))
     serves_others = queues != worker.queues and keys.set_home_queues(worker, queues)

@@ -204,10 +204,10 @@ def count_live() -> Live:
     return Live(**live.aggregate(workers=Count("pk"), drained=Count("drained_at")))
 
 
-def announced(worker_id: int) -> tuple[Mapping[str, str], list[str]]:
-    """The labels that this worker announced last, and which models it has loaded."""
-    facts = WorkerFacts.objects.filter(pk=worker_id).only("labels", "loaded").first()
-    return (facts.labels, facts.loaded) if facts else ({}, [])
+def announced(worker_id: int) -> tuple[Mapping[str, str], list[str], list[str]]:
+    """The labels that this worker announced last, which models it has loaded, and which it serves."""
+    facts = WorkerFacts.objects.filter(pk=worker_id).only("labels", "loaded", "models").first()
+    return (facts.labels, facts.loaded, facts.models) if facts else ({}, [], [])
 
 
 def keep_facts(worker_id: int, facts: Facts) -> bool:

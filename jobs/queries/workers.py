@@ -7,12 +7,14 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from django.contrib.auth.models import User
-from django.db.models import Count, Q
+from django.db.models import BooleanField, Count, ExpressionWrapper, Q
+from django.db.models.functions import Now
 
 from jobs.domain.model_queues import queue_of_model
 from jobs.domain.states import AttemptOutcome
 from jobs.domain.workers import StuckSlot
 from jobs.models import Attempt, HealthScore, Job, Worker
+from jobs.models.workers import was_seen_lately
 from postgres import clock, statements
 
 MOST_READ: Final = 10_000  # of the newest ended jobs of the farm
@@ -39,11 +41,12 @@ class Lately:
 
 
 class OfferedModel(NamedTuple):
-    """Since when a worker announces the model, whether one has it in memory, and whether all that announce it ended."""
+    """Since when a worker announces the model, whether one has it in memory, and whether all that announce it are away:
+    they ended, were not seen lately, or wait for their model server."""
 
     since: datetime
     is_loaded: bool
-    is_leaving: bool
+    is_away: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,18 +70,22 @@ def lately(worker_id: int) -> Lately:
     return Lately(since=row.since, succeeded=row.succeeded, jobs=jobs, **failed)
 
 
-def offered_models(user: User) -> dict[str, OfferedModel]:
-    """The models that a live worker announces which may take this person's jobs, in the order of their names. A drained
-    worker offers nothing, nor does one whose key lacks the model's queue."""
-    workers = Worker.objects.live().filter(Q(owner=None) | Q(owner=user), drained_at=None, facts__isnull=False)
-    facts = ("facts__models", "facts__loaded", "facts__reported_at", "facts__leaving")
+def offered_models(user: User, *, away_s: float) -> dict[str, OfferedModel]:
+    """The models that a worker announces which may take this person's jobs, in the order of their names. A drained
+    worker offers nothing, nor does one whose key lacks the model's queue, or that is away for `away_s`."""
+    gone, is_seen = Now() - timedelta(seconds=away_s), was_seen_lately()
+    is_away = ~is_seen | Q(facts__leaving=True)
+    is_near = is_seen | Q(last_seen_at__gt=gone), Q(facts__leaving=False) | Q(facts__reported_at__gt=gone)
+    theirs = Worker.objects.filter(Q(owner=None) | Q(owner=user), *is_near, revoked_at=None, drained_at=None)
+    workers = theirs.annotate(is_away=ExpressionWrapper(is_away, BooleanField()))
     offered: dict[str, OfferedModel] = {}
-    for queues, models, loaded, reported_at, leaving in workers.values_list("queues", *facts):
+    facts = ("facts__models", "facts__loaded", "facts__reported_at", "is_away")
+    for queues, models, loaded, reported_at, away in workers.values_list("queues", *facts):
         for model in models:
             if queue_of_model(model) in queues:
-                before = offered.get(model, OfferedModel(reported_at, is_loaded=False, is_leaving=True))
-                is_loaded, is_leaving = before.is_loaded or model in loaded, before.is_leaving and leaving
-                offered[model] = OfferedModel(min(before.since, reported_at), is_loaded, is_leaving)
+                before = offered.get(model, OfferedModel(reported_at, is_loaded=False, is_away=True))
+                is_loaded = before.is_loaded or (model in loaded and not away)
+                offered[model] = OfferedModel(min(before.since, reported_at), is_loaded, before.is_away and away)
     return dict(sorted(offered.items()))
 
 

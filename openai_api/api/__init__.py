@@ -23,7 +23,7 @@ router = Router(auth=TokenAuth(http.SCOPE))
 @router.get("/models")
 def list_models(request: HttpRequest) -> dict[str, Any]:
     """The models that a live worker offers the caller now."""
-    offered = operations.models(_user(request))
+    offered = operations.models(_user(request), token_id=people.token_id(request))
     if messages.HEADERS[0] in request.headers:
         listed = [messages.model(name, at) for name, at in offered.items()]
         return http.list_of(listed, has_more=False)
@@ -32,7 +32,7 @@ def list_models(request: HttpRequest) -> dict[str, Any]:
 
 @router.get("/models/{path:model}")
 def show_model(request: HttpRequest, model: str) -> dict[str, Any]:
-    offered = operations.models(_user(request))
+    offered = operations.models(_user(request), token_id=people.token_id(request))
     if model not in offered:
         raise UnknownModel(model=model, offered=", ".join(offered) or "none", param="model")
     return _model(model, offered[model].timestamp())
@@ -49,25 +49,25 @@ def create(request: HttpRequest, path: str) -> HttpResponse:
     made = operations.take_over(again, path=path, user=user) if attempt and attempt.is_repeated else None
     if made is not None:
         return http.waits(made, user_id=user.pk, is_stream=call.is_stream, is_kept=call.is_kept, again=again)
+    limits: dict[str, str] = {}
+    new: list[operations.Made] = []
+
+    def submit() -> list[int]:
+        options: dict[str, Any] = {"token_id": token_id, "may_wait": jobs_http.may_wait(request), **labels}
+        new.append(operations.submit(call, user=user, file=http.file_of(request), **options))
+        return [new[-1].job_id]
+
     repeatable = None if key is None else jobs.repeatable(user, key, http.fingerprint(request, call))
-    [job_id] = jobs.once(
-        repeatable,
-        count=lambda: jobs_http.count_submitted(request, user),
-        submit=lambda: [
-            operations.submit(
-                call, user=user, file=http.file_of(request), token_id=token_id,
-                may_wait=jobs_http.may_wait(request), **labels,
-            ).pk
-        ],
-    )  # fmt: skip
+    [job_id] = jobs.once(repeatable, count=lambda: limits.update(http.count(request, user, call)), submit=submit)
     assert isinstance(job_id, int)  # calls have no unique key, so none is refused for a twin
     fields.note(job_id=job_id)
     if call.is_background and not call.is_stream:
         return http.response(job_id, operations.response(job_id, user=user))
-    made = operations.Made(job_id=job_id, path=path, is_stream=call.is_stream, model=call.model)
+    made = new[-1] if new else operations.find(job_id, path=path, user=user)
     return http.waits(
-        made, user_id=user.pk, is_stream=call.is_stream, is_kept=call.is_kept, is_new=key is None, again=again
-    )
+        made, user_id=user.pk, is_stream=call.is_stream, is_kept=call.is_kept, is_new=key is None, again=again,
+        limits=limits,
+    )  # fmt: skip
 
 
 @router.get("/{openaicall:path}/{jobid:job_id}")

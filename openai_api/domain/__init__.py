@@ -76,7 +76,8 @@ class Call:
 
     Of a response `is_background` says that nobody waits for it, `previous` is the job of the one that it follows, and
     `context` the conversation until then. `file` is the name of a call's input file. `is_kept`: the job goes on when
-    its caller goes away, who may come back for it. `headers` are for the model server.
+    its caller goes away, who may come back for it. `headers` are for the model server. Of an alias: which `models` may
+    answer it, by their queues, and those of them that come `later`, each after so many seconds.
     """
 
     path: str
@@ -89,13 +90,22 @@ class Call:
     file: str | None = None
     is_kept: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
+    alias: str = ""
+    models: Mapping[str, str] = field(default_factory=dict)
+    later: Sequence[tuple[str, float]] = ()
 
     @property
     def payload(self) -> dict[str, Any]:
         """The payload of its job: what of it says something. What was cut out of the body was cut out of it."""
         more = {"context": [*self.context], "file": self.file, "kept": self.is_kept, "headers": {**self.headers}}
+        more |= {"alias": self.alias, "models": {**self.models}}
         payload = {"path": self.path, "body": self.body, **{name: value for name, value in more.items() if value}}
         return large_json.gathered(payload)
+
+
+def answering(payload: Mapping[str, Any], *, queue: str) -> str:
+    """The model that answers a call whose job is in this queue."""
+    return str((payload.get("models") or {}).get(queue, payload["body"].get("model")))
 
 
 def call(path: str, body: object, *, file: str | None = None) -> Call:

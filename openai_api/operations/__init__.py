@@ -4,32 +4,28 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.files import File
 from django.core.files.storage import default_storage
+from django.db import transaction
+from django.db.models.functions import Now
 
 from core import large_json
 from core.refusal import Refusal
 from jobs import operations as jobs
 from jobs.errors import NotFound
 from openai_api import domain
-from openai_api.errors import InvalidCall, NotDeletable, UnknownCall, UnknownModel, UnknownPrevious
+from openai_api.errors import InvalidCall, NotDeletable, UnknownCall, UnknownPrevious
 from openai_api.kinds import CALL
+from openai_api.models import LeftCall
+from openai_api.operations import names
 
 if TYPE_CHECKING:
     from jobs.models import Job
-from datetime import timedelta
-from typing import Final
-
-from django.db.models.functions import Now
-
-from openai_api.models import LeftCall
-
-_LISTED = 50  # models in the sentence of a refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +49,14 @@ class Made:
     is_stream: bool
     model: str
     ended: Ended | None = None
+    may_move: bool = False
 
 
-def models(user: User) -> Mapping[str, datetime]:
-    """The models that a live worker offers this person now, and since when. Of one whose workers ended, calls are taken
-    for a while: they may be starting anew."""
-    offered = jobs.offered_models(user)
-    return {name: model.since for name, model in offered.items() if not model.is_leaving}
+def models(user: User, *, token_id: int | None = None) -> Mapping[str, datetime]:
+    """The models and aliases that this person may call with this token now, and since when. Of a model whose workers
+    are away calls are taken for a while, too: they may be starting anew."""
+    known = names.names(user, token_id=token_id)
+    return {name: each.since for name, each in known.items() if not each.is_away}
 
 
 def submit(
@@ -71,27 +68,25 @@ def submit(
     prefers: Mapping[str, str] | None = None,
     token_id: int | None = None,
     may_wait: bool = False,
-) -> "Job":
+) -> Made:
     """Make a call: a job in its model's queue, with its input file if it has one, for a worker with these labels. A
     worker that has the model loaded gets it first, unless something else is preferred. Raises UnknownModel where nobody
     offers the model, UnknownPrevious and InvalidCall for a response that cannot be continued, and as
     `jobs.operations.submit` and `upload`. Nothing is kept of a file whose call is refused."""
-    offered = jobs.offered_models(user)
-    if call.model not in offered:
-        names = ", ".join([*offered][:_LISTED]) or "none"
-        raise UnknownModel(model=call.model, offered=names, param="model")
+    target = names.find(call.model, user=user, token_id=token_id)
+    call = names.answered_by(call, target)
     if call.previous is not None:
         call = replace(call, context=_conversation(call.previous, call.body["previous_response_id"], user=user))
-    loaded = jobs.preferring_loaded(call.model) if offered[call.model].is_loaded else None
+    loaded = jobs.preferring_loaded(call.model) if target.is_loaded else None
     options: dict[str, Any] = {
         "requires": requires, "prefers": prefers or loaded,
         "token_id": token_id, "may_wait": may_wait,
     }  # fmt: skip
     if file is None or call.file is None:
-        return _submit(call, user=user, **options)
+        return _made(call, _submit(call, user=user, **options))
     kept = jobs.upload(call.file, file, owner=user)
     try:
-        return _submit(call, user=user, files={call.file: kept.pk}, **options)
+        return _made(call, _submit(call, user=user, files={call.file: kept.pk}, **options))
     except Refusal:
         jobs.delete_upload(kept.pk, by=user)
         raise
@@ -101,8 +96,17 @@ def find(job_id: int, *, path: str, user: User) -> Made:
     """A call of this person at this path of the API. Raises UnknownCall."""
     job = _own(job_id, path=path, user=user)
     body = _body(job)
-    is_stream, model = bool(body.get("stream")), str(body.get("model"))
-    return Made(job_id=job_id, path=path, is_stream=is_stream, model=model, ended=_ended(job))
+    is_stream, model = bool(body.get("stream")), domain.answering(job.payload, queue=job.queue)
+    may_move = bool(job.payload.get("models"))
+    return Made(job_id=job_id, path=path, is_stream=is_stream, model=model, ended=_ended(job), may_move=may_move)
+
+
+def answering(job_id: int) -> str:
+    """The model that answers this call. Raises UnknownCall where it is deleted."""
+    job = jobs.find(job_id)
+    if job is None:
+        raise UnknownCall
+    return domain.answering(job.payload, queue=job.queue)
 
 
 def content(made: Made, ended: Ended) -> Any:
@@ -156,11 +160,21 @@ def input_items(job_id: int, *, user: User) -> list[dict[str, Any]]:
     return [domain.input_item(item, job_id=job_id, number=number) for number, item in enumerate(_context(job))]
 
 
+def _made(call: domain.Call, job: "Job") -> Made:
+    may_move = bool(call.models)
+    return Made(job_id=job.pk, path=call.path, is_stream=call.is_stream, model=call.model, may_move=may_move)
+
+
 def _submit(call: domain.Call, *, user: User, **options: Any) -> "Job":
     queue, payload = jobs.queue_of_model(call.model), call.payload
     if call.context:
         payload = large_json.gathered(payload | large_json.cut({"context": payload["context"]}, domain.CONTEXT))
-    return jobs.submit(CALL.name, payload, owner=user, queue=queue, **options)
+    if not call.later:
+        return jobs.submit(CALL.name, payload, owner=user, queue=queue, **options)
+    with transaction.atomic():
+        job = jobs.submit(CALL.name, payload, owner=user, queue=queue, **options)
+        names.note([(job.pk, call)], since=job.run_at)
+    return job
 
 
 def _own(job_id: int, *, path: str, user: User) -> "Job":

@@ -25,7 +25,7 @@ from openai_api.domain import batches as domain
 from openai_api.domain.batches import LIVE, BatchStatus
 from openai_api.kinds import CALL
 from openai_api.models import Batch, File, Slice
-from openai_api.operations import inputs, outputs
+from openai_api.operations import inputs, names, outputs
 from openai_api.operations.inputs import Read
 from outbox import operations as outbox
 from postgres import clock, transactions
@@ -140,7 +140,8 @@ def _closed(seen: Batch, *, ends_as: BatchStatus) -> float | None:
 def _validate(batch: Batch) -> float | None:
     assert batch.owner is not None  # else it would have been closed
     queries.plan(batch.pk, chain=batch.chain, in_s=LONG_S)
-    checked = inputs.check(batch.input_file, endpoint=batch.endpoint, models=jobs.offered_models(batch.owner))
+    models = names.names(batch.owner, token_id=batch.token_id)
+    checked = inputs.check(batch.input_file, endpoint=batch.endpoint, models=models)
     return _validated(batch, checked)
 
 
@@ -203,10 +204,17 @@ def _submit_slice(seen: Batch, read: Read) -> bool:
     batch = _still(seen)
     if batch is None or batch.read_to != read.begin:
         return False
-    made = jobs.submit_many([_job(batch, line.call) for line in read.lines])
+    assert batch.owner is not None  # else it would have been closed
+    known = names.names(batch.owner, token_id=batch.token_id)
+    calls = [
+        names.answered_by(line.call, known[line.call.model]) if line.call.model in known else line.call
+        for line in read.lines
+    ]  # fmt: skip
+    made = jobs.submit_many([_job(batch, call) for call in calls])
     ids = [job_id for job_id in made if isinstance(job_id, int)]
-    names = [line.custom_id for line in read.lines]
-    Slice.objects.create(batch=batch, read_from=read.begin, job_ids=ids, custom_ids=names)
+    names.note(zip(ids, calls, strict=True), since=clock.now())
+    custom_ids = [line.custom_id for line in read.lines]
+    Slice.objects.create(batch=batch, read_from=read.begin, job_ids=ids, custom_ids=custom_ids)
     queries.save(batch, read_to=read.end, submitted=batch.submitted + len(ids), note="")
     seen.read_to = batch.read_to
     return True

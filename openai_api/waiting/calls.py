@@ -237,9 +237,18 @@ class WaitingCall:
     async def _send_piece(self, note: Awaited, events: bytes) -> None:
         if not self._has_started:
             self._has_started = True
-            head = [*EVENT_STREAM, (http.JOB_ID.lower().encode(), str(note.job_id).encode())]
+            fields = http.heads(note.job_id, await self._answering(note), note.limits)
+            head = [*EVENT_STREAM, *((name.lower().encode(), value.encode()) for name, value in fields.items())]
             await self._send({"type": "http.response.start", "status": 200, "headers": head})
         await piece(self._send, events)
+
+    async def _answering(self, note: Awaited) -> str:
+        """The model that answers; "" while a call waits that another one may answer yet."""
+        if not note.may_move:
+            return note.model
+        if self._transcript.status == "pending" and not self._transcript.has_passed:
+            return ""
+        return await connections.run(operations.answering, note.job_id)
 
     async def _send_last(self, note: Awaited, events: bytes) -> None:
         await self._send_piece(note, events)

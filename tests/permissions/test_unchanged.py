@@ -15,6 +15,7 @@ from core.administration import registered
 from jobs.models import Kind, Weight
 from jobs.operations import from_crons
 from metering.models import Model as TokenModel
+from openai_api.models import Alias, CallRule
 from ratelimits.models import Limit
 from scheduling import operations as scheduling
 from scheduling import registry
@@ -40,6 +41,8 @@ def _rows() -> None:
     Limit.objects.create(name="rented api", rate=1 / 3, period_s=1_209_600, capacity=1e15, max_reserved=0)
     Limit.objects.create(name="windows", is_window=True, rate=1e-12, period_s=0.001)
     TokenModel.objects.create(name="org/tiny:1", price_in="0.000001", price_out="999999", note="<b> & 'x'")
+    Alias.objects.create(name="gpt-4o", model="org/tiny:1", after_s=0.5, is_only_way=True)
+    CallRule.objects.create(group=Group.objects.get(name="weighty"), names=["gpt-4o", "tiny"], tokens_per_minute=7)
     args = {"kind": "chat", "payload": {"prompt": '  two\n\nlines & "<x>" ', "numbers": [1e-7, 2**60, None]}}
     policy = Policy(missed=Missed.CATCH_UP, at_most=3, overlap=Overlap.ALLOW)
     for text in _TIMINGS:

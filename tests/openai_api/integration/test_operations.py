@@ -28,22 +28,22 @@ def offering(*models: str, queues: tuple[str, ...] = ("openai",), owner: User | 
 class TestACall:
     def test_waits_in_the_queue_of_its_model_and_only_who_serves_that_claims_it(self, ada: User) -> None:
         other, mine = offering("large"), offering("tiny")
-        job = operations.submit(CALL, user=ada)
+        job = Job.objects.get(pk=operations.submit(CALL, user=ada).job_id)
         assert (job.kind, job.queue, job.owner_id) == ("openai", "openai.tiny", ada.pk)
         assert jobs.claim(other) == []
         assert farm.claim_one(mine).payload == {"path": "embeddings", "body": {"model": "tiny", "input": "word"}}
 
     def test_is_refused_while_nobody_offers_its_model(self, ada: User) -> None:
         worker = offering("tiny")
-        jobs.introduce(worker, Facts(models=()))
-        assert farm.stored_worker(worker).queues == ["openai"]
+        jobs.introduce(worker, Facts(models=("other",)))
+        assert farm.stored_worker(worker).queues == ["openai", "openai.other"]
         with pytest.raises(UnknownModel):
             operations.submit(CALL, user=ada)
         assert not Job.objects.exists()
 
     def test_is_tried_again_and_cloned_by_its_owner_without_a_right_to_queues(self, ada: User) -> None:
         offering("tiny")
-        job = operations.submit(CALL, user=ada)
+        job = Job.objects.get(pk=operations.submit(CALL, user=ada).job_id)
         operations.give_up(job.pk)
         assert jobs.retry(job.pk, by=ada).queue == jobs.clone(job.pk, by=ada).queue == "openai.tiny"
 
