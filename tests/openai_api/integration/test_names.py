@@ -20,6 +20,7 @@ from openai_api.errors import InvalidCall, UnknownModel
 from openai_api.models import Alias, CallRule, Fallback
 from openai_api.operations import names
 from tests import farm
+from tests.openai_api import batching
 from tests.openai_api.integration.test_operations import offering
 
 pytestmark = pytest.mark.django_db
@@ -193,12 +194,18 @@ class TestACallThatWaits:
         assert used is not None
         assert (used.model, used.tokens_in, used.cost) == ("b", 3, Decimal(6))
 
-    def test_whose_file_of_a_batch_names_an_alias_goes_on_too(self, ada: User) -> None:
-        offering("a", "b")
+    def test_of_a_batch_goes_on_too(self, ada: User) -> None:
+        worker = offering("a", "b")
         alias("gpt", ("a", 0), ("b", 20))
-        found = names.find("gpt", user=ada, token_id=None)
-        call = names.answered_by(domain.call("embeddings", {"model": "gpt", "input": "word"}), found)
-        assert (call.model, [*call.later]) == ("a", [("b", 20)])
+        lines = [batching.line(number, body={"model": "gpt", "input": f"word {number}"}) for number in range(2)]
+        batch = batching.step(batching.made(batching.text(*lines), user=ada))
+        first, second = Job.objects.order_by("pk")
+        assert (queue(first), queue(second)) == ("openai.a", "openai.a")
+        waited(first, 21)
+        names.fall_back()
+        assert (queue(first), queue(second)) == ("openai.b", "openai.a")
+        batch = batching.to_the_end(batch, by=farm.stored_worker(worker))
+        assert (batch.status, batch.completed) == ("completed", 2)
 
 
 class TestAModelWhoseWorkerIsAway:
