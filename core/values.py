@@ -36,9 +36,15 @@ def loads(text: str | bytes) -> Any:
     twice in one object.
     """
     try:
-        return json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=unique_names)
-    except (ValueError, RecursionError) as error:
-        raise NotJsonError(f"The body is not JSON: {_why(error)}.") from None
+        return _read(text)
+    except ValueError as error:
+        raise NotJsonError(f"The body is not JSON: {error}.") from None
+
+
+def storable(text: str) -> Any:
+    """The JSON value that `text` says, which jsonb can hold. Raises ValueError, with why."""
+    dumps(value := _read(text))
+    return value
 
 
 def dumps(value: Any) -> str:
@@ -82,6 +88,13 @@ def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
         raise NamedTwice(f"an object has the name {twice[:50]!r} twice")
     return built
+
+
+def _read(text: str | bytes) -> Any:
+    try:
+        return json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=unique_names)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(_why(error)) from None
 
 
 def _check(value: Any, *, depth: int) -> None:

@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.forms.fields import InvalidJSONInput
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
@@ -18,6 +17,7 @@ from unfold.decorators import action
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from core import audit, people
+from core.json_fields import StrictJSON
 from jobs import operations
 from jobs.errors import JobsError
 from jobs.models import FlowTemplate, Job
@@ -26,20 +26,13 @@ from ratelimits.errors import RateLimitsError
 from scheduling import registry
 
 
-class IndentedJSON(forms.JSONField):
-    """JSON as people read it."""
-
-    def prepare_value(self, value: Any) -> Any:
-        return value if isinstance(value, InvalidJSONInput) else json.dumps(value, indent=2, ensure_ascii=False)
-
-
 class FlowTemplateForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class takes no parameter
     """A template that could be started: `operations.check_template` says so."""
 
     class Meta:
         model = FlowTemplate
         fields = ("name", "description", "placeholders", "jobs")
-        field_classes = {"placeholders": IndentedJSON, "jobs": IndentedJSON}
+        field_classes = {"placeholders": StrictJSON, "jobs": StrictJSON}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -70,7 +63,7 @@ class StartForm(forms.Form):
         super().__init__(*args)
         for name, default in template.placeholders.items():
             is_text = default is None or isinstance(default, str)
-            field: Any = forms.CharField if is_text else forms.JSONField
+            field: Any = forms.CharField if is_text else StrictJSON
             self.fields[name] = field(label=name, initial=default, required=False, widget=UnfoldAdminTextInputWidget)
 
     @property

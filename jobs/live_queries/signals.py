@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from django import forms
 
+from core.json_fields import StrictJSON
 from jobs.domain import waits
 from jobs.domain.states import Status
 from jobs.live_queries.common import MEMBER, part
@@ -38,7 +39,7 @@ class SignalForm(forms.Form):
                 self.fields[field.name] = _FIELDS[field.type](**common | _must_not_be_ticked(field.type))
         if not self._named:
             text = forms.Textarea({"rows": 3})
-            self.fields["json"] = forms.JSONField(label="Data, as JSON", required=False, widget=text)
+            self.fields["json"] = StrictJSON(label="Data, as JSON", required=False, widget=text)
 
     @property
     def value(self) -> Any:

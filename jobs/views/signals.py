@@ -24,7 +24,7 @@ def send(request: HttpRequest, job_id: int) -> HttpResponse:
         return access.respond(request, late, level=messages.WARNING, url=url)
     form = SignalForm(wait, request.POST)
     if not form.is_valid():
-        wrong = "; ".join(f"{name}: {errors[0]}" for name, errors in form.errors.items())
+        wrong = "; ".join(f"{form[name].label}: {errors[0]}" for name, errors in form.errors.items())
         return access.respond(request, wrong, level=messages.ERROR, url=url)
 
     def do() -> str:

@@ -6,8 +6,6 @@ from typing import Any, Final
 
 from django import forms
 from django.contrib import admin
-from django.core.exceptions import ValidationError
-from django.forms.fields import InvalidJSONInput, JSONString
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.text import Truncator
@@ -15,43 +13,17 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import action
 
 from core import administration, people
+from core.json_fields import StrictJSON
 from core.values import row_id
 from webhooks import live_queries, operations
-from webhooks.domain import bodies, rules
+from webhooks.domain import rules
 from webhooks.domain.deliveries import StartOutcome
-from webhooks.errors import BadRule, NotFound, NotJson
+from webhooks.errors import BadRule, NotFound
 from webhooks.models import JobStart, Rule
 from webhooks.queries import results
 
 _PROPOSED: Final = 20
 _EXCERPT: Final = 60  # characters of a reason that fit into a phone's list
-
-
-class StrictJSON(forms.JSONField):
-    """JSON as bodies of deliveries are read: nothing that PostgreSQL refuses, nor what readers take differently."""
-
-    empty_values = [None, ""]
-
-    def to_python(self, value: Any) -> Any:
-        if not isinstance(value, str) or isinstance(value, JSONString) or value in self.empty_values:
-            return value or None if isinstance(value, str) else value
-        try:
-            document = bodies.parse(value.encode()).document
-        except NotJson as refusal:
-            raise ValidationError(f"This is not JSON: {refusal.reason}.") from None
-        return JSONString(document) if isinstance(document, str) else document
-
-    def bound_data(self, data: Any, initial: Any) -> Any:  # noqa: ARG002  # the form's
-        """What the form shows again: as it was typed, where it cannot be read."""
-        try:
-            return self.to_python(data)
-        except ValidationError:
-            return InvalidJSONInput(data)
-
-    def prepare_value(self, value: Any) -> Any:
-        if value is None and not self.required:
-            return ""
-        return value if isinstance(value, InvalidJSONInput) else json.dumps(value, ensure_ascii=False, indent=2)
 
 
 class RuleForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class takes no parameter

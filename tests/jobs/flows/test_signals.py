@@ -355,6 +355,16 @@ class TestThePage:
         client.post(f"/jobs/{job.id}/signal/", {"signal-key": "form-1", "signal-json": '{"a": [1]}'})
         assert came(worker) == ("approved", {"a": [1]}, False)
 
+    @pytest.mark.parametrize("text", ["{", '"\\ud800"', "9" * 5000, "[" * 3000 + "]" * 3000])
+    def test_says_of_its_field_that_it_is_not_json(self, worker: Worker, ada: User, text: str) -> None:
+        job = parent_of(worker, owner=ada)
+        suspend(worker, job, signal="approved")
+        client, _ = self.fields(ada, job)
+        sent = {"signal-key": "form-1", "signal-json": text}
+        answer = client.post(f"/jobs/{job.id}/signal/", sent, follow=True)
+        assert "Data, as JSON: This is not JSON" in answer.text
+        assert operations.claim(worker) == []
+
     def test_of_an_earlier_wait_answers_no_later_one(self, worker: Worker, ada: User) -> None:
         job = parent_of(worker, owner=ada)
         suspend(worker, job, signal="approved", timeout_s=60)

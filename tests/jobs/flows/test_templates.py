@@ -127,7 +127,7 @@ def test_people_keep_them_in_the_administration_and_start_them_by_a_form(templat
     page = admin.post("/admin/jobs/flowtemplate/add/", new).content.decode()
     assert "No kind of job is called &#x27;nothing&#x27;" in page
     new["jobs"] = '[{"name": "a", "kind": "work"}'
-    assert "Enter a valid JSON" in admin.post("/admin/jobs/flowtemplate/add/", new).content.decode()
+    assert "This is not JSON" in admin.post("/admin/jobs/flowtemplate/add/", new).content.decode()
     new["jobs"] += "]"
     assert admin.post("/admin/jobs/flowtemplate/add/", new).status_code == 302
     assert FlowTemplate.objects.get(pk="report").jobs == [{"name": "a", "kind": "work"}]
@@ -151,6 +151,16 @@ def test_people_keep_them_in_the_administration_and_start_them_by_a_form(templat
     cron = admin.get("/admin/jobs/flowtemplate/translate/by-cron/").headers["Location"]
     assert "start_flow" in cron
     assert admin.get(cron).status_code == 200
+
+
+@pytest.mark.parametrize("text", ['"\\ud800"', '"\\u0000"', "NaN", "9" * 5000, "[" * 3000 + "]" * 3000])
+def test_what_can_be_no_json_of_a_row_is_told_beside_its_field(template: FlowTemplate, text: str) -> None:
+    admin = Client()
+    admin.force_login(farm.user("root", is_staff=True, is_superuser=True))
+    new = {"name": "report", "placeholders": "{}", "jobs": f'[{{"name": "a", "kind": "work", "payload": {text}}}]'}
+    assert "This is not JSON" in admin.post("/admin/jobs/flowtemplate/add/", new).content.decode()
+    start = "/admin/jobs/flowtemplate/translate/start/"
+    assert "This is not JSON" in admin.post(start, {"document": "text", "number": text}).content.decode()
 
 
 @pytest.fixture
