@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
@@ -42,6 +43,7 @@ _GENERAL: Final[Mapping[int, tuple[str, str]]] = {
     503: ("unavailable", "The farm cannot answer just now; try again later."),
 }
 _MOST_FAULTS: Final = 20
+_TYPE: Final = re.compile(r"constrained-|function-")  # as pydantic calls one that has bounds or a rule
 PASSING_S: Final = 1  # what collided is not what stands in the way a second later
 
 
@@ -142,6 +144,8 @@ def _invalid(faults: Any) -> Answer:
 def _fault(fault: Mapping[str, Any]) -> dict[str, str]:
     # django-ninja's path begins with the part of the request and the name of our argument.
     steps = [str(step) for step in fault["loc"] if step not in {"body", "query", "filters", "path", "header"}]
+    if fault["type"] != "extra_forbidden" and _TYPE.match(steps[-1] if steps else ""):
+        steps.pop()  # which of several types it did not have
     why = "there is no such field" if fault["type"] == "extra_forbidden" else str(fault["msg"])
     sentence = why.removeprefix("Value error, ")
     return {"field": ".".join(steps)[:200], "why": f"{sentence[:1].lower()}{sentence[1:]}."}

@@ -183,6 +183,12 @@ class TestSubmitting:
         assert document.json()["faults"][1]["why"] == "there is no such field."
         assert "secret" not in document.text
 
+    @pytest.mark.parametrize("after", [0, 2**63, True, 1.5])
+    def test_names_an_item_that_may_be_of_two_types_by_its_place_alone(self, client: httpx.Client, after: Any) -> None:
+        answer = client.post("/api/v1/jobs", json={"kind": "chat", "payload": 1, "after": [after]}).json()
+        assert {fault["field"] for fault in answer["faults"]} == {"after.0"}
+        assert answer["message"].startswith("after.0: input should be ")
+
     def test_a_bulk_is_bounded(self, client: httpx.Client) -> None:
         jobs = [{"kind": "chat", "payload": 1}] * 1001
         assert refused(client.post("/api/v1/jobs/bulk", json={"jobs": jobs})) == (422, "invalid")
