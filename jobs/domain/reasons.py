@@ -78,7 +78,7 @@ REMEDIES: Final[Mapping[str, tuple[Remedy, ...]]] = {
     "unconfirmed": (_wait("Wait for another worker to try it"), CANCEL),
     "not_due": (RUN_NOW, CANCEL),
     "waits_behind": (_wait("Wait until that has ended"), CANCEL),
-    "waits_for_signal": (Remedy(code="signal", label="Send the signal {signal}"), CANCEL),
+    "waits_for_signal": (Remedy(code="signal", label="Send the signal {signal}", call="signals"), CANCEL),
     "waits_after": (_wait("Wait until they have ended"), CANCEL),
     "owner_paused": (RESUME_OWNER, CANCEL),
     "queue_paused": (RESUME_QUEUE,),

@@ -337,7 +337,11 @@ class TestThePage:
         job = parent_of(worker, owner=ada)
         suspend(worker, job, signal="approved", schema=SCHEMA)
         client, form = self.fields(ada, job)
-        assert "after what it is suspended for" in client.get(f"/jobs/{job.id}/").text
+        page = client.get(f"/jobs/{job.id}/").text
+        assert "after what it is suspended for" in page
+        assert '<a href="#signal">Send the signal approved</a>' in page
+        [remedy, _] = client.get(f"/api/v1/jobs/{job.id}/why").json()["reasons"][0]["remedies"]
+        assert (remedy["method"], remedy["path"]) == ("POST", f"/api/v1/jobs/{job.id}/signals")
         assert [field.label for field in form.visible_fields()] == ["Who", "pages", "share", "again", "how"]
         sent = {"signal-key": form["key"].value(), "signal-by": "ada", "signal-pages": "3", "signal-share": "0.5"}
         client.post(f"/jobs/{job.id}/signal/", sent)
