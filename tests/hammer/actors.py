@@ -27,7 +27,7 @@ from django.utils import timezone  # noqa: E402
 
 from jobs import operations  # noqa: E402
 from jobs.errors import JobsError, LeaseLost  # noqa: E402
-from jobs.models import Job, Worker  # noqa: E402
+from jobs.models import Job, Suspension, Worker  # noqa: E402
 from tests import farm  # noqa: E402
 from tests.hammer import planted, scene  # noqa: E402
 from tests.histories.recording import Open, Part, Recorder  # noqa: E402
@@ -35,7 +35,7 @@ from tests.histories.recording import Open, Part, Recorder  # noqa: E402
 # What each role leaves between two rounds, so that two processors serve all of them: a rate, nothing is waited for.
 PAUSES_S: Final = {
     "submit": 0.0, "bulk": 0.1, "keys": 0.05, "work": 0.01, "cancel": 0.1, "janitor": 0.1, "tidy": 0.05, "move": 0.1,
-    "push": 0.02, "labels": 0.2, "ceiling": 0.15,
+    "push": 0.02, "labels": 0.2, "ceiling": 0.15, "signal": 0.02,
 }  # fmt: skip
 
 
@@ -144,16 +144,8 @@ class Actor:
         if way < 0.1:
             self.give_back(jobs)
             return
-        finished = [
-            operations.Finished(
-                job_id=job.id,
-                lease=job.lease,
-                outcome="success" if self.rng.random() < 0.8 else "failed",
-                result={"ok": 1},
-            )
-            for job in jobs
-        ]
-        with self.recorded("finish", parts=_parts(jobs), claims=way < 0.5) as call:
+        finished = [self.finished(job) for job in jobs]
+        with self.recorded("finish", parts=_parts(jobs), claims=way < 0.5, **scene.waits_of(finished)) as call:
             claimed: list[operations.ClaimedJob] = []
             if way < 0.5:
                 answers, claimed = operations.finish_and_claim(self.worker, finished, limit=self.rng.choice([0, 1, 5]))
@@ -164,6 +156,20 @@ class Actor:
                 call.answer(entry.job_id, entry.lease.fence, getattr(answer, "code", answer), is_refusal=is_lost)
             _note_claimed(call, claimed)
         self.held += claimed
+
+    def finished(self, job: operations.ClaimedJob) -> operations.Finished:
+        """How it ends, or what it waits for, as long as it was not claimed often."""
+        way = self.rng.random()
+        if way < 0.2 and job.lease.fence < 5:
+            waits: list[dict[str, Any]] = [
+                {"signal": "go", "timeout_s": 0.5},
+                {"signal": "go", "timeout_s": 5.0},
+                {"until": timezone.now() + timedelta(seconds=0.3)},
+            ]
+            wait = operations.Wait(**self.rng.choice(waits))
+            return operations.Finished(job_id=job.id, lease=job.lease, outcome="suspended", wait=wait)
+        outcome: Any = "success" if way < 0.84 else "failed"
+        return operations.Finished(job_id=job.id, lease=job.lease, outcome=outcome, result={"ok": 1})
 
     def give_back(self, jobs: list[operations.ClaimedJob]) -> None:
         assert self.worker is not None
@@ -181,6 +187,16 @@ class Actor:
                 operations.release(self.worker, job.id, job.lease)
 
     # -- who is around
+
+    def signal(self) -> None:
+        """Somebody sends what jobs wait for, now and then twice, as their times run out and others cancel them."""
+        waiting = list(Suspension.objects.filter(signal="go", taken=None).values_list("pk", flat=True)[:20])
+        for job_id in self.rng.sample(waiting, min(len(waiting), 3)):
+            key = f"go-{self.rng.random()}"
+            for _ in range(self.rng.choice([1, 1, 2])):
+                with self.recorded("signal", parts=[(job_id, None)], name="go", data={"id": key}) as call:
+                    is_new = operations.signal(job_id, "go", {"id": key}, by=None, key=key)
+                    call.answer(job_id, None, is_new=is_new)
 
     def cancel(self) -> None:
         living = list(Job.objects.living().values_list("pk", flat=True)[:60])
@@ -220,7 +236,7 @@ class Actor:
 
 def _note_claimed(call: Open, claimed: list[operations.ClaimedJob]) -> None:
     """What a claim brought, and of a push which one it is."""
-    call.note_claimed(_parts(claimed))
+    scene.note_claimed(call, claimed)
     for job in claimed:
         if label := job.payload.get("push"):
             call.answer(None, call="given", of=job.id, label=label)

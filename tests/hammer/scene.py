@@ -6,7 +6,8 @@ import os
 import random
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +35,7 @@ CONFLICTS: Final[tuple[dict[str, Any], ...]] = (
 PEOPLE: Final = ("ada", "bob")
 ROLES: Final = (
     *("submit", "bulk", "keys", "keys", "push", "push"), *("work",) * 5,
-    *("cancel", "janitor", "tidy", "tidy", "move", "labels", "ceiling"),
+    *("cancel", "janitor", "tidy", "tidy", "move", "labels", "ceiling", "signal"),
 )  # fmt: skip
 _RUNNING_IN_TWO: Final = "SELECT count(*) FROM jobs_live WHERE queue = 'two' AND lease_secret IS NOT NULL"
 _HIDDEN: Final = """
@@ -165,6 +166,25 @@ class _Stage:
         return forkserver.Process(["-m", "tests.hammer.actors", *words], env=environment, loaded=True)
 
 
+def waits_of(finished: Iterable[operations.Finished]) -> dict[str, Any]:
+    """What those of these that end suspended wait for, as the checker reads it."""
+    waits: dict[str, Any] = {}
+    for one in finished:
+        if one.outcome == "suspended" and one.wait.until is not None:
+            waits[str(one.job_id)] = {"until_s": one.wait.until.timestamp()}
+        elif one.outcome == "suspended":
+            waits[str(one.job_id)] = {"signal": one.wait.signal, "timeout": one.wait.timeout_s}
+    return {"waits": waits} if waits else {}
+
+
+def note_claimed(call: written.Open, claimed: Iterable[operations.ClaimedJob]) -> None:
+    """The claims that a call brought, also none, with the signals that came."""
+    call.nothing()
+    for job in claimed:
+        brought: dict[str, Any] = {} if job.signal is None else {"signal": asdict(job.signal)}
+        call.answer(job.id, job.lease.fence, call="claim", **brought)
+
+
 def _drain(workers: list[int], recorder: written.Recorder) -> None:
     """Whatever is left is done by all workers in turn, since one that failed a job leaves it to others for a while.
     What does not end within a minute is a fault."""
@@ -179,7 +199,7 @@ def _drain(workers: list[int], recorder: written.Recorder) -> None:
         for worker in everybody:
             with recorder.call("claim", worker=worker.pk) as call:
                 claimed = operations.claim(worker, limit=200)
-                call.note_claimed((job.id, job.lease.fence) for job in claimed)
+                note_claimed(call, claimed)
             done = [operations.Finished(job_id=job.id, lease=job.lease, outcome="success") for job in claimed]
             with recorder.call("finish", worker=worker.pk) as call:
                 for job, answer in zip(claimed, operations.finish(worker, done), strict=True):

@@ -17,6 +17,7 @@ def test_no_call_is_told_what_the_tables_do_not_say(tmp_path: Path) -> None:
     print(report)
     assert report.faults == []
     assert report.ended["success"] > 50, report
+    assert report.answers["signal ok"] > 5, report
     assert report.answers["push ok"] > report.answers["given ok"] > 5, report
 
 
