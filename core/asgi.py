@@ -38,6 +38,12 @@ async def piece(receive: Receive) -> tuple[bytes, bool]:
     return message.get("body", b""), not message.get("more_body")
 
 
+async def wait_until_gone(receive: Receive) -> None:
+    """Wait until the client goes away, and drop what else it sends."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
 @asynccontextmanager
 async def spooled(receive: Receive) -> AsyncIterator[IO[bytes]]:
     """The whole body of a request, of which no more than SPOOLED_OVER bytes are held in memory; how long it may be is

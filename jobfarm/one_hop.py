@@ -16,7 +16,7 @@ from django.http import FileResponse, HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
-from core.asgi import Receive, Send
+from core.asgi import Receive, Send, wait_until_gone
 from observing import fields
 from postgres import connections
 
@@ -88,10 +88,7 @@ class OneHop(ASGIHandler):
         """Send it piece by piece, until its end or until the client has gone."""
         if isinstance(response, FileResponse):
             response.block_size = self.chunk_size  # as Django does: servers cut it themselves
-        tasks = [
-            asyncio.create_task(self.send_response(response, send)),
-            asyncio.create_task(self._until_it_has_gone(receive)),
-        ]
+        tasks = [asyncio.create_task(self.send_response(response, send)), asyncio.create_task(wait_until_gone(receive))]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -101,10 +98,6 @@ class OneHop(ASGIHandler):
             await sync_to_async(response.close)()
         if isinstance(done[0], Exception):
             raise done[0]
-
-    async def _until_it_has_gone(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
 
 
 def _note_person(request: HttpRequest | None) -> None:

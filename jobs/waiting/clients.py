@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, Self, TypeVar
 
-from core.asgi import Receive
+from core.asgi import Receive, wait_until_gone
 
 T = TypeVar("T")
 
@@ -13,7 +13,7 @@ class Connection:
     """Notices that the client goes away, in its block, where nothing else may call `receive`."""
 
     def __init__(self, receive: Receive) -> None:
-        self._gone = asyncio.create_task(_disconnected(receive))
+        self._gone = asyncio.create_task(wait_until_gone(receive))
 
     def __enter__(self) -> Self:
         return self
@@ -34,8 +34,3 @@ class Connection:
         finally:
             task.cancel()
             await asyncio.wait({task})
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
