@@ -1,15 +1,13 @@
-"""What the administration's pages of jobs share: who may act, jobs that are named in lists, and a key shown once."""
+"""What the administration's pages of jobs share: who may act, and jobs that are named in lists."""
 
 from collections.abc import Callable
 from typing import Any
 
 from django.forms import Script
-from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
+from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.admin import ModelAdmin
 
 from core import administration
 from jobs import live_queries
@@ -23,28 +21,15 @@ class LiveMedia:
     js = (Script("jobs/jobs.js", defer=True),)
 
 
-class Operated:
+class Operated(administration.Operated):
     """Whose actions are for who runs the farm."""
 
-    def has_operate_permission(self, request: HttpRequest, object_id: Any = None) -> bool:  # noqa: ARG002
-        """Who may cancel jobs and try them again, pause and bound queues, make workers, change and revoke keys."""
-        return request.user.has_perm("jobs.operate_job")
+    operate = "jobs.operate_job"
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         """Django's, which is one transaction: what is sent is done again when that collides."""
         view = super().changeform_view  # type: ignore[misc]  # of the ModelAdmin that this is mixed into
         return (transactions.retried(view) if request.method == "POST" else view)(request, *args, **kwargs)
-
-    def for_one(
-        self: Any, request: HttpRequest, pk: str, title: str, button: str,
-        *, lines: Callable[[Any], list[str]], do: Callable[[Any], HttpResponse],
-    ) -> HttpResponse:  # fmt: skip
-        """Do something to one, after a question whose `lines` say what it means."""
-        one = self.get_object(request, pk)
-        if one is None:
-            return self._get_obj_does_not_exist_redirect(request, self.opts, pk)  # type: ignore[no-any-return]
-        question = administration.carry_out(self, request, title=title, lines=lines(one), button=button)
-        return question or do(one)
 
 
 def live(title: str, query: str, of: Callable[[Any], dict[str, Any]], **more: Any) -> Any:
@@ -60,17 +45,3 @@ def job_link(pk: int | None) -> SafeString | str:
 
 def output_link(job_id: int, fence: int) -> SafeString:
     return format_html('<a href="{}">Output as text</a>', reverse("jobs:output", args=[job_id, fence]))
-
-
-def key_page(admin: ModelAdmin, request: HttpRequest, *, worker: Any, key: str) -> TemplateResponse:
-    """A worker's key, shown in this answer and never again."""
-    farm = request.build_absolute_uri("/").rstrip("/")
-    context = {
-        **admin.admin_site.each_context(request),
-        "title": f"The key of {worker}",
-        "opts": admin.opts,
-        "worker": worker,
-        "key": key,
-        "command": f"python -m jobfarm_worker --url {farm} --key {key} --handler chat",
-    }
-    return TemplateResponse(request, "admin/jobs/key.html", context)

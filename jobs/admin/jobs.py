@@ -1,22 +1,22 @@
 """Jobs: look, search, follow live, cancel, try again."""
 
-from collections import Counter
+from datetime import datetime
 from typing import Any, Final
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.decorators import action
 
-from core import administration
+from core import administration, people
 from core.values import row_id
-from jobs.admin import common, job_actions
+from jobs import operations
+from jobs.admin import common
 from jobs.admin.job_fields import JobFields
-from jobs.domain.states import Status
+from jobs.domain.states import ENDED, Status
 from jobs.models import Attempt, Input, Job, JobQuerySet, ResultFile, with_status
 from jobs.queries import fleet, lists, pages, reports
 from jobs.templatetags import farm
@@ -108,6 +108,28 @@ class InputInline(administration.Part):
     )
 
 
+def _cancel(request: HttpRequest, job: Job) -> str:
+    return operations.cancel(job.pk, by=people.person(request)).verdict.value.replace("_", " ")
+
+
+def _retry(request: HttpRequest, job: Job) -> str:
+    operations.retry(job.pk, by=people.person(request), once=True)
+    return "retried"
+
+
+def _run_now(request: HttpRequest, job: Job) -> str:
+    operations.run_now(job.pk, by=people.person(request))
+    return "due now"
+
+
+def _fitting(job: Job, *, now: datetime) -> set[str]:
+    """The actions, by their paths, that change something of it as it stands."""
+    if job.status in ENDED:
+        return {"retry"}
+    is_later = job.status == Status.PENDING and job.run_at > now
+    return {"cancel", "run-now"} if is_later else {"cancel"}
+
+
 @admin.register(Job)
 class JobAdmin(common.Operated, JobFields):
     """Every job. What has happened stays as it is; what is to come changes by canceling and trying again."""
@@ -142,7 +164,7 @@ class JobAdmin(common.Operated, JobFields):
     def get_actions_detail(self, request: HttpRequest, object_id: int | str) -> list[Any]:
         """Those that can change something of this job as it stands."""
         job = self.get_object(request, str(object_id))
-        fitting = set() if job is None else job_actions.fitting(job, now=clock.now())
+        fitting = set() if job is None else _fitting(job, now=clock.now())
         return [each for each in super().get_actions_detail(request, object_id) if each.path in fitting]
 
     view_on_site = administration.on_site("jobs:job")
@@ -190,49 +212,8 @@ class JobAdmin(common.Operated, JobFields):
         has = {AttemptInline: obj.attempts.exists, InputInline: obj.input_files.exists, FileInline: obj.files.exists}
         return [inline for inline in self.inlines if has[inline]()]
 
-    @admin.action(description="Cancel", permissions=["operate"])
-    def cancel_selected(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
-        return self._each(request, queryset, "Cancel these jobs?", "Cancel them", job_actions.cancel)
-
-    @admin.action(description="Retry", permissions=["operate"])
-    def retry_selected(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
-        return self._each(request, queryset, "Retry these jobs?", "Retry them", job_actions.retry)
-
-    @action(description="Cancel", url_path="cancel", permissions=["operate"])  # type: ignore[untyped-decorator]
-    def cancel_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self._one(request, object_id, "Cancel this job?", "Cancel it", job_actions.cancel)
-
-    @action(description="Retry", url_path="retry", permissions=["operate"])  # type: ignore[untyped-decorator]
-    def retry_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self._one(request, object_id, "Retry this job?", "Retry it", job_actions.retry)
-
-    @action(description="Run now", url_path="run-now", permissions=["operate"])  # type: ignore[untyped-decorator]
-    def run_now_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self._one(request, object_id, "Run this job now?", "Run it now", job_actions.run_now)
-
-    def _each(
-        self, request: HttpRequest, queryset: QuerySet[Job], title: str, button: str, action: job_actions.Action
-    ) -> HttpResponse | None:
-        chosen = job_actions.chosen(queryset, action)
-        lines = job_actions.preview(chosen, fits=job_actions.FITS[action])
-        if question := administration.carry_out(self, request, title=title, lines=lines, button=button):
-            return question
-        results = Counter(action(request, job_id) for job_id, _ in chosen[: job_actions.AT_ONCE])
-        self.message_user(request, job_actions.counted(results), messages.SUCCESS)
-        if len(chosen) > job_actions.AT_ONCE:
-            most = job_actions.AT_ONCE
-            sentence = f"More jobs match: these were the first {most:,}. Repeat the action for the next ones."
-            self.message_user(request, sentence, messages.WARNING)
-        return None
-
-    def _one(
-        self, request: HttpRequest, object_id: str, title: str, button: str, action: job_actions.Action
-    ) -> HttpResponse:
-        def lines(job: Job) -> list[str]:
-            return job_actions.preview([(job.pk, job.status)], fits=job_actions.FITS[action])
-
-        def do(job: Job) -> HttpResponse:
-            self.message_user(request, job_actions.counted(Counter([action(request, job.pk)])), messages.SUCCESS)
-            return HttpResponseRedirect(reverse("admin:jobs_job_change", args=[job.pk]))
-
-        return self.for_one(request, object_id, title, button, lines=lines, do=do)
+    cancel_selected = administration.on_each("Cancel {}", _cancel)
+    cancel_one = administration.on_one("Cancel {}", _cancel)
+    retry_selected = administration.on_each("Retry {}", _retry)
+    retry_one = administration.on_one("Retry {}", _retry)
+    run_now_one = administration.on_one("Run {} now", _run_now)

@@ -1,14 +1,14 @@
 """Queues: pause, resume, bound, share out; who has how large a share, and whose jobs are paused."""
 
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.core.validators import MaxValueValidator
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from unfold.admin import ModelAdmin
@@ -23,34 +23,26 @@ from jobs.queries import pages
 _HIGHEST: Final = {"ceiling": HIGHEST_CEILING, "of_key": HIGHEST_CEILING, "ages_after": LONGEST_AGE_S}
 
 
+def _pause(request: HttpRequest, row: Any) -> str:
+    (operations.pause if isinstance(row, Queue) else operations.pause_key)(row.pk, by=people.person(request))
+    return "paused"
+
+
+def _resume(request: HttpRequest, row: Any) -> str:
+    (operations.resume if isinstance(row, Queue) else operations.resume_key)(row.pk, by=people.person(request))
+    return "resumed"
+
+
 class Pausable(common.Operated):
-    """Rows whose waiting jobs may be paused: `pauses` and `resumes` do that, by primary key."""
+    """Rows whose waiting jobs may be paused: queues and concurrency keys."""
 
     actions = ["pause", "resume"]
-    pauses, resumes = operations.pause, operations.resume
 
     state = administration.shown(
         "Status", lambda row: "paused" if row.paused_at else "open", label={"paused": "warning", "open": "success"}
     )
-
-    @admin.action(description="Pause", permissions=["operate"])
-    def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        return self._each(request, queryset, type(self).pauses, word="Pause")
-
-    @admin.action(description="Resume", permissions=["operate"])
-    def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        return self._each(request, queryset, type(self).resumes, word="Resume")
-
-    def _each(self, request: HttpRequest, queryset: QuerySet[Any], do: Any, *, word: str) -> HttpResponse | None:
-        rows, admin = list(queryset), cast("ModelAdmin", self)
-        names = [str(row) for row in rows]
-        texts = {"title": f"{word} these {queryset.model._meta.verbose_name_plural}?", "button": f"{word} them"}
-        if question := administration.carry_out(admin, request, lines=names, **texts):
-            return question
-        for row in rows:
-            do(row.pk, by=people.person(request))
-        admin.message_user(request, f"{word}d: {', '.join(names)}.", messages.SUCCESS)
-        return None
+    pause = administration.on_each("Pause {}", _pause, line=str)
+    resume = administration.on_each("Resume {}", _resume, line=str)
 
 
 @admin.register(Queue)
@@ -152,7 +144,6 @@ class ConcurrencyKeyAdmin(Pausable, ModelAdmin):  # type: ignore[misc]
     list_filter = [("paused_at", admin.EmptyFieldListFilter), "kind", "queue"]
     search_fields = ["name"]
     fields = readonly_fields = ["name", "kind", "queue", "bound", "state", "paused_by", "used_at"]
-    pauses, resumes = operations.pause_key, operations.resume_key
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
         """Never by a form: kinds and queues say their bounds."""

@@ -127,4 +127,4 @@ class TestMembers:
         assert operator.post(f"/admin/jobs/job/{job.pk}/cancel/", {"confirmed": "yes"}).status_code == 302
         assert (Job.objects.get().status, Queue.objects.get(pk="work").paused_at is None) == ("canceled", False)
         assert operator.get("/admin/auth/user/add/").status_code == 403
-        assert operator.get("/admin/jobs/worker/add/").status_code == 200
+        assert operator.get("/workers/connect/").status_code == 200

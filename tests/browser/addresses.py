@@ -187,7 +187,6 @@ def _of_actions(seeded: Farm) -> list[Address]:
     job, worker = seeded.jobs["pending"].pk, seeded.worker.pk
     return [
         Address(name="admin-add-user", path="/admin/auth/user/add/"),
-        Address(name="admin-add-worker", path="/admin/jobs/worker/add/"),
         Address(name="admin-add-kind", path="/admin/jobs/kind/add/"),
         Address(name="admin-start-flow", path="/admin/jobs/flowtemplate/translate/start/"),
         Address(name="admin-add-rule", path="/admin/webhooks/rule/add/"),

@@ -1,7 +1,6 @@
 """Draining a worker on its page and in the administration, and what both say of it."""
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.test import Client
 
 from jobs import operations
@@ -57,23 +56,11 @@ class TestThePage:
 
 
 class TestTheAdministration:
-    def test_drains_one_after_a_question_and_offers_what_applies(self, root: Client) -> None:
-        worker = farm.worker("gpu-3")
-        path = f"/admin/jobs/worker/{worker.pk}"
-        offered = _page(root, f"{path}/change/")
-        assert (f"{path}/drain/" in offered, f"{path}/undrain/" in offered) == (True, False)
-        assert "Drain this worker?" in _page(root, f"{path}/drain/")
-        root.post(f"{path}/drain/", {"confirmed": "yes"})
-        assert Worker.objects.get().drained_at is not None
-        offered = _page(root, f"{path}/change/")
-        assert (f"{path}/drain/" in offered, f"{path}/undrain/" in offered) == (False, True)
-        assert [entry.get_change_message() for entry in LogEntry.objects.all()] == ["drained"]
-
     def test_drains_and_undrains_those_that_are_chosen(self, root: Client) -> None:
         chosen = [farm.worker("a").pk, farm.worker("b").pk]
         other = farm.worker("c")
         for action, drained in (("drain_selected", 2), ("undrain_selected", 0)):
-            root.post("/admin/jobs/worker/", {"action": action, "_selected_action": chosen})
+            root.post("/admin/jobs/worker/", {"action": action, "_selected_action": chosen, "confirmed": "yes"})
             assert Worker.objects.filter(drained_at__isnull=False).count() == drained
             assert Worker.objects.get(pk=other.pk).drained_at is None
 
