@@ -20,4 +20,4 @@ def usage_of_job(job_id: int, viewer: Viewer) -> Iterable[Link]:  # noqa: ARG001
     used = operations.of_job(job_id)
     if used is not None:
         page = reverse("metering:usage")
-        yield Link(label="Used", text=used.sentence, url=page, admin_url=page)
+        yield Link(label="Used", text=used.sentence, url=page)

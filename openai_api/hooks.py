@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable
 
-from django.urls import reverse
-
 from jobs import operations as jobs
 from jobs.operations import Link
 from jobs.operations.hooks import Viewer
@@ -21,5 +19,4 @@ def batch_of(job_id: int, viewer: Viewer) -> Iterable[Link]:
     batch = queries.of_job(job_id)
     if batch is None or not (batch.owner_id == viewer.pk or jobs.sees_all(viewer)):
         return []
-    admin_url = reverse("admin:openai_api_batch_change", args=[batch.pk])
-    return [Link(label="Line of", text=batch.public_id, url=batch.get_absolute_url(), admin_url=admin_url)]
+    return [Link(label="Line of", text=batch.public_id, url=batch.get_absolute_url())]

@@ -12,22 +12,9 @@ from django.utils.html import format_html
 from core import administration, people
 from outbox import operations
 from outbox.domain.messages import FAILING, EndpointStatus, Status
-from outbox.models import Attempt, Endpoint, EndpointSecret, Message
+from outbox.models import Endpoint, Message
 
 _LABELS: Final = {FAILING: "danger", EndpointStatus.ACTIVE: "success", EndpointStatus.PAUSED: "warning"}
-
-
-class SecretInline(administration.Part):
-    model = EndpointSecret
-    fields = ["fingerprint", "created_at", "retired_at"]
-
-
-class AttemptInline(administration.Part):
-    model = Attempt
-    fields = ["number", "started_at", "duration_ms", "outcome", "http_status", "error", "shown_answer"]
-    ordering = ["-number"]
-
-    shown_answer = administration.shown("Answer", lambda one: administration.folded("the answer", one.answer))
 
 
 def _changing(sentence: str, do: Callable[..., Any], status: EndpointStatus) -> Any:
@@ -41,22 +28,17 @@ def _changing(sentence: str, do: Callable[..., Any], status: EndpointStatus) -> 
 
 
 @admin.register(Endpoint)
-class EndpointAdmin(administration.Operated, administration.ReadOnly):
+class EndpointAdmin(administration.OnSite, administration.Operated, administration.ReadOnly):
     """Where events go. Made and changed on the site, where its secret is shown."""
 
+    page = "outbox:endpoint"
     operate = operations.OPERATE
 
     list_display = ["name", "owner", "status_for_people", "event_list", "failing_since", "last_failure", "created_at"]
     list_filter = ["status", "is_callback"]
     list_select_related = ["owner"]
     search_fields = ["name", "url"]
-    fields = [
-        "name", "url", "owner", "events", "kinds", "with_result", "per_minute", "is_callback", "status", "note",
-        "held_until", "failing_since", "last_failure", "created_at",
-    ]  # fmt: skip
-    inlines = [SecretInline]
     actions = ["pause_selected", "resume_selected", "disable_selected", "replay_dead"]
-    view_on_site = administration.on_site("outbox:endpoint")
 
     status_for_people = administration.shown("Status", lambda row: row.shown_status, ordering="status", label=_LABELS)
     event_list = administration.shown("Events", lambda row: ", ".join(row.events))
@@ -89,28 +71,18 @@ def _replay(request: HttpRequest, row: Message) -> str:
 
 
 @admin.register(Message)
-class MessageAdmin(administration.Operated, administration.BoundedList):
+class MessageAdmin(administration.OnSite, administration.Operated, administration.BoundedList):
     """Events on their way. What becomes of one changes by replaying it."""
 
+    page = "outbox:message"
     operate = operations.OPERATE
 
     list_display = ["id", "event", "endpoint", "status", "attempts", "note", "created_at", "ended_at"]
     list_display_links = ["id", "event"]
-    fields = [
-        "event", "endpoint", "subject", "status", "attempts", "tries", "next_attempt_at", "note", "created_at",
-        "ended_at", "shown_body",
-    ]  # fmt: skip
-    inlines = [AttemptInline]
     actions = ["replay_selected"]
-    actions_detail = ["replay_one"]
-    view_on_site = administration.on_site("outbox:message")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Message]:
         rows: QuerySet[Message] = super().get_queryset(request)
         return rows.select_related("event", "endpoint").defer("event__body", "event__body_with_result")
 
-    # As it is sent to those who ask for no results.
-    shown_body = administration.shown("Body", lambda row: administration.preformatted(row.event.body))
-
     replay_selected = administration.on_each("Replay {}", _replay)
-    replay_one = administration.on_one("Replay {}", _replay)

@@ -25,6 +25,5 @@ def _link(start: JobStart) -> Link:
         label="Stands for" if start.outcome == StartOutcome.SKIPPED else "Started by",
         text=f"delivery #{delivery.pk} of {Source(delivery.source).label}",
         url=reverse("webhooks:delivery", args=[delivery.pk]),
-        admin_url=reverse("admin:webhooks_delivery_change", args=[delivery.pk]),
         note=f"by the rule {start.rule_name}",
     )

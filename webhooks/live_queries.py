@@ -78,12 +78,6 @@ def refusals(*, source: str = "") -> Mapping[str, Any]:
     return {"refusals": pages.refusals(since=DAY, source=source), "source": source}
 
 
-@_shown("delivery-state", topics=lambda delivery_id: [f"delivery:{delivery_id}"])
-def delivery_state(*, delivery_id: int) -> Mapping[str, Any] | None:
-    row = pages.delivery(delivery_id)
-    return None if row is None else _status(row)
-
-
 @_shown("delivery-badge", topics=lambda delivery_id: [f"delivery:{delivery_id}"], at_most_every_s=0.5)
 def delivery_badge(*, delivery_id: int) -> Mapping[str, Any] | None:
     row = pages.delivery(delivery_id)

@@ -1,6 +1,6 @@
 """What the administration's pages of all apps are made of: bounded however large a table is, and asking first."""
 
-from core.administration.cells import NOTHING, folded, link, on_site, preformatted, shown
+from core.administration.cells import NOTHING, link, on_site, preformatted, shown
 from core.administration.confirmation import AT_ONCE, Operated, carry_out, is_confirmed, on_each, on_one, question
 from core.administration.filters import among, by_day, by_flag, known, recent
 from core.administration.tables import (
@@ -8,6 +8,7 @@ from core.administration.tables import (
     BoundedChangeList,
     BoundedList,
     Counted,
+    OnSite,
     Paged,
     Part,
     ReadOnly,
@@ -16,7 +17,7 @@ from core.administration.tables import (
 )
 
 __all__ = [
-    "AT_ONCE", "COUNTED", "BoundedChangeList", "BoundedList", "Counted", "NOTHING", "Operated", "Paged", "Part",
-    "ReadOnly", "Untouched", "among", "by_day", "by_flag", "carry_out", "folded", "is_confirmed", "known", "link",
-    "on_each", "on_one", "on_site", "preformatted", "question", "recent", "registered", "shown",
+    "AT_ONCE", "COUNTED", "BoundedChangeList", "BoundedList", "Counted", "NOTHING", "OnSite", "Operated", "Paged",
+    "Part", "ReadOnly", "Untouched", "among", "by_day", "by_flag", "carry_out", "is_confirmed", "known",
+    "link", "on_each", "on_one", "on_site", "preformatted", "question", "recent", "registered", "shown",
 ]  # fmt: skip

@@ -42,10 +42,3 @@ def on_site(page: str) -> Any:
 
 def preformatted(text: str) -> SafeString:
     return format_html('<pre class="code" tabindex="0" role="group" aria-label="Text">{}</pre>', text)
-
-
-def folded(summary: str, text: str) -> SafeString | str:
-    """A text of which one line is shown until somebody opens it; a dash for an empty one."""
-    if not text:
-        return NOTHING
-    return format_html("<details><summary>{}</summary>{}</details>", summary, preformatted(text))

@@ -1,15 +1,18 @@
 """Lists that never count a whole table, and rows that nobody edits."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from django.contrib import admin
 from django.contrib.admin import ShowFacets
-from django.contrib.admin.utils import flatten_fieldsets
+from django.contrib.admin.utils import flatten_fieldsets, unquote
 from django.contrib.admin.views.main import ORDER_VAR, PAGE_VAR
+from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import NoReverseMatch
 from django.utils.functional import cached_property
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.views import ChangeList
@@ -63,6 +66,21 @@ class Paged:
 
 class ReadOnly(Untouched, Paged, ModelAdmin):  # type: ignore[misc]  # unfold ships no types
     """A table to read: rows come from elsewhere and are never edited here."""
+
+
+class OnSite:
+    """Rows whose page is the site's, which shows and does all there is, live, to the same people."""
+
+    page: ClassVar[str]
+
+    def change_view(self: Any, request: HttpRequest, object_id: str, *_: Any, **__: Any) -> HttpResponse:
+        """Lead to that page; nothing is edited here."""
+        if request.method == "POST" or not self.has_view_permission(request):
+            raise PermissionDenied
+        try:
+            return redirect(self.page, unquote(object_id))
+        except NoReverseMatch:  # for what cannot be an id
+            raise Http404 from None
 
 
 class Part(Untouched, TabularInline):  # type: ignore[misc]

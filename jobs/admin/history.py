@@ -6,12 +6,12 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.db.models.functions import Right
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from core import administration
 from core.values import row_id
-from jobs.admin import common
 from jobs.domain.states import AttemptOutcome
 from jobs.models import Attempt
 from jobs.queries import reports
@@ -39,7 +39,8 @@ def _output(attempt: Attempt) -> SafeString | str:
     shown = administration.preformatted(
         f"… cut here; all of it is the text behind the link\n{text}" if is_cut else text
     )
-    return format_html("{}{}", shown, common.output_link(attempt.job_id, attempt.number))
+    url = reverse("jobs:output", args=[attempt.job_id, attempt.number])
+    return format_html('{}<a href="{}">Output as text</a>', shown, url)
 
 
 @admin.register(Attempt)
@@ -75,7 +76,9 @@ class AttemptAdmin(administration.BoundedList):
     worker_link = administration.shown(
         "Worker", lambda row: administration.link("jobs_worker", row.worker_id, row.worker_name)
     )
-    job_link = administration.shown("Job", lambda attempt: common.job_link(attempt.job_id))
+    job_link = administration.shown(
+        "Job", lambda attempt: administration.link("jobs_job", attempt.job_id, f"#{attempt.job_id}")
+    )
     last_words = administration.shown("Error", lambda attempt: farm.last_line(attempt.ending)[:120])
     traceback = administration.shown("Error", lambda attempt: administration.preformatted(farm.cut(attempt.error)))
     output = administration.shown("Output", _output)

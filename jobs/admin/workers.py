@@ -13,7 +13,6 @@ from unfold.admin import ModelAdmin
 
 from core import administration, people
 from jobs import operations
-from jobs.admin import common
 from jobs.domain.workers import Presence
 from jobs.models import Worker
 from jobs.queries import fleet
@@ -64,8 +63,10 @@ def _revoke(request: HttpRequest, worker: Worker) -> str:
 
 
 @admin.register(Worker)
-class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold ships no types
+class WorkerAdmin(administration.OnSite, administration.Operated, ModelAdmin):  # type: ignore[misc]  # unfold ships no types
     """Who may claim jobs. Keys are stored hashed."""
+
+    operate, page = "jobs.operate_job", "jobs:worker"
 
     list_display = ["name", "state", "host", "serves", "queues", "steals", "shown_labels", "its_jobs", "last_seen_at"]
     list_filter = [("revoked_at", admin.EmptyFieldListFilter), ("drained_at", admin.EmptyFieldListFilter), LabelFilter]
@@ -73,14 +74,7 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
     search_fields = ["name", "owner__username", "key_hint", "facts__host"]
     paginator = administration.Counted
     show_full_result_count = False
-    autocomplete_fields = ["owner"]
-    fields = [
-        "name", "live_state", "its_jobs", "owner", "queues", "steals", "shown_labels", "key_hint", "created_at",
-        "last_seen_at", "revoked_at",
-    ]  # fmt: skip
-    readonly_fields = ["live_state", "its_jobs", "shown_labels"]
     actions = ["drain_selected", "undrain_selected", "revoke_selected"]
-    view_on_site = administration.on_site("jobs:worker")
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002  # the admin's
         """Never: another name or scope is another worker."""
@@ -109,8 +103,6 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
     shown_labels = administration.shown("Labels", lambda worker: ", ".join(fleet.labels_of(worker)) or "–")
 
     its_jobs = administration.shown("Jobs", _its_jobs)
-    live_state = common.live("Status", "worker", lambda worker: {"worker_id": worker.pk})
-
     drain_selected = administration.on_each("Drain {}", _drain, line=str)
     undrain_selected = administration.on_each("Undrain {}", _undrain, line=str)
     revoke_selected = administration.on_each("Revoke {}", _revoke, line=str)

@@ -43,13 +43,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A row of another app: how it belongs to the job ("Started by"), what it is, and its pages here and in the
-    administration. `note` says more about it."""
+    """A row of another app: how it belongs to the job ("Started by"), what it is, and its page. `note` says more about
+    it."""
 
     label: str
     text: str
     url: str
-    admin_url: str
     note: str = ""
 
 

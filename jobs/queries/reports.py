@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from django.db.models import Count, Exists, OuterRef, Q, Sum
+from django.db.models import Count, Q, Sum
 
 from jobs.domain.states import Status
 from jobs.models import Checkpoint, Job, OutputChunk, ResultFile, Upload
@@ -100,12 +100,6 @@ def unknown_files(names: Sequence[str]) -> list[str]:
     results = ResultFile.objects.filter(stored_as__in=names).values_list("stored_as", flat=True)
     known = {*results, *Upload.objects.filter(stored_as__in=names).values_list("stored_as", flat=True)}
     return [name for name in names if name not in known]
-
-
-def wrote() -> Exists:
-    """Whether the attempt of a row wrote any output, to annotate."""
-    pieces = OutputChunk.objects.filter(job_id=OuterRef("job_id"), attempt=OuterRef("number"), seq=0)
-    return Exists(pieces)
 
 
 def checkpoints(job_ids: Sequence[int]) -> dict[int, Checkpoint]:

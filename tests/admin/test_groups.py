@@ -116,7 +116,7 @@ class TestMembers:
         reader.post("/admin/jobs/job/", differences)
         paused = {"action": "pause", "_selected_action": ["work"], "confirmed": "yes"}
         reader.post("/admin/jobs/queue/", paused)
-        assert reader.post(f"/admin/jobs/job/{job.pk}/cancel/", {"confirmed": "yes"}).status_code == 403
+        assert reader.post(f"/jobs/{job.pk}/cancel/").status_code == 302  # to the page, with why not
         assert (Job.objects.get().status, Queue.objects.get(pk="work").paused_at) == ("pending", None)
 
     def test_who_operate_act(self, as_: As) -> None:
@@ -124,7 +124,8 @@ class TestMembers:
         (job,) = farm.submit(1)
         operator = as_("operators")
         operator.post("/admin/jobs/queue/", {"action": "pause", "_selected_action": ["work"], "confirmed": "yes"})
-        assert operator.post(f"/admin/jobs/job/{job.pk}/cancel/", {"confirmed": "yes"}).status_code == 302
+        cancel = {"action": "cancel_selected", "_selected_action": [job.pk], "confirmed": "yes"}
+        assert operator.post("/admin/jobs/job/", cancel).status_code == 302
         assert (Job.objects.get().status, Queue.objects.get(pk="work").paused_at is None) == ("canceled", False)
         assert operator.get("/admin/auth/user/add/").status_code == 403
         assert operator.get("/workers/connect/").status_code == 200

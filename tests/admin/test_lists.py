@@ -65,7 +65,7 @@ class TestLookingBack:
         assert listed(operator, f"{JOBS}?status=failed") == [old.pk]
         assert listed(operator, f"{JOBS}?status=pending") == [waiting.pk]
         assert listed(operator, f"{JOBS}?owner={ada.pk}") == [waiting.pk, old.pk]
-        assert operator.get(f"{JOBS}?q={old.pk}").headers["Location"] == f"{JOBS}{old.pk}/change/"
+        assert operator.get(f"{JOBS}?q={old.pk}").headers["Location"] == f"/jobs/{old.pk}/"
         assert len(listed(operator, f"{JOBS}?status=success")) == 3
 
     @pytest.mark.parametrize("value", ["x", "-1", "9" * 30, "٣"])

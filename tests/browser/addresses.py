@@ -184,7 +184,7 @@ def _of_table(table: type[Model]) -> list[Address]:
 
 
 def _of_actions(seeded: Farm) -> list[Address]:
-    job, worker = seeded.jobs["pending"].pk, seeded.worker.pk
+    worker = seeded.worker.pk
     return [
         Address(name="admin-add-user", path="/admin/auth/user/add/"),
         Address(name="admin-add-kind", path="/admin/jobs/kind/add/"),
@@ -192,7 +192,6 @@ def _of_actions(seeded: Farm) -> list[Address]:
         Address(name="admin-add-rule", path="/admin/webhooks/rule/add/"),
         Address(name="admin-try-rule", path=f"/admin/webhooks/rule/{seeded.rule.pk}/try/"),
         Address(name="admin-password", path=f"/admin/auth/user/{seeded.member.pk}/password/"),
-        Address(name="admin-cancel", path=f"/admin/jobs/job/{job}/cancel/"),
         Address(name="admin-delete", path=f"/admin/jobs/worker/{worker}/delete/"),
         Address(name="admin-history", path=f"/admin/jobs/worker/{worker}/history/"),
         Address(name="admin-filtered", path="/admin/jobs/job/?status=failed&created_at_day=2020-01-01"),

@@ -228,22 +228,6 @@ class TestCanceling:
         assert "Canceled before it started" in page.inner_text(".messages")
         assert page.inner_text(".job-state .badge") == "canceled"
 
-    def test_in_the_administration(self, visit: Visit, server: Server, worker: Worker, job: Job) -> None:
-        boss = User.objects.create_superuser("boss", password=farm.PASSWORD)
-        claimed = farm.claim_one(worker)
-        page = visit(f"/admin/jobs/job/{job.pk}/change/", by=boss)
-        same = farmhands.stays(page)
-        operations.heartbeat(worker, job.pk, claimed.lease, progress=0.25, detail="Band 1 of 4")
-        farmhands.write(worker, claimed, "live in the administration")
-        farmhands.shows(page.locator("[data-live=job]"), "Band 1 of 4")
-        farmhands.output(page, "live in the administration")
-        assert same()
-        page.get_by_role("link", name="Cancel").click()
-        page.get_by_role("button", name="Cancel it").click()
-        farmhands.shows(page.locator("body"), "1 canceled while running")
-        farmhands.shows(page.locator("[data-live=job] .badge"), "canceled")
-        assert farm.status(job) == "canceled"
-
 
 class TestReconnecting:
     def test_shows_the_end_that_came_while_the_server_was_away(

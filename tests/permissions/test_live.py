@@ -35,7 +35,6 @@ deliveries             -        -        -        -        -        -        ope
 delivery               -        -        -        -        -        -        operator operator operator
 delivery-badge         -        -        -        -        -        -        operator operator operator
 delivery-jobs          -        -        -        -        -        -        operator operator operator
-delivery-state         -        -        -        -        -        -        operator operator operator
 flow                   -        -        -        -        -        member   -        -        -
 flow*                  -        -        -        -        -        -        operator operator operator
 front                  -        -        -        -        -        -        -        -        -

@@ -112,7 +112,22 @@ def _reason(start: JobStart) -> str:
     return start.error or "–"
 
 
-class _Shown:
+def _start_again(request: HttpRequest, row: JobStart) -> str:
+    start = operations.start_again(row.pk, by=people.person(request))
+    return start.error or start.outcome
+
+
+@admin.register(JobStart)
+class JobStartAdmin(administration.Operated, administration.BoundedList):
+    operate = live_queries.OPERATE
+    list_display = ["id", "shown_outcome", "rule_name", "kind", "delivery_link", "round", "job_link", "excerpt", "at"]
+    list_filter = [
+        administration.among("outcome", StartOutcome, led={StartOutcome.FAILED}),
+        administration.recent("rule_name"),
+    ]
+    fields = ["shown_outcome", "rule_name", "kind", "delivery_link", "round", "job_link", "reason", "at"]
+    actions = ["start_selected"]
+
     # The job that was started, or that has the same unique key.
     job_link = administration.shown(
         "Job", lambda start: administration.link("jobs_job", start.job_id, f"#{start.job_id}")
@@ -124,31 +139,6 @@ class _Shown:
     )
     excerpt = administration.shown("Reason", lambda start: Truncator(_reason(start)).chars(_EXCERPT))
     reason = administration.shown("Reason", _reason)
-
-
-class StartInline(_Shown, administration.Part):
-    model = JobStart
-    verbose_name_plural = "jobs that it started"
-    fields = ["rule_name", "round", "shown_outcome", "job_link", "reason", "at"]
-    ordering = ["round", "pk"]
-
-
-def _start_again(request: HttpRequest, row: JobStart) -> str:
-    start = operations.start_again(row.pk, by=people.person(request))
-    return start.error or start.outcome
-
-
-@admin.register(JobStart)
-class JobStartAdmin(_Shown, administration.Operated, administration.BoundedList):
-    operate = live_queries.OPERATE
-    list_display = ["id", "shown_outcome", "rule_name", "kind", "delivery_link", "round", "job_link", "excerpt", "at"]
-    list_filter = [
-        administration.among("outcome", StartOutcome, led={StartOutcome.FAILED}),
-        administration.recent("rule_name"),
-    ]
-    fields = ["shown_outcome", "rule_name", "kind", "delivery_link", "round", "job_link", "reason", "at"]
-    actions = ["start_selected"]
-
     delivery_link = administration.shown(
         "Delivery", lambda start: administration.link("webhooks_delivery", start.delivery_id)
     )

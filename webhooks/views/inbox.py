@@ -47,6 +47,7 @@ def delivery(request: HttpRequest, delivery_id: int) -> HttpResponse:
         "delivery": row,
         "body": bodies.show(start, size=row.body_bytes, content_type=content_type),
         "source": Source(row.source),
+        "functions": pages.runs_of(row),
         "may_act": access.may_act(request),
     }
     return render(request, "webhooks/delivery.html", context)

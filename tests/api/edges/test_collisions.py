@@ -180,18 +180,14 @@ class TestAPersonsCall:
         assert answer.status_code == 200, answer.text
         assert farm.stored(job).run_at <= farm.now()
 
-    def test_on_a_page_and_in_the_administration_is_done_all_the_same(self, boss: Client) -> None:
+    def test_on_a_page_is_done_all_the_same(self, boss: Client) -> None:
         with colliding("jobs_queue"):
             boss.post("/queues/chat/ceiling/", {"ceiling": "3"})
         assert Queue.objects.get(pk="chat").ceiling == 3
-        with colliding("jobs_queue"):
-            boss.post("/admin/jobs/queue/chat/change/", {"ceiling": "5", "fair": "off"})
-        assert Queue.objects.get(pk="chat").ceiling == 5
 
-    @pytest.mark.parametrize("path", ["/queues/chat/ceiling/", "/admin/jobs/queue/chat/change/"])
-    def test_on_a_page_that_never_comes_through_is_told_so(self, boss: Client, path: str) -> None:
+    def test_on_a_page_that_never_comes_through_is_told_so(self, boss: Client) -> None:
         with colliding("jobs_queue", times=FOR_EVER):
-            answer = boss.post(path, {"ceiling": "3", "fair": "off"})
+            answer = boss.post("/queues/chat/ceiling/", {"ceiling": "3"})
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
         assert "Someone else was changing the same data" in answer.text
         assert Queue.objects.get(pk="chat").ceiling is None

@@ -177,12 +177,6 @@ def test_a_queues_page_sets_how_it_ages(client: Client, boss: User, ada: User) -
     assert (queue.fair, queue.ages_after) == ("off", None)
 
 
-def test_the_administration_sets_how_a_queue_ages(client: Client, boss: User, ada: User) -> None:
-    client.post(reverse("admin:jobs_queue_change", args=["work"]), {"ages_after": "60", "fair": "off"})
-    assert Queue.objects.get(pk="work").ages_after == 60
-    assert LogEntry.objects.get().change_message == "ages after set to 60"
-
-
 def test_a_jobs_page_shows_what_it_counts_as(client: Client, boss: User, ada: User) -> None:
     operations.set_ages_after("work", 600)
     [job] = farm.submit(1)

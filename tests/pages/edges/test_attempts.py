@@ -107,11 +107,6 @@ class TestTheAdministration:
         rights = Permission.objects.filter(codename__startswith="view_", content_type__app_label="jobs")
         little_farm.oscar.user_permissions.add(*rights)
 
-    def test_links_the_output_of_the_attempts_that_wrote(self, browse: Browse, little_farm: Farm, lost: Job) -> None:
-        page = browse(little_farm.oscar).get(f"/admin/jobs/job/{lost.pk}/change/").content.decode()
-        links = re.findall(rf'href="/jobs/{lost.pk}/output/(\d)"', page)
-        assert links == ["1"]
-
     def test_shows_what_a_lost_attempt_wrote(self, browse: Browse, little_farm: Farm, lost: Job) -> None:
         oscar = browse(little_farm.oscar)
         pages = [

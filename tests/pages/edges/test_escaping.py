@@ -38,8 +38,8 @@ def evil_job(request: pytest.FixtureRequest, little_farm: Farm) -> tuple[Job, st
 
 PAGES = (
     *("/", "/jobs/", "/jobs/{job}/", "/jobs/?worker={quoted}", "/workers/", "/workers/{worker}/", "/queues/"),
-    *("{shared}", "/admin/jobs/job/", "/admin/jobs/job/{job}/change/", "/admin/jobs/job/{job}/cancel/"),
-    *("/admin/jobs/attempt/", "/admin/jobs/worker/", "/admin/jobs/worker/{worker}/change/", "/admin/"),
+    *("{shared}", "/admin/jobs/job/", "/admin/jobs/job/{job}/history/"),
+    *("/admin/jobs/attempt/", "/admin/jobs/worker/", "/admin/jobs/worker/{worker}/history/", "/admin/"),
 )
 
 

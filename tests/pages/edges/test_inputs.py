@@ -205,11 +205,6 @@ def test_the_command_lists_them(job: Job) -> None:
     assert f"input    audio: sound.ogg, {len(SCRIPT)} bytes" in out.getvalue()
 
 
-def test_the_administration_shows_them(little_farm: Farm, browse: Browse, job: Job, admin_client: Any) -> None:
-    page = admin_client.get(f"/admin/jobs/job/{job.pk}/change/").content.decode()
-    assert f'<a href="/jobs/{job.pk}/inputs/audio">audio</a>' in page
-
-
 class TestALongPayload:
     @pytest.fixture
     def long(self, little_farm: Farm) -> Job:

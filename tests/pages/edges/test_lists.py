@@ -167,7 +167,6 @@ class TestCost:
             ("/queues/", 9, ("ada", "oscar")),
             ("/workers/", 10, ("ada", "oscar")),
             ("/admin/jobs/job/", 14, ("oscar",)),
-            ("/admin/jobs/job/{job}/change/", 28, ("oscar",)),
         ],
     )
     def test_is_bounded(
@@ -201,5 +200,5 @@ class TestNumbers:
         boss = browse(User.objects.create_superuser("boss"))
         assert boss.get(f"/admin/jobs/attempt/?q=%23{little_farm.job.pk}").context["cl"].result_count == 1
         answer = boss.get(f"/admin/jobs/job/?q=%23{little_farm.job.pk}")
-        assert answer.headers["Location"] == f"/admin/jobs/job/{little_farm.job.pk}/change/"
+        assert answer.headers["Location"] == f"/jobs/{little_farm.job.pk}/"
         assert boss.get("/admin/jobs/job/?q=999").status_code == 200

@@ -81,14 +81,6 @@ class TestItsButtons:
         job.refresh_from_db()
         assert (answer.status_code, job.run_at > farm.now()) == (403, True)
 
-    def test_stand_in_the_administration_too(self, job: Job) -> None:
-        page = f"/admin/jobs/job/{job.pk}/run-now/"
-        browser = _browser("root")
-        assert "Run this job now?" in browser.get(page).content.decode()
-        browser.post(page, {"confirmed": "yes"})
-        job.refresh_from_db()
-        assert job.run_at <= farm.now()
-
 
 class TestTheApi:
     @pytest.mark.parametrize(("who", "path"), [("ada", True), ("bob", False), ("root", True)])

@@ -63,7 +63,7 @@ class TestHostileText:
             "/inbox/sources/sandbox_hooks/", f"/inbox/?text={NASTY}&event={NASTY}",
             f"/inbox/sources/github/send/?like={bad.pk}",
             f"/inbox/replays/new/?text={NASTY}", f"/activity/?text={NASTY}&kind=githubissue&resource={NASTY}",
-            f"/admin/webhooks/delivery/{bad.pk}/change/", "/admin/webhooks/delivery/", "/admin/webhooks/activity/",
+            "/admin/webhooks/delivery/", "/admin/webhooks/activity/",
             "/admin/webhooks/refusal/", "/admin/webhooks/secret/",
         ]  # fmt: skip
         for url in urls:
