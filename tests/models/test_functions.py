@@ -114,7 +114,7 @@ class FunctionsMachine(RuleBasedStateMachine):
             self._schedule_from(call, model)
         ending = Ending(status=Status.SUCCESS, result="7") if good else endings.failed(sample.Broken())
         is_ours = model.by == by
-        assert runner.settle(call, ending, by=by) is is_ours
+        assert runner.settle(call, ending) is is_ours
         if is_ours:
             model.move(ending.status)
             self._expect_retry(call.id)
