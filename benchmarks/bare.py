@@ -13,7 +13,7 @@ from django.core.asgi import get_asgi_application
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
-settings.MIDDLEWARE = []
+settings.MIDDLEWARE = ["allauth.account.middleware.AccountMiddleware"]  # it does not start without
 settings.ROOT_URLCONF = "benchmarks.bare"
 application = get_asgi_application()
 

@@ -32,6 +32,7 @@ from jobs.models import (
     Worker,
 )
 from metering.models import Budget, Day
+from openai_api.models import CallRule
 from outbox.models import Endpoint, Event
 from outbox.models import Message as OutboxMessage
 from scheduling.models import ScheduledFunction
@@ -41,7 +42,7 @@ from webhooks.models import Activity, Delivery, DeliveryAttempt, JobStart, Resou
 NOW = timezone.now()
 _MADE_BY_HAND = {
     User, Group, ApiToken, AuditLine, Job, Attempt, Bulk, Worker, Queue, Kind, Message, Game, Submission, Activity,
-    JobStart, Usage, Endpoint, OutboxMessage, Budget, Day,
+    JobStart, Usage, Endpoint, OutboxMessage, Budget, Day, CallRule,
 }  # fmt: skip
 
 _ANEW = {  # what must differ from row to row
@@ -57,7 +58,8 @@ def fill(count: int) -> None:
     """Add `count` rows to every table that has pages in the administration, each with links to others."""
     people = [farm.user(f"p{uuid.uuid4().hex[:8]}") for _ in range(count)]
     for person in people:
-        accounts.create_token(person, name="ci")
+        token, _ = accounts.create_token(person, name="ci")
+        CallRule.objects.create(token=token, names=["tiny"])
         accounts.create_group(f"group of {person}", by=person)
     _work(people)
     _examples(people)
