@@ -163,7 +163,7 @@ def take(dispatch: Dispatch) -> Row | None:
 
 
 def succeed(dispatch: Dispatch, *, by: Holder, result: str | None) -> bool:
-    """Write the success of a mutation that was taken in this transaction; False if its row is not pending."""
+    """Write the success of a mutation that was taken in this transaction; False if its row was moved."""
     params = {"id": dispatch.id, "row_pointer": dispatch.row_pointer, "result": result}
     return bool(statements.load("scheduling", "succeed").run(params | _who(by)))
 

@@ -1,6 +1,9 @@
 """One server for the tests of this folder, a model server behind its workers, and the clients of OpenAI before it."""
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -19,12 +22,26 @@ from jobfarm_worker.handlers.openai_calls import OpenAICalls
 from jobs import operations as jobs
 from openai_api import operations
 from tests import farm
+from tests.forkserver import ROOT
 from tests.openai_api import model_server
 from tests.openai_api.model_server import ModelServer
 from tests.servers import Server, Serving
 
 GRACE_S = 3  # longer than OpenAI's clients wait before they repeat a call for the first time
 Working = Callable[..., AbstractContextManager[None]]
+
+
+@contextmanager
+def process_of(server: Server, model: ModelServer, key: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`jobfarm_worker --handler openai` as a process of its own, until the block ends."""
+    known = {**os.environ, "JOBFARM_KEY": key, "JOBFARM_LLM_URL": model.url, **environment}
+    command = [sys.executable, "-m", "jobfarm_worker", "--url", server.url, "--handler", "openai"]
+    running = subprocess.Popen(command, cwd=ROOT, env=known)
+    try:
+        yield running
+    finally:
+        running.kill()
+        running.wait()
 
 
 @pytest.fixture(scope="package")

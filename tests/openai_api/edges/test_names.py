@@ -2,10 +2,8 @@
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,9 +22,8 @@ from metering.models import Model, Reading
 from openai_api.models import Alias, CallRule, Fallback
 from openai_api.operations import names
 from tests import farm
-from tests.forkserver import ROOT
 from tests.openai_api import model_server
-from tests.openai_api.edges.conftest import Working
+from tests.openai_api.edges.conftest import Working, process_of
 from tests.openai_api.model_server import ModelServer, Script, completion, streamed, whole
 from tests.servers import Server
 
@@ -61,20 +58,8 @@ def alias(client: openai.OpenAI, *models: tuple[str, float], is_only_way: bool =
 def process(server: Server, model: ModelServer, *queues: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     """`jobfarm_worker --handler openai` as a process of its own, with a key for these queues."""
     _, key = jobs.create_worker("-".join(queues), queues=queues)
-    with again(server, model, key, **environment) as running:
+    with process_of(server, model, key, **environment) as running:
         yield running
-
-
-@contextlib.contextmanager
-def again(server: Server, model: ModelServer, key: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    known = {**os.environ, "JOBFARM_KEY": key, "JOBFARM_LLM_URL": model.url, **environment}
-    command = [sys.executable, "-m", "jobfarm_worker", "--url", server.url, "--handler", "openai"]
-    running = subprocess.Popen(command, cwd=ROOT, env=known)
-    try:
-        yield running
-    finally:
-        running.kill()
-        running.wait()
 
 
 def listed(client: openai.OpenAI) -> list[str]:
@@ -164,7 +149,7 @@ class TestAModelWhoseOnlyWorkerRestarts:
         self, client: openai.OpenAI, model: ModelServer, server: Server
     ) -> None:
         _, key = jobs.create_worker("only", queues=["openai"])
-        with again(server, model, key) as worker:
+        with process_of(server, model, key) as worker:
             farm.until(lambda: listed(client) == ["tiny"], what="the model")
             worker.send_signal(signal.SIGTERM)
             worker.wait(30)
@@ -173,7 +158,7 @@ class TestAModelWhoseOnlyWorkerRestarts:
             call = pool.submit(client.chat.completions.create, model="tiny", messages=HELLO)
             farm.until(lambda: Job.objects.waiting().count() == 1, what="the call that waits")
             model.scripts = [whole(**completion("Hello."))]
-            with again(server, model, key):
+            with process_of(server, model, key):
                 assert call.result(30).choices[0].message.content == "Hello."
 
 

@@ -2,10 +2,8 @@
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,9 +20,8 @@ from jobs import operations as jobs
 from jobs.models import Job, Live
 from live import operations as live
 from tests import farm
-from tests.forkserver import ROOT
 from tests.openai_api import model_server
-from tests.openai_api.edges.conftest import Working, offers
+from tests.openai_api.edges.conftest import Working, offers, process_of
 from tests.openai_api.model_server import ModelServer, Script, completion, delta, streamed
 from tests.servers import Server
 
@@ -38,14 +35,8 @@ MOST_THREADS = MOST_CONNECTIONS = 40  # as tests/api/edges/test_crowds.py counts
 def process(server: Server, model: ModelServer) -> Iterator[subprocess.Popen[bytes]]:
     """`jobfarm_worker --handler openai` as a process of its own."""
     _, key = jobs.create_worker("doomed", queues=["openai"])
-    environment = {**os.environ, "JOBFARM_KEY": key, "JOBFARM_LLM_URL": model.url}
-    command = [sys.executable, "-m", "jobfarm_worker", "--url", server.url, "--handler", "openai"]
-    running = subprocess.Popen(command, cwd=ROOT, env=environment)
-    try:
+    with process_of(server, model, key) as running:
         yield running
-    finally:
-        running.kill()
-        running.wait()
 
 
 def kill(worker: subprocess.Popen[bytes]) -> Job:
