@@ -22,17 +22,23 @@ BACKLOG, FEW_PAGES = 500, 60
 
 
 @pytest.fixture
-def hooks() -> Endpoint:
-    """An endpoint whose messages all wait for the first of their subject, which is to be repeated in an hour."""
+def quiet() -> Endpoint:
+    """An endpoint whose messages are delivered, in a table without what other tests left there."""
     row = endpoint()
     record(*(f"queue/{number}" for number in range(100)))
     Message.objects.update(status="delivered", next_attempt_at=None, ended_at=Now())
     with connection.cursor() as cursor:
-        cursor.execute("VACUUM (ANALYZE) outbox_message")  # as it was before the backlog, without what other tests left
+        cursor.execute("VACUUM (ANALYZE) outbox_message")
+    return row
+
+
+@pytest.fixture
+def hooks(quiet: Endpoint) -> Endpoint:
+    """An endpoint whose messages all wait for the first of their subject, which is to be repeated in an hour."""
     record(*["job/1"] * (BACKLOG + 1))
     first = waiting()[0]
     Message.objects.filter(pk=first.pk).update(attempts=3, next_attempt_at=Now() + timedelta(hours=1))
-    return row
+    return quiet
 
 
 def record(*subjects: str) -> None:
@@ -72,8 +78,7 @@ def test_a_claim_looks_at_what_waits_for_an_earlier_one_once(hooks: Endpoint) ->
     assert pages("health") < BACKLOG / 4  # it counts what waits
 
 
-def test_a_claim_of_one_looks_at_few_of_many_that_are_due_since_one_moment() -> None:
-    endpoint()
+def test_a_claim_of_one_looks_at_few_of_many_that_are_due_since_one_moment(quiet: Endpoint) -> None:
     record(*(f"job/{number}" for number in range(BACKLOG)))
     assert pages_of_a_claim() < FEW_PAGES
 
