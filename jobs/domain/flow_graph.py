@@ -4,13 +4,15 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from statistics import mean
-from typing import Final
+from typing import Final, TypeAlias
+
+from jobs.domain import flow_layout
+from jobs.domain.flow_layout import Edge
 
 FOLDED_FROM: Final = 40  # places: a picture of fewer shows each
 MOST_NODES: Final = 200
-ROUNDS: Final = 3  # of ordering
 WIDTH, HEIGHT, GAP_X, GAP_Y, EDGE = 168, 44, 56, 14, 8  # of a node, between nodes, and around all, in pixels
+_Corner: TypeAlias = tuple[int, int]  # the left upper one, in pixels
 # How the many of one node stand, what somebody looks for first first.
 _LOUDEST: Final = ("failed", "timed_out", "canceled", "in_progress", "pending", "success")
 
@@ -118,14 +120,15 @@ def graph(places: Sequence[Place]) -> Graph:
         for group, node in shown.items() for place in node.places for one in place.after
         if (before := groups.get(one, group)) != group and before in shown
     }  # fmt: skip
-    _lay_out(shown, edges)
+    bends = _lay_out(shown, edges)
     way = _longest(places)
     on_way = {groups[one] for one in way}
     for group in on_way & shown.keys():
         shown[group].is_longest = len(way) > 1
     steps = {(groups[one], groups[other]) for one, other in pairwise(way)}
     lines = [
-        Line(path=_path(shown[one], shown[other]), is_longest=(one, other) in steps) for one, other in sorted(edges)
+        Line(path=_path(shown[one], shown[other], bends[one, other]), is_longest=(one, other) in steps)
+        for one, other in sorted(edges)
     ]
     ran = {place.id: place.ran_s for place in places}
     return Graph(
@@ -160,34 +163,27 @@ def _numbered(signed: Iterable[tuple[int, object]]) -> dict[int, int]:
     return {one: numbers.setdefault(sign, len(numbers)) for one, sign in signed}
 
 
-def _lay_out(nodes: Mapping[int, Node], edges: Collection[tuple[int, int]]) -> None:
-    """Columns by depth; in each the order of the middle of what a node is connected to, forth and back a few times
-    (Sugiyama, Tagawa and Toda 1981). Beside libraries: docs/adr/0136."""
-    near: dict[int, list[int]] = defaultdict(list)
-    for one, other in edges:
-        near[one].append(other)
-        near[other].append(one)
-    columns: dict[int, list[int]] = defaultdict(list)
-    for group, node in nodes.items():
-        columns[node.first.depth].append(group)
-    row = {group: float(n) for column in columns.values() for n, group in enumerate(column)}
-    order = sorted(columns)
-    for depth in (order + order[::-1]) * ROUNDS:
-        column = sorted(
-            columns[depth], key=lambda one: mean(row[other] for other in near[one]) if near[one] else row[one]
-        )
-        row |= {group: n - (len(column) - 1) / 2 for n, group in enumerate(column)}
-    top = min(row.values(), default=0)
-    for x, depth in enumerate(order):
-        for group in columns[depth]:
-            nodes[group].x = EDGE + x * (WIDTH + GAP_X)
-            nodes[group].y = EDGE + round((row[group] - top) * (HEIGHT + GAP_Y))
+def _lay_out(nodes: Mapping[int, Node], edges: Collection[Edge]) -> dict[Edge, list[_Corner]]:
+    """Give each node its corner, and return the corners that the line of each edge bends at (docs/adr/0136)."""
+    spots, bends = flow_layout.lay_out({group: node.first.depth for group, node in nodes.items()}, edges)
+    for group, spot in spots.items():
+        nodes[group].x, nodes[group].y = _corner(*spot)
+    return {edge: [_corner(*spot) for spot in bent] for edge, bent in bends.items()}
 
 
-def _path(one: Node, other: Node) -> str:
-    x, y, to_x, to_y = one.x + WIDTH, one.y + HEIGHT // 2, other.x, other.y + HEIGHT // 2
-    middle = (x + to_x) // 2
-    return f"M{x} {y}C{middle} {y} {middle} {to_y} {to_x} {to_y}"
+def _corner(column: float, row: float) -> _Corner:
+    return EDGE + round(column * (WIDTH + GAP_X)), EDGE + round(row * (HEIGHT + GAP_Y))
+
+
+def _path(one: Node, other: Node, bends: Sequence[_Corner]) -> str:
+    """A curve from each column to the next, and across a column in between a line as long as a node is wide."""
+    x, y = one.x + WIDTH, one.y + HEIGHT // 2
+    path = f"M{x} {y}"
+    for to_x, top in [*bends, (other.x, other.y)]:
+        middle, to_y = (x + to_x) // 2, top + HEIGHT // 2
+        path += f"C{middle} {y} {middle} {to_y} {to_x} {to_y}H{to_x + WIDTH}"
+        x, y = to_x + WIDTH, to_y
+    return path.rsplit("H", 1)[0]
 
 
 def _longest(places: Sequence[Place]) -> list[int]:

@@ -1,10 +1,11 @@
 """The picture of a flow: who is alike, where each stands, and which way took longest."""
 
 from collections.abc import Sequence
+from re import findall
 
 import pytest
 
-from jobs.domain.flow_graph import FOLDED_FROM, MOST_NODES, Graph, Place, graph
+from jobs.domain.flow_graph import FOLDED_FROM, HEIGHT, MOST_NODES, Graph, Place, graph
 
 
 def place(number: int, *after: int, depth: int, kind: str = "work", status: str = "success", ran_s: float = 1) -> Place:
@@ -70,6 +71,28 @@ def test_an_order_with_fewer_crossings_is_found() -> None:
     drawn = graph([*first, place(4, 3, depth=1), place(5, 2, depth=1), place(6, 1, depth=1)])
     rows = {node.first.id: node.y for node in drawn.nodes}
     assert [rows[n] for n in (1, 2, 3)] == [rows[n] for n in (6, 5, 4)]  # no line crosses another
+
+
+def test_a_line_over_several_columns_goes_around_what_stands_there() -> None:
+    drawn = graph([place(1, depth=0), place(2, 1, depth=1), place(3, 2, depth=2), place(4, 1, 3, depth=3)])
+    between = drawn.nodes[1:3]
+    [long] = [line.path for line in drawn.lines if line.path.count("C") == 3]
+    passes = [(int(x), int(y)) for x, y in findall(r"(\d+) (\d+)H", long)]
+    assert [x for x, _ in passes] == [node.x for node in between]
+    assert all(not node.y <= y <= node.y + HEIGHT for node, (_, y) in zip(between, passes, strict=True))
+
+
+def test_those_of_one_column_stand_in_the_order_of_the_flow_where_nothing_speaks_against_it() -> None:
+    drawn = graph([place(1, depth=0), *(place(n, 1, depth=1) for n in range(2, 14)), place(14, *range(2, 14), depth=2)])
+    rows = [node.y for node in drawn.nodes[1:13]]
+    assert rows == sorted(rows)
+
+
+def test_the_parts_of_a_picture_that_hang_together_stand_one_below_the_other() -> None:
+    drawn = graph([place(1, depth=0), place(2, depth=0), place(3, 1, depth=1), place(4, 2, depth=1), place(5, depth=0)])
+    assert len({(node.x, node.y) for node in drawn.nodes}) == 5
+    rows = {node.first.id: node.y for node in drawn.nodes}
+    assert rows[1] == rows[3] != rows[2] == rows[4]
 
 
 @pytest.mark.parametrize("places", [[], [place(1, depth=0)]])
