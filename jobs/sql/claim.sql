@@ -4,7 +4,8 @@
 -- enough, each from its mark on: what lies before was taken long ago, and may be a pile of dead index entries.
 -- A worker takes from lanes of its scope and of what its labels satisfy; what avoids it, once it has been due for a grace.
 -- A lane may have several marks: the first stands for all. A worker of a member's looks at no lanes but those of its
--- owner and the owner's groups: of the two ways to marks one is empty, so their orders need no merging.
+-- owner and the owner's groups, by a function, since what it does not run costs a plan too, 3 % of a claim of one: of the
+-- two ways to marks one is empty, so their orders need no merging.
 -- `lanes` is more than there are: without a LIMIT the planner would sort them all first; of one that it does not know it
 -- expects a tenth, and reads them in the index's order, as far as it has to.
 -- Of a concurrency key it takes what has room (jobs_key_room): from several lanes of one key no more than from one.
@@ -39,7 +40,7 @@ WITH me AS MATERIALIZED (
         ORDER BY queue.name) AS queue
     CROSS JOIN LATERAL (SELECT jobs_open(queue.name, NOT %(only_if_idle)s::boolean) AS it OFFSET 0) AS opened
 ), picked AS MATERIALIZED (
-    SELECT pick.*, row_number() OVER () AS pick_no
+    SELECT pick.*
     FROM (SELECT *, least(room, %(limit)s::bigint) AS most FROM polled ORDER BY place) AS polled
     CROSS JOIN LATERAL (
         SELECT fair.job_id, fair.tid, 0 AS key_id, NULL::bigint AS key_room FROM jobs_pick_fairly(
@@ -53,14 +54,7 @@ WITH me AS MATERIALIZED (
                AND (mark.share = 0 OR NOT polled.is_fair)
              ORDER BY mark.priority DESC, mark.at, mark.id LIMIT %(lanes)s::bigint)
             UNION ALL
-            (SELECT * FROM (
-                 SELECT * FROM jobs_mark AS mark
-                 WHERE mark.queue = polled.name AND mark.owner_id = polled.owner_id AND mark.owner_id <> 0
-                 UNION
-                 SELECT * FROM jobs_mark AS mark
-                 WHERE polled.owner_id IS NOT NULL AND mark.queue = polled.name AND mark.group_id = ANY (polled.groups)
-                   AND mark.group_id <> 0) AS scoped
-             WHERE scoped.at <= statement_timestamp() ORDER BY scoped.priority DESC, scoped.at, scoped.id)) AS lane
+            SELECT * FROM jobs_marks_of(polled.name, polled.owner_id, polled.groups) WHERE polled.owner_id IS NOT NULL) AS lane
         CROSS JOIN LATERAL (
             SELECT jobs_takes_lane(
                        lane.requirement_id, lane.required_id, lane.avoid, %(worker)s::bigint, polled.satisfies,
@@ -90,8 +84,8 @@ WITH me AS MATERIALIZED (
         next_seq = 0, progress = NULL, detail = NULL,
         earlier_output_bytes = live.earlier_output_bytes + live.output_bytes, output_bytes = 0
     WHERE live.ctid = ANY (ARRAY(
-              SELECT tid FROM picked WHERE key_room IS NULL OR key_room >= (
-                  SELECT count(*) FROM picked AS before WHERE before.key_id = picked.key_id AND before.pick_no <= picked.pick_no)))
+              SELECT tid FROM picked WHERE key_room IS NULL OR key_room >= array_position(ARRAY(
+                  SELECT same.tid FROM picked AS same WHERE same.key_id = picked.key_id), tid)))
       AND live.lease_expires_at IS NULL
     RETURNING live.job_id, live.kind, live.queue, live.fence, live.lease_secret, live.lease_expires_at, live.failures,
               live.lane_id, live.key_id, live.counted_in, live.in_flow, live.has_checkpoint, array_position(%(secrets)s::uuid[], live.lease_secret) AS pick_no
