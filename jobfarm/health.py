@@ -247,7 +247,7 @@ def _settings() -> Iterator[Finding]:
 
 
 CHECKS: dict[Check, str] = {
-    janitor: "", presence.web: "", scheduler_health.scheduler: "scheduling:functions",
+    janitor: "", presence.web: "", presence.errors: "", scheduler_health.scheduler: "scheduling:functions",
     message_health.inbox: "webhooks:inbox", _rules: "admin:webhooks_rule_changelist",
     message_health.events: "outbox:endpoints", _alerts: "alerts:list",
     job_health.workers: "jobs:workers", job_health.queues: "jobs:queues", job_health.unconfirmed: "jobs:failures",

@@ -27,19 +27,21 @@ WORDS: Final = {
 
 
 class ProcessRow(NamedTuple):
-    """One process in the list of them. `silent_s`: None for one that reports."""
+    """One process in the list of them. `silent_s`: None for one that reports; `errors`: what it logged lately."""
 
     part: str
     host: str
     pid: int
     started_at: datetime
     silent_s: float | None = None
+    errors: Sequence[str] = ()
 
 
 def rows() -> list[ProcessRow]:
     """The processes of the farm that are there, and those that have fallen silent a moment ago."""
     clusters = [
-        ProcessRow(f"cluster for {one.role}", one.host, one.pid, one.started_at) for one in scheduling.health().clusters
+        ProcessRow(f"cluster for {one.role}", one.host, one.pid, one.started_at, errors=one.errors)
+        for one in scheduling.health().clusters
     ]
     others = [_row(one) for one in processes() if one.state in {State.PRESENT, State.SILENT}]
     return sorted([*others, *clusters], key=lambda row: (_PLACES.get(row.part, 2), row.part, row.started_at))
@@ -51,12 +53,13 @@ def counts() -> dict[str, int]:
     return {part.value: len(presence.of(reported, part, State.PRESENT)) for part in Part}
 
 
+LISTED: Final = 5  # errors that the finding names
 _PLACES: Final = {"web": 0, "janitor": 1}
 
 
 def _row(process: Process) -> ProcessRow:
     silent_s = process.silent_s if process.state is State.SILENT else None
-    return ProcessRow(process.part, process.host, process.pid, process.started_at, silent_s)
+    return ProcessRow(process.part, process.host, process.pid, process.started_at, silent_s, process.errors)
 
 
 def is_starting() -> bool:
@@ -75,6 +78,17 @@ def janitors() -> Iterator[Finding]:
 
 def web() -> Iterator[Finding]:
     return _of(Part.WEB, processes())
+
+
+def errors() -> Iterator[Finding]:
+    """What the processes of the farm logged as errors in the last minutes: what they put aside, by its name."""
+    logged = {error: row for row in rows() for error in row.errors}
+    if logged:
+        named = [f"{row.part} {row.pid} on {row.host}: {error}" for error, row in logged.items()]
+        yield Finding(
+            f"Errors that processes logged in the last minutes: {len(logged)}.",
+            f"Their logs have the tracebacks. {'; '.join(named[-LISTED:])}",
+        )
 
 
 def _of(part: Part, reported: Sequence[Process]) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from core.commands import MANAGE
 from jobfarm import presence
 from jobfarm.conditions import Area, Condition, Gauge, Rule
 from jobfarm.findings import Finding, Level
+from postgres.statements import Row
 from scheduling import operations as scheduling
 from scheduling.domain.schedules import Source
 from scheduling.models import Cron
@@ -31,7 +32,7 @@ def _no_cluster(role: str) -> Finding:
     )
 
 
-def _named_to_strangers(crons: Sequence[Cron]) -> str:
+def _named_to_strangers(crons: Sequence[Cron | Row]) -> str:
     """Sentences name the crons of code; what people called theirs is for the remedies."""
     names = [cron.name for cron in crons if cron.source == Source.CODE]
     others = len(crons) - len(names)
@@ -100,6 +101,12 @@ scheduler: Final = Area(
             f"{_named_to_strangers(f.unfirable)}.",
             remedy=lambda f: "Fix the cause, then resume each on its page, or remove it. "
             + "; ".join(f"{cron.name}: {cron.pause_reason}" for cron in f.unfirable),
+        ),
+        _Functions(
+            code="crons_failing", read=lambda f: len(f.failing),
+            sentence=lambda f: f"Crons whose last firing failed: {_named_to_strangers(f.failing)}.",
+            remedy=lambda f: "Fix the cause, and run it now on its page. "
+            + "; ".join(f"{cron.name} (function #{cron.id}): {cron.error}" for cron in f.failing),
         ),
         _Functions(
             code="mutations_colliding", read=lambda f: len(f.colliding),

@@ -4,8 +4,10 @@ that leaves a process holds a secret, whoever wrote it there."""
 import json
 import logging
 import re
+import time
 from asyncio import CancelledError
 from collections.abc import Mapping
+from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -43,6 +45,9 @@ class UnknownLogForm(Exception):
     """JOBFARM_LOG names no form of log lines; there are text and json."""
 
 
+MOST_KEPT: Final = 5
+KEPT_S: Final = 300.0  # what fails again and again is tried each minute
+_LONGEST_SENTENCE: Final = 300
 FORMS: Final = ("text", "json")
 _CUT: Final = "timeout graceful shutdown exceeded"  # as uvicorn cancels
 _TEXT: Final = "{asctime} {levelname} {name}: {message}{about}"
@@ -70,11 +75,49 @@ def configuration(*, form: str, level: str, filters: Mapping[str, str] = Mapping
         },
         "formatters": {"line": formatter},
         "handlers": {
-            "console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["about", *filters]}
+            "console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["about", *filters]},
+            "latest": {"()": lambda: LATEST_ERRORS},
         },
         "loggers": _QUIET,
-        "root": {"handlers": ["console"], "level": level},
+        "root": {"handlers": ["console", "latest"], "level": level},
     }
+
+
+class LatestErrors(logging.Handler):
+    """Keeps the last sentences that this process logged as errors, each for a while: it reports them with itself, and
+    the doctor names them."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self._until_s: dict[str, float] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        sentence = _sentence(record)
+        self._until_s.pop(sentence, None)
+        self._until_s[sentence] = time.monotonic() + KEPT_S
+        while len(self._until_s) > MOST_KEPT:
+            del self._until_s[next(iter(self._until_s))]
+
+    def sentences(self) -> list[str]:
+        """Those of the last minutes, the latest at the end."""
+        with self.lock or nullcontext():
+            return [sentence for sentence, until_s in self._until_s.items() if until_s > time.monotonic()]
+
+    def forget(self) -> None:
+        self._until_s.clear()
+
+
+LATEST_ERRORS: Final = LatestErrors()
+
+
+def _sentence(record: logging.LogRecord) -> str:
+    """One line that PostgreSQL stores: what is said, and the error that it is said of."""
+    error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
+    sentence, why = record.getMessage(), str(error).partition("\n")[0]
+    if error and why not in sentence:
+        sentence = f"{sentence}: {type(error).__name__}: {why}"
+    line = " ".join(sentence.replace("\0", " ").split())
+    return masked(line)[:_LONGEST_SENTENCE].encode(errors="replace").decode()
 
 
 class About(logging.Filter):

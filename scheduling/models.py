@@ -6,6 +6,7 @@ transaction, and that alone makes neighbours collide (docs/adr/0010).
 
 from functools import partial
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -201,6 +202,7 @@ class Cluster(models.Model):
         max_length=7, null=True, blank=True, choices=[(e, e) for e in ("stopped", "died", "frozen", "lost")]
     )
     why = models.CharField("reason", max_length=200, null=True, blank=True)
+    errors = ArrayField(models.TextField(), default=list, db_default=[], help_text="What it logged as errors lately.")
 
     class Meta:
         ordering = ["-started_at"]

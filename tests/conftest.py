@@ -16,6 +16,7 @@ from psycopg import sql
 from pytest_django import DjangoDbBlocker
 
 from observing import fields
+from observing.logs import LATEST_ERRORS
 from postgres import connections
 
 if TYPE_CHECKING:  # a model can be imported when Django is ready
@@ -140,7 +141,8 @@ def _what_is_kept() -> None:
 @pytest.fixture(autouse=True)
 def _about_nothing() -> Iterator[None]:
     """What the calls of one test were about, as log lines have it, is nothing to the next: of those that a test makes
-    without a server nobody else ends it."""
+    without a server nobody else ends it. So are the errors that it logged."""
+    LATEST_ERRORS.forget()
     with fields.about():
         yield
 

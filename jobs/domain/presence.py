@@ -36,7 +36,7 @@ class State(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
     """One process: how long ago it began, and how long ago it was heard of last. `has_ended`: that was its farewell;
-    `is_replaced`: another began in its place."""
+    `is_replaced`: another began in its place; `errors`: what it logged as such lately."""
 
     part: str
     host: str
@@ -46,6 +46,7 @@ class Process:
     silent_s: float
     has_ended: bool = False
     is_replaced: bool = False
+    errors: tuple[str, ...] = ()
 
     @property
     def state(self) -> State:

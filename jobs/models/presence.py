@@ -20,6 +20,7 @@ class Process(models.Model):
     started_at = models.DateTimeField(db_default=Now())
     seen_at = models.DateTimeField(db_default=Now())
     ended_at = models.DateTimeField(null=True, help_text="When it reported that it ends.")
+    errors = ArrayField(models.TextField(), default=list, db_default=[], help_text="What it logged as errors lately.")
 
     def __str__(self) -> str:
         return f"{self.part} on {self.host} ({self.pid})"

@@ -22,6 +22,7 @@ from jobs.queries import requirements
 from jobs.queries.pages import EVERYBODY
 from jobs.queries.reads import AnyUser, is_operator
 from jobs.queries.workers import Rates, rates, stuck_slots
+from observing.logs import LATEST_ERRORS
 from postgres import clock, statements
 
 MOST_QUEUES = 200
@@ -267,9 +268,9 @@ def known_queues() -> list[str]:
 
 
 def report_process(process: UUID, *, part: Part, host: str, pid: int, beat_s: float = 0.0, gap_s: float = 0.0) -> None:
-    """A process is there; with `beat_s`, also reachable for workers."""
+    """This process is there, and logged such errors lately; with `beat_s`, also reachable for workers."""
     params = {"part": part, "host": host, "pid": pid, "beat_s": beat_s, "gap_s": gap_s, "serves_workers": beat_s > 0}
-    statements.load("jobs", "report").run({"id": process, **params})
+    statements.load("jobs", "report").run({"id": process, "errors": LATEST_ERRORS.sentences(), **params})
 
 
 def end_process(process: UUID) -> None:
@@ -289,6 +290,7 @@ def processes() -> list[Known]:
                 age_s=row.age.total_seconds(),
                 silent_s=row.silence.total_seconds(),
                 has_ended=row.ended_at is not None,
+                errors=tuple(row.errors),
             )
             for row in rows.order_by("-seen_at")[:LISTED]
         ]

@@ -7,9 +7,9 @@ WITH forgotten AS (
     DELETE FROM jobs_process
     WHERE seen_at < statement_timestamp() - interval '1 day' AND id <> %(id)s::uuid
 ), reported AS (
-    INSERT INTO jobs_process (id, part, host, pid)
-    VALUES (%(id)s::uuid, %(part)s::text, %(host)s::text, %(pid)s::integer)
-    ON CONFLICT (id) DO UPDATE SET seen_at = statement_timestamp() WHERE jobs_process.ended_at IS NULL
+    INSERT INTO jobs_process (id, part, host, pid, errors)
+    VALUES (%(id)s::uuid, %(part)s::text, %(host)s::text, %(pid)s::integer, %(errors)s::text[])
+    ON CONFLICT (id) DO UPDATE SET seen_at = statement_timestamp(), errors = excluded.errors WHERE jobs_process.ended_at IS NULL
 ), first AS (
     INSERT INTO jobs_reachability (id, since, until)
     SELECT 1, 'epoch', statement_timestamp()

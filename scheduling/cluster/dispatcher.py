@@ -20,6 +20,7 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connections
 
 from core import forked
+from observing.logs import LATEST_ERRORS
 from observing.numbers import FunctionCounts
 from scheduling.cluster import database, django_q2, process_group
 from scheduling.cluster.backlog import Backlog
@@ -268,6 +269,7 @@ class Dispatcher:
             free=max(pool.size - len(pool.busy()), 0),
             waits=self._pulse.is_overdue,
             dispatched=pool.sent,
+            errors=LATEST_ERRORS.sentences(),
         )
         if facts != self._reported or time.monotonic() > self._reported_at + REST_REPORT_S:
             self._write(facts)

@@ -122,8 +122,8 @@ def _give_up(cluster_id: UUID, *, ran_by: str | None) -> int:
 class Health:
     """Counts are of the last day, and stop at 1,000. `clusters`: those heard of within ten seconds. `late`: what is not
     begun 15 s after its time. `colliding`: the pending mutations that collided most. `overdue`: crons that should have
-    fired a minute ago; `unfirable`: those that the scheduler paused, because they could not be fired; 20 of each at
-    most."""
+    fired a minute ago; `unfirable`: those that the scheduler paused, because they could not be fired; `failing`: those
+    whose last firing failed; 20 of each at most."""
 
     clusters: tuple[Cluster, ...]
     late: int
@@ -134,6 +134,7 @@ class Health:
     colliding: tuple[Row, ...] = ()
     overdue: tuple[Cron, ...] = ()
     unfirable: tuple[Cron, ...] = ()
+    failing: tuple[Row, ...] = ()
 
     def missing_roles(self) -> tuple[str, ...]:
         """The roles that no living cluster has: nothing of that kind will run."""
@@ -149,4 +150,5 @@ def health() -> Health:
         colliding=tuple(functions.colliding(limit=MOST_COLLIDING)),
         overdue=tuple(crons.overdue(by=CRON_LATE)[:MOST_CRONS]),
         unfirable=tuple(crons.unfirable()[:MOST_CRONS]),
+        failing=tuple(crons.failing(MOST_CRONS)),
     )

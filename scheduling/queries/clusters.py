@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -16,6 +17,7 @@ class Report:
     waits: bool
     dispatched: int = 0
     stat: bytes | None = None
+    errors: Sequence[str] = ()
 
 
 def begin(cluster_id: UUID, *, role: str, host: str, pid: int) -> None:
@@ -24,7 +26,7 @@ def begin(cluster_id: UUID, *, role: str, host: str, pid: int) -> None:
 
 def report(cluster_id: UUID, report: Report) -> bool:
     """A cluster lives; False if it was given up meanwhile, and what it held is no longer its own."""
-    params = {"cluster_id": cluster_id, **asdict(report)}
+    params = {"cluster_id": cluster_id, **asdict(report), "errors": list(report.errors)}
     return bool(statements.load("scheduling", "report_cluster").run(params))
 
 

@@ -28,6 +28,11 @@ def unfirable() -> "QuerySet[Cron]":
     return paused.defer("args").order_by("name")
 
 
+def failing(limit: int) -> list[Row]:
+    """Those whose last firing failed: rows of `name`, `source`, `id` of the function, `error`."""
+    return statements.load("scheduling", "failing_crons").run({"limit": limit})
+
+
 def hasten(names: Sequence[str], *, within_s: float) -> None:
     """Bring the next fire time of these forward, if it lies further ahead. Nobody waits for that."""
     statements.load("scheduling", "hasten").post({"names": list(names), "within_s": within_s})

@@ -16,6 +16,7 @@ from jobs.operations.set_aside import ASIDE
 from jobs.queries import flows, moves, reads
 from postgres import statements
 from tests import farm
+from tests.doctor import named_errors
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -302,6 +303,7 @@ def test_one_that_cannot_be_let_go_keeps_nobody_waiting(
     operations.tend_lanes()
     assert claimed(worker).keys() == {laters[3]}
     assert ASIDE.ids() == [firsts[1]]
+    assert f"The job {firsts[1]} is put aside: " in named_errors()
     assert list(EndedStep.objects.values_list("job_id", flat=True)) == [firsts[1]]
     ASIDE.forget()
 

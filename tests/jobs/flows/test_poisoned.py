@@ -18,6 +18,7 @@ from scheduling import operations as scheduling
 from scheduling import registry
 from scheduling.models import Cron, ScheduledFunction
 from tests import farm
+from tests.doctor import named_errors
 from tests.jobs.flows.test_children import parent_of
 from tests.jobs.flows.test_signals import suspend, waiting
 
@@ -90,15 +91,13 @@ class TestTheJanitor:
         spoil("DROP FUNCTION IF EXISTS refuse CASCADE")
         ASIDE.forget()
 
-    def test_ends_all_waits_that_are_over_but_the_one_that_cannot_be(
-        self, worker: Worker, refuse: Any, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_ends_all_waits_that_are_over_but_the_one_that_cannot_be(self, worker: Worker, refuse: Any) -> None:
         first, broken, last = (waiting(worker, timeout_s=60) for _ in range(3))
         refuse(broken.id)
         Suspension.objects.update(until=Now() - timedelta(seconds=1))
         assert operations.sweep().expired == 2
         assert claimed(worker) == [first.id, last.id]
-        assert f"The job {broken.id} is put aside: " in caplog.text
+        assert f"The job {broken.id} is put aside: " in named_errors()
         assert operations.sweep().expired == 0
 
 

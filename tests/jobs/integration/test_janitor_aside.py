@@ -17,6 +17,7 @@ from jobs.models import Job, Mark, Queue
 from jobs.operations import janitor, quotas
 from jobs.operations.set_aside import ASIDE
 from tests import farm
+from tests.doctor import named_errors
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -55,28 +56,27 @@ def _statuses() -> list[str]:
     return list(farm.statuses())
 
 
-def _is_put_aside(poisoned: Job, log: str) -> None:
+def _is_put_aside(poisoned: Job) -> None:
     assert "could not end" in (farm.stored(poisoned).detail or "")
-    assert f"The job {poisoned.pk} is put aside: " in log
-    assert f"poisoned {poisoned.pk}" in log
+    assert f"The job {poisoned.pk} is put aside: IntegrityError: poisoned {poisoned.pk}" in named_errors()
     assert operations.next_due_s() is None  # the janitor does not turn on it
 
 
 class TestTheSweep:
-    def test_takes_back_all_but_the_one_that_cannot_be(self, poison: Job, caplog: pytest.LogCaptureFixture) -> None:
+    def test_takes_back_all_but_the_one_that_cannot_be(self, poison: Job) -> None:
         me = farm.worker()
         for taken in operations.claim(me, limit=5):
             farm.expire_lease(taken)
         assert operations.sweep().taken_back == 4
         assert _statuses() == ["timed_out", "timed_out", "in_progress", "timed_out", "timed_out"]
-        _is_put_aside(poison, caplog.text)
+        _is_put_aside(poison)
         assert operations.sweep().taken_back == 0
 
-    def test_expires_all_but_the_one_that_cannot_be(self, poison: Job, caplog: pytest.LogCaptureFixture) -> None:
+    def test_expires_all_but_the_one_that_cannot_be(self, poison: Job) -> None:
         farm.alter(Job.objects.all(), expires_at=Now() - timedelta(seconds=1))
         assert operations.sweep().expired == 4
         assert _statuses() == ["timed_out", "timed_out", "pending", "timed_out", "timed_out"]
-        _is_put_aside(poison, caplog.text)
+        _is_put_aside(poison)
 
     def test_goes_on_where_the_limit_of_one_takes_nothing_back(self, monkeypatch: pytest.MonkeyPatch) -> None:
         farm.kind()
@@ -124,21 +124,19 @@ class TestLanes:
         with connection.cursor() as cursor:
             cursor.execute("DROP FUNCTION poison() CASCADE")
 
-    def test_are_put_to_sleep_but_for_the_one_that_cannot_be_which_is_named(
-        self, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_are_put_to_sleep_but_for_the_one_that_cannot_be_which_is_named(self) -> None:
         _, poisoned, _ = Mark.objects.order_by("lane_id").values_list("lane_id", flat=True)
         self._poison("jobs_mark", "DELETE", f"OLD.lane_id = {poisoned}")
         assert operations.tend_lanes() == 2
         assert list(Mark.objects.values_list("lane_id", flat=True)) == [poisoned]
-        assert f"The lane {poisoned} cannot be tidied" in caplog.text
+        assert f"The lane {poisoned} cannot be tidied: IntegrityError: poisoned" in named_errors()
 
-    def test_are_put_to_sleep_whatever_else_the_janitor_cannot_do(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_are_put_to_sleep_whatever_else_the_janitor_cannot_do(self) -> None:
         farm.worker(owner=farm.user())
         Queue.objects.update(by_owner=False)
         self._poison("jobs_queue", "UPDATE", "true")
         assert operations.tend_lanes() == 3
-        assert "queues that keep owners apart failed" in caplog.text
+        assert "queues that keep owners apart failed, and was put aside: IntegrityError" in named_errors()
 
     def _poison(self, table: str, what: str, when: str) -> None:
         with connection.cursor() as cursor:

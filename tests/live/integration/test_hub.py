@@ -16,6 +16,7 @@ from live import RECONNECTED, configuration, errors, hub, operations
 from live.feeds import Watch
 from live.rendering import Rendering
 from postgres import connections
+from tests.doctor import named_errors
 from tests.live.integration.conftest import running_redis
 from tests.live.integration.support import Notebook, eventually, reads, rename, settled
 from tests.live.integration.test_layer import end_listeners
@@ -198,6 +199,7 @@ class TestWatchingAState:
             await connections.run(rename, group_id, name)
             await eventually(partial(_shows, sink, name))
         assert broken.bodies == []
+        assert "test-broken" in await connections.run(named_errors)
 
     async def test_reads_no_more_when_nobody_watches(self, here: hub.Hub) -> None:
         sink = Notebook()

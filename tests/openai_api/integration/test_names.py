@@ -20,6 +20,7 @@ from openai_api.errors import InvalidCall, UnknownModel
 from openai_api.models import Alias, CallRule, Fallback
 from openai_api.operations import names
 from tests import farm
+from tests.doctor import named_errors
 from tests.openai_api import batching
 from tests.openai_api.integration.test_operations import offering
 
@@ -160,7 +161,7 @@ class TestACallThatWaits:
         names.fall_back()
         assert not Fallback.objects.exists()
 
-    def test_that_cannot_be_moved_keeps_no_other_from_it(self, ada: User, caplog: pytest.LogCaptureFixture) -> None:
+    def test_that_cannot_be_moved_keeps_no_other_from_it(self, ada: User) -> None:
         offering("a", "b")
         alias("gpt", ("a", 0), ("b", 20))
         poisoned, other = called("gpt", ada), called("gpt", ada)
@@ -169,7 +170,7 @@ class TestACallThatWaits:
             waited(job, 21)
         names.fall_back()
         assert (queue(poisoned), queue(other)) == ("openai.a", "openai.b")
-        assert f"the call of job {poisoned.pk} cannot fall back" in caplog.text
+        assert f"the call of job {poisoned.pk} cannot fall back: " in named_errors()
         assert Fallback.objects.filter(pk=poisoned.pk, due_at__gt=Now()).exists()
 
     def test_is_moved_by_the_janitor(self, ada: User) -> None:

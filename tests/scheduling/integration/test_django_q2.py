@@ -27,6 +27,7 @@ from scheduling.domain.states import Kind
 from scheduling.models import Cluster
 from scheduling.operations import clusters
 from scheduling.queries.clusters import Report, report
+from tests.doctor import named_errors
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -160,6 +161,7 @@ class TestASchedule:
         run(broker)
         assert Task.objects.get(group="whole").result == 42
         assert "schedule broken cannot be read" in Task.objects.get(success=False).name
+        assert "schedule broken cannot be read" in named_errors()
         broken.refresh_from_db()
         assert broken.repeats == 0
 

@@ -6,10 +6,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
 from django.db import connection
 from django.test import Client
 
 from jobfarm import health, scheduler_health
+from jobfarm.findings import Finding
 from postgres import clock
 from scheduling import operations as scheduling
 from scheduling import registry
@@ -19,6 +21,7 @@ from scheduling.models import Cron, ScheduledFunction
 from scheduling.operations import clusters, crons, notifications
 from scheduling.queries.clusters import Report, report
 from tests import farm
+from tests.doctor import named_errors
 from tests.scheduling.integration import sample
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -111,6 +114,28 @@ class TestACronThatCannotBeFired:
         assert "paused because they could not be fired: broken." in str(answer["messages"])
 
 
+class TestACronWhoseFiringFailed:
+    def test_is_named_by_doctor_with_why_until_a_later_firing_succeeds(self) -> None:
+        for name in ("broken", "whole"):
+            _due(name, function=registry.dotted_name(sample.make_group), args={"name": name})
+        Group.objects.create(name="broken")
+        [broken, _] = sorted(scheduling.fire_due(), key=lambda row: row.cron_id or "")
+        scheduling.run_due()
+        [finding] = _of_failing()
+        assert finding.sentence == "Crons whose last firing failed: 1 made or changed by people."
+        assert f"broken (function #{broken.pk}): IntegrityError: duplicate key" in finding.remedy
+        assert "whole" not in finding.remedy
+        Group.objects.all().delete()
+        Cron.objects.filter(pk="broken").update(next_at=clock.now())
+        scheduling.fire_due()
+        scheduling.run_due()
+        assert _of_failing() == []
+
+
+def _of_failing() -> list[Finding]:
+    return [each for each in scheduler_health.scheduler() if "last firing failed" in each.sentence]
+
+
 class TestCronsThatAreOverdue:
     def test_are_named_by_doctor_and_those_of_code_by_readiness_too(self) -> None:
         minutes = clock.now() - timedelta(minutes=2)
@@ -193,6 +218,7 @@ class TestAFunctionThatCannotBeRun:
         ended = ScheduledFunction.objects.filter(cluster_id=cluster_id).values_list("status", flat=True)
         assert list(ended) == ["unknown"] * 3
         assert ScheduledFunction.objects.get(attempt=2).retry_of_id == rows[2].pk
+        assert f"Function #{rows[0].pk} cannot be tried again: ValueError: Exceeds the limit" in named_errors()
 
     def test_is_told_to_an_observer_that_raises_and_ends_all_the_same(self, monkeypatch: pytest.MonkeyPatch) -> None:
         fired: list[str] = []
