@@ -11,7 +11,7 @@ from allauth.account.utils import perform_login
 from allauth.account.views import LoginView, SignupView
 from django import forms
 from django.conf import settings
-from django.contrib import messages
+from django.contrib import auth, messages
 from django.contrib.auth.models import User
 from django.contrib.auth.views import RedirectURLMixin
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -186,11 +186,12 @@ class Adapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ships no 
         return user
 
     def pre_login(self, request: HttpRequest, user: User, **details: Any) -> HttpResponse | None:
-        """Who is in under another account is out, also while a second factor is asked for; a guest is one no more."""
+        """Who is in under another account is out, also while a second factor is asked for; a guest is one no more, and
+        who was one until this sign-up comes in anew."""
         refused: HttpResponse | None = super().pre_login(request, user, **details)
-        if refused is None and request.user.is_authenticated and request.user != user:
+        if refused is None and request.user.is_authenticated and (details["signup"] or request.user != user):
             shown = {key: value for key, value in request.session.items() if key.startswith(_SHOWN)}
-            self.logout(request)
+            (auth.logout if request.user == user else self.logout)(request)
             request.session.update(shown)
         return refused
 

@@ -177,6 +177,17 @@ class TestWhoMust:
         client.post(path)
         assert Authenticator.objects.filter(type="totp").exists()
 
+    def test_is_led_to_it_as_a_guest_who_signs_up(self, client: Client, settings: Settings) -> None:
+        settings.MFA_REQUIRED = "all"
+        people.come_as_guest(client)
+        fields = {"username": "eve", "password1": farm.PASSWORD, "password2": farm.PASSWORD}
+        assert client.post("/accounts/sign-up/", fields).headers["Location"] == SET_UP
+        assert client.get("/accounts/groups/").status_code == 302
+        secret = client.get(SET_UP).context["form"].secret
+        assert client.post(SET_UP, {"code": code(secret)}).status_code == 302
+        assert client.get("/accounts/groups/").status_code == 200
+        assert not AuditEvent.objects.filter(event="log_out").exists()
+
     def test_is_no_guest(self, client: Client, settings: Settings) -> None:
         settings.MFA_REQUIRED = "all"
         assert people.come_as_guest(client) == "/"
