@@ -5,6 +5,7 @@ import os
 import secrets
 import sys
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -187,7 +188,9 @@ OIDC_ISSUER: str = _ENV["OIDC_ISSUER"].rstrip("/")
 OIDC_CLIENT_ID: str = _ENV["OIDC_CLIENT_ID"]
 OIDC_GROUPS_CLAIM: str = _ENV["OIDC_GROUPS_CLAIM"]
 OIDC_GROUP_MAP: list[tuple[str, str]] = _ENV["OIDC_GROUP_MAP"]
-OIDC_SESSION_S = 2700  # and a quarter of an hour until its open pages end: who was switched off is out within an hour
+# From the log-in on, whatever is done in it; and a quarter of an hour until its open pages end: who was switched off is
+# out within an hour.
+OIDC_SESSION = timedelta(minutes=45)
 SSO_ONLY: bool = _ENV["SSO_ONLY"]
 AUDIT_DAYS: int = _ENV["JOBFARM_AUDIT_DAYS"]
 if OIDC_ISSUER:

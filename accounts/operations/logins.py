@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
+from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
 from django.conf import settings
 from django.contrib.auth.hashers import make_password
@@ -20,6 +21,7 @@ from django.urls import reverse
 from accounts import domain, handlers, limits, queries
 from accounts.errors import InactiveUser, InvalidUsername, LinkSpent, MixedScripts, SignUpClosed, UsernameTaken
 from accounts.models import OneTimeLink
+from accounts.operations import tokens
 from core.sealing import Sealer
 from postgres import clock
 from ratelimits import operations as ratelimits
@@ -83,12 +85,25 @@ def unreadable_second_factors(*, limit: int = 200) -> list[str]:
     return sorted({name for name, secret in secrets if not SEALER.opens(secret.encode())})
 
 
-def forget_second_factors(user: User) -> int:
-    """Take them all away, recovery codes too: of a device that was lost. How many these were."""
+def forget_second_factors(user: User, *, why: str = "of a lost device") -> int:
+    """Take them all away, recovery codes too. How many these were."""
     count, _ = Authenticator.objects.filter(user=user).delete()
     if count:
-        handlers.audit("second_factor_removed", user, "all, of a lost device")
+        handlers.audit("second_factor_removed", user, f"all, {why}")
     return int(count)
+
+
+@transaction.atomic
+def close_other_ways_in(user: User, address: str) -> None:
+    """Take away second factors, API tokens and one-time links of an account whose address a provider has just proved,
+    unless it was proved here before: who wrote it into the account may have done so as a trap. (The password and
+    sessions go by allauth.)"""
+    if EmailAddress.objects.filter(user=user, email__iexact=address, verified=True).exists():
+        return
+    forget_second_factors(user, why="of an address that nobody had proved")
+    OneTimeLink.objects.filter(user=user, used_at=None).delete()
+    for token in queries.tokens_of(user):
+        tokens.revoke_token(token.pk, by=None)
 
 
 def one_time_link(user: User, *, minutes: float = DAY_MIN) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from allauth.account.views import LogoutView
+from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.providers.openid_connect import views as oidc
 from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider
@@ -22,6 +23,7 @@ from requests import RequestException
 
 from accounts import operations
 from accounts.errors import AccountsError
+from accounts.http import for_members
 from postgres import clock
 
 logger = logging.getLogger(__name__)
@@ -38,16 +40,20 @@ class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # allauth shi
         """Whoever a provider of this farm knows may come, also where nobody signs up by themselves."""
         return True
 
-    def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:  # noqa: ARG002
-        """Let nobody in by what a provider said at another time, by another clock, or at another log-in. Raises
-        PermissionDenied."""
+    def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:
+        """Let nobody in by what a provider said at another time, by another clock, or at another log-in; tie nothing to
+        a guest's visit; and let in nobody but who has just proved an address. Raises PermissionDenied."""
         now, token = clock.now().timestamp(), sociallogin.account.extra_data.get("id_token")
-        if not token or "nonce" not in sociallogin.state:  # of no OpenID provider
-            return
-        if abs(now - token.get("iat", now)) > _CLOCKS_S:
-            raise PermissionDenied("the clocks differ")
-        if token.get("nonce") != sociallogin.state["nonce"]:
-            raise PermissionDenied("an answer to another log-in")
+        if token and "nonce" in sociallogin.state:  # of an OpenID provider
+            if abs(now - token.get("iat", now)) > _CLOCKS_S:
+                raise PermissionDenied("the clocks differ")
+            if token.get("nonce") != sociallogin.state["nonce"]:
+                raise PermissionDenied("an answer to another log-in")
+        connects = sociallogin.state.get("process") == "connect"
+        if connects and operations.is_guest(request.user):
+            raise ImmediateHttpResponse(for_members(request))
+        if not connects and (address := sociallogin._did_authenticate_by_email):  # noqa: SLF001 (allauth has no other word for it)
+            operations.close_other_ways_in(sociallogin.user, address)
 
     def on_authentication_error(self, request: HttpRequest, provider: Any, **details: Any) -> None:  # noqa: ARG002
         """The page has a sentence, the log the reason."""
@@ -80,8 +86,8 @@ def come_in(request: HttpRequest, user: User, sociallogin: Any) -> None:
     for part in ("id_token", "userinfo"):
         claims |= sociallogin.account.extra_data.get(part) or {}
     groups = claims.get(settings.OIDC_GROUPS_CLAIM) or []
-    operations.follow_claims(user, groups.split() if isinstance(groups, str) else groups)
-    request.session.set_expiry(settings.OIDC_SESSION_S)
+    operations.follow_claims(user, groups if isinstance(groups, list | dict) else str(groups).split())
+    request.session.set_expiry(settings.OIDC_SESSION)
     request.session[_MARK] = True
 
 
@@ -101,7 +107,7 @@ def come_by_proxy(request: HttpRequest) -> bool:
         operations.audit("log_in_failed", None, f"header: {refusal.message}")
         return False
     auth.login(request, user)
-    request.session.set_expiry(settings.OIDC_SESSION_S)
+    request.session.set_expiry(settings.OIDC_SESSION)
     request.session[_BY_PROXY] = name
     operations.audit("log_in", user, "header")
     return True

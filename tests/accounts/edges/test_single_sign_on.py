@@ -5,8 +5,11 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.models import Group, User
+from django.contrib.sessions.models import Session
 from django.test import Client
 from pytest_django import Settings
 
@@ -16,6 +19,8 @@ from tests import farm
 from tests.accounts.edges import provider as providers
 from tests.accounts.edges.provider import Provider, path_of
 from tests.accounts.edges.test_login import ELSEWHERE, log_in
+from tests.accounts.edges.test_second_factors import with_secret
+from tests.accounts.integration import people
 
 pytestmark = pytest.mark.django_db
 ADA = {"preferred_username": "ada", "email": "ada@example.com", "email_verified": True, "groups": ["ml-team"]}
@@ -59,6 +64,11 @@ def nonce(start: str) -> str:
     return start.partition("nonce=")[2].partition("&")[0]
 
 
+def status_of(key: str) -> int:
+    """What the API answers to this token."""
+    return Client().get("/api/v1/jobs", headers={"Authorization": f"Bearer {key}"}).status_code
+
+
 def groups(name: str = "ada") -> list[str]:
     return [group.name for group in User.objects.get(username=name).groups.all()]
 
@@ -99,8 +109,13 @@ class TestComingIn:
         come(provider)
         assert groups() == ["operators"]
 
-    def test_lasts_an_hour(self, provider: Provider) -> None:
-        assert come(provider).session.get_expiry_age() <= 3600
+    def test_lasts_an_hour_however_much_is_done_in_it(self, provider: Provider) -> None:
+        browser = come(provider)
+        assert browser.session.get_expiry_age() <= 3600
+        until = Session.objects.values_list("expire_date", flat=True)
+        ends = until.get()
+        assert browser.get("/accounts/2fa/totp/activate/").status_code == 200  # which keeps a secret in the session
+        assert until.get() == ends
 
     def test_is_offered_on_the_log_in_page(self, client: Client, provider: Provider) -> None:
         assert "Log in with Team" in client.get("/accounts/login/").text
@@ -118,6 +133,12 @@ class TestClaims:
         provider.knows("1", **ADA | {"groups": []})
         come(provider)
         assert (groups(), User.objects.get().is_staff) == (["painters"], False)
+
+    @pytest.mark.parametrize("claim", [7, True, None, [["ml-team"]], "ml-team x"])
+    def test_of_another_form_let_in_all_the_same(self, provider: Provider, claim: object) -> None:
+        provider.knows("1", **ADA | {"groups": claim})
+        come(provider)
+        assert groups() == (["operators"] if isinstance(claim, str) else [])
 
     def test_put_nobody_into_a_group_that_members_made(self, provider: Provider) -> None:
         eve = farm.user("eve")
@@ -143,9 +164,31 @@ class TestAnAddressThatSomebodyHas:
 
     def test_opens_nothing_to_who_wrote_it_into_an_account_before(self, provider: Provider) -> None:
         trap = User.objects.create_user("trap", "ada@example.com", farm.PASSWORD)
-        come(provider)
+        with_secret(trap)
+        _, key = operations.create_token(trap, name="trap")
+        link = operations.one_time_link(trap)
+        assert come(provider).session[SESSION_KEY] == str(trap.pk)
         trap.refresh_from_db()
-        assert not trap.check_password(farm.PASSWORD)
+        assert (trap.check_password(farm.PASSWORD), Authenticator.objects.count()) == (False, 0)
+        assert status_of(key) == 401
+        assert Client().post(link).status_code == 410
+
+    def test_that_was_proved_here_keeps_its_tokens_and_second_factors(self, provider: Provider) -> None:
+        old = User.objects.create_user("countess", "ada@example.com", farm.PASSWORD)
+        EmailAddress.objects.create(user=old, email="ada@example.com", verified=True, primary=True)
+        with_secret(old)
+        _, key = operations.create_token(old, name="ci")
+        come(provider)
+        assert (status_of(key), Authenticator.objects.count()) == (200, 2)
+
+
+class TestAGuest:
+    def test_ties_no_account_of_the_provider_to_the_visit(self, client: Client, provider: Provider) -> None:
+        people.come_as_guest(client)
+        start = client.post("/accounts/oidc/sso/login/?process=connect&next=/")
+        back = httpx.post(start.headers["Location"], data={"sub": "1"})
+        assert client.get(path_of(back.headers["Location"])).status_code == 403
+        assert not SocialAccount.objects.exists()
 
 
 class TestAttacks:
