@@ -77,10 +77,6 @@ class NoMail(AccountsError, code="no_mail", http_status=403):
     """This farm sends nobody a new password: the command login_link creates a link that logs you in."""
 
 
-class InvalidUsername(AccountsError, code="invalid_username", http_status=422):
-    """A username has 1 to {limit} characters: letters, digits and @ . + - _ only."""
-
-
 class NoScope(AccountsError, code="no_scope", http_status=422):
     """Choose at least one scope for the token: {scopes}."""
 
@@ -91,10 +87,6 @@ class InvalidDays(AccountsError, code="invalid_days", http_status=422):
 
 class InsufficientScope(AccountsError, code="insufficient_scope", http_status=403):
     """This API token may not {scope}: it was made for {scopes} alone."""
-
-
-class MixedScripts(AccountsError, code="mixed_scripts", http_status=422):
-    """A username is written in one script: {username} mixes letters of several, and could be read as another's."""
 
 
 class UsernameTaken(AccountsError, code="username_taken", http_status=409):

@@ -19,11 +19,9 @@ from accounts.operations.logins import (
     SEALER,
     begin_log_in,
     begin_sign_up,
-    check_username,
     close_other_ways_in,
     end_log_in,
     ensure_administrator,
-    fit_username,
     follow_claims,
     forget_second_factors,
     is_usable,
@@ -40,8 +38,8 @@ from accounts.queries import audit_line, groups_of, is_member, limit_key, member
 
 __all__ = [
     "DAY_MIN", "Invited", "SEALER", "audit", "audit_line", "begin_log_in", "begin_sign_up",
-    "check_username", "close_other_ways_in", "create_group", "create_token", "end_guest", "end_log_in", "end_sessions",
-    "end_tokens", "ensure_administrator", "enter_as_guest", "fit_username", "follow_claims", "forget_second_factors",
+    "close_other_ways_in", "create_group", "create_token", "end_guest", "end_log_in", "end_sessions",
+    "end_tokens", "ensure_administrator", "enter_as_guest", "follow_claims", "forget_second_factors",
     "groups_of",
     "invitation", "invite", "invited", "is_guest", "is_member", "is_usable", "join", "leave", "limit_key",
     "members", "must_have_second_factor", "new_captcha", "observe_audit", "one_time_link", "owner",

@@ -10,16 +10,13 @@ from typing import Final
 from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
 from django.conf import settings
-from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group, User
-from django.contrib.auth.validators import UnicodeUsernameValidator
-from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.urls import reverse
 
 from accounts import domain, handlers, limits, queries
-from accounts.errors import InactiveUser, InvalidUsername, LinkSpent, MixedScripts, SignUpClosed, UsernameTaken
+from accounts.errors import InactiveUser, LinkSpent, SignUpClosed, UsernameTaken
 from accounts.models import OneTimeLink
 from accounts.operations import tokens
 from core.sealing import Sealer
@@ -31,7 +28,6 @@ DAY_MIN = 24 * 60
 SEALER: Final = Sealer(b"accounts.second_factor")  # of the secrets of second factors
 STAFF: Final = "staff"
 SUPERUSER: Final = "superuser"
-USERNAME_LIMIT = 150  # of Django's column
 
 
 def begin_log_in(username: str, *, address: str) -> None:
@@ -171,69 +167,34 @@ def begin_sign_up(*, address: str) -> None:
     ratelimits.limit(limits.SIGN_UP_TRY, key=address, throws=True)
 
 
-def check_username(username: str) -> str:
-    """This name as it is stored, if somebody new may have it. Raises InvalidUsername, MixedScripts, and UsernameTaken,
-    also for a name that differs in capitals alone, or that would be taken for the farm's own."""
-    name = fit_username(username)
-    if queries.called(name):
-        raise UsernameTaken(username=name)
-    return name
-
-
-def sign_up(username: str, *, password: str | None, email: str = "", guest: User | None = None) -> User:
-    """A new person with this name, which `check_username` found good, and this password, which Django's validators did.
+def sign_up(user: User, *, guest: User | None = None) -> User:
+    """Store somebody new, whose name and password were found good.
 
     A `guest` becomes that person, with all that is theirs. Accounts count for the whole farm. Raises SignUpClosed,
     UsernameTaken, RateLimited.
     """
     if not settings.JOBFARM["SIGN_UP"]:
         raise SignUpClosed
-    fields = {"username": username, "email": User.objects.normalize_email(email), "password": make_password(password)}
     try:
         with transaction.atomic():
             # Its one row is locked to the end: of two names that differ in capitals alone the second sees the first.
             ratelimits.limit(limits.SIGN_UP, throws=True)
-            if queries.called(username):
-                raise UsernameTaken(username=username)
-            return _stored(fields, guest)
+            if queries.called(user.username):
+                raise UsernameTaken(username=user.username)
+            row = queries.lock_guest(guest.pk) if guest else None
+            if row:  # else nobody, or a guest who signed up in another window or was seen off: a new account
+                user.pk, user.date_joined = row.pk, row.user.date_joined
+                row.delete()
+            user.save()
     except IntegrityError as error:
-        raise UsernameTaken(username=username) from error
-
-
-def fit_username(username: str) -> str:
-    """The same, without a look at who has it."""
-    name = User.normalize_username(username.strip())
-    try:
-        UnicodeUsernameValidator()(name)
-    except ValidationError:
-        raise InvalidUsername(limit=USERNAME_LIMIT) from None
-    if len(name) > USERNAME_LIMIT:
-        raise InvalidUsername(limit=USERNAME_LIMIT)
-    if domain.mixes_scripts(name):
-        raise MixedScripts(username=name)
-    if domain.is_reserved(name):
-        raise UsernameTaken(username=name)
-    return name
-
-
-def _stored(fields: dict[str, str], guest: User | None) -> User:
-    row = queries.lock_guest(guest.pk) if guest else None
-    if row is None:  # nobody, or a guest who signed up in another window or was seen off: a new account
-        return User.objects.create(**fields)
-    user = row.user
-    for field, value in fields.items():
-        setattr(user, field, value)
-    user.save(update_fields=list(fields))
-    row.delete()
-    return User.objects.get(pk=user.pk)
+        raise UsernameTaken(username=user.username) from error
+    return user
 
 
 @transaction.atomic
-def person_of_proxy(username: str, *, email: str, groups: Iterable[str] | None) -> User:
+def person_of_proxy(name: str, *, email: str, groups: Iterable[str] | None) -> User:
     """Whom a proxy in front of this farm names, made if they are new; these groups of theirs are followed (None: it
-    does not say). Names of the farm's own, an administrator's `admin` among them, are nobody's there. Raises
-    InvalidUsername, MixedScripts, UsernameTaken for a name that is no good, and InactiveUser."""
-    name = fit_username(username)
+    does not say). Raises InactiveUser."""
     user = queries.called(name) or User.objects.create_user(name, email)
     if not user.is_active:
         raise InactiveUser(username=name)

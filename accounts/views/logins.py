@@ -24,7 +24,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.debug import sensitive_variables
 from django.views.generic import View
 
-from accounts import operations
+from accounts import domain, operations
 from accounts.errors import AccountsError, LinkSpent, SignUpClosed, SingleSignOnOnly
 from accounts.views import closed, single_sign_on, ways_in
 from core import pages
@@ -161,19 +161,18 @@ class Adapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ships no 
         return ways_in()["can_sign_up"]
 
     def clean_username(self, username: str, shallow: bool = False) -> str:
-        """The name as it is stored. A `shallow` look, at names that allauth makes up, asks no table."""
-        try:
-            return operations.fit_username(username) if shallow else operations.check_username(username)
-        except AccountsError as refusal:
-            raise forms.ValidationError(refusal.message, code=refusal.code) from refusal
+        """The name as it is stored: none that would be taken for the farm's own, or that looks like another's."""
+        name: str = super().clean_username(User.normalize_username(username.strip()), shallow)
+        if domain.is_reserved(name):
+            raise self.validation_error("username_taken")
+        if domain.mixes_scripts(name):
+            raise forms.ValidationError("A username is written in one script: this one mixes letters of several.")
+        return name
 
     def save_user(self, request: HttpRequest, user: User, form: Any, commit: bool = True) -> User:  # noqa: ARG002
         """Whom the form describes; a guest who signs up keeps the account. Raises UsernameTaken, RateLimited."""
-        fields = form.cleaned_data
         guest = request.user if isinstance(request.user, User) else None
-        return operations.sign_up(
-            fields["username"], password=fields.get("password1"), email=fields.get("email") or "", guest=guest
-        )
+        return operations.sign_up(super().save_user(request, user, form, commit=False), guest=guest)
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
         """Count the try before the password is checked. Raises RateLimited."""

@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from allauth.account.adapter import get_adapter
 from allauth.account.views import LogoutView
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
@@ -15,7 +16,7 @@ from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnec
 from django.conf import settings
 from django.contrib import auth
 from django.contrib.auth.models import User
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -98,13 +99,14 @@ def come_by_proxy(request: HttpRequest) -> bool:
     groups = request.headers.get(settings.REMOTE_GROUPS_HEADER, "") if settings.REMOTE_GROUPS_HEADER else None
     try:
         user = operations.person_of_proxy(
-            name,
+            get_adapter(request).clean_username(name, shallow=True),
             email=request.headers.get(settings.REMOTE_EMAIL_HEADER or "-", ""),
             groups=None if groups is None else map(str.strip, groups.split(",")),
         )
-    except AccountsError as refusal:
-        logger.warning("Nobody is let in whom the proxy names: %s", refusal.message)
-        operations.audit("log_in_failed", None, f"header: {refusal.message}")
+    except (AccountsError, ValidationError) as refusal:
+        reason = getattr(refusal, "messages", [str(refusal)])[0]
+        logger.warning("Nobody is let in whom the proxy names: %s", reason)
+        operations.audit("log_in_failed", None, f"header: {reason}")
         return False
     auth.login(request, user)
     request.session.set_expiry(settings.OIDC_SESSION)

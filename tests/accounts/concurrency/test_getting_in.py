@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
 
 from accounts import operations
 from accounts.errors import CaptchaFailed, UsernameTaken
@@ -46,7 +47,8 @@ class TestSigningUp:
                     for name, address in zip(names, addresses, strict=True)
                 ]
             )
-            assert Counter(outcomes) == {"done": 1, UsernameTaken.__name__: 3}
+            refusals = {UsernameTaken.__name__, ValidationError.__name__}  # the second before anything is stored
+            assert (outcomes.count("done"), {*outcomes} - refusals) == (1, {"done"})
 
     def test_keeps_a_guests_account_once_of_two_windows(self) -> None:
         for round_no in range(10):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.core.exceptions import ValidationError
 
 from accounts import operations
 from accounts.errors import AccountsError, GroupFull, GroupNameTaken, InvitationUnknown, NotAMember
@@ -21,7 +22,7 @@ def outcome(do: Callable[[], Any]) -> str:
     """What came of it, in a word."""
     try:
         do()
-    except (AccountsError, RateLimited) as refusal:
+    except (AccountsError, RateLimited, ValidationError) as refusal:
         return type(refusal).__name__
     return "done"
 

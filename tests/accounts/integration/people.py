@@ -5,6 +5,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from accounts import operations
+from accounts.views.logins import Adapter
 from tests import farm
 
 HERE = "address:10.0.0.1"
@@ -21,11 +22,12 @@ def guest(*, address: str = HERE) -> User:
     return operations.enter_as_guest(captcha=captcha, letters=solution(captcha), address=address)
 
 
-def sign_up(username: str = "ada", *, address: str = HERE, **given: object) -> User:
+def sign_up(username: str = "ada", *, address: str = HERE, email: str | None = None, guest: User | None = None) -> User:
     """Somebody new, with farm.PASSWORD."""
     operations.begin_sign_up(address=address)
-    name = operations.check_username(username)
-    return operations.sign_up(name, **{"password": farm.PASSWORD} | given)  # type: ignore[arg-type]  # as given
+    person = User(username=Adapter().clean_username(username), email=User.objects.normalize_email(email))
+    person.set_password(farm.PASSWORD)
+    return operations.sign_up(person, guest=guest)
 
 
 def come_as_guest(client: Client, **fields: str) -> str:

@@ -2,10 +2,11 @@
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
 from pytest_django import Settings
 
 from accounts import operations
-from accounts.errors import InvalidUsername, SignUpClosed, UsernameTaken
+from accounts.errors import SignUpClosed
 from ratelimits import operations as ratelimits
 from ratelimits.errors import RateLimited
 from tests import farm
@@ -28,25 +29,25 @@ class TestSignUp:
     @pytest.mark.parametrize("name", ["ada", "ADA", " Ada "])
     def test_refuses_a_name_that_somebody_has_in_capitals_or_not(self, name: str) -> None:
         farm.user("Ada")
-        with pytest.raises(UsernameTaken):
+        with pytest.raises(ValidationError, match="already exists"):
             people.sign_up(name)
         assert User.objects.count() == 1
 
     @pytest.mark.parametrize("name", ["admin", "Guest-7f3a", "assistant"])
     def test_keeps_names_that_would_be_taken_for_the_farms_own(self, name: str) -> None:
-        with pytest.raises(UsernameTaken):
+        with pytest.raises(ValidationError, match="already exists"):
             people.sign_up(name)
 
     @pytest.mark.parametrize("name", ["", "   ", "two words", "nul\x00", "a/b", "x" * 151, "\ud800", "<b>"])
     def test_refuses_what_is_no_name(self, name: str) -> None:
-        with pytest.raises(InvalidUsername):
+        with pytest.raises(ValidationError, match=r"valid username|at most 150"):
             people.sign_up(name)
         assert not User.objects.exists()
 
     def test_takes_one_text_for_one_name(self) -> None:
         """The letter å as one sign or as two, and ﬁ as one or two: what looks alike is the same name (NFKC)."""
         people.sign_up("\u00e5sa")
-        with pytest.raises(UsernameTaken):
+        with pytest.raises(ValidationError, match="already exists"):
             people.sign_up("a\u030asa")
 
     def test_is_refused_where_it_is_closed(self, settings: Settings) -> None:
@@ -58,7 +59,7 @@ class TestSignUp:
 class TestLimits:
     def test_count_accounts_for_the_whole_farm_and_tries_by_address(self) -> None:
         people.sign_up("ada")
-        with pytest.raises(UsernameTaken):
+        with pytest.raises(ValidationError, match="already exists"):
             people.sign_up("ada")
         assert left("sign-up") == pytest.approx(49, abs=0.5)
         assert left("sign-up/address", people.HERE) == pytest.approx(28, abs=0.1)
@@ -66,7 +67,7 @@ class TestLimits:
     def test_end_names_being_tried_out_from_one_address(self) -> None:
         farm.user("ada")
         for _ in range(30):
-            with pytest.raises(UsernameTaken):
+            with pytest.raises(ValidationError, match="already exists"):
                 people.sign_up("ada")
         with pytest.raises(RateLimited) as caught:
             people.sign_up("bob")
