@@ -14,9 +14,6 @@ LOG_IN_NAME = declare("log-in/name", TokenBucket(100, timedelta(hours=1)))
 # Links that open nothing, by address. Apart from LOG_IN: who mistyped a password ten times is sent a link.
 LINK = declare("log-in/link", TokenBucket(10, timedelta(hours=1)))
 
-# Wrong codes of a second factor, by the person who got so far with the password.
-SECOND_FACTOR = declare("log-in/second-factor", TokenBucket(10, timedelta(hours=1)))
-
 # Lines of the audit log about failures, by the address that they come from.
 AUDITED = declare("audit/failures", TokenBucket(30, timedelta(hours=1)))
 

@@ -175,7 +175,8 @@ ACCOUNT_PREVENT_ENUMERATION = "strict"  # two people may name one address; who r
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_REAUTHENTICATION_METHODS = ["password", "mfa"]
 ACCOUNT_AUTHENTICATED_LOGIN_REDIRECTS = False  # guests may log in; our views send the others on
-ACCOUNT_RATE_LIMITS = {"login": None, "signup": None}  # in place of which accounts.limits has stricter ones
+# For two of allauth's accounts.limits has stricter ones; `login_failed` is then about codes of second factors alone.
+ACCOUNT_RATE_LIMITS = {"login": None, "signup": None, "login_failed": "10/m/ip,10/h/key"}
 SOCIALACCOUNT_ADAPTER = "accounts.views.single_sign_on.Adapter"
 SOCIALACCOUNT_EMAIL_AUTHENTICATION = SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True  # of verified addresses
 REMOTE_USER_HEADER: str = _ENV["REMOTE_USER_HEADER"]
@@ -201,10 +202,6 @@ if OIDC_ISSUER:
     })  # fmt: skip
 MFA_REQUIRED: str = _ENV["MFA_REQUIRED"]
 MFA_ADAPTER = "accounts.views.second_factors.Adapter"
-MFA_FORMS = {
-    "authenticate": "accounts.views.second_factors.CodeForm",
-    "reauthenticate": "accounts.views.second_factors.CodeAgainForm",
-}
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_PASSKEY_LOGIN_ENABLED = not SSO_ONLY
 MFA_ALLOW_UNVERIFIED_EMAIL = True  # an address opens nothing here but a new password

@@ -157,6 +157,9 @@ class OneTimeLinkPage(RedirectURLMixin, View):
 class Adapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ships no types
     """The rules of this farm, where they are not allauth's own."""
 
+    too_many = {"too_many_login_attempts": "Too many wrong codes. Try again in an hour."}
+    error_messages = {**DefaultAccountAdapter.error_messages, **too_many}
+
     def is_open_for_signup(self, request: HttpRequest) -> bool:  # noqa: ARG002  # allauth's signature, here and below
         return ways_in()["can_sign_up"]
 

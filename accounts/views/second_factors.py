@@ -1,4 +1,4 @@
-"""Second factors: how their secrets are kept, how often a code is looked at, and who is led to one at the log-in."""
+"""Second factors: how their secrets are kept, and who is led to one at the log-in."""
 
 import base64
 import logging
@@ -8,13 +8,11 @@ from typing import Any
 from allauth.account.internal.decorators import login_stage_required
 from allauth.account.stages import LoginStage
 from allauth.mfa.adapter import DefaultMFAAdapter
-from allauth.mfa.base import forms as base
 from allauth.mfa.models import Authenticator
 from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from allauth.mfa.signals import authenticator_added
 from allauth.mfa.totp.forms import ActivateTOTPForm
 from allauth.mfa.totp.internal.auth import TOTP, clear_totp_secret
-from django import forms
 from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect
@@ -23,10 +21,7 @@ from django.utils.decorators import method_decorator
 from django.views.generic import FormView
 
 from accounts import operations
-from accounts.limits import SECOND_FACTOR
 from core.sealing import CannotUnseal
-from ratelimits import operations as ratelimits
-from ratelimits.errors import RateLimited
 
 logger = logging.getLogger(__name__)
 
@@ -52,32 +47,6 @@ class Adapter(DefaultMFAAdapter):  # type: ignore[misc]  # allauth ships no type
         """Not the last one of somebody who must have one."""
         others = operations.second_factors(authenticator.user).exclude(pk=authenticator.pk)
         return not operations.must_have_second_factor(authenticator.user) or others.exists()
-
-
-class _Counted:
-    """A form for a code, of which only so many of one person are looked at."""
-
-    user: Any
-
-    def clean_code(self) -> str:
-        """The code, once: the same one opens nothing again."""
-        key = f"user:{self.user.pk}"
-        try:
-            ratelimits.limit(SECOND_FACTOR, key=key, throws=True)
-        except RateLimited as refusal:
-            sentence = f"Too many wrong codes. Try again in {refusal.numbers['words']}."
-            raise forms.ValidationError(sentence, code=refusal.code) from refusal
-        code: str = super().clean_code()  # type: ignore[misc]  # of allauth's form
-        ratelimits.reset(SECOND_FACTOR, key=key)
-        return code
-
-
-class CodeForm(_Counted, base.AuthenticateForm):  # type: ignore[misc]
-    """What is asked for after the password."""
-
-
-class CodeAgainForm(_Counted, base.ReauthenticateForm):  # type: ignore[misc]
-    """What is asked for before something that matters."""
 
 
 class SetUpStage(LoginStage):  # type: ignore[misc]
