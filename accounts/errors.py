@@ -14,7 +14,7 @@ class CsrfFailed(AccountsError, code="csrf_failed", http_status=403):
 
 
 class LinkSpent(AccountsError, code="link_spent", http_status=410):
-    """This link was already used, has expired, or never existed."""
+    """This link was used, has expired, or lacks a part. Whoever runs this farm makes another: login_link USER."""
 
 
 class InactiveUser(AccountsError, code="inactive_user", http_status=403):

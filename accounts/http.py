@@ -112,7 +112,7 @@ def members_only(view: View) -> View:
 
 
 def for_members(request: HttpRequest) -> HttpResponse:
-    return render(request, "accounts/members_only.html", status=403)
+    return render(request, "accounts/closed.html", {"refusal": MembersOnly()}, status=403)
 
 
 class TokenAuth(HttpBearer):

@@ -134,24 +134,21 @@ class OneTimeLinkPage(RedirectURLMixin, View):
 
     def get(self, request: HttpRequest, token: str) -> HttpResponse:
         if not operations.is_usable(token, now=clock.now()):
-            return self._spent(request)
+            return closed(request, LinkSpent())
         return render(request, "accounts/one_time_link.html", {"next": self.get_redirect_url()})
 
     def post(self, request: HttpRequest, token: str) -> HttpResponse:
         """Log in, in a new session, and go where the link says if that is on this site."""
         try:
             user = operations.redeem(token, now=clock.now(), address=limits.address(request))
-        except LinkSpent:
+        except LinkSpent as refusal:
             operations.audit("log_in_failed", None, "one-time link")
-            return self._spent(request)
+            return closed(request, refusal)
         way = {"way": "one-time link"}
         response: HttpResponse = perform_login(request, user, redirect_url=self.get_success_url(), signal_kwargs=way)
         if not user.has_usable_password():
             messages.info(request, "You have no password yet. Set one in your account, or use a new link next time.")
         return response
-
-    def _spent(self, request: HttpRequest) -> HttpResponse:
-        return render(request, "accounts/link_spent.html", status=410)
 
 
 class Adapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ships no types

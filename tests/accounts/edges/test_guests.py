@@ -137,7 +137,7 @@ class TestAGuest:
     def test_makes_no_password_and_no_token(self, client: Client, guest: User, path: str) -> None:
         fields = {"password1": farm.PASSWORD, "password2": farm.PASSWORD, "name": "script"}
         answer = client.post(path, fields)
-        assert (answer.status_code, "Not for guests" in answer.text) == (403, True)
+        assert (answer.status_code, "Guests cannot do that: sign up" in answer.text) == (403, True)
         guest.refresh_from_db()
         assert (guest.has_usable_password(), ApiToken.objects.exists()) == (False, False)
 
