@@ -6,14 +6,11 @@ import secrets
 from typing import Any
 
 from allauth.account.internal.decorators import login_stage_required
+from allauth.account.internal.flows.login import record_authentication
 from allauth.account.stages import LoginStage
 from allauth.mfa.adapter import DefaultMFAAdapter
-from allauth.mfa.models import Authenticator
-from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
-from allauth.mfa.signals import authenticator_added
 from allauth.mfa.totp.forms import ActivateTOTPForm
-from allauth.mfa.totp.internal.auth import TOTP, clear_totp_secret
-from django.db import transaction
+from allauth.mfa.totp.internal.flows import activate_totp
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -83,12 +80,10 @@ class SetUp(FormView):  # type: ignore[type-arg]  # Django 6 has it plain
         return context | {"totp_svg_data_uri": address, "is_log_in": True}
 
     def form_valid(self, form: Any) -> HttpResponse:
-        stage = self.request._login_stage  # noqa: SLF001
-        with transaction.atomic():
-            factor = TOTP.activate(form.user, form.secret).instance
-            RecoveryCodes.activate(form.user)
-        authenticator_added.send(Authenticator, request=self.request, user=form.user, authenticator=factor)
-        clear_totp_secret(self.request)
+        """In, and to the recovery codes: they have just shown all that these are shown for."""
+        stage, self.request.user = self.request._login_stage, form.user  # noqa: SLF001
+        record_authentication(self.request, form.user, "mfa", reauthenticated=True)
+        activate_totp(self.request, form)
         stage.login.redirect_url = reverse("mfa_view_recovery_codes")
         done: HttpResponse = stage.exit()
         return done
