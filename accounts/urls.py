@@ -14,6 +14,7 @@ from django.urls.converters import StringConverter
 from accounts.http import members_only
 from accounts.views import account, by_mail, groups, guests, logins, single_sign_on
 from accounts.views.second_factors import SetUp
+from core import pages
 
 
 class _Base36(StringConverter):
@@ -40,7 +41,7 @@ of_allauth = [
     path("logout/", single_sign_on.LogOut.as_view(), name="account_logout"),
     path("sign-up/", logins.SignUp.as_view(), name="account_signup"),
     path("inactive/", allauth.account_inactive, name="account_inactive"),
-    path("confirm/", members_only(allauth.reauthenticate), name="account_reauthenticate"),
+    path("confirm/", members_only(pages.private(allauth.reauthenticate)), name="account_reauthenticate"),
     path("password/", members_only(allauth.password_change), name="account_change_password"),
     path("password/set/", members_only(allauth.password_set), name="account_set_password"),
     path("password/reset/", by_mail(allauth.password_reset), name="account_reset_password"),

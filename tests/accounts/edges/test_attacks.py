@@ -18,8 +18,9 @@ from django.urls import URLPattern, URLResolver
 from pytest_django import Settings
 
 from accounts import operations, urls
+from ratelimits import operations as ratelimits
 from tests import farm
-from tests.accounts.edges.test_login import ELSEWHERE
+from tests.accounts.edges.test_login import ELSEWHERE, log_in
 from tests.accounts.edges.test_second_factors import CODE_PAGE, code, with_app
 from tests.accounts.integration import people
 
@@ -122,6 +123,20 @@ class TestNextPages:
         with_app()
         client.post("/accounts/login/?next=//evil.example/", {"login": "ada", "password": farm.PASSWORD})
         assert client.post(f"{CODE_PAGE}?next=//evil.example/", {"code": code()}).headers["Location"] == "/"
+
+
+class TestTooManyTries:
+    def test_are_told_when_to_come_again_where_the_password_is_asked_for_again(self, client: Client, ada: User) -> None:
+        log_in(client)
+        ratelimits.limit("log-in", key="user:ada address:127.0.0.1", count=10)
+        answer = client.post("/accounts/confirm/?next=/accounts/2fa/", {"password": farm.PASSWORD})
+        assert (answer.status_code, "Try again in 6 minutes." in answer.text) == (429, True)
+
+    def test_that_allauth_counts_are_told_what_to_do_too(self, client: Client, ada: User) -> None:
+        log_in(client)
+        for _ in range(6):
+            answer = client.post("/accounts/password/", {"oldpassword": "wrong"})
+        assert (answer.status_code, "Try again in a few minutes." in answer.text) == (429, True)
 
 
 class TestSessions:
