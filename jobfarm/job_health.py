@@ -1,7 +1,7 @@
 """What is wrong with jobs and workers, and what to do about it: checks behind `manage.py doctor` and /health/ready."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from alerts.domain.rules import Unit
 from core.commands import MANAGE
@@ -16,6 +16,7 @@ from jobs.models import ALL_JOBS
 from jobs.queries import fleet, gauges, keys, reads, requirements
 from jobs.queries import lanes as lane_queries
 from jobs.queries.pages import EVERYBODY
+from jobs.queries.workers import model_of_queues
 from postgres.statements import Row
 
 LISTED: Final = 5  # jobs that a finding names
@@ -125,18 +126,32 @@ waiting: Final = Area(
 )  # fmt: skip
 
 
-def _of_queues(name: str, about: str, number: Callable[[fleet.QueueRow], float]) -> Gauge[list[fleet.QueueRow]]:
-    return Gauge(f"jobfarm_queue_{name}", about, lambda rows: {row.name: number(row) for row in rows}, ["queue"])
+class _Queues(NamedTuple):
+    rows: Sequence[fleet.QueueRow]
+    models: Mapping[str, str]  # by their queues
+
+
+def _of_queues(name: str, about: str, number: Callable[[fleet.QueueRow], float]) -> Gauge[_Queues]:
+    return Gauge(f"jobfarm_queue_{name}", about, lambda of: {row.name: number(row) for row in of.rows}, ["queue"])
+
+
+def _of_models(name: str, about: str, number: Callable[[fleet.QueueRow], float]) -> Gauge[_Queues]:
+    def read(of: _Queues) -> dict[str, float]:
+        return {of.models[row.name]: number(row) for row in of.rows if row.name in of.models}
+
+    return Gauge(f"jobfarm_num_requests_{name}", about, read, ["model_name"])
 
 
 queue_gauges: Final = Area(
-    name="queue gauges", read=lambda: fleet.queue_rows(viewer=EVERYBODY),
+    name="queue gauges", read=lambda: _Queues(fleet.queue_rows(viewer=EVERYBODY), model_of_queues()),
     gauges=[
         _of_queues("waiting", f"Jobs that wait, counted up to {fleet.COUNTED}.", lambda row: row.pending),
         Gauge("jobfarm_queue_oldest_seconds", "Since when the job that is due longest has been.",
-              lambda rows: {row.name: 0.0 for row in rows} | gauges.oldest_waiting_s(), ["queue"]),
+              lambda of: {row.name: 0.0 for row in of.rows} | gauges.oldest_waiting_s(), ["queue"]),
         _of_queues("running", "Jobs that run.", lambda row: row.running),
         _of_queues("workers", "Live workers that serve it.", lambda row: row.workers),
+        _of_models("waiting", "Calls of a model that wait, as its queue.", lambda row: row.pending),
+        _of_models("running", "Calls of a model that run, as its queue.", lambda row: row.running),
         _of_queues("paused", "1 while it is paused.", lambda row: float(row.paused_at is not None)),
     ],
 )  # fmt: skip

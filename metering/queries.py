@@ -89,10 +89,10 @@ def settle(job_ids: Sequence[int]) -> int:
     return settled
 
 
-def keep_readings(readings: Sequence[NewReading]) -> None:
-    """Keep the tokens of attempts, with what they cost."""
+def keep_readings(readings: Sequence[NewReading]) -> list[statements.Row]:
+    """Keep the tokens of attempts, with what they cost: those that were not kept before, with their models."""
     columns = {name: [getattr(one, name) for one in readings] for name in NewReading.__dataclass_fields__}
-    statements.load("metering", "keep_readings").run(columns)
+    return statements.load("metering", "keep_readings").run(columns)
 
 
 def outputs(attempts: Sequence[tuple[int, int]]) -> dict[tuple[int, int], statements.Row]:

@@ -1,7 +1,8 @@
 """What one process counts of its own doing, for Prometheus. What the whole farm has in common is read from the
 database instead (jobfarm.metrics).
 
-Labels have few values each, all of them ours: queues, names of limits, sources. Nothing that a stranger chooses.
+Labels have few values each, all of them ours: queues, names of limits, sources. Nothing that a stranger chooses, but
+for models, of which a bounded number is kept.
 
 The process answers between its other work, with no thread and no process for it: one question at a time, each within
 ANSWERED_WITHIN_S, and nothing at all while nobody asks (docs/adr/0033).
@@ -44,6 +45,21 @@ PAGE_WATCHES_REFUSED = Counter("jobfarm_page_watches_refused", "Watches refused 
 PAGE_MESSAGES_DELAYED = Counter(
     "jobfarm_page_messages_delayed", "Parts of messages that waited because their socket asks too fast."
 )
+# By model, in vLLM's names: whoever has a dashboard for that finds them here.
+FIRST_TOKEN_SECONDS = Histogram(
+    "jobfarm_time_to_first_token_seconds",
+    "How long streamed calls took from their request to their first token.",
+    ["model_name"],
+    buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300),
+)
+OUTPUT_TOKEN_SECONDS = Histogram(
+    "jobfarm_request_time_per_output_token_seconds",
+    "How long each chunk after the first took, on average over a streamed call.",
+    ["model_name"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
+)
+PROMPT_TOKENS = Counter("jobfarm_prompt_tokens", "Tokens of prompts of ended attempts.", ["model_name"])
+GENERATION_TOKENS = Counter("jobfarm_generation_tokens", "Tokens of answers of ended attempts.", ["model_name"])
 OPEN = Gauge("jobfarm_open_connections", "What this process holds open now.", ["kind"])
 
 # Of janitors alone: apart from the others, so that no web process shows them.
@@ -71,6 +87,23 @@ for _outcome in ("delivered", "failed", "gone"):
     OUTBOX_ATTEMPTS.labels(_outcome)
 for _result in ("taken_back", "expired"):
     SWEPT.labels(_result)  # from the beginning, so that a first one is an increase
+
+MOST_MODELS: Final = 100
+_models: Final[dict[str, None]] = {}
+_models_lock: Final = threading.Lock()
+
+
+def label_of_model(model: str) -> str:
+    """Keep series for this model, whose name anybody with a worker chooses: of MOST_MODELS, the ones used last."""
+    with _models_lock:
+        _models.pop(model, None)
+        _models[model] = None
+        if len(_models) > MOST_MODELS:
+            del _models[oldest := next(iter(_models))]
+            for family in (FIRST_TOKEN_SECONDS, OUTPUT_TOKEN_SECONDS, PROMPT_TOKENS, GENERATION_TOKENS):
+                family.remove(oldest)
+    return model
+
 
 ANSWERED_WITHIN_S: Final = 0.5
 LONGEST_QUESTION: Final = 8192  # bytes

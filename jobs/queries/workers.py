@@ -89,6 +89,12 @@ def offered_models(user: User, *, away_s: float) -> dict[str, OfferedModel]:
     return dict(sorted(offered.items()))
 
 
+def model_of_queues() -> dict[str, str]:
+    """By their queues the models that workers announce which were seen lately."""
+    announced = Worker.objects.filter(was_seen_lately(), revoked_at=None).values_list("facts__models", flat=True)
+    return {queue_of_model(model): model for models in announced for model in models or ()}
+
+
 def failures(worker_id: int) -> list[statements.Row]:
     """By kind the failed attempts of a week: rows of `kind day week last_at`."""
     return statements.load("jobs", "worker_failures").run({"worker": worker_id, "most": MOST_FAILED})

@@ -13,6 +13,7 @@ from decimal import Decimal
 from math import ceil
 from typing import Final, TypeVar
 
+from django.db import transaction
 from django.db.models import F, Sum
 from django.db.models.functions import Now
 
@@ -27,6 +28,7 @@ from metering.errors import BudgetExhausted, ExceedsBudget
 from metering.models import Budget, Day, Model
 from metering.operations import rollup
 from metering.queries import NewReading
+from observing import numbers
 from postgres.statements import Row
 
 FRESH_S: Final = 5.0  # within which a new budget counts in every process, as limits of people (docs/adr/0014)
@@ -113,7 +115,8 @@ class BudgetMeter:
     def attempts_ended(self, ends: Sequence[AttemptEnd]) -> None:
         """Keep the tokens of those whose kind reports them, and settle the jobs that have ended."""
         if readings := _readings(ends):
-            queries.keep_readings(readings)
+            kept = queries.keep_readings(readings)
+            transaction.on_commit(lambda: _count_tokens(kept), robust=True)
         self.ended_waiting([end.job_id for end in ends if end.is_over and end.is_metered])
 
     def ended_waiting(self, job_ids: Sequence[int]) -> None:
@@ -135,6 +138,13 @@ class BudgetMeter:
 
 
 METER: Final = BudgetMeter()
+
+
+def _count_tokens(readings: Sequence[Row]) -> None:
+    for reading in readings:
+        model = numbers.label_of_model(reading.model)
+        numbers.PROMPT_TOKENS.labels(model).inc(reading.tokens_in)
+        numbers.GENERATION_TOKENS.labels(model).inc(reading.tokens_out)
 
 
 def _subjects() -> Sequence[frozenset[int]]:

@@ -217,7 +217,11 @@ def used(result: Any) -> Tokens:
 def output_text(line: str) -> str:
     """What one line of a streamed call's output adds to the text that people read: deltas, and which functions are
     called with what."""
-    chunk = _chunk(line)
+    return text_of(_chunk(line))
+
+
+def text_of(chunk: Mapping[str, Any]) -> str:
+    """The same of one chunk."""
     choices = _objects(chunk.get("choices"))
     return _choice_text(next((each for each in choices if not each.get("index")), {})) + _event_text(chunk)
 

@@ -27,6 +27,7 @@ from live.send_queue import SendQueue
 from openai_api import domain, http, operations
 from openai_api.domain import messages
 from openai_api.http import Awaited
+from openai_api.waiting.pace import Pace
 from openai_api.waiting.transcript import Transcript
 from postgres import connections
 
@@ -85,6 +86,7 @@ class WaitingCall:
         self._transcript = Transcript.resumed(asgi.header(scope, "last-event-id"))
         self._has_started = False
         self._has_pinged = False
+        self._pace = Pace()
 
     async def serve(self) -> None:
         """Answer when the call has ended, or piece by piece. Who goes away cancels it, unless it is to be kept, or may
@@ -176,6 +178,8 @@ class WaitingCall:
                 self._has_pinged = True
             if note.is_stream and events:
                 await self._send_piece(note, events)
+                if note.is_new and self._pace.is_first(self._transcript.latest):
+                    self._pace.begin(await self._answering(note), chunks=self._transcript.passed)
 
     async def _end(self, note: Awaited) -> None:
         """Say how it ended: the end of the stream, the answer, or an error which names the job."""
@@ -184,6 +188,7 @@ class WaitingCall:
             if not note.is_kept:
                 await connections.run(operations.give_up, note.job_id)
         elif self._transcript.is_success and self._transcript.has_ended:
+            self._pace.end(chunks=self._transcript.passed)
             await self._send_last(note, self._done)
         elif self._stopping and not self._transcript.is_over:
             await self._break_off(note, 503, domain.interrupted(note.job_id, path=note.path))

@@ -53,6 +53,11 @@ class Transcript:
         return cls(fence=claim + 1, passed=place + 1)
 
     @property
+    def passed(self) -> int:
+        """How many chunks were passed on, those that the caller had before included."""
+        return self._passed
+
+    @property
     def has_passed(self) -> bool:
         return self._passed > 0
 
