@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0025_open_at_once")]
+    dependencies = [("jobs", "0026_marks_of_a_member")]
 
     operations = [
         migrations.AddField(
