@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final, TypeAlias
 
 from jobs.domain import flow_layout
@@ -131,10 +131,11 @@ def graph(places: Sequence[Place]) -> Graph:
         for one, other in sorted(edges)
     ]
     ran = {place.id: place.ran_s for place in places}
+    corners = [*((node.x, node.y) for node in shown.values()), *chain.from_iterable(bends.values())]
     return Graph(
         nodes=[*shown.values()], lines=lines, left_out=len(nodes) - len(shown), longest_s=sum(ran[one] for one in way),
         width=max((node.x for node in shown.values()), default=0) + WIDTH + EDGE,
-        height=max((node.y for node in shown.values()), default=0) + HEIGHT + EDGE,
+        height=max((top for _, top in corners), default=0) + HEIGHT + EDGE,
     )  # fmt: skip
 
 

@@ -82,6 +82,14 @@ def test_a_line_over_several_columns_goes_around_what_stands_there() -> None:
     assert all(not node.y <= y <= node.y + HEIGHT for node, (_, y) in zip(between, passes, strict=True))
 
 
+def test_a_line_around_a_whole_column_is_within_the_picture() -> None:
+    middle = range(2, 14)
+    drawn = graph([place(1, depth=0), *(place(n, 1, depth=1) for n in middle), place(14, 1, *middle, depth=2)])
+    turns = [int(y) for line in drawn.lines for y in findall(r" (\d+)H", line.path)]
+    assert len(turns) == 1
+    assert 0 < turns[0] < drawn.height
+
+
 def test_those_of_one_column_stand_in_the_order_of_the_flow_where_nothing_speaks_against_it() -> None:
     drawn = graph([place(1, depth=0), *(place(n, 1, depth=1) for n in range(2, 14)), place(14, *range(2, 14), depth=2)])
     rows = [node.y for node in drawn.nodes[1:13]]
