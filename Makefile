@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 PY := .venv/bin/python
-.PHONY: help run test test-landing test-all test-fast test-django6 chaos schedules lint format docs constraints screenshots clean bench
+.PHONY: help run test test-landing test-all test-fast test-django6 chaos soak schedules lint format docs constraints screenshots clean bench
 
 help:  ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "} {printf "  make %-12s %s\n", $$1, $$2}'
@@ -63,6 +63,7 @@ test-django6: $(SECOND)/ready  ## run the tests of the scheduler, the limits and
 MINUTES ?= 3
 CHAOS ?=
 FAILOVER ?=
+HOURS ?= 2
 chaos: .venv/ready-dev  ## break a farm in every way (MINUTES=3, or FAILOVER=20: rounds), and search the models (docs/chaos.md)
 ifneq ($(FAILOVER),)
 	$(PY) -m tests.chaos.failover --rounds $(FAILOVER) $(CHAOS)
@@ -72,6 +73,9 @@ else
 	JOBFARM_DATA=$(CURDIR)/var/test JOBFARM_MODEL_EXAMPLES=$$(($(MINUTES) * 40)) $(PY) -m pytest -q tests/models
 	JOBFARM_DATA=$(CURDIR)/var/test JOBFARM_FUZZ_EXAMPLES=$$(($(MINUTES) * 40)) $(PY) -m pytest -q tests/fuzz
 endif
+
+soak: .venv/ready-dev  ## break a farm for HOURS=2, and chart what it needs meanwhile (var/soak.html; docs/chaos.md)
+	$(PY) -m tests.chaos --minutes $$(( $(HOURS) * 60 )) $(CHAOS)
 
 schedules: .venv/ready-dev  ## let real statements meet in every order (MINUTES=3; docs/chaos.md)
 	JOBFARM_DATA=$(CURDIR)/var/test SCHEDULES_MINUTES=$(MINUTES) $(PY) -m pytest -q -s tests/schedules

@@ -6,6 +6,7 @@ import random
 import secrets
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.chaos import farm as farms
@@ -42,7 +43,7 @@ def _run(farm: farms.Farm, options: argparse.Namespace) -> bool:
 
 
 def _run_beside(there: "Receiver", farm: farms.Farm, options: argparse.Namespace) -> bool:
-    from tests.chaos import ending, faults, load, score, truth, watcher
+    from tests.chaos import ending, faults, load, score, soak, truth, watcher
 
     result, rng = score.Score(), random.Random(options.seed)
     asking = load.Load(farm, seed=options.seed)
@@ -53,15 +54,19 @@ def _run_beside(there: "Receiver", farm: farms.Farm, options: argparse.Namespace
     if not until(Probe(farm, asking, findings), within_s=WELL_WITHIN_S):
         raise TimeoutError("the farm does not work even before anything breaks")
     result.say("the farm is up, and works")
+    needs = soak.Soak(farm)
+    needs.start()
     wanted = [fault for fault in faults.known(farm) if options.only in f"{fault.group}: {fault.name}"]
     deck: list[Fault] = []
     while time.monotonic() - result.began_at < options.minutes * 60:
         deck = deck or rng.sample(wanted, len(wanted))
         _break(farm, deck.pop(), asking, result, findings, rng)
     asking.stop()
+    needs.stop()
     farm.heal()
     judged = ending.judged(farm, asking, page, result, findings, there)
     result.cuts = sum(proxy.cuts for proxy in farm.to_web.values())
+    result.grown = needs.write(options.page)
     return result.show(asking.book, judged, stuck=farm.crew.stop())
 
 
@@ -89,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10_000), help="for the same order again")
     parser.add_argument("--redis", action="store_true", help="the channel layer on a Redis, which is killed too")
     parser.add_argument("--only", default="", metavar="WORDS", help='faults that have these words: "cut off"')
+    parser.add_argument("--page", type=Path, default=Path("var/soak.html"), help="charts of what the farm needed")
     parser.add_argument("--keep", action="store_true", help="leave the logs where they are")
     return parser
 

@@ -107,6 +107,10 @@ class Crew:
         until = time.monotonic() + ENDS_WITHIN_S
         return [name for name, member in self._members.items() if not member.await_end(until)]
 
+    def pids(self) -> dict[str, list[int]]:
+        """Of each the processes that live."""
+        return {name: member.pids() for name, member in self._members.items()}
+
     def __getitem__(self, name: str) -> Member:
         return self._members[name]
 

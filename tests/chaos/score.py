@@ -21,6 +21,7 @@ class Score:
     recovered_s: list[float] = field(default_factory=list)
     sockets: int = 0  # that a page lost on the way
     cuts: int = 0  # of answers to workers
+    grown: list[str] = field(default_factory=list)  # what the farm needs more and more of
 
     def note(self, group: str, name: str, recovered_s: float) -> None:
         """One fault is over."""
@@ -42,6 +43,7 @@ class Score:
             "events lost": findings.events_lost,
             "out of order per job": findings.out_of_order,
             "contradictions in the history": findings.contradictions,
+            "grown": self.grown,
         }
         for what, sentences in wrong.items():
             for sentence in sentences[:SHOWN]:
