@@ -158,6 +158,14 @@ class TestEveryEnd:
             if farm.status(job) == "pending":
                 operations.cancel(job.pk, by=None)
 
+    def test_leaves_the_place_of_a_job_that_waits_for_its_retry_to_another(self) -> None:
+        farm.kind(max_attempts=2)
+        operations.set_ceiling("work", 1)
+        _, other = farm.submit(2)
+        me = farm.worker()
+        assert farm.fail(me, farm.claim_one(me)) == "pending"
+        assert farm.claim_one(me).id == other.pk
+
 
 class TestMovingACeiling:
     def test_up_lets_more_start_and_down_waits_until_fewer_run(self) -> None:

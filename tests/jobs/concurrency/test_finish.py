@@ -131,6 +131,28 @@ class TestBatches:
             assert len(results) == 1  # each job ended once, and all with the batch that came first
         assert set(farm.statuses()) == {"success"}
 
+    def test_lock_jobs_in_the_order_of_their_ids_wherever_the_rows_lie(self) -> None:
+        farm.kind()
+        farm.submit(2)
+        me = farm.worker()
+        mine = sorted(operations.claim(me, limit=2), key=lambda job: job.id)
+        first, second = (Live.objects.select_for_update(nowait=True).filter(pk=job.id) for job in mine)
+        first.update(progress=0.5)  # its row lies behind the other one's now
+
+        def in_order() -> None:
+            with transaction.atomic():
+                first.get()
+                begun.set()
+                farm.until(farm.waiting_for_locks)
+                second.get()  # which who waits for the first one does not hold
+
+        def finish() -> list[Any]:
+            begun.wait(timeout=10)
+            return _finish_all(me, mine)
+
+        begun = threading.Event()
+        assert farm.at_once(in_order, finish) == [None, ["success"] * 2]
+
     def test_against_cancels_of_the_same_jobs_end_each_job_once(self) -> None:
         farm.kind()
         me = farm.worker()
