@@ -136,6 +136,8 @@ def _not_waiting(facts: Facts) -> Reason:
         sentence = " ".join([sentence, *(reason.sentence for reason in _unconfirmed(facts))])
     if facts.canceled_for is not None:
         sentence = f"It was canceled, for job {facts.canceled_for}, which it comes after in its flow, did not succeed."
+    if facts.canceled_for is not None and facts.canceled_for == facts.parent:
+        sentence = f"It was canceled with job {facts.parent}, which submitted it."
     is_over = facts.status in ENDED
     return Reason(code="not_waiting", sentence=sentence, remedies=(RETRY,) if is_over else (CANCEL,))
 

@@ -30,7 +30,8 @@ class Facts:
 
     `hold`: what its meter makes it wait for.
     `behind`: the job of its unique_key that has to end first. `after`: the first of the `after_count` living ones that
-    it comes after (None: it waits for none); `canceled_for`: the one for whose sake it was canceled.
+    it comes after (None: it waits for none); `canceled_for`: the one for whose sake it was canceled, or with which, its
+    `parent`.
     `limit` is what its kind's limit is called; it waits for that for `limit_in_s` more, until `limit_until`.
     Live workers whose key allows the queue: `servers`; of those the job is in the scope of `in_scope`, of those
     `workers` ask for the queue, and of those `excluded_alive` failed it. Of the rest `home_workers` serve the queue
@@ -96,6 +97,7 @@ class Facts:
     after: tuple[int, ...] = ()
     after_count: int | None = None
     canceled_for: int | None = None
+    parent: int | None = None
     signal: str | None = None  # that it is suspended for
     signal_key: str | None = None
     wait_until: datetime | None = None

@@ -1,7 +1,7 @@
 """What follows from the end of a job for those that waited for it: behind its unique_key, or after it in a flow."""
 
-from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
@@ -12,9 +12,9 @@ from jobs.queries import bulks, flows, moves
 from postgres import transactions
 
 
-def end_waiting(jobs: Sequence[Any], *, to: Status, error: str) -> None:
-    """End locked jobs that no worker has, as canceled or timed out."""
-    _end(jobs, to=to, error=error)
+def end_waiting(jobs: Sequence[Any], *, to: Status, errors: Mapping[int, str]) -> None:
+    """End locked jobs that no worker has, as canceled or timed out, each with its error."""
+    _end(jobs, to=to, errors=errors)
     let_go(jobs)
 
 
@@ -75,15 +75,11 @@ def _announce(steps: Sequence[Any]) -> list[int]:
 def _cancel(failed: dict[int, int]) -> list[int]:
     """Who calls goes on with these: a chain of a thousand is no thousand calls within one another."""
     flows.note_canceled(failed)
-    noted = list[int]()
-    by_cause: dict[int, list[Any]] = defaultdict(list)
-    for job in bulks.lock_jobs(failed, states={Status.PENDING}):
-        by_cause[failed[job.pk]].append(job)
-    for cause, jobs in by_cause.items():
-        _end(jobs, to=Status.CANCELED, error=f"canceled: job {cause}, which it comes after, did not succeed")
-        hooks.freed_keys([job.pk for job in jobs if job.has_key])
-        noted += _close(jobs)
-    return noted
+    jobs = bulks.lock_jobs(failed, states={Status.PENDING})
+    errors = {pk: f"canceled: job {cause}, which it comes after, did not succeed" for pk, cause in failed.items()}
+    _end(jobs, to=Status.CANCELED, errors=errors)
+    hooks.freed_keys([job.pk for job in jobs if job.has_key])
+    return _close(jobs)
 
 
 def _close(ended: Sequence[Any]) -> list[int]:
@@ -92,13 +88,13 @@ def _close(ended: Sequence[Any]) -> list[int]:
     return _announce(flows.close_edges(ids)) if ids else []
 
 
-def _end(jobs: Sequence[Any], *, to: Status, error: str) -> None:
+def _end(jobs: Sequence[Any], *, to: Status, errors: Mapping[int, str]) -> None:
     if not jobs:
         return
     ids = [job.id for job in jobs]
     quotas.give_back_of_unstarted(jobs)
     (moves.expire if to is Status.TIMED_OUT else moves.cancel_pending)(ids)
     hooks.changed(ids)
-    hooks.ended_waiting(jobs, to=to, error=error)
+    hooks.ended_waiting(jobs, to=to, errors=errors)
     events.ended_waiting(ids)
     metering.ended_waiting(jobs)

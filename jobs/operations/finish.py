@@ -147,20 +147,23 @@ def cancel_many(job_ids: Sequence[int], *, by: User | None, is_waiting: bool = F
 def cancel_locked(jobs: Sequence[Job], *, by: User | None) -> dict[int, CancelVerdict]:
     """Cancel jobs that have not ended and whose rows the caller has locked, and those that they have submitted: what
     that came to, for each of the former."""
-    verdicts, generation = _cancel(jobs, by=by), jobs
+    error = f"canceled by {'the system' if by is None else by.get_username()}"
+    verdicts, generation = _cancel(jobs, {job.pk: error for job in jobs}), jobs
     while parents := [job.pk for job in generation if job.in_flow]:
-        generation = bulks.lock_jobs(flows.to_cancel_with(parents), states=LIVE)
-        _cancel(generation, by=by)
+        parent_of = flows.to_cancel_with(parents)
+        generation = bulks.lock_jobs(parent_of, states=LIVE)
+        flows.note_canceled({job.pk: parent_of[job.pk] for job in generation})
+        _cancel(generation, {pk: f"{error}: with job {one}, which submitted it" for pk, one in parent_of.items()})
     return verdicts
 
 
-def _cancel(jobs: Sequence[Job], *, by: User | None) -> dict[int, CancelVerdict]:
-    error = f"canceled by {'the system' if by is None else by.get_username()}"
+def _cancel(jobs: Sequence[Job], errors: Mapping[int, str]) -> dict[int, CancelVerdict]:
     waiting = [job for job in jobs if job.status == Status.PENDING]
     running = [job for job in jobs if job.status == Status.IN_PROGRESS]
-    endings.end_waiting(waiting, to=Status.CANCELED, error=error)
+    endings.end_waiting(waiting, to=Status.CANCELED, errors=errors)
     # The jobs are locked rows like the others; their columns have the same names.
-    settle([decide(job, AttemptOutcome.CANCELED, retryable=False, error=error) for job in running], rows=running)
+    canceled = AttemptOutcome.CANCELED
+    settle([decide(job, canceled, retryable=False, error=errors[job.pk]) for job in running], rows=running)
     for worker_id in {job.worker_id for job in running if job.worker_id is not None}:
         hooks.stopped(worker_id)
     suspended = flows.suspended({job.pk: job.fence for job in waiting if job.confirmed_fence})

@@ -125,13 +125,15 @@ def settled(moved: Iterable[Any], *, settlements: Iterable[Settlement], locked: 
         _notify(_ended(row, by_job[row.id], locked[row.id]) for row in rows)
 
 
-def ended_waiting(jobs: Iterable[Any], *, to: Status, error: str) -> None:
+def ended_waiting(jobs: Iterable[Any], *, to: Status, errors: Mapping[int, str]) -> None:
     """These jobs ended while they waited. They have an id, a kind and the number of their last confirmed claim."""
     _notify(
-        Move(job_id=job.id, kind=job.kind, attempt=job.confirmed_fence, from_=Status.PENDING, to=to, error=error)
+        Move(
+            job_id=job.id, kind=job.kind, attempt=job.confirmed_fence, from_=Status.PENDING, to=to, error=errors[job.id]
+        )
         for job in jobs
         if job.kind in kinds.HOOKS
-    )
+    )  # fmt: skip
 
 
 def retried(job: Any, *, retry_of: int) -> None:

@@ -167,7 +167,8 @@ def _overdue(row: Any) -> moves.Settlement:
 
 
 def _expire(rows: Sequence[Any]) -> None:
-    endings.end_waiting(rows, to=Status.TIMED_OUT, error=reasons.NOT_STARTED)
+    errors = {row.id: reasons.NOT_STARTED for row in rows}
+    endings.end_waiting(rows, to=Status.TIMED_OUT, errors=errors)
     for row in rows:
         with fields.about(job_id=row.id, kind=row.kind):
             log.info("Timed out a job that nobody had begun")

@@ -116,7 +116,9 @@ class Job(JobInList):
         default_factory=list, description="The jobs of its flow that it comes after. Not in event streams."
     )
     canceled_for: int | None = Field(
-        None, description="It was canceled, for this job, which it comes after, did not succeed. Not in event streams."
+        None,
+        description="It was canceled, for this job, which it comes after, did not succeed; or with this job, which "
+        "submitted it. Not in event streams.",
     )
     payload: Any = Field(None, description="As it was submitted. Not in event streams.")
     checkpoint: Any = Field(

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from django.contrib.auth.models import User
+from django.db.models import Q
 
 from jobs import registry
 from jobs.domain import flows
@@ -151,10 +152,10 @@ def adopt(job_id: int, *, parent_id: int, position: int, depth: int, outlives: b
     Step.objects.filter(pk=job_id).update(parent=parent_id, position=position, depth=depth, outlives=outlives)
 
 
-def to_cancel_with(parent_ids: Iterable[int]) -> list[int]:
-    """The living jobs that these submitted and that end with them."""
+def to_cancel_with(parent_ids: Iterable[int]) -> dict[int, int]:
+    """The living jobs that these submitted and that end with them, each with who submitted it."""
     jobs = Job.objects.living().filter(step__parent__in=list(parent_ids), step__outlives=False)
-    return list(jobs.values_list("pk", flat=True))
+    return dict(jobs.values_list("pk", "step__parent"))
 
 
 def keep_waited(job_id: int, *, of: int) -> None:
@@ -210,8 +211,9 @@ def order(flow_id: int) -> dict[int, list[int]]:
 
 def canceled_for(job_id: int) -> list[Job]:
     """What was canceled since this job did not succeed and was not tried again, with payloads, whoever comes first
-    first."""
-    steps = Step.objects.filter(canceled_for=job_id).order_by("depth", "pk")
+    first. Not its children: a retry submits its own."""
+    of_others = ~Q(parent=job_id) | Q(parent=None)
+    steps = Step.objects.filter(of_others, canceled_for=job_id).order_by("depth", "pk")
     newest = holders([step.place_id for step in steps])
     ids = [step.pk for step in steps if newest[step.place_id] == step.pk]
     jobs = Job.objects.whole().in_bulk(ids)

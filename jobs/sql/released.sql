@@ -1,6 +1,6 @@
 -- Take the notes of these jobs, which ended in flows, but for those that somebody else takes at this moment; and of the jobs
 -- that come after them those that wait for nothing more, locked in the order of their ids: they may start; or, since one did
--- not succeed (`failed_id`), never. A note and the edges that its job closed were committed at once: whichever
+-- not succeed (`failed_id`, who was not itself canceled for another, unless with its parent), never. A note and the edges that its job closed were committed at once: whichever
 -- of two ends was committed last, who takes its note finds nothing open.
 -- What is still open of a job is found by `open_of` alone, at the first entry, however many edges it has. Of one without open
 -- edges all are read, once: whose failure somebody else has not come to look after counts as well. A job that went on long
@@ -14,8 +14,8 @@ WITH taken AS (
 ), ended AS MATERIALIZED (
     SELECT DISTINCT taken.job_id AS id,
            (SELECT outcome.status FROM jobs_outcome AS outcome WHERE outcome.job_id = taken.job_id) <> 'success' AS is_unhappy,
-           coalesce((SELECT step.canceled_for_id FROM jobs_step AS step WHERE step.job_id = taken.job_id), taken.job_id)
-               AS because_id
+           coalesce((SELECT nullif(step.canceled_for_id, step.parent_id) FROM jobs_step AS step
+                     WHERE step.job_id = taken.job_id), taken.job_id) AS because_id
     FROM taken
 ), later AS MATERIALIZED (
     SELECT edge.job_id, min(ended.because_id) FILTER (WHERE edge.condition = 'success' AND ended.is_unhappy) AS failed_id
@@ -24,11 +24,11 @@ WITH taken AS (
     GROUP BY edge.job_id
 ), settled AS MATERIALIZED (
     SELECT later.job_id, coalesce(later.failed_id, (
-               SELECT min(coalesce(step.canceled_for_id, edge.after_id))
+               SELECT min(coalesce(nullif(step.canceled_for_id, step.parent_id), edge.after_id))
                FROM jobs_edge AS edge CROSS JOIN LATERAL (
                    SELECT one.status FROM jobs_outcome AS one WHERE one.job_id = edge.after_id OFFSET 0) AS outcome
                LEFT JOIN LATERAL (
-                   SELECT one.canceled_for_id FROM jobs_step AS one WHERE one.job_id = edge.after_id OFFSET 0) AS step ON true
+                   SELECT one.canceled_for_id, one.parent_id FROM jobs_step AS one WHERE one.job_id = edge.after_id OFFSET 0) AS step ON true
                WHERE edge.job_id = later.job_id AND edge.condition = 'success' AND outcome.status <> 'success')) AS failed_id
     FROM later
     WHERE failed_id IS NOT NULL OR NOT EXISTS (SELECT FROM jobs_edge AS open WHERE open.open_of = later.job_id)

@@ -97,6 +97,7 @@ SELECT job.status, job.queue, job.run_at, job.is_metered, job.limit_name, job.li
        CASE WHEN job.is_behind THEN (SELECT count(*) FROM jobs_edge AS edge WHERE edge.open_of = job.id) END AS after_count,
        ARRAY(SELECT edge.after_id FROM jobs_edge AS edge WHERE edge.open_of = job.id ORDER BY edge.after_id LIMIT 5) AS after,
        wait.*, (SELECT step.canceled_for_id FROM jobs_step AS step WHERE step.job_id = job.id) AS canceled_for,
+       (SELECT step.parent_id FROM jobs_step AS step WHERE step.job_id = job.id) AS parent,
        coalesce(job.expired, false) AS expired, CASE WHEN job.confirmed_fence = 0 THEN
            extract(epoch FROM job.expires_at - statement_timestamp())::float8 END AS expires_in_s,
        job.status = 'in_progress' AND job.confirmed_fence < job.fence AS is_unconfirmed,

@@ -150,3 +150,17 @@ def test_a_jobs_page_says_what_it_comes_after_and_for_whose_sake_it_was_canceled
     assert f'for <a href="/jobs/{split["id"]}/">job {split["id"]}</a> did not succeed' in text
     assert "did not succeed" not in page.get(f"/jobs/{join['id']}/").content.decode()
     assert "Canceled 1 job." in page.post(f"/flows/{split['flow']}/cancel/", follow=True).content.decode()
+
+
+def test_a_childs_page_names_the_job_that_it_was_canceled_with(ada: User) -> None:
+    operations.submit("work", {}, owner=ada)
+    worker = farm.worker()
+    parent = farm.claim_one(worker)
+    new = operations.NewJob(kind="work", payload={})
+    child = operations.submit_child(worker, parent.id, parent.lease, new, position=0)
+    operations.cancel(parent.id, by=ada)
+    page = Client()
+    page.force_login(ada)
+    text = page.get(f"/jobs/{child}/").content.decode()
+    assert f'with <a href="/jobs/{parent.id}/">job {parent.id}</a>, which submitted it' in text
+    assert call(ada, f"jobs/{child}").json()["canceled_for"] == parent.id

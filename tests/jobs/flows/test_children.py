@@ -11,6 +11,7 @@ from jobs.domain.states import Status
 from jobs.errors import ChildDiffers, LeaseLost, NotAChild, PriorityNotAllowed, QueueChoiceNotAllowed, WaitsBehind
 from jobs.models import Attempt, Edge, EndedStep, Job, Live, Step, Worker
 from jobs.operations import endings
+from jobs.protocol import jobs as protocol
 from jobs.queries import flows, reads
 from observing import traces
 from tests import farm
@@ -165,6 +166,44 @@ def test_cancel_of_the_parent_cancels_its_children_and_theirs_but_for_those_that
     assert isinstance(farm.succeed(worker, jobs[children[0]]), LeaseLost)
     farm.succeed(worker, jobs[children[2]])
     assert claimed(worker) == {}
+
+
+def test_a_child_that_was_canceled_with_its_parent_says_so(worker: Worker) -> None:
+    parent = parent_of(worker)
+    waiting, running = child_of(worker, parent, 0), child_of(worker, parent, 1)
+    job = claimed(worker)[running]
+    theirs = child_of(worker, job, 0)
+    operations.cancel(waiting, by=None)
+    waiting = child_of(worker, parent, 2)
+    operations.cancel(parent.id, by=farm.user("ada", is_staff=True, is_superuser=True))
+    for child, by in ((waiting, parent.id), (running, parent.id), (theirs, running)):
+        sentence = f"It was canceled with job {by}, which submitted it."
+        assert [one.sentence for one in reads.why_not_running(child)] == [sentence]
+        assert protocol.in_full([child])[0].canceled_for == by
+    [shown] = protocol.in_full([running])
+    assert shown.error == f"canceled by ada: with job {parent.id}, which submitted it"
+    assert set(Step.objects.exclude(canceled_for=None).values_list("pk", flat=True)) == {waiting, running, theirs}
+
+
+def test_what_came_after_a_child_was_canceled_for_the_childs_sake(worker: Worker) -> None:
+    """A retry of the parent submits children of its own: what came after an old one is not for those."""
+    parent = parent_of(worker)
+    child = child_of(worker, parent, 0)
+    later = operations.submit("work", {}, after=[child]).pk
+    operations.cancel(parent.id, by=None)
+    assert Step.objects.get(pk=later).canceled_for_id == child
+    operations.retry(parent.id, by=None)
+    assert not Job.objects.filter(retry_of__in=[child, later]).exists()
+    operations.retry(child, by=None)
+    assert Job.objects.filter(retry_of__in=[child, later]).count() == 2
+
+
+def test_what_failed_is_tried_again_without_the_children_that_were_canceled_with_it(worker: Worker) -> None:
+    parent = parent_of(worker)
+    child = child_of(worker, parent, 0)
+    operations.cancel(parent.id, by=None)
+    [again] = operations.flows.retry(Job.objects.get(pk=child).flow_id or 0, by=None)
+    assert Job.objects.get(pk=again).retry_of_id == parent.id
 
 
 def test_only_its_own_are_waited_for(worker: Worker) -> None:
