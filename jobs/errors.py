@@ -183,7 +183,7 @@ class NotFound(JobsError, code="not_found", http_status=404):
 
 
 class AlreadyRetried(JobsError, code="already_retried", http_status=409):
-    """Another job retries it already; retry that one, once it has ended."""
+    """Job {job} retries it already; retry that one, once it has ended."""
 
 
 class NotEnded(JobsError, code="not_ended", http_status=409):

@@ -14,6 +14,7 @@ from core import administration, people
 from core.values import row_id
 from jobs import live_queries, operations
 from jobs.domain.states import Status
+from jobs.errors import AlreadyRetried
 from jobs.models import Job, with_status
 from jobs.queries import fleet, lists, pages
 from jobs.templatetags import farm
@@ -77,7 +78,10 @@ def _cancel(request: HttpRequest, job: Job) -> str:
 
 
 def _retry(request: HttpRequest, job: Job) -> str:
-    operations.retry(job.pk, by=people.person(request), once=True)
+    try:
+        operations.retry(job.pk, by=people.person(request), once=True)
+    except AlreadyRetried:
+        return "retried before, left out"
     return "retried"
 
 

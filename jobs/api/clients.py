@@ -203,8 +203,9 @@ def retry(request: HttpRequest, job_id: int, idempotency_key: IdempotencyKey = N
     """Try an ended job again.
 
     Retries the job: submits it again, as a new job whose `retry_of` names the old one, with its queue and priority: 403
-    `forbidden` where you could not submit it so. 409 `not_ended` while it has not ended, `not_unique` while its owner
-    has another with its `unique_key`. An `Idempotency-Key` makes it repeatable, as it does a submit.
+    `forbidden` where you could not submit it so. 409 `not_ended` while it has not ended, `already_retried` (with `job`)
+    where another has its place in its flow, `not_unique` while its owner has another with its `unique_key`. An
+    `Idempotency-Key` makes it repeatable, as it does a submit.
     """
     return _submitted_once(request, idempotency_key, submit=lambda: [operations.retry(job_id, by=_user(request)).pk])
 

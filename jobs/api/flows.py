@@ -78,8 +78,8 @@ def retry(request: HttpRequest, flow_id: int, body: protocol.RetryFlow | None = 
     second call finds nothing more to try again.
 
     With `{"from": 7}` that ended job instead, and all that came after it, however they ended; what comes before is
-    kept. 409 `not_ended` while one of these waits or runs (cancel it first), 409 `already_retried` where another job
-    has the place of that one.
+    kept. 409 `not_ended` while one of these waits or runs (cancel it first), 409 `already_retried` (with `job`) where
+    another job has the place of that one.
     """
     from_job = None if body is None else body.from_
     return protocol.RetriedFlow(jobs=operations.flows.retry(flow_id, by=_user(request), from_job=from_job))

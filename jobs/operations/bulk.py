@@ -6,7 +6,7 @@ killed, or runs twice, goes on where the last batch ended.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -364,9 +364,11 @@ def _write(jobs: Sequence[Job], columns: Mapping[str, Any]) -> int:
     return changed
 
 
-def _submit_again(items: Iterable[BulkItem], *, now: datetime) -> BatchResult:
+def _submit_again(items: Sequence[BulkItem], *, now: datetime) -> BatchResult:
     outcome = BatchResult()
-    for job in bulks.with_bodies([item.job_id for item in items], states=[Status.CANCELED]):
+    jobs = bulks.lock_unretried([item.job_id for item in items])
+    outcome.note(_RETRIED, count=len(items) - len(jobs))
+    for job in jobs:
         _again(job, outcome, run_at=job.run_at if job.run_at > now + timedelta(seconds=1) else None)
     return outcome
 

@@ -55,10 +55,10 @@ def _retry_from(flow_id: int, first: int, *, by: User | None) -> list[int]:
         raise NotEnded
     after = flows.order(flow_id)
     ids = downstream(first, after)
-    locked = {one.pk for one in bulks.lock_jobs(ids, states=ENDED)}
-    if first not in after or set(flows.holders(flows.places(ids)).values()) != set(ids):
-        raise AlreadyRetried
-    for living in sorted(set(ids) - locked):
+    locked = bulks.lock_places([first, *ids])
+    if others := {*flows.holders(flows.places([first, *ids])).values()}.difference(ids):
+        raise AlreadyRetried(job=min(others))
+    for living in sorted({*ids} - locked):
         raise StepNotEnded(job=living)
     jobs = Job.objects.whole().in_bulk(ids)
     if by is not None:

@@ -121,7 +121,7 @@ def again(jobs: Sequence[Job], records: Sequence[JobRecord]) -> list[JobRecord]:
 
 
 def canceled_for(job: Job) -> list[Job]:
-    """What was canceled for the sake of this ended job, and is submitted again with it."""
+    """What was canceled for the sake of this ended job, and is submitted again with it: locked."""
     return queries.canceled_for(job.pk) if job.flow_id is not None else []
 
 

@@ -141,7 +141,7 @@ def retry(job_id: int, *, by: User | None, once: bool = False) -> Job:
     """Retry an ended job: submit it again, as a new job that points at it. History never changes.
 
     `once` is for pages, where a button is pressed twice: AlreadyRetried where another job retries it, unless that was
-    canceled unbegun.
+    canceled unbegun. So it is for all in a flow, where another may have its place.
     `by` None is the system itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, NotEnded, and
     NotUnique while a twin with the same `unique_key` lives, TooManyWaiting; of its kind's limit it takes anew, see
     `submit`. It keeps its input files (UnknownFile where one was deleted), queue and priority: PriorityNotAllowed and
@@ -152,8 +152,10 @@ def retry(job_id: int, *, by: User | None, once: bool = False) -> Job:
         raise NotEnded
     if by is not None:
         queues.check_retry(job, by=by)
-    if once and not bulks.lock_unretried([job.pk]):
-        raise AlreadyRetried
+    if (once or job.flow_id is not None) and not bulks.lock_unretried([job.pk]):
+        if (other := bulks.newest_try(job.pk)) is None:
+            raise NotFound
+        raise AlreadyRetried(job=other)
     return submit_again(job, by=by)
 
 

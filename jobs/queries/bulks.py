@@ -1,17 +1,17 @@
 """Statements of bulk actions on many jobs: which match, what is kept of them, and the changes to those that wait."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
 from jobs.domain.bulks import FITS, OVER, BulkAction, Phase
 from jobs.domain.filters import Filters
 from jobs.domain.quotas import Quota
 from jobs.domain.states import ENDED, LIVE, Status
-from jobs.models import Bulk, BulkItem, Job, Live, with_status
+from jobs.models import Bulk, BulkItem, Job, Live, Step, with_status
 from jobs.queries import lists, reads
 
 MOST_OPEN = 100  # of a person; one that nobody confirms is given up after a day
@@ -83,16 +83,25 @@ def lock_jobs(job_ids: Iterable[int], *, states: Iterable[Status]) -> list[Job]:
 
 
 def lock_unretried(job_ids: Iterable[int]) -> list[Job]:
-    """Those of these ended jobs that no job retries, locked, with their payloads."""
-    locked = [job.pk for job in lock_jobs(job_ids, states=ENDED)]
-    jobs = Job.objects.whole().filter(~Q(lists.retried()), pk__in=locked)
-    return list(jobs.order_by("pk"))
+    """Those of these ended jobs that no job retries, nor has taken the places of, locked, with their payloads."""
+    ids = [*job_ids]
+    in_its_place = lists.tries().filter(step__place_id=OuterRef("step__place_id"), pk__gt=OuterRef("pk"))
+    free = ~Q(lists.retried()) & ~Exists(in_its_place)
+    return list(Job.objects.whole().filter(free, pk__in=lock_places(ids) & {*ids}).order_by("pk"))
 
 
-def with_bodies(job_ids: Iterable[int], *, states: Iterable[Status]) -> list[Job]:
-    """Those of these jobs that stand so, with their payloads."""
-    jobs = Job.objects.whole().filter(with_status(*states), pk__in=list(job_ids))
-    return list(jobs.order_by("pk"))
+def lock_places(job_ids: Collection[int]) -> set[int]:
+    """Lock these jobs as far as they have ended, and the first ones in their places, for all who try again what has or
+    had these places; those that are locked."""
+    places = Step.objects.filter(pk__in=job_ids).values_list("place_id", flat=True)
+    return {job.pk for job in lock_jobs({*job_ids, *places}, states=ENDED)}
+
+
+def newest_try(job_id: int) -> int | None:
+    """Which job tries this one again, or has its place; None: it is gone."""
+    places = Step.objects.filter(pk=job_id).values("place_id")
+    in_its_place = Step.objects.filter(place_id__in=places, pk__gt=job_id).values_list("pk", flat=True)
+    return max([*in_its_place, *(job.pk for job in lists.retries_of([job_id]).values())], default=None)
 
 
 def change_waiting(job_ids: Sequence[int], **columns: Any) -> int:

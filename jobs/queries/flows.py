@@ -20,7 +20,7 @@ from jobs.domain.meters import Used
 from jobs.domain.states import ENDED, AttemptOutcome, Status
 from jobs.errors import NotFound
 from jobs.models import Attempt, Edge, Flow, Job, Step
-from jobs.queries import lists, reads
+from jobs.queries import bulks, lists, reads
 from jobs.queries.submits import Stored
 from postgres import statements
 
@@ -210,10 +210,11 @@ def order(flow_id: int) -> dict[int, list[int]]:
 
 
 def canceled_for(job_id: int) -> list[Job]:
-    """What was canceled since this job did not succeed and was not tried again, with payloads, whoever comes first
-    first. Not its children: a retry submits its own."""
+    """What was canceled since this job did not succeed and was not tried again, locked, with payloads, whoever comes
+    first first. Not its children: a retry submits its own."""
     of_others = ~Q(parent=job_id) | Q(parent=None)
     steps = Step.objects.filter(of_others, canceled_for=job_id).order_by("depth", "pk")
+    bulks.lock_places([step.pk for step in steps])
     newest = holders([step.place_id for step in steps])
     ids = [step.pk for step in steps if newest[step.place_id] == step.pk]
     jobs = Job.objects.whole().in_bulk(ids)

@@ -207,15 +207,20 @@ def id_range(filters: Filters) -> tuple[int, int]:
     return max(low, min(ids, default=0)), min(high, max(ids, default=BIGGEST_ID) + 1)
 
 
+def tries() -> QuerySet[Job]:
+    """Jobs that try another one again."""
+    return Job.objects.filter(_RETRIES)
+
+
 def retried() -> IsNull:
     """Whether a job tries this one again; one that was canceled before a worker took it did not."""
-    again = Job.objects.filter(_RETRIES, retry_of_id=OuterRef("pk"))
+    again = tries().filter(retry_of_id=OuterRef("pk"))
     return IsNull(Subquery(again.values("pk")[:1]), False)
 
 
 def retries_of(job_ids: Iterable[int]) -> dict[int, Job]:
     """Of these jobs, for those that are `retried` the newest job that does so, with its status."""
-    again = Job.objects.filter(_RETRIES, retry_of_id__in=list(job_ids)).order_by("pk")
+    again = tries().filter(retry_of_id__in=list(job_ids)).order_by("pk")
     return {job.retry_of_id or 0: job for job in again}
 
 

@@ -37,7 +37,7 @@ OF_THE_API = {
     accounts.Unauthorized, accounts.CsrfFailed, accounts.InsufficientScope, api.UnsupportedMediaType,
     bodies.TooLarge, bodies.TooMany, bodies.TooSlow, ratelimits.CountExceedsLimit, RateLimited, values.NotJsonError,
 }  # fmt: skip
-OF_PAGES = {alerts.CannotSend, jobs.AlreadyRetried, jobs.LinkRanOut}
+OF_PAGES = {alerts.CannotSend, jobs.LinkRanOut}
 
 
 def every_refusal(base: type[Refusal] = Refusal) -> set[type[Refusal]]:

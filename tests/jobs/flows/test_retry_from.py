@@ -158,7 +158,7 @@ def test_by_a_button_of_the_jobs_page_by_the_api_and_by_the_command(worker: Work
     sent = page.post(f"/flows/{flow_id}/retry/", {"from": left}, follow=True).content.decode()
     assert f"Retried from job #{left}: 3 jobs submitted again." in sent
     sent = page.post(f"/flows/{flow_id}/retry/", {"from": left}, follow=True).content.decode()
-    assert "Another job retries it already" in sent
+    assert "retries it already; retry that one" in sent
     run(worker)
     out = StringIO()
     call_command("jobs", "retry_from", str(split), stdout=out)
