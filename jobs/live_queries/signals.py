@@ -33,8 +33,8 @@ class SignalForm(forms.Form):
             common: dict[str, Any] = {"label": field.label, "help_text": "", "required": field.is_required}
             if field.choices:
                 options = [(str(place), str(choice)) for place, choice in enumerate(field.choices)]
-                none = [] if field.is_required else [("", "")]
-                self.fields[field.name] = forms.ChoiceField(choices=none + options, **common)
+                none = ("", "Choose one" if field.is_required else "")
+                self.fields[field.name] = forms.ChoiceField(choices=[none, *options], **common)
             else:
                 self.fields[field.name] = _FIELDS[field.type](**common | _must_not_be_ticked(field.type))
         if not self._named:

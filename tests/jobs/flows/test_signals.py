@@ -350,6 +350,15 @@ class TestThePage:
             client.post(f"/jobs/{job.id}/signal/", {**sent, "signal-how": how})
         assert came(worker) == ("approved", {"by": "ada", "pages": 3, "share": 0.5, "again": False, "how": 7}, False)
 
+    def test_leaves_a_choice_to_whoever_sends_it(self, worker: Worker, ada: User) -> None:
+        job = parent_of(worker, owner=ada)
+        suspend(worker, job, signal="approved", schema=SCHEMA)
+        client, _ = self.fields(ada, job)
+        select = client.get(f"/jobs/{job.id}/").text.partition('<select name="signal-how"')[2].partition("</select>")[0]
+        assert select.startswith(" required"), "the browser asks for it"
+        assert select.count("selected") == 1
+        assert '<option value="" selected>Choose one</option>' in select
+
     @pytest.mark.parametrize("schema", [None, {"properties": {"deep": {"type": "object"}}}, {"properties": []}])
     def test_has_one_field_for_json_otherwise(self, worker: Worker, ada: User, schema: Any) -> None:
         job = parent_of(worker, owner=ada)
