@@ -36,3 +36,21 @@ class TestTheTimeLine:
         page.keyboard.press("ArrowUp")
         expect(page.locator("[data-pointed-at]")).to_contain_text(f"#{first} chat, success")
         assert same()
+
+    def test_has_names_as_high_as_their_lanes_so_that_no_bar_shows_beside_them_when_scrolled(
+        self, server: Server, visit: Visit, ada: User
+    ) -> None:
+        operations.sync()
+        worker = farm.worker("w1", "chat")
+        parts = [farm.new_job("chat", {"prompt": "a"}, name=f"{n}", owner=ada) for n in range(50)]
+        all_of_them = [one["name"] for one in parts]
+        [first, *_] = operations.submit_many([*parts, farm.new_job("chat", {}, after=all_of_them, owner=ada)])
+        for job in operations.claim(worker, limit=9):
+            farm.fail(worker, job, retryable=False)
+        page = visit(f"/flows/{Job.objects.get(pk=first).flow_id}/", by=ada)
+        lane = page.get_by_role("listitem").filter(has=page.locator("svg[data-tracks='2']"))
+        name, bars = lane.locator(".name").bounding_box(), lane.locator("svg").bounding_box()
+        assert name is not None
+        assert bars is not None
+        assert name["y"] <= bars["y"]
+        assert bars["y"] + bars["height"] <= name["y"] + name["height"]
