@@ -25,6 +25,7 @@ def faults(history: History) -> Iterator[str]:
         signals = [call for call in calls if call.call == "signal"] + keyed
         parts = [
             _of_children(calls), _of_claims(claims, waits, unsure, by_job), _of_signals(claims, waits, signals),
+            _of_times(claims, waits, unsure, calls),
             _of_late_signals(calls), _of_checkpoints(claims, calls),
             _of_end(history, job, calls, waits, over=over),
         ]  # fmt: skip
@@ -106,6 +107,35 @@ def _too_early(
         yield f"claim {claim.fence} was given without the signal {wait['signal']}"
     if claim.over < wait.get("until_s", 0.0) - _CLOCKS_S:
         yield f"claim {claim.fence} was given before the moment that it waited for"
+
+
+def _of_times(
+    claims: Sequence[Call], waits: Mapping[int, Mapping[str, Any]], unsure: set[int], calls: Sequence[Call]
+) -> Iterator[str]:
+    """A wait is answered that its time is over once it is, and nothing had come before that it waited for."""
+    for claim in claims:
+        last = max((fence for fence in waits if fence < (claim.fence or 0)), default=None)
+        is_over = (claim.more.get("signal") or {}).get("timed_out")
+        if last is None or not is_over or any(last < fence < (claim.fence or 0) for fence in unsure):
+            continue
+        says, wait = f"claim {claim.fence} was given as if its time were over", waits[last]
+        began = min(call.began for call in calls if _wait(call) and call.fence == last and call.outcome != "failed")
+        if wait.get("timeout") is None:
+            yield f"{says}, and it waited for as long as it takes"
+        elif (early_s := began + wait["timeout"] - claim.over) > _CLOCKS_S:
+            yield f"{says}, {early_s:.2f} s before it was"
+        for data in _untaken(wait, claims, last, [call for call in calls if _is(call, "signal") and call.over < began]):
+            yield f"{says}, and the signal {data} had come before it waited"
+
+
+def _untaken(wait: Mapping[str, Any], claims: Sequence[Call], last: int, before: Sequence[Call]) -> Iterator[Any]:
+    """Of the signals that came `before` a wait, those that no claim brought; none where not all claims are known."""
+    given = {str(signal.get("data")) for claim in claims if (signal := claim.more.get("signal"))}
+    if {*range(1, last + 1)} <= {claim.fence for claim in claims}:
+        for call in before:
+            is_new = call.more.get("is_new", True) and call.more["name"] == wait.get("signal")
+            if is_new and str(call.more["data"]) not in given:
+                yield call.more["data"]
 
 
 def _may_end(call: Call) -> bool:

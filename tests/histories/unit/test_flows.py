@@ -58,6 +58,8 @@ def test_a_cancel_cancels_the_children_too() -> None:
         but(LAST, replace(LAST, more={**LAST.more, "signal": ITS_TIME})),
         [*TRUE, replace(SENT, began=40, ended=41, more={**SENT.more, "is_new": False})],  # the same again
         but(SENT, replace(SENT, began=1.1, ended=1.2)),  # before the wait
+        [*TRUE[:9], suspend(8.8, None, 2, signal="go", timeout=5.0), *TRUE[9:11],
+         replace(LAST, began=13, ended=13.8, more={**LAST.more, "signal": ITS_TIME}), DONE],  # from the first call on
         but(SENT, replace(SENT, job=None, call="signal by key")),
         but(SENT, replace(SENT, outcome="unknown", ended=None)),
         but(NEWER, replace(NEWER, outcome="unknown", ended=None)),
@@ -82,6 +84,13 @@ def test_what_is_true_is_accepted(calls: list[Call]) -> None:
         ([*TRUE[:8], replace(NEWER, fence=1), *TRUE[9:]], "in no order can these have happened"),  # of a lost lease
         ([*TRUE[:8], replace(CHILD, began=8.5, ended=8.7, more={"position": 1, "child": 2}), *TRUE[8:]],
          "in no order can these have happened"),
+        (but(LAST, replace(LAST, began=11, ended=13, more={**LAST.more, "signal": ITS_TIME})),
+         "claim 3 was given as if its time were over, 1.00 s before it was"),
+        ([*but(HELD, suspend(9, 10, 2, signal="go"))[:-2], replace(LAST, more={**LAST.more, "signal": ITS_TIME}), DONE],
+         "claim 3 was given as if its time were over, and it waited for as long as it takes"),
+        ([*TRUE[:9], call("signal", 8.8, 8.9, name="go", data="a"), *TRUE[9:11],
+          replace(LAST, more={**LAST.more, "signal": ITS_TIME}), DONE],
+         "claim 3 was given as if its time were over, and the signal a had come before it waited"),
         (but(HELD, suspend(9, 10, 2, until_s=20.0)), "before the moment that it waited for"),
         ([*TRUE[:10], call("cancel", 10.2, 10.5, answer="canceled_before_retry"), SENT], "after it was canceled"),
     ],
