@@ -15,8 +15,8 @@ from jobs.views.lists import FilterForm
 MOST: Final = 10_000  # jobs in a file; some 2 MB
 AT_A_TIME: Final = 1_000
 COLUMNS: Final = (
-    "id", "kind", "queue", "status", "priority", "owner", "group", "worker", "attempt", "failures", "about", "error",
-    "created_at", "run_at", "claimed_at", "ended_at",
+    "id", "kind", "queue", "status", "priority", "owner", "group", "worker", "flow", "attempt", "failures", "about",
+    "error", "created_at", "run_at", "claimed_at", "ended_at",
 )  # fmt: skip
 _HEADINGS: Final = {"id": "Job", "created_at": "Submitted", "run_at": "Not before"}  # of the others, the name
 
@@ -64,11 +64,13 @@ def _row(job: Job) -> dict[str, Any]:
         "owner": job.owner.get_username() if job.owner else None,
         "group": job.group.name if job.group else None,
         "worker": job.worker_name,
+        "flow": job.flow_id,
         "attempt": job.attempt,
         "failures": job.failures,
         "about": dressed.excerpt,
         "error": _whole_lines(dressed.last_error) or None,
         **{name: at and at.isoformat() for name in COLUMNS if name.endswith("_at") for at in [getattr(job, name)]},
+        **({"run_at": None} if job.is_behind else {}),
     }
 
 

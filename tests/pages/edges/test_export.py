@@ -40,6 +40,14 @@ def test_an_error_of_which_the_end_is_kept_begins_with_a_whole_line(little_farm:
     assert kept == lines[-len(kept) :]
 
 
+def test_jobs_of_a_flow_say_so_and_one_that_comes_after_others_has_no_moment(little_farm: Farm, browse: Browse) -> None:
+    first = operations.submit("image", {}, owner=little_farm.ada, name="first")
+    then = operations.submit("image", {}, owner=little_farm.ada, after=[first.pk])
+    answer = browse(little_farm.ada).get(f"/jobs/export.csv?flow={then.flow_id}").content.decode()
+    rows = [(row["Job"], row["Flow"], row["Not before"] == "") for row in csv.DictReader(io.StringIO(answer))]
+    assert rows == [(f"{then.pk}", f"{then.flow_id}", True), (f"{first.pk}", f"{then.flow_id}", False)]
+
+
 def test_no_cell_is_a_formula(little_farm: Farm, browse: Browse) -> None:
     operations.submit("chat", {"prompt": '=HYPERLINK("https://evil.example")'}, owner=little_farm.eve)
     answer = browse(little_farm.eve).get("/jobs/export.csv").content.decode()
