@@ -8,8 +8,11 @@
  * or could not be heard. For a while the farm hears nobody. What is bounded, so that the search ends: claims, failures
  * until the job is failed for good, and how often the farm is deaf.
  *
+ * An attempt may be suspended until a signal comes, which may come before; what waits may expire before its first start.
+ *
  * `tests/formal/test_lease.py` runs the search over every state, and over mutants of this model in each of which one
- * guard is left out: each must break the claim that the guard is there for.
+ * guard is left out: each must break the claim that the guard is there for. `tests/formal/paths.py` searches for paths
+ * of this model on which jobs went that PostgreSQL recorded: it says what is RECORDED, and what FOLLOWS.
  */
 
 #ifndef CLAIMS
@@ -20,6 +23,20 @@
 #endif
 #ifndef MOST_UNCONFIRMED
 #define MOST_UNCONFIRMED 2  /* from so many leases in a row that no call named, each counts as lost */
+#endif
+
+#ifndef WORKERS
+#define WORKERS 2
+#define CANCELS 1
+#endif
+#ifndef RECORDED
+#define RECORDED(kind, what) true
+#define FOLLOWS skip
+#define BEGINS skip
+#define IS_OPEN true    /* not only what is recorded may happen */
+#define LAST_FAILURE (failures + 1 >= MAX_FAILURES)
+#define LOST_FOR_GOOD (!again || failures >= MAX_FAILURES)
+#define MAY_BE_SILENT(w) (!alive[w] || deaf || last[w] != fence)
 #endif
 
 /* The guards, each of which a mutant leaves out. */
@@ -42,7 +59,7 @@
 #define MAY_BE_AN_ANSWER (unconfirmed + 1 < MOST_UNCONFIRMED)
 #endif
 #ifndef MAY_BE_CLAIMED
-#define MAY_BE_CLAIMED (status == pending)
+#define MAY_BE_CLAIMED (status == pending && !suspended)
 #endif
 #ifndef MAY_BE_CANCELED
 #define MAY_BE_CANCELED (status == pending || status == in_progress)
@@ -50,11 +67,27 @@
 #ifndef STILL_STANDS
 #define STILL_STANDS(lease) (status == in_progress && lease == fence && confirmed_fence < lease)
 #endif
+#ifndef NOT_NAMED
+#define NOT_NAMED (confirmed_fence < fence)
+#endif
+#ifndef MAY_EXPIRE
+#define MAY_EXPIRE (status == pending && confirmed_fence == 0)
+#endif
+#ifndef CAME_BEFORE
+#define CAME_BEFORE signaled
+#endif
+#ifndef IS_WAITED_FOR
+#define IS_WAITED_FOR suspended
+#endif
+#ifndef IS_THE_SAME_CALL
+#define IS_THE_SAME_CALL(lease) (answers[lease] != none)
+#endif
 
 #define ENDED (status == success || status == failed || status == canceled || status == timed_out)
 
 mtype = { pending, in_progress, success, failed, canceled, timed_out };
-mtype = { none, before_start, before_retry, while_running, too_late };
+mtype = { none, before_start, before_retry, while_suspended, while_running, too_late, released };
+mtype = { claims, confirms, finishes, releases, withdraws, suspends, loses, expires, cancels, repeats };
 
 mtype status = pending;
 byte fence = 0;      /* only ever grows */
@@ -63,13 +96,16 @@ byte failures = 0;
 byte unconfirmed = 0;   /* leases in a row that no call named */
 byte holder = 0;        /* whose claim it is */
 bool ran_out = false;   /* the lease did, and no heartbeat came before that */
+bool suspended = false; /* it waits for a signal */
+bool signaled = false;  /* one came that nobody has taken */
+mtype answers[CLAIMS + 1] = none;   /* what the end of each attempt was answered */
 bool again = true;      /* its kind is tried again when it is lost */
 bool deaf = false;      /* the farm hears nobody, */
 bool grace = false;     /* or hears again, and who lives has not been heard yet */
 
 /* The world: who lives, and whose claim was answered by nobody hearing it. */
-bool alive[2] = true;
-byte unheard[2];        /* claim number in the answer that was lost */
+bool alive[WORKERS] = true;
+byte unheard[WORKERS];        /* claim number in the answer that was lost */
 
 /* What the observer remembers; no step of the system reads it. */
 byte accepted_of = 0;   /* the claim number of the last call that ended an attempt */
@@ -78,13 +114,19 @@ bool started = false;   /* some worker spoke for it */
 bool result_after_cancel = false;
 bool lost_of_the_living = false;
 bool attempt_of_nobody = false;
+bool begun_early = false;
+bool vanished = false;  /* an attempt that had begun */
+bool expired = false;
+bool expired_after_start = false;
+bool answered_otherwise = false;
 
 /* The last lease of each worker, and the one before. */
-byte last[2];
-byte previous[2];
+byte last[WORKERS];
+byte previous[WORKERS];
 
 inline end_as(how) {
     assert(!ENDED);     /* Promise 3: an ended job is never changed again. */
+    suspended = false;
     status = how;
 }
 
@@ -107,24 +149,31 @@ inline accept(lease) {
     fi
 }
 
+inline ends_attempt(lease, answer) {
+    accept(lease);
+    answers[lease] = answer
+}
+
 inline gets(w, lease) {
     previous[w] = last[w];
     last[w] = lease
 }
 
-/* A call that is refused, or is the first answer once more, changes nothing: it is no step. */
+/* A call that is refused changes nothing: it is no step. */
 
 inline claim(w) {
     atomic {
-        alive[w] && !deaf && MAY_BE_CLAIMED && fence < CLAIMS ->
+        alive[w] && !deaf && MAY_BE_CLAIMED && fence < CLAIMS && RECORDED(claims, w + 1) ->
             assert(status == pending);  /* Promise 2: a claim gives a job to one worker. */
+            begun_early = begun_early || suspended;
             status = in_progress;
             fence++;
             holder = w;
             ran_out = false;
+            FOLLOWS;
             if
             :: gets(w, fence)
-            :: unheard[w] = fence    /* the answer is lost on its way */
+            :: IS_OPEN -> unheard[w] = fence    /* the answer is lost on its way */
             fi
     }
 }
@@ -144,28 +193,76 @@ inline claim_again(w) {
     }
 }
 
+#define SPEAKS_FOR_IT(lease) (!deaf && lease > 0 && LEASE_IS_CURRENT(lease) && IS_RUNNING)
+
 inline finish(lease, good) {
     atomic {
-        !deaf && lease > 0 && LEASE_IS_CURRENT(lease) && IS_RUNNING ->
-            accept(lease);
+        SPEAKS_FOR_IT(lease) && RECORDED(finishes, 0) ->
             if
-            :: good -> end_as(success)
-            :: !good && failures + 1 >= MAX_FAILURES -> failures++; end_as(failed)
-            :: !good && failures + 1 < MAX_FAILURES -> failures++; assert(!ENDED); status = pending
-            fi
+            :: good -> ends_attempt(lease, success); end_as(success)
+            :: !good && LAST_FAILURE -> ends_attempt(lease, failed); failures++; end_as(failed)
+            :: !good && failures + 1 < MAX_FAILURES ->
+                ends_attempt(lease, pending); failures++; assert(!ENDED); status = pending
+            fi;
+            FOLLOWS
     }
 }
 
 inline release(lease) {
     atomic {
-        !deaf && lease > 0 && LEASE_IS_CURRENT(lease) && IS_RUNNING && fence < CLAIMS ->
-            accept(lease);
-            status = pending
+        SPEAKS_FOR_IT(lease) && fence < CLAIMS && RECORDED(releases, 0) ->
+            ends_attempt(lease, released);
+            status = pending;
+            FOLLOWS
+    }
+}
+
+/* It was ready at a worker that never began it. */
+inline withdraw(lease) {
+    atomic {
+        SPEAKS_FOR_IT(lease) && NOT_NAMED && fence < CLAIMS && RECORDED(withdraws, 0) ->
+            vanished = vanished || confirmed_fence == fence;
+            status = pending;
+            FOLLOWS
+    }
+}
+
+/* The attempt ends, and the job waits, unless what it would wait for is there. */
+inline suspend(lease) {
+    atomic {
+        SPEAKS_FOR_IT(lease) && fence < CLAIMS && RECORDED(suspends, 0) ->
+            ends_attempt(lease, pending);
+            status = pending;
+            if
+            :: CAME_BEFORE -> signaled = false
+            :: else -> suspended = true
+            fi;
+            FOLLOWS
+    }
+}
+
+/* The call that ended an attempt once more: its answer was lost. Whatever became of the job, it is answered alike. */
+inline repeat(lease) {
+    atomic {
+        !deaf && lease > 0 && answers[lease] != none && RECORDED(repeats, answers[lease]) ->
+            if
+            :: IS_THE_SAME_CALL(lease)
+            :: else -> answered_otherwise = true
+            fi;
+            FOLLOWS
     }
 }
 
 inline heartbeat(lease) {
-    atomic { !deaf && lease > 0 && LEASE_IS_CURRENT(lease) && IS_RUNNING -> confirm() }
+    atomic { SPEAKS_FOR_IT(lease) && (confirmed_fence == fence || RECORDED(confirms, 0)) -> report() }
+}
+
+/* Only the first report of a lease is recorded. */
+inline report() {
+    if
+    :: confirmed_fence == fence -> confirm()
+    :: else -> confirm(); FOLLOWS
+    fi
 }
 
 /* Calls that it made long ago may arrive after its death. */
@@ -177,6 +274,9 @@ proctype Worker(byte w) {
     :: finish(last[w], false)
     :: finish(previous[w], true)
     :: release(last[w])
+    :: withdraw(last[w])
+    :: suspend(last[w])
+    :: repeat(last[w])
     :: heartbeat(previous[w])
     od
 }
@@ -184,38 +284,39 @@ proctype Worker(byte w) {
 /* Who lives and knows of a lease reports, whatever else it does. */
 proctype Heart(byte w) {
     do
-    :: atomic { alive[w] && !deaf && last[w] > 0 && LEASE_IS_CURRENT(last[w]) && IS_RUNNING && (ran_out || confirmed_fence < fence) -> confirm() }
+    :: atomic { alive[w] && !deaf && last[w] > 0 && LEASE_IS_CURRENT(last[w]) && IS_RUNNING && 
+             (ran_out || confirmed_fence < fence) && (confirmed_fence == fence || RECORDED(confirms, 0)) -> report() }
     od
 }
 
 proctype Death(byte w) {
     if
-    :: alive[w] = false
-    :: true
+    :: IS_OPEN -> alive[w] = false
+    :: IS_OPEN
     fi
 }
 
 /* Silence: the lease of a running job runs out, if nobody renews it who knows of it and can be heard. */
 proctype Time() {
     do
-    :: atomic { status == in_progress && !ran_out && (!alive[holder] || deaf || last[holder] != fence) -> ran_out = true }
+    :: atomic { status == in_progress && !ran_out && MAY_BE_SILENT(holder) -> ran_out = true }
     od
 }
 
 /* The farm is away for a while. Then it waits until those who live have been heard. */
 proctype Absence() {
     if
-    :: deaf = true;
+    :: IS_OPEN -> deaf = true;
        atomic { deaf = false; grace = true };
        atomic { !alive[holder] || last[holder] != fence || status != in_progress || !ran_out -> grace = false }
-    :: true
+    :: IS_OPEN
     fi
 }
 
 proctype Janitor() {
     do
     :: atomic {
-        JANITOR_SEES && FARM_HEARS ->
+        JANITOR_SEES && FARM_HEARS && RECORDED(loses, 0) ->
             if
             :: !WAS_CONFIRMED && MAY_BE_AN_ANSWER ->                /* nobody spoke for it: that was no attempt */
                 assert(!ENDED);
@@ -231,48 +332,83 @@ proctype Janitor() {
                 failures++;
                 if
                 :: again && failures < MAX_FAILURES -> assert(!ENDED); status = pending
-                :: else -> end_as(timed_out)
+                :: LOST_FOR_GOOD -> end_as(timed_out)
                 fi
             fi;
-            ran_out = false
+            ran_out = false;
+            FOLLOWS
        }
     od
 }
 
+/* Before its first start alone. */
+proctype Expiry() {
+    if
+    :: atomic { MAY_EXPIRE && RECORDED(expires, 0) ->
+        expired = true;
+        expired_after_start = started;
+        end_as(timed_out);
+        FOLLOWS
+       }
+    :: IS_OPEN  /* in time, or no bound */
+    fi
+}
+
+/* Somebody sends the job what it waits for, or will wait for. */
+proctype Sender() {
+    do
+    :: atomic { !ENDED && !signaled && (IS_OPEN || suspended) ->
+        if
+        :: IS_WAITED_FOR -> suspended = false
+        :: else -> signaled = true
+        fi
+       }
+    od
+}
+
+#define VERDICT \
+    (status == in_progress -> while_running : \
+     (suspended -> while_suspended : (confirmed_fence == 0 -> before_start : before_retry)))
+
 proctype Owner() {
     if
     :: atomic {
-        if
-        :: MAY_BE_CANCELED ->
+        MAY_BE_CANCELED && RECORDED(cancels, VERDICT) ->
+            verdict = VERDICT;
             if
-            :: status == pending && confirmed_fence == 0 -> verdict = before_start
-            :: status == pending && confirmed_fence > 0 -> verdict = before_retry
-            :: status == in_progress -> verdict = while_running
+            :: status == in_progress -> confirmed_fence = fence     /* it counts as begun, whoever heard of it */
             :: else
             fi;
-            end_as(canceled)
-        :: else -> verdict = too_late
-        fi
+            end_as(canceled);
+            FOLLOWS
        }
-    :: true     /* does not cancel */
+    :: atomic { ENDED && RECORDED(cancels, too_late) -> verdict = too_late; FOLLOWS }
+    :: IS_OPEN  /* does not cancel */
     fi
 }
 
 init {
+    byte n;
     atomic {
         if
         :: again = true
         :: again = false
         fi;
-        run Worker(0);
-        run Worker(1);
-        run Heart(0);
-        run Heart(1);
+        for (n : 0 .. WORKERS - 1) {
+            run Worker(n);
+            run Heart(n)
+        }
+        for (n : 1 .. CANCELS) {
+            run Owner()
+        }
+        n = 0;
         run Death(1);
         run Time();
         run Absence();
         run Janitor();
-        run Owner()
+        run Expiry();
+        run Sender();
+        BEGINS
     }
 }
 
@@ -282,22 +418,36 @@ ltl an_end_is_final {
         && (status == canceled -> [] (status == canceled)) && (status == timed_out -> [] (status == timed_out)))
 }
 
-/* Promise 4: a verdict is the truth, then and for ever. */
-ltl a_verdict_is_true {
-    [] ((verdict == before_start -> (status == canceled && !started))
-        && (verdict == before_retry -> (status == canceled && started && !result_after_cancel))
-        && (verdict == while_running -> (status == canceled && !result_after_cancel))
-        && (verdict == too_late -> (ENDED && status != canceled)))
-}
-
 /* Promises 1 and 5: with a janitor that runs, a job whose lease ran out does not stay with its silent worker. */
 ltl silence_is_noticed { [] ((status == in_progress && ran_out) -> <> (status != in_progress || !ran_out)) }
 
+/* Promise 4: a verdict is the truth, then and for ever. */
+#define A_VERDICT_IS_TRUE ((verdict == before_start -> (status == canceled && !started)) \
+        && (verdict == before_retry -> (status == canceled && started && !result_after_cancel)) \
+        && (verdict == while_suspended -> (status == canceled && started && !result_after_cancel)) \
+        && (verdict == while_running -> (status == canceled && !result_after_cancel)) \
+        && (verdict == too_late -> (ENDED && status != canceled)))
+ltl a_verdict_is_true { [] A_VERDICT_IS_TRUE }
+
 /* A job that ends each worker before it says a word does not go round for ever. */
-ltl a_silent_job_is_counted { [] (unconfirmed >= MOST_UNCONFIRMED -> failures > 0) }
+#define A_SILENT_JOB_IS_COUNTED (unconfirmed >= MOST_UNCONFIRMED -> failures > 0)
+ltl a_silent_job_is_counted { [] A_SILENT_JOB_IS_COUNTED }
 
 /* Promise 5: no attempt is lost whose worker lives and could have been heard, none is counted that nobody spoke for but in
- * a row of them, and a job times out only if its kind is not tried again or all of its attempts are used up. */
-ltl nothing_is_lost_for_nothing {
-    [] (!lost_of_the_living && !attempt_of_nobody && (status == timed_out -> (!again || failures >= MAX_FAILURES)))
+ * a row of them, none that began goes uncounted, and a job times out only if its kind is not tried again, all of its
+ * attempts are used up, or it expired before any. */
+#define NOTHING_IS_LOST_FOR_NOTHING (!lost_of_the_living && !attempt_of_nobody && !vanished && !expired_after_start \
+        && (status == timed_out -> (!again || failures >= MAX_FAILURES || expired)))
+ltl nothing_is_lost_for_nothing { [] NOTHING_IS_LOST_FOR_NOTHING }
+
+/* A suspended job begins when its signal has come, and not before; it waits for none that is there. */
+#define A_WAIT_LASTS_UNTIL_ITS_SIGNAL (!begun_early && !(suspended && signaled))
+ltl a_wait_lasts_until_its_signal { [] A_WAIT_LASTS_UNTIL_ITS_SIGNAL }
+
+/* Promise 2: the same end of the same lease gets the same answer. */
+ltl a_repeat_is_answered_alike { [] !answered_otherwise }
+
+ltl what_always_holds {
+    [] (A_VERDICT_IS_TRUE && A_SILENT_JOB_IS_COUNTED && NOTHING_IS_LOST_FOR_NOTHING && A_WAIT_LASTS_UNTIL_ITS_SIGNAL
+        && !answered_otherwise)
 }

@@ -19,6 +19,7 @@ from jobs import operations
 from jobs.errors import LeaseLost
 from jobs.models import Job, Worker
 from tests import farm, forkserver
+from tests.formal import paths
 from tests.hammer import recording
 from tests.histories import checking
 from tests.histories import recording as written
@@ -89,7 +90,7 @@ def run(seconds: float, folder: Path, *, seed: int = 1, planted: str = "") -> Re
         history.calls = list(written.calls(folder.glob("*.calls")))
         history.bounds = [Bound(name="queue two", most=CEILING_OF_TWO, until=stage.until)]
         history.write(folder / "history.jsonl.gz")
-        faults += checking.faults(history)
+        faults += checking.faults(history) + paths.faults(history, folder)
         states = history.states or {}
         faults += [f"job {job}: is left {status}" for job, status in states.items() if status in _LIVING]
         answers = Counter(f"{one.call} {one.answer or one.outcome}" for one in history.calls)

@@ -9,6 +9,10 @@ from postgres import statements
 from tests.hammer import planted as of_statements
 from tests.schedules.actors import Stage
 
+CLAIM_OF_AN_END: Final = (  # succeed.sql compares the claim that a call names; what may stand in its place
+    "live.fence = lease.fence AND live.lease_secret = lease.secret AND live.worker_id =",
+    "live.lease_secret IS NOT NULL AND 0 <",
+)
 _FUNCTION: Final = "SELECT pg_get_functiondef(%s::regproc)"
 
 

@@ -89,8 +89,7 @@ def test_a_tidying_that_does_not_wait_for_who_puts_jobs_in_is_noticed(stage: Sta
 
 def test_an_end_that_does_not_compare_the_claim_is_noticed_and_made_short(stage: Stage) -> None:
     scene = Jobs(stage)
-    guard = "live.fence = lease.fence AND live.lease_secret = lease.secret AND live.worker_id ="
-    with planted.statement_without("succeed", guard, "live.lease_secret IS NOT NULL AND 0 <"):
+    with planted.statement_without("succeed", *planted.CLAIM_OF_AN_END):
         fault = next(fault for seed in range(300) if (fault := _drawn_fault(scene, seed)))
     assert "in no order can these have happened" in fault
 
